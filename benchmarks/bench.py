@@ -24,12 +24,12 @@ from types import FrameType
 from bench_kafka import end_on_signal, say
 from versus.brokers import Broker, KafkaBroker, running
 from versus.cluster_rounds import ClusterPlan, FailoverRounds, ReplicationRounds, Side
+from versus.idle_cost import Standing
 from versus.kafka_cluster import KafkaCluster
 from versus.kafka_jars import COMPARED_VERSION, Missing, Refused, compared_jars, java_version
 from versus.loads import Cell
 from versus.rounds import Plan, Rounds
 from versus.screen import screen_lines
-from versus.standing import Standing
 from versus.table import Row, write_json
 from versus.yak_broker import YakBroker
 from versus.yak_cluster import YakCluster

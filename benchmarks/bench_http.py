@@ -86,24 +86,24 @@ def clients(url: str, part: Part) -> Iterator[Seen]:
         process.join()
 
 
-def ask(url: str, part: Part, told: Connection) -> None:
+def ask(url: str, part: Part, control: Connection) -> None:
     """Ask again after each whole answer, on each connection, until told to stop."""
     where = urlsplit(url)
     request = f"GET {part.path} HTTP/1.1\r\nhost: {where.netloc}\r\naccept: */*\r\n\r\n".encode()
-    reads, answers_ms, asked_at = 0, list[float](), dict[socket.socket, float]()
+    reads, answers_ms, sent_at = 0, list[float](), dict[socket.socket, float]()
     with selectors.DefaultSelector() as selector:
         for _ in range(part.connections):
             sock = socket.create_connection((where.hostname, where.port))
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             selector.register(sock, selectors.EVENT_READ, bytearray())
             sock.sendall(request)
-            asked_at[sock] = time.perf_counter()
-        selector.register(told, selectors.EVENT_READ)
-        told.send("ready")
+            sent_at[sock] = time.perf_counter()
+        selector.register(control, selectors.EVENT_READ)
+        control.send("ready")
         while True:
             for key, _ in selector.select():
-                if key.fileobj is told:
-                    told.send((reads, sorted(answers_ms)))
+                if key.fileobj is control:
+                    control.send((reads, sorted(answers_ms)))
                     return
                 sock, answer = key.fileobj, key.data
                 data = sock.recv(1 << 20)
@@ -114,10 +114,10 @@ def ask(url: str, part: Part, told: Connection) -> None:
                 answer += data
                 if not is_whole(answer):
                     continue
-                answers_ms.append((time.perf_counter() - asked_at[sock]) * 1000)
+                answers_ms.append((time.perf_counter() - sent_at[sock]) * 1000)
                 answer.clear()
                 time.sleep(part.pause_s)
-                asked_at[sock] = time.perf_counter()
+                sent_at[sock] = time.perf_counter()
                 sock.sendall(request)
 
 

@@ -184,9 +184,9 @@ def report(
     sys.stdout.write(f"{machine_line(facts)}; Kafka {COMPARED_VERSION}, {java}\n\n")
     path = options.json if part == ONE else options.json.with_stem(f"{options.json.stem}-{part}")
     write_json(path, rows)
-    words = shlex.join(sys.argv[1:])
+    arguments = shlex.join(sys.argv[1:])
     about = {
-        "command": "make bench-kafka" + (f' ARGS="{words}"' if words else ""),
+        "command": "make bench-kafka" + (f' ARGS="{arguments}"' if arguments else ""),
         "when": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": machine_line(facts),
         "kafka_version": COMPARED_VERSION,

@@ -62,8 +62,8 @@ def broker_with_logins(folder: Path) -> Iterator[dict[str, str]]:
         f"listener.name.tls.ssl.keystore.location={certs}/broker.pem",
         "max.connections=20000",
     )
-    words = [word for config in configs for word in ("-c", config)]
-    with serving(folder / "broker", "--users-file", str(users), *words):
+    options = [word for config in configs for word in ("-c", config)]
+    with serving(folder / "broker", "--users-file", str(users), *options):
         yield addresses
 
 
@@ -134,7 +134,7 @@ def flood(kind: str, address: str, opened: Any) -> None:
     """Open connections until the process is killed; at most 500 stay open."""
     os.nice(10)
     host, port = address.rsplit(":", 1)
-    kept: list[socket.socket] = []
+    open_sockets: list[socket.socket] = []
     if kind == "wrong password":
         use_login(ClientLogin("SCRAM-SHA-256", USER, "wrong"))
         for _ in range(THREADS):
@@ -145,10 +145,10 @@ def flood(kind: str, address: str, opened: Any) -> None:
             made = socket.create_connection((host, int(port)), PATIENCE_S)
             if kind != "silent":
                 made.sendall(CLIENT_HELLO if kind == "half" else os.urandom(64))
-            kept.append(made)
+            open_sockets.append(made)
             opened.value += 1
-        if len(kept) > 500:
-            kept.pop(0).close()
+        if len(open_sockets) > 500:
+            open_sockets.pop(0).close()
 
 
 def wrong_passwords(address: str, opened: Any) -> None:

@@ -100,12 +100,12 @@ def make_rig(folder: str, steps: Steps) -> ClusterRig:
     return rig
 
 
-def produce(rig: ClusterRig, places: list[tuple[str, int]], *, acks: int, value: bytes = b"x" * 100) -> None:
+def produce(rig: ClusterRig, partitions: list[tuple[str, int]], *, acks: int, value: bytes = b"x" * 100) -> None:
     """One batch to each partition's leader, 100 requests at a time."""
-    for first in range(0, len(places), 100):
+    for first in range(0, len(partitions), 100):
         pending = [
             rig.begin_produce(topic, [value], partition=partition, acks=acks)
-            for topic, partition in places[first : first + 100]
+            for topic, partition in partitions[first : first + 100]
         ]
         rig.run_until(lambda pending=pending: all(each.is_done for each in pending))
         assert all(each.answer.responses[0].partition_responses[0].error_code == 0 for each in pending)

@@ -61,8 +61,8 @@ class TreeBroker(Watched):
     def start(self) -> None:
         """Start the broker; returns at once."""
         assert self.redis is not None
-        words = ("serve", "--node-id", "1", "--port", str(self.port), "--data-dir", str(self.folder / "data"))
-        command = [sys.executable, "-P", "-m", "yak.commands", *words, "--redis-url", self.redis.url]
+        arguments = ("serve", "--node-id", "1", "--port", str(self.port), "--data-dir", str(self.folder / "data"))
+        command = [sys.executable, "-P", "-m", "yak.commands", *arguments, "--redis-url", self.redis.url]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("YAK_")}
         with open(self.folder / "broker.log", "ab") as log:
             self.process = spawn(command, self.folder, log, environment | {"PYTHONPATH": str(self.tree)})

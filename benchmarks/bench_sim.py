@@ -36,9 +36,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--brokers", type=int, nargs="+", default=[1, 3])
     parser.add_argument("--metadata", choices=METADATA, default="redis")
-    asked = parser.parse_args()
-    for brokers in asked.brokers:
-        measure(brokers, asked.seeds, asked.metadata)
+    given = parser.parse_args()
+    for brokers in given.brokers:
+        measure(brokers, given.seeds, given.metadata)
 
 
 if __name__ == "__main__":

@@ -160,8 +160,8 @@ class Bench:
     def put(self, name: str, unit: str, values: list[float], note: str = "") -> None:
         """Remember and say figures."""
         self.found.setdefault(name, []).extend(values)
-        shown = " ".join(f"{value:,.0f}" for value in values)
-        say(f"{name:<18} {statistics.median(values):>12,.0f} {unit}   ({shown}) {note}")
+        figures = " ".join(f"{value:,.0f}" for value in values)
+        say(f"{name:<18} {statistics.median(values):>12,.0f} {unit}   ({figures}) {note}")
 
 
 def run(options: argparse.Namespace, folder: Path, local: LocalCluster) -> None:

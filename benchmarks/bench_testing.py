@@ -64,8 +64,8 @@ def _environment() -> dict[str, str]:
 def import_seconds() -> float:
     """How long importing the plugin takes where pytest is loaded already."""
     command = [sys.executable, "-X", "importtime", "-c", "import pytest, yak.testing.plugin"]
-    told = subprocess.run(command, check=True, capture_output=True, text=True).stderr
-    (line,) = (line for line in told.splitlines() if line.endswith("yak.testing.plugin"))
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stderr
+    (line,) = (line for line in output.splitlines() if line.endswith("yak.testing.plugin"))
     return int(line.split("|")[1]) / 1e6
 
 

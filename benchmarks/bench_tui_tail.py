@@ -51,10 +51,10 @@ def load(servers: str, topic: str, rate: float, count: int, value_bytes: int) ->
 class Probe:
     """How late a timer of the loop is, how much processor time was used, and what `look` says at each tick."""
 
-    def __init__(self, look: Callable[[], float | None] = lambda: None) -> None:
+    def __init__(self, sample: Callable[[], float | None] = lambda: None) -> None:
         self.late_ms: list[float] = []
-        self.looked: list[float] = []
-        self._look = look
+        self.samples: list[float] = []
+        self._sample = sample
 
     async def run(self, what: Awaitable[None]) -> None:
         """Measure while this runs."""
@@ -69,14 +69,14 @@ class Probe:
 
     async def _tick(self) -> None:
         while True:
-            asked = time.perf_counter()
+            began = time.perf_counter()
             await asyncio.sleep(TICK_S)
-            self.late_ms.append((time.perf_counter() - asked - TICK_S) * 1000)
-            seen = self._look()
+            self.late_ms.append((time.perf_counter() - began - TICK_S) * 1000)
+            seen = self._sample()
             if seen is not None:
-                self.looked.append(seen)
+                self.samples.append(seen)
 
-    def words(self) -> str:
+    def summary(self) -> str:
         """In one line."""
         return (
             f"{self.cpu_s / self.wall_s:6.1%} of a core   loop late {percentiles(self.late_ms, 'ms')}"
@@ -96,7 +96,7 @@ async def measure_tail(app: YakApp, pilot: Pilot[int], given: argparse.Namespace
     await wait_for(pilot, lambda: phase(app) == "reading")
     idle = Probe()
     await idle.run(asyncio.sleep(3))
-    print(f"idle:            {idle.words()}")
+    print(f"idle:            {idle.summary()}")
     sender = multiprocessing.Process(
         target=load, args=(servers, TAIL, given.rate, int(given.rate * (given.seconds + 4)), given.value_bytes)
     )
@@ -105,18 +105,18 @@ async def measure_tail(app: YakApp, pilot: Pilot[int], given: argparse.Namespace
     reader = messages(app).reader
     assert reader is not None
     probe = Probe(lambda: reader.status.behind)
-    read_before, shown_before = reader.status.read, reader.store.span()[1]
+    read_before, stored_before = reader.status.read, reader.store.span()[1]
     await probe.run(asyncio.sleep(given.seconds))
     status = reader.status
-    print(f"tail:            {probe.words()}")
+    print(f"tail:            {probe.summary()}")
     print(
         f"                 {(status.read - read_before) / probe.wall_s:,.0f} read/s, "
-        f"{(reader.store.span()[1] - shown_before) / probe.wall_s:,.0f} shown/s (1 of {status.every}), "
-        f"behind {percentiles(probe.looked, 'records')}"
+        f"{(reader.store.span()[1] - stored_before) / probe.wall_s:,.0f} shown/s (1 of {status.every}), "
+        f"behind {percentiles(probe.samples, 'records')}"
     )
     keys = Probe()
     await keys.run(press_all(pilot, ["k"] * 20 + ["j"] * 20))
-    print(f"40 keys:         {keys.words()}")
+    print(f"40 keys:         {keys.summary()}")
     sender.join()
 
 
@@ -129,7 +129,7 @@ async def measure_rows(app: YakApp, pilot: Pilot[int], given: argparse.Namespace
         await wait_for(pilot, lambda: rows(app) == given.rows)
 
     await probe.run(all_read())
-    print(f"read {given.rows:,}:    {probe.words()}")
+    print(f"read {given.rows:,}:    {probe.summary()}")
     for name, pressed in (
         ("G g 20 times", ["G", "g"] * 10),
         ("200 half pages", ["pagedown"] * 200),
@@ -137,11 +137,11 @@ async def measure_rows(app: YakApp, pilot: Pilot[int], given: argparse.Namespace
     ):
         probe = Probe()
         await probe.run(press_all(pilot, pressed))
-        print(f"{name + ':':<17}{probe.words()}")
+        print(f"{name + ':':<17}{probe.summary()}")
     for text in ("v:99", "v:.total > 90", "k:~u1.$ && v:.order < 50000", "", "v:nowhere"):
         probe = Probe()
         await probe.run(filtered(app, pilot, text))
-        print(f"{'/' + text + ':':<30} {rows(app):>7,} rows  {probe.words()}", flush=True)
+        print(f"{'/' + text + ':':<30} {rows(app):>7,} rows  {probe.summary()}", flush=True)
 
 
 async def filtered(app: YakApp, pilot: Pilot[int], text: str) -> None:

@@ -83,7 +83,7 @@ class Producer:
 class Job:
     """A job's process."""
 
-    words: list[str]
+    arguments: list[str]
     work: str
     log: Path
     child: subprocess.Popen[bytes] | None = None
@@ -93,7 +93,7 @@ class Job:
         self.starts += 1
         with self.log.open("ab") as log:
             self.child = subprocess.Popen(
-                [sys.executable, "-P", "-m", "yak.spark.jobs", *self.words],
+                [sys.executable, "-P", "-m", "yak.spark.jobs", *self.arguments],
                 env={**os.environ, "XDG_STATE_HOME": self.work},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -180,11 +180,11 @@ class Trial:
                 archive.end()
             self.cluster.discard()
 
-    def _job(self, name: str, *words: str) -> Job:
+    def _job(self, name: str, *arguments: str) -> Job:
         shared = ["-t", TOPIC, "-b", self.bootstrap, "--master", self.master, "--driver-memory", "1g"]
         if self.kind == "executor":
             shared += ["--conf", "spark.executor.memory=900m"]
-        return Job([name, *shared, *words], self.work, Path(self.work, f"{name}.log"))
+        return Job([name, *shared, *arguments], self.work, Path(self.work, f"{name}.log"))
 
     def _version(self) -> int:
         names = [path.name for path in Path(self.work, "archive", "_spark_metadata").glob("[0-9]*")]
@@ -225,8 +225,8 @@ class Trial:
         assert rest.child is not None
         assert rest.child.wait(PATIENCE_S) == 0, rest.said()
         chunk = str(max(1, len(producer.acknowledged) // 6))
-        words = ("--archive", f"{self.work}/archive", "--into", COPY, "--checkpoint-dir", f"{self.work}/replay")
-        replay = self._job("replay", *words, "--chunk-rows", chunk)
+        options = ("--archive", f"{self.work}/archive", "--into", COPY, "--checkpoint-dir", f"{self.work}/replay")
+        replay = self._job("replay", *options, "--chunk-rows", chunk)
         kills = min(2, self.kills) if self.kind == "driver" else 0
         try:
             for number in range(kills):
@@ -247,7 +247,7 @@ class Trial:
 
     def _compare(self, producer: Producer) -> dict[str, Any]:
         archived = list(archived_records(Path(self.work, "archive")))
-        places = Counter(place for place, _ in archived)
+        archived_at = Counter(at for at, _ in archived)
         sent = producer.acknowledged
         copied = topic_records(self.bootstrap, COPY)
         values = Counter(value for _, value in copied)
@@ -255,8 +255,8 @@ class Trial:
             "acknowledged": len(sent),
             "not_acknowledged": producer.failed,
             "archived": len(archived),
-            "archive_lost": sum(place not in places for place in sent),
-            "archive_doubled": sum(count - 1 for count in places.values()),
+            "archive_lost": sum(at not in archived_at for at in sent),
+            "archive_doubled": sum(count - 1 for count in archived_at.values()),
             "archive_changed": sum(place in sent and sent[place] != record for place, record in archived),
             "archive_out_of_order": unordered(Path(self.work, "archive")),
             "replayed": len(copied),
@@ -314,9 +314,9 @@ def topic_records(bootstrap: str, topic: str) -> list[tuple[bytes, bytes]]:
     import confluent_kafka
 
     consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "check", "log_level": 0})
-    places = [confluent_kafka.TopicPartition(topic, number, 0) for number in range(PARTITIONS)]
-    left = sum(consumer.get_watermark_offsets(each, timeout=30)[1] for each in places)
-    consumer.assign(places)
+    partitions = [confluent_kafka.TopicPartition(topic, number, 0) for number in range(PARTITIONS)]
+    left = sum(consumer.get_watermark_offsets(each, timeout=30)[1] for each in partitions)
+    consumer.assign(partitions)
     found: dict[int, list[tuple[bytes, bytes]]] = defaultdict(list)
     while left > 0:
         for message in consumer.consume(10_000, 5.0):

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from yak.acls.filters import AclFilter
 
 
-def refuse_user(words: list[str]) -> list[str]:
+def refuse_user(arguments: list[str]) -> list[str]:
     """The same words. Raises UsageError (`usage`) for `--user`, which other commands have."""
-    for index, word in enumerate(words):
+    for index, word in enumerate(arguments):
         if word == "--user" or word.startswith("--user="):
-            name = word.partition("=")[2] or next(iter(words[index + 1 :]), "USER")
+            name = word.partition("=")[2] or next(iter(arguments[index + 1 :]), "USER")
             raise UsageError("usage", "acls have no option --user", try_=(f"--allow {name}", f"--deny {name}"))
-    return words
+    return arguments
 
 
 acls = CommandGroup(
@@ -260,8 +260,8 @@ def _grants(
     for pattern in patterns:
         for each in roles.get(pattern.resource_type, ()) if roles else chosen:
             if each is not Operation.ALL and each not in SUPPORTED[pattern.resource_type]:
-                known = ", ".join(shown(known) for known in SUPPORTED[pattern.resource_type])
-                what = f"{shown(each)} is no operation of a {shown(pattern.resource_type)}"
+                known = ", ".join(kafka_name(known) for known in SUPPORTED[pattern.resource_type])
+                what = f"{kafka_name(each)} is no operation of a {kafka_name(pattern.resource_type)}"
                 raise UsageError("usage", what, why=f"there are {known} and all", try_=("yak acls add --help",))
             found.append((pattern, each))
     return found
@@ -296,7 +296,7 @@ def _filters(
 # ------------------------------------------------------------------------------------------------------------- output
 
 
-def shown(code: Any) -> str:
+def kafka_name(code: Any) -> str:
     """The name of a type, an operation or a permission as the options have it."""
     return str(code.name.lower().replace("_", "-"))
 
@@ -304,11 +304,11 @@ def shown(code: Any) -> str:
 def _row(acl: AclBinding) -> dict[str, Any]:
     pattern, entry = acl
     return {
-        "permission": shown(entry.permission),
+        "permission": kafka_name(entry.permission),
         "principal": entry.principal,
         "host": entry.host,
-        "operation": shown(entry.operation),
-        "resource": shown(pattern.resource_type),
+        "operation": kafka_name(entry.operation),
+        "resource": kafka_name(pattern.resource_type),
         "name": pattern.name,
-        "pattern": shown(pattern.pattern_type),
+        "pattern": kafka_name(pattern.pattern_type),
     }

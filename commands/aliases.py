@@ -9,9 +9,9 @@ _SINGULAR = {
 _NODE_ACTIONS = ("add", "kill", "pause", "resume", "restart")
 
 
-def resolve(words: list[str]) -> list[str]:
+def resolve(arguments: list[str]) -> list[str]:
     """The words of a command line in today's form: `up --down` becomes `down`, `log --at 3` `metadata snapshot --at 3`."""
-    name, *rest = words
+    name, *rest = arguments
     if name in _SINGULAR:
         return [_SINGULAR[name], *rest]
     if name == "log":
@@ -25,11 +25,11 @@ def resolve(words: list[str]) -> list[str]:
         if action is not None:
             rest.remove(action)
             return ["node", action, *rest]
-    return words
+    return arguments
 
 
 def names_as_arguments(
-    words: list[str], verb: str, options: tuple[str, ...], example: str
+    arguments: list[str], verb: str, options: tuple[str, ...], example: str
 ) -> tuple[list[str], list[str]]:
     """The values of an option of Kafka's tools such as `--topic`, and the other words without the verb.
 
@@ -37,7 +37,7 @@ def names_as_arguments(
     """
     names: list[str] = []
     rest: list[str] = []
-    following = iter(words)
+    following = iter(arguments)
     for word in following:
         if word in options:
             name = next(following, None)

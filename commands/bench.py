@@ -113,9 +113,9 @@ class WorkloadOptions(Bundle):
     properties: Properties = None
 
 
-def named_workload(words: list[str]) -> list[str]:
+def named_workload(args: list[str]) -> list[str]:
     """`--workload NAME` in place of a command as `workload NAME`."""
-    return [part for word in words for part in (word[2:].split("=", 1) if word.startswith("--workload") else (word,))]
+    return [part for arg in args for part in (arg[2:].split("=", 1) if arg.startswith("--workload") else (arg,))]
 
 
 bench = CommandGroup(

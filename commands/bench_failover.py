@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from yak.client.bench.result import check_against_baseline, machine, machine_line, parse_check, read_baseline, verdicts
-from yak.commands.bench_run import broken_checks, check_line, tell
+from yak.client.bench.result import check_against_baseline, machine, machine_line, outcomes, parse_check, read_baseline
+from yak.commands.bench_run import broken_checks, check_line, write_event
 from yak.commands.options import Globals
 from yak.commands.output import layout
 from yak.errors import CheckFailed, UsageError, YakError
@@ -15,7 +15,7 @@ from yak.view.formats import counted, group_digits
 
 BROKERS = 3
 COLUMNS = ("number", "node", "was_controller", "writes_ms", "reads_ms", "other_writes_ms", "return_ms")
-SHOWN_CLIENT_SETTINGS = (
+CLIENT_SETTINGS = (
     "reconnect.backoff.ms",
     "retry.backoff.ms",
     "topic.metadata.refresh.fast.interval.ms",
@@ -42,9 +42,9 @@ def run(
     check_against_baseline(checks, before)
     result = run_on_own(g, settings, progress_json=progress_json)
     found = document(result, machine())
-    judged = verdicts(checks, found, before)
-    show(g, found, judged)
-    raise_if_bad(result, judged)
+    results = outcomes(checks, found, before)
+    show(g, found, results)
+    raise_if_bad(result, results)
 
 
 def refuse_others_cluster(g: Globals) -> None:
@@ -61,20 +61,20 @@ def refuse_others_cluster(g: Globals) -> None:
 def run_on_own(g: Globals, settings: FailoverSettings, *, progress_json: bool = False) -> FailoverResult:
     """Run the benchmark on three brokers in a temporary directory, which is always deleted."""
 
-    def told(kill: Kill) -> None:
+    def report_kill(kill: Kill) -> None:
         if progress_json:
-            tell(g, "kill", of=settings.kills, **kill.as_json())
+            write_event(g, "kill", of=settings.kills, **kill.as_json())
         else:
             g.out.note(kill_line(kill, settings))
 
     if progress_json:
-        tell(g, "starting")
+        write_event(g, "starting")
     with own_fleet(BROKERS) as fleet:
         if progress_json:
-            tell(g, "started", kills=settings.kills)
+            write_event(g, "started", kills=settings.kills)
         else:
             g.out.note(f"{BROKERS} brokers at {fleet.bootstrap}; {counted(settings.kills, settings.mode)} to come")
-        return run_failover(fleet, settings, on_kill=told)
+        return run_failover(fleet, settings, on_kill=report_kill)
 
 
 def kill_line(kill: Kill, settings: FailoverSettings) -> str:
@@ -85,17 +85,17 @@ def kill_line(kill: Kill, settings: FailoverSettings) -> str:
     return f"{kill.number} of {settings.kills}: node {kill.node_id} ({role}) {verb}; back in every ISR {back_s:.1f} s after its start"
 
 
-def show(g: Globals, found: Mapping[str, Any], judged: Sequence[Mapping[str, object]]) -> None:
+def show(g: Globals, found: Mapping[str, Any], checks: Sequence[Mapping[str, object]]) -> None:
     """Print the result in the chosen format."""
     if not g.out.for_people:
         if g.output in ("csv", "raw"):
             g.out.table(list(found["per_kill"]), COLUMNS)
         else:
-            g.out.object({**found, "asserts": list(judged)})
+            g.out.object({**found, "asserts": list(checks)})
         return
     for line in lines(found):
         g.out.line(line)
-    for check in judged:
+    for check in checks:
         g.out.line(check_line(check))
     g.out.line("  " + machine_line(dict(found["machine"])))
 
@@ -104,33 +104,33 @@ def lines(found: Mapping[str, Any]) -> list[str]:
     """The result for people: each kill, the pauses, the record counts, the client settings."""
     rows = [{"pause, ms": PAUSES[name], **(figures or {})} for name, figures in found["pauses_ms"].items()]
     kills = f"{found['controllers_killed']} of {found['kills']} were the controller"
-    verdict = ", ".join(
+    records = ", ".join(
         f"{group_digits(found[name])} {name}" for name in ("acknowledged", "lost", "duplicated", "reordered", "moved")
     )
     client = found["client"].get("writer", {})
-    shown = ", ".join(f"{name}={client[name]}" for name in SHOWN_CLIENT_SETTINGS if name in client)
+    client_settings = ", ".join(f"{name}={client[name]}" for name in CLIENT_SETTINGS if name in client)
     text = [
         f"failover by {found['mode']}: {kills}",
         *layout(found["per_kill"], COLUMNS),
         "",
         *layout(rows, ("pause, ms", "p50", "p99", "max")),
         "",
-        f"  {verdict}; {group_digits(found['seen_and_gone'])} seen by the reader and gone",
+        f"  {records}; {group_digits(found['seen_and_gone'])} seen by the reader and gone",
     ]
     if found["errors"]:
         text.append(f"  {group_digits(found['errors'])} records got an error: {found['first_error']}")
-    return [*text, f"  clients: {shown}"]
+    return [*text, f"  clients: {client_settings}"]
 
 
-def raise_if_bad(result: FailoverResult, judged: Sequence[Mapping[str, object]]) -> None:
+def raise_if_bad(result: FailoverResult, checks: Sequence[Mapping[str, object]]) -> None:
     """Raise lost records, failed assertions and failed writes as errors."""
     if not result.holds:
-        verdict = result.verdict
+        delivery = result.delivery
         why = (
-            f"{verdict.lost} lost, {verdict.duplicated} duplicated, {verdict.out_of_order} reordered, "
-            f"{verdict.moved} moved, {result.seen_and_gone} read and gone"
+            f"{delivery.lost} lost, {delivery.duplicated} duplicated, {delivery.out_of_order} reordered, "
+            f"{delivery.moved} moved, {result.seen_and_gone} read and gone"
         )
         raise CheckFailed("records-lost", "not every acknowledged record is there, once and in order", why=why)
-    broken_checks(judged)
+    broken_checks(checks)
     if result.failed:
         raise YakError("bench-errors", f"{group_digits(result.failed)} records failed", why=result.first_error)

@@ -76,17 +76,17 @@ def row(figure: Figure) -> dict[str, object]:
     """A figure as a table row."""
     return {
         "what": figure.name,
-        "value": shown(figure.value),
+        "value": format_value(figure.value),
         "unit": figure.unit,
         "limit": "client" if figure.limited else "",
     }
 
 
-def shown(value: float) -> str:
+def format_value(value: float) -> str:
     """A number with three digits, or an integer with grouped digits."""
     return f"{value:,.0f}".replace(",", " ") if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def line(figure: Figure) -> str:
     """The line for a figure, printed when it is measured."""
-    return f"{figure.name}: {shown(figure.value)} {figure.unit}"
+    return f"{figure.name}: {format_value(figure.value)} {figure.unit}"

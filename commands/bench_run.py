@@ -19,10 +19,10 @@ from yak.client.bench.result import (
     document,
     machine,
     machine_line,
+    outcomes,
     parse_check,
     read_baseline,
     spread,
-    verdicts,
     write_csv,
 )
 from yak.commands.options import Globals
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from yak.commands.bench import Report
 
 VERBS = {"produce": "producing", "consume": "reading", "latency": "timing", "e2e": "timing", "workload": "producing"}
-TELL_SECONDS = 0.25
+EVENT_SECONDS = 0.25
 RECEIVED = ("consume", "e2e")
 
 
 @dataclass(slots=True)
-class Judged:
+class CheckedResult:
     """A result as JSON, with the outcome of the assertions and of the comparison."""
 
     document: dict[str, Any]
@@ -69,64 +69,64 @@ def run(g: Globals, load: Load, partitions: int | None, report: "Report") -> Non
     baseline = read_baseline(report.baseline) if report.baseline else None
     check_against_baseline(checks, baseline)
     if report.progress_json:
-        result = run_telling(g, load, partitions)
+        result = run_with_events(g, load, partitions)
     else:
-        result = run_with_progress(g, load, partitions, shown=not report.no_progress)
+        result = run_with_progress(g, load, partitions, with_progress=not report.no_progress)
     facts = machine()
-    judged = judge(document(result, facts), checks, baseline)
+    checked = check_result(document(result, facts), checks, baseline)
     if g.out.for_people:
-        for line in lines(result, judged, facts):
+        for line in lines(result, checked, facts):
             g.out.line(line)
     elif g.output in ("csv", "raw"):
         rows = [*(client_row(str(each.client), each) for each in result.clients), client_row("total", result)]
         g.out.table(rows, CSV_COLUMNS)
     else:
-        g.out.object(judged.document | {"asserts": judged.checks, "compared": judged.compared})
+        g.out.object(checked.document | {"asserts": checked.checks, "compared": checked.compared})
     if report.csv is not None:
         save_csv(report.csv, result)
     if limit := result.client_limit():
         g.out.note(f"the client was the limit: {limit}")
-    raise_if_bad(result, judged)
+    raise_if_bad(result, checked)
 
 
-def run_with_progress(g: Globals, load: Load, partitions: int | None, *, shown: bool) -> Result:
+def run_with_progress(g: Globals, load: Load, partitions: int | None, *, with_progress: bool) -> Result:
     """Run the benchmark, with a progress line if `shown`."""
-    if not shown:
+    if not with_progress:
         return run_benchmark(load, partitions)
     with g.out.progress(f"{VERBS[load.kind]} {load.topic}", load.messages) as bar:
         return run_benchmark(load, partitions, on_progress=bar.update)
 
 
-def tell(g: Globals, kind: str, **fields: object) -> None:
+def write_event(g: Globals, kind: str, **fields: object) -> None:
     """Print a line of JSON on stderr, for programs that watch a benchmark."""
     g.out.stderr.write(json.dumps({"kind": kind, **fields}) + "\n")
     g.out.stderr.flush()
 
 
-def run_telling(g: Globals, load: Load, partitions: int | None) -> Result:
+def run_with_events(g: Globals, load: Load, partitions: int | None) -> Result:
     """Run the benchmark with a line of JSON at its start and four times a second."""
-    began_s, told_s = time.monotonic(), 0.0
+    began_s, written_s = time.monotonic(), 0.0
 
     def started() -> None:
         nonlocal began_s
         began_s = time.monotonic()
-        tell(g, "started", messages=load.messages, duration_s=load.duration_s)
+        write_event(g, "started", messages=load.messages, duration_s=load.duration_s)
 
     def moment(now: Moment) -> None:
-        nonlocal told_s
+        nonlocal written_s
         elapsed_s = time.monotonic() - began_s
-        if elapsed_s - told_s >= TELL_SECONDS:
-            told_s = elapsed_s
+        if elapsed_s - written_s >= EVENT_SECONDS:
+            written_s = elapsed_s
             latency = {name: round(value, 3) for name, value in zip(("p50", "p99", "max"), now[1:], strict=True)}
-            tell(g, "progress", elapsed_s=round(elapsed_s, 3), records=now.records, latency_ms=latency)
+            write_event(g, "progress", elapsed_s=round(elapsed_s, 3), records=now.records, latency_ms=latency)
 
-    tell(g, "starting")
+    write_event(g, "starting")
     return run_benchmark(load, partitions, on_start=started, on_moment=moment)
 
 
-def judge(found: dict[str, Any], checks: list[Check], baseline: dict[str, Any] | None) -> Judged:
+def check_result(found: dict[str, Any], checks: list[Check], baseline: dict[str, Any] | None) -> CheckedResult:
     """Evaluate the assertions and compare with the baseline."""
-    return Judged(found, verdicts(checks, found, baseline), comparison(found, baseline) if baseline else [])
+    return CheckedResult(found, outcomes(checks, found, baseline), comparison(found, baseline) if baseline else [])
 
 
 def save_csv(path: Path, result: Result) -> None:
@@ -137,9 +137,9 @@ def save_csv(path: Path, result: Result) -> None:
         raise UsageError("cannot-write", f"{path} was not written", why=error.strerror or str(error)) from None
 
 
-def raise_if_bad(result: Result, judged: Judged) -> None:
+def raise_if_bad(result: Result, checked: CheckedResult) -> None:
     """Raise failed records and failed assertions as errors."""
-    broken_checks(judged.checks)
+    broken_checks(checked.checks)
     if result.errors:
         raise YakError("bench-errors", f"{group_digits(result.errors)} records failed", why=result.first_error)
 
@@ -149,16 +149,16 @@ def broken_checks(checks: Sequence[Mapping[str, object]]) -> None:
     broken = [check for check in checks if not check["held"]]
     if broken:
         names = ", ".join(str(check["assert"]) for check in broken)
-        figures = "; ".join(f"{check['assert']}: {shown(check['value'])}" for check in broken)
+        figures = "; ".join(f"{check['assert']}: {format_value(check['value'])}" for check in broken)
         raise CheckFailed("assert-failed", f"does not hold: {names}", why=f"measured {figures}")
 
 
 def check_line(check: Mapping[str, object]) -> str:
     """An assertion's outcome for people."""
-    return f"  {'ok' if check['held'] else 'FAIL'}  {check['assert']}  (measured {shown(check['value'])})"
+    return f"  {'ok' if check['held'] else 'FAIL'}  {check['assert']}  (measured {format_value(check['value'])})"
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """A figure of an assertion for people."""
     return "nothing" if value is None else f"{float(str(value)):,.3f}".replace(",", " ")
 
@@ -173,7 +173,7 @@ def latency_line(what: str, latency: Mapping[str, float]) -> str:
     return f"  {what} after, ms: " + "  ".join(f"{name} {value:.3f}" for name, value in latency.items())
 
 
-def lines(result: Result, judged: Judged, facts: dict[str, object]) -> list[str]:
+def lines(result: Result, checked: CheckedResult, facts: dict[str, object]) -> list[str]:
     """The result for people, in the order of nats bench: total, each client, spread, latency."""
     load = result.load
     plural = "client" if len(result.clients) == 1 else "clients"
@@ -189,15 +189,15 @@ def lines(result: Result, judged: Judged, facts: dict[str, object]) -> list[str]
         over = spread([each.records / each.seconds for each in result.clients])
         parts = (f"{name} {group_digits(round(value))}" for name, value in over.items())
         text.append("  " + " | ".join(parts) + " records/s")
-    if latency := judged.document["latency_ms"]:
+    if latency := checked.document["latency_ms"]:
         text.append(latency_line("received" if load.kind in RECEIVED else "acknowledged", latency))
-    if consumed := judged.document.get("consumed"):
+    if consumed := checked.document.get("consumed"):
         rate = f"{group_digits(round(consumed['records_per_s']))} records/s, {consumed['mb_per_s']:.1f} MB/s"
         text.append(f"  consumed by {consumed['consumers']}: {rate} ({group_digits(consumed['records'])} records)")
         if consumed["latency_ms"]:
             text.append(latency_line("received", consumed["latency_ms"]))
-    if judged.compared:
-        text += ["", *layout(judged.compared, ("figure", "before", "now", "ratio"))]
-    text += [check_line(check) for check in judged.checks]
+    if checked.compared:
+        text += ["", *layout(checked.compared, ("figure", "before", "now", "ratio"))]
+    text += [check_line(check) for check in checked.checks]
     text.append("  " + machine_line(facts))
     return text

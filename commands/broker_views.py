@@ -4,7 +4,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.placement import MACHINE
-from yak.commands.live_table import looks, show_look
+from yak.commands.live_table import refreshes, show_refresh
 from yak.commands.settings import closest
 from yak.errors import YakError
 from yak.ids import TopicPartition
@@ -130,7 +130,7 @@ def watch_brokers(g: "Globals", interval_ms: int, count: int | None, *, unfold: 
     admin = g.admin()
     before: dict[TopicPartition, int] = {}
     before_at = 0.0
-    for _ in looks(interval_ms, count):
+    for _ in refreshes(interval_ms, count):
         metadata = admin.metadata()
         led = {partition: leader for topic in metadata.topics.values() for partition, leader in topic.led.items()}
         ends = _ends(admin, list(led))
@@ -139,9 +139,9 @@ def watch_brokers(g: "Globals", interval_ms: int, count: int | None, *, unfold: 
         for row in rows:
             grown = sum(ends[each] - before.get(each, ends[each]) for each in ends if led[each] == row["id"])
             row["records_per_s"] = round(grown / (now - before_at)) if before and ends else None
-        shown = rows if unfold or not g.out.for_people else fold(rows)
+        folded = rows if unfold or not g.out.for_people else fold(rows)
         flat = ("id", "address", "leaders", "records_per_s")
-        show_look(g, shown, columns(g, shown, "records_per_s"), ("leaders_skew_percent",), flat)
+        show_refresh(g, folded, columns(g, folded, "records_per_s"), ("leaders_skew_percent",), flat)
         before, before_at = ends, now
 
 

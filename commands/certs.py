@@ -68,8 +68,8 @@ def create(
         return
     for file in files:
         g.out.note(f"created {file}")
-    if (kept := os.path.join(directory, BROKER_FILE)) not in files:
-        g.out.note(f"kept {kept}, for {', '.join(names)}")
+    if (existing := os.path.join(directory, BROKER_FILE)) not in files:
+        g.out.note(f"kept {existing}, for {', '.join(names)}")
     g.out.line("# the broker: yak serve --properties FILE")
     for line in broker:
         g.out.line(line)
@@ -125,5 +125,5 @@ def show(g: Globals, file: Annotated[str, argument("FILE", "File in PEM.")]) -> 
         if index:
             g.out.line()
         for name, value in row.items():
-            shown = ", ".join(value) if isinstance(value, list) else str(value)
-            g.out.line(f"{name.replace('_', ' '):<14}{shown}")
+            text = ", ".join(value) if isinstance(value, list) else str(value)
+            g.out.line(f"{name.replace('_', ' '):<14}{text}")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from yak.sim.history_checker.history import History
     from yak.sim.history_checker.report import HistoryReport
 
-SHOWN_MAX = 10
+LISTED_MAX = 10
 """How many anomalies and violations are printed; JSON has more."""
 _LAST_FAULTS = 8
 _DRAW_SECONDS = 0.25
@@ -44,9 +44,9 @@ class PrintedRun:
         """Report the start or the repair of a fault."""
         self._out.note(fault_line(found))
 
-    def note(self, words: str) -> None:
+    def note(self, text: str) -> None:
         """Print a line."""
-        self._out.note(f"  {words}")
+        self._out.note(f"  {text}")
 
     def tick(self, recorder: "Recorder", cluster: "ChaosCluster | None", struck: "Sequence[Struck]") -> None:
         """Do nothing: this reporter prints events only."""
@@ -74,9 +74,9 @@ class LiveRun:
         """Force a redraw at the next tick."""
         self._drawn = 0.0
 
-    def note(self, words: str) -> None:
+    def note(self, text: str) -> None:
         """Add a line that stays on the screen."""
-        self._notes.append(words)
+        self._notes.append(text)
         self._draw()
 
     def tick(self, recorder: "Recorder", cluster: "ChaosCluster | None", struck: "Sequence[Struck]") -> None:
@@ -100,7 +100,7 @@ class LiveRun:
             lines += ["", counts_line(recorder), *partition_lines(recorder)]
             lines += [""] + broker_lines(cluster) if cluster is not None else []
             lines += ["", *(fault_line(found) for found in struck[-_LAST_FAULTS:])]
-        return [*lines, *(f"  {words}" for words in self._notes)]
+        return [*lines, *(f"  {text}" for text in self._notes)]
 
 
 @contextlib.contextmanager
@@ -152,8 +152,8 @@ def broker_lines(cluster: "ChaosCluster") -> list[str]:
 
 def fault_line(found: "Struck") -> str:
     """Time and kind of a fault, and whether it is still active."""
-    state = "began" if found.mended_s is None else f"ended after {found.mended_s - found.began_s:.1f} s"
-    return f"  {found.began_s:7.1f} s  {found.planned.words()}  {state}  {found.note}".rstrip()
+    state = "began" if found.repaired_s is None else f"ended after {found.repaired_s - found.began_s:.1f} s"
+    return f"  {found.began_s:7.1f} s  {found.planned.description()}  {state}  {found.note}".rstrip()
 
 
 # ----------------------------------------------------------------------------------------------------------- the report
@@ -207,11 +207,11 @@ def report_lines(report: "ChaosReport") -> list[str]:
     lines += transaction_lines(report.history_report)
     lines += [f"{name}: {seconds} s" for name, seconds in report.took_s.items()]
     if report.reached:
-        lines.append("reached: " + ", ".join(f"{words} {count}" for words, count in report.reached.items()))
+        lines.append("reached: " + ", ".join(f"{name} {count}" for name, count in report.reached.items()))
     if report.compared_bytes:
         lines.append(f"compared {report.compared_bytes} bytes of replicas")
-    lines += [f"note: {words}" for words in report.notes[:SHOWN_MAX]]
-    lines += [f"violated {each.invariant}: {each.words}" for each in report.violations[:SHOWN_MAX]]
+    lines += [f"note: {note}" for note in report.notes[:LISTED_MAX]]
+    lines += [f"violated {each.invariant}: {each.text}" for each in report.violations[:LISTED_MAX]]
     return lines + anomaly_lines(report.history_report)
 
 
@@ -248,7 +248,7 @@ def show_abuse(g: Globals, rows: "Sequence[AbuseRow]") -> None:
     if not g.out.for_people:
         g.out.table(documents, tuple(documents[0]))
         return
-    shown: list[dict[str, Any]] = [
+    table: list[dict[str, Any]] = [
         {
             "attack": row.attack,
             "p50 ms": row.p50_ms,
@@ -262,7 +262,7 @@ def show_abuse(g: Globals, rows: "Sequence[AbuseRow]") -> None:
         }
         for row in rows
     ]
-    g.out.table(shown, tuple(shown[0])[:7], tuple(shown[0])[7:])
+    g.out.table(table, tuple(table[0])[:7], tuple(table[0])[7:])
     g.out.stdout.flush()
     for row in rows:
         if not row.holds:
@@ -290,8 +290,8 @@ def show_history_report(g: Globals, found: "HistoryReport", history: "History") 
         g.out.note("Around the first one:")
         for line in around(history, found.anomalies[0]):
             g.out.note(line)
-    words = {"ok": "the history contradicts nothing", "fail": "it cannot be explained"}
-    g.out.note(_conclusion(g, found, holds=found.holds, **words))
+    conclusions = {"ok": "the history contradicts nothing", "fail": "it cannot be explained"}
+    g.out.note(_conclusion(g, found, holds=found.holds, **conclusions))
 
 
 _SECONDS = (5.0, 86_400.0)
@@ -538,7 +538,7 @@ def faults(g: Globals) -> None:
             "number": kind.number,
             "seconds": f"{kind.seconds[0]:g} to {kind.seconds[1]:g}",
             "anywhere": kind.by_clients,
-            "what": kind.words,
+            "what": kind.description,
         }
         for kind in KINDS
     ]
@@ -546,7 +546,7 @@ def faults(g: Globals) -> None:
 
 
 @chaos.command("prove", examples=("yak chaos prove", "yak chaos prove --seed 5 -o json"))
-def prove_(
+def self_test(
     g: Globals,
     seed: int = flag("--seed", "Seed of the generated histories.", WHAT, default=1),
     clean: int = flag("--clean", "Clean histories to accept.", WHAT, default=200, metavar="N", min=1),
@@ -626,8 +626,8 @@ def _again(
     duration: str, faults: str, brokers: int, rate: float, bootstrap: str | None, seed: int, metadata: str
 ) -> str:
     """The command line that plans the same faults."""
-    words = f"yak chaos run --seed {seed} --duration {duration} --faults {faults}"
-    words += f" --brokers {brokers}" if brokers != _BROKERS[0] else ""
-    words += f" --metadata {metadata}" if metadata != "redis" else ""
-    words += f" --rate {rate:g}" if rate != 150.0 else ""
-    return words + (f" --bootstrap {bootstrap}" if bootstrap is not None else "")
+    command = f"yak chaos run --seed {seed} --duration {duration} --faults {faults}"
+    command += f" --brokers {brokers}" if brokers != _BROKERS[0] else ""
+    command += f" --metadata {metadata}" if metadata != "redis" else ""
+    command += f" --rate {rate:g}" if rate != 150.0 else ""
+    return command + (f" --bootstrap {bootstrap}" if bootstrap is not None else "")

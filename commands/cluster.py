@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from yak.cluster.restore import RestorePlan
     from yak.local.metadata_restore import Found
 
-SHOWN_MAX = 20
+LISTED_MAX = 20
 """How many partitions are printed; JSON has all."""
 
 
@@ -41,7 +41,7 @@ def restore(
 
     url = known_redis(g, redis_url, find_local(g, data_dir)) or str(g.settings.value("redis_url"))
     with RestoreStore(url, timeout_s=min(5.0, g.timeout_ms / 1000)) as store:
-        found = store.look()
+        found = store.find()
         if found.state != "SEEDING" or not found.offers:
             return _nothing_to_do(g, store.name, found)
         if abort:
@@ -76,7 +76,7 @@ def describe(found: "Found", plan: "RestorePlan") -> dict[str, Any]:
             {"id": node_id, "metadata_offset": position[0]} for node_id, position in sorted(plan.took_part.items())
         ],
         "newest": plan.newest.node_id,
-        "unknown": [{"id": node_id, "reason": words} for node_id, words in plan.unknown.items()],
+        "unknown": [{"id": node_id, "reason": reason} for node_id, reason in plan.unknown.items()],
         "topics": len(plan.image.topics),
         "partitions": sum(len(topic.partitions) for topic in plan.image.topics.values()),
         "at_risk": [{"topic": topic, "partition": partition} for topic, partition in plan.at_risk],
@@ -110,7 +110,7 @@ def _refuse_unsafe(plan: "RestorePlan") -> None:
         raise YakError(
             "restore-unsafe",
             "brokers may have acted on newer metadata than any offer has; nothing was written",
-            why="; ".join(f"broker {node_id}: {words}" for node_id, words in plan.unknown.items()),
+            why="; ".join(f"broker {node_id}: {reason}" for node_id, reason in plan.unknown.items()),
             try_=(
                 "start the brokers that did not answer, and run the command again",
                 "yak cluster restore --accept-loss   acknowledged records may be lost",
@@ -137,10 +137,10 @@ def _print_restored(g: Globals, document: dict[str, Any]) -> None:
         out.line(f"answered     broker {each['id']}: metadata up to record {each['metadata_offset']}{newest}")
     for each in document["unknown"]:
         out.line(f"unknown      broker {each['id']}: {each['reason']}")
-    for each in document["at_risk"][:SHOWN_MAX]:
+    for each in document["at_risk"][:LISTED_MAX]:
         out.line(f"may lose     {each['topic']}-{each['partition']}")
-    if len(document["at_risk"]) > SHOWN_MAX:
-        out.line(f"may lose     and {len(document['at_risk']) - SHOWN_MAX} more partitions")
+    if len(document["at_risk"]) > LISTED_MAX:
+        out.line(f"may lose     and {len(document['at_risk']) - LISTED_MAX} more partitions")
     if document["safe"]:
         out.note("The newest copy has every record that any broker acted on: nothing is lost.")
 
@@ -300,7 +300,7 @@ def show(g: Globals) -> int:
     """
 
     admin = g.admin()
-    found = look(admin)
+    found = describe_cluster(admin)
     if not g.out.for_people and g.output not in ("csv", "raw"):
         g.out.object(found)
     elif g.output in ("csv", "raw"):
@@ -313,7 +313,7 @@ def show(g: Globals) -> int:
     return 0 if found["healthy"] else 1
 
 
-def look(admin: "Admin") -> dict[str, Any]:
+def describe_cluster(admin: "Admin") -> dict[str, Any]:
     """The cluster as a document; it has no `metadata` for a broker that is not yak."""
     from yak.client.members import ROLE, read_members
     from yak.commands.topics import replications
@@ -377,7 +377,7 @@ def _print(g: Globals, found: dict[str, Any]) -> None:
     out.line(f"cluster      {found['cluster_id']}")
     out.line(f"controller   {'none' if controller is None else controller}")
     if "quorum" in found:
-        out.line(f"quorum       {_quorum_words(found['quorum'])}")
+        out.line(f"quorum       {_quorum_text(found['quorum'])}")
     out.line(f"holds        {counted(found['topics'], 'topic')}, {counted(found['partitions'], 'partition')}")
     out.line(f"health       {_health(found)}")
     out.line()
@@ -403,7 +403,7 @@ def _print(g: Globals, found: dict[str, Any]) -> None:
             out.line(f"broker {broker['id']}: metadata store is unsafe: {broker['unsafe']}")
 
 
-def _quorum_words(quorum: dict[str, Any] | None) -> str:
+def _quorum_text(quorum: dict[str, Any] | None) -> str:
     if quorum is None:
         return "no leader: changes are refused until a majority of its voters runs"
     voters = ", ".join(map(str, quorum["voters"]))

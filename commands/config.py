@@ -2,7 +2,7 @@
 
 from yak.commands.app import OUTPUT, CommandGroup, flag
 from yak.commands.options import Globals
-from yak.commands.settings import BY_NAME, shown_value
+from yak.commands.settings import BY_NAME, printable
 
 config = CommandGroup(
     "config",
@@ -29,7 +29,7 @@ def show(
     rows = [
         {
             "name": each.name,
-            "value": shown_value(each.name, each.value),
+            "value": printable(each.name, each.value),
             "origin": each.origin,
             "variable": BY_NAME[each.name].variable,
             "summary": BY_NAME[each.name].summary,

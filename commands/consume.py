@@ -87,7 +87,7 @@ class Request(Bundle):
 
     def with_properties(self, properties: tuple[str, ...]) -> "Request":
         """Translate Apache's `--property print.key=true` and similar ones to options of yak."""
-        shown: list[str] = []
+        fields: list[str] = []
         changed = self
         for text in properties:
             name, equals, value = text.partition("=")
@@ -98,7 +98,7 @@ class Request(Bundle):
                 changed = replace(changed, with_value=value.lower() == "true")
             elif equals and name.startswith("print.") and field in APACHE_FIELDS:
                 if value.lower() == "true":
-                    shown.append(field)
+                    fields.append(field)
             else:
                 raise UsageError(
                     "bad-property",
@@ -106,12 +106,12 @@ class Request(Bundle):
                     why=f"known are print.value, key.separator, {', '.join('print.' + each for each in APACHE_FIELDS)}",
                     try_=("--print key,timestamp",),
                 )
-        if shown:
-            changed = replace(changed, fields=",".join(each for each in APACHE_FIELDS if each in shown))
+        if fields:
+            changed = replace(changed, fields=",".join(each for each in APACHE_FIELDS if each in fields))
         return changed
 
     @property
-    def places(self) -> list[str]:
+    def positions(self) -> list[str]:
         """The arguments that name partitions or an offset: `orders:0,2`, `orders:0@42`, `orders@42`."""
         return [] if self.patterns else [each for each in self.topics if ":" in each or "@" in each]
 
@@ -134,10 +134,10 @@ class Request(Bundle):
 
         if self.partitions is not None and any(parse_long(each.strip()) is None for each in self.partitions.split(",")):
             raise UsageError("usage", f'"{self.partitions}" is not a list of partitions', try_=("--partitions 0,2",))
-        if self.partitions is not None and self.places:
+        if self.partitions is not None and self.positions:
             raise UsageError(
                 "usage",
-                f"--partitions and {self.places[0]} exclude each other",
+                f"--partitions and {self.positions[0]} exclude each other",
                 why="both say which partitions to read",
             )
 
@@ -155,12 +155,12 @@ class Request(Bundle):
                 why="the group shares the partitions among its members",
                 try_=("leave out --partitions", "leave out --group, to read without committing"),
             )
-        elif self.places:
+        elif self.positions:
             raise UsageError(
                 "usage",
-                f"--group and {self.places[0]} exclude each other",
+                f"--group and {self.positions[0]} exclude each other",
                 why="the group shares the partitions among its members, and they start at its committed offsets",
-                try_=(re.split("[:@]", self.places[0])[0], "leave out --group, to read without committing"),
+                try_=(re.split("[:@]", self.positions[0])[0], "leave out --group, to read without committing"),
             )
         elif self.no_commit and self.commit_every is not None:
             raise UsageError("usage", "--commit-every and --no-commit exclude each other")
@@ -261,8 +261,8 @@ def _partitions(
     request: Request, topics: "list[Topic]", metadata: "ClusterMetadata"
 ) -> "dict[TopicPartition, Position | None]":
     """The partitions to read, each with the start that its argument names."""
-    if places := request.places:
-        return _placed([*places, *(each for each in request.topics if each not in places)], metadata)
+    if positions := request.positions:
+        return _placed([*positions, *(each for each in request.topics if each not in positions)], metadata)
     every = [TopicPartition(topic.name, each.number) for topic in topics for each in topic.partitions]
     if request.partitions is None:
         return dict.fromkeys(every)
@@ -279,13 +279,13 @@ def _partitions(
     return dict.fromkeys(each for each in every if each.partition in numbers)
 
 
-def _placed(words: "Sequence[str]", metadata: "ClusterMetadata") -> "dict[TopicPartition, Position | None]":
+def _placed(texts: "Sequence[str]", metadata: "ClusterMetadata") -> "dict[TopicPartition, Position | None]":
     """The partitions of `orders`, `orders:0,2` and `orders:0@42`; the first word of a partition says its start."""
-    from yak.client.groups.places import parse_partitions
+    from yak.client.groups.partition_syntax import parse_partitions
     from yak.client.offset_spec import parse_start
 
     found: dict[TopicPartition, Position | None] = {}
-    for word in words:
+    for word in texts:
         place, at, offset = word.partition("@")
         start = parse_start(offset) if at else None
         for each in parse_partitions([place], metadata):
@@ -349,13 +349,13 @@ class Reading:
         self._partitions = partitions
         self._until_ms = until_ms
         self.read = 0
-        self.shown = 0
+        self.printed = 0
         self._bytes = 0
         self._started = time.monotonic()
         self._last_record = self._started
         self._stats_at = self._started
         self._why = ""
-        self._has_told = False
+        self._has_noted_wait = False
 
     def run(self) -> int:
         """Read until a stop condition holds; return the exit code. Raises NothingInTime."""
@@ -367,7 +367,7 @@ class Reading:
                     self._wait()
                 else:
                     self._take(record)
-                self._tell_stats()
+                self._print_stats()
             self._why = self._why or "reached end"
         except (KeyboardInterrupt, SystemError) as stop:
             if isinstance(stop, SystemError) and not interrupts.seen():
@@ -376,14 +376,14 @@ class Reading:
         self._printer.flush()
         self._end()
         took = format_duration((time.monotonic() - self._started) * 1000)
-        shown = f", {group_digits(self.shown)} shown" if self.shown != self.read else ""
+        not_filtered = f", {group_digits(self.printed)} shown" if self.printed != self.read else ""
         self._g.out.note(
-            f"read {counted(self.read, 'record')} ({self._where()}){shown} in {took}; stopped: {self._why}"
+            f"read {counted(self.read, 'record')} ({self._where()}){not_filtered} in {took}; stopped: {self._why}"
         )
         if self._decoder is not None and self._decoder.failed:
             self._g.out.warn(f"{counted(self._decoder.failed, 'record')} skipped: the decoder failed")
             code = code or 1
-        if self._why == "timeout" and not self.shown:
+        if self._why == "timeout" and not self.printed:
             raise NothingInTime(
                 "nothing-in-time",
                 f"no record came in {self._request.idle_ms} ms",
@@ -396,8 +396,8 @@ class Reading:
         """No record is there: say so once on a terminal, and end when the reader of a pipe is gone."""
         out = self._g.out
         out.require_reader()
-        if not self._has_told and not self._request.exit_at_end and out.stderr.isatty():
-            self._has_told = True
+        if not self._has_noted_wait and not self._request.exit_at_end and out.stderr.isatty():
+            self._has_noted_wait = True
             out.note("waiting for records; Ctrl+C ends")
 
     def _end(self) -> None:
@@ -408,7 +408,7 @@ class Reading:
 
     def _more(self) -> bool:
         request, now = self._request, time.monotonic()
-        if request.max_messages is not None and self.shown >= request.max_messages:
+        if request.max_messages is not None and self.printed >= request.max_messages:
             self._why = counted(request.max_messages, "record")
         elif request.idle_ms is not None and (now - self._last_record) * 1000 >= request.idle_ms:
             self._why = "timeout"
@@ -434,10 +434,10 @@ class Reading:
             if decoded is None:
                 return
             record.value = decoded
-        self.shown += 1
+        self.printed += 1
         self._printer.show(record)
 
-    def _tell_stats(self) -> None:
+    def _print_stats(self) -> None:
         now = time.monotonic()
         if not self._request.stats or now - self._stats_at < 1.0:
             return
@@ -510,7 +510,7 @@ def run_member(member: Member, printer: "RecordPrinter", filters: "list[Filter]"
         reader = GroupReader(
             g.bootstrap_servers, request.group, member.topics, member.windows,
             marks=marks, flush=printer.flush, every=member.every, warn=g.out.warn, until_ms=member.until_ms,
-            tell=lambda started: tell_start(g, request, started), timeout_s=g.timeout_ms / 1000,
+            on_start=lambda started: print_start(g, request, started), timeout_s=g.timeout_ms / 1000,
             read_committed=request.read_committed, verbose=g.verbose,
         )  # fmt: skip
         try:
@@ -560,23 +560,23 @@ class GroupReading(Reading):
         return f'group "{self._request.group}"'
 
 
-def tell_start(g: "Globals", request: Request, started: "Sequence[Started]") -> None:
+def print_start(g: "Globals", request: Request, started: "Sequence[Started]") -> None:
     """Print a line about an assignment, and a warning for each committed offset outside its partition's log."""
-    from yak.client.groups.places import partitions_text
+    from yak.client.groups.partition_syntax import partitions_text
 
     if not started:
         g.out.note(f'group "{request.group}": no partition for this member; the others have them all')
         return
     first = [each.partition for each in started if each.committed is None]
     goes_on = len(started) - len(first)
-    words = []
+    starts = []
     if goes_on:
-        words.append(f"{group_digits(goes_on)} from the committed offset" if first else "from the committed offset")
+        starts.append(f"{group_digits(goes_on)} from the committed offset" if first else "from the committed offset")
     if first:
-        words.append(f"{group_digits(len(first)) + ' ' if goes_on else ''}{_start_words(request)}")
+        starts.append(f"{group_digits(len(first)) + ' ' if goes_on else ''}{_start_text(request)}")
     g.out.note(
         f'group "{request.group}": {counted(len(started), "partition")} '
-        f"({partitions_text(each.partition for each in started)}): {', '.join(words)}"
+        f"({partitions_text(each.partition for each in started)}): {', '.join(starts)}"
     )
     if goes_on and request.start_options:
         given = request.start_options[0]
@@ -588,7 +588,7 @@ def tell_start(g: "Globals", request: Request, started: "Sequence[Started]") -> 
             g.out.warn(f"{each.partition}: {each.trouble}")
 
 
-def _start_words(request: Request) -> str:
+def _start_text(request: Request) -> str:
     given = request.start_options
     return f"by {given[0]}, nothing being committed" if given else "from the end, nothing being committed"
 

@@ -77,8 +77,8 @@ def play(g: Globals, scenario: type[Scenario], settings: Settings, terminal: typ
     """Run a demo and print its result in the chosen format; return 4 when a guarantee did not hold."""
     g.out.note(scenario.SUMMARY)
     g.out.note("")
-    with terminal(g) as shown:
-        result = scenario(settings, shown).run()
+    with terminal(g) as terminal_view:
+        result = scenario(settings, terminal_view).run()
     show_result(g, result)
     return None if result.holds else 4
 
@@ -111,8 +111,8 @@ def show_result(g: Globals, result: Result) -> None:
 def aligned(commands: Sequence[tuple[str, str]]) -> list[str]:
     """Commands with their descriptions, and first the command that puts yak on PATH, if it is not."""
     reach = _reach_yak()
-    shown = commands if reach is None else [(reach, "so that the shell finds yak"), *commands]
-    return [f"{command:<37} {why}".rstrip() for command, why in shown]
+    rows = commands if reach is None else [(reach, "so that the shell finds yak"), *commands]
+    return [f"{command:<37} {why}".rstrip() for command, why in rows]
 
 
 def _reach_yak() -> str | None:
@@ -132,7 +132,7 @@ def _reach_yak() -> str | None:
 
 
 _HEIGHT: Final = 13
-_WINDOWS_SHOWN: Final = 24
+_WINDOWS_MAX: Final = 24
 _LINES_EVERY_S: Final = 5.0
 """Interval of progress lines without a terminal."""
 _COLOURS: Final = ("cyan", "green", "yellow", "magenta", "blue", "red", "white")
@@ -144,7 +144,7 @@ class SparkTerminal(Terminal):
     def __init__(self, g: "Globals") -> None:
         super().__init__(g)
         self._view: Any = None
-        self._told_at = time.monotonic()
+        self._printed_at = time.monotonic()
 
     def __enter__(self) -> Self:
         if self._live:
@@ -178,12 +178,12 @@ class SparkTerminal(Terminal):
         """Redraw the panel; without a terminal, print a progress line at intervals."""
         if self._view is not None:
             self._view.update(panel(state, self._view.console.width), refresh=True)
-        elif time.monotonic() - self._told_at >= _LINES_EVERY_S:
-            self._told_at = time.monotonic()
+        elif time.monotonic() - self._printed_at >= _LINES_EVERY_S:
+            self._printed_at = time.monotonic()
             self.say(text)
 
 
-def panel(look: "Look", width: int) -> Any:
+def panel(state: "Look", width: int) -> Any:
     """The panel: the state of all parts, a plot of each metric's mean, and a table of the latest windows."""
     from rich.panel import Panel
     from rich.table import Table
@@ -194,29 +194,29 @@ def panel(look: "Look", width: int) -> Any:
     grid.add_column(ratio=1)
     if wide:
         grid.add_column(width=38)
-        grid.add_row(plot(look, plot_width), latest(look))
+        grid.add_row(plot(state, plot_width), latest(state))
     else:
-        grid.add_row(plot(look, plot_width))
-    totals = f" sent {look.sent}   counted {look.counted}   in stats {look.in_stats} "
+        grid.add_row(plot(state, plot_width))
+    totals = f" sent {state.sent}   counted {state.counted}   in stats {state.in_stats} "
     return Panel(
-        grid, title=_state(look), title_align="left", subtitle=totals, subtitle_align="left", border_style="cyan"
+        grid, title=_state(state), title_align="left", subtitle=totals, subtitle_align="left", border_style="cyan"
     )
 
 
-def _state(look: "Look") -> str:
+def _state(state: "Look") -> str:
     spark = {
         "": "Spark comes next",
         "starting": "[yellow]◐ Spark starting[/]",
-        "running": f"[green]● Spark[/] batch {look.batch}, {look.records_per_second:.0f} records/s",
+        "running": f"[green]● Spark[/] batch {state.batch}, {state.records_per_second:.0f} records/s",
         "killed": "[bold red]○ Spark killed[/]",
-    }[look.spark]
+    }[state.spark]
     brokers = " ".join(
-        f"[green]●{node}[/]" if is_up else f"[bold red]○{node} killed[/]" for node, is_up in look.brokers
+        f"[green]●{node}[/]" if is_up else f"[bold red]○{node} killed[/]" for node, is_up in state.brokers
     )
     return f" {spark}   brokers {brokers} "
 
 
-def plot(look: "Look", width: int) -> Any:
+def plot(state: "Look", width: int) -> Any:
     """A plot of each metric's mean per window, from the `stats` topic."""
     import plotext
     from rich.text import Text
@@ -225,28 +225,28 @@ def plot(look: "Look", width: int) -> Any:
     plotext.plotsize(width, _HEIGHT)
     plotext.theme("clear")
     plotext.ylim(0, 100)
-    windows = sorted({start for _, start in look.stats})[-_WINDOWS_SHOWN:]
-    metrics = sorted({metric for metric, _ in look.stats})
+    windows = sorted({start for _, start in state.stats})[-_WINDOWS_MAX:]
+    metrics = sorted({metric for metric, _ in state.stats})
     for number, metric in enumerate(metrics):
-        points = [(start, look.stats[metric, start]["mean"]) for start in windows if (metric, start) in look.stats]
+        points = [(start, state.stats[metric, start]["mean"]) for start in windows if (metric, start) in state.stats]
         xs = [(start - windows[0]) / 1000.0 for start, _ in points]
         plotext.plot(xs, [mean for _, mean in points], label=metric, color=_COLOURS[number % len(_COLOURS)])
     plotext.title("mean of each window, % (topic metric_stats)")
     return Text.from_ansi(plotext.build())
 
 
-def latest(look: "Look") -> Any:
+def latest(state: "Look") -> Any:
     """The counts of the newest windows: one row per window, one column per metric."""
     from rich.table import Table
 
     table = Table(box=None, title="records (topic metric_counts)", title_style="", pad_edge=False)
-    metrics = sorted({metric for metric, _ in look.counts})[:4] or ["nothing yet"]
+    metrics = sorted({metric for metric, _ in state.counts})[:4] or ["nothing yet"]
     table.add_column("window", style="dim")
     for metric in metrics:
         table.add_column(metric, justify="right")
-    for start in sorted({start for _, start in look.counts}, reverse=True)[: _HEIGHT - 3]:
+    for start in sorted({start for _, start in state.counts}, reverse=True)[: _HEIGHT - 3]:
         clock = time.strftime("%H:%M:%S", time.localtime(start / 1000))
-        table.add_row(clock, *[str(look.counts.get((metric, start), "")) for metric in metrics])
+        table.add_row(clock, *[str(state.counts.get((metric, start), "")) for metric in metrics])
     return table
 
 

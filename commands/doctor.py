@@ -15,7 +15,7 @@ _SIGNS = {"ok": "✓", "warn": "▲", "FAIL": "✗", "skip": "-"}
 _ASCII_SIGNS = {"ok": "+", "warn": "!", "FAIL": "x", "skip": "-"}
 _COLOURS = {"ok": "32", "warn": "33", "FAIL": "1;31", "skip": "2"}
 _TIMEOUT_S = 3.0
-_SHOWN_SETTINGS = ("bootstrap_servers", "redis_url", "data_dir", "host", "port", "lease_time_seconds", "context")
+_BUNDLE_SETTINGS = ("bootstrap_servers", "redis_url", "data_dir", "host", "port", "lease_time_seconds", "context")
 
 
 @command(examples=("yak doctor", "yak doctor -b broker.example.org:9092", "yak doctor -o json"))
@@ -41,10 +41,10 @@ def doctor(
     if bundle is not None:
         from yak.local.checks.bundle import write_bundle
 
-        shown = {
-            setting.name: g.settings.value(setting.name) for setting in SETTINGS if setting.name in _SHOWN_SETTINGS
+        settings = {
+            setting.name: g.settings.value(setting.name) for setting in SETTINGS if setting.name in _BUNDLE_SETTINGS
         }
-        write_bundle(bundle, findings, shown, directory)
+        write_bundle(bundle, findings, settings, directory)
         g.out.note(f"wrote {bundle}")
     return 4 if failed else None
 
@@ -56,7 +56,7 @@ def _checks(g: Globals, data_dir: str) -> list[Callable[[], "list[Finding]"]]:
     timeout_s = min(_TIMEOUT_S, g.timeout_ms / 1000)
     local = machine.read_status(data_dir)
     servers = g.settings.get("bootstrap_servers")
-    asked = g.servers_of_local(local) if local is not None and servers.origin == "default" else g.bootstrap_servers
+    addresses = g.servers_of_local(local) if local is not None and servers.origin == "default" else g.bootstrap_servers
     redis = g.settings.get("redis_url")
     own_redis = local is not None and local.redis_url is not None and redis.origin == "default"
     redis_url = local.redis_url if local is not None and local.redis_url and own_redis else str(redis.value)
@@ -67,17 +67,17 @@ def _checks(g: Globals, data_dir: str) -> list[Callable[[], "list[Finding]"]]:
     host, port = str(g.settings.value("host")), int(g.settings.value("port"))
 
     def check_metadata() -> "list[Finding]":
-        found = store.check_quorum(asked, timeout_s=timeout_s) if redis.origin == "default" else None
+        found = store.check_quorum(addresses, timeout_s=timeout_s) if redis.origin == "default" else None
         if found is not None:
             return [found]
         is_configured = own_redis or redis.origin != "default"
         return store.check_store(redis_url, is_configured=is_configured, timeout_s=timeout_s, start_with=start_with)
 
     return [
-        lambda: network.check_network(asked, timeout_s),
+        lambda: network.check_network(addresses, timeout_s),
         lambda: [machine.check_local_cluster(data_dir)],
         check_metadata,
-        lambda: network.check_faults(asked, timeout_s=timeout_s),
+        lambda: network.check_faults(addresses, timeout_s=timeout_s),
         lambda: [machine.check_lease(lease, renew)],
         lambda: [machine.check_port(host, port)],
         lambda: [machine.check_disk(data_dir)],

@@ -272,10 +272,10 @@ def _node_to_end(
     leaders = sorted({each.leader for each in selected if each.leader >= 0})
     if len(leaders) == 1:
         return leaders[0]
-    words = ", ".join(map(str, leaders))
+    named = ", ".join(map(str, leaders))
     raise UsageError(
         "usage",
-        f"{topic} is led by {words or 'no broker'}: name the broker to kill",
+        f"{topic} is led by {named or 'no broker'}: name the broker to kill",
         try_=(f"yak failover {topic}:0 --kill", "yak failover --from NODE --kill"),
     )
 

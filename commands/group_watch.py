@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from yak.commands import groups
-from yak.commands.live_table import looks, show_look
+from yak.commands.live_table import refreshes, show_refresh
 
 if TYPE_CHECKING:
     from yak.commands.options import Globals
@@ -20,7 +20,7 @@ def watch_groups(g: "Globals", names: Sequence[str], interval_ms: int, count: in
     """Print the table every interval. Raises YakError, such as `unknown-group` for a name that the first look misses."""
     before: dict[str, dict[TopicPartition, Offset]] | None = None
     before_at = 0.0
-    for _ in looks(interval_ms, count):
+    for _ in refreshes(interval_ms, count):
         found = _groups(g, names, must_be_there=before is None)
         committed = {
             group.group_id: {each.partition: each.committed for each in group.partitions if each.committed is not None}
@@ -32,7 +32,7 @@ def watch_groups(g: "Globals", names: Sequence[str], interval_ms: int, count: in
             grown = None if before is None else growth(before.get(group.group_id, {}), committed[group.group_id])
             rate = None if grown is None else round(grown / (now - before_at))
             rows.append({**groups.list_row(group, with_lag=has_lag), "records_per_s": rate})
-        show_look(g, rows, COLUMNS, WIDE, (*COLUMNS, *WIDE))
+        show_refresh(g, rows, COLUMNS, WIDE, (*COLUMNS, *WIDE))
         before, before_at = committed, now
 
 

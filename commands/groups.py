@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
-from yak.client.groups.places import partitions_text
+from yak.client.groups.partition_syntax import partitions_text
 from yak.commands.aliases import names_as_arguments
 from yak.commands.app import OUTPUT, STOP, WHAT, Bundle, CommandGroup, command, flag
 from yak.commands.options import Globals
@@ -33,18 +33,18 @@ VERBS = {
 ALIASES = {"ls": "list", "rm": "delete", "desc": "describe", "show": "describe", "seek": "reset"}
 
 
-def rewrite(words: list[str]) -> list[str]:
+def rewrite(arguments: list[str]) -> list[str]:
     """Translate `--describe --group audit` of kafka-consumer-groups.sh to `describe audit`; keep other arguments."""
-    if words and words[0] in ALIASES:
-        return [ALIASES[words[0]], *words[1:]]
-    if not words or not words[0].startswith("--"):
-        return words
-    verb = next((word for word in words if word in VERBS), None)
+    if arguments and arguments[0] in ALIASES:
+        return [ALIASES[arguments[0]], *arguments[1:]]
+    if not arguments or not arguments[0].startswith("--"):
+        return arguments
+    verb = next((argument for argument in arguments if argument in VERBS), None)
     if verb is None:
-        return words
-    if verb == "--describe" and "--members" in words:
-        words, verb = [word for word in words if word != verb], "--members"
-    groups, rest = names_as_arguments(words, verb, ("--group", "-g"), f"yak groups {VERBS[verb]} GROUP")
+        return arguments
+    if verb == "--describe" and "--members" in arguments:
+        arguments, verb = [argument for argument in arguments if argument != verb], "--members"
+    groups, rest = names_as_arguments(arguments, verb, ("--group", "-g"), f"yak groups {VERBS[verb]} GROUP")
     return [VERBS[verb], *groups, *rest]
 
 
@@ -58,11 +58,11 @@ def connect(g: "Globals") -> "GroupBrokers":
 def chosen(texts: Sequence[str] | None, known: Sequence[str], what: str, whose: str = "groups") -> tuple[str, ...]:
     """Values in Kafka's spelling, from repeated or comma-separated ones in any case. Raises UsageError (`usage`)."""
     spelt = {each.lower(): each for each in known}
-    words = [word.strip() for text in texts or () for word in text.split(",") if word.strip()]
-    for word in words:
-        if word.lower() not in spelt:
-            raise UsageError("usage", f'"{word}" is not a {what} of {whose}', why=f"{what}s are {', '.join(known)}")
-    return tuple(dict.fromkeys(spelt[word.lower()] for word in words))
+    states = [state.strip() for text in texts or () for state in text.split(",") if state.strip()]
+    for state in states:
+        if state.lower() not in spelt:
+            raise UsageError("usage", f'"{state}" is not a {what} of {whose}', why=f"{what}s are {', '.join(known)}")
+    return tuple(dict.fromkeys(spelt[state.lower()] for state in states))
 
 
 LIST_COLUMNS = ("group", "type", "state", "members", "coordinator", "lag")
@@ -199,12 +199,12 @@ def _totals(document: Mapping[str, Any]) -> str:
     if document["lag"] is None:
         return f"{count}, nothing is committed"
     if not document["lag"]:
-        words = f"all read: {count}"
+        text = f"all read: {count}"
     else:
         age = f"; the oldest unread record is {format_duration(document['lag_ms'])} old" if document["lag_ms"] else ""
-        words = f"lag {counted(document['lag'], 'record')} in {count}{age}"
+        text = f"lag {counted(document['lag'], 'record')} in {count}{age}"
     untold = sum(each["lag"] is None for each in partitions)
-    return words + (f"; {group_digits(untold)} without a committed offset that can be compared" if untold else "")
+    return text + (f"; {group_digits(untold)} without a committed offset that can be compared" if untold else "")
 
 
 def troubles(document: Mapping[str, Any]) -> list[str]:
@@ -279,15 +279,15 @@ def reset_rows(
 
 def _reset_result(step: "Step", results: Mapping[TopicPartition, YakError | None] | None) -> str:
     if step.after is None:
-        words = "left alone"
+        result = "left alone"
     elif not step.is_change:
-        words = "unchanged"
+        result = "unchanged"
     elif results is None:
-        words = "would be set"
+        result = "would be set"
     else:
         error = results.get(step.partition)
-        words = "set" if error is None else f"failed: {error.code}"
-    return words
+        result = "set" if error is None else f"failed: {error.code}"
+    return result
 
 
 def with_notes(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -433,8 +433,8 @@ def _show_states(g: Globals, rows: list[dict[str, Any]]) -> None:
     if not g.out.for_people:
         g.out.table(rows, STATE_FLAT)
         return
-    shown = [{**row, "coordinator": f"{row['coordinator_address']} ({row['coordinator']})"} for row in rows]
-    g.out.table(shown, STATE_COLUMNS, STATE_WIDE)
+    with_coordinators = [{**row, "coordinator": f"{row['coordinator_address']} ({row['coordinator']})"} for row in rows]
+    g.out.table(with_coordinators, STATE_COLUMNS, STATE_WIDE)
 
 
 def _show(g: Globals, documents: list[dict[str, Any]], *, with_time: bool) -> None:
@@ -547,7 +547,7 @@ def reset(
 
     A dry run without --execute. --execute needs a group without members. Offsets outside the log are clamped to it.
     """
-    from yak.client.groups.reset import look_at, move
+    from yak.client.groups.reset import move, read_reset_plan
 
     target = _target(g, name, to)
     if dry_run and execute:
@@ -561,7 +561,7 @@ def reset(
     if execute:
         g.must_not_be_readonly(f'moving the offsets of group "{name}"')
     with connect(g) as brokers:
-        plan = look_at(brokers, name, target, topic, is_strict=execute)
+        plan = read_reset_plan(brokers, name, target, topic, is_strict=execute)
         results = move(brokers, name, plan.changes) if execute else None
     return _show_plan(g, name, plan, results)
 
@@ -646,7 +646,7 @@ def delete(
 
     g.must_not_be_readonly(f"deleting {', '.join(names)}")
     with connect(g) as brokers:
-        there, rows, errors = _look(brokers, names, with_members=topic is not None, if_exists=if_exists)
+        there, rows, errors = _deletable_groups(brokers, names, with_members=topic is not None, if_exists=if_exists)
         if errors and len(rows) == len(errors) == 1 and not there:
             raise errors[0]
         for error in errors:
@@ -656,10 +656,10 @@ def delete(
                 g.confirm(f"Delete {_named(there)} and all committed offsets?")
             done, failed = _delete_groups(brokers, there)
         else:
-            places = _places(brokers, there, topic)
-            if any(places.values()):
+            partitions = _committed_partitions(brokers, there, topic)
+            if any(partitions.values()):
                 g.confirm(f"Delete committed offsets of {_named(there)} for {', '.join(topic)}?")
-            done, failed = _delete_offsets(brokers, places)
+            done, failed = _delete_offsets(brokers, partitions)
     _report(g, [*rows, *done], failed)
     return 1 if errors or failed else 0
 
@@ -672,7 +672,7 @@ def _row(name: str, result: str, **more: Any) -> dict[str, Any]:
     return {"name": name, **more, "result": result}
 
 
-def _look(
+def _deletable_groups(
     brokers: "GroupBrokers", names: list[str], *, with_members: bool, if_exists: bool
 ) -> tuple[list[str], list[dict[str, Any]], list[YakError]]:
     """The groups that can be deleted; rows and errors of the others."""
@@ -708,30 +708,30 @@ def _delete_groups(brokers: "GroupBrokers", names: list[str]) -> tuple[list[dict
     return rows, [error for error in results.values() if error is not None]
 
 
-def _places(brokers: "GroupBrokers", names: list[str], topics: list[str]) -> dict[str, list[Any]]:
+def _committed_partitions(brokers: "GroupBrokers", names: list[str], topics: list[str]) -> dict[str, list[Any]]:
     """The offsets that each group committed for these topics. Raises YakError."""
     from yak.client.groups.group_brokers import answered
     from yak.client.groups.offsets import committed_offsets
-    from yak.client.groups.places import committed_places
+    from yak.client.groups.partition_syntax import select_partitions
 
     committed = committed_offsets(brokers, names)
-    return {name: committed_places(topics, answered(found)) for name, found in committed.items()}
+    return {name: select_partitions(topics, answered(found)) for name, found in committed.items()}
 
 
 def _delete_offsets(
-    brokers: "GroupBrokers", places: dict[str, list[Any]]
+    brokers: "GroupBrokers", partitions_of: dict[str, list[Any]]
 ) -> tuple[list[dict[str, Any]], list[YakError]]:
     from yak.client.groups.offsets import delete_offsets
 
     rows: list[dict[str, Any]] = []
     errors: dict[str, YakError] = {}
-    for name, partitions in places.items():
+    for name, partitions in partitions_of.items():
         if not partitions:
             rows.append(_row(name, "nothing was committed of it"))
             continue
         for each, error in delete_offsets(brokers, name, partitions).items():
-            words = "offset deleted" if error is None else f"failed: {error.code}"
-            rows.append(_row(name, words, topic=each.topic, partition=each.partition))
+            result = "offset deleted" if error is None else f"failed: {error.code}"
+            rows.append(_row(name, result, topic=each.topic, partition=each.partition))
             if error is not None:
                 errors.setdefault(error.message, error)
     return rows, list(errors.values())

@@ -50,7 +50,7 @@ EXIT_CODES = (
 @command(examples=("yak help topics create", "yak help unknown-topic", "yak help exit-codes"))
 def help_(
     g: Globals,
-    words: Annotated[list[str] | None, argument("WHAT", "A command, an error's slug, errors, or exit-codes.")] = None,
+    names: Annotated[list[str] | None, argument("WHAT", "A command, an error's slug, errors, or exit-codes.")] = None,
     json_: bool = flag("--json", "The tree of all commands, for tools.", OUTPUT, default=False),
 ) -> None:
     """Explain a command, an error or a topic."""
@@ -60,19 +60,19 @@ def help_(
         from yak.commands.tree import command_tree
 
         g.out.json({"commands": command_tree(), "exit_codes": {str(code): text for code, text in EXIT_CODES}})
-    elif not words:
+    elif not names:
         for line in overview().splitlines():
             g.out.line(line)
-    elif words == ["exit-codes"]:
+    elif names == ["exit-codes"]:
         rows = [{"code": code, "meaning": meaning} for code, meaning in EXIT_CODES]
         g.out.table(rows, ("code", "meaning"))
-    elif words == ["errors"]:
+    elif names == ["errors"]:
         rows = [{"slug": slug, "what": each.what} for slug, each in sorted(EXPLANATIONS.items())]
         g.out.table(rows, ("slug", "what"))
-    elif len(words) == 1 and words[0] in EXPLANATIONS:
-        _explain_error(g, words[0])
+    elif len(names) == 1 and names[0] in EXPLANATIONS:
+        _explain_error(g, names[0])
     else:
-        _explain_command(g, words)
+        _explain_command(g, names)
 
 
 def _explain_error(g: Globals, slug: str) -> None:
@@ -87,25 +87,25 @@ def _explain_error(g: Globals, slug: str) -> None:
         g.out.line(("  try:  " if index == 0 else "        ") + step)
 
 
-def _explain_command(g: Globals, words: list[str]) -> None:
+def _explain_command(g: Globals, names: list[str]) -> None:
     from yak.commands import registry
     from yak.commands.app import load
     from yak.commands.overview import group_overview
 
-    entry = registry.find(words[0])
+    entry = registry.find(names[0])
     if entry is None:
-        raise _nothing_known(words[0])
+        raise _nothing_known(names[0])
     found = load(entry.module, entry.attribute)
     if isinstance(found, CommandGroup):
-        if len(words) == 1:
+        if len(names) == 1:
             for line in group_overview(found).splitlines():
                 g.out.line(line)
             return
-        leaf = found.leaves.get(words[1])
+        leaf = found.leaves.get(names[1])
         if leaf is None:
-            raise _nothing_known(" ".join(words))
+            raise _nothing_known(" ".join(names))
         found = leaf
-    _print_help(found, "yak " + " ".join(words))
+    _print_help(found, "yak " + " ".join(names))
 
 
 def _print_help(leaf: Leaf, program: str) -> None:

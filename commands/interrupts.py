@@ -23,8 +23,8 @@ def install() -> None:
 
 def _handled() -> tuple[signal.Signals, ...]:
     """The signals that end a command; nohup ignores SIGHUP, which then stays ignored."""
-    hang_up = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
-    return (signal.SIGINT, signal.SIGTERM, *hang_up)
+    hangup = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+    return (signal.SIGINT, signal.SIGTERM, *hangup)
 
 
 def seen() -> bool:

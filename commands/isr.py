@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from yak.commands.app import CONNECTION, OUTPUT, STOP, WHAT, command, flag
 from yak.commands.options import Globals
 from yak.commands.output import layout, to_json
-from yak.commands.parameters import Shown, argument
+from yak.commands.parameters import PartitionFilter, argument
 from yak.commands.shell_completion import complete_topic
 from yak.commands.units import format_time, parse_duration_ms
 from yak.errors import Unreachable, UsageError
@@ -66,18 +66,18 @@ def replica_rows(partition: PartitionReplicas, *, max_lag: int | None = None) ->
 def _replica_row(partition: PartitionReplicas, node: int, max_lag: int | None) -> ReplicaRow:
     lag, colour = partition.lag(node), GOOD
     if node == partition.leader:
-        words = "leader"
+        state = "leader"
         if node not in partition.isr:
-            words, colour = "leader, OUT OF SYNC", BAD
+            state, colour = "leader, OUT OF SYNC", BAD
     elif node in partition.isr:
-        words = "in sync"
+        state = "in sync"
     else:
-        words, colour = "OUT OF SYNC", BAD
+        state, colour = "OUT OF SYNC", BAD
     if max_lag is not None and lag is not None and lag > max_lag:
-        words, colour = f"{words}, LAG", BAD
+        state, colour = f"{state}, LAG", BAD
     if node in partition.away:
-        words, colour = f"{words}, {partition.away[node]}", colour or WARN
-    return ReplicaRow(node, lag, words, colour)
+        state, colour = f"{state}, {partition.away[node]}", colour or WARN
+    return ReplicaRow(node, lag, state, colour)
 
 
 def problems(partition: PartitionReplicas, *, max_lag: int | None = None) -> list[str]:
@@ -128,13 +128,13 @@ def table_lines(
             "partition": each.name,
             "leader": "none" if each.leader == NO_LEADER else str(each.leader),
             "epoch": str(each.leader_epoch),
-            "partition_epoch": _shown(each.partition_epoch),
+            "partition_epoch": _or_dash(each.partition_epoch),
             "isr": _nodes(each.isr) or "none",
-            "hw": _shown(each.high_watermark),
+            "hw": _or_dash(each.high_watermark),
         }
         for row in replica_rows(each, max_lag=max_lag):
-            end = _shown(each.log_end_offsets.get(row.node))
-            lag = _shown(row.lag)
+            end = _or_dash(each.log_end_offsets.get(row.node))
+            lag = _or_dash(row.lag)
             rows.append({**head, "replica": str(row.node), "log_end": end, "lag": lag, "state": row.state})
             colours.append(row.colour)
             head = dict.fromkeys(head, "")
@@ -213,7 +213,7 @@ def _nodes(nodes: Iterable[int]) -> str:
     return ",".join(map(str, nodes))
 
 
-def _shown(value: int | None) -> str:
+def _or_dash(value: int | None) -> str:
     return "-" if value is None else str(value)
 
 
@@ -236,22 +236,22 @@ class Watch:
         in_place = self._g.out.for_people and self._g.out.stdout.isatty()
         if in_place:
             self._g.out.stdout.write(HOME + CLEAR_SCREEN)
-        for look in itertools.count(1):
+        for number in itertools.count(1):
             began = time.monotonic()
             try:
                 found = self._read()
             except Unreachable as error:
-                if look == 1:
+                if number == 1:
                     raise
-                self._nobody_answers(error, in_place=in_place)
+                self._print_unreachable(error, in_place=in_place)
             else:
                 self._lost = ""
                 if in_place:
                     self._draw(found)
                 else:
-                    self._tell(found)
+                    self._print_changes(found)
             self._g.out.stdout.flush()
-            if look == count:
+            if number == count:
                 break
             self._g.out.require_reader()
             time.sleep(max(0.0, interval_ms / 1000 - (time.monotonic() - began)))
@@ -269,14 +269,14 @@ class Watch:
         below = [("", GOOD), *((line, colour) for line in lines)]
         below += [(f"broker {node} did not answer: {reason}", WARN) for node, reason in found.silent.items()]
         columns, rows = get_terminal_size()
-        shown = fitted([(self._now() + "   Ctrl+C ends", GOOD)], table, below, rows=rows - 1)
-        text = "".join(painted(g, line[:columns], tint) + CLEAR_LINE + "\n" for line, tint in shown)
+        screen = fitted([(self._now() + "   Ctrl+C ends", GOOD)], table, below, rows=rows - 1)
+        text = "".join(painted(g, line[:columns], tint) + CLEAR_LINE + "\n" for line, tint in screen)
         out.stdout.write(HOME + text + CLEAR_BELOW)
 
-    def _tell(self, found: "ClusterReplicas") -> None:
+    def _print_changes(self, found: "ClusterReplicas") -> None:
         out, now = self._g.out, self._now()
-        shown = {(each.topic, each.partition): each for each in self._chosen(found)}
-        for key, each in shown.items():
+        partitions = {(each.topic, each.partition): each for each in self._chosen(found)}
+        for key, each in partitions.items():
             different = changes(self._before.get(key), each)
             if not different:
                 continue
@@ -290,11 +290,11 @@ class Watch:
                 out.headers = False
         if out.for_people:
             for key, each in self._before.items():
-                if key not in shown:
+                if key not in partitions:
                     out.line(f"{now}  {each.name}  no longer listed")
-        self._before = shown
+        self._before = partitions
 
-    def _nobody_answers(self, error: Unreachable, *, in_place: bool) -> None:
+    def _print_unreachable(self, error: Unreachable, *, in_place: bool) -> None:
         """Without a terminal, warn once per outage. On a terminal the table stays, with the error above it."""
         if in_place:
             self._g.out.stdout.write(HOME + one_line(f"{self._now()}   {error.message}: {error.why}") + CLEAR_LINE)
@@ -332,7 +332,7 @@ def isr(
         str | None, argument("TOPIC", "Only this topic.", autocompletion=complete_topic, show_default=False)
     ] = None,
     *,
-    only: Shown,
+    only: PartitionFilter,
     internal: bool = flag("--internal", "Also healthy partitions of internal topics.", WHAT, default=False),
     check: bool = flag(
         "--check",
@@ -372,15 +372,15 @@ def isr(
     if watch:
         return Watch(g, reader, chosen, max_lag).run(parse_duration_ms(interval, bare_unit="s"), count)
     found = reader()
-    shown = chosen(found)
+    partitions = chosen(found)
     lines, colour = summary(found.partitions, max_lag=max_lag)
     if check and g.quiet:
         for line in lines[:-1]:
             g.out.warn(line)
         return 4 if len(lines) > 1 else None
-    show(g, shown, max_lag=max_lag)
-    hidden = 0 if is_complete else _internal(found.partitions) - _internal(shown)
-    _say(g, found, shown, lines, colour, from_redis=from_redis, hidden=hidden)
+    show(g, partitions, max_lag=max_lag)
+    hidden = 0 if is_complete else _internal(found.partitions) - _internal(partitions)
+    _say(g, found, partitions, lines, colour, from_redis=from_redis, hidden=hidden)
     return 4 if check and len(lines) > 1 else None
 
 
@@ -391,7 +391,7 @@ def _internal(partitions: "tuple[PartitionReplicas, ...]") -> int:
 def _say(
     g: Globals,
     found: "ClusterReplicas",
-    shown: "tuple[PartitionReplicas, ...]",
+    partitions: "tuple[PartitionReplicas, ...]",
     lines: list[str],
     colour: str,
     *,
@@ -402,7 +402,7 @@ def _say(
     if not found.partitions:
         g.out.note("No topics. yak topics create NAME makes one.")
         return
-    if not shown:
+    if not partitions:
         g.out.note("No topics but internal ones." if hidden == len(found.partitions) else "No such partitions.")
     g.out.stdout.flush()
     for line in lines:
@@ -444,9 +444,9 @@ def _reader(
     return read
 
 
-def _all_addresses(asked: str, found: str) -> str:
+def _all_addresses(requested: str, found: str) -> str:
     """The given bootstrap servers and those of the answer: a later read needs any one of them."""
-    return ",".join(dict.fromkeys([*asked.split(","), *found.split(",")]).keys()).strip(",")
+    return ",".join(dict.fromkeys([*requested.split(","), *found.split(",")]).keys()).strip(",")
 
 
 def _from_redis(g: Globals, url: str, topic: str | None) -> "ClusterReplicas":

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 CLEAR_SCREEN = "\x1b[H\x1b[J"
 
 
-def looks(interval_ms: int, count: int | None) -> Iterator[None]:
+def refreshes(interval_ms: int, count: int | None) -> Iterator[None]:
     """Once every interval: `count` times, or without an end."""
-    for look in itertools.count(1):
+    for number in itertools.count(1):
         yield
-        if look == count:
+        if number == count:
             return
         time.sleep(interval_ms / 1000)
 
 
-def show_look(
+def show_refresh(
     g: "Globals", rows: list[dict[str, Any]], columns: Sequence[str], wide: Sequence[str], flat: Sequence[str]
 ) -> None:
     """Print the rows of one look, with its time. Programs get the columns `flat`, under one header."""

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from yak.errors import YakError
 
 _BUG = "bug-"
-_BUGS_KEPT = 20
+_BUG_REPORTS_MAX = 20
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run one command line and exit."""
-    words = sys.argv[1:] if arguments is None else arguments
+    argv = sys.argv[1:] if arguments is None else arguments
     _repair_streams()
-    if words == ["--version"] or words == ["-V"]:
+    if argv == ["--version"] or argv == ["-V"]:
         from yak import __version__
 
         print(f"yak {__version__}")
         sys.exit(0)
-    sys.exit(run(words))
+    sys.exit(run(argv))
 
 
 def _repair_streams() -> None:
@@ -51,12 +51,12 @@ def _repair_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def run(words: list[str]) -> int:
+def run(argv: list[str]) -> int:
     """Run one command line; return the exit code."""
     made: list[Globals] = []
     try:
         try:
-            code = _dispatch(words, made)
+            code = _dispatch(argv, made)
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -72,7 +72,7 @@ def run(words: list[str]) -> int:
             return _reader_gone()
         if isinstance(error, SystemError) and _was_interrupted():
             return 130
-        return _report(error, words, made)
+        return _report(error, argv, made)
     return code
 
 
@@ -88,18 +88,18 @@ def _reader_gone() -> int:
     return 0
 
 
-def _dispatch(words: list[str], made: "list[Globals]") -> int:
-    if "_YAK_COMPLETE" in os.environ or words[:1] in (["--install-completion"], ["--show-completion"]):
+def _dispatch(argv: list[str], made: "list[Globals]") -> int:
+    if "_YAK_COMPLETE" in os.environ or argv[:1] in (["--install-completion"], ["--show-completion"]):
         from yak.commands.tree import full_app
 
-        full_app()(args=words, prog_name="yak")
+        full_app()(args=argv, prog_name="yak")
         return 0
     from yak.commands import lean_dataclasses
 
     lean_dataclasses.install()
     from yak.commands.options import split_before
 
-    before, rest = split_before(words)
+    before, rest = split_before(argv)
     if not rest or rest[0] in ("-h", "--help"):
         from yak.commands.overview import overview
 
@@ -139,9 +139,9 @@ def _serve_at_once(after: list[str], before: "Flags", made: "list[Globals]") -> 
     gc.disable()
     try:
         from yak.commands.options import Globals
-        from yak.commands.serve_options import parse_words, run
+        from yak.commands.serve_options import parse_arguments, run
 
-        flags = parse_words(after)
+        flags = parse_arguments(after)
         if flags is None:
             return False
         made.append(Globals.resolve(before))
@@ -178,14 +178,14 @@ def _run_group(group: "CommandGroup", after: list[str], before: "Flags", made: "
     return _run_leaf(leaf, f"yak {group.name} {name}", rest, before.overlaid_by(between), made)
 
 
-def _run_leaf(leaf: "Leaf", program: str, words: list[str], before: "Flags", made: "list[Globals]") -> int:
+def _run_leaf(leaf: "Leaf", program: str, argv: list[str], before: "Flags", made: "list[Globals]") -> int:
     from typer.main import get_command
 
     from yak.commands.app import typer_app
 
     command = get_command(typer_app(leaf, before, made))
     try:
-        code = command.main(args=words, prog_name=program, standalone_mode=False)
+        code = command.main(args=argv, prog_name=program, standalone_mode=False)
     except Exception as error:
         # The parser's error for an option without its value does not name its command.
         if callable(getattr(error, "format_message", None)) and getattr(error, "ctx", None) is None:
@@ -209,36 +209,36 @@ def _unknown_command(name: str, known: list[str], program: str, after: list[str]
     )
 
 
-def _report(error: Exception, words: list[str], made: "list[Globals]") -> int:
+def _report(error: Exception, argv: list[str], made: "list[Globals]") -> int:
     """Print an error; return its exit code."""
     from yak.errors import YakError
 
-    out = made[-1].out if made else _early_output(words)
-    shown = error if isinstance(error, YakError) else _translate(error)
-    is_bug = shown is not error and shown.code == "internal"
-    if shown.meant is not None and (meant := _words_meant(words, *shown.meant)):
-        shown.try_ = (meant, *shown.try_)
-    path = _keep_traceback(error, words, is_bug=is_bug)
+    out = made[-1].out if made else _early_output(argv)
+    failure = error if isinstance(error, YakError) else _translate(error)
+    is_bug = failure is not error and failure.code == "internal"
+    if failure.meant is not None and (meant := _meant_command(argv, *failure.meant)):
+        failure.try_ = (meant, *failure.try_)
+    path = _keep_traceback(error, argv, is_bug=is_bug)
     if is_bug and path:
-        shown.try_ = (f"less {path}", *shown.try_)
-    out.error(shown)
+        failure.try_ = (f"less {path}", *failure.try_)
+    out.error(failure)
     if path and out.verbose and out.quiet < 2:
         out.stderr.write(f"  traceback: {path}\n")
-    return shown.exit_code
+    return failure.exit_code
 
 
-def _words_meant(words: list[str], wrong: str, right: str) -> str:
+def _meant_command(argv: list[str], wrong: str, right: str) -> str:
     """The command line with another name for an argument, alone or in front of `:PARTITION`; empty if it has none.
 
     Without --yes: a guessed name is not deleted without a question.
     """
     import shlex
 
-    words = [word for word in words if word not in ("--yes", "-y")]
-    for index, word in enumerate(words):
-        name, colon, rest = word.partition(":")
+    argv = [argument for argument in argv if argument not in ("--yes", "-y")]
+    for index, argument in enumerate(argv):
+        name, colon, rest = argument.partition(":")
         if name == wrong:
-            return shlex.join(["yak", *words[:index], f"{right}{colon}{rest}", *words[index + 1 :]])
+            return shlex.join(["yak", *argv[:index], f"{right}{colon}{rest}", *argv[index + 1 :]])
     return ""
 
 
@@ -266,8 +266,8 @@ def _translate(error: Exception) -> "YakError":
         return YakError("system", what, why=f"the operating system refused ({type(error).__name__})", try_=try_)
     while isinstance(error, ExceptionGroup):  # raised by a broker's tasks; the inner exception says more
         error = error.exceptions[0]
-    words = f"{type(error).__name__}: {error}".splitlines()[0]
-    return YakError("internal", "yak has a bug", why=words, try_=("report it with its traceback",))
+    why = f"{type(error).__name__}: {error}".splitlines()[0]
+    return YakError("internal", "yak has a bug", why=why, try_=("report it with its traceback",))
 
 
 def _closest_options(error: Any, context: Any) -> list[str]:
@@ -303,16 +303,16 @@ def _sentence(text: str) -> str:
     return line[:1].lower() + line[1:]
 
 
-def _early_output(words: list[str]) -> "Output":
+def _early_output(argv: list[str]) -> "Output":
     """The output before options are resolved: parses the few relevant options itself."""
     from yak.commands.output import Output
 
     wants_json = os.environ.get("YAK_OUTPUT") == "json"
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if word in ("-ojson", "--output=json") or (word in ("-o", "--output") and following == "json"):
+    for argument, following in zip(argv, [*argv[1:], ""], strict=True):
+        if argument in ("-ojson", "--output=json") or (argument in ("-o", "--output") and following == "json"):
             wants_json = True
-    verbose = sum(word in ("-v", "--verbose", "-vv") for word in words)
-    quiet = 2 if "-qq" in words else 0
+    verbose = sum(argument in ("-v", "--verbose", "-vv") for argument in argv)
+    quiet = 2 if "-qq" in argv else 0
     return Output("json" if wants_json else "table", verbose=verbose, quiet=quiet)
 
 
@@ -322,7 +322,7 @@ def state_dir() -> str:
     return os.path.join(base, "yak")
 
 
-def _keep_traceback(error: Exception, words: list[str], *, is_bug: bool) -> str | None:
+def _keep_traceback(error: Exception, argv: list[str], *, is_bug: bool) -> str | None:
     """Write the traceback to a file; return its path, or None if it cannot be written.
 
     A bug has a separate file: when a bug ends a broker, its `yak up` fails too and would overwrite it.
@@ -333,9 +333,9 @@ def _keep_traceback(error: Exception, words: list[str], *, is_bug: bool) -> str 
     try:
         os.makedirs(state_dir(), exist_ok=True)
         with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write("yak " + " ".join(words) + "\n\n")
+            file.write("yak " + " ".join(argv) + "\n\n")
             file.writelines(traceback.format_exception(error))
-        for old in sorted(name for name in os.listdir(state_dir()) if name.startswith(_BUG))[:-_BUGS_KEPT]:
+        for old in sorted(name for name in os.listdir(state_dir()) if name.startswith(_BUG))[:-_BUG_REPORTS_MAX]:
             os.unlink(os.path.join(state_dir(), old))
     except OSError:
         return None

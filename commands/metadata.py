@@ -40,7 +40,7 @@ def print_records(
         printer.learn_names(record)
         if not start or not is_before(record, start):
             printer.show(record)
-    if not printer.shown and not follow:
+    if not printer.printed and not follow:
         g.out.note(f"No metadata records there. Read: {source.name}")
     if follow:
         g.out.stdout.flush()
@@ -72,7 +72,7 @@ class _Printer:
     def __init__(self, g: "Globals") -> None:
         self._g = g
         self._topic_names: dict[str, str] = {}
-        self.shown = 0
+        self.printed = 0
 
     def learn_names(self, record: "TailedRecord") -> None:
         """Keep the names of a record's topics; later records have the topics' ids only."""
@@ -110,12 +110,12 @@ class _Printer:
             out.line("---")
             out.object(document)
         elif out.format in ("csv", "raw"):
-            headers, out.headers = out.headers, out.headers and not self.shown
+            headers, out.headers = out.headers, out.headers and not self.printed
             out.table([document], COLUMNS, ("hash",))
             out.headers = headers
         else:
             self._line(record, time)
-        self.shown += 1
+        self.printed += 1
 
     def _line(self, record: "TailedRecord", time: str) -> None:
         """Print with fixed widths, because later records are not known yet."""
@@ -129,7 +129,7 @@ class _Printer:
             change = change[: room - 1] + "…"
         if severity in _COLOURS:
             change = out.paint(change, _COLOURS[severity])
-        if not self.shown and out.headers:
+        if not self.printed and out.headers:
             out.line(f"{'OFFSET':>8}  {'TIME':<{len(time)}}  {'KIND':<16}  CHANGE")
         out.line(line + change)
 

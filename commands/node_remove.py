@@ -55,7 +55,7 @@ def _confirm(g: Globals, removal: "Removal", *, is_local: bool) -> None:
     """Check what can be checked before the first change, and ask. Raises YakError."""
     from yak.view.formats import counted
 
-    holdings = removal.look()
+    holdings = removal.holdings()
     plan = removal.plan(holdings)
     known = holdings.is_live or holdings.partitions or is_local
     what = f"move {counted(len(plan.targets), 'partition')} away from it, " if plan.targets else ""

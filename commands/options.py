@@ -151,19 +151,19 @@ def split_before(arguments: list[str]) -> tuple[Flags, list[str]]:
     return Flags().overlaid_by(flags), rest
 
 
-def words_of(flags: Flags) -> list[str]:
+def global_arguments(flags: Flags) -> list[str]:
     """The global options as arguments, for a child process with the same options."""
-    words: list[str] = []
+    arguments: list[str] = []
     for option in OPTIONS:
         value = getattr(flags, option.name)
         if option.hidden or not value:
             continue  # an alias's value is already stored under the visible option
         first = option.declarations[0]
         if option.kind == "value":
-            words.append(f"{first}={value}")
+            arguments.append(f"{first}={value}")
         else:
-            words += [first] * int(value)
-    return words
+            arguments += [first] * int(value)
+    return arguments
 
 
 @dataclass(slots=True)
@@ -398,7 +398,7 @@ def check_format(text: str) -> str:
     lowered = text.lower()
     if lowered in FORMATS:
         return lowered
-    if _looks_like_offset(lowered):
+    if _is_offset(lowered):
         raise UsageError(
             "did-you-mean-offset",
             f'"-o {text}" is not an output format',
@@ -416,9 +416,9 @@ def check_format(text: str) -> str:
     )
 
 
-def _looks_like_offset(text: str) -> bool:
-    words = ("start", "end", "beginning", "earliest", "latest", "oldest", "newest", "stored")
-    return text in words or text[:1] in "+-@:" or text[:2] in ("s@", "e@") or text.replace(":", "").isdigit()
+def _is_offset(text: str) -> bool:
+    names = ("start", "end", "beginning", "earliest", "latest", "oldest", "newest", "stored")
+    return text in names or text[:1] in "+-@:" or text[:2] in ("s@", "e@") or text.replace(":", "").isdigit()
 
 
 def find_zone(name: str) -> tzinfo:

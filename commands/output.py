@@ -133,15 +133,15 @@ class Output:
         if self.format in ("json", "yaml"):
             self.object([dict(row) for row in rows])
             return
-        shown = [*columns, *wide_columns] if self.format in ("wide", "csv") else list(columns)
+        names = [*columns, *wide_columns] if self.format in ("wide", "csv") else list(columns)
         if self.format == "csv":
-            self._csv(rows, shown)
+            self._csv(rows, names)
         elif self.format == "raw":
             for row in rows:
-                cells = [cell(row.get(name)) for name in shown]
+                cells = [cell(row.get(name)) for name in names]
                 self.line("\t".join(map(one_line, cells) if self.escapes else cells))
         elif rows:
-            for line in layout(rows, shown, headers=self.headers):
+            for line in layout(rows, names, headers=self.headers):
                 self.line(line)
         elif empty:
             self.note(empty)
@@ -156,11 +156,11 @@ class Output:
             has_partitions = any("topic" in row for row in rows)
             self.table(rows, ("name", *(("topic", "partition") if has_partitions else ()), "result"))
 
-    def _csv(self, rows: Sequence[Row], shown: Sequence[str]) -> None:
+    def _csv(self, rows: Sequence[Row], names: Sequence[str]) -> None:
         if self.headers:
-            self.csv_row(shown)
+            self.csv_row(names)
         for row in rows:
-            self.csv_row([row.get(name) for name in shown])
+            self.csv_row([row.get(name) for name in names])
 
     def csv_row(self, values: Sequence[Any]) -> None:
         """Print a row of CSV. No cell is a formula, and on a terminal none contains control characters."""
@@ -210,8 +210,8 @@ class Output:
 
     def progress(self, label: str, total: int | None = None) -> "Progress":
         """A progress line on stderr, only on a terminal, without -q, and not in CI."""
-        shown = self.is_live
-        return Progress(self.stderr, label, total, shown=shown)
+        is_live = self.is_live
+        return Progress(self.stderr, label, total, is_live=is_live)
 
     def error(self, error: YakError) -> None:
         """Print an error in three parts on stderr, or as a JSON object with -o json; nothing with -qq."""
@@ -230,11 +230,11 @@ class Progress:
 
     EVERY_S = 0.1
 
-    def __init__(self, stream: TextIO, label: str, total: int | None, *, shown: bool) -> None:
+    def __init__(self, stream: TextIO, label: str, total: int | None, *, is_live: bool) -> None:
         self._stream = stream
         self._label = label
         self.total = total
-        self._shown = shown
+        self._is_live = is_live
         self._started = time.monotonic()
         self._drawn = 0.0
         self._width = 0
@@ -243,14 +243,14 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._shown and self._width:
+        if self._is_live and self._width:
             self._stream.write("\r" + " " * self._width + "\r")
             self._stream.flush()
 
     def update(self, done: int, note: str = "") -> None:
         """Draw, at most ten times a second."""
         now = time.monotonic()
-        if not self._shown or now - self._drawn < self.EVERY_S:
+        if not self._is_live or now - self._drawn < self.EVERY_S:
             return
         self._drawn = now
         rate = done / max(now - self._started, 1e-6)

@@ -28,10 +28,10 @@ def overview() -> str:
     """The help of `yak` itself."""
     there = registry.available()
     lines = ["Usage: yak [OPTIONS] COMMAND [ARGS]...", "", "A Kafka-compatible log broker and its tools.", ""]
-    shown = [(line, what) for line, what in EXAMPLES if any(line.split()[1] == entry.name for entry in there)]
-    if shown:
-        width = max(len(line) for line, _ in shown)
-        lines += ["Examples:", *(f"  {line.ljust(width)}   {what}" for line, what in shown), ""]
+    examples = [(line, what) for line, what in EXAMPLES if any(line.split()[1] == entry.name for entry in there)]
+    if examples:
+        width = max(len(line) for line, _ in examples)
+        lines += ["Examples:", *(f"  {line.ljust(width)}   {what}" for line, what in examples), ""]
     width = max(len(entry.name) for entry in there)
     for section in registry.SECTIONS:
         entries = [entry for entry in there if entry.section == section]

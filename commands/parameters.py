@@ -27,7 +27,7 @@ _SHOW = "Show only"
 
 
 @dataclass(frozen=True, slots=True)
-class Shown(Bundle):
+class PartitionFilter(Bundle):
     """Which partitions, or topics with such partitions, are shown. The long names are those of kafka-topics.sh."""
 
     under_replicated: bool = flag(

@@ -45,7 +45,7 @@ class Source:
         self.rejected = 0
         self.first_reason = ""
         """Of the rejected rows, with the place in the file."""
-        self.kept_rows = 0
+        self.saved_rows = 0
         self.is_tee = request.tee
         self.format = _format_of(request)
         if request.key_separator is not None and self.format != "lines":
@@ -59,11 +59,11 @@ class Source:
         self.rejected_path = f"{name}.rejected.csv"
         self.checkpoint: Checkpoint | None = None
         if request.resume is not None and request.file is not None:
-            from yak.client.checkpoint import Checkpoint as Kept
+            from yak.client.checkpoint import Checkpoint as ResumeFile
             from yak.client.csv_files import readable_file
 
             with readable_file(request.file):
-                self.checkpoint = Kept(request.resume, request.file, topic)
+                self.checkpoint = ResumeFile(request.resume, request.file, topic)
         self._headers = [_header(text) for text in request.headers]
         self._separator = None if request.key_separator is None else parse_separator(request.key_separator)
         self._null = None if request.null_value is None else request.null_value.encode()
@@ -73,15 +73,15 @@ class Source:
 
     def skip(self, rows: int) -> None:
         """Skip the first rows, which an earlier run has settled."""
-        self._skipped = self.kept_rows = rows
+        self._skipped = self.saved_rows = rows
         if rows:
             self._g.out.note(f"resuming after row {rows}")
 
     def keep(self, settled: int) -> None:
         """Write the checkpoint: the number of rows that this run has settled, from its first row."""
-        self.kept_rows = self._skipped + settled
+        self.saved_rows = self._skipped + settled
         if self.checkpoint is not None:
-            self.checkpoint.write(self.kept_rows)
+            self.checkpoint.write(self.saved_rows)
 
     def total_rows(self) -> int | None:
         """The number of rows, counted by lines; None if it is unknown, or no progress is shown."""
@@ -151,8 +151,8 @@ class Source:
         first_time = not self._columns
         self._columns = source.columns
         if first_time:
-            shown = {"\t": "tab"}.get(source.delimiter, f'"{source.delimiter}"')
-            self._g.out.note(f"{os.path.basename(name)}: delimiter {shown}, columns {', '.join(source.columns)}")
+            delimiter = {"\t": "tab"}.get(source.delimiter, f'"{source.delimiter}"')
+            self._g.out.note(f"{os.path.basename(name)}: delimiter {delimiter}, columns {', '.join(source.columns)}")
         yield from source.rows()
 
     def _dress(self, record: "Outgoing") -> None:
@@ -431,7 +431,7 @@ def run(g: "Globals", request: Request) -> int:
         if request.transactional:
             return _send_in_transaction(g, request, source, sender, producer, started)
         interrupted = _send_all(g, request, source, sender)
-        return _account(g, source, sender, topic, time.monotonic() - started, interrupted)
+        return _print_statistics(g, source, sender, time.monotonic() - started, interrupted)
 
 
 def _send_in_transaction(
@@ -446,20 +446,20 @@ def _send_in_transaction(
     except BaseException:
         transaction.abort()
         raise
-    tally = sender.tally
-    if not (interrupted or source.rejected or tally.acknowledged < tally.sent):
+    counts = sender.counts
+    if not (interrupted or source.rejected or counts.acknowledged < counts.sent):
         transaction.commit()
-        return _account(g, source, sender, sender.topic, time.monotonic() - started, interrupted)
+        return _print_statistics(g, source, sender, time.monotonic() - started, interrupted)
     transaction.abort()
     if interrupted:
         g.out.note("interrupted: the transaction was aborted")
         return 130
-    reasons = [f"{words} (x{count})" for words, count in tally.reasons.most_common(3)]
+    reasons = [f"{reason} (x{count})" for reason, count in counts.reasons.most_common(3)]
     if source.rejected:
         reasons.append(f"{counted(source.rejected, 'bad row')}: {source.rejected_path}: {source.first_reason}")
     raise YakError(
         "transaction-aborted",
-        f"the transaction of {counted(tally.sent, 'record')} was aborted",
+        f"the transaction of {counted(counts.sent, 'record')} was aborted",
         why="; ".join(reasons) or "not all records were acknowledged in time",
         try_=("correct it, and send all again",),
     )
@@ -530,7 +530,7 @@ def _send_all(g: "Globals", request: Request, source: Source, sender: "RecordSen
 
 
 def _send_rows(g: "Globals", request: Request, source: Source, sender: "RecordSender", bar: "Progress") -> None:
-    kept_at = time.monotonic()
+    saved_at = time.monotonic()
     for place, row in enumerate(_paced(source.rows(), request.rate, sender)):
         if sender.fatal is not None:
             return
@@ -543,9 +543,9 @@ def _send_rows(g: "Globals", request: Request, source: Source, sender: "RecordSe
                 g.out.stdout.buffer.write((row.record.value or b"") + b"\n")
         if place % 256 == 0:
             bar.update(place + 1, counted(source.rejected, "bad row") if source.rejected else "")
-            if source.checkpoint is not None and time.monotonic() - kept_at > CHECKPOINT_EVERY_S:
+            if source.checkpoint is not None and time.monotonic() - saved_at > CHECKPOINT_EVERY_S:
                 source.keep(sender.prefix.length)
-                kept_at = time.monotonic()
+                saved_at = time.monotonic()
 
 
 def _paced(rows: "Iterator[Row]", rate: float | None, sender: "RecordSender") -> "Iterator[Row]":
@@ -562,7 +562,7 @@ def _paced(rows: "Iterator[Row]", rate: float | None, sender: "RecordSender") ->
 
 def _show(g: "Globals", source: Source, topic: str) -> int:
     """Print the first records as they would be sent; return the exit code."""
-    shown: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     bad = 0
     for row in source.rows():
         if row.record is None:
@@ -570,7 +570,7 @@ def _show(g: "Globals", source: Source, topic: str) -> int:
             g.out.note(f"row {row.number + 1} cannot be sent: {row.problem}")
             continue
         record = row.record
-        shown.append(
+        rows.append(
             {
                 "topic": topic,
                 "key": _readable(record.key),
@@ -579,9 +579,9 @@ def _show(g: "Globals", source: Source, topic: str) -> int:
                 "partition": record.partition if record.partition >= 0 else None,
             }
         )
-        if len(shown) >= DRY_RUN_RECORDS:
+        if len(rows) >= DRY_RUN_RECORDS:
             break
-    g.out.table(shown, ("topic", "key", "value", "headers"), ("partition",))
+    g.out.table(rows, ("topic", "key", "value", "headers"), ("partition",))
     g.out.note("dry run: nothing was sent")
     return 1 if bad else 0
 
@@ -590,41 +590,41 @@ def _readable(data: bytes | None) -> str | None:
     return None if data is None else data.decode(errors="backslashreplace")
 
 
-def _account(g: "Globals", source: Source, sender: "RecordSender", topic: str, took_s: float, interrupted: bool) -> int:
+def _print_statistics(g: "Globals", source: Source, sender: "RecordSender", took_s: float, interrupted: bool) -> int:
     """Print the delivery statistics; return the exit code."""
     from yak.client.produce import FEW
 
-    tally, out = sender.tally, g.out
-    unsettled = tally.sent - tally.acknowledged - tally.failed
-    unknown = tally.unknown + unsettled
+    counts, out = sender.counts, g.out
+    unsettled = counts.sent - counts.acknowledged - counts.failed
+    unknown = counts.unknown + unsettled
     spans = [
         {"topic": name, "partition": part, "records": span.records, "first_offset": span.first_offset,
          "last_offset": span.last_offset}
-        for (name, part), span in sorted(tally.spans.items())
+        for (name, part), span in sorted(counts.spans.items())
     ]  # fmt: skip
     if out.format in ("json", "yaml"):
         if not g.quiet:
             out.object(
-                {"topic": topic, "acknowledged": tally.acknowledged, "failed": tally.failed + unsettled,
+                {"topic": sender.topic, "acknowledged": counts.acknowledged, "failed": counts.failed + unsettled,
                  "unknown": unknown, "rejected": source.rejected, "seconds": round(took_s, 3), "partitions": spans}
             )  # fmt: skip
-    elif tally.acknowledged <= FEW:
-        for each in sorted(tally.few, key=lambda ack: ack.number):
+    elif counts.acknowledged <= FEW:
+        for each in sorted(counts.few, key=lambda ack: ack.number):
             if not g.quiet and not source.is_tee:
                 out.line(f"{each.topic}-{each.partition}@{each.offset if each.offset >= 0 else '?'}")
     else:
-        rate = tally.acknowledged / max(took_s, 1e-6)
+        rate = counts.acknowledged / max(took_s, 1e-6)
         out.note(
-            f"wrote {counted(tally.acknowledged, 'record')} to {counted(len(spans), 'partition')}"
+            f"wrote {counted(counts.acknowledged, 'record')} to {counted(len(spans), 'partition')}"
             f" in {format_duration(took_s * 1000)} ({group_digits(round(rate))}/s)"
         )
     if source.rejected:
         _note_rejected(g, source)
-    if tally.failed or unsettled:
+    if counts.failed or unsettled:
         _complain(g, source, sender, unknown, unsettled)
     if interrupted:
         return 130
-    return 1 if tally.failed or unsettled or source.rejected else 0
+    return 1 if counts.failed or unsettled or source.rejected else 0
 
 
 def _note_rejected(g: "Globals", source: Source) -> None:
@@ -639,25 +639,25 @@ def _note_rejected(g: "Globals", source: Source) -> None:
 
 def _complain(g: "Globals", source: Source, sender: "RecordSender", unknown: int, unsettled: int) -> None:
     """Print one error for all failed records: how many, why, and whether they were written."""
-    tally = sender.tally
-    failed = tally.failed + unsettled
-    reasons = [f"{words} (x{count})" if count > 1 else words for words, count in tally.reasons.most_common(3)]
+    counts = sender.counts
+    failed = counts.failed + unsettled
+    reasons = [f"{reason} (x{count})" if count > 1 else reason for reason, count in counts.reasons.most_common(3)]
     if unsettled:
         reasons.append(f"no answer yet (x{unsettled})")
     if sender.fatal is not None:
         reasons.append("the producer sends no record after this error")
     written = []
-    if tally.not_written:
-        written.append(f"{group_digits(tally.not_written)} certainly not written, sending them again is safe")
+    if counts.not_written:
+        written.append(f"{group_digits(counts.not_written)} certainly not written, sending them again is safe")
     if unknown:
         written.append(f"{group_digits(unknown)} unknown: written or not")
-    steps: tuple[str, ...] = tally.failures[0].error.try_ if tally.failures else ("yak doctor",)
+    steps: tuple[str, ...] = counts.failures[0].error.try_ if counts.failures else ("yak doctor",)
     if source.checkpoint is not None:
-        steps = (f"the same command again goes on after row {source.kept_rows}",)
-    slug = tally.failures[0].error.code if tally.failures else "timed-out"
-    what = f"{group_digits(failed)} of {counted(tally.sent, 'record')} not acknowledged"
+        steps = (f"the same command again goes on after row {source.saved_rows}",)
+    slug = counts.failures[0].error.code if counts.failures else "timed-out"
+    what = f"{group_digits(failed)} of {counted(counts.sent, 'record')} not acknowledged"
     error: Any = YakError(slug, what, why="; ".join(reasons) + ". Written: " + "; ".join(written), try_=steps)
-    error.kafka_code = getattr(tally.failures[0].error, "kafka_code", None) if tally.failures else None
+    error.kafka_code = getattr(counts.failures[0].error, "kafka_code", None) if counts.failures else None
     g.out.error(error)
 
 

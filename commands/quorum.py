@@ -38,7 +38,7 @@ def describe(
     """
     from yak.client.quorum import describe_quorum
 
-    admin, metadata = _look(g)
+    admin, metadata = _read(g)
     state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
     rows = _rows(state, metadata)
     if g.output in ("json", "yaml"):
@@ -60,7 +60,7 @@ def add(g: Globals, node_id: NodeId) -> None:
     from yak.client.quorum import add_voter, describe_quorum
 
     g.must_not_be_readonly(f"adding voter {node_id}")
-    admin, metadata = _look(g)
+    admin, metadata = _read(g)
     state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
     observer = _observer_to_add(state, metadata, node_id)
     broker = metadata.brokers[node_id]
@@ -85,7 +85,7 @@ def remove(g: Globals, node_id: NodeId) -> None:
     from yak.client.quorum import describe_quorum, remove_voter
 
     g.must_not_be_readonly(f"removing voter {node_id}")
-    admin, metadata = _look(g)
+    admin, metadata = _read(g)
     state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
     voter = voter_to_remove(state, node_id)
     left = ", ".join(str(each) for each in state.voter_ids if each != node_id)
@@ -112,7 +112,7 @@ def secret(
     g.out.line(new_secret() if data_dir is None else shared_secret(data_dir))
 
 
-def _look(g: Globals) -> "tuple[Admin, ClusterMetadata]":
+def _read(g: Globals) -> "tuple[Admin, ClusterMetadata]":
     admin = g.admin()
     return admin, admin.metadata()
 
@@ -212,8 +212,8 @@ def _rows(state: "QuorumState", metadata: "ClusterMetadata") -> list[dict[str, A
 
 def _for_people(row: dict[str, Any]) -> dict[str, Any]:
     ages = {name: row[f"{name}_ms_ago"] for name in ("fetched", "caught_up")}
-    words = {name: None if age is None else f"{age} ms ago" for name, age in ages.items()}
-    return {**row, "node": row["node_id"], "log_end": row["log_end_offset"], **words}
+    times = {name: None if age is None else f"{age} ms ago" for name, age in ages.items()}
+    return {**row, "node": row["node_id"], "log_end": row["log_end_offset"], **times}
 
 
 def _document(state: "QuorumState", metadata: "ClusterMetadata", rows: list[dict[str, Any]]) -> dict[str, Any]:

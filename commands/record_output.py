@@ -51,7 +51,7 @@ class RecordPrinter:
 
     def _renderer(self, g: "Globals", format_: str | None) -> "Callable[[Received], bytes]":
         if format_ is not None:
-            return kcat_renderer(format_, self._headers_text, self._shown_bytes)
+            return kcat_renderer(format_, self._headers_text, self._printable_bytes)
         if g.output == "csv":
             if g.out.headers:
                 from yak.client.record_csv import csv_header
@@ -93,9 +93,9 @@ class RecordPrinter:
         return b"---\n" + to_yaml(document).encode()
 
     def _raw(self, record: "Received") -> bytes:
-        return self._shown_bytes(record.value or b"") + b"\n"
+        return self._printable_bytes(record.value or b"") + b"\n"
 
-    def _shown_bytes(self, data: bytes) -> bytes:
+    def _printable_bytes(self, data: bytes) -> bytes:
         """The bytes, unchanged for a pipe; on a terminal without control characters."""
         return bytes_as_lines(data).encode() if self._escapes else data
 
@@ -154,7 +154,7 @@ def _fields(text: str | None, *, everything: bool) -> tuple[str, ...]:
 
 
 def kcat_renderer(
-    format_: str, headers_text: "Callable[[Received], str]", shown: "Callable[[bytes], bytes]"
+    format_: str, headers_text: "Callable[[Received], str]", printable: "Callable[[bytes], bytes]"
 ) -> "Callable[[Received], bytes]":
     r"""Parse kcat's `-f`: %t %p %o %T %k %K %s (or %v) %S %R %h %%, and \n \r \t \\ \xNN.
 
@@ -175,7 +175,7 @@ def kcat_renderer(
             pieces.append(lambda record: headers_text(record).encode("utf-8", "surrogateescape"))
         elif letter in "ksv":
             token = _TOKENS[letter]
-            pieces.append(lambda record, token=token: shown(token(record)))  # type: ignore[misc]
+            pieces.append(lambda record, token=token: printable(token(record)))  # type: ignore[misc]
         else:
             pieces.append(_TOKENS[letter])
         at = match.end()
@@ -223,10 +223,10 @@ class Decoder:
 
     def __init__(self, command: str, *, skip_errors: bool) -> None:
         try:
-            self._words = shlex.split(command)
+            self._argv = shlex.split(command)
         except ValueError as error:
             raise UsageError("usage", f'--decoder "{command}" cannot be read', why=str(error)) from None
-        if not self._words:
+        if not self._argv:
             raise UsageError("usage", "--decoder is empty", try_=("--decoder 'base64 -d'",))
         self._skip_errors = skip_errors
         self.failed = 0
@@ -236,7 +236,7 @@ class Decoder:
         problem = ""
         try:
             done = subprocess.run(  # noqa: S603  (running the user's own program is what the option is for)
-                self._words, input=record.value, capture_output=True, timeout=self.TIMEOUT_S, check=False
+                self._argv, input=record.value, capture_output=True, timeout=self.TIMEOUT_S, check=False
             )
             if done.returncode == 0:
                 return done.stdout.removesuffix(b"\n")
@@ -245,13 +245,13 @@ class Decoder:
         except subprocess.TimeoutExpired:
             problem = f"no answer in {self.TIMEOUT_S:.0f} s"
         except OSError as error:
-            raise UsageError("decoder-failed", f"{self._words[0]} cannot be started", why=str(error.strerror)) from None
+            raise UsageError("decoder-failed", f"{self._argv[0]} cannot be started", why=str(error.strerror)) from None
         self.failed += 1
         if self._skip_errors:
             return None
         raise YakError(
             "decoder-failed",
-            f"{self._words[0]} could not decode {record.topic}-{record.partition}@{record.offset}",
+            f"{self._argv[0]} could not decode {record.topic}-{record.partition}@{record.offset}",
             why=problem,
             try_=("add --skip-message-on-error",),
         )

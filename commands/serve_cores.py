@@ -6,8 +6,8 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from yak.commands.options import Globals, words_of
-from yak.commands.serve_options import WORDS, Resolution, ServeFlags, print_resolved
+from yak.commands.options import Globals, global_arguments
+from yak.commands.serve_options import FIELDS_BY_OPTION, Resolution, ServeFlags, print_resolved
 from yak.local.cores.plan import CoreBroker, MachinePlan, bad_cores, parse_cores, plan_machine
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ def run_cores(g: Globals, flags: ServeFlags, options: "ServeOptions", resolved: 
 
     with HeldPorts() as held:
         plan = plan_machine(options, cores, held.hold, secret_file=flags.cluster_secret_file)
-        words = [_words(g, flags, options, plan, broker, resolved) for broker in plan.brokers]
-        code = _serve(options, plan, words)
+        arguments = [_arguments(g, flags, options, plan, broker, resolved) for broker in plan.brokers]
+        code = _serve(options, plan, arguments)
     if code:
         raise SystemExit(code)
     return True
@@ -48,7 +48,7 @@ def _row(plan: MachinePlan, broker: CoreBroker) -> dict[str, object]:
     }
 
 
-def _words(
+def _arguments(
     g: Globals,
     flags: ServeFlags,
     options: "ServeOptions",
@@ -82,22 +82,22 @@ def _words(
     )
     if plan.voters is not None:
         own.metadata, own.voters, own.cluster_secret_file = options.metadata, plan.voters, plan.secret_file
-    return [*words_of(g.flags), "serve", *_as_words(own)]
+    return [*global_arguments(g.flags), "serve", *_as_arguments(own)]
 
 
-def _as_words(flags: ServeFlags) -> list[str]:
-    words: list[str] = []
-    by_field = {each.name: word for word, each in WORDS.items() if word.startswith("--")}
+def _as_arguments(flags: ServeFlags) -> list[str]:
+    arguments: list[str] = []
+    by_field = {each.name: option for option, each in FIELDS_BY_OPTION.items() if option.startswith("--")}
     for each in fields(ServeFlags):
         value: Any = getattr(flags, each.name)
         if isinstance(value, bool):
-            words += [by_field[each.name]] if value else []
+            arguments += [by_field[each.name]] if value else []
         elif value is not None:
-            words += [f"{by_field[each.name]}={one}" for one in (value if isinstance(value, tuple) else [value])]
-    return words
+            arguments += [f"{by_field[each.name]}={one}" for one in (value if isinstance(value, tuple) else [value])]
+    return arguments
 
 
-def _serve(options: "ServeOptions", plan: MachinePlan, words: list[list[str]]) -> int:
+def _serve(options: "ServeOptions", plan: MachinePlan, arguments: list[list[str]]) -> int:
     from yak.local.cores.supervisor import Supervisor, spawn_bound, supervise
     from yak.local.spawn import yak_argv
     from yak.private_files import make_directory
@@ -112,7 +112,7 @@ def _serve(options: "ServeOptions", plan: MachinePlan, words: list[list[str]]) -
 
     def spawn(index: int) -> Any:
         _forget(plan.brokers[index].ready_file)
-        return spawn_bound(yak_argv(*words[index]))
+        return spawn_bound(yak_argv(*arguments[index]))
 
     supervisor = Supervisor(
         [broker.node_id for broker in plan.brokers],
@@ -140,10 +140,10 @@ def _say_ready(options: "ServeOptions", plan: MachinePlan) -> None:
     for broker in plan.brokers:
         with open(broker.ready_file, encoding="utf-8") as file:
             brokers.append(json.load(file))
-    told = options.all_listeners().inter_broker
-    shared = next(each for each in plan.bootstrap if each.name == told.name)
+    advertised = options.all_listeners().inter_broker
+    shared = next(each for each in plan.bootstrap if each.name == advertised.name)
     ready = brokers[0] | {
-        "address": f"{bracketed(told.host)}:{told.port or shared.port}",
+        "address": f"{bracketed(advertised.host)}:{advertised.port or shared.port}",
         "pid": os.getpid(),
         "brokers": brokers,
     }

@@ -141,7 +141,7 @@ class ServeFlags(Bundle):
         return given | {"data_dir": ",".join(self.data_dir) or None}
 
 
-WORDS = {name: each for each in fields(ServeFlags) for name in each.metadata["names"].split(", ")}
+FIELDS_BY_OPTION = {name: each for each in fields(ServeFlags) for name in each.metadata["names"].split(", ")}
 """Every name of every option of `yak serve`, with the field that it sets."""
 
 
@@ -152,16 +152,16 @@ class _Refuses(argparse.ArgumentParser):
         raise argparse.ArgumentError(None, message)
 
 
-def parse_words(words: list[str]) -> ServeFlags | None:
+def parse_arguments(arguments: list[str]) -> ServeFlags | None:
     """The flags, or None when Typer must parse the arguments."""
     parser = _Refuses(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
-    for word, each in WORDS.items():
+    for option, each in FIELDS_BY_OPTION.items():
         if each.type is bool:
-            parser.add_argument(word, dest=each.name, action="store_true")
+            parser.add_argument(option, dest=each.name, action="store_true")
         else:
-            parser.add_argument(word, dest=each.name, action="append" if each.default == () else "store")
+            parser.add_argument(option, dest=each.name, action="append" if each.default == () else "store")
     try:
-        given = vars(parser.parse_args(words))
+        given = vars(parser.parse_args(arguments))
     except argparse.ArgumentError:
         return None
     values: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in given.items()}
@@ -398,7 +398,7 @@ class Resolution:
         ]
 
 
-_SECRET_WORDS_MAX = 2
+_SECRET_FIELDS_MAX = 2
 _ADVERTISED = ("advertised_host", "advertised_port")
 _SAID_BY_OPTIONS = (
     "node.id",
@@ -429,11 +429,11 @@ def _secret(path: str | None) -> "tuple[ClusterSecret | None, str]":
 
     try:
         with open(path, encoding="ascii") as file:
-            words = file.read().split()
-        secret = ClusterSecret.parse(words[0]) if 1 <= len(words) <= _SECRET_WORDS_MAX else None
+            parts = file.read().split()
+        secret = ClusterSecret.parse(parts[0]) if 1 <= len(parts) <= _SECRET_FIELDS_MAX else None
         why = "it must hold 64 hexadecimal digits, and may name the cluster id behind them"
     except (OSError, UnicodeDecodeError) as error:
-        words, secret, why = [], None, str(error)
+        parts, secret, why = [], None, str(error)
     if secret is None:
         raise UsageError(
             "cluster-secret",
@@ -441,7 +441,7 @@ def _secret(path: str | None) -> "tuple[ClusterSecret | None, str]":
             why=why,
             try_=("yak quorum secret > cluster.secret",),
         )
-    return secret, "".join(words[1:])
+    return secret, "".join(parts[1:])
 
 
 def _users(path: str | None) -> Mapping[str, Mapping[str, str]]:
@@ -468,11 +468,11 @@ def print_resolved(
     g: Globals, options: "ServeOptions", resolved: Resolution, more: Sequence[dict[str, object]] = ()
 ) -> None:
     """Print every value with its origin, but no password; computed values replace missing defaults."""
-    from yak.commands.settings import shown_value
+    from yak.commands.settings import printable
     from yak.config.broker_configs import is_sensitive
 
     host, port = options.advertised(options.port)
-    shown: dict[str, object] = {
+    computed: dict[str, object] = {
         "renew_interval_seconds": options.renew_interval_ms / 1000,
         "advertised_host": host,
         "advertised_port": port,
@@ -484,7 +484,7 @@ def print_resolved(
         said = tuple(name for name in said if name not in ("listeners", "advertised.listeners"))
         unused = ("host", "port", *_ADVERTISED)
     rows = [
-        {"name": each.name, "value": shown.get(each.name, shown_value(each.name, each.value)), "origin": each.origin}
+        {"name": each.name, "value": computed.get(each.name, printable(each.name, each.value)), "origin": each.origin}
         for each in sorted(resolved.values, key=lambda each: each.name)
         if each.name not in unused
     ]

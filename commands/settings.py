@@ -27,13 +27,13 @@ PROJECT_FILE = "yak.toml"
 _PROJECT_ORIGIN = f"./{PROJECT_FILE}"
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
-TRUE_WORDS = ("1", "true", "yes", "on")
+TRUE_TEXTS = ("1", "true", "yes", "on")
 _NAMED_NODE_IDS_FROM = 1_000_000
 _PORT_MAX = 65_535
 _TIMEOUT_MS_MAX = 2**31 - 1
 """24 days; a longer one does not fit the integers of librdkafka."""
 _PASSWORD_HINT = f"use ?password_file=FILE, or {PASSWORD_VARIABLE}"
-FALSE_WORDS = ("", "0", "false", "no", "off")
+FALSE_TEXTS = ("", "0", "false", "no", "off")
 
 
 ContextsFor: TypeAlias = Literal["", "listing", "writing"]
@@ -74,9 +74,9 @@ class Resolved:
 def parse_bool(text: str) -> bool:
     """`1 true yes on` and their opposites. Raises ValueError."""
     lowered = text.strip().lower()
-    if lowered in TRUE_WORDS:
+    if lowered in TRUE_TEXTS:
         return True
-    if lowered in FALSE_WORDS:
+    if lowered in FALSE_TEXTS:
         return False
     raise ValueError(f'"{text}" is neither true nor false')
 
@@ -89,13 +89,13 @@ def parse_accent(text: str) -> str:
     return word
 
 
-def one_of(words: tuple[str, ...]) -> Callable[[str], str]:
+def one_of(texts: tuple[str, ...]) -> Callable[[str], str]:
     """A parser that takes one of these words, in any case. Raises ValueError."""
 
     def parse(text: str) -> str:
         word = text.strip().upper()
-        if word not in words:
-            raise ValueError(f'"{text}" is none of {", ".join(words)}')
+        if word not in texts:
+            raise ValueError(f'"{text}" is none of {", ".join(texts)}')
         return word
 
     return parse
@@ -233,10 +233,10 @@ BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 def without_secrets(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values by setting, with `(set)` in place of secrets, and `***` in that of the passwords of addresses."""
-    return {name: shown_value(name, value) for name, value in values.items()}
+    return {name: printable(name, value) for name, value in values.items()}
 
 
-def shown_value(name: str, value: Any) -> Any:
+def printable(name: str, value: Any) -> Any:
     """A setting's value as commands print it."""
     if name in SECRETS and value:
         return "(set)"
@@ -364,8 +364,8 @@ class Settings:
         variable = self.environment.get(setting.variable) or None
         alias, alias_names = self._alias(setting)
         if variable is not None and alias is not None and variable != alias:
-            shown = shown_value(setting.name, variable)
-            warning = f"{setting.variable}={shown} and {alias_names} differ; {setting.variable} is used"
+            printed = printable(setting.name, variable)
+            warning = f"{setting.variable}={printed} and {alias_names} differ; {setting.variable} is used"
             self._warn(warning)
         sources += [
             (variable, f"env {setting.variable}"),
@@ -380,11 +380,11 @@ class Settings:
         given = {name: self.environment[name] for name in setting.aliases if self.environment.get(name)}
         if not given:
             return None, ""
-        words = ", ".join(f"{name}={value}" for name, value in given.items())
+        variables = ", ".join(f"{name}={value}" for name, value in given.items())
         if setting.name == "redis_url":
             host, port = given.get("REDIS_HOST", "127.0.0.1"), given.get("REDIS_PORT", "6379")
-            return f"redis://{host}:{port}/0", words
-        return next(iter(given.values())), words
+            return f"redis://{host}:{port}/0", variables
+        return next(iter(given.values())), variables
 
 
 def _missing_config(path: str, origin: str) -> UsageError:

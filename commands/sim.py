@@ -111,38 +111,38 @@ def run_many(
     """Run these seeds and print what fails; returns the exit code. `shrinks`: a failing seed can be minimized."""
     from yak.sim.trial import run_spec
 
-    tally = _Tally(coverage)
+    totals = _Totals(coverage)
     report = None
     try:
         with g.out.progress("seeds", total=len(specs)) as bar:
             for report in in_order(run_spec, specs, workers, at_once=SEEDS_AT_ONCE):
-                _take_report(g, report, tally, shrinks=shrinks)
-                bar.update(tally.done)
+                _take_report(g, report, totals, shrinks=shrinks)
+                bar.update(totals.done)
     except KeyboardInterrupt:
-        if tally.done:
-            _tell(g, tally)
+        if totals.done:
+            _print_totals(g, totals)
         raise
-    return _tell(g, tally, report if len(specs) == 1 else None)
+    return _print_totals(g, totals, report if len(specs) == 1 else None)
 
 
-def run_told(g: Globals, spec: Spec, coverage: Coverage | None, *, shrinks: bool = False) -> int:
+def run_with_lines(g: Globals, spec: Spec, coverage: Coverage | None, *, shrinks: bool = False) -> int:
     """Run one seed and print its events; returns the exit code."""
     from yak.sim.trial import run_spec
 
-    told: list[str] = []
-    report = run_spec(spec, lines=told)
-    for line in told:
+    lines: list[str] = []
+    report = run_spec(spec, lines=lines)
+    for line in lines:
         g.out.line(line)
-    tally = _Tally(coverage)
-    _take_report(g, report, tally, shrinks=shrinks)
-    return _tell(g, tally, report)
+    totals = _Totals(coverage)
+    _take_report(g, report, totals, shrinks=shrinks)
+    return _print_totals(g, totals, report)
 
 
-def _take_report(g: Globals, report: SeedReport, tally: _Tally, *, shrinks: bool) -> None:
+def _take_report(g: Globals, report: SeedReport, totals: _Totals, *, shrinks: bool) -> None:
     """Add a seed's report to the tally, and print it, as JSON or if it failed."""
     from yak.sim.seed_report import as_dict
 
-    tally.add(report)
+    totals.add(report)
     if not g.out.for_people:
         g.out.line(json.dumps(as_dict(report)))
     if report.error is None:
@@ -153,7 +153,7 @@ def _take_report(g: Globals, report: SeedReport, tally: _Tally, *, shrinks: bool
         g.out.warn(f"shrink: {report.spec.command()} --shrink")
 
 
-def _tell(g: Globals, tally: _Tally, only: SeedReport | None = None) -> int:
+def _print_totals(g: Globals, totals: _Totals, only: SeedReport | None = None) -> int:
     """Print the tally, below a line of the only seed if it held; returns the exit code."""
     if g.out.for_people:
         if only is not None and only.error is None:
@@ -161,9 +161,9 @@ def _tell(g: Globals, tally: _Tally, only: SeedReport | None = None) -> int:
                 f"seed {only.seed}: {only.events_count} events, {only.simulated_s:.1f} s simulated,"
                 f" trace {only.trace_hash[:16]}"
             )
-        for line in tally.lines():
+        for line in totals.lines():
             g.out.line(line)
-    return 4 if tally.failed else 0
+    return 4 if totals.failed else 0
 
 
 SMALLER = "Smaller than the seed (as --shrink prints it)"
@@ -233,7 +233,7 @@ def run(
     if shrink:
         return _shrink(g, spec)
     if lines:
-        return run_told(g, spec, Coverage(spec.brokers), shrinks=True)
+        return run_with_lines(g, spec, Coverage(spec.brokers), shrinks=True)
     specs = [
         replace(spec, seed=number, brokers=drawn_size(number) if swarm else brokers)
         for number in range(seed, seed + seeds)
@@ -271,7 +271,7 @@ def _mutant(name: str, brokers: int) -> str:
 
 
 @dataclass(slots=True)
-class _Tally:
+class _Totals:
     coverage: Coverage | None
     """None for runs of the quorum."""
     totals: Counter[str] = field(default_factory=Counter)
@@ -377,18 +377,18 @@ def model(
     seconds = time.process_time() - began_s
     g.out.line(f"{found.states} states, {found.steps} steps, {found.depth} deep, {seconds:.1f} s of CPU: {how}")
     if found.violation:
-        return _told(g, found.violation, found.path)
+        return _print_violation(g, found.violation, found.path)
     # A rule removed from the model is still in the broker.
     walked = walk(walks, lacks=lacks, drives=not lacks)
     beside = "" if lacks else "; the broker's partitions did the same"
     g.out.line(f"{walked.walks} walks, {walked.steps} steps{beside}")
     if walked.violation:
-        return _told(g, walked.violation, walked.path)
+        return _print_violation(g, walked.violation, walked.path)
     g.out.line("nothing is violated")
     return 0
 
 
-def _told(g: Globals, violation: str, path: tuple[Step, ...]) -> int:
+def _print_violation(g: Globals, violation: str, path: tuple[Step, ...]) -> int:
     for step in path:
         g.out.line("  " + " ".join(map(str, step)))
     g.out.warn(violation)
@@ -444,7 +444,7 @@ def quorum(
             "bad-option", "--lines is for one seed", why=f"--seeds {seeds}", try_=(f"{spec.command()} --lines",)
         )
     if lines:
-        return run_told(g, spec, None)
+        return run_with_lines(g, spec, None)
     return run_many(g, [replace(spec, seed=number) for number in range(seed, seed + seeds)], workers, None)
 
 

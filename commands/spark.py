@@ -51,55 +51,55 @@ def show_progress(line: "Progress", run: "Run") -> None:
     if found["batch"] is None:
         line.update(0, "Spark is starting")
         return
-    words = [f"batch {found['batch']}"]
+    texts = [f"batch {found['batch']}"]
     if found["processed_per_s"] is not None:
-        words.append(f"now {found['processed_per_s']:,.0f}/s".replace(",", " "))
+        texts.append(f"now {found['processed_per_s']:,.0f}/s".replace(",", " "))
     if found["lag"] is not None:
-        words.append(f"lag {found['lag']}")
+        texts.append(f"lag {found['lag']}")
     if found["state_bytes"]:
-        words.append(f"state {format_size(found['state_bytes'])}")
-    line.update(done, "  ".join(words))
+        texts.append(f"state {format_size(found['state_bytes'])}")
+    line.update(done, "  ".join(texts))
 
 
-_LOOK_S = 0.2
+_POLL_S = 0.2
 _FIRST_BATCH_S = 8.0
-_LINES_SHOWN = 200
+_LINES_MAX = 200
 _JOBS_OWN = ("-b", "-q", "-t")
 """Short options with another meaning for a job than for the rest of yak."""
 
 
-def own_words_first(words: list[str]) -> list[str]:
+def own_options_first(arguments: list[str]) -> list[str]:
     """Split the arguments of `run JOB …`: options of yak go before the job, the job's own options after `--`.
 
     A job has options of its own, some with names of yak's options, and its own help.
     """
-    at = next((index for index, word in enumerate(words) if not word.startswith("-")), None)
-    if at is None or words[at] != "run" or "--" in words[at:]:
-        return words
-    after = words[at + 1 :]
+    at = next((index for index, word in enumerate(arguments) if not word.startswith("-")), None)
+    if at is None or arguments[at] != "run" or "--" in arguments[at:]:
+        return arguments
+    after = arguments[at + 1 :]
     place = _job_at(after)
     if place is None:
-        return words
+        return arguments
     ours, theirs = _split(after[place + 1 :])
-    return [*words[: at + 1], *after[:place], *ours, after[place], "--", *theirs]
+    return [*arguments[: at + 1], *after[:place], *ours, after[place], "--", *theirs]
 
 
-def _job_at(words: list[str]) -> int | None:
+def _job_at(arguments: list[str]) -> int | None:
     """Index of the job's name: the first argument that is neither an option nor an option's value."""
     with_value = {name for option in OPTIONS if option.kind == "value" for name in option.declarations}
     index = 0
-    while index < len(words):
-        if not words[index].startswith("-"):
+    while index < len(arguments):
+        if not arguments[index].startswith("-"):
             return index
-        index += 2 if words[index] in with_value else 1
+        index += 2 if arguments[index] in with_value else 1
     return None
 
 
-def _split(words: list[str]) -> tuple[list[str], list[str]]:
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     ours: list[str] = []
     theirs: list[str] = []
     kinds = {name: option.kind for option in OPTIONS for name in option.declarations if name not in _JOBS_OWN}
-    rest = list(words)
+    rest = list(arguments)
     while rest:
         word = rest.pop(0)
         kind = kinds.get(word.partition("=")[0])
@@ -124,7 +124,7 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
 def run(
     g: Globals,
     job: Annotated[str, argument("JOB", "One of yak spark jobs.")],
-    words: Annotated[list[str] | None, argument("OPTIONS", "Options of the job: yak spark run JOB --help.")] = None,
+    options: Annotated[list[str] | None, argument("OPTIONS", "Options of the job: yak spark run JOB --help.")] = None,
     follow: bool = flag("--follow, -f", "Follow its output; Ctrl+C stops it.", STOP, default=False),
 ) -> int | None:
     """Run a job over topics, in the background or with --follow.
@@ -137,7 +137,7 @@ def run(
     from yak.spark.jobs.frame import main
 
     load(job)
-    given = words or []
+    given = options or []
     if {"-h", "--help"} & set(given):
         return main([job, *given])
     code = hand_over()
@@ -162,33 +162,33 @@ def followed(g: Globals, run: "Run", arguments: list[str]) -> int:
 
     g.out.note(f"{run.id}: Spark's own log is in {run.log}")
     with (
-        held() as asked,
+        held() as interrupt,
         (run.folder / "errors.txt").open("wb") as errors,
         subprocess.Popen(  # noqa: S603 - ourselves
             arguments, env=environment_of(g, run), stdin=subprocess.DEVNULL, stderr=errors, start_new_session=True
         ) as child,
         g.out.progress(run.id) as line,
     ):
-        has_asked = False
+        has_terminated = False
         try:
             while child.poll() is None:
-                if asked.signal is not None and not has_asked:
-                    has_asked = True
+                if interrupt.signal is not None and not has_terminated:
+                    has_terminated = True
                     child.terminate()
                 show_progress(line, run)
-                time.sleep(_LOOK_S)
+                time.sleep(_POLL_S)
         except BaseException:
             child.kill()
             raise
         show_progress(line, run)
-    _tell_errors(g, run)
-    if asked.signal is not None and child.returncode == 0:
+    _print_errors(g, run)
+    if interrupt.signal is not None and child.returncode == 0:
         ended = spark_runs.load(run.folder)
         g.out.note(
             f"{run.id}: {ended.state if ended else 'stopped'}; it goes on from its checkpoint when it is run again"
         )
     code = int(child.returncode) if child.returncode >= 0 else 128 - child.returncode
-    return asked.exit_code if asked.signal is not None and code == 128 + signal.SIGTERM else code
+    return interrupt.exit_code if interrupt.signal is not None and code == 128 + signal.SIGTERM else code
 
 
 def left_running(g: Globals, run: "Run", arguments: list[str]) -> int | None:
@@ -207,9 +207,9 @@ def left_running(g: Globals, run: "Run", arguments: list[str]) -> int | None:
             if now is not None and now.state == "running" and _has_begun(spark_runs.progress_of(now)):
                 break
             progress.update(int(time.monotonic() - started))
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_S)
     if child.returncode:
-        _tell_errors(g, run)
+        _print_errors(g, run)
         return int(child.returncode) if child.returncode > 0 else 128 - child.returncode
     now = spark_runs.load(run.folder) or run
     if not g.out.for_people:
@@ -236,7 +236,7 @@ def _has_begun(progress: list[dict[str, Any]]) -> bool:
     return bool(progress) and time.time() - progress[0]["time_ms"] / 1000 > _FIRST_BATCH_S
 
 
-def _tell_errors(g: Globals, run: "Run") -> None:
+def _print_errors(g: Globals, run: "Run") -> None:
     """Print the last lines of a job's stderr; with -o json its error as JSON."""
     from yak.local import spark_runs
 
@@ -245,7 +245,7 @@ def _tell_errors(g: Globals, run: "Run") -> None:
         g.out.error(error)
     elif g.quiet < 2:
         said = (run.folder / "errors.txt").read_text(errors="replace").splitlines(keepends=True)
-        g.out.stderr.write(lines("".join(said[-_LINES_SHOWN:])))
+        g.out.stderr.write(lines("".join(said[-_LINES_MAX:])))
         g.out.stderr.flush()
 
 
@@ -729,7 +729,7 @@ def shell(
 def submit(
     g: Globals,
     file: Annotated[str, argument("FILE.py", "A PySpark program.")],
-    words: Annotated[list[str] | None, argument("ARGS", "Its own arguments, after --.")] = None,
+    args: Annotated[list[str] | None, argument("ARGS", "Its own arguments, after --.")] = None,
     background: bool = flag("--background, -d", "Leave it running; yak spark status shows it.", STOP, default=False),
     py_files: list[str] | None = flag("--py-files", "More Python to send along; repeatable.", WHAT, metavar="PATH"),
     archives: list[str] | None = flag(
@@ -760,7 +760,7 @@ def submit(
         return code
     submission = Submission(
         file=os.path.abspath(file),
-        words=tuple(words or ()),
+        words=tuple(args or ()),
         settings=settings,
         py_files=tuple(py_files or ()),
         archives=tuple(archives or ()),
@@ -769,7 +769,7 @@ def submit(
     )
     arguments = submit_command(submission)
     stem = os.path.splitext(os.path.basename(file))[0]
-    made = new_run(stem, [file, *(words or ())], master=settings.where, bootstrap=g.bootstrap_servers)
+    made = new_run(stem, [file, *(args or ())], master=settings.where, bootstrap=g.bootstrap_servers)
     command_line = [sys.executable, "-P", "-m", "yak.spark.driver.submission", *arguments]
     return left_running(g, made, command_line) if background else followed(g, made, command_line)
 
@@ -784,6 +784,6 @@ spark = CommandGroup(
         "yak spark submit my_job.py --master spark://HOST:7077 -- --topic orders",
         "yak spark status",
     ),
-    rewrite=own_words_first,
+    rewrite=own_options_first,
     leaves={"jobs": jobs, "run": run, "submit": submit, "sql": sql, "shell": shell, "status": status, "stop": stop},
 )

@@ -17,11 +17,11 @@ VARIABLE = "YAK_SPARK_PYTHON"
 OWN_PLACE = "~/.yak-spark"
 _HANDED_OVER = "YAK_SPARK_HANDED_OVER"
 _NEEDED = ("pyspark", "pyarrow", "numpy", "pandas")
-_LOOK = "import " + ", ".join((*_NEEDED, "yak.spark.driver")) + "; print('well')"
-_LOOK_S = 60
+_CHECK = "import " + ", ".join((*_NEEDED, "yak.spark.driver")) + "; print('well')"
+_CHECK_S = 60
 
 
-def hand_over(words: list[str] | None = None) -> int | None:
+def hand_over(given: list[str] | None = None) -> int | None:
     """None if this Python can run Spark. Otherwise the exit code of the same command, run by a Python with PySpark.
 
     Raises UsageError (`spark-missing`) if there is none.
@@ -31,7 +31,7 @@ def hand_over(words: list[str] | None = None) -> int | None:
     if not is_frozen() and _is_this_one(os.environ.get(VARIABLE)):
         return None
     python = find_python(os.environ)
-    arguments = [python, "-P", "-m", "yak.commands", *(sys.argv[1:] if words is None else words)]
+    arguments = [python, "-P", "-m", "yak.commands", *(sys.argv[1:] if given is None else given)]
     environment = {**foreign_environment(), _HANDED_OVER: "1"}
     sys.stdout.flush()
     sys.stderr.flush()
@@ -64,9 +64,9 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         if environment.get(name):
             yield shutil.which(environment[name]) or environment[name], f"{name}={environment[name]}"
     seen: set[str] = set()
-    places = [environment.get("VIRTUAL_ENV", ""), ".venv", os.path.expanduser(OWN_PLACE)]
+    candidates = [environment.get("VIRTUAL_ENV", ""), ".venv", os.path.expanduser(OWN_PLACE)]
     for path in [
-        *(os.path.abspath(os.path.join(place, "bin", "python")) for place in places if place),
+        *(os.path.abspath(os.path.join(place, "bin", "python")) for place in candidates if place),
         *(shutil.which(name, path=environment.get("PATH", os.defpath)) or "" for name in ("python3", "python")),
     ]:
         if path and path not in seen and os.path.exists(path):
@@ -78,16 +78,16 @@ def _why_not(python: str) -> str:
     """The reason why this Python cannot run Spark; empty if it can."""
     environment = {**foreign_environment(), "PYTHONSAFEPATH": "1"}
     try:
-        looked = subprocess.run(  # noqa: S603 - a Python of the user
-            [python, "-c", _LOOK], capture_output=True, text=True, timeout=_LOOK_S, env=environment, check=False
+        checked = subprocess.run(  # noqa: S603 - a Python of the user
+            [python, "-c", _CHECK], capture_output=True, text=True, timeout=_CHECK_S, env=environment, check=False
         )
     except subprocess.TimeoutExpired:
-        return f"it did not answer in {_LOOK_S} s"
+        return f"it did not answer in {_CHECK_S} s"
     except OSError as error:
         return (error.strerror or "it does not run").lower()
-    if looked.returncode == 0:
+    if checked.returncode == 0:
         return ""
-    return (looked.stderr.strip().splitlines() or ["it failed"])[-1].removeprefix("ModuleNotFoundError: ").lower()
+    return (checked.stderr.strip().splitlines() or ["it failed"])[-1].removeprefix("ModuleNotFoundError: ").lower()
 
 
 def _is_this_one(named: str | None) -> bool:

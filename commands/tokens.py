@@ -109,8 +109,8 @@ def _address(g: Globals) -> str:
 
 def _row(g: Globals, token: "TokenInfo") -> dict[str, Any]:
     times = {"issued": token.issued_ms, "expires": token.expires_ms, "latest": token.max_ms}
-    shown = {name: _time(g, value) for name, value in times.items()}
-    return {"id": token.token_id, "owner": token.owner, "renewers": ",".join(token.renewers), **shown}
+    formatted = {name: _time(g, value) for name, value in times.items()}
+    return {"id": token.token_id, "owner": token.owner, "renewers": ",".join(token.renewers), **formatted}
 
 
 def _time(g: Globals, time_ms: int) -> str:

@@ -9,7 +9,7 @@ from yak.commands.aliases import names_as_arguments
 from yak.commands.app import OUTPUT, WHAT, CommandGroup, flag
 from yak.commands.options import Globals
 from yak.commands.output import cell, layout
-from yak.commands.parameters import DryRun, Shown, argument, option
+from yak.commands.parameters import DryRun, PartitionFilter, argument, option
 from yak.commands.settings import closest
 from yak.commands.shell_completion import complete_topic
 from yak.commands.units import parse_time_ms
@@ -27,17 +27,17 @@ VERBS = ("list", "describe", "create", "alter", "delete")
 ALIASES = {"ls": "list", "rm": "delete", "desc": "describe", "show": "describe"}
 
 
-def rewrite(words: list[str]) -> list[str]:
+def rewrite(arguments: list[str]) -> list[str]:
     """Translate `--create --topic x --partitions 3` of kafka-topics.sh to `create x --partitions 3`.
 
     With `--list`, `--describe` and so on anywhere, `--topic NAME` becomes the argument. Other arguments stay unchanged.
     """
-    if words and words[0] in ALIASES:
-        return [ALIASES[words[0]], *words[1:]]
-    verb = next((word[2:] for word in words if word.startswith("--") and word[2:] in VERBS), None)
-    if verb is None or (words and words[0] in VERBS):
-        return words
-    names, rest = names_as_arguments(words, f"--{verb}", ("--topic", "-t"), f"yak topics {verb} NAME")
+    if arguments and arguments[0] in ALIASES:
+        return [ALIASES[arguments[0]], *arguments[1:]]
+    verb = next((argument[2:] for argument in arguments if argument.startswith("--") and argument[2:] in VERBS), None)
+    if verb is None or (arguments and arguments[0] in VERBS):
+        return arguments
+    names, rest = names_as_arguments(arguments, f"--{verb}", ("--topic", "-t"), f"yak topics {verb} NAME")
     return [verb, *(part for name in names for part in name.split(",")), *rest]
 
 
@@ -269,11 +269,11 @@ def trim_rows(admin: "Admin", plan: list[TrimStep], *, dry_run: bool) -> tuple[l
         result = results.get(step.partition)
         if isinstance(result, YakError):
             failed += 1
-            words = f"failed: {result.why}"
+            text = f"failed: {result.why}"
         elif step.partition not in moves:
-            words = "nothing to delete"
+            text = "nothing to delete"
         else:
-            words = "would be deleted" if dry_run else "deleted"
+            text = "would be deleted" if dry_run else "deleted"
         new = result if isinstance(result, int) else step.new
         rows.append(
             {
@@ -281,7 +281,7 @@ def trim_rows(admin: "Admin", plan: list[TrimStep], *, dry_run: bool) -> tuple[l
                 "old_start": step.old,
                 "new_start": new,
                 "records": new - step.old,
-                "result": words,
+                "result": text,
             }
         )
     return rows, failed
@@ -310,7 +310,7 @@ Configs = Annotated[list[str] | None, option("--config, -c", "A topic config; re
 @topics.command("list", examples=("yak topics list", "yak topics list --sort records -o wide"))
 def list_topics(
     g: Globals,
-    only: Shown,
+    only: PartitionFilter,
     internal: bool = flag("--internal", "Include internal topics.", WHAT, default=False),
     sort: Sort = flag("--sort", "name, partitions, records or size.", OUTPUT, default="name", metavar="COLUMN"),
 ) -> None:

@@ -114,7 +114,7 @@ def hanging(
     Readers with read_committed do not read past such a transaction. transaction.max.timeout.ms (15 minutes) bounds the
     others: --idle leaves out younger ones, which may be about to begin or end.
     """
-    from yak.client.groups.places import parse_partitions
+    from yak.client.groups.partition_syntax import parse_partitions
     from yak.client.transactions import hanging_transactions, open_transactions
 
     idle_ms = parse_duration_ms(idle, bare_unit="ms")
@@ -145,7 +145,7 @@ def abort(
     The partition's leader writes the marker that the transaction's coordinator did not write. For a transaction that a
     coordinator knows, this breaks its atomicity: check with yak transactions hanging first.
     """
-    from yak.client.groups.places import parse_partitions
+    from yak.client.groups.partition_syntax import parse_partitions
     from yak.client.transactions import abort_transaction, open_transactions
 
     g.must_not_be_readonly(f"aborting a transaction in {topic}-{partition}")
@@ -176,7 +176,7 @@ def _connect(g: Globals) -> "GroupBrokers":
 
 
 def _description(g: Globals, each: "Transaction") -> dict[str, Any]:
-    from yak.client.groups.places import partitions_text
+    from yak.client.groups.partition_syntax import partitions_text
     from yak.commands.groups import time_text
 
     # a transaction that is complete still has the time of its beginning
@@ -218,9 +218,9 @@ def _open_row(g: Globals, each: "OpenTransaction") -> dict[str, Any]:
     return row
 
 
-def _rewrite(words: list[str]) -> list[str]:
+def _rewrite(arguments: list[str]) -> list[str]:
     """Translate the other words for a subcommand, `find-hanging` of kafka-transactions.sh among them."""
-    return [ALIASES.get(words[0], words[0]), *words[1:]] if words else words
+    return [ALIASES.get(arguments[0], arguments[0]), *arguments[1:]] if arguments else arguments
 
 
 transactions = CommandGroup(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from yak.commands.app import CONNECTION, OUTPUT, START, WHAT, command, flag
-from yak.commands.options import Globals, words_of
+from yak.commands.options import Globals, global_arguments
 from yak.commands.parameters import argument
 from yak.errors import UsageError
 from yak.plain_text import one_line
@@ -87,7 +87,7 @@ def check_web(web: bool, *, plain: bool, **given: object) -> None:
         raise UsageError("usage", "--plain and --web exclude each other", why="one is for pipes, one for browsers")
 
 
-def tab_words(
+def tab_argv(
     g: Globals,
     screen: str | None,
     what: str | None,
@@ -98,16 +98,16 @@ def tab_words(
     data_dir: str | None,
 ) -> list[str]:
     """The arguments of `yak ui` for one tab: those of this command without the server's options."""
-    words = [*words_of(g.flags), f"--fps={fps}"]
-    words += [f"--theme={theme}"] if theme is not None else []
-    words += ["--ascii"] if is_ascii else []
-    words += [f"--data-dir={data_dir}"] if data_dir is not None else []
-    return [*words, "--", *(each for each in (screen, what) if each is not None)]
+    argv = [*global_arguments(g.flags), f"--fps={fps}"]
+    argv += [f"--theme={theme}"] if theme is not None else []
+    argv += ["--ascii"] if is_ascii else []
+    argv += [f"--data-dir={data_dir}"] if data_dir is not None else []
+    return [*argv, "--", *(each for each in (screen, what) if each is not None)]
 
 
 def run_web(
     g: Globals,
-    words: list[str],
+    argv: list[str],
     *,
     host: str | None,
     port: int | None,
@@ -129,7 +129,7 @@ def run_web(
     )
     if not demo:
         _ = g.bootstrap_servers  # report an invalid address here, not in each tab
-    run(options, words, say=g.out.note, warn=g.out.warn, demo=demo, keep=keep)
+    run(options, argv, say=g.out.note, warn=g.out.warn, demo=demo, keep=keep)
     return 0
 
 
@@ -196,8 +196,8 @@ def ui(
 
         os.environ["TEXTUAL_ANIMATIONS"] = "none"
     if web:
-        words = tab_words(g, screen, what, theme=theme, is_ascii=ascii_, fps=fps, data_dir=None if demo else data_dir)
-        return run_web(g, words, host=host, port=port, token=token, certificate=certificate, demo=demo, keep=keep)
+        argv = tab_argv(g, screen, what, theme=theme, is_ascii=ascii_, fps=fps, data_dir=None if demo else data_dir)
+        return run_web(g, argv, host=host, port=port, token=token, certificate=certificate, demo=demo, keep=keep)
     if demo:
         from yak.tui.demo.show import run_demo
 

@@ -312,9 +312,9 @@ def _watch(g: Globals, cluster: "LocalCluster") -> int:
     from yak.local.signal_event import SignalEvent
     from yak.local.supervise import supervise
 
-    stop_asked = SignalEvent()
+    stop_requested = SignalEvent()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: stop_asked.set())
+        signal.signal(number, lambda *_: stop_requested.set())
     g.out.note("Ctrl+C stops the cluster")
 
     def changed(node_id: int, condition: str) -> None:
@@ -330,7 +330,7 @@ def _watch(g: Globals, cluster: "LocalCluster") -> int:
 
     ended_here = supervise(
         cluster,
-        stop_asked,
+        stop_requested,
         on_line=lambda name, line: g.out.note(f"{name:<6} | {line}"),
         on_change=changed,
         on_redis_gone=lambda: g.out.warn(f"Redis is gone; yak up{data_dir_flag(cluster.data_dir)} brings it back"),

@@ -140,7 +140,7 @@ def install(pip: list[str], what: str) -> None:
     command = [*pip, "install", "--no-input", "--disable-pip-version-check"]
     command += ["-c", str(ROOT / "constraints.txt"), "-e", f"{ROOT}{EXTRAS[what]}"]
     started = time.monotonic()
-    kept: list[str] = []
+    last_lines: list[str] = []
     seen = 0
     live = sys.stderr.isatty()
     if not live:
@@ -149,7 +149,7 @@ def install(pip: list[str], what: str) -> None:
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT
     ) as process:
         for line in process.stdout or ():
-            kept = [*kept[-39:], line.rstrip()]
+            last_lines = [*last_lines[-39:], line.rstrip()]
             seen += line.lstrip().startswith(("Collecting ", "Requirement already satisfied"))
             if live:
                 doing = "unpacking" if line.startswith("Installing collected") else "collecting"
@@ -158,7 +158,7 @@ def install(pip: list[str], what: str) -> None:
     if live:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
     if process.returncode != 0:
-        print("\n".join(kept), file=sys.stderr)
+        print("\n".join(last_lines), file=sys.stderr)
         raise Refused(
             "install-failed",
             f"pip could not install what {NEEDED_BY[what]} needs",

@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "dist" / "yak"
-SHARED = ("plugin.py", "asked_for.py", "shape.py", "faults.py")
+SHARED = ("plugin.py", "fixture_options.py", "shape.py", "faults.py")
 """Files of yak/testing that pytest-yak has too, under its own name."""
 _OLDEST = (1980, 1, 1, 0, 0, 0)
 _METADATA = """Metadata-Version: 2.4

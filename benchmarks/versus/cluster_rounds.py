@@ -8,7 +8,7 @@ from functools import partial
 from typing import Protocol
 
 from versus.loads import have_pages
-from versus.prepared import run_prepared
+from versus.prepared_load import run_prepared
 from versus.rounds import MEDIAN_GOAL, P99_GOAL, cpu_figure
 from versus.table import AT_MOST_KAFKA, Goal, Table, Turns
 
@@ -155,19 +155,19 @@ class FailoverRounds:
         """Every kill is a sample of its pauses; p99 and maximum are over all kills."""
         table = Table(self._names)
         for side, result in self.results.items():
-            for name, words, goal in PAUSES:
+            for name, label, goal in PAUSES:
                 pauses_s = result.pauses_s(name)
                 for pause in pauses_s:
-                    table.add(f"{words}: median", "ms", goal, side, pause * 1000)
+                    table.add(f"{label}: median", "ms", goal, side, pause * 1000)
                 figures = summary(pauses_s)
                 if figures is not None:
-                    table.add(f"{words}: p99", "ms", goal, side, figures["p99"])
-                    table.add(f"{words}: longest", "ms", None, side, figures["max"])
+                    table.add(f"{label}: p99", "ms", goal, side, figures["p99"])
+                    table.add(f"{label}: longest", "ms", None, side, figures["max"])
         return table
 
     def notes(self) -> list[str]:
         """What became of the records, a line for each side."""
-        return [verdict_line(side, result) for side, result in self.results.items()]
+        return [delivery_line(side, result) for side, result in self.results.items()]
 
 
 PAUSES = (
@@ -178,12 +178,12 @@ PAUSES = (
 )
 
 
-def verdict_line(side: str, result: FailoverResult) -> str:
+def delivery_line(side: str, result: FailoverResult) -> str:
     """The count of one side's records."""
-    verdict = result.verdict
+    delivery = result.delivery
     controllers = sum(kill.was_controller for kill in result.kills)
     return (
-        f"{side}: {len(result.kills)} kills, {controllers} of them of the controller; {verdict.acknowledged} records "
-        f"acknowledged, {verdict.lost} lost, {verdict.duplicated} duplicated, {verdict.out_of_order} reordered, "
-        f"{verdict.moved} moved, {result.seen_and_gone} read and gone, {result.failed} failed"
+        f"{side}: {len(result.kills)} kills, {controllers} of them of the controller; {delivery.acknowledged} records "
+        f"acknowledged, {delivery.lost} lost, {delivery.duplicated} duplicated, {delivery.out_of_order} reordered, "
+        f"{delivery.moved} moved, {result.seen_and_gone} read and gone, {result.failed} failed"
     )

@@ -53,8 +53,8 @@ _UNREACHED = re.compile(
 
 def not_fetched(what: str, said: str) -> Missing | Refused:
     """The error for what Maven did not bring, by its words."""
-    words = f"Maven could not fetch {what}: {said.strip()[-500:]}"
-    return Missing(words) if _UNREACHED.search(said) else Refused(words)
+    message = f"Maven could not fetch {what}: {said.strip()[-500:]}"
+    return Missing(message) if _UNREACHED.search(said) else Refused(message)
 
 
 def java_version() -> str:

@@ -39,8 +39,8 @@ class Link:
     def set_round_trip(self, milliseconds: float) -> None:
         """How long a packet and its answer are under way."""
         self.cut()
-        words = [*map(str, self._descriptors), str(milliseconds / 2)]
-        self._relay = subprocess.Popen([sys.executable, __file__, *words], pass_fds=self._descriptors)
+        arguments = [*map(str, self._descriptors), str(milliseconds / 2)]
+        self._relay = subprocess.Popen([sys.executable, __file__, *arguments], pass_fds=self._descriptors)
 
     def inside(self, *command: str) -> list[str]:
         """A command line that runs in the namespace, whose clients reach `NEAR` across the link."""

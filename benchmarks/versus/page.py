@@ -20,7 +20,7 @@ Kafka {kafka_version}, {java}. {rounds} rounds.
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Section:
     """What a section says around its figures."""
 
     title: str
@@ -28,8 +28,8 @@ class Words:
     meaning: str
 
 
-WORDS = {
-    ONE: Words(
+SECTIONS = {
+    ONE: Section(
         "One broker of each",
         """\
 One YAK broker with its embedded Redis, and one Kafka node (KRaft, broker and controller in one JVM). Replication
@@ -47,7 +47,7 @@ factor 1.
 - **ProducerPerformance, ConsumerPerformance**: Kafka's own tools, with the Java client; CPU includes their warm-up.
 """,
     ),
-    THREE: Words(
+    THREE: Section(
         "Three brokers of each",
         """\
 Three YAK brokers and their embedded Redis, and three Kafka nodes (KRaft, each broker and controller in one JVM).
@@ -66,7 +66,7 @@ no rates that a cluster of three machines would have: they say what replication 
 - **idle partitions**: per cent of a core while nothing happens, 3 s after the topic was made; one sample.
 """,
     ),
-    FAILOVER: Words(
+    FAILOVER: Section(
         "kill -9",
         """\
 The clusters of the part above. A topic with three partitions, each with another preferred leader; one producer
@@ -92,7 +92,7 @@ refused connections.
 - Medians over all kills; p99 is by nearest rank, so with few kills it is the longest.
 """,
     ),
-    READS: Words(
+    READS: Section(
         "Reads that are compressed, cold, or far away",
         """\
 One broker of each, as in the first part; records of 1 KB in 8 partitions. Round trips are those of a link between the
@@ -138,15 +138,15 @@ def losses(rows: Sequence[Row]) -> list[str]:
 
 def section(part: str, rows: Sequence[Row], notes: Sequence[str], facts: dict[str, str]) -> str:
     """One part's section."""
-    words = WORDS[part]
-    setting = words.setting
+    text = SECTIONS[part]
+    setting = text.setting
     for name in ("client", "reader"):
         setting = setting.replace(f"{{{name}}}", facts.get(name, ""))
-    lines = [f"## {words.title}\n", MEASURED.format(**facts), setting]
+    lines = [f"## {text.title}\n", MEASURED.format(**facts), setting]
     lines += ["Median (lowest to highest sample).\n", *markdown_table(rows), ""]
     if notes:
         lines += [*(f"- {each}" for each in notes), ""]
-    lines += ["### Where YAK misses its goal\n", *losses(rows), "", "### What the rows mean\n", words.meaning.rstrip()]
+    lines += ["### Where YAK misses its goal\n", *losses(rows), "", "### What the rows mean\n", text.meaning.rstrip()]
     return wrapped("\n".join(lines)) + "\n"
 
 

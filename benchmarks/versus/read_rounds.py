@@ -84,8 +84,8 @@ class ReadRounds:
     def _consume_behind(self, link: Link, cell: Cell, broker: Broker, topic: str) -> Measured:
         """`yak bench consume` in the link's namespace. Raises RuntimeError with what it printed."""
         before_s = broker.cpu_seconds()
-        words = [f"--clients={cell.clients}", f"--duration={self._plan.link_seconds}s", "--warm-up=0s", "-o", "json"]
-        command = yak_argv("bench", "consume", "-b", broker.bootstrap, "-t", topic, *words)
+        options = [f"--clients={cell.clients}", f"--duration={self._plan.link_seconds}s", "--warm-up=0s", "-o", "json"]
+        command = yak_argv("bench", "consume", "-b", broker.bootstrap, "-t", topic, *options)
         done = subprocess.run(link.inside(*command), capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(done.stderr)

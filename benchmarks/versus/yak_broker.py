@@ -77,13 +77,13 @@ class YakBroker(Watched):
 
 
 @contextmanager
-def serving(folder: Path, *words: str) -> Iterator[tuple[str, psutil.Process]]:
+def serving(folder: Path, *options: str) -> Iterator[tuple[str, psutil.Process]]:
     """The address and the process of a `yak serve` without Redis and HTTP. Raises RuntimeError when it does not start."""
     folder.mkdir()
     ready = folder / "ready"
     own = ("--metadata", "raft", "--no-http", "--data-dir", str(folder / "data"), "--ready-file", str(ready))
     with (folder / "log").open("wb") as log:
-        child = subprocess.Popen(yak_argv("serve", *own, *words), stderr=log)
+        child = subprocess.Popen(yak_argv("serve", *own, *options), stderr=log)
     try:
         for _ in attempts(START_SECONDS, 0.05):
             if ready.exists() or child.poll() is not None:

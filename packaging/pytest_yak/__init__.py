@@ -1,5 +1,5 @@
 """A pytest plugin that gives a test a real Kafka cluster, started by the executable of yak-broker-bin.
 
-plugin, asked_for, shape, faults   copied from `yak.testing` when the wheel is built
+plugin, fixture_options, shape, faults   copied from `yak.testing` when the wheel is built
 session                    the clusters, in the place of `yak.testing.session`
 """

@@ -311,7 +311,7 @@ class SparkScenario(Scenario):
         self.found = compare(self.load.sent, self.results.counts(), self.results.stats())
         windows = sum(each.windows for each in self.found)
         self.say(f"{windows} windows of {WINDOW_MS // 1000} s: count, mean, min, max")
-        self.look()
+        self.poll()
         self.spark.stop(_STOP_SECONDS)
 
     def result(self) -> Result:
@@ -347,7 +347,7 @@ class SparkScenario(Scenario):
         rows = [asdict(each) for each in self.found]
         return Result(holds, "every window is exactly what the producer counted", rows, notes, commands, fields)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Report the state of the pipeline. Raises the YakError that Spark ended with, if it ended by itself."""
         if not self.parts:
             return

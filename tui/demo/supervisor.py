@@ -159,12 +159,12 @@ class Supervisor(Scenario):
         promise = "every acknowledged message is there"
         return Result(found.wrong == 0, promise, [asdict(found)], [], [], self._fields(self._flow, found))
 
-    def clean_up(self, *, is_kept: bool) -> None:
+    def clean_up(self, *, keeps: bool) -> None:
         """Stop and delete everything, unless the cluster is kept."""
         self._is_started = True
         if not self.settings.keep:
             self.cluster.discard()
-        elif not is_kept:
+        elif not keeps:
             self.cluster.down(keep=True)  # the start was incomplete
         if self._flow is None:
             end_processes_of(self.cluster.data_dir)  # started just before the end, listed in no state file

@@ -18,10 +18,10 @@ from yak.client.errors import reason
 from yak.client.metadata import Topic
 from yak.client.produce import (
     Acknowledged,
+    DeliveryCounts,
     Failed,
     Outgoing,
     RecordSender,
-    Tally,
     open_producer,
     producer_settings,
     require_target,
@@ -99,7 +99,7 @@ class Counting:
         self._all.record(latency_ns)
         self._this_second.record(latency_ns)
 
-    def account(self, tally: Tally, waiting: int, state: State, now_ns: int, why: str = "") -> Account:
+    def account(self, counts: DeliveryCounts, waiting: int, state: State, now_ns: int, why: str = "") -> Account:
         """The present statistics. Adds completed seconds to the history."""
         self._turn(now_ns)
         elapsed_s = max((now_ns - self._started_ns) / SECOND_NS, 1e-9)
@@ -107,16 +107,16 @@ class Counting:
         return Account(
             state=state,
             why=why,
-            sent=tally.sent,
-            acknowledged=tally.acknowledged,
-            failed=tally.failed,
+            sent=counts.sent,
+            acknowledged=counts.acknowledged,
+            failed=counts.failed,
             waiting=waiting,
-            unknown=tally.unknown,
-            reasons=tuple(tally.reasons.most_common(REASONS_SHOWN)),
-            first_failure=tally.failures[0] if tally.failures else None,
-            few=tuple(sorted(tally.few, key=lambda each: each.number)),
+            unknown=counts.unknown,
+            reasons=tuple(counts.reasons.most_common(REASONS_SHOWN)),
+            first_failure=counts.failures[0] if counts.failures else None,
+            few=tuple(sorted(counts.few, key=lambda each: each.number)),
             rate=self._rate(now_ns),
-            mean_rate=tally.acknowledged / elapsed_s,
+            mean_rate=counts.acknowledged / elapsed_s,
             elapsed_ms=elapsed_s * 1000,
             p50_ms=self._all.percentile(50) / 1e6 if measured else None,
             p99_ms=self._all.percentile(99) / 1e6 if measured else None,
@@ -330,7 +330,7 @@ class Run:
         self._published_ns = now_ns
         sender.serve()
         self.feed.moment(sender)
-        self._account = self._counting.account(sender.tally, sender.waiting, state, now_ns)
+        self._account = self._counting.account(sender.counts, sender.waiting, state, now_ns)
 
     def _end(self, sender: RecordSender | None, is_complete: bool) -> None:
         if sender is not None and sender.waiting:  # an error ended the run early: these records are not awaited
@@ -339,9 +339,9 @@ class Run:
             self.feed.close(sender, is_complete and not self._end_why)
         finally:
             state: State = "failed" if self._end_why else "stopped" if self._stop.is_set() else "done"
-            tally = Tally() if sender is None else sender.tally
+            counts = DeliveryCounts() if sender is None else sender.counts
             waiting = 0 if sender is None else sender.waiting
-            self._account = self._counting.account(tally, waiting, state, time.monotonic_ns(), self._end_why)
+            self._account = self._counting.account(counts, waiting, state, time.monotonic_ns(), self._end_why)
 
 
 def send(servers: str, run: Run) -> Account:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Any, Final
 
-from yak.client.groups.places import partitions_text
+from yak.client.groups.partition_syntax import partitions_text
 from yak.client.groups.reset import Step, Target
 from yak.client.numbers import parse_long
 from yak.client.times import parse_time_ms

@@ -53,7 +53,7 @@ from yak.tui.state.groups import Group, Groups, Unread
 from yak.tui.widgets.dialogs import Field, FormDialog
 from yak.tui.widgets.frame import Lines, Panel, plain_title
 from yak.tui.widgets.grid import Grid
-from yak.view.groups import members_words
+from yak.view.groups import members_text
 
 if TYPE_CHECKING:
     from yak.tui.app import YakApp
@@ -196,7 +196,7 @@ class GroupChangesScreen(AskingScreen):
         topics = self.chosen_topic()
         words = "Where shall the group go on reading? A plan is shown first; nothing is moved before you say so."
         if said is not None and said["members"]:
-            words += f"\nIt has members now, which must be stopped first: {members_words(members_of(said))}."
+            words += f"\nIt has members now, which must be stopped first: {members_text(members_of(said))}."
         look = self.look
         values = await self.app.push_screen_wait(
             FormDialog(

@@ -20,7 +20,7 @@ from yak.client.groups.descriptions import active_group, describe_groups, list_g
 from yak.client.groups.group_brokers import GroupBrokers, answered
 from yak.client.groups.lag import oldest_unread, read_lags
 from yak.client.groups.offsets import committed_offsets, delete_groups, delete_offsets
-from yak.client.groups.reset import ResetPlan, Target, look_at, move
+from yak.client.groups.reset import ResetPlan, Target, move, read_reset_plan
 from yak.client.leadership import carry_out, list_reassignments, plan_moves
 from yak.client.log_dirs import replica_sizes
 from yak.client.members import Member as BrokerMember
@@ -528,7 +528,7 @@ def _connect(servers: str) -> GroupBrokers:
 def plan_group_reset(servers: str, group: str, target: Target, topics: Sequence[str]) -> ResetPlan:
     """Plan an offset reset; changes nothing."""
     with _connect(servers) as brokers:
-        return look_at(brokers, group, target, topics or None)
+        return read_reset_plan(brokers, group, target, topics or None)
 
 
 def move_group_offsets(

@@ -102,7 +102,7 @@ def _check_change(answer: Any, change: Change) -> None:
     try:
         _check(answer, change.not_made)
     except YakError as error:
-        raise change.judged(error) from None
+        raise change.failure(error) from None
 
 
 def _check(answer: Any, what: str) -> None:

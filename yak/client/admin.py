@@ -144,7 +144,7 @@ class Admin:
         except YakError as error:
             if validate_only:
                 raise
-            raise change.judged(error) from None
+            raise change.failure(error) from None
 
     def _ask(self, what: str, call: Any, *arguments: Any, **options: Any) -> Any:
         try:

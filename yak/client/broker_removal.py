@@ -24,7 +24,7 @@ STUCK_SECONDS: Final = 30.0
 """How long one and the same obstacle may last: a broker that restarts is back before."""
 TARGET_AWAY_SECONDS: Final = 10.0
 """How long a broker that takes partitions may be away before another one takes them: one that restarts is back before."""
-_SHOWN_MAX: Final = 5
+_NAMED_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ class Removal:
         self.moved = 0
         self._servers, self._timeout_s, self._say = servers, timeout_s, say
         self._obstacle, self._since = "", 0.0
-        self._told = -1
+        self._reported = -1
         self._away_since: dict[NodeId, float] = {}
 
-    def look(self) -> Holdings:
+    def holdings(self) -> Holdings:
         """What the broker holds now. Raises Unreachable."""
         first = read_metadata(self._servers, timeout_s=self._timeout_s)
         others = {node: broker for node, broker in first.brokers.items() if node != self.node_id}
@@ -136,12 +136,12 @@ class Removal:
         """
         while True:
             try:
-                holdings = self.look()
+                holdings = self.holdings()
                 problem = self._move(holdings)
             except Unreachable as error:
                 problem = f"{error.message}: {error.why}"
             else:
-                self._tell(len(holdings.partitions))
+                self._report_left(len(holdings.partitions))
                 if not holdings.partitions:
                     return
             self._watch(problem)
@@ -149,7 +149,7 @@ class Removal:
 
     def is_live(self) -> bool:
         """Whether the cluster lists the broker as live."""
-        return self.look().is_live
+        return self.holdings().is_live
 
     def unregister(self) -> bool:
         """Unregister the broker; False while it is alive, or counts as alive."""
@@ -203,11 +203,11 @@ class Removal:
                 try_=(f"yak node remove {self.node_id}          go on, once that is repaired", "yak isr"),
             )
 
-    def _tell(self, left: int) -> None:
-        if left != self._told and (left or self._told > 0):
+    def _report_left(self, left: int) -> None:
+        if left != self._reported and (left or self._reported > 0):
             held = f"holds {left} partition{'' if left == 1 else 's'}" if left else "holds nothing"
             self._say(f"broker {self.node_id} {held}")
-        self._told = left
+        self._reported = left
 
     def _remaining(self, found: ClusterReplicas) -> list[RemainingBroker]:
         """The live brokers that answer, except the removed one."""
@@ -222,7 +222,7 @@ class Removal:
 
 
 def _some(names: list[str], separator: str = ", ") -> str:
-    return separator.join(names[:_SHOWN_MAX]) + (" …" if len(names) > _SHOWN_MAX else "")
+    return separator.join(names[:_NAMED_MAX]) + (" …" if len(names) > _NAMED_MAX else "")
 
 
 def _nodes(node_ids: list[NodeId]) -> str:

@@ -76,6 +76,6 @@ def check_reachable(servers: str, timeout_ms: int) -> str:
         try:
             RawConnection(answered, timeout_s=timeout_ms / 1000).close()
         except OSError as error:
-            words = "the broker closed the connection, or did not answer, during the login"
-            raise Unreachable("login-failed", words, why=f"{answered}: {error}", try_=("yak doctor",)) from None
+            message = "the broker closed the connection, or did not answer, during the login"
+            raise Unreachable("login-failed", message, why=f"{answered}: {error}", try_=("yak doctor",)) from None
     return answered

@@ -175,13 +175,13 @@ class Inbox(Generic[R]):
 
     def _unpaused(self, count: int) -> list[R]:
         taken: list[R] = []
-        kept: deque[R] = deque()
+        left: deque[R] = deque()
         for record in self._waiting:
             if len(taken) < count and record.topic_partition not in self._paused:
                 taken.append(record)
             else:
-                kept.append(record)
-        self._waiting = kept
+                left.append(record)
+        self._waiting = left
         return taken
 
     def draw(self, bytes_max: int, count_max: int) -> list[R]:
@@ -347,7 +347,7 @@ class Rebalancing:
     def assigned(self, handle: Any, wires: Sequence[Any]) -> None:
         """These partitions are assigned. With an eager protocol they are the whole assignment."""
         self.arriving = {place_of(wire): None for wire in wires}
-        self._tell(self._callbacks.on_assigned, list(self.arriving))
+        self._call(self._callbacks.on_assigned, list(self.arriving))
         chosen = [wire for wire in wires if place_of(wire) in self.arriving]
         for wire in chosen:
             start = self.arriving[place_of(wire)]
@@ -367,7 +367,7 @@ class Rebalancing:
         """These partitions are revoked when this returns; the binding unassigns them then."""
         gone = [place_of(wire) for wire in wires]
         if gone:
-            self._tell(self._callbacks.on_revoked, gone)
+            self._call(self._callbacks.on_revoked, gone)
         self._inbox.forget(gone)
 
     def lost(self, _handle: Any, wires: Sequence[Any]) -> None:
@@ -375,9 +375,9 @@ class Rebalancing:
         gone = [place_of(wire) for wire in wires]
         self._inbox.forget(gone)
         if gone:
-            self._tell(self._callbacks.on_lost or self._callbacks.on_revoked, gone)
+            self._call(self._callbacks.on_lost or self._callbacks.on_revoked, gone)
 
-    def _tell(self, function: OnRebalance | None, partitions: list[TopicPartition]) -> None:
+    def _call(self, function: OnRebalance | None, partitions: list[TopicPartition]) -> None:
         if function is None:
             return
         self.is_in_callback = True
@@ -443,8 +443,8 @@ class ConsumerHandle(Generic[R]):
 
     def subscribe(self, topics: Iterable[str], callbacks: Callbacks) -> None:
         """Read topics as a member of the group; `rebalancing.raise_pending` raises what a callback raised."""
-        told = self.rebalancing = Rebalancing(self.inbox, callbacks, is_cooperative=self._is_cooperative)
-        self.consumer.subscribe(list(topics), on_assign=told.assigned, on_revoke=told.revoked, on_lost=told.lost)
+        calls = self.rebalancing = Rebalancing(self.inbox, callbacks, is_cooperative=self._is_cooperative)
+        self.consumer.subscribe(list(topics), on_assign=calls.assigned, on_revoke=calls.revoked, on_lost=calls.lost)
 
     def poll(self, wait_s: float, count: int) -> Iterator[Any]:
         """librdkafka's messages and events: waits for the first one, and then takes those that are there."""
@@ -546,9 +546,9 @@ class ConsumerHandle(Generic[R]):
         if not found:
             return
         assigned = ours()
-        kept = {each: offset for each, offset in found.items() if each in assigned}
-        if kept:
-            self.consumer.store_offsets(offsets=self.wires_at(kept))
+        offsets = {each: offset for each, offset in found.items() if each in assigned}
+        if offsets:
+            self.consumer.store_offsets(offsets=self.wires_at(offsets))
             self.inbox.stored(found)
 
     def close(self) -> None:

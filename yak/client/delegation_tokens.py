@@ -141,7 +141,7 @@ def _change(address: str, request: Any, change: Change, timeout_s: float) -> Any
     try:
         return _checked(answer, change.not_made)
     except YakError as error:
-        raise change.judged(error) from None
+        raise change.failure(error) from None
 
 
 def _checked(answer: Any, what: str) -> Any:

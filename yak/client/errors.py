@@ -210,7 +210,7 @@ class Change(NamedTuple):
         """That the change was not made."""
         return f"{self.subject} not {self.done}"
 
-    def judged(self, error: YakError) -> YakError:
+    def failure(self, error: YakError) -> YakError:
         """The error of the change; one without an answer says that the change may be made all the same."""
         if error.code != "timed-out" or UNCHANGED in error.why:
             return error

@@ -42,15 +42,15 @@ def add_fault(address: str, rule: Mapping[str, object], *, timeout_s: float) -> 
 
 def add_to_all(addresses: Iterable[str], rule: Mapping[str, object], *, timeout_s: float) -> None:
     """Add a rule to each of several brokers, or to none of them. Raises as `add_fault`."""
-    asked: list[str] = []
+    applied: list[str] = []
     try:
         for address in addresses:
-            asked.append(address)
+            applied.append(address)
             add_fault(address, rule, timeout_s=timeout_s)
     except YakError as error:
         if isinstance(error, UsageError):
-            asked.pop()  # it refused; one that did not answer may have the rule
-        for address in asked:
+            applied.pop()  # it refused; one that did not answer may have the rule
+        for address in applied:
             with contextlib.suppress(YakError):
                 clear_faults(address, str(rule["id"]), timeout_s=timeout_s)
         raise

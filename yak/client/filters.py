@@ -76,11 +76,11 @@ def _path_filter(take: Callable[[Received], bytes | None], rest: str, whole: str
         if any(character in " <>=~" for character in rest.strip()):
             raise _bad(whole, "a comparison is a path, one of > >= < <= == != ~, and a value")
         steps = parse_path(rest.strip(), whole)
-        return lambda record: _look_up(take(record), steps) is not _MISSING
+        return lambda record: _find(take(record), steps) is not _MISSING
     path, operator, wanted = match.groups()
     steps = parse_path(path, whole)
     test = _comparison(operator, wanted.strip(), whole)
-    return lambda record: test(_look_up(take(record), steps))
+    return lambda record: test(_find(take(record), steps))
 
 
 def parse_path(path: str, whole: str) -> list[str | int]:
@@ -99,7 +99,7 @@ def parse_path(path: str, whole: str) -> list[str | int]:
     return steps
 
 
-def _look_up(data: bytes | None, steps: list[str | int]) -> Any:
+def _find(data: bytes | None, steps: list[str | int]) -> Any:
     try:
         found: Any = json.loads(data) if data is not None else _MISSING
     except (ValueError, RecursionError):

@@ -215,19 +215,19 @@ class CsvSource:
             number += 1
 
     def _row(self, number: int, cells: list[str], line: int) -> Row:
-        kept = tuple(cells)
+        values = tuple(cells)
         if len(cells) != len(self.columns):
-            return Row(number, None, f"{len(cells)} columns, not {len(self.columns)}", kept, line)
+            return Row(number, None, f"{len(cells)} columns, not {len(self.columns)}", values, line)
         try:
             for cell in cells:
                 cell.encode()
         except UnicodeEncodeError:
-            return Row(number, None, "not UTF-8", kept, line)
+            return Row(number, None, "not UTF-8", values, line)
         try:
             record = self._record(dict(zip(self.columns, cells, strict=True)))
         except BadRecord as error:
-            return Row(number, None, str(error), kept, line)
-        return Row(number, record, "", kept, line)
+            return Row(number, None, str(error), values, line)
+        return Row(number, record, "", values, line)
 
     def _record(self, row: Mapping[str, str]) -> Outgoing:
         mapping = self._mapping

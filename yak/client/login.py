@@ -217,9 +217,9 @@ def log_in(login: ClientLogin, ask: Ask, address: str) -> None:
 
     def send(token: bytes) -> bytes:
         raw = ask(_SASL_AUTHENTICATE, _VERSION, struct.pack(">i", len(token)) + token)
-        error_code, words, answered = _read_answer(raw)
+        error_code, message, answered = _read_answer(raw)
         if error_code:
-            raise _failed(login, address, words)
+            raise _failed(login, address, message)
         return answered
 
     name = login.mechanism.encode()
@@ -262,11 +262,11 @@ def _read_answer(raw: bytes) -> tuple[int, str, bytes]:
     try:
         error_code, length = struct.unpack_from(">hh", raw)
         at = 4 + max(length, 0)
-        words = raw[4:at].decode()
+        message = raw[4:at].decode()
         (size,) = struct.unpack_from(">i", raw, at)
     except (struct.error, UnicodeDecodeError) as error:
         raise OSError(f"an answer that is no SaslAuthenticate: {error}") from None
-    return error_code, words or f"error {error_code}", raw[at + 4 : at + 4 + size]
+    return error_code, message or f"error {error_code}", raw[at + 4 : at + 4 + size]
 
 
 def _failed(login: ClientLogin, address: str, why: str) -> Unreachable:

@@ -75,8 +75,8 @@ def list_members(
     address, described = next(answers, ("", None))
     fenced = [broker.node_id for broker, _, is_fenced in described or () if is_fenced and broker.node_id not in live]
     # first the broker that just answered: another one may hang
-    asked = sorted(live.values(), key=lambda broker: broker.address != address)
-    stopped = _stopped(asked, timeout_s) if fenced else ()
+    brokers = sorted(live.values(), key=lambda broker: broker.address != address)
+    stopped = _stopped(brokers, timeout_s) if fenced else ()
     for broker, rack, _ in described or ():
         node = broker.node_id
         if node in live or node in fenced:
@@ -112,8 +112,8 @@ def _described(address: str, timeout_s: float) -> list[tuple[Broker, str | None,
 def _stopped(live: Iterable[Broker], timeout_s: float) -> list[NodeId]:
     """The brokers that were stopped in order, from the first live broker that answers."""
     answers = (own_configs(broker, (STOPPED,), timeout_s) for broker in live)
-    told = next((each for each in answers if each is not None), {}).get(STOPPED, "")
-    return [int(node) for node in told.split(",") if node]
+    stopped = next((each for each in answers if each is not None), {}).get(STOPPED, "")
+    return [int(node) for node in stopped.split(",") if node]
 
 
 def _configs_of(
@@ -123,14 +123,14 @@ def _configs_of(
     from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
     from kio.static.primitive import i8
 
-    asked = tuple(
+    resources = tuple(
         DescribeConfigsResource(
             resource_type=i8(_BROKER_RESOURCE), resource_name=str(node), configuration_keys=tuple(names)
         )
         for node in nodes
     )
     with RawConnection(address, timeout_s=timeout_s) as connection:
-        results = connection.call(DescribeConfigsRequest(resources=asked)).results
+        results = connection.call(DescribeConfigsRequest(resources=resources)).results
     return {int(each.resource_name): {config.name: config.value or "" for config in each.configs} for each in results}
 
 
@@ -142,19 +142,19 @@ def own_configs(broker: Broker, names: Sequence[str], timeout_s: float) -> dict[
         return None
 
 
-def listener_name(address: str, told: Mapping[int, str], *, timeout_s: float) -> str:
+def listener_name(address: str, advertised: Mapping[int, str], *, timeout_s: float) -> str:
     """The name of the listener at `address`, whose Metadata answer told the brokers' addresses; empty if not known.
 
     A broker answers for its own configs only, so each broker is asked for: the one at `address` answers, and the entry
     of `advertised.listeners` with its told address names the listener.
     """
     try:
-        found = _configs_of(address, told, (_ADVERTISED,), timeout_s)
+        found = _configs_of(address, advertised, (_ADVERTISED,), timeout_s)
     except OSError:
         return ""
     for node_id, configs in found.items():
         for entry in configs.get(_ADVERTISED, "").split(","):
             name, _, where = entry.strip().partition("://")
-            if where == told.get(node_id):
+            if where == advertised.get(node_id):
                 return name
     return ""

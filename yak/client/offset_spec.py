@@ -14,8 +14,8 @@ from yak.client.numbers import parse_long
 from yak.errors import UsageError
 from yak.ids import Offset
 
-START_WORDS = ("start", "beginning", "earliest", "oldest")
-END_WORDS = ("end", "latest", "newest")
+START_NAMES = ("start", "beginning", "earliest", "oldest")
+END_NAMES = ("end", "latest", "newest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ def parse_range(texts: list[str], parse_time: Callable[[str], int]) -> Range:
 def parse_edge(text: str, parse_time: Callable[[str], int]) -> Position:
     """A value of `--from` or `--to`: start, end, or a time."""
     lowered = text.strip().lower()
-    if lowered in START_WORDS:
+    if lowered in START_NAMES:
         return START
-    if lowered in END_WORDS:
+    if lowered in END_NAMES:
         return END
     return Position("time", parse_time(text))
 
@@ -95,9 +95,9 @@ def _parse(text: str, parse_time: Callable[[str], int]) -> tuple[Position | None
 
 def _position(word: str, whole: str) -> Position:
     lowered = word.lower()
-    if lowered in START_WORDS:
+    if lowered in START_NAMES:
         return START
-    if lowered in END_WORDS:
+    if lowered in END_NAMES:
         return END
     kind = {"+": "after_start", "-": "before_end"}.get(lowered[:1])
     number = parse_long(lowered[1:] if kind else lowered)

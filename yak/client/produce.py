@@ -20,7 +20,7 @@ from yak.ids import Offset
 
 FEW = 10
 """Up to this many acknowledgements are stored individually; beyond, only each partition's first and last offset."""
-KEPT_FAILURES = 5
+FAILURES_MAX = 5
 _DROPPED: Final = ("_PURGE_QUEUE", "_PURGE_INFLIGHT", "_FATAL")
 SERVE_EVERY = 500
 """Records between two polls for delivery reports; a poll costs about as much as a send."""
@@ -94,7 +94,7 @@ class AckedPrefix:
 
 
 @dataclass(slots=True)
-class Tally:
+class DeliveryCounts:
     """The delivery statistics of one run."""
 
     sent: int = 0
@@ -205,7 +205,7 @@ class RecordSender:
     def __init__(self, topic: str, producer: Any, *, acks: str = "all", observer: Observer | None = None) -> None:
         self._producer = producer
         self.topic = topic
-        self.tally = Tally()
+        self.counts = DeliveryCounts()
         self.prefix = AckedPrefix()
         self.fatal: Any = None
         """The `KafkaError` after which the producer sends no record."""
@@ -227,21 +227,21 @@ class RecordSender:
 
     def try_send(self, record: Outgoing, number: int | None = None) -> bool:
         """As `send`, without waiting: False when the queue is full, without any effect."""
-        place = self.tally.sent if number is None else number
+        position = self.counts.sent if number is None else number
         try:
-            if not enqueue(self._producer, self.topic, record, partial(self._delivered, place)):
+            if not enqueue(self._producer, self.topic, record, partial(self._delivered, position)):
                 return False
         except kafka_exceptions() as error:
-            self.tally.sent += 1
-            failure, words = from_exception(error, "a record was not sent"), str(error)
+            self.counts.sent += 1
+            failure, why = from_exception(error, "a record was not sent"), str(error)
             if hasattr(error.args[0], "name") and name_of(error.args[0]) == "_FATAL":
                 self.serve()
             if self.fatal is not None:
-                failure, words = from_kafka(self.fatal, failure.message), reason(self.fatal)
-            self._failed(place, failure, "no", words)
+                failure, why = from_kafka(self.fatal, failure.message), reason(self.fatal)
+            self._failed(position, failure, "no", why)
             return True
-        self.tally.sent += 1
-        if self.tally.sent % SERVE_EVERY == 0:
+        self.counts.sent += 1
+        if self.counts.sent % SERVE_EVERY == 0:
             self.serve()
         return True
 
@@ -271,34 +271,34 @@ class RecordSender:
             cause = cause_of(error, self.fatal)
             self._failed(number, from_kafka(cause, "a record was not acknowledged"), was_written(error), reason(cause))
             return
-        tally, topic, part, offset = self.tally, message.topic(), message.partition(), message.offset()
+        counts, topic, part, offset = self.counts, message.topic(), message.partition(), message.offset()
         offset = -1 if offset is None or self._acks == "0" else offset
-        tally.acknowledged += 1
+        counts.acknowledged += 1
         self.prefix.add(number)
         if self._observer is not None:
             self._observer.acknowledged(number, round((message.latency() or 0.0) * 1e9))
-        if len(tally.few) < FEW:
-            tally.few.append(Acknowledged(number, topic, part, offset))
-        span = tally.spans.get((topic, part))
+        if len(counts.few) < FEW:
+            counts.few.append(Acknowledged(number, topic, part, offset))
+        span = counts.spans.get((topic, part))
         if span is None:
-            span = tally.spans[topic, part] = Span(first_offset=offset)
+            span = counts.spans[topic, part] = Span(first_offset=offset)
         span.records += 1
         span.first_offset = min(span.first_offset, offset)
         span.last_offset = max(span.last_offset, offset)
 
-    def _failed(self, number: int, error: YakError, written: str, words: str) -> None:
-        tally = self.tally
-        tally.failed += 1
-        tally.reasons[words] += 1
+    def _failed(self, number: int, error: YakError, written: str, why: str) -> None:
+        counts = self.counts
+        counts.failed += 1
+        counts.reasons[why] += 1
         if written == "no":
-            tally.not_written += 1
+            counts.not_written += 1
         else:
-            tally.unknown += 1
-        failure = Failed(number, error, words)
+            counts.unknown += 1
+        failure = Failed(number, error, why)
         if self._observer is not None:
             self._observer.failed(failure)
-        if len(tally.failures) < KEPT_FAILURES:
-            tally.failures.append(failure)
+        if len(counts.failures) < FAILURES_MAX:
+            counts.failures.append(failure)
 
 
 def require_target(admin: Admin, topic: str, partition: int | None = None) -> Topic:

@@ -66,7 +66,7 @@ def alter_quotas(
     change = Change("the quotas were", "changed", "yak quotas list")
     (answer,) = call_change(address, request, change, timeout_s).entries
     if answer.error_code:
-        raise change.judged(_refusal(change.not_made, answer))
+        raise change.failure(_refusal(change.not_made, answer))
 
 
 def address_of(host: str) -> str:

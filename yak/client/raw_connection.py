@@ -125,6 +125,6 @@ def call_change(address: str, request: Any, change: Change, timeout_s: float) ->
                 return connection.call(request)
             except OSError as error:
                 why = f"{address} did not answer: {error}"
-                raise change.judged(YakError("timed-out", change.not_made, why=why)) from None
+                raise change.failure(YakError("timed-out", change.not_made, why=why)) from None
     except OSError as error:
         raise Unreachable("unreachable", change.not_made, why=f"{address} did not answer: {error}") from None

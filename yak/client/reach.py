@@ -62,10 +62,10 @@ def probe(address: str, timeout_s: float) -> Probe:
     except OSError as error:
         if in_force().uses_tls and (detail := explain_tls(error)):
             return Probe(address, "other", detail)
-        words = errno.errorcode.get(error.errno or 0, "")
-        detail = "connection refused" if words == "ECONNREFUSED" else f"{error.strerror or error}".lower()
+        name = errno.errorcode.get(error.errno or 0, "")
+        detail = "connection refused" if name == "ECONNREFUSED" else f"{error.strerror or error}".lower()
         return Probe(address, "refused", detail)
-    return _judge(address, answer) if answer else _or_tls(_judge(address, answer), deadline)
+    return _probe_of(address, answer) if answer else _or_tls(_probe_of(address, answer), deadline)
 
 
 def _or_tls(found: Probe, deadline: float) -> Probe:
@@ -93,7 +93,7 @@ def _read(connection: socket.socket, deadline: float) -> bytes:
     return answer
 
 
-def _judge(address: str, answer: bytes) -> Probe:
+def _probe_of(address: str, answer: bytes) -> Probe:
     if len(answer) >= 8 and struct.unpack(">i", answer[4:8])[0] == CORRELATION_ID:
         return Probe(address, "kafka", "")
     if answer[:5] == b"HTTP/":

@@ -61,12 +61,12 @@ def read_cluster(servers: str, *, timeout_s: float, topic: str | None = None) ->
     patience = min(ANSWER_SECONDS, timeout_s)
     # Read all high watermarks before the log end offsets, so that no in-sync replica seems to be below the watermark.
     silent: dict[NodeId, str] = {}
-    leads = {node: _places(each for each in found.partitions if each.leader == node) for node in found.brokers}
+    leads = {node: _keys(each for each in found.partitions if each.leader == node) for node in found.brokers}
     marks: _Offsets = {}
     for each in _ask_all(found.brokers, leads, CONSUMER, patience, silent).values():
         marks |= each
     has = {
-        node: _places(each for each in found.partitions if node in each.replicas)
+        node: _keys(each for each in found.partitions if node in each.replicas)
         for node in found.brokers
         if node not in silent
     }
@@ -181,7 +181,7 @@ def parse_epochs(text: str) -> dict[int, PartitionEpoch]:
 _Offsets = dict[TopicPartition, Offset]
 
 
-def _places(partitions: Iterable[PartitionReplicas]) -> list[TopicPartition]:
+def _keys(partitions: Iterable[PartitionReplicas]) -> list[TopicPartition]:
     return [TopicPartition(each.topic, each.partition) for each in partitions]
 
 
@@ -194,7 +194,7 @@ def _ask_all(
 ) -> dict[NodeId, _Offsets]:
     """The offsets of these partitions from each broker, in parallel; brokers that do not answer are added to
     `silent`."""
-    asked = [node for node, partitions in wanted.items() if partitions]
+    nodes = [node for node, partitions in wanted.items() if partitions]
     found: dict[NodeId, _Offsets] = {}
     import_messages(*LIST_OFFSETS)
 
@@ -205,8 +205,8 @@ def _ask_all(
         except OSError as error:
             return error
 
-    with ThreadPoolExecutor(max_workers=max(1, min(ASK_AT_ONCE, len(asked)))) as pool:
-        for node, answer in zip(asked, pool.map(ask, asked), strict=True):
+    with ThreadPoolExecutor(max_workers=max(1, min(ASK_AT_ONCE, len(nodes)))) as pool:
+        for node, answer in zip(nodes, pool.map(ask, nodes), strict=True):
             if isinstance(answer, OSError):
                 silent[node] = str(answer) or type(answer).__name__
             else:

@@ -76,4 +76,4 @@ def _alter(admin: Admin, changes: list[Any], whole: Change) -> None:
             for future in futures.values():
                 future.result(admin.timeout_s + 1)
     except kafka_exceptions() as error:
-        raise whole.judged(from_exception(error, whole.not_made)) from None
+        raise whole.failure(from_exception(error, whole.not_made)) from None

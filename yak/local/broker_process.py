@@ -25,7 +25,7 @@ from yak.private_files import make_directory
 
 READY_TIMEOUT_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.005
-_FROZEN_LOOKED_FOR_SECONDS: Final = 0.5
+_FROZEN_CHECK_SECONDS: Final = 0.5
 _NO_MORE_FROZEN: Final = "metadata-unfrozen"
 _OF_FREEZING: Final = ("metadata-frozen", "metadata-restore-offered", _NO_MORE_FROZEN)
 """Log events of a broker that waits for the cluster's history, and of the end of that."""
@@ -127,7 +127,7 @@ class StartingBroker:
         make_directory(str(self._ready_file.parent))
         self._ready_file.unlink(missing_ok=True)
         self._log_start = os.path.getsize(log_path) if os.path.exists(log_path) else 0
-        self._started_at = self._frozen_looked_for = self._said_last_at = time.monotonic()
+        self._started_at = self._frozen_checked_at = self._said_last_at = time.monotonic()
         self._said_last = ""
         self._child: subprocess.Popen[bytes] = spawn_detached(
             yak_argv(*spec.serve_arguments(ready_file)), log_path=log_path, environment=yak_environment()
@@ -138,12 +138,12 @@ class StartingBroker:
     def wait_ready(self, timeout_seconds: float = READY_TIMEOUT_SECONDS) -> ReadyBroker:
         """Wait for the ready file. Raises the errors of `look`."""
         while True:
-            ready = self.look(timeout_seconds)
+            ready = self.poll(timeout_seconds)
             if ready is not None:
                 return ready
             time.sleep(_POLL_SECONDS)
 
-    def look(self, timeout_seconds: float = READY_TIMEOUT_SECONDS) -> ReadyBroker | None:
+    def poll(self, timeout_seconds: float = READY_TIMEOUT_SECONDS) -> ReadyBroker | None:
         """Return the broker if it is ready, else None.
 
         Raises the broker's own YakError when it ended. Raises NothingInTime after the timeout, and StartRefused when
@@ -165,8 +165,8 @@ class StartingBroker:
                 why=last_line(self.log_path, self._log_start) or "it wrote nothing to its log",
                 try_=(f"tail {self.log_path}",),
             )
-        if now - self._frozen_looked_for >= _FROZEN_LOOKED_FOR_SECONDS:
-            self._frozen_looked_for = now
+        if now - self._frozen_checked_at >= _FROZEN_CHECK_SECONDS:
+            self._frozen_checked_at = now
             if self.spec.quorum is None or self.spec.quorum.metadata != BOTH:
                 self._check_not_frozen()  # with both, a store that has no metadata now is usual
             if self._is_alone:
@@ -193,8 +193,8 @@ class StartingBroker:
         """Fail the start at once when the metadata store lacks the history, for which a broker alone would wait
         forever."""
         # the broker goes on to log other events, of peers that are gone or of a slow machine
-        told = [line for line in self._new_log().splitlines() if any(f" {event} " in line for event in _OF_FREEZING)]
-        line, now = told[-1].strip() if told else "", time.monotonic()
+        lines = [line for line in self._new_log().splitlines() if any(f" {event} " in line for event in _OF_FREEZING)]
+        line, now = lines[-1].strip() if lines else "", time.monotonic()
         if line != self._said_last:
             self._said_last, self._said_last_at = line, now
         is_frozen = line and f" {_NO_MORE_FROZEN} " not in line
@@ -241,7 +241,7 @@ def wait_all_ready(starting: Sequence[StartingBroker], on_ready: Callable[[int, 
     waiting = dict(enumerate(starting))
     while waiting:
         for index, child in list(waiting.items()):
-            ready = child.look()
+            ready = child.poll()
             if ready is not None:
                 del waiting[index]
                 on_ready(index, ready)

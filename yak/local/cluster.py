@@ -22,7 +22,7 @@ from yak.local.cluster_plan import UpSettings
 from yak.local.cluster_start import end_strays, start_missing, take_in_ready
 from yak.local.processes import ProcessId
 from yak.local.state import BrokerState, ClusterState, RedisState
-from yak.local.status import BrokerStatus, ClusterStatus, broker_status, is_alive, look
+from yak.local.status import BrokerStatus, ClusterStatus, broker_status, is_alive, status_of
 
 if TYPE_CHECKING:
     from yak.client.broker_removal import Removal
@@ -73,7 +73,7 @@ class LocalCluster:
 
     def status(self) -> ClusterStatus:
         """The started and the running processes; changes nothing."""
-        return look(self.data_dir, self._known())
+        return status_of(self.data_dir, self._known())
 
     def log_path(self, name: str) -> str:
         """The log file of `redis` or `node-1`."""
@@ -125,7 +125,7 @@ class LocalCluster:
             state.save(known)
         took_ms = (time.monotonic() - began) * 1000.0
         supervisor_pid = None if supervisor is None else supervisor.pid
-        return UpResult(look(self.data_dir, known), started, took_ms, taken_ports, supervisor_pid, redis_started)
+        return UpResult(status_of(self.data_dir, known), started, took_ms, taken_ports, supervisor_pid, redis_started)
 
     def down(self, *, purge: bool = False, keep: bool = False) -> tuple[str, ...]:
         """Stop followers, then leaders, then Redis; returns the names of the processes that had to be killed.

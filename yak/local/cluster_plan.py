@@ -264,20 +264,20 @@ def _choose_shared_port(known: ClusterState, settings: UpSettings) -> tuple[int,
     """Choose the bootstrap port of all brokers; returns the default port if it was taken. Raises UsageError."""
     if known.cores == 1 or any(map(is_alive, known.brokers)):
         return ()
-    asked, usual = settings.port, settings.port or known.shared_port or DEFAULT_PORT
-    if asked != 0 and ports.is_free(settings.host, usual):
+    requested, usual = settings.port, settings.port or known.shared_port or DEFAULT_PORT
+    if requested != 0 and ports.is_free(settings.host, usual):
         known.shared_port = usual
         return ()
-    if asked:
+    if requested:
         raise ports.port_taken_error(settings.host, usual)
     known.shared_port = ports.find_lasting(settings.host)
-    return () if asked == 0 else (usual,)
+    return () if requested == 0 else (usual,)
 
 
-def _first_port(known: ClusterState, asked: int | None) -> int:
+def _first_port(known: ClusterState, requested: int | None) -> int:
     """The usual port of the first broker: behind the bootstrap port, if there is one."""
     behind = 1 if known.shared_port else 0
-    return asked + behind if asked else known.brokers[0].port or (known.shared_port or DEFAULT_PORT) + behind
+    return requested + behind if requested else known.brokers[0].port or (known.shared_port or DEFAULT_PORT) + behind
 
 
 def _choose_ports(known: ClusterState, settings: UpSettings, only: int | None = None) -> tuple[int, ...]:
@@ -288,8 +288,8 @@ def _choose_ports(known: ClusterState, settings: UpSettings, only: int | None = 
     if known.has_quorum or known.voters:
         return _choose_lasting_ports(known, settings, only)
     taken: list[int] = []
-    asked = settings.port
-    base = _first_port(known, asked)
+    requested = settings.port
+    base = _first_port(known, requested)
     mine = {broker.port for broker in known.brokers if is_alive(broker)} | listeners.taken_ports(known)
     mine.add(known.shared_port)
     for index, broker in enumerate(known.brokers):
@@ -297,15 +297,15 @@ def _choose_ports(known: ClusterState, settings: UpSettings, only: int | None = 
             continue
         broker.host = settings.host
         usual = base + index
-        if asked is None and broker.port:
+        if requested is None and broker.port:
             usual = broker.port
         elif base >= _PORTS_OF_THE_SYSTEM_FROM and index:
             usual = 0
-        if asked == 0 or not 0 < usual <= _PORT_MAX:
+        if requested == 0 or not 0 < usual <= _PORT_MAX:
             broker.port = 0
             continue
         is_free = usual not in mine and ports.is_free(settings.host, usual)
-        if asked and index == 0 and not is_free:
+        if requested and index == 0 and not is_free:
             raise ports.port_taken_error(settings.host, usual)
         broker.port = usual if is_free else 0
         mine.add(usual)
@@ -329,10 +329,10 @@ def _choose_lasting_ports(known: ClusterState, settings: UpSettings, only: int |
 
     Returns the default ports that were taken. Raises UsageError: `port-in-use`, `quorum-port`.
     """
-    asked, host = settings.port, settings.host
-    base = _first_port(known, asked)
+    requested, host = settings.port, settings.host
+    base = _first_port(known, requested)
     first = known.brokers[0]
-    if asked and first.port not in {0, base}:
+    if requested and first.port not in {0, base}:
         raise UsageError(
             "quorum-port",
             f"the brokers of the cluster in {known.data_dir} keep their ports, node {first.node_id} port {first.port}",
@@ -349,10 +349,10 @@ def _choose_lasting_ports(known: ClusterState, settings: UpSettings, only: int |
                 raise _quorum_port_taken(known, broker)
             continue
         broker.host, usual = host, base + index
-        may_be_usual = asked != 0 and usual <= _PORT_MAX and (base < _PORTS_OF_THE_SYSTEM_FROM or not index)
+        may_be_usual = requested != 0 and usual <= _PORT_MAX and (base < _PORTS_OF_THE_SYSTEM_FROM or not index)
         if may_be_usual and usual not in mine and ports.is_free(host, usual):
             broker.port = usual
-        elif may_be_usual and asked and not index:
+        elif may_be_usual and requested and not index:
             raise ports.port_taken_error(host, usual)
         elif may_be_usual:
             taken.append(usual)
@@ -365,22 +365,22 @@ def _choose_lasting_ports(known: ClusterState, settings: UpSettings, only: int |
 
 def _choose_http_ports(known: ClusterState, settings: UpSettings, only: int | None = None) -> None:
     """Choose HTTP ports like client ports; a default port that is taken is replaced by any free one."""
-    asked = settings.http_port
-    any_will_do = asked == 0 or (asked is None and (settings.port == 0 or bool(settings.ports)))
-    base = asked or known.brokers[0].http_port or DEFAULT_HTTP_PORT
+    requested = settings.http_port
+    any_will_do = requested == 0 or (requested is None and (settings.port == 0 or bool(settings.ports)))
+    base = requested or known.brokers[0].http_port or DEFAULT_HTTP_PORT
     mine = {broker.http_port for broker in known.brokers if is_alive(broker)} | listeners.taken_ports(known)
     for index, broker in enumerate(known.brokers):
         if is_alive(broker) or only not in {None, broker.node_id}:
             continue
-        if settings.no_http or (broker.http_port is None and asked is None):
+        if settings.no_http or (broker.http_port is None and requested is None):
             broker.http_port = None
             continue
-        usual = broker.http_port if asked is None and broker.http_port else base + index
+        usual = broker.http_port if requested is None and broker.http_port else base + index
         if (any_will_do and not broker.http_port) or not 0 < usual <= _PORT_MAX:
             broker.http_port = 0
             continue
         is_free = usual not in mine and ports.is_free(settings.host, usual)
-        if asked and index == 0 and not is_free:
+        if requested and index == 0 and not is_free:
             raise ports.port_taken_error(settings.host, usual)
         broker.http_port = usual if is_free else 0
         mine.add(usual)

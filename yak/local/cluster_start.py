@@ -119,7 +119,7 @@ def _spawn(known: ClusterState, broker: BrokerState, shared: QuorumSpec | None, 
         broker.role,
         broker.http_port,
         shared,
-        listeners.serve_words(known, broker),
+        listeners.serve_arguments(known, broker),
     )
     child = StartingBroker(
         spec,

@@ -17,8 +17,8 @@ class Exposed:
     @property
     def protocol(self) -> SecurityProtocol:
         """The security protocol of every listener."""
-        words = ["SASL"] * bool(self.users_file) + (["SSL"] if self.tls else ["PLAINTEXT"] * bool(self.users_file))
-        return SecurityProtocol("_".join(words) or "PLAINTEXT")
+        parts = ["SASL"] * bool(self.users_file) + (["SSL"] if self.tls else ["PLAINTEXT"] * bool(self.users_file))
+        return SecurityProtocol("_".join(parts) or "PLAINTEXT")
 
     @property
     def is_plain(self) -> bool:

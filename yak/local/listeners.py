@@ -74,15 +74,15 @@ def check_free(known: "ClusterState", broker: "BrokerState") -> None:
             raise ports.port_taken_error(host, each.port)
 
 
-def serve_words(known: "ClusterState", broker: "BrokerState") -> tuple[str, ...]:
+def serve_arguments(known: "ClusterState", broker: "BrokerState") -> tuple[str, ...]:
     """The arguments of `yak serve` for the listeners, certificates and users of a broker; none for a plain cluster."""
     exposed = known.exposed
     if exposed.is_plain:
         return ()
-    words = ["--listen", str(own_listener(known, broker))]
+    arguments = ["--listen", str(own_listener(known, broker))]
     for option, texts in (("--listen", exposed.listen), ("--advertise", exposed.advertise)):
         for text in texts:
-            words += [option, _shifted(text, broker.node_id)]
+            arguments += [option, _shifted(text, broker.node_id)]
     configs = {_MAP: _protocol_map(known)}
     if exposed.tls:
         certs = layout.certs_dir(known.data_dir)
@@ -92,13 +92,13 @@ def serve_words(known: "ClusterState", broker: "BrokerState") -> tuple[str, ...]
             "yak.http.security.protocol": "SSL",
         }
     if exposed.users_file is not None:
-        words += ["--users-file", exposed.users_file]
+        arguments += ["--users-file", exposed.users_file]
         configs["yak.http.authentication"] = "basic"
     given = {pair.partition("=")[0] for pair in broker.configs}
     for name, value in configs.items():
         if name not in given:
-            words += ["-c", f"{name}={value}"]
-    return tuple(words)
+            arguments += ["-c", f"{name}={value}"]
+    return tuple(arguments)
 
 
 def advertised(known: "ClusterState", broker: "BrokerState") -> tuple[str, ...]:
@@ -154,9 +154,9 @@ def _settings(known: "ClusterState", broker: "BrokerState") -> dict[str, str]:
     """The listeners as Kafka's configs. Raises UsageError (`up-listeners`)."""
     exposed = known.exposed
     listen = [_shifted(text, broker.node_id) for text in exposed.listen]
-    told = [_shifted(text, broker.node_id) for text in exposed.advertise]
+    advertised = [_shifted(text, broker.node_id) for text in exposed.advertise]
     own = own_listener(known, broker)
-    names = {_name(text) for text in told}
+    names = {_name(text) for text in advertised}
     if own.name in {_name(text) for text in listen}:
         raise _bad(
             f"{own.name} is the cluster's own listener, at {own.host} and --port",
@@ -165,7 +165,7 @@ def _settings(known: "ClusterState", broker: "BrokerState") -> dict[str, str]:
     rest = [text for text in [str(own), *listen] if _name(text) not in names]
     return {
         "listeners": ",".join([str(own), *listen]),
-        "advertised.listeners": ",".join([*rest, *told]),
+        "advertised.listeners": ",".join([*rest, *advertised]),
         _MAP: _protocol_map(known),
     }
 

@@ -67,7 +67,7 @@ class RestoreStore:
         """The address without a password."""
         return self._source.name
 
-    def look(self) -> Found:
+    def find(self) -> Found:
         """Read the store's state and all offers; changes nothing."""
         cluster = self._client.hgetall(f"{_PREFIX}cluster")
         nodes = sorted(map(int, self._client.smembers(f"{_PREFIX}brokers")))
@@ -102,5 +102,5 @@ class RestoreStore:
                 try_=("yak cluster restore",),
             )
         if outcome.code != "OK":
-            words = str(outcome.value.get("message", ""))
-            raise YakError("restore-refused", f"the metadata store refused: {outcome.code}", why=words)
+            message = str(outcome.value.get("message", ""))
+            raise YakError("restore-refused", f"the metadata store refused: {outcome.code}", why=message)

@@ -121,7 +121,7 @@ class Migration:
 
     # ------------------------------------------------------------------------------------------------- restarts
 
-    def _restart_all(self, stores: str, words: str, *, in_quorum: bool) -> None:
+    def _restart_all(self, stores: str, new_store: str, *, in_quorum: bool) -> None:
         """Restart each broker that runs with other stores, while the others have all replicas and the quorum's votes."""
         brokers = self._known.brokers
         there = {each.node_id: each.stores for each in read_stores(self._addresses())}
@@ -138,7 +138,7 @@ class Migration:
                 if in_quorum:
                     wait_for_quorum(self._addresses(), timeout_s=PATIENCE_SECONDS)
             self._restart(broker)
-            self._say(f"node {broker.node_id} runs with {words}")
+            self._say(f"node {broker.node_id} runs with {new_store}")
 
     def _addresses(self) -> dict[NodeId, str]:
         return {broker.node_id: broker.address for broker in self._known.brokers if is_alive(broker)}

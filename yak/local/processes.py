@@ -112,14 +112,14 @@ def stop(process: ProcessId, *, patience_seconds: float) -> bool:
 def stop_all(group: Sequence[ProcessId], *, patience_seconds: float) -> list[bool]:
     """`stop` for several processes in parallel; results in the given order. A paused process is resumed first, so that
     it handles SIGTERM."""
-    asked = []
+    signalled = []
     for process in group:
         if is_paused(process):
             send_signal(process, signal.SIGCONT)
-        asked.append(send_signal(process, signal.SIGTERM))
+        signalled.append(send_signal(process, signal.SIGTERM))
     deadline = time.monotonic() + patience_seconds
     ended = []
-    for process, was_there in zip(group, asked, strict=True):
+    for process, was_there in zip(group, signalled, strict=True):
         in_time = not was_there or wait_gone(process, max(0.0, deadline - time.monotonic()))
         if not in_time:
             kill(process)
@@ -246,8 +246,8 @@ def brokers_on(data_dirs: Sequence[str]) -> list[ProcessId]:
     """This user's brokers with one of these data directories."""
     pids = [
         process.pid
-        for process, words in _others_of_this_user()
-        if "serve" in words and not set(words).isdisjoint(data_dirs)
+        for process, arguments in _others_of_this_user()
+        if "serve" in arguments and not set(arguments).isdisjoint(data_dirs)
     ]
     return [process for process in map(identify, pids) if process is not None]
 

@@ -191,10 +191,10 @@ def _wait_until_it_answers(
         if has_ended or time.monotonic() > deadline:
             why, try_ = last_line(log_path, log_start) or "it wrote nothing to its log", (f"tail {log_path}",)
             if has_ended:
-                words = f"the Redis server ended before it answered (exit code {child.returncode})"
-                raise StartRefused("redis-ended", words, why=why, try_=try_)
-            words = f"the Redis server did not answer in {START_SECONDS:.0f} s"
-            raise NothingInTime("redis-not-ready", words, why=why, try_=try_)
+                message = f"the Redis server ended before it answered (exit code {child.returncode})"
+                raise StartRefused("redis-ended", message, why=why, try_=try_)
+            message = f"the Redis server did not answer in {START_SECONDS:.0f} s"
+            raise NothingInTime("redis-not-ready", message, why=why, try_=try_)
         time.sleep(_POLL_SECONDS)
 
 

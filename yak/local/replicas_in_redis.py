@@ -62,8 +62,8 @@ def _read(client: Any, name: str, topic: str | None) -> ClusterReplicas:
     known: dict[str, str] = dict(sorted(client.hgetall(f"{PREFIX}tn").items()))
     ids = {name: each for name, each in known.items() if topic in (None, name)}
     topics = dict(zip(ids, _hashes(client, [f"{PREFIX}t:{each}" for each in ids.values()]), strict=True))
-    places = [(each, number) for each in ids for number in range(int(topics[each].get("made", 0)))]
-    hashes = _hashes(client, [f"{PREFIX}p:{ids[each]}:{number}" for each, number in places])
+    made = [(each, number) for each in ids for number in range(int(topics[each].get("made", 0)))]
+    hashes = _hashes(client, [f"{PREFIX}p:{ids[each]}:{number}" for each, number in made])
     marks, ends = client.hgetall(f"{PREFIX}hw"), client.hgetall(f"{PREFIX}leo")
     configs = client.hgetall(f"{PREFIX}configs")
     brokers = _brokers(client)
@@ -77,7 +77,7 @@ def _read(client: Any, name: str, topic: str | None) -> ClusterReplicas:
             min_isr=_min_isr(configs, each),
             away=away,
         )
-        for (each, number), fields in zip(places, hashes, strict=True)
+        for (each, number), fields in zip(made, hashes, strict=True)
         if fields
     )
     return ClusterReplicas(

@@ -27,9 +27,9 @@ from yak.local.processes import ProcessId, identify, is_running, send_signal
 State = Literal["starting", "running", "finished", "failed", "stopped", "killed"]
 """`stopped`: on request, in order. `killed`: the process is gone without a final state."""
 ACTIVE = ("starting", "running")
-RUNS_KEPT = 50
+RUNS_MAX = 50
 PROGRESS_BYTES = 1 << 20
-PROGRESS_LINES_KEPT = 500
+PROGRESS_LINES_MAX = 500
 LOG_BYTES = 8 << 20
 VARIABLE = "YAK_SPARK_RUN"
 """Passes the run's folder to a child process."""
@@ -90,7 +90,7 @@ def runs_dir() -> Path:
 
 def new_run(
     job: str,
-    words: Sequence[str] = (),
+    arguments: Sequence[str] = (),
     *,
     master: str = "",
     bootstrap: str | None = None,
@@ -110,7 +110,7 @@ def new_run(
                 break
     except OSError as error:
         raise cannot_write(base, error) from None
-    run = Run(folder.name, job, tuple(words), master, started_ms, bootstrap=bootstrap, folder=folder)
+    run = Run(folder.name, job, tuple(arguments), master, started_ms, bootstrap=bootstrap, folder=folder)
     run = replace(run, process=identify(os.getpid()))
     save(run)
     _drop_oldest(base)
@@ -221,16 +221,16 @@ def add_progress(folder: Path, line: Mapping[str, Any]) -> None:
         file.write(json.dumps(dict(line)) + "\n")
         length = file.tell()
     if length > PROGRESS_BYTES:
-        kept = path.read_text(encoding="utf-8").splitlines()[-PROGRESS_LINES_KEPT:]
+        lines = path.read_text(encoding="utf-8").splitlines()[-PROGRESS_LINES_MAX:]
         fresh = path.with_suffix(".new")
-        fresh.write_text("\n".join(kept) + "\n", encoding="utf-8")
+        fresh.write_text("\n".join(lines) + "\n", encoding="utf-8")
         os.replace(fresh, path)
 
 
 def progress_of(run: Run) -> list[dict[str, Any]]:
     """The latest batches, oldest first; an incomplete line is left out."""
     try:
-        lines = (run.folder / "progress.jsonl").read_text(encoding="utf-8").splitlines()[-PROGRESS_LINES_KEPT:]
+        lines = (run.folder / "progress.jsonl").read_text(encoding="utf-8").splitlines()[-PROGRESS_LINES_MAX:]
     except OSError:
         return []
     found = []
@@ -307,5 +307,5 @@ def _changed_ms(folder: Path) -> int | None:
 
 def _drop_oldest(base: Path) -> None:
     ended = [run for run in all_runs(base) if not run.is_active]
-    for run in ended[RUNS_KEPT:]:
+    for run in ended[RUNS_MAX:]:
         shutil.rmtree(run.folder, ignore_errors=True)

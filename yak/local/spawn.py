@@ -16,7 +16,7 @@ from yak.private_files import make_directory, open_file
 
 _LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _SEED_ALIASES = ("BROKER_ID", "REDIS_HOST", "REDIS_PORT", "LEASE_TIME_SECONDS", "RENEW_INTERVAL_SECONDS")
-_KEPT_SETTINGS = ("YAK_LOG_LEVEL", "YAK_LOG_FORMAT", "YAK_REDIS_SERVER", "YAK_REDIS_PASSWORD", "YAK_HTTP_TOKEN")
+_INHERITED_SETTINGS = ("YAK_LOG_LEVEL", "YAK_LOG_FORMAT", "YAK_REDIS_SERVER", "YAK_REDIS_PASSWORD", "YAK_HTTP_TOKEN")
 _LOG_ROTATE_BYTES = 16 * 1024 * 1024
 
 
@@ -57,7 +57,7 @@ def yak_environment(environment: Mapping[str, str] | None = None) -> dict[str, s
     result = {
         name: value
         for name, value in foreign_environment(environment).items()
-        if name in _KEPT_SETTINGS or not (name.startswith("YAK_") or name in _SEED_ALIASES)
+        if name in _INHERITED_SETTINGS or not (name.startswith("YAK_") or name in _SEED_ALIASES)
     }
     result["NO_COLOR"] = "1"
     if is_frozen():

@@ -90,7 +90,7 @@ class ClusterStatus:
         }
 
 
-def look(data_dir: str, state: ClusterState | None) -> ClusterStatus:
+def status_of(data_dir: str, state: ClusterState | None) -> ClusterStatus:
     """The status of a cluster from its stored state; without brokers when no cluster was ever started."""
     if state is None:
         return ClusterStatus(None, os.path.abspath(data_dir), None, None, "", ())

@@ -15,8 +15,8 @@ from yak.local.signal_event import SignalEvent
 from yak.local.state import BUSY
 from yak.local.status import BrokerCondition, ClusterStatus
 
-_LOOK_EVERY_SECONDS = 0.1
-_STATUS_EVERY_LOOKS = 5
+_POLL_SECONDS = 0.1
+_STATUS_EVERY_POLLS = 5
 _READ_AT_MOST_BYTES = 256 * 1024
 _HALTED = "broker-halted"
 RESTART_SECONDS, RESTART_SECONDS_MAX = 1.0, 60.0
@@ -90,7 +90,7 @@ class LogFollower:
 
 def supervise(
     cluster: LocalCluster,
-    stop_asked: SignalEvent,
+    stop_requested: SignalEvent,
     *,
     on_line: Callable[[str, str], None],
     on_change: Callable[[int, BrokerCondition], None],
@@ -107,14 +107,14 @@ def supervise(
     seen = _conditions(cluster.status())
     seen |= {node_id: "running" for node_id, condition in seen.items() if condition == "dead"}
     redis_was_up = True
-    looks = 0
-    while not stop_asked.wait(_LOOK_EVERY_SECONDS):
+    polls = 0
+    while not stop_requested.wait(_POLL_SECONDS):
         for name, line in follower.new_lines():
             on_line(name, line)
             restarts.note_line(name, line)
         _start_again(cluster, restarts, on_restart)
-        looks += 1
-        if looks % _STATUS_EVERY_LOOKS:
+        polls += 1
+        if polls % _STATUS_EVERY_POLLS:
             continue
         follower.follow_also(cluster.log_paths())
         status = cluster.status()

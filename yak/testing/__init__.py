@@ -1,7 +1,7 @@
 """Kafka clusters for tests: a pytest plugin (`yak.testing.plugin`), and `run_cluster` for other uses.
 
 plugin          fixtures, options, the marker, the brokers' logs in a failing test's report
-asked_for       the cluster and topic that a test requests
+fixture_options the cluster and topic that a test requests
 running         `run_cluster`: a cluster for a `with` or `async with` block
 session         the clusters of one run: their folder and metadata store, lent to one test at a time
 cluster         a test's cluster, each broker's view of it, and the brokers' log output since a test began
@@ -11,7 +11,7 @@ guardian        a process that cleans up after a killed test run
 remote          a process that lends clusters to a test run that imports nothing of YAK (pytest-yak)
 
 pytest imports the plugin at every start where YAK is installed. So the other modules are loaded only when a test needs a
-cluster, and only `plugin` and `asked_for` import pytest.
+cluster, and only `plugin` and `fixture_options` import pytest.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -18,7 +18,7 @@ from typing import Final
 from yak.local.processes import end_processes_of
 
 ALL_CLEAN: Final = b"."
-_LOOK_EVERY_SECONDS: Final = 1.0
+_POLL_SECONDS: Final = 1.0
 """Interval of the parent check: the pipe ends at once, unless a process that the parent forked still holds it."""
 
 
@@ -33,7 +33,7 @@ def main() -> None:
 def wait_for_end(parent: int) -> bool:
     """Wait for the end of the run; return whether it cleaned up itself."""
     while os.getppid() == parent:
-        readable, _, _ = select.select([0], [], [], _LOOK_EVERY_SECONDS)
+        readable, _, _ = select.select([0], [], [], _POLL_SECONDS)
         if readable:
             return os.read(0, 1) == ALL_CLEAN
     return False

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from yak.testing.asked_for import WantedCluster
     from yak.testing.cluster import Cluster
+    from yak.testing.fixture_options import WantedCluster
     from yak.testing.session import Session
 
 _MARKER = (
@@ -59,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and refuse invalid options before any test runs."""
     config.addinivalue_line("markers", _MARKER)
     if any(config.getoption(name) is not None or config.getini(name) for name in _NAMES):
-        from yak.testing.asked_for import Defaults
+        from yak.testing.fixture_options import Defaults
 
         Defaults.of(config)
 
@@ -79,7 +79,7 @@ def _yak_session() -> Iterator["Session"]:
 @pytest.fixture
 def yak_cluster(request: pytest.FixtureRequest, _yak_session: "Session") -> Iterator["Cluster"]:
     """A Kafka cluster without topics: real brokers on 127.0.0.1. `yak_cluster.bootstrap` is its address."""
-    from yak.testing.asked_for import wanted_cluster
+    from yak.testing.fixture_options import wanted_cluster
 
     wanted = wanted_cluster(request)
     cluster = _lend(_yak_session, wanted)
@@ -93,7 +93,7 @@ def yak_cluster(request: pytest.FixtureRequest, _yak_session: "Session") -> Iter
 @pytest.fixture(scope="session")
 def yak_session_cluster(request: pytest.FixtureRequest, _yak_session: "Session") -> Iterator["Cluster"]:
     """A separate cluster for the whole session, configured by the options, for one-time setup. It is never reset."""
-    from yak.testing.asked_for import wanted_cluster
+    from yak.testing.fixture_options import wanted_cluster
 
     cluster = _lend(_yak_session, wanted_cluster(request, fresh=True))
     try:
@@ -111,10 +111,10 @@ def yak_bootstrap(yak_cluster: "Cluster") -> str:
 @pytest.fixture
 def yak_topic(request: pytest.FixtureRequest, yak_cluster: "Cluster") -> str:
     """The name of a new topic in `yak_cluster`: one partition, or as the marker says."""
-    from yak.testing.asked_for import topic_name, wanted_topic
+    from yak.testing.fixture_options import topic_name, wanted_topic
 
     wanted, name = wanted_topic(request), topic_name(request.node)
-    with _told_plainly():
+    with _without_traceback():
         yak_cluster.create_topic(name, wanted.partitions, wanted.replication_factor, wanted.configs)
     return name
 
@@ -124,7 +124,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Add the brokers' output since the test began to the report of a failed test."""
     report = yield
     if report.failed and _CLUSTER in item.stash:
-        from yak.testing.asked_for import Defaults
+        from yak.testing.fixture_options import Defaults
 
         lines_max = Defaults.of(item.config).log_lines
         for node_id, text in item.stash[_CLUSTER].log_tails(lines_max).items() if lines_max else ():
@@ -133,12 +133,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _lend(session: "Session", wanted: "WantedCluster") -> "Cluster":
-    with _told_plainly():
+    with _without_traceback():
         return session.lend(wanted.shape, fresh=wanted.fresh)
 
 
 @contextlib.contextmanager
-def _told_plainly() -> Iterator[None]:
+def _without_traceback() -> Iterator[None]:
     """Fail the test with the three lines that `yak` prints, without a traceback, when the cluster is unavailable."""
     from yak.errors import YakError
 

@@ -40,10 +40,10 @@ class Member:
         }
 
 
-def members_words(members: Sequence[Member]) -> str:
+def members_text(members: Sequence[Member]) -> str:
     """`worker-1 at 10.0.0.1, worker-2 at 10.0.0.2 and 3 more`."""
-    shown = ", ".join(f"{each.client_id} at {each.host.lstrip('/')}" for each in members[:3])
-    return shown + (f" and {len(members) - 3} more" if len(members) > 3 else "")
+    text = ", ".join(f"{each.client_id} at {each.host.lstrip('/')}" for each in members[:3])
+    return text + (f" and {len(members) - 3} more" if len(members) > 3 else "")
 
 
 def partitions_json(partitions: Iterable[TopicPartition] | None) -> list[dict[str, Any]] | None:

@@ -127,7 +127,7 @@ def test_a_store_that_was_emptied_is_restored_without_its_external_brokers(clust
         client.flushall()
         wait_until(lambda: client.hlen("{y}:offers") == 3, "all brokers have offered")
     with RestoreStore(store.running.url, timeout_s=5.0) as restore:
-        found = restore.look()
+        found = restore.find()
         restore.commit(found, found.plan())
     wait_until(lambda: all(is_in(cluster, node, then["incarnation"] + 1) for node in (1, 2, 3)), "everybody is back")
     wait_until(lambda: all(listed(cluster, 62, node) is None for node in (1, 2, 3)), "the registry went with Redis")

@@ -256,8 +256,8 @@ class FaultCluster:
     def mend(self) -> None:
         """After a test: no faults, the three run as usual and are active, and no other does."""
         for node in list(self.nodes.values()):
-            node.proxy.heal()
-            node.redis.heal()
+            node.proxy.reconnect()
+            node.redis.reconnect()
             if node.node_id not in NODES:
                 node.close()
                 del self.nodes[node.node_id]
@@ -419,8 +419,8 @@ class FaultCluster:
     def heal(self) -> None:
         """All can reach all again."""
         for node in self.nodes.values():
-            node.proxy.heal()
-            node.redis.heal()
+            node.proxy.reconnect()
+            node.redis.reconnect()
 
     def load(self, topic: str, partitions: int = 1) -> SteadyLoad:
         """A client that keeps writing, no faster than is needed: two hundred records a second."""

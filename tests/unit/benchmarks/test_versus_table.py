@@ -106,13 +106,13 @@ def test_a_run_replaces_its_own_section_and_keeps_the_rest_of_the_page(table: Mo
 
 
 def test_the_page_has_one_place_for_each_section_and_nothing_else_in_it() -> None:
-    from versus.page import PARTS, WORDS
+    from versus.page import PARTS, SECTIONS
 
     page = (BENCH.parent / "docs/benchmarks.md").read_text(encoding="utf-8")
     for part in PARTS:
         begin, end = page.index(f"<!-- begin: {part} -->"), page.index(f"<!-- end: {part} -->")
         titles = [line for line in page[begin:end].splitlines() if line.startswith("## ")]
-        assert titles == [f"## {WORDS[part].title}"]
+        assert titles == [f"## {SECTIONS[part].title}"]
 
 
 def test_the_failover_section_names_the_clients_settings(table: ModuleType) -> None:

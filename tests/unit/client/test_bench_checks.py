@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from yak.client.bench.result import check_against_baseline, comparison, figure, parse_check, read_baseline, verdicts
+from yak.client.bench.result import check_against_baseline, comparison, figure, outcomes, parse_check, read_baseline
 from yak.errors import UsageError
 
 RUN = {
@@ -36,7 +36,7 @@ RUN = {
     ],
 )
 def test_an_assertion_compares_the_figure_with_its_limit(text: str, held: bool) -> None:
-    assert verdicts([parse_check(text)], RUN, None)[0]["held"] is held
+    assert outcomes([parse_check(text)], RUN, None)[0]["held"] is held
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_what_is_no_assertion_is_refused(text: str) -> None:
 
 
 def test_a_figure_that_was_not_measured_does_not_hold() -> None:
-    verdict = verdicts([parse_check("p99<20ms")], {"records_per_s": 5.0, "latency_ms": None}, None)[0]
+    verdict = outcomes([parse_check("p99<20ms")], {"records_per_s": 5.0, "latency_ms": None}, None)[0]
     assert verdict["value"] is None
     assert verdict["held"] is False
 
@@ -57,7 +57,7 @@ def test_a_figure_that_was_not_measured_does_not_hold() -> None:
 def test_a_limit_in_x_is_a_multiple_of_the_baseline() -> None:
     before = RUN | {"records_per_s": 900.0}
     checks = [parse_check("rate>=1.1x"), parse_check("rate>=1.2x")]
-    assert [verdict["held"] for verdict in verdicts(checks, RUN, before)] == [True, False]
+    assert [verdict["held"] for verdict in outcomes(checks, RUN, before)] == [True, False]
 
 
 def test_a_limit_in_x_needs_a_baseline_that_has_the_figure() -> None:

@@ -22,18 +22,18 @@ def test_only_what_came_since_the_last_look_counts(monkeypatch) -> None:
     histogram, shared = Histogram(), [0.0] * 6
     looking = RecentLatency(histogram, shared, 3)
     histogram.record(5_000_000)
-    looking.look()
+    looking.sample()
     assert shared == [0.0] * 6
     now[0] = 0.6
-    looking.look()
+    looking.sample()
     assert shared[:3] == [0.0] * 3
     assert [round(each) for each in shared[3:]] == [5, 5, 5]
     histogram.record(80_000_000)
     now[0] = 1.2
-    looking.look()
+    looking.sample()
     assert [round(each) for each in shared[3:]] == [80, 80, 80]
     now[0] = 1.8
-    looking.look()
+    looking.sample()
     assert shared[3:] == [0.0, 0.0, 0.0]
 
 

@@ -32,10 +32,11 @@ def sender():
 def test_acknowledgements_are_counted_by_partition_and_the_first_few_kept(sender):
     for number in range(FEW + 5):
         sender._delivered(number, None, Message(number % 2, number // 2))
-    tally = sender.tally
-    assert tally.acknowledged == FEW + 5
-    assert len(tally.few) == FEW
-    assert (tally.spans["t", 0].records, tally.spans["t", 0].first_offset, tally.spans["t", 0].last_offset) == (8, 0, 7)
+    counts = sender.counts
+    assert counts.acknowledged == FEW + 5
+    assert len(counts.few) == FEW
+    span = counts.spans["t", 0]
+    assert (span.records, span.first_offset, span.last_offset) == (8, 0, 7)
     assert sender.prefix.length == FEW + 5
 
 
@@ -43,17 +44,17 @@ def test_failures_say_whether_the_record_may_be_written(sender):
     sender._delivered(0, KafkaError(KafkaError.NOT_ENOUGH_REPLICAS), None)
     sender._delivered(1, KafkaError(KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND), None)
     sender._delivered(2, KafkaError(KafkaError._MSG_TIMED_OUT), None)
-    tally = sender.tally
-    assert (tally.failed, tally.not_written, tally.unknown) == (3, 1, 2)
-    assert tally.failures[0].error.code == "not-enough-replicas"
+    counts = sender.counts
+    assert (counts.failed, counts.not_written, counts.unknown) == (3, 1, 2)
+    assert counts.failures[0].error.code == "not-enough-replicas"
     assert sender.prefix.length == 0
 
 
 def test_a_record_that_cannot_be_queued_is_a_failure_of_its_own():
     sender = RecordSender("t", open_producer(producer_settings("127.0.0.1:1") | {"message.max.bytes": 1000}))
     sender.send(Outgoing(value=b"x" * 2000))
-    assert (sender.tally.failed, sender.tally.not_written) == (1, 1)
-    assert sender.tally.failures[0].error.code == "record-too-large"
+    assert (sender.counts.failed, sender.counts.not_written) == (1, 1)
+    assert sender.counts.failures[0].error.code == "record-too-large"
 
 
 def test_codecs_that_do_not_exist_are_refused():
@@ -115,10 +116,10 @@ def test_fatal_error_of_the_producer_explains_each_record_that_was_dropped(is_hi
     sender.send(Outgoing(value=b"x"))
     assert sender.finish(1.0) == 0
     sender.send(Outgoing(value=b"y"))
-    tally = sender.tally
-    assert (tally.failed, tally.not_written, sender.waiting) == (2, 2, 0)
-    assert [each.error.code for each in tally.failures] == ["not-authorized"] * 2
-    assert list(tally.reasons) == ["no producer id (CLUSTER_AUTHORIZATION_FAILED)"]
+    counts = sender.counts
+    assert (counts.failed, counts.not_written, sender.waiting) == (2, 2, 0)
+    assert [each.error.code for each in counts.failures] == ["not-authorized"] * 2
+    assert list(counts.reasons) == ["no producer id (CLUSTER_AUTHORIZATION_FAILED)"]
     assert sender.fatal is fatal
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from yak.client.addresses import parse_addresses
 from yak.client.filters import parse_path
-from yak.client.groups.places import _numbers as partitions_of_a_group
+from yak.client.groups.partition_syntax import _numbers as partitions_of_a_group
 from yak.client.numbers import parse_long
 from yak.client.offset_spec import parse_range
 from yak.client.times import parse_duration_ms, parse_time_ms

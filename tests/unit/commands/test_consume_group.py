@@ -7,7 +7,7 @@ import pytest
 
 from yak.client.groups.group_reader import CommitEvery, Started
 from yak.commands import interrupts
-from yak.commands.consume import Request, parse_commit_every, tell_start
+from yak.commands.consume import Request, parse_commit_every, print_start
 from yak.errors import UsageError
 from yak.ids import TopicPartition
 
@@ -94,13 +94,13 @@ class Notes:
 )
 def test_a_member_says_where_it_starts_and_what_has_no_say(request_, started, notes):
     g = Notes()
-    tell_start(g, request_, started)
+    print_start(g, request_, started)
     assert g.notes == notes
 
 
 def test_records_that_were_deleted_unread_are_a_warning():
     g = Notes()
-    tell_start(g, Request(group="audit"), [Started(O0, 9, 2, "7 records were deleted before the group read them")])
+    print_start(g, Request(group="audit"), [Started(O0, 9, 2, "7 records were deleted before the group read them")])
     assert g.warnings == ["orders-0: 7 records were deleted before the group read them"]
 
 

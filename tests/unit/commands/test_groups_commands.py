@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from yak.client.groups import descriptions, lag, offsets
-from yak.client.groups.places import committed_places, parse_partitions, partitions_text
+from yak.client.groups.partition_syntax import parse_partitions, partitions_text, select_partitions
 from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
 from yak.commands import group_watch, live_table
 from yak.commands.groups import chosen, rewrite
@@ -432,7 +432,7 @@ def test_partitions_are_written_short_and_read_back():
     places = [O2, P0, O0, TopicPartition("orders", 5), O1]
     assert partitions_text(places) == "orders:0-2,5 payments:0"
     assert parse_partitions(["orders:0-1,2", "payments", "orders:1"], METADATA) == [O0, O1, O2, P0]
-    assert committed_places(["gone:0", "orders"], COMMITTED["audit"]) == [TopicPartition("gone", 0), O0, O1]
+    assert select_partitions(["gone:0", "orders"], COMMITTED["audit"]) == [TopicPartition("gone", 0), O0, O1]
     with pytest.raises(YakError, match="does not exist"):
         parse_partitions(["nope:0"], METADATA)
     assert chosen(None, ("A",), "state") == ()

@@ -140,11 +140,11 @@ def test_the_table_of_words_is_the_same_as_typers() -> None:
     from yak.commands.app import typer_app
     from yak.commands.options import PREFIX
     from yak.commands.serve import serve
-    from yak.commands.serve_options import WORDS, ServeFlags
+    from yak.commands.serve_options import FIELDS_BY_OPTION, ServeFlags
 
     own = [each for each in get_command(typer_app(serve)).params if not str(each.name).startswith(PREFIX)]
     declared = {word: each.name for each in own for word in each.opts}
-    assert declared == {word: each.name for word, each in WORDS.items()}
+    assert declared == {word: each.name for word, each in FIELDS_BY_OPTION.items()}
     defaults = ServeFlags()
     for each in own:
         assert each.default in (None, getattr(defaults, str(each.name)))
@@ -172,9 +172,9 @@ def test_a_broker_starts_without_what_it_never_uses() -> None:
 
 @pytest.mark.parametrize("words", [["-h"], ["--port"], ["--port", "--dry-run"], ["--dry-run=1"], ["x"]])
 def test_words_that_the_table_does_not_know_are_left_to_typer(words: list[str]) -> None:
-    from yak.commands.serve_options import parse_words
+    from yak.commands.serve_options import parse_arguments
 
-    assert parse_words(words) is None
+    assert parse_arguments(words) is None
 
 
 def test_secret_file_may_name_the_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from yak.commands import spark_python
 from yak.commands.output import Output, flat
-from yak.commands.spark import followed, own_words_first, plain, print_rows, show_progress, tables_named
+from yak.commands.spark import followed, own_options_first, plain, print_rows, show_progress, tables_named
 from yak.errors import UsageError
 from yak.local import spark_runs
 from yak.local.processes import identify
@@ -61,7 +61,7 @@ def a_batch(run: spark_runs.Run, **more: Any) -> None:
     ],
 )
 def test_what_is_ours_goes_before_the_job_and_the_rest_to_it(typed: str, read: str) -> None:
-    assert own_words_first(typed.split()) == read.split()
+    assert own_options_first(typed.split()) == read.split()
 
 
 def test_the_help_of_a_job_is_the_jobs_own(yak) -> None:

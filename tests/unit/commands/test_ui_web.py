@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yak.commands import ui
-from yak.commands.options import Flags, split_before, words_of
+from yak.commands.options import Flags, global_arguments, split_before
 from yak.commands.ui import check_web
 from yak.errors import UsageError
 from yak.tui.web import launch
@@ -29,7 +29,7 @@ FLAGS = st.builds(
 
 @given(FLAGS)
 def test_a_child_is_told_what_we_were_told(flags):
-    assert split_before([*words_of(flags), "ui"]) == (flags, ["ui"])
+    assert split_before([*global_arguments(flags), "ui"]) == (flags, ["ui"])
 
 
 @pytest.mark.parametrize("words", [("--port", "1"), ("--host", "127.0.0.1"), ("--token", "x")])

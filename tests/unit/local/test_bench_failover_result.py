@@ -1,6 +1,6 @@
 """A failover's notes as pauses, a verdict and JSON, without a cluster."""
 
-from yak.client.bench.result import parse_check, verdicts
+from yak.client.bench.result import outcomes, parse_check
 from yak.local.bench.failover import (
     FailoverResult,
     FailoverSettings,
@@ -100,21 +100,21 @@ def test_the_json_can_be_held_to_limits() -> None:
     kill = Kill(1, 2, True, (0,), killed_s=1.0, back_s=2.0, whole_s=2.5, next_s=3.0)
     measure(kill, written, written)
     result = FailoverResult(FailoverSettings(kills=1), [kill])
-    result.verdict = delivery_of("t", written, written)
+    result.delivery = delivery_of("t", written, written)
     found = document(result, {"cpu": "x"})
     assert found["holds"]
     assert found["controllers_killed"] == 1
     assert found["pauses_ms"]["writes"] == {"p50": 510.0, "p99": 510.0, "max": 510.0}
-    checks = verdicts([parse_check("p99<500ms"), parse_check("max<600ms"), parse_check("errors==0")], found, None)
+    checks = outcomes([parse_check("p99<500ms"), parse_check("max<600ms"), parse_check("errors==0")], found, None)
     assert [check["held"] for check in checks] == [False, True, True]
 
 
 def test_two_runs_add_up() -> None:
     written = notes(steady(0, 10))
-    verdict = delivery_of("t", written, written)
-    one = FailoverResult(FailoverSettings(), [Kill(1, 1, True, (0,), 0.0)], verdict)
-    both = add_results(one, FailoverResult(FailoverSettings(), [Kill(1, 2, True, (0,), 0.0)], verdict, failed=2))
-    assert (len(both.kills), both.verdict.acknowledged, both.failed) == (2, 20, 2)
+    delivery = delivery_of("t", written, written)
+    one = FailoverResult(FailoverSettings(), [Kill(1, 1, True, (0,), 0.0)], delivery)
+    both = add_results(one, FailoverResult(FailoverSettings(), [Kill(1, 2, True, (0,), 0.0)], delivery, failed=2))
+    assert (len(both.kills), both.delivery.acknowledged, both.failed) == (2, 20, 2)
 
 
 def test_p99_is_by_nearest_rank() -> None:

@@ -23,12 +23,12 @@ class Busy:
 
 def test_it_begins_when_brokers_that_just_started_are_quiet() -> None:
     cluster = Busy(1.0, 1.0, 0.0)
-    assert wait_quiet(cluster, patience_s=5.0, look_s=0.001)
+    assert wait_quiet(cluster, patience_s=5.0, poll_s=0.001)
     assert cluster._looks == 6
 
 
 def test_a_cluster_that_is_never_quiet_is_measured_all_the_same() -> None:
-    assert not wait_quiet(Busy(1.0), patience_s=0.02, look_s=0.001)
+    assert not wait_quiet(Busy(1.0), patience_s=0.02, poll_s=0.001)
 
 
 def test_shapes_are_named_by_size_partitions_and_clients() -> None:

@@ -58,7 +58,7 @@ CHATTER = "while :; do echo 12:00:01 info peer-lost node=2; sleep 0.02; done"
 
 @pytest.fixture
 def start(tmp_path, monkeypatch):
-    monkeypatch.setattr("yak.local.broker_process._FROZEN_LOOKED_FOR_SECONDS", 0.01)
+    monkeypatch.setattr("yak.local.broker_process._FROZEN_CHECK_SECONDS", 0.01)
     monkeypatch.setattr("yak.local.broker_process._FROZEN_PATIENCE_SECONDS", 0.2)
     started = []
 

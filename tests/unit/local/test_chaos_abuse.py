@@ -8,7 +8,7 @@ import pytest
 from yak.client.bench.load import ClientResult, Load
 from yak.client.bench.result import Result
 from yak.errors import UsageError
-from yak.local.chaos.abuse import judge, refuse_remote
+from yak.local.chaos.abuse import refuse_remote, row_of
 from yak.local.chaos.attacks import ATTACKS, Attack, Target, chosen
 from yak.protocol.codec import decode_request, read_request_header
 
@@ -61,16 +61,16 @@ def result(latencies_ms: list[float], errors: int = 0) -> Result:
     ],
 )
 def test_verdict_follows_the_p99_and_the_records_of_the_healthy_client(found: Result | None, reason: str) -> None:
-    row = judge("a", "words", found, "the broker ended" if found is None else "", 3, (1, 2), 50.0)
+    row = row_of("a", "words", found, "the broker ended" if found is None else "", 3, (1, 2), 50.0)
     assert row.holds is not bool(reason)
     assert reason in row.reason
 
 
 def test_attack_that_made_no_request_proves_nothing() -> None:
-    row = judge("regex", "words", result([1.0]), "", 0, (1, 2), 50.0)
+    row = row_of("regex", "words", result([1.0]), "", 0, (1, 2), 50.0)
     assert not row.holds
     assert row.reason == "the attacker made no request, or did not end in time"
-    assert judge("none", "no attack", result([1.0]), "", 0, (1, 2), 50.0).holds
+    assert row_of("none", "no attack", result([1.0]), "", 0, (1, 2), 50.0).holds
 
 
 @pytest.mark.parametrize("address", ["kafka.example:9092", "10.0.0.1:9092", "127.0.0.1:9092,10.0.0.1:9092"])

@@ -65,7 +65,7 @@ def test_broker_that_ends_by_itself_is_noted_with_the_code_of_its_last_thread(cl
     node.is_wanted = True
     nemesis = Nemesis(cluster, SimpleNamespace(), SimpleNamespace(now=lambda: 1.0))
     with subprocess.Popen(["/bin/sh", "-c", script]) as node._child:
-        nemesis.look()
+        nemesis.check()
         node._child.kill()
     assert nemesis.ended_by_themselves[0].startswith(words)
 

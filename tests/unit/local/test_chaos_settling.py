@@ -35,7 +35,7 @@ def test_replica_with_other_bytes_is_a_violation(cluster: Any) -> None:
     (cluster.nodes[2].disk.readable / "t-0" / f"{0:020}.log").write_bytes(b"recordS")
     (found,), _ = different_replicas(cluster, [PARTITION])
     assert found.invariant == "I16"
-    assert "node-2" in found.words
+    assert "node-2" in found.text
 
 
 def test_replica_whose_log_is_gone_is_a_violation(cluster: Any) -> None:
@@ -47,7 +47,7 @@ def test_replica_whose_log_is_gone_is_a_violation(cluster: Any) -> None:
 
 def test_partition_without_any_log_is_a_violation(cluster: Any) -> None:
     (found,), compared = different_replicas(cluster, [TopicPartition("other", 1)])
-    assert (found.words, compared) == ("other-1 has 0 of 3 replicas: none", 0)
+    assert (found.text, compared) == ("other-1 has 0 of 3 replicas: none", 0)
 
 
 def test_late_acknowledgement_of_an_earlier_send_is_no_new_write(monkeypatch: pytest.MonkeyPatch) -> None:

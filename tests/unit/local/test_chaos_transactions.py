@@ -115,7 +115,7 @@ def test_fenced_producer_is_replaced_and_its_successor_has_the_same_id(library: 
 def test_producer_whose_offsets_hang_is_replaced(library: Librdkafka, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder, returns = Recorder(), threading.Event()
     made = producer(recorder)
-    monkeypatch.setattr(transactions, "_HANGS_SECONDS", 0.05)
+    monkeypatch.setattr(transactions, "_STUCK_SECONDS", 0.05)
     monkeypatch.setattr(library, "send_offsets_to_transaction", lambda *_: returns.wait(30), raising=False)
     made.transact(lambda _txn: made.send_offsets({PARTITIONS[0]: 3}, "metadata"))
     returns.set()
@@ -131,7 +131,7 @@ def test_producer_whose_abort_hangs_is_replaced(
 ) -> None:
     recorder, first = Recorder(), Outcome.INFO if commits else Outcome.FAIL
     made = producer(recorder)
-    monkeypatch.setattr(transactions, "_HANGS_SECONDS", 0.05)
+    monkeypatch.setattr(transactions, "_STUCK_SECONDS", 0.05)
     abort, commit = library.abort_transaction, library.commit_transaction
 
     def never(*_arguments: Any) -> None:
@@ -162,7 +162,7 @@ def test_a_coordinator_that_is_away_for_long_is_no_hang(library: Librdkafka, mon
         if left:
             raise KafkaException(left.pop())
 
-    monkeypatch.setattr(transactions, "_HANGS_SECONDS", 1.0)
+    monkeypatch.setattr(transactions, "_STUCK_SECONDS", 1.0)
     monkeypatch.setattr(library, "send_offsets_to_transaction", send, raising=False)
     assert made.transact(lambda _txn: made.send_offsets({PARTITIONS[0]: 3}, "metadata")) is Outcome.OK
     assert recorder.hung_calls == 0

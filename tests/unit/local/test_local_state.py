@@ -14,7 +14,7 @@ from yak.local import state
 from yak.local.cluster import LocalCluster
 from yak.local.processes import ProcessId, identify
 from yak.local.state import BrokerState, ClusterState, RedisState
-from yak.local.status import look
+from yak.local.status import status_of
 
 
 def example(folder: Path, process: ProcessId | None = None, **broker: object) -> ClusterState:
@@ -84,7 +84,7 @@ def test_two_commands_cannot_change_a_cluster_at_once(tmp_path: Path) -> None:
 
 def test_the_status_keys_are_the_contract(tmp_path: Path) -> None:
     me = identify(os.getpid())
-    document = look(str(tmp_path), example(tmp_path, me, is_ready=True)).as_json()
+    document = status_of(str(tmp_path), example(tmp_path, me, is_ready=True)).as_json()
     assert json.loads(json.dumps(document)) == {
         "cluster": "cluster-id",
         "data_dir": str(tmp_path),
@@ -116,7 +116,7 @@ def test_a_broker_is_running_starting_stopped_or_dead(tmp_path: Path) -> None:
     gone = ProcessId(os.getpid(), "an earlier boot")
 
     def condition(process: ProcessId | None, **broker: object) -> str:
-        return look(str(tmp_path), example(tmp_path, process, **broker)).brokers[0].state
+        return status_of(str(tmp_path), example(tmp_path, process, **broker)).brokers[0].state
 
     assert condition(me, is_ready=True) == "running"
     assert condition(me, is_ready=False) == "starting"
@@ -125,7 +125,7 @@ def test_a_broker_is_running_starting_stopped_or_dead(tmp_path: Path) -> None:
 
 
 def test_a_directory_where_nothing_was_started_has_an_empty_status(tmp_path: Path) -> None:
-    status = look(str(tmp_path), None)
+    status = status_of(str(tmp_path), None)
     assert status.as_json() == {
         "cluster": None,
         "data_dir": str(tmp_path),

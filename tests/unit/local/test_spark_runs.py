@@ -96,7 +96,7 @@ def test_what_is_no_run_is_passed_over(tmp_path: Path) -> None:
 def test_only_so_many_that_ended_are_kept_and_none_that_runs_is_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spark_runs, "RUNS_KEPT", 2)
+    monkeypatch.setattr(spark_runs, "RUNS_MAX", 2)
     first = spark_runs.new_run("runs", base=tmp_path, now_ms=0)
     for number in range(1, 6):
         made = spark_runs.new_run("ended", base=tmp_path, now_ms=number)
@@ -109,7 +109,7 @@ def test_only_so_many_that_ended_are_kept_and_none_that_runs_is_dropped(
 
 def test_progress_is_kept_and_its_older_part_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_runs, "PROGRESS_BYTES", 2_000)
-    monkeypatch.setattr(spark_runs, "PROGRESS_LINES_KEPT", 10)
+    monkeypatch.setattr(spark_runs, "PROGRESS_LINES_MAX", 10)
     made = spark_runs.new_run("counts", base=tmp_path)
     for number in range(200):
         spark_runs.add_progress(made.folder, {"event": "batch", "batch": number, "query_id": "q"})

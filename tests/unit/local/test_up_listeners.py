@@ -12,7 +12,7 @@ from yak.local import listeners, ports
 from yak.local.cluster_plan import UpSettings, plan
 from yak.local.exposure import Exposed
 from yak.local.state import ClusterState, RedisState, load, save
-from yak.local.status import look
+from yak.local.status import status_of
 from yak.security.certificates import read_certificates
 
 LISTEN, ADVERTISE = ("EXTERNAL://0.0.0.0:19092",), ("EXTERNAL://broker.example:29092",)
@@ -39,13 +39,13 @@ def refusal(folder: Path, **settings: object) -> UsageError:
 
 
 def words_of(known: ClusterState, node_id: int) -> list[str]:
-    return list(listeners.serve_words(known, known.brokers[node_id - 1]))
+    return list(listeners.serve_arguments(known, known.brokers[node_id - 1]))
 
 
 def test_plain_cluster_needs_no_words(tmp_path: Path) -> None:
     known = planned(tmp_path)
     assert words_of(known, 1) == []
-    assert look(str(tmp_path), known).listeners == ()
+    assert status_of(str(tmp_path), known).listeners == ()
 
 
 def test_broker_k_has_both_ports_plus_k_minus_one(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_broker_k_has_both_ports_plus_k_minus_one(tmp_path: Path) -> None:
         *("--listen", "EXTERNAL://0.0.0.0:19094"),
         *("--advertise", "EXTERNAL://broker.example:29094"),
     ]
-    assert look(str(tmp_path), known).listeners == tuple(
+    assert status_of(str(tmp_path), known).listeners == tuple(
         f"EXTERNAL://broker.example:{port}" for port in (29092, 29093, 29094)
     )
 

@@ -103,7 +103,9 @@ def test_pytest_wheel_requires_the_executable_alone_and_takes_the_place_of_the_o
     assert notes.get_all("Requires-Dist") == [f"yak-broker-bin=={version}"]
     # The name that yak-broker's own plugin has: pytest loads the first of a name.
     assert points == "[pytest11]\nyak = pytest_yak.plugin\n"
-    assert set(modules) >= {f"pytest_yak/{name}.py" for name in ("plugin", "asked_for", "shape", "session", "errors")}
+    assert set(modules) >= {
+        f"pytest_yak/{name}.py" for name in ("plugin", "fixture_options", "shape", "session", "errors")
+    }
     imported = {
         name.split(".")[0]
         for name, text in modules.items()

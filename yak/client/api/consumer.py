@@ -29,7 +29,7 @@ Where: TypeAlias = Offset | Literal["earliest", "latest"]
 OffsetReset: TypeAlias = Literal["earliest", "latest", "error"]
 
 
-class Places:
+class Offsets:
     """Offset requests through a consumer's librdkafka handle. Raises YakError."""
 
     def __init__(self, handle: ConsumerHandle[Any], *, has_group: bool, reset: OffsetReset, timeout_s: float) -> None:
@@ -260,7 +260,9 @@ class Consumer:
             self._handle = ConsumerHandle[Message](common, is_cooperative=is_cooperative)
         self.reading = Reading(self._handle, keys, values, auto_commit=auto_commit and group_id is not None)
         """The source of records; public for the asynchronous consumer, which waits for it in a thread."""
-        self._places = Places(self._handle, has_group=group_id is not None, reset=auto_offset_reset, timeout_s=timeout)
+        self._offsets = Offsets(
+            self._handle, has_group=group_id is not None, reset=auto_offset_reset, timeout_s=timeout
+        )
         self._is_subscribed = False
 
     def subscribe(
@@ -304,12 +306,12 @@ class Consumer:
         """
         self.reading.require_open()
         partitions = partitions if isinstance(partitions, Mapping) else list(partitions)
-        self._places.require(partitions)
+        self._offsets.require(partitions)
         if isinstance(partitions, Mapping):
             wanted: Mapping[TopicPartition, Where] = partitions
-            starts = {each: self._places.resolve(each, where) for each, where in wanted.items()}
+            starts = {each: self._offsets.resolve(each, where) for each, where in wanted.items()}
         else:
-            starts = self._places.own_starts(partitions)
+            starts = self._offsets.own_starts(partitions)
         if self._is_subscribed:
             self._end_subscription()
         self._handle.inbox.forget(self.assignment())
@@ -339,7 +341,7 @@ class Consumer:
     def partitions(self, topic: str) -> list[TopicPartition]:
         """A topic's partitions, by number. Raises YakError (`unknown-topic`)."""
         self.reading.require_open()
-        return self._places.partitions(topic)
+        return self._offsets.partitions(topic)
 
     def poll(self, timeout: float = POLL_S, max_messages: int = BATCH) -> list[Message]:
         """Records, as soon as there are some; an empty list after `timeout` seconds without any.
@@ -400,18 +402,18 @@ class Consumer:
     def committed(self, partition: TopicPartition) -> Offset | None:
         """The group's committed offset; None without one. Raises YakError."""
         self._require_group("committed")
-        return self._places.committed([partition])[partition]
+        return self._offsets.committed([partition])[partition]
 
     def position(self, partition: TopicPartition) -> Offset:
         """The offset of the next record for the caller; asks the brokers before the first record. Raises YakError."""
         self.reading.require_open()
         known = self._handle.inbox.position(partition)
-        return known if known is not None else self._places.own_starts([partition])[partition]
+        return known if known is not None else self._offsets.own_starts([partition])[partition]
 
     def seek(self, partition: TopicPartition, to: Where) -> None:
         """Continue at this offset. Raises UsageError (`not-assigned`) for a partition that is not assigned."""
         self.reading.require_open()
-        offset = self._places.resolve(partition, to)
+        offset = self._offsets.resolve(partition, to)
         if partition in self._handle.rebalancing.arriving:
             self._handle.rebalancing.arriving[partition] = offset
         elif partition not in self.assignment():
@@ -447,12 +449,12 @@ class Consumer:
     def watermarks(self, partition: TopicPartition) -> tuple[Offset, Offset]:
         """The log start offset, and the end: the offset of the next record. Raises YakError."""
         self.reading.require_open()
-        return self._places.watermarks(partition)
+        return self._offsets.watermarks(partition)
 
     def offset_for_time(self, partition: TopicPartition, timestamp_ms: int) -> Offset:
         """The first offset at or after a time; the end when all records are older. Raises YakError."""
         self.reading.require_open()
-        return self._places.at_time(partition, timestamp_ms)
+        return self._offsets.at_time(partition, timestamp_ms)
 
     @property
     def is_closed(self) -> bool:

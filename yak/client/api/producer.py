@@ -32,7 +32,7 @@ from yak.client.errors import from_exception, kafka_exceptions, names_no_partiti
 from yak.client.produce import Outgoing, cause_of, enqueue, serve, settle
 from yak.errors import YakError
 
-KEPT_FAILURES_MAX = 10_000
+FAILURES_MAX = 10_000
 """Limit of the failed sends kept until the next flush; older ones are dropped."""
 
 
@@ -44,7 +44,7 @@ class Delivery(Future[Sent]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.was_looked_at = False
+        self.was_checked = False
         self.set_running_or_notify_cancel()
 
     def result(self, timeout: float | None = None) -> Sent:
@@ -55,7 +55,7 @@ class Delivery(Future[Sent]):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """The error; None when the record is acknowledged. Raises TimeoutError."""
         error = super().exception(timeout)
-        self.was_looked_at = True
+        self.was_checked = True
         return error
 
 
@@ -65,7 +65,7 @@ class Deliveries:
     def __init__(self, *, has_offsets: bool) -> None:
         self._has_offsets = has_offsets
         self._fatal: Any = None
-        self._failed: deque[Delivery] = deque(maxlen=KEPT_FAILURES_MAX)
+        self._failed: deque[Delivery] = deque(maxlen=FAILURES_MAX)
 
     def stop(self, fatal: Any) -> None:
         """The producer has a fatal error, a `KafkaError`: librdkafka drops its records."""
@@ -89,7 +89,7 @@ class Deliveries:
         with suppress(IndexError):
             while True:  # not an iteration: other threads add failures and flush meanwhile
                 delivery = self._failed.popleft()
-                if not delivery.was_looked_at:
+                if not delivery.was_checked:
                     unseen.append(delivery)
         if not unseen:
             return None

@@ -23,7 +23,7 @@ from yak.client.security import ClientSecurity, in_force, use
 from yak.errors import UsageError, YakError
 
 FIGURES: Final = ("p50_ms", "p99_ms", "max_ms")
-LOOK_SECONDS: Final = 0.5
+SAMPLE_SECONDS: Final = 0.5
 
 
 class Moment(NamedTuple):
@@ -46,14 +46,14 @@ class RecentLatency:
         self._shared = shared
         self._place = place
         self._before: dict[int, int] = {}
-        self._due_s = time.monotonic() + LOOK_SECONDS
+        self._due_s = time.monotonic() + SAMPLE_SECONDS
 
-    def look(self) -> None:
+    def sample(self) -> None:
         """Update the figures; cheap unless half a second has passed."""
         now_s = time.monotonic()
         if now_s < self._due_s:
             return
-        self._due_s = now_s + LOOK_SECONDS
+        self._due_s = now_s + SAMPLE_SECONDS
         counts = self._latency.counts.copy()  # another thread records meanwhile
         grown = {bucket: count - self._before.get(bucket, 0) for bucket, count in counts.items()}
         self._before = counts
@@ -116,7 +116,7 @@ class ProcessSession:
         """Publish the count to the parent."""
         self.counters[self.client] = records
         if self.recorder is not None:
-            self.recorder.look()
+            self.recorder.sample()
 
 
 def run_load(

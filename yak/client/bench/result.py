@@ -122,8 +122,8 @@ class Result:
     @property
     def first_error(self) -> str:
         """The reason of one of the failures."""
-        words = next((each.first_error for each in self.processes if each.first_error), "")
-        return words or (f"{self.missing} records are not in the topic" if self.missing else "")
+        first_error = next((each.first_error for each in self.processes if each.first_error), "")
+        return first_error or (f"{self.missing} records are not in the topic" if self.missing else "")
 
     @property
     def seconds(self) -> float:
@@ -356,7 +356,7 @@ def check_against_baseline(checks: list[Check], baseline: Mapping[str, Any] | No
             raise bad_check(check.text, f"the baseline has no {check.metric}" if baseline else "it needs --baseline")
 
 
-def verdicts(
+def outcomes(
     checks: list[Check], document: Mapping[str, Any], baseline: Mapping[str, Any] | None
 ) -> list[dict[str, object]]:
     """Each check with its figure and whether it held; a figure that was not measured does not hold."""

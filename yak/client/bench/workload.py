@@ -146,9 +146,9 @@ def receive(
 
 def is_at_end(consumer: Consumer, topic: str, slices: tuple[Slice, ...]) -> bool:
     """Whether the consumer has read its partitions to their high watermarks. Raises KafkaException."""
-    places = [TopicPartition(topic, each.partition) for each in slices]
-    read = {at.partition: at.offset for at in consumer.position(places)}
+    partitions = [TopicPartition(topic, each.partition) for each in slices]
+    read = {at.partition: at.offset for at in consumer.position(partitions)}
     return all(
-        max(read[each.partition], each.begin) >= consumer.get_watermark_offsets(place, timeout=CONNECT_SECONDS)[1]
-        for each, place in zip(slices, places, strict=True)
+        max(read[each.partition], each.begin) >= consumer.get_watermark_offsets(partition, timeout=CONNECT_SECONDS)[1]
+        for each, partition in zip(slices, partitions, strict=True)
     )

@@ -10,7 +10,7 @@ from yak.client.groups.group_brokers import GroupBrokers
 from yak.client.metadata import Broker
 from yak.client.raw_connection import RawConnection
 from yak.errors import YakError
-from yak.view.groups import Group, Member, members_words
+from yak.view.groups import Group, Member, members_text
 from yak.views.described_groups import CLASSIC, CONSUMER, classic_group, consumer_group
 
 STATES: Final = (
@@ -145,6 +145,6 @@ def active_group(name: str, members: Sequence[Member], what: str) -> YakError:
     return YakError(
         "group-active",
         what,
-        why=f"{len(members)} {verb} connected: {members_words(members)}",
+        why=f"{len(members)} {verb} connected: {members_text(members)}",
         try_=("stop them, and try again", f"yak groups members {name}"),
     )

@@ -33,13 +33,13 @@ Call: TypeAlias = Callable[[RawConnection, Sequence[str]], Mapping[str, tuple[in
 """Asks one coordinator about some of its groups: an error code and an answer for each. Raises OSError."""
 
 
-def failure(code: int, what: str, words: str | None = None) -> YakError:
+def failure(code: int, what: str, message: str | None = None) -> YakError:
     """The error for a Kafka error code; `words` is the broker's message."""
     from confluent_kafka import KafkaError
 
     error = from_kafka(KafkaError(code), what)
-    if words:
-        error.why = f"{words} ({error.why})"
+    if message:
+        error.why = f"{message} ({error.why})"
     return error
 
 
@@ -119,9 +119,9 @@ class GroupBrokers:
         reasons: dict[str, YakError] = {}
         deadline = time.monotonic() + self.admin.timeout_s
         while pending:
-            places, reasons = self._find(pending, what)
+            by_address, reasons = self._find(pending, what)
             results |= {name: error for name, error in reasons.items() if not _passes(error)}
-            for address, names in places.items():
+            for address, names in by_address.items():
                 try:
                     answered = call(self._connection(address), names)
                 except OSError as error:
@@ -162,8 +162,8 @@ class GroupBrokers:
         from kio.static.primitive import i8
 
         answer, reason = None, None
-        asked = dict.fromkeys([self.admin.answered, *(each.address for each in self.brokers.values())])
-        for address in asked:
+        addresses = dict.fromkeys([self.admin.answered, *(each.address for each in self.brokers.values())])
+        for address in addresses:
             try:
                 request = FindCoordinatorRequest(
                     key_type=i8(_KEY_TYPES[self._coordinates]), coordinator_keys=tuple(groups)
@@ -176,7 +176,7 @@ class GroupBrokers:
         if answer is None:
             assert reason is not None
             return {}, {name: _silent(*reason, what.format(name)) for name in groups}
-        places: dict[str, list[str]] = {}
+        by_address: dict[str, list[str]] = {}
         reasons: dict[str, YakError] = {}
         for each in answer.coordinators:
             if int(each.error_code):
@@ -184,8 +184,8 @@ class GroupBrokers:
                 continue
             broker = Broker(int(each.node_id), each.host, int(each.port))
             self.brokers[broker.node_id] = broker
-            places.setdefault(broker.address, []).append(each.key)
-        return places, reasons
+            by_address.setdefault(broker.address, []).append(each.key)
+        return by_address, reasons
 
     def _connection(self, address: str) -> RawConnection:
         found = self._open.get(address)

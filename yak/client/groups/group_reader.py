@@ -98,7 +98,7 @@ class GroupReader:
         marks: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, tuple[Offset, Offset]]],
         flush: Callable[[], None],
         every: CommitEvery | None,
-        tell: Callable[[list[Started]], None],
+        on_start: Callable[[list[Started]], None],
         warn: Callable[[str], None],
         timeout_s: float,
         until_ms: int | None = None,
@@ -116,7 +116,7 @@ class GroupReader:
         self._windows = dict(windows)
         self._all_stop = all(window.stop is not None for window in self._windows.values())
         self._marks, self._flush, self._every = marks, flush, every
-        self._tell, self._warn, self._timeout_s, self._until_ms = tell, warn, timeout_s, until_ms
+        self._on_start, self._warn, self._timeout_s, self._until_ms = on_start, warn, timeout_s, until_ms
         self._assigned: set[TopicPartition] | None = None
         self._next: dict[TopicPartition, Offset] = {}
         self._committed: dict[TopicPartition, Offset] = {}
@@ -270,7 +270,7 @@ class GroupReader:
         if self._is_paused:
             self._handle.inbox.pause(arriving)
         self._commit_at = time.monotonic()
-        self._tell(started)
+        self._on_start(started)
 
     def _started(self, partitions: list[TopicPartition]) -> list[Started]:
         if not partitions:
@@ -298,11 +298,11 @@ class GroupReader:
                 if refused is None:
                     return {each: answer.offset for each, answer in answers.items() if answer.offset >= 0}
                 failure = from_kafka(refused[1], what)
-                heals = is_transient(refused[1])
+                may_retry = is_transient(refused[1])
             except kafka_exceptions() as error:
                 failure = from_exception(error, what)
-                heals = _heals(error)
-            if not heals or time.monotonic() >= deadline:
+                may_retry = _is_transient(error)
+            if not may_retry or time.monotonic() >= deadline:
                 raise failure
             time.sleep(POLL_S)
 
@@ -348,7 +348,7 @@ class GroupReader:
             if _name(error) == _NO_OFFSET:
                 return ""
             failure = from_exception(error, what)
-            if not _heals(error) and _name(error) not in REBALANCED:
+            if not _is_transient(error) and _name(error) not in REBALANCED:
                 raise failure from None
             return failure.why
         for each, answer in answers.items():
@@ -387,5 +387,5 @@ def _name(error: BaseException) -> str:
     return name_of(error.args[0]) if error.args and hasattr(error.args[0], "name") else ""
 
 
-def _heals(error: Exception) -> bool:
+def _is_transient(error: Exception) -> bool:
     return bool(_name(error)) and is_transient(error.args[0])

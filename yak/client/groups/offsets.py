@@ -13,7 +13,7 @@ from yak.errors import YakError
 from yak.ids import Offset, TopicPartition, by_topic
 
 GROUP_ID_NOT_FOUND: Final = 69
-_NOBODY: Final = -1
+_NO_MEMBER: Final = -1
 _NO_EPOCH: Final = -1
 
 Committed = dict[TopicPartition, Offset]
@@ -59,7 +59,7 @@ def commit_offsets(
 
     request = OffsetCommitRequest(
         group_id=GroupId(group),
-        generation_id_or_member_epoch=i32(_NOBODY),
+        generation_id_or_member_epoch=i32(_NO_MEMBER),
         member_id="",
         group_instance_id=None,
         topics=tuple(
@@ -115,14 +115,14 @@ def delete_groups(brokers: GroupBrokers, groups: Sequence[str]) -> dict[str, Yak
     from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
     from kio.schema.types import GroupId
 
-    asked: set[str] = set()
+    requested: set[str] = set()
 
     def ask(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, None]]:
-        again = [name for name in names if name in asked]
-        asked.update(names)
+        again = [name for name in names if name in requested]
+        requested.update(names)
         answer = connection.call(DeleteGroupsRequest(groups_names=tuple(map(GroupId, names))))
         # A coordinator that loads has deleted nothing. One that moves may have: its answer is not of the deletion.
-        asked.difference_update(
+        requested.difference_update(
             str(each.group_id) for each in answer.results if int(each.error_code) == LOAD_IN_PROGRESS
         )
         return {

@@ -56,11 +56,11 @@ def read_text(path: str) -> str:
         with open(path, encoding="utf-8") as file:
             text = file.read(_CHARACTERS_MAX + 1)
     except (OSError, UnicodeDecodeError) as error:
-        words = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise UsageError(
             "offsets-file",
             f"{path} cannot be read",
-            why=f"{words}".lower(),
+            why=f"{reason}".lower(),
             try_=(f"ls -l {path}", "yak groups describe GROUP -o csv          prints such a file"),
         ) from None
     if len(text) > _CHARACTERS_MAX:

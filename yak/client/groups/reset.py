@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from yak.client.groups import descriptions, lag, offsets
 from yak.client.groups.group_brokers import GroupBrokers, answered
-from yak.client.groups.places import parse_partitions, require_partitions
+from yak.client.groups.partition_syntax import parse_partitions, require_partitions
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
 from yak.view.groups import Group
@@ -116,7 +116,7 @@ class ResetPlan:
         return {each.partition: each.after for each in self.steps if each.is_change and each.after is not None}
 
 
-def look_at(
+def read_reset_plan(
     brokers: GroupBrokers, name: str, target: Target, topics: Sequence[str] | None, *, is_strict: bool = False
 ) -> ResetPlan:
     """The plan for these topics (`orders`, `orders:0,2`), or for all partitions with commits. Raises YakError.

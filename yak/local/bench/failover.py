@@ -96,7 +96,7 @@ class FailoverResult:
 
     settings: FailoverSettings
     kills: list[Kill] = field(default_factory=list)
-    verdict: Delivery = field(default_factory=Delivery)
+    delivery: Delivery = field(default_factory=Delivery)
     seen_and_gone: int = 0
     """Records that the reader got and that are not in the log at the end."""
     failed: int = 0
@@ -106,7 +106,7 @@ class FailoverResult:
     @property
     def holds(self) -> bool:
         """Whether no record that was acknowledged or read was lost, duplicated or moved."""
-        return self.verdict.holds and self.seen_and_gone == 0
+        return self.delivery.holds and self.seen_and_gone == 0
 
     def pauses_s(self, name: str) -> list[float]:
         """One measurement of all kills: `writes_s`, `reads_s`, `other_writes_s` or `return_s`."""
@@ -142,18 +142,18 @@ def delivery_of(topic: str, written: Notes, stored: Notes) -> Delivery:
 def gone(seen: Notes, stored: Notes) -> int:
     """The number of records that the reader got and that the final log does not have at the same offset."""
     return sum(
-        len(places(early) - places(late)) for early, late in zip(seen.partitions, stored.partitions, strict=True)
+        len(positions(early) - positions(late)) for early, late in zip(seen.partitions, stored.partitions, strict=True)
     )
 
 
-def places(notes: PartitionNotes) -> set[tuple[int, int]]:
+def positions(notes: PartitionNotes) -> set[tuple[int, int]]:
     """(offset, number) of every record."""
     return set(zip(notes.offsets, notes.numbers, strict=True))
 
 
 def document(result: FailoverResult, machine: Mapping[str, object]) -> dict[str, Any]:
     """The JSON of a run. `latency_ms` holds the write pauses, so that `--assert 'p99<500ms'` can limit them."""
-    settings, verdict = result.settings, result.verdict
+    settings, delivery = result.settings, result.delivery
     writes = pause_histogram(result.pauses_s("writes_s"))
     return {
         "benchmark": "failover",
@@ -163,13 +163,13 @@ def document(result: FailoverResult, machine: Mapping[str, object]) -> dict[str,
         "rate": settings.rate,
         "size_bytes": settings.size_bytes,
         "partitions": settings.partitions,
-        "acknowledged": verdict.acknowledged,
-        "lost": verdict.lost,
-        "duplicated": verdict.duplicated,
-        "reordered": verdict.out_of_order,
-        "moved": verdict.moved,
+        "acknowledged": delivery.acknowledged,
+        "lost": delivery.lost,
+        "duplicated": delivery.duplicated,
+        "reordered": delivery.out_of_order,
+        "moved": delivery.moved,
         "seen_and_gone": result.seen_and_gone,
-        "unconfirmed": verdict.unconfirmed,
+        "unconfirmed": delivery.unconfirmed,
         "holds": result.holds,
         "errors": result.failed,
         "first_error": result.first_error,
@@ -214,7 +214,7 @@ def add_results(first: FailoverResult, more: FailoverResult) -> FailoverResult:
     return replace(
         first,
         kills=[*first.kills, *more.kills],
-        verdict=Delivery.total((first.verdict, more.verdict), first.verdict.topic),
+        delivery=Delivery.total((first.delivery, more.delivery), first.delivery.topic),
         seen_and_gone=first.seen_and_gone + more.seen_and_gone,
         failed=first.failed + more.failed,
         first_error=first.first_error or more.first_error,
@@ -263,7 +263,7 @@ def run_failover(
     stored = read_back(load, drill.ends())
     result = FailoverResult(settings, kills, failed=written.failed + written.unanswered)
     result.first_error = written.first_error or (f"{written.unanswered} unanswered" if written.unanswered else "")
-    result.verdict = delivery_of(topic, written, stored)
+    result.delivery = delivery_of(topic, written, stored)
     result.seen_and_gone = gone(seen, stored)
     result.client = drill.client_settings()
     return result

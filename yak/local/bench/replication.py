@@ -93,7 +93,7 @@ class CatchUp:
         return self.bytes / self.seconds / 1e6
 
     @property
-    def clients_kept(self) -> float:
+    def clients_share(self) -> float:
         """The clients' speed during the catch-up as a share of the speed before."""
         return self.meanwhile_per_s / self.before_per_s if self.before_per_s else 0.0
 
@@ -352,7 +352,7 @@ class ReplicationBench:
         self._add(f"{name}: until in sync", found.seconds, "s")
         self._add(f"{name}: caught up", found.mb_per_s, "MB/s")
         self._add(f"{name}: clients before", found.before_per_s, "records/s")
-        self._add(f"{name}: clients meanwhile", found.clients_kept * 100, "% of before")
+        self._add(f"{name}: clients meanwhile", found.clients_share * 100, "% of before")
 
     def _topic(self, what: str) -> str:
         return f"yak-bench-{what}-{self._run}-{len(self.figures)}"
@@ -369,7 +369,7 @@ class ReplicationBench:
         self._on_figure(figure)
 
 
-def wait_quiet(cluster: Measurable, *, patience_s: float = QUIET_SECONDS_MAX, look_s: float = 0.5) -> bool:
+def wait_quiet(cluster: Measurable, *, patience_s: float = QUIET_SECONDS_MAX, poll_s: float = 0.5) -> bool:
     """Wait until the processes are nearly idle: brokers that just started still load modules.
 
     False on a timeout; the benchmark then goes on all the same.
@@ -377,7 +377,7 @@ def wait_quiet(cluster: Measurable, *, patience_s: float = QUIET_SECONDS_MAX, lo
     deadline_s = time.monotonic() + patience_s
     while time.monotonic() < deadline_s:
         before, began_s = cluster.cpu_seconds(), time.monotonic()
-        time.sleep(look_s)
+        time.sleep(poll_s)
         used = sum(used_between(before, cluster.cpu_seconds()).values())
         if used < QUIET_CORES * (time.monotonic() - began_s):
             return True

@@ -95,7 +95,7 @@ class AbuseRun:
         for attack in (None, *self._settings.attacks):
             if self._is_ended():
                 break
-            self._note(_QUIET if attack is None else f"{attack.name}: {attack.words}")
+            self._note(_QUIET if attack is None else f"{attack.name}: {attack.description}")
             rows.append(self._run_one(attack))
         return rows
 
@@ -117,7 +117,7 @@ class AbuseRun:
                 cluster.discard()
 
     def _attack(self, attack: Attack | None, target: Target) -> AbuseRow:
-        name, words = (_QUIET, "no attack") if attack is None else (attack.name, attack.words)
+        name, what = (_QUIET, "no attack") if attack is None else (attack.name, attack.description)
         before = rss_bytes(self._pid)
         attacker = None if attack is None else start_attacker(attack.name, target, self._settings)
         try:
@@ -127,7 +127,7 @@ class AbuseRun:
             result, failure = None, str(error)
         finally:
             rounds = 0 if attacker is None else _end(attacker)
-        return judge(name, words, result, failure, rounds, (before, rss_bytes(self._pid)), self._settings.p99_ms_max)
+        return row_of(name, what, result, failure, rounds, (before, rss_bytes(self._pid)), self._settings.p99_ms_max)
 
     def _measure(self, target: Target) -> Result:
         load = Load(
@@ -152,9 +152,9 @@ def prepared(bootstrap: str, http: str) -> Target:
     return Target(bootstrap, http, TOPIC, PACKED_TOPIC)
 
 
-def judge(
+def row_of(
     name: str,
-    words: str,
+    what: str,
     result: Result | None,
     failure: str,
     rounds: int,
@@ -175,7 +175,7 @@ def judge(
     elif p99_ms > p99_ms_max:
         reason = f"p99 is {p99_ms:g} ms, promised are {p99_ms_max:g}"
     return AbuseRow(
-        name, words, rounds, records, errors, p50_ms, p99_ms, max_ms, *rss, holds=not reason, reason=reason
+        name, what, rounds, records, errors, p50_ms, p99_ms, max_ms, *rss, holds=not reason, reason=reason
     )  # fmt: skip
 
 

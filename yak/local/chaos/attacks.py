@@ -86,7 +86,7 @@ class Attack:
     connection."""
 
     name: str
-    words: str
+    description: str
     connections: int
     prepare: Callable[[Target], Round]
     needs_http: bool = False

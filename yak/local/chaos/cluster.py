@@ -238,8 +238,8 @@ class ChaosCluster:
                         yield node.proxy, other.name
                         yield other.proxy, node.name
 
-    def heal_connections(self) -> None:
+    def reconnect(self) -> None:
         """Remove every fault from the connections."""
         for node in self.nodes.values():
-            node.proxy.heal()
-            node.redis.heal()
+            node.proxy.reconnect()
+            node.redis.reconnect()

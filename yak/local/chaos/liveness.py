@@ -32,11 +32,11 @@ class Violation:
     """A guarantee that did not hold."""
 
     invariant: str
-    words: str
+    text: str
 
     def as_json(self) -> dict[str, str]:
         """The JSON form."""
-        return {"invariant": self.invariant, "words": self.words}
+        return {"invariant": self.invariant, "words": self.text}
 
 
 @dataclass(slots=True)
@@ -179,11 +179,11 @@ def different_replicas(cluster: ChaosCluster, partitions: Sequence[TopicPartitio
                 sums.setdefault(f"{digest} ({size} bytes)", []).append(node.name)
         there = [name for names in sums.values() for name in names]
         if len(there) < cluster.replicas:
-            words = f"{topic}-{number} has {len(there)} of {cluster.replicas} replicas: {', '.join(there) or 'none'}"
-            found.append(Violation("I16", words))
+            replicas = f"{topic}-{number} has {len(there)} of {cluster.replicas} replicas: {', '.join(there) or 'none'}"
+            found.append(Violation("I16", replicas))
         if len(sums) > 1:
-            words = "; ".join(f"{', '.join(names)}: {digest[:12]}" for digest, names in sums.items())
-            found.append(Violation("I16", f"the replicas of {topic}-{number} differ: {words}"))
+            checksums = "; ".join(f"{', '.join(names)}: {digest[:12]}" for digest, names in sums.items())
+            found.append(Violation("I16", f"the replicas of {topic}-{number} differ: {checksums}"))
     return found, compared
 
 
@@ -213,4 +213,4 @@ def logged_bugs(cluster: ChaosCluster) -> list[Violation]:
 def reached(cluster: ChaosCluster) -> dict[str, int]:
     """How often each event occurred, by the brokers' logs."""
     found = Counter(EVENTS[name] for node in cluster.nodes.values() for name in _EVENT.findall(node.log()))
-    return {words: found[words] for words in EVENTS.values()}
+    return {event: found[event] for event in EVENTS.values()}

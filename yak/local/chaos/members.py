@@ -109,7 +109,7 @@ class Member:
         import confluent_kafka
 
         assign = consumer.incremental_assign if self._is_cooperative else consumer.assign
-        asked_at = self._recorder.now()
+        requested_at = self._recorder.now()
         try:
             found = consumer.committed(partitions, timeout=_ASK_SECONDS)
         except confluent_kafka.KafkaException:
@@ -120,7 +120,7 @@ class Member:
             assign(partitions)
             return
         known = {_name(each): None if each.error else max(-1, each.offset) for each in found}
-        self._recorder.assigned(self.client_id, known, group=self._group, asked_at=asked_at)
+        self._recorder.assigned(self.client_id, known, group=self._group, requested_at=requested_at)
         for each in found:
             each.offset = each.offset if each.offset >= 0 else confluent_kafka.OFFSET_STORED
         assign(found)

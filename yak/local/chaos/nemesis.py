@@ -24,7 +24,7 @@ class Operator:
     def __init__(self, redis_url: str) -> None:
         self._redis_url = redis_url
         self._emptied_at: float | None = None
-        self._looked_at = 0.0
+        self._checked_at = 0.0
         self.restores: list[str] = []
         """A description of each completed restore."""
 
@@ -37,15 +37,15 @@ class Operator:
         """Watch the store from now on until it has its history again."""
         self._emptied_at = self._emptied_at or time.monotonic()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Restore the store if all brokers have offered and nothing can be lost."""
         now = time.monotonic()
-        if self._emptied_at is None or now - self._looked_at < _EVERY_SECONDS:
+        if self._emptied_at is None or now - self._checked_at < _EVERY_SECONDS:
             return
-        self._looked_at = now
+        self._checked_at = now
         try:
             with RestoreStore(self._redis_url, timeout_s=2.0) as store:
-                found = store.look()
+                found = store.find()
                 if found.state == LIVE:
                     self.restores.append(f"in {now - self._emptied_at:.1f} s, incarnation {found.before.incarnation}")
                     self._emptied_at = None
@@ -66,7 +66,7 @@ class Struck:
 
     planned: PlannedFault
     began_s: float
-    mended_s: float | None = None
+    repaired_s: float | None = None
     note: str = ""
 
     def as_json(self) -> dict[str, Any]:
@@ -74,9 +74,9 @@ class Struck:
         return {
             "number": self.planned.number,
             "kind": self.planned.kind,
-            "what": self.planned.words(),
+            "what": self.planned.description(),
             "began_s": round(self.began_s, 2),
-            "mended_s": None if self.mended_s is None else round(self.mended_s, 2),
+            "mended_s": None if self.repaired_s is None else round(self.repaired_s, 2),
             "note": self.note,
         }
 
@@ -105,23 +105,23 @@ class Nemesis:
             found.note = f"not done: {error}"
         return found
 
-    def mend(self, found: Struck) -> None:
+    def repair(self, found: Struck) -> None:
         """Repair a fault."""
         with contextlib.suppress(OSError, YakError):
-            mend = self._mends().get(found.planned.kind)
-            if mend is not None:
-                mend(found.planned)
-        found.mended_s = self.recorder.now()
+            repair = self._repairs().get(found.planned.kind)
+            if repair is not None:
+                repair(found.planned)
+        found.repaired_s = self.recorder.now()
 
-    def mend_all(self) -> None:
+    def repair_all(self) -> None:
         """Repair every fault that still lasts."""
         for found in self.struck:
-            if found.mended_s is None:
-                self.mend(found)
+            if found.repaired_s is None:
+                self.repair(found)
         if self.cluster is not None:
-            self.cluster.heal_connections()
+            self.cluster.reconnect()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Restart brokers that ended unexpectedly, as a service manager does, and let the operator check the store."""
         if self.cluster is None:
             return
@@ -135,7 +135,7 @@ class Nemesis:
                 if not node.is_running:
                     node.proxy.refuse()
         if self.operator is not None:
-            self.operator.look()
+            self.operator.check()
 
     def _start_when_gone(self, node: Node) -> None:
         """Restart a broker once its requested stop is complete."""
@@ -178,18 +178,18 @@ class Nemesis:
             "clients": lambda fault: f"{self.clients.replace(fault.how['who'], fault.how['which'])} died",
         }
 
-    def _mends(self) -> dict[str, Callable[[PlannedFault], Any]]:
-        def heal(_fault: PlannedFault) -> None:
-            self._require().heal_connections()
+    def _repairs(self) -> dict[str, Callable[[PlannedFault], Any]]:
+        def reconnect(_fault: PlannedFault) -> None:
+            self._require().reconnect()
 
         return {
             "kill": lambda fault: self._each(fault, Node.spawn),
             "pause": lambda fault: self._each(fault, _resume),
             "restart": lambda fault: self._to_start.update(fault.nodes),
-            "cut": heal,
-            "oneway": heal,
-            "delay": heal,
-            "slow": heal,
+            "cut": reconnect,
+            "oneway": reconnect,
+            "delay": reconnect,
+            "slow": reconnect,
             "disk": self._free,
             "redis-kill": lambda _fault: self._require().start_redis(),
             "redis-empty": lambda _fault: self._require().start_redis(),

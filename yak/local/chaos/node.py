@@ -45,8 +45,8 @@ class OwnDisk:
         )
         assert self._holder.stdout is not None
         if self._holder.stdout.readline() != "mounted\n":
-            _, told = self._holder.communicate()
-            raise OSError(told.strip() or "this user may not mount a file system")
+            _, errors = self._holder.communicate()
+            raise OSError(errors.strip() or "this user may not mount a file system")
         self.within: tuple[str, ...] = ("nsenter", "--preserve-credentials", "-t", str(self._holder.pid), "-U", "-m")
         """A prefix for the broker's command line."""
         self._root = Path(f"/proc/{self._holder.pid}/root{mount_point}")
@@ -158,14 +158,14 @@ class Node:
             return
         self._ready_file.unlink(missing_ok=True)
         port = quiet_port()
-        words = ["serve", "--node-id", str(self.node_id), "--port", str(port), "--advertised", self.proxy.address]
-        words += ["--data-dir", str(self.disk.folder)]
+        arguments = ["serve", "--node-id", str(self.node_id), "--port", str(port), "--advertised", self.proxy.address]
+        arguments += ["--data-dir", str(self.disk.folder)]
         if self.quorum is not None:
-            words += self.quorum.serve_arguments()
+            arguments += self.quorum.serve_arguments()
         if self.quorum is None or self.quorum.metadata != RAFT:
-            words += ["--redis-url", f"redis://{self.redis.address}/0"]
-        words += ["--ready-file", str(self._ready_file), "--no-http", *self._arguments]
-        argv = [*self.disk.within, *yak_argv(*words)]
+            arguments += ["--redis-url", f"redis://{self.redis.address}/0"]
+        arguments += ["--ready-file", str(self._ready_file), "--no-http", *self._arguments]
+        argv = [*self.disk.within, *yak_argv(*arguments)]
         self._child = spawn_detached(argv, log_path=str(self.log_path), environment=yak_environment())
         self.process = identify(self._child.pid)
         self.starts += 1

@@ -113,7 +113,7 @@ class Route:
     resets: bool = False
     """New connections are reset as soon as they are made."""
 
-    def heal(self) -> None:
+    def reconnect(self) -> None:
         """Remove every fault, both ways."""
         self.resets = False
         self.to_target.release()
@@ -158,7 +158,7 @@ class Proxy:
         """Refuse new connections, and reset all existing ones."""
         self.refuse()
         for path in self._routes.values():
-            path.heal()
+            path.reconnect()
         self.reset()
 
     # ----------------------------------------------------------------------------------------------------- faults
@@ -192,12 +192,12 @@ class Proxy:
         for sock in found:
             _reset(sock)
 
-    def heal(self) -> None:
+    def reconnect(self) -> None:
         """Remove every fault."""
         with self._lock:
             paths = list(self._routes.values())
         for path in paths:
-            path.heal()
+            path.reconnect()
 
     # ----------------------------------------------------------------------------------------------- internal
 

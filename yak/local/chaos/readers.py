@@ -150,14 +150,14 @@ def read_everything(
         begin(consumer, process, recorder, dict.fromkeys(partitions, 0))
         unserved = {name: end for name, end in ends.items() if end == NO_END}
         left = {name: end for name, end in ends.items() if end > 0}
-        told = len(recorder.out_of_range)
+        handled = len(recorder.out_of_range)
         while left and time.monotonic() < deadline:
             for name, position in take(consumer, process, recorder).items():
                 if position >= left.get(name, 1 << 62):
                     del left[name]
-            if len(recorder.out_of_range) > told:
+            if len(recorder.out_of_range) > handled:
                 # The log start is above 0: read what is there, and the checker finds what is missing.
-                told = len(recorder.out_of_range)
+                handled = len(recorder.out_of_range)
                 _begin_at_starts(consumer, partitions, deadline)
     finally:
         consumer.close()

@@ -156,11 +156,11 @@ class Recorder:
     def ended(self, txn: int, *, is_committed: bool) -> Outcome:
         """Record the end of a transaction: without a request to commit it, it is certainly aborted."""
         with self._lock:
-            process, asked_at = self._open.pop(txn, ("", 0.0))
-            outcome = Outcome.OK if is_committed else Outcome.FAIL if asked_at is None else Outcome.INFO
+            process, requested_at = self._open.pop(txn, ("", 0.0))
+            outcome = Outcome.OK if is_committed else Outcome.FAIL if requested_at is None else Outcome.INFO
             if process:
                 now = self.now()
-                self._history.add(Txn(txn, process, now if asked_at is None else asked_at, now, outcome))
+                self._history.add(Txn(txn, process, now if requested_at is None else requested_at, now, outcome))
             return outcome
 
     def gave_up(self, process: str) -> None:
@@ -192,10 +192,10 @@ class Recorder:
 
     def assigned(
         self, process: str, starts: Mapping[str, int | None], dropped: tuple[str, ...] = (), *,
-        group: str | None = None, asked_at: float | None = None,
+        group: str | None = None, requested_at: float | None = None,
     ) -> None:  # fmt: skip
         """Record a consumer's assignment with its start offsets, and the revoked partitions."""
-        self.add(Assign(process, self.now() if asked_at is None else asked_at, dict(starts), dropped, group))
+        self.add(Assign(process, self.now() if requested_at is None else requested_at, dict(starts), dropped, group))
 
     def committed(self, process: str, group: str, invoked: float, offsets: Mapping[str, int], outcome: Outcome) -> None:
         """Record the outcome of a commit."""

@@ -90,7 +90,7 @@ def unavailability(history: History, struck: Sequence[Struck]) -> tuple[tuple[Un
     pauses: dict[str, list[float]] = {}
     for found in struck:
         if not found.note.startswith("not done"):
-            end = acks.end() if found.mended_s is None else found.mended_s
+            end = acks.end() if found.repaired_s is None else found.repaired_s
             pause = acks.longest_pause(found.began_s, end + AFTERWARDS_SECONDS)
             pauses.setdefault(found.planned.kind, []).append(pause)
     rows = [Unavailability(kind, len(each), round(median(each), 3), max(each)) for kind, each in pauses.items()]
@@ -125,7 +125,7 @@ _GAP_SECONDS: Final = 0.5
 def draw(history: History, struck: Sequence[Struck], anomalies: Sequence[Anomaly], title: str) -> str:
     """The whole picture."""
     acks = Acks(history)
-    end = max([acks.end(), *(found.mended_s or found.began_s for found in struck), 1.0])
+    end = max([acks.end(), *(found.repaired_s or found.began_s for found in struck), 1.0])
     kinds = list(dict.fromkeys(found.planned.kind for found in struck))
     partitions = sorted(acks.by_partition)
     parts = [_text(_LEFT, 18, title)]
@@ -153,8 +153,8 @@ def _x(seconds: float, end: float) -> float:
     return round(_LEFT + (_WIDTH - _LEFT - _RIGHT) * min(max(seconds, 0.0), end) / end, 1)
 
 
-def _text(x: float, y: float, words: str) -> str:
-    return f'<text x="{x}" y="{y}">{escape(words)}</text>'
+def _text(x: float, y: float, text: str) -> str:
+    return f'<text x="{x}" y="{y}">{escape(text)}</text>'
 
 
 def _graph(acks: Acks, end: float, top: int) -> list[str]:
@@ -185,15 +185,15 @@ def _gaps(times: Sequence[float], end: float, row: int) -> list[str]:
 
 def _fault(found: Struck, end: float, row: int) -> str:
     kind = "undone" if found.note.startswith("not done") else "fault"
-    words = f"{found.planned.words()} {found.note}".strip()
-    return _bar(kind, found.began_s, found.mended_s or end, end, row, words)
+    text = f"{found.planned.description()} {found.note}".strip()
+    return _bar(kind, found.began_s, found.repaired_s or end, end, row, text)
 
 
-def _bar(kind: str, low: float, high: float, end: float, row: int, words: str) -> str:
+def _bar(kind: str, low: float, high: float, end: float, row: int, title: str) -> str:
     x = _x(low, end)
     width = max(2.0, _x(high, end) - x)
     where = f'x="{x}" y="{row + 2}" width="{width:.1f}" height="{_ROW_HEIGHT - 4}"'
-    return f'<rect class="{kind}" {where}><title>{escape(words)}</title></rect>'
+    return f'<rect class="{kind}" {where}><title>{escape(title)}</title></rect>'
 
 
 def _marks(anomalies: Sequence[Anomaly], end: float, top: int, bottom: int) -> list[str]:
@@ -201,7 +201,7 @@ def _marks(anomalies: Sequence[Anomaly], end: float, top: int, bottom: int) -> l
     for each in anomalies:
         if each.at is not None:
             x = _x(each.at, end)
-            words = escape(f"{each.kind} {each.partition}: {each.words}")
+            title = escape(f"{each.kind} {each.partition}: {each.words}")
             line = f'<line class="bad" x1="{x}" y1="{top}" x2="{x}" y2="{bottom}">'
-            parts.append(f"{line}<title>{words}</title></line>")
+            parts.append(f"{line}<title>{title}</title></line>")
     return parts

@@ -74,7 +74,7 @@ class Watcher(Protocol):
     def fault(self, found: Struck) -> None:
         """A fault was injected or repaired."""
 
-    def note(self, words: str) -> None:
+    def note(self, text: str) -> None:
         """A remark for the user."""
 
     def tick(self, recorder: Recorder, cluster: ChaosCluster | None, struck: Sequence[Struck]) -> None:
@@ -117,16 +117,16 @@ class ChaosRun:
         if any(kind.name == "disk" for kind in self.settings.faults):
             disk_bytes = _DISK_BYTES + int(self.settings.duration_s * self.settings.rate * _BYTES_A_RECORD)
         settings = ClusterSettings(self.settings.brokers, disk_bytes=disk_bytes, metadata=self.settings.metadata)
-        cluster, is_kept = ChaosCluster(folder, settings), False
+        cluster, keeps = ChaosCluster(folder, settings), False
         try:
             yield cluster
-            is_kept = True
+            keeps = True
         except Exception:
-            is_kept = any(node.log() for node in cluster.nodes.values())
+            keeps = any(node.log() for node in cluster.nodes.values())
             raise
         finally:
             cluster.close()
-            if not is_kept:
+            if not keeps:
                 cluster.discard()
 
     # ----------------------------------------------------------------------------------------------- own cluster
@@ -150,8 +150,8 @@ class ChaosRun:
         self._load(nemesis, planned)
 
         self.watcher.phase("settle: all faults ended")
-        nemesis.mend_all()
-        settled, meanwhile = Settled(), lambda: self._look(nemesis)
+        nemesis.repair_all()
+        settled, meanwhile = Settled(), lambda: self._poll(nemesis)
         if liveness.all_serve(settled, cluster, nemesis, meanwhile):
             liveness.all_take_writes(settled, partitions, self.recorder, meanwhile)
             liveness.all_in_sync(settled, cluster.bootstrap, tuple(TOPICS), meanwhile)
@@ -164,7 +164,7 @@ class ChaosRun:
         self._violations += [*settled.violations, *different, *logged_bugs(cluster)]
         self._notes += nemesis.ended_by_themselves
         if nemesis.operator is not None:
-            self._notes += [f"the metadata store was restored {words}" for words in nemesis.operator.restores]
+            self._notes += [f"the metadata store was restored {how}" for how in nemesis.operator.restores]
         report = self._report(nemesis.struck, settled)
         report.compared_bytes, report.reached = compared, found
         return report
@@ -182,7 +182,7 @@ class ChaosRun:
             self._load(nemesis, plan(self.settings.seed, self.settings.faults, (), self.settings.duration_s))
             self.watcher.phase("settle")
             settled = Settled()
-            liveness.all_take_writes(settled, partitions, self.recorder, lambda: self._look(nemesis))
+            liveness.all_take_writes(settled, partitions, self.recorder, lambda: self._poll(nemesis))
             self._finish(clients, nemesis, settled, bootstrap, partitions)
             self._violations += settled.violations
             report = self._report(nemesis.struck, settled)
@@ -228,11 +228,11 @@ class ChaosRun:
                 _, do = agenda.pop(0)
                 self.watcher.fault(do())
                 agenda.sort(key=lambda item: item[0])
-            self._look(nemesis)
+            self._poll(nemesis)
             time.sleep(_TICK_SECONDS)
 
-    def _look(self, nemesis: Nemesis) -> None:
-        nemesis.look()
+    def _poll(self, nemesis: Nemesis) -> None:
+        nemesis.check()
         self.watcher.tick(self.recorder, nemesis.cluster, nemesis.struck)
 
     def _strike(
@@ -240,11 +240,11 @@ class ChaosRun:
     ) -> Struck:
         found = nemesis.strike(fault)
 
-        def mend() -> Struck:
-            nemesis.mend(found)
+        def repair() -> Struck:
+            nemesis.repair(found)
             return found
 
-        agenda.append((fault.end_s, mend))
+        agenda.append((fault.end_s, repair))
         return found
 
     def _finish(
@@ -260,7 +260,7 @@ class ChaosRun:
 
         def wait(name: str, group: str, ends: Sequence[TopicPartition]) -> None:
             if not settled.violations:
-                liveness.group_caught_up(settled, name, bootstrap, group, ends, lambda: self._look(nemesis))
+                liveness.group_caught_up(settled, name, bootstrap, group, ends, lambda: self._poll(nemesis))
 
         wait("workers caught up", clients.worker_group, source)
         clients.stop_processing()
@@ -281,7 +281,7 @@ class ChaosRun:
         rows, quiet = unavailability(self.history, struck)
         kinds = [each.planned.kind for each in struck]
         self._violations += store_alone_costs_nothing(found, kinds)
-        self._violations += [Violation("I6", f"out of range: {words}") for words in self.recorder.out_of_range[:20]]
+        self._violations += [Violation("I6", f"out of range: {why}") for why in self.recorder.out_of_range[:20]]
         self._notes += [f"{name}: {error}" for name, error in self.recorder.last_errors.items()]
         if hung_calls := self.recorder.hung_calls:
             self._notes.append(
@@ -295,6 +295,6 @@ class ChaosRun:
         report.violations, report.took_s, report.notes = tuple(self._violations), settled.took_s, tuple(self._notes)
         return report
 
-    def _note(self, words: str) -> None:
-        self._notes.append(words)
-        self.watcher.note(words)
+    def _note(self, text: str) -> None:
+        self._notes.append(text)
+        self.watcher.note(text)

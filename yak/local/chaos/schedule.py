@@ -24,7 +24,7 @@ class FaultKind:
     """
 
     name: str
-    words: str
+    description: str
     number: str
     touches: str
     weight: int
@@ -135,7 +135,7 @@ class PlannedFault:
         """When the fault is repaired."""
         return self.at_s + self.for_s
 
-    def words(self) -> str:
+    def description(self) -> str:
         """A description for people."""
         where = f" {','.join(map(str, self.nodes))}" if self.nodes else ""
         how = " ".join(f"{name}={value}" for name, value in self.how.items())
@@ -190,12 +190,12 @@ def _things(kind: FaultKind, nodes: Sequence[int]) -> list[str]:
 def _how(rng: SeededRandom, kind: FaultKind, nodes: Sequence[int], chosen: Sequence[int]) -> dict[str, Any]:
     """The parameters of a fault, drawn at random."""
     others = [f"node-{node}" for node in nodes if node not in chosen]
-    places = [*others, "clients", "store"]
+    peers = [*others, "clients", "store"]
     if kind.name == "cut":
         from_ = rng.choice(["others", "others+store", "store", "clients", "all"])
         return {"from": from_, "by": rng.choice(["silence", "reset"])}
     if kind.name == "oneway":
-        return {"peer": rng.choice(places), "lost": rng.choice(["to", "from"])}
+        return {"peer": rng.choice(peers), "lost": rng.choice(["to", "from"])}
     if kind.name == "delay":
         return {"seconds": rng.choice(DELAYS_SECONDS), "peers": rng.choice(["others", "clients", "store", "all"])}
     if kind.name == "slow":

@@ -23,7 +23,7 @@ _ABORTED_OF: Final = 4
 _TRANSACTION_MS: Final = 10_000
 """Transactions of dead clients are aborted after this time; readers with read_committed wait for it."""
 _CALL_SECONDS: Final = 2.0
-_HANGS_SECONDS: Final = 30.0
+_STUCK_SECONDS: Final = 30.0
 """When a call of `send_offsets_to_transaction`, or the attempts to abort, end without a result.
 
 The call is limited to `_CALL_SECONDS`, but librdkafka ignores the limit (its issue 5456), and may wait for ever for a
@@ -34,7 +34,7 @@ coordinator has aborted the transaction long before.
 """
 
 
-class _Hangs(Exception):
+class _Stuck(Exception):
     """A call of librdkafka does not return."""
 
 
@@ -50,9 +50,9 @@ def _in_time(do: Callable[[], object]) -> None:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(_HANGS_SECONDS)
+    thread.join(_STUCK_SECONDS)
     if thread.is_alive():
-        raise _Hangs
+        raise _Stuck
     if errors:
         raise errors[0]
 
@@ -106,10 +106,10 @@ class TransactionalProducer:
                     return Outcome.INFO  # dropped meanwhile
                 self.call(self._producer.commit_transaction)
                 return self._recorder.ended(txn, is_committed=True)
-            self.call(self._producer.abort_transaction, _HANGS_SECONDS)
+            self.call(self._producer.abort_transaction, _STUCK_SECONDS)
         except confluent_kafka.KafkaException as error:
             self._recover(error.args[0])
-        except _Hangs:
+        except _Stuck:
             self._recorder.hung_calls += 1
             self._give_up()
         return self._recorder.ended(txn, is_committed=False)
@@ -146,7 +146,7 @@ class TransactionalProducer:
                 if not error.args[0].retriable() or self._dropped.is_set():
                     raise
                 if time.monotonic() > gives_up_at:
-                    raise _Hangs from error
+                    raise _Stuck from error
             else:
                 return
 
@@ -167,10 +167,10 @@ class TransactionalProducer:
 
         if not error.fatal() and not self._dropped.is_set():
             try:
-                self.call(self._producer.abort_transaction, _HANGS_SECONDS)
+                self.call(self._producer.abort_transaction, _STUCK_SECONDS)
             except confluent_kafka.KafkaException:
                 pass
-            except _Hangs:
+            except _Stuck:
                 self._recorder.hung_calls += 1
             else:
                 return
@@ -249,8 +249,8 @@ class Worker(Member):
                 offsets[TopicPartition(topic, int(partition))] = offset
             self._producer.send_offsets(offsets, self._consumer.consumer_group_metadata())
 
-        asked_at = self._recorder.now()
+        requested_at = self._recorder.now()
         outcome = self._producer.transact(write)
-        self._recorder.committed(self.client_id, self._group, asked_at, positions, outcome)
+        self._recorder.committed(self.client_id, self._group, requested_at, positions, outcome)
         if outcome is not Outcome.OK and not self._stopping.is_set():
             self._assigned(self._consumer, self._consumer.assignment())

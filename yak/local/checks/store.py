@@ -28,13 +28,13 @@ def check_store(url: str, *, is_configured: bool, timeout_s: float, start_with: 
     """
     import redis
 
-    shown = without_password(url)
+    address = without_password(url)
     try:
         client = redis.Redis.from_url(with_password(url), socket_connect_timeout=timeout_s, socket_timeout=timeout_s)
     except UsageError as error:
         return [Finding("redis", "FAIL", f"{error.message}: {error.why}", error.try_[0])]
     except ValueError as error:
-        return [Finding("redis", "FAIL", f"{shown}: {error}", "--redis-url redis://HOST:PORT/0")]
+        return [Finding("redis", "FAIL", f"{address}: {error}", "--redis-url redis://HOST:PORT/0")]
     with client:
         try:
             began = time.monotonic()
@@ -44,16 +44,16 @@ def check_store(url: str, *, is_configured: bool, timeout_s: float, start_with: 
         except redis.RedisError as error:
             if not is_configured:
                 return [Finding("redis", "skip", "no Redis is configured; yak up starts its own")]
-            return [Finding("redis", "FAIL", f"{shown}: {error}", start_with or f"redis-cli -u {shown} ping")]
+            return [Finding("redis", "FAIL", f"{address}: {error}", start_with or f"redis-cli -u {address} ping")]
         version = info.get("redis_version", "?")
         return [
-            Finding("redis", "ok", f"{shown} answers ({took_ms:.1f} ms, version {version})"),
-            _check_safety(client, info, shown),
+            Finding("redis", "ok", f"{address} answers ({took_ms:.1f} ms, version {version})"),
+            _check_safety(client, info, address),
             _check_clock(client),
         ]
 
 
-def _check_safety(client: Any, info: dict[str, Any], shown: str) -> Finding:
+def _check_safety(client: Any, info: dict[str, Any], address: str) -> Finding:
     import redis
 
     if info.get("role") != "master":
@@ -65,12 +65,12 @@ def _check_safety(client: Any, info: dict[str, Any], shown: str) -> Finding:
         try:
             value = client.config_get(name).get(name)
         except redis.RedisError:
-            return Finding("redis safety", "warn", "it does not let us read its settings", f"check them on {shown}")
+            return Finding("redis safety", "warn", "it does not let us read its settings", f"check them on {address}")
         if value is not None and value != wanted:
             wrong.append(f"{name} {value}")
     if wrong:
         first = wrong[0].split(" ")[0]
-        hint = f"redis-cli -u {shown} config set {first} {_WANTED[first]}"
+        hint = f"redis-cli -u {address} config set {first} {_WANTED[first]}"
         return Finding("redis safety", "FAIL", f"metadata can be lost: {', '.join(wrong)}", hint)
     return Finding("redis safety", "ok", "append-only file, fsync before each reply, no eviction, master")
 

@@ -148,12 +148,12 @@ def _check(options: ServeOptions, cores: int) -> None:
 
 
 def _broker(options: ServeOptions, given: Listeners, index: int, hold: HoldPort) -> CoreBroker:
-    asked = {each.name: each.port for each in given.bound}
+    ports = {each.name: each.port for each in given.bound}
     bound = tuple(replace(each, port=hold(each.host, _shifted(each, each.port, index), False)) for each in given.bound)
     own = {each.name: each.port for each in bound}
     # a listener that is advertised at its own port, or at any, is advertised at the port that it has now
     advertised = tuple(
-        replace(each, port=own[each.name] if each.port in (0, asked[each.name]) else _shifted(each, each.port, index))
+        replace(each, port=own[each.name] if each.port in (0, ports[each.name]) else _shifted(each, each.port, index))
         for each in given.advertised
     )
     http_port = options.http_port

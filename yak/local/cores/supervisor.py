@@ -34,8 +34,8 @@ LASTED_SECONDS: Final = 60.0
 """A broker that was ready for so long begins to count its ends again."""
 STOP_SECONDS_MAX: Final = 65.0
 """A little longer than a broker takes at most to stop by itself."""
-_STARTING_LOOK_SECONDS: Final = 0.05
-_IDLE_LOOK_SECONDS: Final = 1.0
+_STARTING_POLL_SECONDS: Final = 0.05
+_IDLE_POLL_SECONDS: Final = 1.0
 _PR_SET_PDEATHSIG: Final = 1
 _HANDLED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2, signal.SIGCHLD)
 
@@ -85,7 +85,7 @@ class Supervisor:
         self.exit_code = 0
         self._spawn, self._is_ready, self._on_ready, self._now = spawn, is_ready, on_ready, now
         self._was_ready = False
-        self._stops = self._was_asked = False
+        self._stops = self._is_second_stop = False
         self._to_restart: list[Core] = []
 
     def start(self) -> None:
@@ -107,7 +107,7 @@ class Supervisor:
     def step(self) -> None:
         """Notice what happened since the last step, and do what is due."""
         for core in self.cores:
-            self._look(core)
+            self._check(core)
         if not self._was_ready and all(core.state is State.READY for core in self.cores):
             self._was_ready = True
             try:
@@ -118,8 +118,8 @@ class Supervisor:
 
     def stop(self) -> None:
         """Stop all brokers in parallel; asked again, each broker ends at once."""
-        self._stop_all(is_forced=self._was_asked)
-        self._was_asked = True
+        self._stop_all(is_forced=self._is_second_stop)
+        self._is_second_stop = True
 
     def restart_one_by_one(self) -> None:
         """Restart each broker, the next one when the last one answers clients again."""
@@ -181,7 +181,7 @@ class Supervisor:
         if core.state is not State.STOPPING:
             core.state, core.due = State.STOPPING, self._now() + STOP_SECONDS_MAX
 
-    def _look(self, core: Core) -> None:
+    def _check(self, core: Core) -> None:
         code = None if core.child is None else core.child.poll()
         if code is not None:
             core.child = None
@@ -287,7 +287,7 @@ def supervise(supervisor: Supervisor) -> int:
     try:
         supervisor.start()
         while not supervisor.is_over:
-            seconds = _STARTING_LOOK_SECONDS if supervisor.is_restless else _IDLE_LOOK_SECONDS
+            seconds = _STARTING_POLL_SECONDS if supervisor.is_restless else _IDLE_POLL_SECONDS
             select.select([woken], [], [], seconds)
             with contextlib.suppress(BlockingIOError):
                 for number in woken.recv(64):

@@ -12,7 +12,7 @@ from yak.local.broker_process import parse_error
 from yak.local.spawn import yak_environment
 
 _READ_SECONDS: Final = 5.0
-_ERRORS_SHOWN_BYTES: Final = 8_192
+_ERRORS_BYTES_MAX: Final = 8_192
 
 
 class Child:
@@ -52,7 +52,7 @@ class Child:
         code = self._child.wait()
         with self._errors:
             self._errors.seek(0)
-            self._said = self._errors.read()[-_ERRORS_SHOWN_BYTES:].decode("utf-8", "replace")
+            self._said = self._errors.read()[-_ERRORS_BYTES_MAX:].decode("utf-8", "replace")
         self._on_end(code, self._said)
 
     @property

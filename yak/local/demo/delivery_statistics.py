@@ -10,7 +10,7 @@ from typing import Final
 
 from yak.ids import Offset, TopicPartition
 
-_UNCONFIRMED_KEPT_MAX: Final = 100_000
+_UNCONFIRMED_MAX: Final = 100_000
 """Limit of a partition's unacknowledged read records; later acknowledgements of older ones are not matched."""
 
 
@@ -132,7 +132,7 @@ class DeliveryStatistics:
             self._compare_offsets(acknowledged[0], offset)
         else:
             known.unconfirmed[number] = offset
-            if len(known.unconfirmed) > _UNCONFIRMED_KEPT_MAX:
+            if len(known.unconfirmed) > _UNCONFIRMED_MAX:
                 del known.unconfirmed[next(iter(known.unconfirmed))]
                 counts.unconfirmed += 1
 

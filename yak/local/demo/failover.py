@@ -121,8 +121,8 @@ class TopicsScenario(Scenario):
         ]
         rows: list[Row] = []
         for each in self.delivered:
-            shown = {name: getattr(each, name) for name in ("topic", "acknowledged", "read", "lost", "duplicated")}
-            rows.append({**shown, "out_of_order": each.out_of_order + each.moved})
+            row = {name: getattr(each, name) for name in ("topic", "acknowledged", "read", "lost", "duplicated")}
+            rows.append({**row, "out_of_order": each.out_of_order + each.moved})
         return Result(
             bool(self.delivered) and all(each.holds for each in self.delivered),
             "every acknowledged message is there",
@@ -171,7 +171,7 @@ class FailoverScenario(TopicsScenario):
         return (
             self._start_brokers,
             self._send,
-            self._look_at_replicas,
+            self._list_replicas,
             self._kill,
             self._restart,
             self._elect,
@@ -197,7 +197,7 @@ class FailoverScenario(TopicsScenario):
         self.start_load(*self.loads)
         self.go_on_to(0.35)
 
-    def _look_at_replicas(self) -> None:
+    def _list_replicas(self) -> None:
         stored = self.wait_until_all_store()
         self.step(f"Look at the replicas ({stored} messages so far)")
         self._show_replicas()
@@ -268,8 +268,8 @@ class FailoverScenario(TopicsScenario):
             ("yak demo --keep", "this again, and leave it running"),
         ]
         if self.settings.keep:
-            kept = ("yak isr --watch", "yak failover --controller --kill", "yak down")
-            commands = [(f"{command} --data-dir {self.where}", "") for command in kept]
+            cluster_commands = ("yak isr --watch", "yak failover --controller --kill", "yak down")
+            commands = [(f"{command} --data-dir {self.where}", "") for command in cluster_commands]
         fields = {
             "brokers": self.settings.brokers,
             "replication_factor": self.replication_factor,
@@ -324,10 +324,10 @@ class FailoverScenario(TopicsScenario):
 
 def truncated_records(line: str) -> int:
     """The number of records that a broker's log line reports as truncated; 0 for any other line."""
-    words = line.split()
-    if "log-truncated" not in words:
+    parts = line.split()
+    if "log-truncated" not in parts:
         return 0
-    fields = dict(word.split("=", 1) for word in words if "=" in word)
+    fields = dict(word.split("=", 1) for word in parts if "=" in word)
     return max(int(fields.get("from_offset", 0)) - int(fields.get("to_offset", 0)), 0)
 
 
@@ -436,7 +436,7 @@ class ElectionScenario(TopicsScenario):
 
     def steps(self) -> Sequence[Callable[[], None]]:
         """The steps."""
-        return (self._start_brokers, self._look, self._send, self._kill, self._change, self._restart, self._compare)
+        return (self._start_brokers, self._list, self._send, self._kill, self._change, self._restart, self._compare)
 
     @property
     def victim(self) -> NodeId:
@@ -447,7 +447,7 @@ class ElectionScenario(TopicsScenario):
     def _start_brokers(self) -> None:
         self.say_ready(self.start(UpSettings(port=0, brokers=BROKERS, leaders=BROKERS, metadata="raft")))
 
-    def _look(self) -> None:
+    def _list(self) -> None:
         self.step("Look at the metadata quorum: all brokers are voters")
         self.before = self._show_quorum()
         self.say("a change of the metadata is committed when two of the three have it on disk")
@@ -542,8 +542,8 @@ class ElectionScenario(TopicsScenario):
             ("yak demo election --keep", "this again, and leave it running"),
         ]
         if self.settings.keep:
-            kept = ("yak up --status", "yak metadata log", "yak down")
-            commands = [(f"{command} --data-dir {self.where}", "") for command in kept]
+            cluster_commands = ("yak up --status", "yak metadata log", "yak down")
+            commands = [(f"{command} --data-dir {self.where}", "") for command in cluster_commands]
             commands.insert(0, (f"yak quorum describe --replication -b {self.bootstrap}", ""))
         fields = {
             "brokers": BROKERS,

@@ -94,9 +94,9 @@ class MemberProcess:
     def start(self) -> None:
         """Start the process."""
         found = self._settings
-        words = ["demo", "member", "--group", found.group_id, "--topic", found.topic, "--name", found.name]
-        words += ["--session-timeout", f"{found.session_timeout_ms}ms", "-b", found.bootstrap]
-        self._child = Child(yak_argv(*words), self._on_line)
+        arguments = ["demo", "member", "--group", found.group_id, "--topic", found.topic, "--name", found.name]
+        arguments += ["--session-timeout", f"{found.session_timeout_ms}ms", "-b", found.bootstrap]
+        self._child = Child(yak_argv(*arguments), self._on_line)
 
     def _on_line(self, line: bytes) -> None:
         text = line.decode("utf-8", "replace").strip()

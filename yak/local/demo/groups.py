@@ -367,9 +367,9 @@ class GroupsScenario(Scenario):
         self.killed_member = {"name": name, "pid": pid, "partitions": rows}
         self.say(f"The others had them {taken_over_ms:.0f} ms after the kill, and begin at the last")
         self.say("commit. What was read after it is read again:")
-        words = ("partition", "last commit", "was read to", "goes on with", "from", "read again")
+        columns = ("partition", "last commit", "was read to", "goes on with", "from", "read again")
         self.reporter.table(
-            [dict(zip(words, each.values(), strict=False)) for each in rows], [each["ok"] for each in rows]
+            [dict(zip(columns, each.values(), strict=False)) for each in rows], [each["ok"] for each in rows]
         )
         if pause is not None:
             pause_ms = self.times["others_pause_ms"] = pause * 1000.0
@@ -427,8 +427,8 @@ class GroupsScenario(Scenario):
         for member in living:
             member.wait_end(_LEAVE_SECONDS)
         self._take_events()
-        acknowledged, kept = dict(self.view.committed), self._committed()
-        self.commits_lost = sum(kept.get(partition, 0) < offset for partition, offset in acknowledged.items())
+        acknowledged, committed = dict(self.view.committed), self._committed()
+        self.commits_lost = sum(committed.get(partition, 0) < offset for partition, offset in acknowledged.items())
         self.counts = partition_counts(history, self.events, NAMES)
         self.say(f"{len(sent)} messages were acknowledged; the members read {self.view.read_count()}")
 
@@ -497,7 +497,7 @@ class GroupsScenario(Scenario):
 
     # --------------------------------------------------------------------------------------------------- helpers
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Process the members' events. Raises the YakError of a member that ended unexpectedly."""
         self._take_events()
         for member in self.members.values():
@@ -561,10 +561,10 @@ class GroupsScenario(Scenario):
         rows, is_good = [], []
         for name, member in self.members.items():
             partitions = self._partitions(name)
-            words = "killed" if member.is_ended else ", ".join(map(str, partitions)) or None
+            assigned = "killed" if member.is_ended else ", ".join(map(str, partitions)) or None
             is_good.append(not member.is_ended and bool(partitions))
             read = self.view.read_by_member[name]
-            rows.append({"member": name, "pid": member.pid, "partitions": words, "messages read": read})
+            rows.append({"member": name, "pid": member.pid, "partitions": assigned, "messages read": read})
         self.reporter.table(rows, is_good)
 
 

@@ -219,8 +219,8 @@ class CsvFile:
         self.what = f"a CSV file of {rows} rows: Python's files, keyed by {CSV_KEY}"
         self._recorder = recorder
         self._path = path
-        self._words = ["produce", self.topic, "-f", path, "--csv-key", CSV_KEY, "--csv-value", "json", "-b", bootstrap]
-        self._words += ["--rate", str(max(1, round(rows / seconds))), "-q", "--timeout", "60s"]
+        self._argv = ["produce", self.topic, "-f", path, "--csv-key", CSV_KEY, "--csv-value", "json", "-b", bootstrap]
+        self._argv += ["--rate", str(max(1, round(rows / seconds))), "-q", "--timeout", "60s"]
         self._child: Child | None = None
         self._records: list[int] = []
 
@@ -230,7 +230,7 @@ class CsvFile:
             self._records = [csv_record_id(row) for row in csv.DictReader(file)]
         for record in self._records:
             self._recorder.sending("yak-produce", f"{self.topic}-0", record)
-        self._child = Child(yak_argv(*self._words))
+        self._child = Child(yak_argv(*self._argv))
 
     def finish(self, timeout_seconds: float) -> None:
         """Wait for the end. Raises the YakError that `yak produce` ended with."""

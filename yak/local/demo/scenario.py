@@ -122,7 +122,7 @@ class Scenario(ABC):
 
     def run(self) -> Result:
         """Run all steps. Raises YakError when a part cannot start, a client fails, or the cluster does not recover."""
-        began, is_kept = time.monotonic(), False
+        began, keeps = time.monotonic(), False
         try:
             try:
                 for step in self.steps():
@@ -134,10 +134,10 @@ class Scenario(ABC):
                     self._work.cleanup()
             self.took("total_ms", began)
             result = self.result()
-            is_kept = self.settings.keep
+            keeps = self.settings.keep
             return result
         finally:
-            self.clean_up(is_kept=is_kept)
+            self.clean_up(keeps=keeps)
 
     @property
     def work(self) -> str:
@@ -146,9 +146,9 @@ class Scenario(ABC):
             self._work = tempfile.TemporaryDirectory(prefix="yak-demo-work-", ignore_cleanup_errors=True)
         return self._work.name
 
-    def clean_up(self, *, is_kept: bool) -> None:
+    def clean_up(self, *, keeps: bool) -> None:
         """Stop the cluster, and delete it if its directory is temporary; unless it is kept."""
-        if is_kept:
+        if keeps:
             return
         if self.settings.data_dir is None:
             self.cluster.discard()
@@ -206,7 +206,7 @@ class Scenario(ABC):
         for part in parts:
             part.start()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Called many times a second while the load goes on."""
         self.reporter.progress(f"{self.recorder.acknowledged} acknowledged")
 
@@ -214,7 +214,7 @@ class Scenario(ABC):
         """Let the load go on for so long."""
         until = time.monotonic() + seconds
         while True:
-            self.look()
+            self.poll()
             left = until - time.monotonic()
             if left <= 0:
                 return

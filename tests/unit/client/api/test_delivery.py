@@ -100,13 +100,13 @@ def test_failure_that_arrives_during_a_flush_is_raised():
 
     class Slow(Delivery):
         @property
-        def was_looked_at(self):
+        def was_checked(self):
             if not late:  # as if the delivery thread ran here
                 late.append(settled(deliveries, KafkaError._MSG_TIMED_OUT))
             return False
 
-        @was_looked_at.setter
-        def was_looked_at(self, _value):
+        @was_checked.setter
+        def was_checked(self, _value):
             pass
 
     late = []

@@ -231,10 +231,10 @@ def test_failure_after_a_cancelled_wait_is_not_looked_at(either):
         delivery.set_exception(SendFailed("timed-out", "a record was not acknowledged"))
         for _ in range(3):
             await loop.sleep(0.01)
-        assert not delivery.was_looked_at
+        assert not delivery.was_checked
         with pytest.raises(SendFailed):
             await loop.wait(delivery)
-        assert delivery.was_looked_at
+        assert delivery.was_checked
 
     run(main())
 

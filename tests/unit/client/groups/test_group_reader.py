@@ -127,7 +127,7 @@ class Bench:
             marks=lambda partitions: dict.fromkeys(partitions, marks),
             flush=lambda: self.consumer.events.append(("flush", len(self.printed))),
             every=every,
-            tell=self.told.append,
+            on_start=self.told.append,
             warn=self.warned.append,
             timeout_s=timeout_s,
             **more,

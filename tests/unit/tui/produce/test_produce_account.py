@@ -1,11 +1,11 @@
-from yak.client.produce import Acknowledged, Tally
+from yak.client.produce import Acknowledged, DeliveryCounts
 from yak.tui.produce.run import SECOND_NS, Account, Counting
 
 MS = 1_000_000
 
 
 def test_an_account_before_anything_is_sent_has_no_latency():
-    account = Counting(0).account(Tally(), 0, "sending", SECOND_NS)
+    account = Counting(0).account(DeliveryCounts(), 0, "sending", SECOND_NS)
     assert (account.p50_ms, account.p99_ms, account.max_ms) == (None, None, None)
     assert not account.is_over
     assert Account(state="stopped").is_over
@@ -13,15 +13,15 @@ def test_an_account_before_anything_is_sent_has_no_latency():
 
 def test_rates_and_latencies_are_of_each_second():
     counting = Counting(0)
-    tally = Tally(sent=6, acknowledged=3, failed=1)
-    tally.reasons["too large"] += 1
-    tally.few = [Acknowledged(1, "t", 0, 1), Acknowledged(0, "t", 0, 0)]
+    counts = DeliveryCounts(sent=6, acknowledged=3, failed=1)
+    counts.reasons["too large"] += 1
+    counts.few = [Acknowledged(1, "t", 0, 1), Acknowledged(0, "t", 0, 0)]
     for latency_ms in (1, 2, 100):
         counting.acknowledged(latency_ms * MS)
-    first = counting.account(tally, 2, "sending", SECOND_NS // 2)
+    first = counting.account(counts, 2, "sending", SECOND_NS // 2)
     assert (first.rates, first.rate) == ((), 6.0)
     counting.acknowledged(5 * MS)
-    later = counting.account(tally, 2, "sending", 3 * SECOND_NS + 1)
+    later = counting.account(counts, 2, "sending", 3 * SECOND_NS + 1)
     assert later.rates == (4.0, 0.0, 0.0)
     assert (later.rate, later.mean_rate) == (0.0, 3 / ((3 * SECOND_NS + 1) / SECOND_NS))
     assert later.max_ms == 100
@@ -35,5 +35,5 @@ def test_rates_and_latencies_are_of_each_second():
 
 def test_the_history_is_bounded():
     counting = Counting(0)
-    account = counting.account(Tally(), 0, "sending", 500 * SECOND_NS)
+    account = counting.account(DeliveryCounts(), 0, "sending", 500 * SECOND_NS)
     assert len(account.rates) == len(account.latencies_ms) == 120

@@ -29,7 +29,7 @@ from yak.tui.rows.groups import (
     topics_of,
 )
 from yak.tui.state.groups import Group, Groups, Unread
-from yak.view.groups import members_words
+from yak.view.groups import members_text
 
 LOOK, ASCII = Look(), Look(is_ascii=True)
 MEMBERS = [
@@ -136,8 +136,8 @@ def test_members_are_shown_with_what_they_read_and_where_they_go():
     assert rows[1] == ["w-2", "10.0.0.2", "1", "orders:2 → orders:1-2", "static", "w-2-uuid"]
     assert rows[2][2:4] == ["–", "not told while the group rebalances"]
     assert all(len(row) == len(MEMBER_COLUMNS) for row in rows)
-    assert members_words(members_of(SAID)) == "w-2 at 10.0.0.2, w-1 at 10.0.0.1, w-3 at 10.0.0.3"
-    assert members_words(members_of({"members": MEMBERS + MEMBERS[:1]})).endswith(" and 1 more")
+    assert members_text(members_of(SAID)) == "w-2 at 10.0.0.2, w-1 at 10.0.0.1, w-3 at 10.0.0.3"
+    assert members_text(members_of({"members": MEMBERS + MEMBERS[:1]})).endswith(" and 1 more")
 
 
 def test_partitions_are_shown_with_lag_age_and_what_is_wrong():

@@ -55,7 +55,7 @@ def require_partitions(partitions: Iterable[TopicPartition], metadata: "ClusterM
             )
 
 
-def committed_places(texts: Iterable[str], committed: Iterable[TopicPartition]) -> list[TopicPartition]:
+def select_partitions(texts: Iterable[str], committed: Iterable[TopicPartition]) -> list[TopicPartition]:
     """The committed partitions that `orders` or `orders:0,2` name; the topic itself may be deleted."""
     found: dict[TopicPartition, None] = {}
     every = sorted(committed)

@@ -17,8 +17,8 @@ from yak.testing.shape import AS_KAFKA, Shape
 MARKER: Final = "yak"
 _BROKERS: Final = 1
 _LOG_LINES: Final = 40
-_CLUSTER_WORDS: Final = ("brokers", "configs", "fresh", "as_kafka")
-_TOPIC_WORDS: Final = ("partitions", "replication_factor", "topic_configs")
+_CLUSTER_OPTIONS: Final = ("brokers", "configs", "fresh", "as_kafka")
+_TOPIC_OPTIONS: Final = ("partitions", "replication_factor", "topic_configs")
 _MERGED: Final = ("configs", "topic_configs")
 _NOT_IN_A_NAME: Final = re.compile(r"[^A-Za-z0-9-]+")
 _NAME_LENGTH_MAX: Final = 100
@@ -72,22 +72,24 @@ class WantedTopic:
 
 def wanted_cluster(request: pytest.FixtureRequest, *, fresh: bool = False) -> WantedCluster:
     """The cluster of a test, always a new one if `fresh`; fails the test for unknown words."""
-    words = _words(request, _CLUSTER_WORDS, "brokers")
+    options = _options(request, _CLUSTER_OPTIONS, "brokers")
     defaults = Defaults.of(request.config)
-    configs = {**dict(defaults.configs), **words.get("configs", {})}
-    if words.get("as_kafka") is not None:
-        configs[AS_KAFKA] = words["as_kafka"]
+    configs = {**dict(defaults.configs), **options.get("configs", {})}
+    if options.get("as_kafka") is not None:
+        configs[AS_KAFKA] = options["as_kafka"]
     try:
-        shape = Shape.of(words.get("brokers", defaults.brokers), configs)
+        shape = Shape.of(options.get("brokers", defaults.brokers), configs)
     except ValueError as error:
         pytest.fail(str(error), pytrace=False)
-    return WantedCluster(shape, fresh or bool(words.get("fresh", defaults.fresh)))
+    return WantedCluster(shape, fresh or bool(options.get("fresh", defaults.fresh)))
 
 
 def wanted_topic(request: pytest.FixtureRequest) -> WantedTopic:
     """The topic of a test; fails the test for unknown words."""
-    words = _words(request, _TOPIC_WORDS, "partitions")
-    return WantedTopic(words.get("partitions", 1), words.get("replication_factor"), words.get("topic_configs", {}))
+    options = _options(request, _TOPIC_OPTIONS, "partitions")
+    return WantedTopic(
+        options.get("partitions", 1), options.get("replication_factor"), options.get("topic_configs", {})
+    )
 
 
 def topic_name(node: pytest.Item) -> str:
@@ -99,7 +101,7 @@ def topic_name(node: pytest.Item) -> str:
     return f"{readable or 'test'}-{uuid.uuid4().hex[:12]}"
 
 
-def _words(request: pytest.FixtureRequest, known: tuple[str, ...], of_a_number: str) -> dict[str, Any]:
+def _options(request: pytest.FixtureRequest, known: tuple[str, ...], of_a_number: str) -> dict[str, Any]:
     """The words of the markers and the parameter for one of the two fixtures."""
     found: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers(MARKER))):
@@ -113,10 +115,10 @@ def _words(request: pytest.FixtureRequest, known: tuple[str, ...], of_a_number: 
 
 
 def _take(found: dict[str, Any], args: tuple[object, ...], given: Mapping[str, Any], where: str) -> None:
-    words = (*_CLUSTER_WORDS, *_TOPIC_WORDS)
-    wrong = [*map(repr, args), *(word for word in given if word not in words)]
+    options = (*_CLUSTER_OPTIONS, *_TOPIC_OPTIONS)
+    wrong = [*map(repr, args), *(word for word in given if word not in options)]
     if wrong:
-        pytest.fail(f"{where} does not know {', '.join(wrong)}; it takes {'=, '.join(words)}=", pytrace=False)
+        pytest.fail(f"{where} does not know {', '.join(wrong)}; it takes {'=, '.join(options)}=", pytrace=False)
     for word, value in given.items():
         if word in _MERGED:
             if not isinstance(value, Mapping):
