@@ -45,7 +45,7 @@ ONE_BROKER_SECONDS = 270.0
 """No further round of one broker begins after this; the other parts take about six minutes on two cores."""
 
 CONFIGS = ("max.connections.per.ip=2000",)
-"""YAK's default is 1,000: as many as are measured, and one more asks for the metadata."""
+"""YAK's default is 1,000: the measured connections and one for metadata."""
 
 
 class Bench:

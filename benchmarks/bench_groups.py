@@ -69,7 +69,7 @@ class Member(threading.Thread):
         }
 
     def run(self) -> None:
-        """Poll until told to stop."""
+        """Poll until the stop event is set."""
         consumer = Consumer(self._config)
 
         def assigned(_consumer: Any, partitions: list[Any]) -> None:
@@ -257,7 +257,7 @@ def committed(connection: RawConnection, number: int, partitions: list[int]) -> 
 
 
 def main() -> int:
-    """Run the parts that are asked for; 1 when a goal is missed."""
+    """Run the selected parts; 1 when a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = ("settle", "death", "commits", "load")
     parser.add_argument("--part", action="append", choices=names, help="only this part; may be repeated (default: all)")

@@ -87,7 +87,7 @@ def clients(url: str, part: Part) -> Iterator[Seen]:
 
 
 def ask(url: str, part: Part, control: Connection) -> None:
-    """Ask again after each whole answer, on each connection, until told to stop."""
+    """Send the next request after each whole response, on each connection, until `control` receives a message."""
     where = urlsplit(url)
     request = f"GET {part.path} HTTP/1.1\r\nhost: {where.netloc}\r\naccept: */*\r\n\r\n".encode()
     reads, answers_ms, sent_at = 0, list[float](), dict[socket.socket, float]()

@@ -34,7 +34,7 @@ SETTINGS = {"log.retention.check.interval.ms": "1000"}
 
 
 class BenchDisk(RealDisk):
-    """A real file system with what a simulated node asks of its disk."""
+    """A real file system behind the disk interface of a simulated node."""
 
     def __init__(self) -> None:
         super().__init__()

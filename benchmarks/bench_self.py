@@ -108,7 +108,7 @@ def measure_start(broker: TreeBroker, figures: Figures) -> None:
 
 
 def measure_idle(broker: TreeBroker, figures: Figures) -> None:
-    """A broker that is asked nothing, some seconds after its start."""
+    """A broker without requests, some seconds after its start."""
     before = broker.cpu_seconds()
     time.sleep(IDLE_S)
     used_ms = 1000 * (broker.cpu_seconds() - before) / IDLE_S

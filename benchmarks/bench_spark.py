@@ -165,7 +165,7 @@ class Bench:
 
 
 def run(options: argparse.Namespace, folder: Path, local: LocalCluster) -> None:
-    """All parts that were asked for."""
+    """All selected parts."""
     import pyspark
 
     try:

@@ -2,8 +2,8 @@
 
     python benchmarks/bench_testing.py [--rounds 10] [--brokers 1]
 
-`first` is the setup of a run's first test that asks for `yak_cluster` and `yak_topic`: guardian, Redis, brokers and topic
-from nothing, with every import. `fresh` is a test later in the run that wants a cluster nobody had, `shared` one that takes
+`first` is the setup of a run's first test that requests `yak_cluster` and `yak_topic`: guardian, Redis, brokers and topic
+from nothing, with every import. `fresh` is a test later in the run that requests an unused cluster, `shared` one that takes
 the cluster of the test before, with a topic of its own. `unused` is what pytest pays for the plugin at every start, from
 Python's own -X importtime. Medians, and the slowest, in ms.
 """

@@ -49,7 +49,7 @@ def load(servers: str, topic: str, rate: float, count: int, value_bytes: int) ->
 
 
 class Probe:
-    """How late a timer of the loop is, how much processor time was used, and what `look` says at each tick."""
+    """How late a timer of the loop is, how much processor time was used, and what `sample` returns at each tick."""
 
     def __init__(self, sample: Callable[[], float | None] = lambda: None) -> None:
         self.late_ms: list[float] = []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def refuse_user(arguments: list[str]) -> list[str]:
-    """The same words. Raises UsageError (`usage`) for `--user`, which other commands have."""
+    """The same arguments. Raises UsageError (`usage`) for `--user`, which other commands have."""
     for index, word in enumerate(arguments):
         if word == "--user" or word.startswith("--user="):
             name = word.partition("=")[2] or next(iter(arguments[index + 1 :]), "USER")

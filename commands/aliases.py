@@ -1,4 +1,4 @@
-"""Hidden aliases: singular names of commands, earlier words of commands that were renamed, and Kafka's own spelling."""
+"""Hidden aliases: singular names of commands, earlier names of renamed commands, and Kafka's own spelling."""
 
 from yak.errors import UsageError
 
@@ -10,7 +10,7 @@ _NODE_ACTIONS = ("add", "kill", "pause", "resume", "restart")
 
 
 def resolve(arguments: list[str]) -> list[str]:
-    """The words of a command line in today's form: `up --down` becomes `down`, `log --at 3` `metadata snapshot --at 3`."""
+    """The arguments of a command line in today's form: `up --down` becomes `down`, `log --at 3` `metadata snapshot --at 3`."""
     name, *rest = arguments
     if name in _SINGULAR:
         return [_SINGULAR[name], *rest]
@@ -31,7 +31,7 @@ def resolve(arguments: list[str]) -> list[str]:
 def names_as_arguments(
     arguments: list[str], verb: str, options: tuple[str, ...], example: str
 ) -> tuple[list[str], list[str]]:
-    """The values of an option of Kafka's tools such as `--topic`, and the other words without the verb.
+    """The values of an option of Kafka's tools such as `--topic`, and the other arguments without the verb.
 
     Raises UsageError (`usage`) for an option without a value.
     """

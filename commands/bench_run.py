@@ -90,7 +90,7 @@ def run(g: Globals, load: Load, partitions: int | None, report: "Report") -> Non
 
 
 def run_with_progress(g: Globals, load: Load, partitions: int | None, *, with_progress: bool) -> Result:
-    """Run the benchmark, with a progress line if `shown`."""
+    """Run the benchmark, with a progress line if `with_progress`."""
     if not with_progress:
         return run_benchmark(load, partitions)
     with g.out.progress(f"{VERBS[load.kind]} {load.topic}", load.messages) as bar:

@@ -216,7 +216,7 @@ def report_lines(report: "ChaosReport") -> list[str]:
 
 
 def transaction_lines(found: "HistoryReport") -> list[str]:
-    """The transactions by outcome, and the promises that were kept to them."""
+    """The transactions by outcome, and the guarantees that held for them."""
     if not found.committed + found.aborted + found.undecided:
         return []
     lines = [f"transactions: committed {found.committed}, aborted {found.aborted}, unknown {found.undecided}"]

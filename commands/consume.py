@@ -451,7 +451,7 @@ class Reading:
 
 COMMIT_EVERY = "1s"
 WAITING_S = 5.0
-"""After this time without an assignment, a note tells what the member waits for."""
+"""After this time without an assignment, a note names what the member waits for."""
 _SIGNALS = {130: "interrupted", 143: "terminated"}
 
 

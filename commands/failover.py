@@ -51,7 +51,7 @@ def show_end(g: "Globals", result: "Failover", *, hard: bool, data_dir: str) -> 
 
 
 def probe_lines(result: "Failover") -> list[str]:
-    """The result of the probe, in words."""
+    """The result of the probe as text."""
     if result.probed is None:
         return []
     errors = f"{counted(len(result.errors), 'error')}" + (f": {result.errors[0]}" if result.errors else "")

@@ -112,7 +112,7 @@ def add(
     _refuse_twice(values, given)
     g.must_not_be_readonly("injecting faults")
     rule = {"id": new_rule_id(), "fault": kind, **values, **given}
-    parse_rule(rule, API_NAMES)  # the brokers check it too, but a mistake is told without one
+    parse_rule(rule, API_NAMES)  # the brokers check it too, but this check needs no broker
     brokers = _brokers(g, values.get("broker", broker))
     add_to_all(brokers.values(), rule, timeout_s=_timeout_s(g))
     if g.out.for_people or g.output == "raw":

@@ -17,7 +17,7 @@ WIDE = ("coordinator", "assignor", "partitions")
 
 
 def watch_groups(g: "Globals", names: Sequence[str], interval_ms: int, count: int | None) -> None:
-    """Print the table every interval. Raises YakError, such as `unknown-group` for a name that the first look misses."""
+    """Print the table every interval. Raises YakError, such as `unknown-group` for a name that the first read does not find."""
     before: dict[str, dict[TopicPartition, Offset]] | None = None
     before_at = 0.0
     for _ in refreshes(interval_ms, count):

@@ -27,7 +27,7 @@ class YakCommand(TyperCommand):
         self.format_options(ctx, formatter)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The usage line's words; Typer before 0.29 shows no ellipsis after a named argument that may be repeated."""
+        """The usage line's arguments; Typer before 0.29 shows no ellipsis after a named argument that may be repeated."""
         pieces = [self.options_metavar or ""]
         for parameter in self.get_params(ctx):
             dots = "..." if parameter.nargs == -1 else ""

@@ -48,7 +48,7 @@ class Held:
 def held() -> Iterator[Held]:
     """Defer the first SIGINT, SIGTERM or SIGHUP in the body, so that work in progress can end gracefully.
 
-    A second one raises as usual, for a command that hangs.
+    A second one raises as usual, for a command that is stuck.
     """
     found = Held()
 

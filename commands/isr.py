@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Line = tuple[str, str]
 
 GOOD, WARN, BAD = "", "33", "1;31"
-"""Colours of a row, as ANSI codes; the words beside them carry the same meaning."""
+"""Colours of a row, as ANSI codes; the text beside them carries the same meaning."""
 COLUMNS = ("partition", "leader", "epoch", "isr", "hw", "replica", "log_end", "lag", "state")
 _STOPPING = SeenState.STOPPING.lower()
 """A broker in this state, which the metadata store names, still leads until others lead its partitions."""
@@ -146,7 +146,7 @@ _NUMBERS = ("leader", "epoch", "partition_epoch", "hw", "replica", "log_end", "l
 
 
 def _numbers_right(rows: list[dict[str, Any]], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows with right-aligned numbers, although some cells are empty or words."""
+    """Rows with right-aligned numbers, although some cells are empty or text."""
     for name in columns:
         if name in _NUMBERS:
             width = max([len(name), *(len(row[name]) for row in rows)])
@@ -190,7 +190,7 @@ def painted(g: "Globals", line: str, colour: str) -> str:
 
 
 def changes(before: PartitionReplicas | None, now: PartitionReplicas) -> list[str]:
-    """The changes of a partition in words, without offsets. A new partition is described completely."""
+    """The changes of a partition as text, without offsets. A new partition is described completely."""
     if before is None:
         leader = "none" if now.leader == NO_LEADER else now.leader
         return [f"leader {leader}, epoch {now.leader_epoch}, ISR {_nodes(now.isr) or 'none'} of {_nodes(now.replicas)}"]

@@ -25,7 +25,7 @@ def refreshes(interval_ms: int, count: int | None) -> Iterator[None]:
 def show_refresh(
     g: "Globals", rows: list[dict[str, Any]], columns: Sequence[str], wide: Sequence[str], flat: Sequence[str]
 ) -> None:
-    """Print the rows of one look, with its time. Programs get the columns `flat`, under one header."""
+    """Print the rows of one refresh, with its time. Programs get the columns `flat`, under one header."""
     out, moment = g.out, format_time(g.now_ms(), g.zone)
     if not out.for_people:
         out.table([{"time": moment, **row} for row in rows], ("time", *flat))

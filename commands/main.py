@@ -134,7 +134,7 @@ def _run_command(rest: list[str], before: "Flags", made: "list[Globals]") -> int
 def _serve_at_once(after: list[str], before: "Flags", made: "list[Globals]") -> bool:
     """Run a broker without Typer's imports (see `serve_options`); False when Typer must parse the arguments.
 
-    The garbage collector would look at what the imports make some 30 times; `run_server` turns it on again.
+    The garbage collector would traverse the imported objects some 30 times; `run_server` turns it on again.
     """
     gc.disable()
     try:

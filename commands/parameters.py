@@ -28,7 +28,7 @@ _SHOW = "Show only"
 
 @dataclass(frozen=True, slots=True)
 class PartitionFilter(Bundle):
-    """Which partitions, or topics with such partitions, are shown. The long names are those of kafka-topics.sh."""
+    """Conditions for the listed partitions, or for topics with such partitions. The long names are those of kafka-topics.sh."""
 
     under_replicated: bool = flag(
         "--under-replicated, --under-replicated-partitions", "Under-replicated ones.", _SHOW, default=False

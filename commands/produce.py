@@ -84,7 +84,7 @@ class Source:
             self.checkpoint.write(self.saved_rows)
 
     def total_rows(self) -> int | None:
-        """The number of rows, counted by lines; None if it is unknown, or no progress is shown."""
+        """The number of rows, counted by lines; None if it is unknown, or progress is not displayed."""
         request = self._request
         if request.repeat == 0:
             return None

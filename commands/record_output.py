@@ -158,7 +158,7 @@ def kcat_renderer(
 ) -> "Callable[[Received], bytes]":
     r"""Parse kcat's `-f`: %t %p %o %T %k %K %s (or %v) %S %R %h %%, and \n \r \t \\ \xNN.
 
-    `shown` filters keys and values. %K and %S are lengths (-1 for null), %R the value's length as 4 bytes. A `%` before
+    `printable` filters keys and values. %K and %S are lengths (-1 for null), %R the value's length as 4 bytes. A `%` before
     another character is refused.
     """
     pieces: list[Callable[[Received], bytes]] = []

@@ -64,7 +64,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A setting's value, and its origin in words."""
+    """A setting's value, and its origin as text."""
 
     name: str
     value: Any
@@ -90,7 +90,7 @@ def parse_accent(text: str) -> str:
 
 
 def one_of(texts: tuple[str, ...]) -> Callable[[str], str]:
-    """A parser that takes one of these words, in any case. Raises ValueError."""
+    """A parser that takes one of these texts, in any case. Raises ValueError."""
 
     def parse(text: str) -> str:
         word = text.strip().upper()

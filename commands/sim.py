@@ -139,7 +139,7 @@ def run_with_lines(g: Globals, spec: Spec, coverage: Coverage | None, *, shrinks
 
 
 def _take_report(g: Globals, report: SeedReport, totals: _Totals, *, shrinks: bool) -> None:
-    """Add a seed's report to the tally, and print it, as JSON or if it failed."""
+    """Add a seed's report to the totals, and print it, as JSON or if it failed."""
     from yak.sim.seed_report import as_dict
 
     totals.add(report)
@@ -154,7 +154,7 @@ def _take_report(g: Globals, report: SeedReport, totals: _Totals, *, shrinks: bo
 
 
 def _print_totals(g: Globals, totals: _Totals, only: SeedReport | None = None) -> int:
-    """Print the tally, below a line of the only seed if it held; returns the exit code."""
+    """Print the totals, below a line of the only seed if it held; returns the exit code."""
     if g.out.for_people:
         if only is not None and only.error is None:
             g.out.line(

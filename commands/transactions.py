@@ -219,7 +219,7 @@ def _open_row(g: Globals, each: "OpenTransaction") -> dict[str, Any]:
 
 
 def _rewrite(arguments: list[str]) -> list[str]:
-    """Translate the other words for a subcommand, `find-hanging` of kafka-transactions.sh among them."""
+    """Translate the other names of a subcommand, `find-hanging` of kafka-transactions.sh among them."""
     return [ALIASES.get(arguments[0], arguments[0]), *arguments[1:]] if arguments else arguments
 
 

@@ -83,7 +83,7 @@ def _mechanisms(given: list[str] | None) -> tuple[str, ...]:
 
 
 def read_password(path: str | None, prompt: str, command: str, *, twice: bool = False) -> str:
-    """A password from a file, from the standard input (`-`, or when it is no terminal), or asked for without echo.
+    """A password from a file, from the standard input (`-`, or when it is no terminal), or typed without echo.
 
     `command` is what an error advises, with a file. Raises UsageError (`password`).
     """

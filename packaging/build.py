@@ -63,7 +63,7 @@ def version_s(executable: Path) -> float:
 
 
 def build(out: Path) -> int:
-    """Run PyInstaller on packaging/yak.spec; returns its exit code. Its output is shown only if it fails."""
+    """Run PyInstaller on packaging/yak.spec; returns its exit code. Its output is printed only if it fails."""
     work = ROOT / "build" / "pyinstaller"
     folder, one_file = out / "yak", out / "yak-onefile"
     work.mkdir(parents=True, exist_ok=True)

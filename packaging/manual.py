@@ -116,7 +116,7 @@ def first_page() -> str:
 
 
 def completion(shell: str) -> str:
-    """The completion script of a shell; it asks `yak` for the words."""
+    """The completion script of a shell; it gets the completions from `yak`."""
     script = get_completion_script(prog_name="yak", complete_var="_YAK_COMPLETE", shell=shell)
     if shell == "zsh":  # the first use of an autoloaded file calls the file itself, not the function in it
         script = script.replace("compdef _yak_completion yak", '_yak_completion "$@"')

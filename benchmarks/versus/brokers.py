@@ -65,7 +65,7 @@ Configuration:
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on at this moment."""
+    """A free loopback port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""What a broker takes while no client asks for anything: alone, with many connections, with many partitions."""
+"""The cost of a broker without requests: alone, with many connections, with many partitions."""
 
 import socket
 import struct

@@ -38,11 +38,11 @@ CONNECT = ("connect-runtime", "connect-file", "connect-mirror")
 
 
 class Missing(Exception):
-    """Something this machine lacks; the benchmark is skipped with these words."""
+    """Something this machine lacks; the benchmark is skipped with this message."""
 
 
 class Refused(Exception):
-    """Maven Central answered, and has not what was asked for: a test that needs it fails, for it asks for the wrong thing."""
+    """Maven Central does not have the requested artifact: a test that needs it fails, because the request is wrong."""
 
 
 _UNREACHED = re.compile(
@@ -52,7 +52,7 @@ _UNREACHED = re.compile(
 
 
 def not_fetched(what: str, said: str) -> Missing | Refused:
-    """The error for what Maven did not bring, by its words."""
+    """The error for a failed download, by Maven's output."""
     message = f"Maven could not fetch {what}: {said.strip()[-500:]}"
     return Missing(message) if _UNREACHED.search(said) else Refused(message)
 

@@ -174,7 +174,7 @@ def _filled(block: list[str]) -> str:
 
 
 def put_section(text: str, part: str, body: str) -> str:
-    """The page with this part's section in its place, or at the end of a page that has none; all else is kept."""
+    """The page with this part's section in its place, or at the end of a page that has none; the rest is unchanged."""
     begin, end = f"<!-- begin: {part} -->", f"<!-- end: {part} -->"
     made = f"{begin}\n\n{body.strip()}\n\n{end}\n"
     before, found, rest = text.partition(begin)

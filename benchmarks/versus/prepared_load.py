@@ -2,7 +2,7 @@
 
 librdkafka needs more CPU for a gigabyte of small records than the brokers do, so where all share two cores a bulk load
 measures librdkafka on both sides. Here the brokers are the limit: both get the same bytes, as many requests in flight as an
-idempotent producer has, and each answer is looked at.
+idempotent producer has, and each response is checked.
 """
 
 import selectors

@@ -134,7 +134,7 @@ def met_word(met: bool | None) -> str:
 
 
 def table_lines(rows: Sequence[Row], *, spread: bool = False) -> list[str]:
-    """The table as text, with the range of the samples if asked."""
+    """The table as text, with the range of the samples if requested."""
     sides = list(rows[0].samples) if rows else []
 
     def figure(row: Row, side: str) -> str:

@@ -77,7 +77,7 @@ class Removal:
         others = {node: broker for node, broker in first.brokers.items() if node != self.node_id}
         if others:
             self._servers = ",".join(broker.address for broker in others.values())
-        # One broker answers both, the moves first: otherwise a move that just ended would look like replicas that nothing
+        # One broker answers both, the moves first: otherwise a move that just ended would appear as replicas that nothing
         # moves. The removed broker may be that one: it is the controller until it stops.
         controller = first.brokers.get(first.controller_id) or next(iter(first.brokers.values()))
         moves = list_reassignments(controller, timeout_s=self._timeout_s)
@@ -164,7 +164,7 @@ class Removal:
 
     def finish(self) -> None:
         """Unregister the broker once it has stopped, and move what it was given meanwhile. Waits for its end without a
-        time limit; a cluster that does not answer is asked again until `drain` has waited long enough for it."""
+        time limit; a cluster that does not answer is retried until `drain` has waited long enough for it."""
         is_unsure = False
         while True:
             self.drain()

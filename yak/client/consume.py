@@ -187,7 +187,7 @@ class PartitionReader:
             if partition in self._open and stop is not None and message.offset() >= stop:
                 self.finish(partition)
             return
-        if is_transient(error, {"GROUP_AUTHORIZATION_FAILED"}):  # librdkafka asks, though no group is used
+        if is_transient(error, {"GROUP_AUTHORIZATION_FAILED"}):  # librdkafka requires it, though no group is used
             return
         where = f"{message.topic()}-{message.partition()}" if message.topic() else "the assigned partitions"
         if name in OUT_OF_RANGE:

@@ -222,7 +222,7 @@ class Inbox(Generic[R]):
             return any(each.topic_partition not in self._paused for each in self._waiting)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return no records of these partitions until `resume`; buffered ones are kept."""
+        """Return no records of these partitions until `resume`; buffered ones stay."""
         with self._lock:
             self._paused.update(dict.fromkeys(partitions))
 
@@ -467,7 +467,7 @@ class ConsumerHandle(Generic[R]):
         """Leave the group, and go on with a new consumer of librdkafka, without an assignment.
 
         One that had a group's assignment could refuse the next one (_STATE, after a cooperative protocol), or read it from
-        the start that the group's had: it asks for that again after an outdated answer (rd_kafka_toppar_offset_retry).
+        the start that the group's had: it requests that again after an outdated response (rd_kafka_toppar_offset_retry).
         """
         self.consumer.close()
         self.inbox.forget_all()

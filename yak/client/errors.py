@@ -199,7 +199,7 @@ UNCHANGED: Final = "Nothing was changed"
 
 
 class Change(NamedTuple):
-    """A change in words, as `topic "a" was` and `created`; `check` is the command that shows its outcome."""
+    """The text of a change, as `topic "a" was` and `created`; `check` is the command that shows its outcome."""
 
     subject: str
     done: str

@@ -34,7 +34,7 @@ class TokenSource:
     def __init__(
         self, url: str, client_id: str | None = None, secret: str | None = None, scope: str | None = None
     ) -> None:
-        """Raises UsageError (`login-settings`) for a URL without a token, and without what the endpoint asks for."""
+        """Raises UsageError (`login-settings`) for a URL without a token, or without what the endpoint requires."""
         self.url, self._client_id, self._secret, self._scope = url, client_id, secret, scope
         self._is_file = urlsplit(url).scheme == "file"
         if not self._is_file and urlsplit(url).scheme not in ("http", "https"):

@@ -1,8 +1,8 @@
 """The brokers of a cluster, including those that are down, with selected read-only configs of each.
 
 Metadata lists only live brokers. DescribeCluster v2 (key 60, KIP-1073) adds the others that are registered as fenced
-ones; a live broker's config tells which of them were stopped in order. A broker that has replicas and is in neither list
-was unregistered. All live brokers are asked in parallel for their own configs (DescribeConfigs, key 32); a broker that
+ones; a live broker's config lists those with a controlled shutdown. A broker that has replicas and is in neither list
+was unregistered. All live brokers describe their own configs in parallel (DescribeConfigs, key 32); a broker that
 does not answer is listed as such.
 """
 
@@ -74,7 +74,7 @@ def list_members(
     answers = ((address, each) for address in unique if (each := _described(address, timeout_s)) is not None)
     address, described = next(answers, ("", None))
     fenced = [broker.node_id for broker, _, is_fenced in described or () if is_fenced and broker.node_id not in live]
-    # first the broker that just answered: another one may hang
+    # first the broker that just answered: another one may be stuck
     brokers = sorted(live.values(), key=lambda broker: broker.address != address)
     stopped = _stopped(brokers, timeout_s) if fenced else ()
     for broker, rack, _ in described or ():
@@ -143,10 +143,10 @@ def own_configs(broker: Broker, names: Sequence[str], timeout_s: float) -> dict[
 
 
 def listener_name(address: str, advertised: Mapping[int, str], *, timeout_s: float) -> str:
-    """The name of the listener at `address`, whose Metadata answer told the brokers' addresses; empty if not known.
+    """The name of the listener at `address`, whose Metadata response has the `advertised` addresses; empty if not known.
 
-    A broker answers for its own configs only, so each broker is asked for: the one at `address` answers, and the entry
-    of `advertised.listeners` with its told address names the listener.
+    A broker answers for its own configs only, so the request names each broker: the one at `address` answers, and the entry
+    of `advertised.listeners` with its address names the listener.
     """
     try:
         found = _configs_of(address, advertised, (_ADVERTISED,), timeout_s)

@@ -1,4 +1,4 @@
-"""Start and stop positions of a read, as users type them: the grammar of rpk and kcl, and kcat's words.
+"""Start and stop positions of a read, as users type them: the grammar of rpk and kcl, and kcat's names.
 
 start end            the log's start, its end now         (also beginning, earliest, oldest; latest, newest)
 42 +10 -10           offset 42; 10 after the start; 10 before the end

@@ -182,7 +182,7 @@ def require_advertised(nodes: dict[int, str], proven: str, *, timeout_s: float =
 
 
 def _remedies_of_advertised(node_id: int, found: Probe, proven: str) -> tuple[str, ...]:
-    """A wrong address and, on this machine, a broker of `yak up` that died look the same from here."""
+    """A wrong address and, on this machine, a broker of `yak up` that died cannot be distinguished here."""
     host, port = split_address(found.address)
     advertised, doctor = f"start node {node_id} with --advertised HOST:{port}", f"yak doctor -b {proven}"
     if found.outcome == "refused" and is_loopback(host) and is_loopback(split_address(proven)[0]):

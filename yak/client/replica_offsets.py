@@ -1,6 +1,6 @@
 """Reads the state of each replica from the brokers, with requests that librdkafka has no call for.
 
-Metadata (key 3) gives leader, leader epoch, replicas and ISR. Then all brokers are asked in parallel, a thread each,
+Metadata (key 3) gives leader, leader epoch, replicas and ISR. Then all brokers get requests in parallel, a thread each,
 for the high watermarks that they lead, and then for the log end offsets of all their replicas. For the latter,
 ListOffsets (key 2) has replica id -2, Kafka's debugging consumer: any replica answers it with its own log end offset.
 """

@@ -107,7 +107,7 @@ def in_force() -> ClientSecurity:
 
 
 def explain_tls(error: OSError) -> str:
-    """Why TLS failed, in words; empty for another error."""
+    """Why TLS failed; empty for another error."""
     import ssl
 
     if isinstance(error, ssl.SSLCertVerificationError):

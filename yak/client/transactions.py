@@ -248,7 +248,7 @@ def hanging_transactions(brokers: GroupBrokers, found: Sequence[OpenTransaction]
     """Those of the open transactions that no coordinator will end (TransactionsCommand's FindHangingTransactions).
 
     No transactional id has the producer id, or its transaction does not include the partition. Raises Unreachable when
-    a broker does not answer: its transactions would all seem to hang.
+    a broker does not answer: its transactions would all seem to be hanging.
     """
     if not found:
         return []

@@ -136,7 +136,7 @@ class StartingBroker:
         self.process = process if process is not None else ProcessId(self._child.pid, "ended")
 
     def wait_ready(self, timeout_seconds: float = READY_TIMEOUT_SECONDS) -> ReadyBroker:
-        """Wait for the ready file. Raises the errors of `look`."""
+        """Wait for the ready file. Raises the errors of `poll`."""
         while True:
             ready = self.poll(timeout_seconds)
             if ready is not None:

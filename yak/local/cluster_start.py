@@ -51,7 +51,7 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
             if broker_status(broker).state == "dead" and only in {None, broker.node_id}:
                 broker.process, broker.is_ready = None, False
                 missing.append(broker)
-        state.save(known)  # by this the next command knows what to look for if this one is killed before it notes all
+        state.save(known)  # from this the next command finds the processes if this one is killed before it stores all
         for broker in missing:
             child = _spawn(known, broker, shared, is_alone=only is not None)
             starting.append((broker, child))

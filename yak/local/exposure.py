@@ -1,4 +1,4 @@
-"""What `yak up` was told of a cluster's listeners: where clients of other networks connect, TLS, and logins."""
+"""The listener options of `yak up`: where clients of other networks connect, TLS, and logins."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from yak.config.listeners import SecurityProtocol
 
 @dataclass(frozen=True, slots=True)
 class Exposed:
-    """What `yak up` was told of the cluster's listeners: `--listen` and `--advertise` as typed, for broker 1."""
+    """The listener options of `yak up`: `--listen` and `--advertise` as typed, for broker 1."""
 
     listen: tuple[str, ...] = ()
     advertise: tuple[str, ...] = ()

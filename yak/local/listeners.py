@@ -102,7 +102,7 @@ def serve_arguments(known: "ClusterState", broker: "BrokerState") -> tuple[str, 
 
 
 def advertised(known: "ClusterState", broker: "BrokerState") -> tuple[str, ...]:
-    """The addresses of `--listen` that clients are told, `NAME://host:port` each."""
+    """The advertised addresses of `--listen`, `NAME://host:port` each."""
     if not known.exposed.listen:
         return ()
     own = own_listener(known, broker).name

@@ -50,7 +50,7 @@ class Load(ABC):
 
 
 class LibrdkafkaLoad(Load):
-    """A load through confluent-kafka. After a lost connection its producer looks for the new leader at once."""
+    """A load through confluent-kafka. After a lost connection its producer finds the new leader at once."""
 
     def __init__(self, bootstrap: str, client_id: str, per_second: float, **config: object) -> None:
         import confluent_kafka

@@ -1,6 +1,6 @@
 """The metadata records for people: read from Redis, or from the copy in a broker's data directory.
 
-Reading changes nothing: a torn tail in a broker's copy is skipped, not truncated.
+Reading changes nothing: an incomplete tail in a broker's copy is skipped, not truncated.
 """
 
 import itertools

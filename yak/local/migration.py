@@ -6,7 +6,7 @@
     4. note that they are moved, and restart the brokers one by one with the new store alone
     5. stop Redis, and forget the move
 
-Each step looks at what is done already, so the command can be repeated after it was killed anywhere.
+Each step checks what is done already, so the command can be repeated after it was killed anywhere.
 """
 
 from collections.abc import Callable

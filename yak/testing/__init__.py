@@ -2,7 +2,7 @@
 
 plugin          fixtures, options, the marker, the brokers' logs in a failing test's report
 fixture_options the cluster and topic that a test requests
-running         `run_cluster`: a cluster for a `with` or `async with` block
+running_cluster `run_cluster`: a cluster for a `with` or `async with` block
 session         the clusters of one run: their folder and metadata store, lent to one test at a time
 cluster         a test's cluster, each broker's view of it, and the brokers' log output since a test began
 faults          the faults of a test's cluster

@@ -313,7 +313,7 @@ class Cluster:
         self._local.restart(self.broker(node).node_id)
 
     def add_fault(self, rule: Mapping[str, object], broker: int | None = None) -> str:
-        """Add a rule of `yak.faults.rule` to all running brokers, or to one; returns its id. `faults` has the words."""
+        """Add a rule of `yak.faults.rule` to all running brokers, or to one; returns its id. `faults` has the names."""
         from yak.client.faults import add_to_all, new_rule_id
 
         named = {"id": new_rule_id(), **rule}

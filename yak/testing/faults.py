@@ -1,6 +1,6 @@
 """The faults of a test's cluster: `yak_cluster.faults`. pytest-yak has a copy, so nothing of YAK is imported here.
 
-The words are those of Kafka's own fault proxy (KAFKA-21074), and two for replicas. A fault is on all running brokers, or
+The names are those of Kafka's own fault proxy (KAFKA-21074), and two for replicas. A fault is on all running brokers, or
 on `broker`; each broker counts calls for itself. Faults end with their test, with `clear`, and with a broker's restart.
 """
 

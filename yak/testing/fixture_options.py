@@ -71,7 +71,7 @@ class WantedTopic:
 
 
 def wanted_cluster(request: pytest.FixtureRequest, *, fresh: bool = False) -> WantedCluster:
-    """The cluster of a test, always a new one if `fresh`; fails the test for unknown words."""
+    """The cluster of a test, always a new one if `fresh`; fails the test for unknown options."""
     options = _options(request, _CLUSTER_OPTIONS, "brokers")
     defaults = Defaults.of(request.config)
     configs = {**dict(defaults.configs), **options.get("configs", {})}
@@ -85,7 +85,7 @@ def wanted_cluster(request: pytest.FixtureRequest, *, fresh: bool = False) -> Wa
 
 
 def wanted_topic(request: pytest.FixtureRequest) -> WantedTopic:
-    """The topic of a test; fails the test for unknown words."""
+    """The topic of a test; fails the test for unknown options."""
     options = _options(request, _TOPIC_OPTIONS, "partitions")
     return WantedTopic(
         options.get("partitions", 1), options.get("replication_factor"), options.get("topic_configs", {})
@@ -102,7 +102,7 @@ def topic_name(node: pytest.Item) -> str:
 
 
 def _options(request: pytest.FixtureRequest, known: tuple[str, ...], of_a_number: str) -> dict[str, Any]:
-    """The words of the markers and the parameter for one of the two fixtures."""
+    """The options of the markers and the parameter for one of the two fixtures."""
     found: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers(MARKER))):
         _take(found, mark.args, mark.kwargs, f"@pytest.mark.{MARKER}")

@@ -1,4 +1,4 @@
-"""Lends clusters to a test run in another process: `python -m yak.testing.remote`, or the executable with these words.
+"""Lends clusters to a test run in another process: `python -m yak.testing.remote`, or the executable with these arguments.
 
 pytest-yak talks to it, so that nothing of YAK and its requirements is imported into a user's tests. A request is a line
 of JSON on standard input, its answer a line on standard output, in the order of the requests:

@@ -1,4 +1,4 @@
-"""What the cluster is like, in one set of words for command line, terminal UI, HTTP and metrics. Pure values.
+"""The state of the cluster under the same names on the command line, in the terminal UI, HTTP and metrics. Pure values.
 
 broker_state         a broker's state
 formats              numbers, sizes, rates and durations as text

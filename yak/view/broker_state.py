@@ -1,4 +1,4 @@
-"""The state of a broker as a client sees it: one set of words for the command line, the terminal UI and HTTP."""
+"""The state of a broker as a client sees it: the same names on the command line, the terminal UI and HTTP."""
 
 from enum import StrEnum
 
@@ -17,8 +17,8 @@ class SeenState(StrEnum):
     SILENT = "SILENT"
     """Listed as active, but does not answer this client."""
     DOWN = "DOWN"
-    """Fenced or closed, and no broker could tell which."""
+    """Fenced or closed; no broker knew which."""
 
     def seen(self, *, answers: bool) -> "SeenState":
-        """The state for a client that asked the broker itself."""
+        """The state for a client of the broker itself."""
         return SeenState.SILENT if self is SeenState.ACTIVE and not answers else self

@@ -24,7 +24,7 @@ def sentence(kind: str, content: Json, topic_names: Mapping[str, str]) -> tuple[
     """A record as a sentence, and its severity.
 
     `topic_names` has names by topic id; without a name the id stands. Records of an unknown kind, and those with unknown
-    fields, are shown by their fields: a newer YAK wrote them.
+    fields, are printed by their fields: a newer YAK wrote them.
     """
     write = _SENTENCES.get(kind)
     try:

@@ -15,7 +15,7 @@ NO_ANSWER = "no answer"
 class PartitionReplicas(Replicated):
     """One partition. `leader` is -1 when there is none; unknown values are None.
 
-    `log_end_offsets` has every replica; `away` gives a short reason for each replica that could not be asked.
+    `log_end_offsets` has every replica; `away` gives a short reason for each replica that could not be reached.
     """
 
     topic: str

@@ -405,7 +405,7 @@ class Consumer:
         return self._offsets.committed([partition])[partition]
 
     def position(self, partition: TopicPartition) -> Offset:
-        """The offset of the next record for the caller; asks the brokers before the first record. Raises YakError."""
+        """The offset of the next record for the caller; reads it from the brokers before the first record. Raises YakError."""
         self.reading.require_open()
         known = self._handle.inbox.position(partition)
         return known if known is not None else self._offsets.own_starts([partition])[partition]

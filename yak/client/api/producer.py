@@ -33,7 +33,7 @@ from yak.client.produce import Outgoing, cause_of, enqueue, serve, settle
 from yak.errors import YakError
 
 FAILURES_MAX = 10_000
-"""Limit of the failed sends kept until the next flush; older ones are dropped."""
+"""Limit of the failed sends that the next flush reports; older ones are dropped."""
 
 
 class Delivery(Future[Sent]):

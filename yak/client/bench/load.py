@@ -102,7 +102,7 @@ class ClientResult:
         self.cpu_s += time.process_time()
 
     def failed(self, reason: str, count: int = 1) -> None:
-        """Count errors; the first reason is kept."""
+        """Count errors, and store the first reason."""
         self.errors += count
         self.first_error = self.first_error or reason
 

@@ -30,11 +30,11 @@ _UNKNOWN: Final = -1
 
 Answer = TypeVar("Answer")
 Call: TypeAlias = Callable[[RawConnection, Sequence[str]], Mapping[str, tuple[int, Answer]]]
-"""Asks one coordinator about some of its groups: an error code and an answer for each. Raises OSError."""
+"""Sends one coordinator a request for some of its groups; returns an error code and an answer for each. Raises OSError."""
 
 
 def failure(code: int, what: str, message: str | None = None) -> YakError:
-    """The error for a Kafka error code; `words` is the broker's message."""
+    """The error for a Kafka error code; `message` is the broker's."""
     from confluent_kafka import KafkaError
 
     error = from_kafka(KafkaError(code), what)

@@ -83,7 +83,7 @@ class GroupReader:
     """One member. `records` yields its records, and None when idle; `finish` commits the rest; `close` leaves the
     group.
 
-    `windows` give the start without a committed offset, and the stop; `every` None commits nothing. `tell` gets the
+    `windows` give the start without a committed offset, and the stop; `every` None commits nothing. `on_start` gets the
     start of each assignment. `marks` returns the start and end of partitions' logs. The first record of `until_ms` or
     later stops its partition, and is not read.
     """

@@ -44,7 +44,7 @@ HANGING: Mapping[str, str | int | float | bool] = {"socket.timeout.ms": 1000, "t
 """Extra settings when a broker may be paused: its connections are not reset, so requests must time out."""
 READER: Mapping[str, str | int | float | bool] = {
     **IMPATIENT,
-    # A consumer looks for a new leader only once a second, unless it refreshes its metadata all the time.
+    # A consumer refreshes the leader only once a second, unless it refreshes its metadata all the time.
     "topic.metadata.refresh.interval.ms": 50,
     "fetch.error.backoff.ms": 5,
     "fetch.wait.max.ms": 100,

@@ -19,7 +19,7 @@ _EVERY_SECONDS: Final = 1.0
 
 
 class Operator:
-    """Call `look` often; it acts about once a second, and only after `store_was_emptied`."""
+    """Call `check` often; it acts about once a second, and only after `store_was_emptied`."""
 
     def __init__(self, redis_url: str) -> None:
         self._redis_url = redis_url

@@ -2,7 +2,7 @@
 
 The source of a connection is read from /proc (the process that holds its other end). Brokers on one machine and one
 address can therefore be partitioned from each other while clients still reach both. This needs Linux; elsewhere every
-source is `CLIENTS`. As with TCP, held bytes are kept: after `heal` the connection continues. Bytes of a reset
+source is `CLIENTS`. As with TCP, held bytes are not lost: after `reconnect` the connection continues. Bytes of a reset
 connection are lost.
 """
 
@@ -302,7 +302,7 @@ def name_of(local_port: int, remote_port: int, sources: Mapping[str, int]) -> st
 def _inode_of(local_port: int, remote_port: int) -> int | None:
     """The inode of the established socket of 127.0.0.1 between these ports; None when the kernel does not say.
 
-    It is looked up by sock_diag(7). /proc/net/tcp has a line for each connection of the last minute: after many
+    It is found by sock_diag(7). /proc/net/tcp has a line for each connection of the last minute: after many
     reconnections, reading it took all of the processor.
     """
     address = socket.inet_aton("127.0.0.1")

@@ -68,7 +68,7 @@ def take(
 
 
 def close(consumer: Any) -> None:
-    """Close a consumer with a timeout: librdkafka can hang when brokers go away (its issue 5476)."""
+    """Close a consumer with a timeout: librdkafka can block when brokers go away (its issue 5476)."""
     closing = threading.Thread(target=consumer.close, name="closing", daemon=True)
     closing.start()
     closing.join(_CLOSE_SECONDS)

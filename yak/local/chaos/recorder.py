@@ -36,7 +36,7 @@ def decode(content: bytes | None) -> int:
 
 
 _DEFINITE: Final = ("MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "RECORD_LIST_TOO_LARGE")
-"""Errors that prove that nothing was appended, also by earlier tries."""
+"""Errors that guarantee that nothing was appended, also by earlier tries."""
 
 
 class Acks:

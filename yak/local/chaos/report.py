@@ -48,7 +48,7 @@ class ChaosReport:
     reached: dict[str, int] = field(default_factory=dict)
     """Events of the brokers, by their logs: elections, truncations and so on."""
     folder: str | None = None
-    """The folder of logs and data, when they were kept."""
+    """The folder of logs and data, if they were not deleted."""
 
     @property
     def holds(self) -> bool:

@@ -28,7 +28,7 @@ _STUCK_SECONDS: Final = 30.0
 
 The call is limited to `_CALL_SECONDS`, but librdkafka ignores the limit (its issue 5456), and may wait for ever for a
 group coordinator whose connection it has dropped (its issue 5511). A broker that does not answer delays it by the socket
-timeout of 10 s at most, and is not taken for a hang. `abort_transaction` may wait for ever too: for a record that was
+timeout of 10 s at most, and does not count as stuck. `abort_transaction` may wait for ever too: for a record that was
 refused with OUT_OF_ORDER_SEQUENCE_NUMBER, since librdkafka sent the sequence of one that it had dropped again. The
 coordinator has aborted the transaction long before.
 """

@@ -20,7 +20,7 @@ _HTTP_LISTENERS, _HTTP_AUTHENTICATION = "yak.http.listeners", "yak.http.authenti
 
 
 def check_listeners(servers: str, node_ids: Sequence[int], timeout_s: float) -> list[Finding]:
-    """What the brokers' own configs say of their listeners; skipped when they do not tell them."""
+    """The listeners in the brokers' own configs; skipped when the brokers do not describe them."""
     from yak.client.admin import Admin
 
     admin = Admin(servers, timeout_ms=round(timeout_s * 1000))

@@ -117,7 +117,7 @@ class Supervisor:
         self._restart_next()
 
     def stop(self) -> None:
-        """Stop all brokers in parallel; asked again, each broker ends at once."""
+        """Stop all brokers in parallel; the second call ends each broker at once."""
         self._stop_all(is_forced=self._is_second_stop)
         self._is_second_stop = True
 
@@ -262,7 +262,7 @@ def spawn_bound(argv: Sequence[str]) -> "subprocess.Popen[bytes]":
 
     def bind() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # kept by exec: it would end a broker that does not handle it yet
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited by exec; ends a broker without a handler
         if os.getppid() != parent:  # it ended before the call
             os._exit(1)
 

@@ -86,7 +86,7 @@ class MemberProcess:
         self.name = settings.name
         self.process: ProcessId | None = None
         self.is_ended = False
-        """Whether it was killed or asked to end, and need not run any more."""
+        """Whether it was killed or stopped, and need not run any more."""
         self._settings = settings
         self._on_event = on_event
         self._child: Child

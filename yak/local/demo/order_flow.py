@@ -30,7 +30,7 @@ _CITIES: Final = ("Oslo", "Lima", "Kyoto", "Accra", "Porto", "Quito", "Hanoi", "
 _POLL_SECONDS: Final = 0.05
 _GONE: Final = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID")
 _HANGING: Final[dict[str, int]] = {"socket.timeout.ms": 1000, "topic.metadata.refresh.interval.ms": 250}
-"""A paused broker resets no connection: requests must time out, and look for another leader."""
+"""A paused broker resets no connection: requests must time out, and find another leader."""
 
 
 class FlowTopic(NamedTuple):

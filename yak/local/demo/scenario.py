@@ -147,7 +147,7 @@ class Scenario(ABC):
         return self._work.name
 
     def clean_up(self, *, keeps: bool) -> None:
-        """Stop the cluster, and delete it if its directory is temporary; unless it is kept."""
+        """Stop the cluster, and delete it if its directory is temporary; unless `keeps`."""
         if keeps:
             return
         if self.settings.data_dir is None:
@@ -240,7 +240,7 @@ class Scenario(ABC):
     # -------------------------------------------------------------------------------------------- for the result
 
     def common_fields(self) -> dict[str, Any]:
-        """The measured times, and where a kept cluster is."""
+        """The measured times, and where a remaining cluster is."""
         return {
             "times": {name: tenths(value) for name, value in self.times.items()},
             "data_dir": self.cluster.data_dir if self.settings.keep else None,

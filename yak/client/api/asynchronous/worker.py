@@ -102,7 +102,7 @@ class Worker:
         self._loop = loop
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._visits: queue.SimpleQueue[Visit | None] | None = None
-        """While a question is being answered: the queue to the thread that asked it."""
+        """While a question is being answered: the queue to the waiting thread."""
         self._current: _Call[Any] | None = None
         """The call that the thread runs; used only by the thread."""
 
