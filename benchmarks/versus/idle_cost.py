@@ -35,8 +35,6 @@ def connections(bootstrap: str, count: int) -> Iterator[None]:
 
 
 class Standing:
-    """Memory and processor time at idle, of a broker for each side, started for this."""
-
     def __init__(self, fresh: dict[str, Callable[[], Broker]], say: Callable[[str], None], *, is_quick: bool) -> None:
         self._fresh = fresh
         self._say = say
@@ -51,10 +49,10 @@ class Standing:
         began = time.monotonic()
         with running(self._fresh[name]()) as broker:
             time.sleep(STARTED_S)
-            self._measure("idle", broker)
+            self._sample("idle", broker)
             count = CONNECTIONS // self._scale
             with connections(broker.bootstrap, count):
-                self._measure(f"{count:,} connections", broker)
+                self._sample(f"{count:,} connections", broker)
             admin = Admin(broker.bootstrap, timeout_ms=60_000)
             made = 0
             for wanted in PARTITIONS:
@@ -64,13 +62,13 @@ class Standing:
                     admin.create_topic(topic, partitions=more, replication_factor=1)
                     wait_whole(admin, topic, more, seconds=120, poll_s=0.2)
                     made += more
-                self._measure(f"{wanted:,} partitions", broker)
+                self._sample(f"{wanted:,} partitions", broker)
             broker.kill()
             what = f"{made:,} partitions: start after kill -9"
             self.table.add(what, "s", AT_MOST_KAFKA, name, start_and_wait(broker))
         self._say(f"{name} at idle: {time.monotonic() - began:.0f} s")
 
-    def _measure(self, what: str, broker: Broker) -> None:
+    def _sample(self, what: str, broker: Broker) -> None:
         """Processor time after a while, and memory."""
         time.sleep(SETTLE_S)
         before, began = broker.cpu_seconds(), time.monotonic()
