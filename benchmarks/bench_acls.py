@@ -43,8 +43,6 @@ def acls(count: int) -> dict[str, dict[str, str]]:
 
 
 class Measured:
-    """A broker whose steps are measured."""
-
     def __init__(self, topics: int) -> None:
         self.rig = Rig()
         for number in range(topics):
@@ -53,7 +51,6 @@ class Measured:
         self.broker.step(ConnectionOpened(CONNECTION, "10.0.0.1:5000", principal="User:ann"), self.rig.world.now_ms)
 
     def use(self, stored: dict[str, dict[str, str]] | None) -> None:
-        """Put ACLs in force, or none."""
         self.broker.authorization.is_active = stored is not None
         self.broker.authorization.authorizer.set_acls(stored or {})
 

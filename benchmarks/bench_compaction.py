@@ -158,7 +158,6 @@ class BesideCompaction:
         raise RuntimeError(f"{dirty} is not compacted after {COMPACTED_SECONDS} s:\n{self.broker.log_tail()}")
 
     def latest_p99(self, size_bytes: int) -> str:
-        """The p99 of the last round."""
         return ", ".join(f"{load} {self._p99_ms[size_bytes, load][-1]:.3f}" for load in (IDLE, COMPACTING, COMPUTING))
 
     def report(self, size_bytes: int) -> str:
@@ -221,7 +220,6 @@ class BesideCompaction:
 
 
 def main() -> None:
-    """Print each row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=5)
@@ -239,7 +237,6 @@ def main() -> None:
 
 
 def measure_produce(folder: Path, rounds: int) -> None:
-    """Run the rounds of the second part, and print the report."""
     beside = BesideCompaction(folder)
     beside.broker.prepare()
     try:

@@ -60,7 +60,6 @@ PRODUCE, CONSUME, REQUESTS = LOADS
 
 
 def produce_frame(partition: int, batch: bytes) -> bytes:
-    """A Produce v8 request with acks=all."""
     body = struct.pack(">hhiih", -1, -1, 30_000, 1, len(TOPIC)) + TOPIC + struct.pack(">iii", 1, partition, len(batch))
     return frame(0, 8, body + batch)
 
@@ -72,7 +71,6 @@ def fetch_frame(partition: int) -> bytes:
 
 
 def frame(api_key: int, version: int, body: bytes) -> bytes:
-    """A request with its length and header."""
     head = struct.pack(">hhih5s", api_key, version, 0, 5, b"bench")
     return struct.pack(">i", len(head) + len(body)) + head + body
 
@@ -98,7 +96,6 @@ class Client:
         self._received = b""
 
     def begin(self) -> None:
-        """Fill the pipeline."""
         self._send(self._load.in_flight)
 
     def turn(self) -> None:
@@ -168,7 +165,6 @@ class Machine:
     bootstrap: str
 
     def cpu_seconds(self) -> float:
-        """Processor time of all brokers."""
         return sum(process_cpu_seconds(each.pid) for each in self.processes)
 
     def pin(self) -> None:
@@ -233,7 +229,6 @@ def allowed(one: Measured, cores: int, brokers: int) -> float:
 
 
 def table(figures: dict[tuple[str, int], list[Measured]], brokers: int, cores: int) -> list[str]:
-    """The page's table."""
     rows = [
         f"| load | unit | one broker | {brokers} brokers | ratio | allowed | broker CPU, us | client CPU, us |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
@@ -255,7 +250,6 @@ def _median(samples: list[Measured]) -> Measured:
 
 
 def compare(brokers: int, rounds: int, seconds: float) -> dict[tuple[str, int], list[Measured]]:
-    """Measure both sides in turns."""
     first_core = brokers if usable_cores() >= 2 * brokers else None
     figures: dict[tuple[str, int], list[Measured]] = {}
     for number in range(rounds):

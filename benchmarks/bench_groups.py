@@ -44,7 +44,6 @@ class Figures:
         self.is_missed = False
 
     def say(self, what: str, value: float, unit: str, goal: float) -> None:
-        """One line."""
         met = value <= goal
         self.is_missed |= not met
         print(f"{what:<66} {value:9.1f} {unit:<4} goal {goal:g} {'met' if met else 'MISSED'}", flush=True)
@@ -149,7 +148,6 @@ def bench_death(bootstrap: str, figures: Figures, total: int = 100) -> None:
 
 
 def request(api_key: int, version: int, fields: dict[str, Any]) -> Any:
-    """A request of kio's."""
     return build(request_class(api_key, version), fields)
 
 
@@ -179,7 +177,6 @@ def commit(group: str, offset: int, partitions: int = 1) -> Any:
 
 
 def commit_frame(group: str, offset: int) -> bytes:
-    """A commit with its length prefix."""
     frame = request_frame(OFFSET_COMMIT, 8, 1, commit(group, offset))
     return struct.pack(">i", len(frame)) + frame
 
@@ -257,7 +254,6 @@ def committed(connection: RawConnection, number: int, partitions: list[int]) -> 
 
 
 def main() -> int:
-    """Run the selected parts; 1 when a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = ("settle", "death", "commits", "load")
     parser.add_argument("--part", action="append", choices=names, help="only this part; may be repeated (default: all)")

@@ -43,7 +43,6 @@ class Part:
 
     @property
     def is_endless(self) -> bool:
-        """Whether an answer has no end."""
         return self.path == "/api/events"
 
 
@@ -62,7 +61,6 @@ class Seen:
     answers_ms: list[float] = field(default_factory=list)
 
     def line(self, seconds: float) -> str:
-        """In words."""
         if not self.answers_ms:
             return f"{self.reads / seconds:7,.0f} reads/s"
         p50, p99 = (self.answers_ms[int((len(self.answers_ms) - 1) * share)] for share in (0.5, 0.99))
@@ -140,7 +138,6 @@ def produce(bootstrap: str, part: Part, seconds: float) -> float:
 
 
 def measure(name: str, seconds: float, rounds: int) -> None:
-    """All rounds of one part."""
     part = PARTS[name]
     with own_fleet(1) as cluster:
         (broker,) = cluster.status().brokers
@@ -168,7 +165,6 @@ def measure(name: str, seconds: float, rounds: int) -> None:
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", action="append", choices=PARTS, help="only this part; may be repeated (default: all)")
     parser.add_argument("--seconds", type=float, default=6)

@@ -58,7 +58,6 @@ def load(
 
 
 def main() -> None:
-    """Run it."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--records", type=int, default=100, help="records in each call")
     parser.add_argument("--value-bytes", type=int, default=100)
@@ -77,7 +76,6 @@ def main() -> None:
 
 
 def measure(given: argparse.Namespace, address: str, broker: psutil.Process) -> None:
-    """Load, and print the figures."""
     results: multiprocessing.Queue = multiprocessing.Queue()
     begin = time.time() + 1.0
     arguments = (address, given.records, given.value_bytes, begin, given.seconds, results)

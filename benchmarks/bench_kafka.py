@@ -47,7 +47,6 @@ def say(text: str) -> None:
 
 
 def arguments(argv: list[str]) -> argparse.Namespace:
-    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--part", action="append", choices=PARTS, help="only this part; may be repeated (default: all)")
     parser.add_argument("--rounds", type=int, help="rounds of each part (default 5, kill -9: 3, with --quick 1)")

@@ -68,7 +68,6 @@ def broker_with_logins(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def show(what: str, took_s: list[float], beside: str = "") -> float:
-    """Print median and p99 in ms; return the p99."""
     took = sorted(1000 * each for each in took_s)
     p99 = took[int(len(took) * 0.99)]
     print(f"{what:32} p50 {statistics.median(took):7.2f} ms   p99 {p99:7.2f} ms   of {len(took)}{beside}", flush=True)

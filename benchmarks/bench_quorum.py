@@ -29,7 +29,6 @@ ASK_S = 10.0
 
 
 def cluster(metadata: str) -> AbstractContextManager[LocalFleet]:
-    """Three brokers."""
     return own_fleet(BROKERS, UpSettings(metadata=metadata, no_http=True, configs=("offsets.topic.num.partitions=1",)))
 
 
@@ -94,7 +93,6 @@ def idle_percent(metadata: str, seconds: float) -> float:
 
 
 def show(part: str, store: str, times_ms: list[float]) -> None:
-    """One row."""
     p99 = sorted(times_ms)[min(len(times_ms) - 1, round(len(times_ms) * 0.99))]
     print(f"{part:10} {store:5}  median {statistics.median(times_ms):6.1f} ms  p99 {p99:6.1f} ms", flush=True)
 
@@ -123,7 +121,6 @@ PARTS: dict[str, Callable[[int], None]] = {"start": start, "elections": election
 
 
 def main() -> None:
-    """Measure each part."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--part", choices=PARTS)

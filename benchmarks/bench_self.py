@@ -49,7 +49,6 @@ class TreeBroker(Watched):
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect."""
         return f"127.0.0.1:{self.port}"
 
     def prepare(self) -> None:
@@ -59,7 +58,6 @@ class TreeBroker(Watched):
         self.redis.start()
 
     def start(self) -> None:
-        """Start the broker; returns at once."""
         assert self.redis is not None
         arguments = ("serve", "--node-id", "1", "--port", str(self.port), "--data-dir", str(self.folder / "data"))
         command = [sys.executable, "-P", "-m", "yak.commands", *arguments, "--redis-url", self.redis.url]
@@ -73,11 +71,9 @@ class TreeBroker(Watched):
         return [self.process.pid]
 
     def log_tail(self) -> str:
-        """The end of what the broker printed."""
         return tail(self.folder / "broker.log")
 
     def stop(self) -> None:
-        """End both processes."""
         stop_process(self.process)
         if self.redis is not None:
             self.redis.stop()
@@ -97,7 +93,6 @@ class Figures(Table):
 
 
 def measure_start(broker: TreeBroker, figures: Figures) -> None:
-    """From nothing to the first acknowledged record."""
     broker.prepare()
     try:
         took_s = start_and_wait(broker)
@@ -138,7 +133,6 @@ def measure_loads(broker: TreeBroker, topics: Topics, figures: Figures) -> None:
 
 
 def compare(trees: dict[str, Path], folder: Path, rounds: int, limit: float) -> Figures:
-    """All rounds; the sides take turns in going first."""
     figures = Figures(*trees, limit)
     numbers = iter(range(10_000))
 

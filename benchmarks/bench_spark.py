@@ -37,13 +37,11 @@ TINY = 1600
 
 
 def say(text: str) -> None:
-    """A line of the result, at once."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
 
 def arguments(argv: list[str]) -> argparse.Namespace:
-    """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--part", choices=PARTS, action="append", help="only this part; may be repeated (default: all)")
     parser.add_argument("--records", type=int, default=5_000_000, help="of a topic (default 5 million)")
@@ -57,8 +55,6 @@ def arguments(argv: list[str]) -> argparse.Namespace:
 
 
 class Bench:
-    """A broker, a folder, and what was found."""
-
     def __init__(self, options: argparse.Namespace, folder: Path, local: LocalCluster, jars: list[Path]) -> None:
         self.options = options
         self.folder = folder
@@ -71,7 +67,6 @@ class Bench:
         self._folders = 0
 
     def new_folder(self, name: str) -> Path:
-        """For a checkpoint."""
         self._folders += 1
         made = self.folder / f"{name}-{self._folders}"
         made.mkdir()
@@ -79,7 +74,6 @@ class Bench:
 
     @contextlib.contextmanager
     def session(self, master: str = "local[2]", **more: str) -> Iterator[Any]:
-        """A session that ends."""
         made = make_session(self.new_folder("session"), self.jars, master, **more)
         try:
             yield made
@@ -87,7 +81,6 @@ class Bench:
             end_session(made)
 
     def full_topic(self, name: str, partitions: int, records: int) -> str:
-        """A topic with so many records."""
         make_topic(self.bootstrap, name, partitions)
         fill(self.bootstrap, name, partitions, records, SIZE_BYTES)
         return name
@@ -95,7 +88,6 @@ class Bench:
     # ------------------------------------------------------------------------------------------------------ parts
 
     def batch(self, session: Any, topic: str) -> None:
-        """Whole reads of the topic, in turn."""
         rows, rates = self.options.records, {format_: list[Rate]() for format_ in self.formats}
         sums: dict[str, list[float]] = {format_: [] for format_ in self.formats}
         for number in range(self.options.rounds + 1):
@@ -158,14 +150,12 @@ class Bench:
                     self.put(f"fixed {format_} {count}", "ms a query", [1000 * TINY / rate for rate in rates])
 
     def put(self, name: str, unit: str, values: list[float], note: str = "") -> None:
-        """Remember and say figures."""
         self.found.setdefault(name, []).extend(values)
         figures = " ".join(f"{value:,.0f}" for value in values)
         say(f"{name:<18} {statistics.median(values):>12,.0f} {unit}   ({figures}) {note}")
 
 
 def run(options: argparse.Namespace, folder: Path, local: LocalCluster) -> None:
-    """All selected parts."""
     import pyspark
 
     try:

@@ -59,7 +59,6 @@ def measure(broker: Broker, producers: int, records: int, seconds: float) -> tup
 
 
 def run(sides: Sequence[Broker], rounds: int, seconds: float) -> None:
-    """Print each row: the medians over the rounds."""
     for side in sides:
         side.prepare()
         start_and_wait(side)

@@ -27,8 +27,6 @@ TOPIC = "load"
 
 
 class Terminal:
-    """A program in a terminal of its own."""
-
     def __init__(self, *command: str) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 140, 0, 0))
@@ -50,13 +48,11 @@ class Terminal:
         return None
 
     def drain(self, seconds: float) -> None:
-        """Take what is drawn for so long."""
         until = time.perf_counter() + seconds
         while time.perf_counter() < until:
             self._read(min(0.05, max(0.0, until - time.perf_counter())))
 
     def press(self, keys: bytes) -> None:
-        """Type."""
         os.write(self._master, keys)
 
     def _read(self, seconds: float) -> bytes:
@@ -70,7 +66,6 @@ class Terminal:
         return piece
 
     def end(self) -> None:
-        """SIGTERM, and wait."""
         self.process.send_signal(signal.SIGTERM)
         try:
             self.process.wait(5)
@@ -105,7 +100,6 @@ def key_times(terminal: Terminal, times: int) -> list[float]:
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rate", type=int, default=50_000)
     parser.add_argument("--seconds", type=float, default=20)

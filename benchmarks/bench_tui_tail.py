@@ -57,7 +57,6 @@ class Probe:
         self._sample = sample
 
     async def run(self, what: Awaitable[None]) -> None:
-        """Measure while this runs."""
         self._begin_cpu, self._begin = time.process_time(), time.perf_counter()
         ticking = asyncio.create_task(self._tick())
         try:
@@ -77,7 +76,6 @@ class Probe:
                 self.samples.append(seen)
 
     def summary(self) -> str:
-        """In one line."""
         return (
             f"{self.cpu_s / self.wall_s:6.1%} of a core   loop late {percentiles(self.late_ms, 'ms')}"
             f"   in {self.wall_s:.2f} s"
@@ -85,13 +83,11 @@ class Probe:
 
 
 def percentiles(values: list[float], unit: str) -> str:
-    """p50, p99 and the largest."""
     cuts = statistics.quantiles(values or [0.0, 0.0], n=100) if len(values) != 1 else [values[0]] * 99
     return f"p50 {cuts[49]:.1f} p99 {cuts[98]:.1f} max {max(values, default=0.0):.1f} {unit}"
 
 
 async def measure_tail(app: YakApp, pilot: Pilot[int], given: argparse.Namespace, servers: str) -> None:
-    """Follow the load."""
     app.go("messages", Subscription((Choice(TAIL),), Seek()))
     await wait_for(pilot, lambda: phase(app) == "reading")
     idle = Probe()
@@ -145,7 +141,6 @@ async def measure_rows(app: YakApp, pilot: Pilot[int], given: argparse.Namespace
 
 
 async def filtered(app: YakApp, pilot: Pilot[int], text: str) -> None:
-    """Set a filter, and wait until it is through."""
     reader = messages(app).reader
     assert reader is not None
     before = reader.store.test
@@ -155,13 +150,11 @@ async def filtered(app: YakApp, pilot: Pilot[int], text: str) -> None:
 
 
 async def press_all(pilot: Pilot[int], pressed: list[str]) -> None:
-    """Press these, each answered before the next."""
     for key in pressed:
         await pilot.press(key)
 
 
 async def wait_for(pilot: Pilot[int], condition: Callable[[], bool]) -> None:
-    """Until it is so."""
     deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
@@ -169,7 +162,6 @@ async def wait_for(pilot: Pilot[int], condition: Callable[[], bool]) -> None:
 
 
 def messages(app: YakApp) -> MessagesScreen:
-    """The screen."""
     screen = app.screen_below()
     assert isinstance(screen, MessagesScreen)
     return screen
@@ -182,12 +174,10 @@ def phase(app: YakApp) -> str:
 
 
 def rows(app: YakApp) -> int:
-    """Rows that the table shows."""
     return messages(app).grid_in_use().row_count if phase(app) else 0
 
 
 async def measure(given: argparse.Namespace, source: LiveSource, servers: str) -> None:
-    """Everything, in one app."""
     app = YakApp(source, UiSettings())
     async with app.run_test(size=(140, 40)) as pilot:
         await pilot.pause(1.0)
@@ -196,7 +186,6 @@ async def measure(given: argparse.Namespace, source: LiveSource, servers: str) -
 
 
 def main() -> None:
-    """Run it."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rate", type=float, default=10_000)
     parser.add_argument("--seconds", type=float, default=20.0)

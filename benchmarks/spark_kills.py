@@ -81,8 +81,6 @@ class Producer:
 
 @dataclass
 class Job:
-    """A job's process."""
-
     arguments: list[str]
     work: str
     log: Path

@@ -177,7 +177,6 @@ def principal_of(text: str) -> str:
 
 
 def _patterns(resources: Resources) -> list[ResourcePattern]:
-    """The resources of the options."""
     from yak.acls.bindings import CLUSTER_NAME, PatternType, ResourcePattern, ResourceType
 
     pattern_type = PatternType.PREFIXED if resources.prefixed else PatternType.LITERAL

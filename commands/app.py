@@ -54,7 +54,6 @@ class Leaf:
 
     @property
     def summary(self) -> str:
-        """The first line of the docstring."""
         return (inspect.getdoc(self.function) or "").split("\n", 1)[0]
 
 
@@ -85,7 +84,6 @@ class CommandGroup:
         return register
 
     def visible(self) -> dict[str, Leaf]:
-        """The subcommands that the help shows."""
         return {name: leaf for name, leaf in self.leaves.items() if name not in self.hidden}
 
 

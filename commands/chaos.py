@@ -37,15 +37,12 @@ class PrintedRun:
         self._out = g.out
 
     def phase(self, name: str, seconds: float | None = None) -> None:
-        """Report the start of a phase."""
         self._out.note(name if seconds is None else f"{name} for {seconds:g} s")
 
     def fault(self, found: "Struck") -> None:
-        """Report the start or the repair of a fault."""
         self._out.note(fault_line(found))
 
     def note(self, text: str) -> None:
-        """Print a line."""
         self._out.note(f"  {text}")
 
     def tick(self, recorder: "Recorder", cluster: "ChaosCluster | None", struck: "Sequence[Struck]") -> None:
@@ -66,21 +63,17 @@ class LiveRun:
         self._last: tuple[Recorder, ChaosCluster | None, Sequence[Struck]] | None = None
 
     def phase(self, name: str, seconds: float | None = None) -> None:
-        """Report the start of a phase."""
         self._phase, self._seconds, self._began = name, seconds, time.monotonic()
         self._draw()
 
     def fault(self, _found: "Struck") -> None:
-        """Force a redraw at the next tick."""
         self._drawn = 0.0
 
     def note(self, text: str) -> None:
-        """Add a line that stays on the screen."""
         self._notes.append(text)
         self._draw()
 
     def tick(self, recorder: "Recorder", cluster: "ChaosCluster | None", struck: "Sequence[Struck]") -> None:
-        """Redraw if the interval has passed."""
         self._last = (recorder, cluster, struck)
         if time.monotonic() - self._drawn > _DRAW_SECONDS:
             self._draw()

@@ -34,12 +34,10 @@ class Terminal(Reporter):
         """End a display of its own."""
 
     def step(self, number: int, steps: int, title: str) -> None:
-        """Report the start of a step."""
         self._clear_count()
         self._out.note(self._out.paint(f"{number}/{steps}", "1;36") + "   " + self._out.paint(title, "1"))
 
     def say(self, text: str) -> None:
-        """Print a line under the step."""
         self._clear_count()
         self._out.note(f"      {text}")
 
@@ -54,7 +52,6 @@ class Terminal(Reporter):
             self.say(self._out.paint(line, colour) if colour else line)
 
     def timeline(self, failover: "Failover") -> None:
-        """Print the timeline after a kill."""
         from yak.commands.failover import timeline_lines
 
         for line in timeline_lines(failover.timeline, "killed"):
@@ -161,14 +158,12 @@ class SparkTerminal(Terminal):
             self._view.stop()
 
     def step(self, number: int, steps: int, title: str) -> None:
-        """Report the start of a step."""
         if self._view is None:
             super().step(number, steps, title)
         else:
             self._view.console.print(f"[bold cyan]{number}/{steps}[/]   [bold]{_plain(title)}[/]")
 
     def say(self, text: str) -> None:
-        """Print a line under the step."""
         if self._view is None:
             super().say(text)
         else:

@@ -16,7 +16,6 @@ class YakCommand(TyperCommand):
     """A Typer command with the help layout of yak. Its epilog holds the examples, one per line."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the whole help text."""
         self.format_usage(ctx, formatter)
         self.format_help_text(ctx, formatter)
         if self.epilog:

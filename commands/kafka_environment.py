@@ -150,7 +150,6 @@ class KafkaEnvironment:
     cluster_id: str = ""
 
     def take(self, name: str, value: str, variable: str) -> None:
-        """Note a config."""
         self.configs[name] = (value, f"env {variable}")
 
     def value(self, name: str) -> str:

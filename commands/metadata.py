@@ -92,7 +92,6 @@ class _Printer:
             self._topic_names.update((str(each.topic_id), each.name) for each in image.topics.values())
 
     def show(self, record: "TailedRecord") -> None:
-        """Print a record: its sentence for people, else its payload."""
         from yak.views.metadata_records_json import shown_payload
 
         out = self._g.out

@@ -100,7 +100,6 @@ class Output:
             raise BrokenPipeError
 
     def line(self, text: str = "") -> None:
-        """Print a line of data."""
         self.stdout.write((self._harmless(text) if self.escapes else text) + "\n")
 
     def _harmless(self, text: str) -> str:
@@ -181,13 +180,11 @@ class Output:
             self.stderr.flush()
 
     def note_once(self, text: str) -> None:
-        """Print a note if it was not printed before."""
         if text not in self._warned:
             self._warned.add(text)
             self.note(text)
 
     def detail(self, text: str) -> None:
-        """Print a line with -v."""
         if self.verbose and not self.quiet:
             self.note(text)
 
@@ -198,7 +195,6 @@ class Output:
             self.stderr.flush()
 
     def warn_once(self, texts: Sequence[str]) -> None:
-        """Print warnings that were not printed before."""
         for text in texts:
             if text not in self._warned:
                 self._warned.add(text)

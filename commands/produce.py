@@ -72,7 +72,6 @@ class Source:
         )
 
     def skip(self, rows: int) -> None:
-        """Skip the first rows, which an earlier run has settled."""
         self._skipped = self.saved_rows = rows
         if rows:
             self._g.out.note(f"resuming after row {rows}")
@@ -179,7 +178,6 @@ class Source:
         self._rejects.add(row, self._columns)
 
     def close(self) -> None:
-        """Close the file for bad rows."""
         if self._rejects is not None:
             self._rejects.close()
 

@@ -61,7 +61,6 @@ class RecordPrinter:
         return {"json": self._json, "yaml": self._yaml, "raw": self._raw}.get(g.output, self._text)
 
     def show(self, record: "Received") -> None:
-        """Print one record."""
         data = self._render(record)
         self._pending.append(data)
         self._pending_bytes += len(data)
@@ -69,7 +68,6 @@ class RecordPrinter:
             self.flush()
 
     def flush(self) -> None:
-        """Write the buffered output."""
         if self._pending:
             self._stdout.flush()
             self._stdout.buffer.write(b"".join(self._pending))

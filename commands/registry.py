@@ -18,7 +18,6 @@ class Entry:
 
     @property
     def module(self) -> str:
-        """The module of the command."""
         return f"yak.commands.{self.name}"
 
     @property

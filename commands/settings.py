@@ -58,7 +58,6 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """Its environment variable."""
         return f"YAK_{self.name.upper()}"
 
 

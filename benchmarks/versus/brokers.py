@@ -65,7 +65,6 @@ Configuration:
 
 
 def free_port() -> int:
-    """A free loopback port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -82,11 +81,9 @@ class Watched(Protocol):
         return sum(process_cpu_seconds(pid) for pid in self.pids())
 
     def rss_bytes(self) -> int:
-        """Resident memory of the broker's process."""
         return int(psutil.Process(self.pids()[0]).memory_info().rss)
 
     def all_rss_bytes(self) -> int:
-        """The same with its helpers."""
         return sum(int(psutil.Process(pid).memory_info().rss) for pid in self.pids())
 
     def kill(self) -> None:
@@ -206,7 +203,6 @@ class KafkaBroker(Watched):
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect."""
         return f"{self.host}:{self.port}"
 
     def java(self, *arguments: str) -> list[str]:
@@ -232,13 +228,11 @@ class KafkaBroker(Watched):
         subprocess.run(self.java(*format_), check=True, capture_output=True)
 
     def start(self) -> None:
-        """Spawn the JVM."""
         with (self.folder / "out.log").open("wb") as out:
             command = self.java("kafka.Kafka", str(self.folder / "server.properties"))
             self.process = spawn(command, self.folder, out)
 
     def pids(self) -> list[int]:
-        """The JVM's process."""
         assert self.process is not None
         return [self.process.pid]
 
@@ -247,7 +241,6 @@ class KafkaBroker(Watched):
         return tail(self.folder / "out.log") + tail(self.folder / "server.log")
 
     def stop(self) -> None:
-        """End the JVM and remove its data."""
         stop_process(self.process)
         shutil.rmtree(self.folder, ignore_errors=True)
 

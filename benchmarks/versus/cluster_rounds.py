@@ -25,8 +25,6 @@ ADMIN_MS = 30_000
 
 
 class Side(Fleet, Protocol):
-    """One of the two clusters."""
-
     name: str
 
     def prepare(self) -> None:
@@ -179,7 +177,6 @@ PAUSES = (
 
 
 def delivery_line(side: str, result: FailoverResult) -> str:
-    """The count of one side's records."""
     delivery = result.delivery
     controllers = sum(kill.was_controller for kill in result.kills)
     return (

@@ -48,8 +48,6 @@ def read_from(path: Path, position: int) -> bytes:
 
 @dataclass(slots=True)
 class KafkaNode:
-    """One JVM."""
-
     node_id: int
     folder: Path
     port: int
@@ -60,7 +58,6 @@ class KafkaNode:
 
     @property
     def address(self) -> str:
-        """Where clients connect."""
         return f"127.0.0.1:{self.port}"
 
     @property
@@ -71,7 +68,6 @@ class KafkaNode:
 
     @property
     def is_running(self) -> bool:
-        """Whether its JVM runs."""
         return self.process is not None and self.process.poll() is None
 
 
@@ -86,7 +82,6 @@ class KafkaCluster:
 
     @property
     def bootstrap(self) -> str:
-        """Every node's address."""
         return ",".join(node.address for node in self.nodes.values())
 
     def prepare(self) -> None:
@@ -149,26 +144,21 @@ class KafkaCluster:
         return None if found is None else found.node_id
 
     def kill(self, node_id: int) -> None:
-        """`kill -9`."""
         process = self.nodes[node_id].process
         assert process is not None
         process.kill()
         process.wait()
 
     def pause(self, node_id: int) -> None:
-        """SIGSTOP."""
         os.kill(self._pid(self.nodes[node_id]), signal.SIGSTOP)
 
     def resume(self, node_id: int) -> None:
-        """SIGCONT."""
         os.kill(self._pid(self.nodes[node_id]), signal.SIGCONT)
 
     def stop_node(self, node_id: int) -> None:
-        """SIGTERM, waited for."""
         stop_process(self.nodes[node_id].process)
 
     def restart(self, node_id: int) -> None:
-        """On its own data."""
         self._spawn(self.nodes[node_id])
         self._wait(self.nodes[node_id])
 
@@ -179,7 +169,6 @@ class KafkaCluster:
         )
 
     def stop(self) -> None:
-        """End all JVMs and remove the data."""
         for node in self.nodes.values():
             if node.is_running:
                 self.resume(node.node_id)

@@ -47,7 +47,6 @@ class Link:
         return ["ip", "netns", "exec", self._namespace, *command]
 
     def cut(self) -> None:
-        """Pass nothing on."""
         if self._relay is not None:
             self._relay.kill()
             self._relay.wait()
@@ -119,7 +118,6 @@ class _Direction:
 
 
 def relay(near: int, far: int, delay_s: float) -> None:
-    """Pass packets on for ever."""
     directions = (_Direction(near, far, delay_s), _Direction(far, near, delay_s))
     poll = select.poll()
     for each in directions:

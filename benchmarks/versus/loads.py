@@ -29,7 +29,6 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """For the table."""
         size = "100 B" if self.size_bytes == 100 else "1 KB"
         partitions = "1 partition" if self.partitions == 1 else f"{self.partitions} partitions"
         return f"{size}, {partitions}, {self.clients} client" + ("s" if self.clients > 1 else "")
@@ -37,8 +36,6 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run."""
-
     per_s: float
     cpu_s: float
     gigabytes: float

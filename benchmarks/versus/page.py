@@ -137,7 +137,6 @@ def losses(rows: Sequence[Row]) -> list[str]:
 
 
 def section(part: str, rows: Sequence[Row], notes: Sequence[str], facts: dict[str, str]) -> str:
-    """One part's section."""
     text = SECTIONS[part]
     setting = text.setting
     for name in ("client", "reader"):

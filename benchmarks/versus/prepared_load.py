@@ -42,7 +42,6 @@ class PreparedResult:
 
     @property
     def per_s(self) -> float:
-        """Records acknowledged a second."""
         return self.records / self.seconds
 
     @property
@@ -60,7 +59,6 @@ class _Frames:
         self._topic = topic.encode()
 
     def head(self, correlation_id: int, partition: int) -> bytes:
-        """What goes before the batch."""
         name = struct.pack(">h", len(self._topic)) + self._topic
         body = struct.pack(">hhii", -1, _ACKS_ALL, _TIMEOUT_MS, 1) + name
         body += struct.pack(">iii", 1, partition, len(self.batch))
@@ -86,18 +84,15 @@ class _Leader:
 
     @property
     def wants_to_send(self) -> bool:
-        """Whether something is left of a request."""
         return bool(self._unsent)
 
     def begin(self) -> None:
-        """Queue one more request."""
         head = self._frames.head(self._sent, self._partitions[self._sent % len(self._partitions)])
         self._unsent += [memoryview(head), self._frames.batch]
         self._sent += 1
         self.in_flight += 1
 
     def send(self) -> None:
-        """As much as the socket takes."""
         try:
             count = self.socket.sendmsg(self._unsent[:8])
         except BlockingIOError:

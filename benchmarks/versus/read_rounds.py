@@ -93,7 +93,6 @@ class ReadRounds:
         return Measured(found["records_per_s"], broker.cpu_seconds() - before_s, found["bytes"] / 1e9, False)
 
     def _add(self, name: str, broker: Broker, measured: Measured) -> None:
-        """The rate, and the processor time."""
         limited = measured.client_limited
         self.table.add(name, "records/s", AT_LEAST_KAFKA, broker.name, measured.per_s, client_limited=limited)
         self.table.add(f"{name}: broker CPU", "s/GB", AT_MOST_KAFKA, broker.name, measured.cpu_s_per_gb)

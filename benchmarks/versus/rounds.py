@@ -20,8 +20,6 @@ P99_GOAL = Goal(0.5, at_least=False)
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much of what."""
-
     rounds: int
     cells: list[Cell]
     requests: int
@@ -35,8 +33,6 @@ class Plan:
 
 
 class Rounds:
-    """Two running brokers, measured side by side."""
-
     def __init__(
         self,
         sides: list[Broker],
@@ -143,7 +139,6 @@ class Rounds:
         self._topics[broker.name].use(8, body)
 
     def _add(self, name: str, side: str, measured: Measured, size_bytes: int) -> None:
-        """The rate, and the processor time."""
         limited = measured.client_limited
         self.table.add(name, "records/s", AT_LEAST_KAFKA, side, measured.per_s, client_limited=limited)
         unit, used = cpu_figure(measured.cpu_s_per_gb, size_bytes, is_per_record=self._plan.is_per_record)

@@ -21,7 +21,6 @@ class Goal:
     at_least: bool
 
     def met_by(self, ratio: float) -> bool:
-        """Whether the ratio keeps the bound."""
         return ratio >= self.bound if self.at_least else ratio <= self.bound
 
     def __str__(self) -> str:
@@ -43,7 +42,6 @@ class Row:
     client_limited: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def median(self, side: str) -> float:
-        """The median over the rounds."""
         return statistics.median(self.samples[side])
 
     @property
@@ -67,7 +65,6 @@ class Row:
         return self.ratio < 1 if self.goal.at_least else self.ratio > 1
 
     def spread(self, side: str) -> str:
-        """Lowest to highest sample."""
         return f"{short(min(self.samples[side]))} to {short(max(self.samples[side]))}"
 
     def note(self) -> str:
@@ -86,7 +83,6 @@ class Table:
     def add(
         self, name: str, unit: str, goal: Goal | None, side: str, value: float, *, client_limited: bool = False
     ) -> None:
-        """One sample."""
         row = self._rows.get(name)
         if row is None:
             row = self._rows[name] = Row(name, unit, goal, {each: [] for each in self._sides})
@@ -94,11 +90,9 @@ class Table:
         row.client_limited[side] += client_limited
 
     def clear(self) -> None:
-        """Drop what was measured so far."""
         self._rows.clear()
 
     def rows(self) -> list[Row]:
-        """The rows that all sides have."""
         return [row for row in self._rows.values() if all(row.samples.values())]
 
 
@@ -121,7 +115,6 @@ class Turns(Generic[Side]):
 
 
 def short(value: float) -> str:
-    """Three significant digits, thousands apart."""
     if abs(value) >= 1000:
         digits = len(str(int(abs(value))))
         return f"{round(value, 3 - digits):,.0f}".replace(",", " ")
@@ -129,7 +122,6 @@ def short(value: float) -> str:
 
 
 def met_word(met: bool | None) -> str:
-    """For people."""
     return {True: "yes", False: "NO", None: ""}[met]
 
 

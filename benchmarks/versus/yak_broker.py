@@ -36,7 +36,6 @@ class YakBroker(Watched):
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect."""
         return f"{self.host}:{self.port}"
 
     def prepare(self) -> None:
@@ -55,17 +54,14 @@ class YakBroker(Watched):
         self.broker = StartingBroker(spec, log_path=log, ready_file=ready)
 
     def pids(self) -> list[int]:
-        """The broker's process and Redis'."""
         assert self.broker is not None
         assert self.redis is not None
         return [self.broker.process.pid, self.redis.pid]
 
     def log_tail(self) -> str:
-        """The end of what the broker printed."""
         return tail(self.folder / "broker.log")
 
     def stop(self) -> None:
-        """End both and remove the data."""
         if self.broker is not None and not stop(self.broker.process, patience_seconds=STOP_SECONDS):
             kill(self.broker.process)
         if self.redis is not None:

@@ -106,7 +106,6 @@ def _check_change(answer: Any, change: Change) -> None:
 
 
 def _check(answer: Any, what: str) -> None:
-    """Raise YakError for an answer with an error."""
     if not answer.error_code:
         return
     if answer.error_code == _SECURITY_DISABLED:

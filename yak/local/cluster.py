@@ -80,7 +80,6 @@ class LocalCluster:
         return layout.log_path(self.data_dir, name)
 
     def log_paths(self) -> dict[str, str]:
-        """Every child's log file, by the child's name."""
         known = self._known()
         brokers = [f"node-{broker.node_id}" for broker in known.brokers] if known else []
         redis = () if known is not None and not known.has_redis else ("redis",)
@@ -241,7 +240,6 @@ class LocalCluster:
             layout.forget_node(known.data_dir, broker)
 
     def mates(self, node_id: int) -> tuple[int, ...]:
-        """The brokers of a broker's machine, itself among them."""
         known = self._require_known()
         return machines.mates(known, self._broker(known, node_id).node_id)
 

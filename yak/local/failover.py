@@ -79,7 +79,6 @@ class WriteProbe(LibrdkafkaLoad):
         return len(self._sent_and_acked)
 
     def send(self, number: int) -> None:
-        """Send one record."""
         sent_at = time.monotonic()
 
         def delivered(error: Any, _message: Any) -> None:
@@ -269,7 +268,6 @@ class Failover(Measured):
     """When the broker was gone, or back after an orderly restart."""
 
     def as_json(self) -> dict[str, Any]:
-        """The JSON contract for scripts."""
         return {
             "node": self.node_id,
             "pid": self.pid,
@@ -324,11 +322,9 @@ class StoreWatch:
         }
 
     def records(self) -> list[TailedRecord]:
-        """All records since the watch began."""
         return [TailedRecord.from_stream(*entry) for entry in self._client.xrange(LOG_KEY, min=f"({self._after}")]
 
     def close(self) -> None:
-        """Close the connection."""
         self._client.close()
 
 

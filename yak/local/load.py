@@ -28,7 +28,6 @@ class Load(ABC):
         self.enough.wait(seconds)
 
     def start(self) -> None:
-        """Start sending."""
         self._thread.start()
 
     def stop(self, timeout_seconds: float) -> None:

@@ -64,7 +64,6 @@ class RestoreStore:
 
     @property
     def name(self) -> str:
-        """The address without a password."""
         return self._source.name
 
     def find(self) -> Found:

@@ -39,7 +39,6 @@ class QuorumSpec:
     metadata: str = RAFT
 
     def serve_arguments(self) -> list[str]:
-        """The arguments of `yak serve`."""
         return ["--metadata", self.metadata, "--voters", self.voters, "--cluster-secret-file", self.secret_file]
 
 

@@ -39,7 +39,6 @@ class EmbeddedRedis:
 
     @property
     def log_path(self) -> str:
-        """The path of the server's log."""
         return os.path.join(self._directory, _LOG_NAME)
 
     def start(self) -> Self:

@@ -16,7 +16,6 @@ class SignalEvent:
         self._wakes: SimpleQueue[None] = SimpleQueue()
 
     def is_set(self) -> bool:
-        """Whether it was set."""
         return self._is_set
 
     def set(self) -> None:

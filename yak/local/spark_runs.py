@@ -56,12 +56,10 @@ class Run:
 
     @property
     def is_active(self) -> bool:
-        """Whether the run has not ended."""
         return self.state in ACTIVE
 
     @property
     def log(self) -> Path:
-        """The path of Spark's own log."""
         return self.folder / "spark.log"
 
     def as_json(self) -> dict[str, Any]:

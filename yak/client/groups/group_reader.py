@@ -172,7 +172,6 @@ class GroupReader:
         return taken
 
     def _is_record(self, message: Any) -> bool:
-        """Whether the message is a wanted record, not an event."""
         if message.error() is not None:
             self._take_error(message.error(), message)
             return False
@@ -383,7 +382,6 @@ class GroupReader:
 
 
 def _name(error: BaseException) -> str:
-    """Kafka's name of an exception of librdkafka's binding."""
     return name_of(error.args[0]) if error.args and hasattr(error.args[0], "name") else ""
 
 

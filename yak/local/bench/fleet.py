@@ -52,7 +52,6 @@ class LocalFleet(LocalCluster):
 
     @property
     def bootstrap(self) -> str:
-        """Every broker's address."""
         return self.status().bootstrap
 
     def cpu_seconds(self) -> dict[str, float]:
@@ -60,7 +59,6 @@ class LocalFleet(LocalCluster):
         return {name: process_cpu_seconds(pid) for name, pid in self.all_pids().items()}
 
     def all_pids(self) -> dict[str, int]:
-        """The pids of all running processes, by name."""
         found = {f"node {node_id}": pid for node_id, pid in self._pids().items()}
         redis = self.redis_pid()
         return found if redis is None else found | {"redis": redis}

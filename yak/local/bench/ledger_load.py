@@ -79,7 +79,6 @@ class PartitionNotes:
     times_s: "array[float]" = field(default_factory=lambda: array("d"))
 
     def add(self, number: int, offset: int, time_s: float) -> None:
-        """Add one record."""
         self.numbers.append(number)
         self.offsets.append(offset)
         self.times_s.append(time_s)
@@ -164,7 +163,6 @@ class Reader:
         self.notes = empty_notes(load.partitions)
 
     def run(self, stop: Any) -> Notes:
-        """Read until the event is set."""
         self._handle.assign({Place(self._load.topic, number): 0 for number in range(self._load.partitions)})
         while not stop.is_set():
             for message in self._handle.poll(0.05, 1):
@@ -238,7 +236,6 @@ class LoadProcess:
         self._role = role
 
     def start(self) -> None:
-        """Start the process."""
         self._process.start()
         self._sending.close()
 
@@ -258,7 +255,6 @@ class LoadProcess:
         return answer
 
     def end(self) -> None:
-        """End the process in any state."""
         self._process.join(1.0)
         if self._process.is_alive():
             self._process.terminate()

@@ -25,12 +25,10 @@ class Measured:
 
     @property
     def per_s(self) -> float:
-        """Records per second."""
         return self.result.records_per_s
 
     @property
     def cpu_total_s(self) -> float:
-        """CPU seconds of all processes."""
         return sum(self.cpu_s.values())
 
     @property
@@ -242,7 +240,6 @@ class Shape:
 
     @property
     def name(self) -> str:
-        """The display name."""
         return f"{self.load}, {self.clients} client{'s' if self.clients > 1 else ''}"
 
     @property
@@ -284,7 +281,6 @@ class Figure:
     limited: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """The JSON form."""
         return {"name": self.name, "value": self.value, "unit": self.unit, "client_limited": self.limited}
 
 

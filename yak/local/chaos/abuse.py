@@ -75,7 +75,6 @@ class AbuseRow:
     reason: str
 
     def as_json(self) -> dict[str, Any]:
-        """The JSON contract for scripts."""
         return asdict(self)
 
 

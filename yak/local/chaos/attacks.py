@@ -52,11 +52,9 @@ class Link:
         self._sock = socket.create_connection(split_address(target.bootstrap), timeout=_TIMEOUT_SECONDS)
 
     def close(self) -> None:
-        """Close the connection."""
         self._sock.close()
 
     def send(self, data: bytes) -> None:
-        """Send raw bytes."""
         self._sock.sendall(data)
 
     def receive(self, answers: int = 1) -> None:

@@ -72,7 +72,6 @@ class Clients:
         self._refused = refused_writer(self._next(), bootstrap, partitions, recorder)
 
     def start(self) -> None:
-        """Start all clients."""
         for each in (*(each for clients in self._clients.values() for each in clients), self._refused):
             each.start()
 
@@ -104,7 +103,6 @@ class Clients:
             close_log(self._log)
 
     def stop_reading(self) -> None:
-        """Stop readers and members in order."""
         for each in (*self._clients["reader"], *self._clients["member"]):
             assert isinstance(each, Reader | Member)
             if not isinstance(each, Worker):

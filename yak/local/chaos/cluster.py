@@ -138,7 +138,6 @@ class ChaosCluster:
         return [node.late_stop() for node in self.nodes.values() if not node.stop()]
 
     def close(self) -> None:
-        """End every process."""
         for node in self.nodes.values():
             node.close()
         self.kill_redis()
@@ -239,7 +238,6 @@ class ChaosCluster:
                         yield other.proxy, node.name
 
     def reconnect(self) -> None:
-        """Remove every fault from the connections."""
         for node in self.nodes.values():
             node.proxy.reconnect()
             node.redis.reconnect()

@@ -35,7 +35,6 @@ class Violation:
     text: str
 
     def as_json(self) -> dict[str, str]:
-        """The JSON form."""
         return {"invariant": self.invariant, "words": self.text}
 
 

@@ -76,11 +76,9 @@ class Member:
         self._thread = threading.Thread(target=self._run, name=self.client_id, daemon=True)
 
     def start(self) -> None:
-        """Join the group."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Leave the group in order."""
         self._stopping.set()
         self._thread.join(30.0)
         close(self._consumer)
@@ -97,7 +95,6 @@ class Member:
             self._step()
 
     def _step(self) -> None:
-        """Poll once, and commit at the interval."""
         # A rebalance during the poll replaces `_read`, so the poll comes first.
         found = take(self._consumer, self.client_id, self._recorder, self._poll_seconds)
         self._read |= found

@@ -70,7 +70,6 @@ class Struck:
     note: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The JSON form."""
         return {
             "number": self.planned.number,
             "kind": self.planned.kind,
@@ -96,7 +95,6 @@ class Nemesis:
     _to_start: set[int] = field(default_factory=set)
 
     def strike(self, fault: PlannedFault) -> Struck:
-        """Inject a fault."""
         found = Struck(fault, self.recorder.now())
         self.struck.append(found)
         try:
@@ -106,7 +104,6 @@ class Nemesis:
         return found
 
     def repair(self, found: Struck) -> None:
-        """Repair a fault."""
         with contextlib.suppress(OSError, YakError):
             repair = self._repairs().get(found.planned.kind)
             if repair is not None:
@@ -114,7 +111,6 @@ class Nemesis:
         found.repaired_s = self.recorder.now()
 
     def repair_all(self) -> None:
-        """Repair every fault that still lasts."""
         for found in self.struck:
             if found.repaired_s is None:
                 self.repair(found)

@@ -67,7 +67,6 @@ class OwnDisk:
                     size //= 2
 
     def free(self, process: ProcessId | None) -> None:  # noqa: ARG002 - the other kind needs it
-        """Delete that file."""
         (self._root / "ballast").unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -85,7 +84,6 @@ class LimitedDisk:
 
     @property
     def readable(self) -> Path:
-        """The folder itself."""
         return self.folder
 
     def fill(self, process: ProcessId) -> None:
@@ -97,7 +95,6 @@ class LimitedDisk:
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1, hard))
 
     def free(self, process: ProcessId | None) -> None:
-        """Restore the limit."""
         import resource
 
         if process is not None:
@@ -174,7 +171,6 @@ class Node:
 
     @property
     def is_running(self) -> bool:
-        """Whether its process exists."""
         return self.process is not None and is_running(self.process)
 
     @property
@@ -223,14 +219,12 @@ class Node:
         return self._child.returncode
 
     def close(self) -> None:
-        """End the process, the proxies and the disk."""
         self.kill9()
         self.proxy.close()
         self.redis.close()
         self.disk.close()
 
     def log(self) -> str:
-        """The output of all starts."""
         return self.log_path.read_text("utf-8", "replace") if self.log_path.exists() else ""
 
     def _reap(self) -> None:

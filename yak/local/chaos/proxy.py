@@ -114,7 +114,6 @@ class Route:
     """New connections are reset as soon as they are made."""
 
     def reconnect(self) -> None:
-        """Remove every fault, both ways."""
         self.resets = False
         self.to_target.release()
         self.to_source.release()
@@ -137,7 +136,6 @@ class Proxy:
 
     @property
     def address(self) -> str:
-        """host:port."""
         return f"127.0.0.1:{self.port}"
 
     def listen(self) -> None:
@@ -193,7 +191,6 @@ class Proxy:
             _reset(sock)
 
     def reconnect(self) -> None:
-        """Remove every fault."""
         with self._lock:
             paths = list(self._routes.values())
         for path in paths:

@@ -97,11 +97,9 @@ class Reader:
         self._thread = threading.Thread(target=self._run, name=self.client_id, daemon=True)
 
     def start(self) -> None:
-        """Start reading."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop reading."""
         self._stopping.set()
         self._thread.join(2 * _CLOSE_SECONDS)
 

@@ -100,11 +100,9 @@ class Recorder:
 
     @property
     def under_way(self) -> int:
-        """The number of sends in flight."""
         return len(self._under_way)
 
     def sending(self, process: str, partition: str, value: int, txn: int | None = None) -> None:
-        """Record the start of a send."""
         with self._lock:
             self._under_way[value] = (process, partition, self.now(), txn)
 
@@ -122,7 +120,6 @@ class Recorder:
             self.sent(value, Outcome.FAIL if error.name() in _DEFINITE else Outcome.INFO, None, str(error.str()))
 
     def sent(self, value: int, outcome: Outcome, offset: int | None, error: str = "") -> None:
-        """Record the outcome of a send."""
         with self._lock:
             found = self._under_way.pop(value, None)
             if found is None:
@@ -198,7 +195,6 @@ class Recorder:
         self.add(Assign(process, self.now() if requested_at is None else requested_at, dict(starts), dropped, group))
 
     def committed(self, process: str, group: str, invoked: float, offsets: Mapping[str, int], outcome: Outcome) -> None:
-        """Record the outcome of a commit."""
         self.add(Commit(process, group, invoked, self.now(), outcome, dict(offsets)))
 
     def read_to_the_end(self, process: str, ends: Mapping[str, int]) -> None:
@@ -206,12 +202,10 @@ class Recorder:
         self.add(FinalRead(process, dict(ends)))
 
     def add(self, event: Event) -> None:
-        """Add an event."""
         with self._lock:
             self._history.add(event)
 
     def acks(self) -> Acks:
-        """The acknowledgements so far."""
         with self._lock:
             return Acks(self._history)
 

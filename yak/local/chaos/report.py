@@ -52,7 +52,6 @@ class ChaosReport:
 
     @property
     def holds(self) -> bool:
-        """Whether every guarantee held."""
         return self.history_report.holds and not self.violations
 
     @property

@@ -136,7 +136,6 @@ class PlannedFault:
         return self.at_s + self.for_s
 
     def description(self) -> str:
-        """A description for people."""
         where = f" {','.join(map(str, self.nodes))}" if self.nodes else ""
         how = " ".join(f"{name}={value}" for name, value in self.how.items())
         return f"{self.kind}{where}{f' ({how})' if how else ''}"

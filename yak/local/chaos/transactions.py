@@ -115,7 +115,6 @@ class TransactionalProducer:
         return self._recorder.ended(txn, is_committed=False)
 
     def send(self, txn: int, partition: TopicPartition, key: bytes | None = None) -> None:
-        """Send one record in a transaction."""
         self._sequence += 1
         value = value_of(self._number, self._sequence)
 
@@ -194,7 +193,6 @@ class TransactionalWriter(Load):
         self._producer = producer
 
     def send(self, number: int) -> None:
-        """Write one transaction."""
         low, high = RECORDS
         count = low + number % (high - low + 1)
 

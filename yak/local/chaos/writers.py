@@ -84,7 +84,6 @@ class Writer(LibrdkafkaLoad):
         del self._producer
 
     def send(self, number: int) -> None:
-        """Send one record."""
         topic, partition = self._partitions[number % len(self._partitions)]
         value = value_of(self._number, number)
 

@@ -96,7 +96,6 @@ class Supervisor:
 
     @property
     def is_over(self) -> bool:
-        """Whether every broker has ended for good."""
         return all(core.state in (State.STOPPED, State.GIVEN_UP) for core in self.cores)
 
     @property

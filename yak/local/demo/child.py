@@ -68,7 +68,6 @@ class Child:
             self._child.stdin.flush()
 
     def close_input(self) -> None:
-        """Close its standard input."""
         assert self._child.stdin is not None, "asked for at the start"
         with contextlib.suppress(BrokenPipeError):  # it cannot read the unsent bytes any more
             self._child.stdin.close()

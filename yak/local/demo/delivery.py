@@ -34,12 +34,10 @@ class Delivery:
         return self.acknowledged > 0 and self.lost + self.duplicated + self.moved + self.out_of_order == 0
 
     def counts(self) -> dict[str, int]:
-        """Each count by name."""
         return {name: value for name, value in asdict(self).items() if name != "topic"}
 
     @classmethod
     def total(cls, parts: Iterable["Delivery"], topic: str = "") -> Self:
-        """The sum of several."""
         sums: Counter[str] = Counter()
         for part in parts:
             sums.update(part.counts())

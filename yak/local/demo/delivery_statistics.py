@@ -24,7 +24,6 @@ class Pause:
 
     @property
     def length_ms(self) -> float:
-        """Its duration."""
         return self.until_ms - self.from_ms
 
 
@@ -103,7 +102,6 @@ class DeliveryStatistics:
             known.waiting[number] = (offset, now_ms)
 
     def note_failed(self) -> None:
-        """A record failed with an unknown outcome."""
         self._counts.failed += 1
 
     def note_strange(self) -> None:
@@ -111,7 +109,6 @@ class DeliveryStatistics:
         self._counts.strange += 1
 
     def note_read(self, partition: TopicPartition, number: int, offset: Offset) -> None:
-        """A reader got a record."""
         known, counts = self._of(partition), self._counts
         if offset < known.next_offset:
             counts.read_again += 1
@@ -137,7 +134,6 @@ class DeliveryStatistics:
                 counts.unconfirmed += 1
 
     def counts(self, now_ms: float) -> Counts:
-        """The present sums."""
         partitions = self._partitions.values()
         lost = sum(each.lost for each in partitions)
         since = (found for each in partitions if (found := each.waiting_since) is not None)

@@ -52,7 +52,6 @@ class TopicsScenario(Scenario):
             self.loads.append(Processes(self.recorder, self.bootstrap))
 
     def say_clients(self) -> None:
-        """Report the data and the clients."""
         for load in self.loads:
             self.say(f"{load.topic:<15} {load.what}")
             self.say(f"{'':<15} by {load.name}")
@@ -76,7 +75,6 @@ class TopicsScenario(Scenario):
         )
 
     def finish_clients(self) -> None:
-        """Let the clients end."""
         for load in self.loads:
             load.finish(FINISH_SECONDS)
 
@@ -106,7 +104,6 @@ class TopicsScenario(Scenario):
         return tuple(each for each in partitions if each.topic in topics)
 
     def other_brokers(self, node_id: NodeId) -> list[NodeId]:
-        """All brokers but one."""
         return sorted(set(Admin(self.bootstrap).metadata().brokers) - {node_id})
 
     def topics_result(self, notes: list[str], next_commands: list[tuple[str, str]], fields: dict[str, Any]) -> Result:
@@ -167,7 +164,6 @@ class FailoverScenario(TopicsScenario):
         return min(self.settings.brokers, REPLICAS_MAX)
 
     def steps(self) -> Sequence[Callable[[], None]]:
-        """The steps."""
         return (
             self._start_brokers,
             self._send,
@@ -255,7 +251,6 @@ class FailoverScenario(TopicsScenario):
         self._show_replicas()
 
     def result(self) -> Result:
-        """The result."""
         assert self.failover is not None, "the steps have run"
         timeline, notes = self.failover.timeline, []
         if timeline.first_ack_ms is not None:
@@ -284,7 +279,6 @@ class FailoverScenario(TopicsScenario):
         return self.topics_result([*notes, NOT_POWER_LOSS], commands, fields)
 
     def condition(self) -> str:
-        """The leaders and ISRs."""
         return "; ".join(f"{each.name}: leader {each.leader}, ISR {each.isr}" for each in self._states())
 
     def _controller(self, leader: NodeId) -> NodeId:
@@ -343,7 +337,6 @@ class RestartScenario(TopicsScenario):
     killed_at = 0.0
 
     def steps(self) -> Sequence[Callable[[], None]]:
-        """The steps."""
         return (self._start_broker, self._send, self._kill, self._restart, self._finish, self._compare)
 
     def _start_broker(self) -> None:
@@ -393,7 +386,6 @@ class RestartScenario(TopicsScenario):
             self.say(f"from the kill to the first acknowledgement after it: {took_ms:.0f} ms")
 
     def result(self) -> Result:
-        """The result."""
         notes = []
         restart_ms, first_ms = self.times["restart_ms"], self.times["kill_to_first_ack_ms"]
         if restart_ms is not None:
@@ -435,7 +427,6 @@ class ElectionScenario(TopicsScenario):
         self.pauses: dict[str, float] = {}
 
     def steps(self) -> Sequence[Callable[[], None]]:
-        """The steps."""
         return (self._start_brokers, self._list, self._send, self._kill, self._change, self._restart, self._compare)
 
     @property
@@ -525,7 +516,6 @@ class ElectionScenario(TopicsScenario):
         self._show_quorum()
 
     def result(self) -> Result:
-        """The result."""
         assert self.after is not None, "the steps have run"
         assert self.failover is not None
         election_ms = self.times["election_ms"] or 0.0

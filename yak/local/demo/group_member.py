@@ -45,11 +45,9 @@ class LineRecorder(Recorder):
         self._stdout = stdout
 
     def add(self, event: Event) -> None:
-        """Write an event."""
         self.write(to_line(event))
 
     def write(self, line: str) -> None:
-        """Write a line."""
         self._stdout.write(line.encode() + b"\n")
         self._stdout.flush()
 
@@ -92,7 +90,6 @@ class MemberProcess:
         self._child: Child
 
     def start(self) -> None:
-        """Start the process."""
         found = self._settings
         arguments = ["demo", "member", "--group", found.group_id, "--topic", found.topic, "--name", found.name]
         arguments += ["--session-timeout", f"{found.session_timeout_ms}ms", "-b", found.bootstrap]
@@ -128,7 +125,6 @@ class MemberProcess:
         self._child.end(0.0 if self.process is None else 5.0)
 
     def abandon(self) -> None:
-        """Kill it in any state."""
         self.kill()
 
     def ask_to_end(self) -> None:

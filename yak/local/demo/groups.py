@@ -67,7 +67,6 @@ class GroupView:
         return view
 
     def note(self, event: Event) -> None:
-        """Add an event."""
         match event:
             case Assign(process=member):
                 for name in (*event.dropped, *event.starts):
@@ -142,7 +141,6 @@ class GroupView:
         return [hold for hold in self.holds if hold.since > moment]
 
     def read_again(self, partition: int) -> int:
-        """The number of repeated reads."""
         return len(self.read_times[partition]) - len(self.read[partition])
 
     def read_count(self) -> int:
@@ -280,7 +278,6 @@ class GroupsScenario(Scenario):
         self._inbox: queue.SimpleQueue[Event] = queue.SimpleQueue()
 
     def steps(self) -> Sequence[Callable[[], None]]:
-        """The steps."""
         return (self._start_brokers, self._send, self._share, self._kill_member, self._kill_coordinator, self._compare)
 
     # ----------------------------------------------------------------------------------------------------- steps
@@ -435,7 +432,6 @@ class GroupsScenario(Scenario):
     # --------------------------------------------------------------------------------------------------- result
 
     def result(self) -> Result:
-        """The result."""
         if self.settings.keep:
             self.cluster.restart(self.killed_coordinator["node_id"])
         found = {name: sum(each[name] for each in self.counts) for name in (*_COUNTS, "unconfirmed")}
@@ -492,7 +488,6 @@ class GroupsScenario(Scenario):
         ]
 
     def condition(self) -> str:
-        """The members' partitions."""
         return "; ".join(f"{name}: {self._partitions(name)}" for name in self.members)
 
     # --------------------------------------------------------------------------------------------------- helpers

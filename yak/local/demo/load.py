@@ -143,7 +143,6 @@ class ServerMetrics(LibrdkafkaLoad):
         self._samples = server_samples(self._host)
 
     def send(self, number: int) -> None:
-        """Send one sample."""
         value, partition = next(self._samples), number % self._partitions
         record = record_id(value)
         self._recorder.sending(self.client_id, f"{self.topic}-{partition}", record)
@@ -181,7 +180,6 @@ class Processes(Load):
 
     @staticmethod
     def is_installed() -> bool:
-        """Whether kafka-python is installed."""
         try:
             importlib.metadata.version("kafka-python")
         except importlib.metadata.PackageNotFoundError:
@@ -189,7 +187,6 @@ class Processes(Load):
         return importlib.util.find_spec("kafka") is not None
 
     def send(self, number: int) -> None:  # noqa: ARG002 - the samples have numbers of their own
-        """Send one sample."""
         key, value = next(self._samples)
         record = record_id(value)
         self._recorder.sending(self.client_id, f"{self.topic}-0", record)
@@ -197,13 +194,11 @@ class Processes(Load):
         sent.add_callback(lambda found: self._recorder.sent(record, Outcome.OK, int(found.offset)))
 
     def finish(self, timeout_seconds: float) -> None:
-        """Stop sending and wait for records in flight."""
         self.stop(timeout_seconds)
         self._producer.flush(timeout_seconds)
         self._producer.close(timeout=5)
 
     def abandon(self) -> None:
-        """Stop at once."""
         self.stop(1.0)
         with contextlib.suppress(Exception):
             self._producer.close(timeout=0)
@@ -225,7 +220,6 @@ class CsvFile:
         self._records: list[int] = []
 
     def start(self) -> None:
-        """Start sending."""
         with open(self._path, encoding="utf-8", newline="") as file:
             self._records = [csv_record_id(row) for row in csv.DictReader(file)]
         for record in self._records:
@@ -241,7 +235,6 @@ class CsvFile:
             self._recorder.sent(record, Outcome.OK, None)
 
     def abandon(self) -> None:
-        """Stop at once."""
         if self._child is not None:
             self._child.end()
 

@@ -83,7 +83,6 @@ class OrderFlow(LibrdkafkaLoad):
         ]
 
     def start(self) -> None:
-        """Start writing and reading."""
         super().start()
         for reader in self._readers:
             reader.start()
@@ -107,7 +106,6 @@ class OrderFlow(LibrdkafkaLoad):
     # ---------------------------------------------------------------------------------------------------- writing
 
     def send(self, number: int) -> None:
-        """Send one record."""
         topic = _TURNS[number % len(_TURNS)]
         if topic.name in self.gone:
             return
@@ -142,7 +140,6 @@ class OrderFlow(LibrdkafkaLoad):
             self._on_pause(Pause(f"{partition.topic}-{partition.partition}", before_ms, now_ms))
 
     def on_refused(self, topic: str, error: Any) -> None:
-        """Note that a topic was deleted."""
         if name_of(error) in _GONE:
             self.gone.add(topic)
 

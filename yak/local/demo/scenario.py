@@ -72,7 +72,6 @@ class Result:
     fields: Mapping[str, Any]
 
     def as_json(self) -> dict[str, Any]:
-        """The JSON contract for scripts."""
         return {"ok": self.holds, **self.fields}
 
 
@@ -158,7 +157,6 @@ class Scenario(ABC):
     # --------------------------------------------------------------------------------------------- for the steps
 
     def step(self, title: str) -> None:
-        """Report that the next step begins."""
         self._number += 1
         self.reporter.step(self._number, len(self.steps()), title)
 
@@ -168,7 +166,6 @@ class Scenario(ABC):
         return found
 
     def start(self, settings: UpSettings) -> ClusterStatus:
-        """Start the cluster."""
         count = settings.brokers or 1
         brokers = f"{count} brokers" if count > 1 else "a broker"
         self._has_redis = settings.metadata != "raft"
@@ -249,7 +246,6 @@ class Scenario(ABC):
 
     @property
     def where(self) -> str:
-        """The cluster's directory, for a shell."""
         return shlex.quote(self.cluster.data_dir)
 
     @property
