@@ -49,8 +49,6 @@ CONFIGS = ("max.connections.per.ip=2000",)
 
 
 class Bench:
-    """All parts, and the rows of those that were measured so far."""
-
     def __init__(self, jars: Path | None, folder: Path, *, is_quick: bool) -> None:
         self._jars = jars
         self._folder = folder

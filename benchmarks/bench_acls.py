@@ -55,7 +55,6 @@ class Measured:
         self.broker.authorization.authorizer.set_acls(stored or {})
 
     def step_us(self, frame: bytes) -> float:
-        """The time of one step, in microseconds, over many."""
         broker, now_ms = self.broker, self.rig.world.now_ms
         event = FrameReceived(CONNECTION, memoryview(frame))
         began_ns = time.thread_time_ns()

@@ -75,7 +75,6 @@ def batches(total_bytes: int, value_bytes: int, codec: str) -> list[bytes]:
 
 
 def measure(directory: str, total_bytes: int, value_bytes: int, codec: str) -> None:
-    """Fill a log, compact it once, and print what that took."""
     disk = RealDisk()
     config = LogConfig(cleanup_policy="compact", segment_bytes=64 << 20)
     store = LogStore.open(disk, [directory], 1, uuid.uuid4, 0, lambda _topic: config)
@@ -121,13 +120,11 @@ class BesideCompaction:
         self._p99_ms: dict[tuple[int, str], list[float]] = {}
 
     def measure_idle(self, size_bytes: int) -> str:
-        """One load while the cleaner has nothing to do."""
         with fresh_topic(Admin(self.broker.bootstrap), self._name("steady"), 1) as topic:
             self._take(topic, size_bytes, IDLE)
         return ""
 
     def measure_computing(self, size_bytes: int) -> str:
-        """One load while another process uses a processor."""
         with (
             fresh_topic(Admin(self.broker.bootstrap), self._name("steady"), 1) as topic,
             subprocess.Popen([sys.executable, "-c", COMPUTE]) as process,

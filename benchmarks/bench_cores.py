@@ -76,7 +76,6 @@ def frame(api_key: int, version: int, body: bytes) -> bytes:
 
 
 def frames_of(load: Load, partitions: list[int]) -> list[bytes]:
-    """The requests of a client, one for each partition."""
     if load is CONSUME:
         return [fetch_frame(each) for each in partitions]
     values = [bytes(RECORD_BYTES if load is PRODUCE else 100)] * load.units
@@ -174,7 +173,6 @@ class Machine:
                 os.sched_setaffinity(int(task), {core})
 
     def leaders(self) -> dict[tuple[str, int], list[int]]:
-        """The partitions that each address leads."""
         metadata = Admin(self.bootstrap).metadata()
         led: dict[tuple[str, int], list[int]] = {}
         for each in metadata.topics[TOPIC.decode()].partitions:
@@ -292,7 +290,6 @@ def section(rows: list[str], brokers: int, rounds: int) -> str:
 
 
 def write_section(path: Path, text: str) -> None:
-    """Replace the section between the page's marks."""
     page = path.read_text("utf-8")
     begin, end = "<!-- begin: cores -->", "<!-- end: cores -->"
     pattern = re.compile(f"{re.escape(begin)}.*{re.escape(end)}", re.DOTALL)

@@ -38,8 +38,6 @@ SESSION_MS = 6_000
 
 
 class Figures:
-    """What was measured, and whether a goal was missed."""
-
     def __init__(self) -> None:
         self.is_missed = False
 
@@ -68,7 +66,6 @@ class Member(threading.Thread):
         }
 
     def run(self) -> None:
-        """Poll until the stop event is set."""
         consumer = Consumer(self._config)
 
         def assigned(_consumer: Any, partitions: list[Any]) -> None:
@@ -84,7 +81,6 @@ class Member(threading.Thread):
 
 
 def settled(members: list[Member], total: int) -> bool:
-    """Whether all partitions are shared among all members."""
     counts = [member.partitions for member in members]
     return None not in counts and sum(count or 0 for count in counts) == total
 
@@ -152,7 +148,6 @@ def request(api_key: int, version: int, fields: dict[str, Any]) -> Any:
 
 
 def commit(group: str, offset: int, partitions: int = 1) -> Any:
-    """A commit of a simple consumer."""
     fields = {
         "group_id": group,
         "generation_id_or_member_epoch": -1,

@@ -91,7 +91,6 @@ def make_cluster_plan(options: argparse.Namespace) -> ClusterPlan:
 
 
 def run_one(jars: Path, folder: Path, plan: Plan) -> Rounds:
-    """Start both brokers, measure, stop both whatever happened."""
     made = 0
 
     def new_folder(name: str) -> Path:
@@ -170,7 +169,6 @@ def run_reads(options: argparse.Namespace, jars: Path, folder: Path) -> tuple[li
 
 
 def settings_text(properties: Mapping[str, object]) -> str:
-    """librdkafka properties for the page."""
     return ", ".join(f"`{name}={value}`" for name, value in properties.items())
 
 

@@ -54,8 +54,6 @@ class BenchDisk(RealDisk):
 
 
 class Steps:
-    """The longest step of each phase, and its profile."""
-
     def __init__(self, *, is_profiled: bool) -> None:
         self.phase = ""
         self.longest: dict[str, tuple[float, str]] = {}
@@ -112,8 +110,6 @@ def produce(rig: ClusterRig, partitions: list[tuple[str, int]], *, acks: int, va
 
 
 def run(folder: str, partitions: int, steps: Steps) -> None:
-    """All phases, in the order in which a cluster meets them."""
-
     def begin(phase: str) -> None:
         gc.collect()
         steps.phase = phase

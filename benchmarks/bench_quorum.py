@@ -46,7 +46,6 @@ def start_ms(metadata: str) -> float:
 
 
 def quorum(made: LocalFleet) -> QuorumState:
-    """What the quorum's leader says."""
     running = next(each for each in made.status().brokers if each.state == "running")
     return describe_quorum(running.address, timeout_s=ASK_S)
 
@@ -70,7 +69,6 @@ def election_ms(rounds: int) -> list[float]:
 
 
 def topics_ms(metadata: str, count: int) -> list[float]:
-    """The times of CreateTopics, one after the other."""
     with cluster(metadata) as made:
         time.sleep(1)
         admin, found = Admin(made.bootstrap), []

@@ -103,7 +103,6 @@ def measure_start(broker: TreeBroker, figures: Figures) -> None:
 
 
 def measure_idle(broker: TreeBroker, figures: Figures) -> None:
-    """A broker without requests, some seconds after its start."""
     before = broker.cpu_seconds()
     time.sleep(IDLE_S)
     used_ms = 1000 * (broker.cpu_seconds() - before) / IDLE_S
@@ -111,7 +110,6 @@ def measure_idle(broker: TreeBroker, figures: Figures) -> None:
 
 
 def measure_loads(broker: TreeBroker, topics: Topics, figures: Figures) -> None:
-    """Latency, requests of one record, and records in bulk."""
     side = broker.name
 
     def one_partition(topic: str) -> None:

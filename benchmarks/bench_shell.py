@@ -24,8 +24,6 @@ ANSWER = struct.pack(">i", 56) + bytes(56)
 
 
 class AnsweringCore:
-    """Answers every frame in its step."""
-
     def step(self, event: Event, now_ms: int) -> list[Effect]:
         if type(event) is FrameReceived:
             return [Reply(event.connection_id, [ANSWER])]

@@ -15,7 +15,6 @@ from yak.sim.trial import run_spec
 
 
 def measure(brokers: int, seeds: int, metadata: str) -> None:
-    """Run the seeds from 1 on, and print one line."""
     traces = hashlib.sha256()
     events = 0
     run_spec(Spec(seeds + 1, brokers, metadata=metadata))  # imports, and caches that fill once

@@ -106,7 +106,6 @@ class Bench:
             self.put(f"batch sum {format_}", "rows/s", sums[format_])
 
     def stream(self, session: Any, topic: str) -> None:
-        """Streams that catch up, in turn."""
         for format_ in self.formats * max(1, self.options.rounds - 1):
             folder = self.new_folder("checkpoint")
             rate, durations = stream_rate(
@@ -183,7 +182,6 @@ def run(options: argparse.Namespace, folder: Path, local: LocalCluster) -> None:
 
 
 def main() -> None:
-    """Start a broker, measure, leave nothing behind."""
     options = arguments(sys.argv[1:])
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended also then
     folder = Path(tempfile.mkdtemp(prefix="yak-bench-spark-"))

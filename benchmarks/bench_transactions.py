@@ -77,7 +77,6 @@ def run(sides: Sequence[Broker], rounds: int, seconds: float) -> None:
 
 
 def main() -> None:
-    """Measure YAK, and Kafka where Java and its jars are there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=3)

@@ -168,7 +168,6 @@ def messages(app: YakApp) -> MessagesScreen:
 
 
 def phase(app: YakApp) -> str:
-    """Of the reading, if there is one."""
     screen = app.screen_below()
     return screen.reader.status.phase if isinstance(screen, MessagesScreen) and screen.reader is not None else ""
 

@@ -326,7 +326,6 @@ def topic_records(bootstrap: str, topic: str) -> list[tuple[bytes, bytes]]:
 
 
 def by_key_unordered(records: list[tuple[bytes, bytes]]) -> int:
-    """Records behind one of their key with a higher number."""
     last: dict[bytes, int] = {}
     wrong = 0
     for key, value in records:

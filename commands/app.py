@@ -121,7 +121,6 @@ def _is_bundle(parameter: inspect.Parameter) -> bool:
 
 
 def _unflagged(parameter: inspect.Parameter) -> inspect.Parameter:
-    """A parameter as Typer knows it."""
     from yak.commands.parameters import option
 
     given = parameter.default

@@ -11,7 +11,6 @@ from yak.client.bench.clients import Moment, run_benchmark
 from yak.client.bench.load import Load
 from yak.client.bench.result import (
     CSV_COLUMNS,
-    Check,
     Result,
     check_against_baseline,
     client_row,
@@ -73,7 +72,8 @@ def run(g: Globals, load: Load, partitions: int | None, report: "Report") -> Non
     else:
         result = run_with_progress(g, load, partitions, with_progress=not report.no_progress)
     facts = machine()
-    checked = check_result(document(result, facts), checks, baseline)
+    found = document(result, facts)
+    checked = CheckedResult(found, outcomes(checks, found, baseline), comparison(found, baseline) if baseline else [])
     if g.out.for_people:
         for line in lines(result, checked, facts):
             g.out.line(line)
@@ -122,11 +122,6 @@ def run_with_events(g: Globals, load: Load, partitions: int | None) -> Result:
 
     write_event(g, "starting")
     return run_benchmark(load, partitions, on_start=started, on_moment=moment)
-
-
-def check_result(found: dict[str, Any], checks: list[Check], baseline: dict[str, Any] | None) -> CheckedResult:
-    """Evaluate the assertions and compare with the baseline."""
-    return CheckedResult(found, outcomes(checks, found, baseline), comparison(found, baseline) if baseline else [])
 
 
 def save_csv(path: Path, result: Result) -> None:

@@ -378,7 +378,8 @@ def run(
     if data_dir is not None:
         _must_be_new(data_dir)
     for path in (timeline, history):
-        _must_be_writable(path)
+        if path is not None:
+            _write(path, "")
     number = _drawn() if seed is None else seed
     settings = ChaosSettings(number, seconds, kinds, brokers, bootstrap, rate, data_dir, keep, metadata)
     with interrupts.held() as held, new_watcher(g, settings) as watcher:
@@ -592,12 +593,6 @@ def _must_be_new(data_dir: str) -> None:
             why="every record of a run is counted, so it starts from nothing, and deletes what it made",
             try_=(f"yak chaos run --data-dir {data_dir}/chaos",),
         )
-
-
-def _must_be_writable(path: str | None) -> None:
-    """Fail before the run when the file cannot be written."""
-    if path is not None:
-        _write(path, "")
 
 
 def _write(path: str, text: str) -> None:

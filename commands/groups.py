@@ -290,16 +290,6 @@ def _reset_result(step: "Step", results: Mapping[TopicPartition, YakError | None
     return result
 
 
-def with_notes(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The same rows for people and csv: a note is appended to the result."""
-    return [{**row, "result": f"{row['result']} ({row['note']})" if row["note"] else row["result"]} for row in rows]
-
-
-def time_text(zone: Any) -> Callable[[int], str]:
-    """A function that formats a time in the chosen zone."""
-    return lambda timestamp_ms: format_time(timestamp_ms, zone)
-
-
 SHOW = "Show only"
 
 
@@ -426,7 +416,7 @@ def _document(
         ages = oldest_unread(admin.servers, group.partitions, timeout_s=admin.timeout_s, verbose=g.verbose)
         aged = tuple(replace(each, oldest_unread_ms=ages.get(each.partition)) for each in group.partitions)
         group = replace(group, partitions=aged)
-    return group_document(group, now_ms=g.now_ms(), when=time_text(g.zone))
+    return group_document(group, now_ms=g.now_ms(), when=lambda time_ms: format_time(time_ms, g.zone))
 
 
 def _show_states(g: Globals, rows: list[dict[str, Any]]) -> None:
@@ -601,7 +591,9 @@ def _show_plan(
     out = g.out
     columns = RESET_COLUMNS if out.format != "csv" else ("group", *RESET_COLUMNS)
     rows = reset_rows(name, plan.steps, results)
-    out.table(rows if out.format in ("json", "yaml") else with_notes(rows), columns)
+    if out.format not in ("json", "yaml"):
+        rows = [{**row, "result": f"{row['result']} ({row['note']})" if row["note"] else row["result"]} for row in rows]
+    out.table(rows, columns)
     out.stdout.flush()
     if plan.group is None:
         made = ": it was made" if results else ", it will be made" if plan.changes else ""

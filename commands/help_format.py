@@ -57,5 +57,4 @@ class YakCommand(TyperCommand):
 
 
 def _value_name(match: re.Match[str]) -> str:
-    """A plain word for the value of an option without a metavar."""
     return " " + _VALUES[match.group(1)]

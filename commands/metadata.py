@@ -67,8 +67,6 @@ def is_after(record: "TailedRecord", edge: dict[str, Any]) -> bool:
 
 
 class _Printer:
-    """Prints one record per line, in the chosen format."""
-
     def __init__(self, g: "Globals") -> None:
         self._g = g
         self._topic_names: dict[str, str] = {}
@@ -134,7 +132,6 @@ class _Printer:
 
 
 def _room(out: "Output", before: int) -> int:
-    """Length of a sentence that fits on the line."""
     if not out.stdout.isatty():
         return CHANGE_CHARACTERS
     return max(20, get_terminal_size().columns - before)

@@ -356,7 +356,6 @@ class Globals:
         return True
 
     def now_ms(self) -> int:
-        """This machine's clock."""
         return time.time_ns() // 1_000_000
 
     def must_not_be_readonly(self, action: str) -> None:

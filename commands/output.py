@@ -65,7 +65,6 @@ class Output:
 
     @property
     def stdout(self) -> TextIO:
-        """The stream for data."""
         return self._stdout or sys.stdout
 
     @property

@@ -167,7 +167,6 @@ class Source:
             record.timestamp_ms = self._timestamp_ms
 
     def reject(self, row: "Row") -> None:
-        """Write a bad row to FILE.rejected.csv with its reason."""
         from yak.client.rejects import Rejects
 
         self.rejected += 1

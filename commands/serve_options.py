@@ -126,7 +126,6 @@ class ServeFlags(Bundle):
 
     @property
     def short_configs(self) -> dict[str, str | None]:
-        """The broker configs that have an option of their own."""
         return {
             "min.insync.replicas": self.min_insync_replicas,
             "default.replication.factor": self.default_replication_factor,
@@ -135,7 +134,6 @@ class ServeFlags(Bundle):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The values of the settings that have an option."""
         named = {each.removesuffix("_seconds"): each for each in BY_NAME}
         given = {named[each]: getattr(self, each) for each in self.__dataclass_fields__ if each in named}
         return given | {"data_dir": ",".join(self.data_dir) or None}

@@ -349,7 +349,6 @@ class Settings:
         return self.get(name, flag).value
 
     def all(self) -> list[Resolved]:
-        """Every setting, in the table's order."""
         return [self.get(setting.name) for setting in SETTINGS]
 
     def _sources(self, setting: Setting, flag: object) -> list[tuple[object, str]]:

@@ -126,7 +126,6 @@ def _records(topic: "Topic", marks: Mapping[TopicPartition, tuple[Offset, Offset
 
 
 def _sizes(admin: "Admin", topics: "list[Topic]") -> dict[str, int | None]:
-    """Bytes on disk of each topic's leader replicas."""
     from yak.client.log_dirs import replica_sizes
 
     by_broker = replica_sizes(admin.metadata(), timeout_s=admin.timeout_s)
@@ -195,11 +194,6 @@ def _condition(row: dict[str, Any]) -> str:
     damaged = [f"damaged on broker {node} at offset {offset}" for node, offset in row["damaged_replicas"].items()]
     state = PartitionState(row["state"])
     return ", ".join([*damaged, *([state.label] if state is not PartitionState.OK or not damaged else [])])
-
-
-def with_labels(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows for people: their states as labels."""
-    return [{**row, "state": PartitionState(row["state"]).label} for row in rows]
 
 
 def print_description(g: "Globals", described: dict[str, Any], *, all_configs: bool) -> None:
@@ -318,7 +312,7 @@ def list_topics(
     rows = list_rows(g, g.admin(), internal=internal, conditions=only.conditions, sort=sort)
     nothing = "No topics. Topics hold records. yak topics create NAME makes one."
     g.out.table(
-        with_labels(rows) if g.out.for_people else rows,
+        [{**row, "state": PartitionState(row["state"]).label} for row in rows] if g.out.for_people else rows,
         ("name", "partitions", "replication_factor", "state"),
         ("records", "size_bytes"),
         empty="No such topics." if any(only.conditions) else nothing,

@@ -6,7 +6,7 @@ from yak.commands.app import WHAT, CommandGroup, command, flag
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
 from yak.commands.shell_completion import complete_topic
-from yak.commands.units import parse_duration_ms
+from yak.commands.units import format_time, parse_duration_ms
 from yak.config.definitions import LONG_MAX
 from yak.errors import YakError
 from yak.view.formats import counted, format_duration
@@ -177,7 +177,6 @@ def _connect(g: Globals) -> "GroupBrokers":
 
 def _description(g: Globals, each: "Transaction") -> dict[str, Any]:
     from yak.client.groups.partition_syntax import partitions_text
-    from yak.commands.groups import time_text
 
     # a transaction that is complete still has the time of its beginning
     started_ms = None if each.state in COMPLETE else each.started_ms
@@ -189,7 +188,7 @@ def _description(g: Globals, each: "Transaction") -> dict[str, Any]:
         "running_ms": None if started_ms is None else max(0, g.now_ms() - started_ms),
         "timeout_ms": each.timeout_ms,
         "partitions": [{"topic": topic, "partition": index} for topic, index in each.partitions],
-        "started": None if started_ms is None else time_text(g.zone)(started_ms),
+        "started": None if started_ms is None else format_time(started_ms, g.zone),
         "coordinator": each.coordinator.node_id,
         "coordinator_address": each.coordinator.address,
     }
@@ -202,8 +201,6 @@ def _description(g: Globals, each: "Transaction") -> dict[str, Any]:
 
 
 def _open_row(g: Globals, each: "OpenTransaction") -> dict[str, Any]:
-    from yak.commands.groups import time_text
-
     row: dict[str, Any] = {
         **each.partition._asdict(),
         "start_offset": each.start_offset,
@@ -211,7 +208,7 @@ def _open_row(g: Globals, each: "OpenTransaction") -> dict[str, Any]:
         "producer_epoch": each.producer_epoch,
         "coordinator_epoch": each.coordinator_epoch,
         "idle_ms": max(0, g.now_ms() - each.last_ms),
-        "last_record": time_text(g.zone)(each.last_ms),
+        "last_record": format_time(each.last_ms, g.zone),
     }
     if g.out.for_people:
         row["idle"] = format_duration(row["idle_ms"])

@@ -43,7 +43,6 @@ def make_session(folder: Path, jars: Sequence[Path], master: str = f"local[{CORE
 
 
 def end_session(session: Any) -> None:
-    """Stop it, and wait until its JVM is gone."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway

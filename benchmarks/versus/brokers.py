@@ -77,7 +77,6 @@ class Watched(Protocol):
         """Of the processes, the broker's first."""
 
     def cpu_seconds(self) -> float:
-        """User and system time of all processes so far."""
         return sum(process_cpu_seconds(pid) for pid in self.pids())
 
     def rss_bytes(self) -> int:
@@ -237,7 +236,6 @@ class KafkaBroker(Watched):
         return [self.process.pid]
 
     def log_tail(self) -> str:
-        """The end of what the JVM printed and logged."""
         return tail(self.folder / "out.log") + tail(self.folder / "server.log")
 
     def stop(self) -> None:

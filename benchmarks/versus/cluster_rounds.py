@@ -164,7 +164,6 @@ class FailoverRounds:
         return table
 
     def notes(self) -> list[str]:
-        """What became of the records, a line for each side."""
         return [delivery_line(side, result) for side, result in self.results.items()]
 
 

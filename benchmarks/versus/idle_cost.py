@@ -69,7 +69,6 @@ class Standing:
         self._say(f"{name} at idle: {time.monotonic() - began:.0f} s")
 
     def _sample(self, what: str, broker: Broker) -> None:
-        """Processor time after a while, and memory."""
         time.sleep(SETTLE_S)
         before, began = broker.cpu_seconds(), time.monotonic()
         time.sleep(IDLE_S)

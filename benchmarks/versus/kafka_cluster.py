@@ -73,8 +73,6 @@ class KafkaNode:
 
 @dataclass(slots=True)
 class KafkaCluster:
-    """Three nodes in one folder."""
-
     jars: Path
     folder: Path
     name: str = "kafka"
@@ -163,7 +161,6 @@ class KafkaCluster:
         self._wait(self.nodes[node_id])
 
     def log_tail(self) -> str:
-        """The end of what each JVM printed and logged."""
         return "\n".join(
             tail(each.folder / "out.log") + tail(each.folder / "server.log") for each in self.nodes.values()
         )

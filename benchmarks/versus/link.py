@@ -100,7 +100,6 @@ class _Direction:
         self._waiting: deque[tuple[float, bytes]] = deque()
 
     def take(self) -> None:
-        """Every packet that is there."""
         try:
             while True:
                 packet = os.read(self.source, _PACKET_BYTES_MAX)

@@ -86,7 +86,6 @@ class Topics:
         self._made = 0
 
     def use(self, partitions: int, body: Callable[[str], None]) -> None:
-        """Run the body with a new topic."""
         self._made += 1
         with fresh_topic(Admin(self._broker.bootstrap), f"bench-{self._made}", partitions) as topic:
             body(topic)

@@ -21,8 +21,6 @@ Kafka {kafka_version}, {java}. {rounds} rounds.
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What a section says around its figures."""
-
     title: str
     setting: str
     meaning: str
@@ -110,7 +108,6 @@ machine's, and the ratios say what a delay costs each side.
 
 
 def markdown_table(rows: Sequence[Row]) -> list[str]:
-    """The table of medians with the range of the samples."""
     lines = [
         "| what | unit | YAK | Kafka | ratio | goal | met | limit |",
         "| --- | --- | ---: | ---: | ---: | --- | --- | --- |",

@@ -59,7 +59,6 @@ class Row:
 
     @property
     def loses(self) -> bool:
-        """Whether the second side is better, by any distance."""
         if self.goal is None or self.ratio is None:
             return False
         return self.ratio < 1 if self.goal.at_least else self.ratio > 1

@@ -43,7 +43,6 @@ class YakBroker(Watched):
         self.folder.mkdir(parents=True)
 
     def start(self) -> None:
-        """Start Redis unless it runs, and the broker when Redis answers."""
         if self.redis is None:
             self.redis = EmbeddedRedis(str(self.folder / "redis"))
             self.redis.start()

@@ -7,8 +7,6 @@ from yak.local.cluster import UpSettings
 
 
 class YakCluster(LocalFleet):
-    """Three brokers, any of which may lead."""
-
     name = "yak"
 
     def __init__(self, folder: Path) -> None:
@@ -22,5 +20,4 @@ class YakCluster(LocalFleet):
         self.up(UpSettings(port=0, brokers=3, leaders=3))
 
     def stop(self) -> None:
-        """End every process that was started, and remove the data."""
         self.discard()

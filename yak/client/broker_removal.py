@@ -210,7 +210,6 @@ class Removal:
         self._reported = left
 
     def _remaining(self, found: ClusterReplicas) -> list[RemainingBroker]:
-        """The live brokers that answer, except the removed one."""
         patience_s = min(ANSWER_SECONDS, self._timeout_s)
         members = list_members(found.brokers, (), self._servers.split(","), timeout_s=patience_s)
         remaining = []

@@ -215,7 +215,6 @@ def _ask_all(
 
 
 def _list_offsets(connection: RawConnection, wanted: Sequence[TopicPartition], replica_id: int) -> _Offsets:
-    """The latest offset of each partition that the broker knows."""
     answer = connection.call(list_offsets_request(wanted, replica_id))
     return {
         TopicPartition(str(topic.name), int(each.partition_index)): int(each.offset)

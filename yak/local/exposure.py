@@ -16,7 +16,6 @@ class Exposed:
 
     @property
     def protocol(self) -> SecurityProtocol:
-        """The security protocol of every listener."""
         parts = ["SASL"] * bool(self.users_file) + (["SSL"] if self.tls else ["PLAINTEXT"] * bool(self.users_file))
         return SecurityProtocol("_".join(parts) or "PLAINTEXT")
 

@@ -301,7 +301,6 @@ class CopyWatch:
         self.topic_ids = {name: str(topic.topic_id) for name, topic in image.topics.items()}
 
     def records(self) -> list[TailedRecord]:
-        """All records since the watch began, by any broker."""
         found = {each.offset: each for source in self._sources for each in source.records()}
         return [found[offset] for offset in sorted(found) if offset > self._after]
 

@@ -105,6 +105,5 @@ class LibrdkafkaLoad(Load):
         return int(self._producer.flush(timeout_seconds))
 
     def abandon(self) -> None:
-        """Stop at once, and drop records in flight."""
         self.stop(1.0)
         self._producer.purge()

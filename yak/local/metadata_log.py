@@ -121,7 +121,6 @@ class CopySource:
         return found[0] if found else None
 
     def records(self) -> Iterator[TailedRecord]:
-        """The records after the snapshot."""
         last = 0
         for each in self._files():
             for record in self._read(each) if each != SNAPSHOT_FILE else ():

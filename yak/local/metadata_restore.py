@@ -77,7 +77,6 @@ class RestoreStore:
         return Found(cluster.get("cluster_id", ""), cluster.get("state", "EMPTY"), before, offers)
 
     def commit(self, found: Found, plan: RestorePlan) -> None:
-        """Write the plan to the store."""
         self._require("seed_commit", plan.arguments(offers_digest(found.offers)))
 
     def abort(self, found: Found) -> None:

@@ -253,7 +253,6 @@ def brokers_on(data_dirs: Sequence[str]) -> list[ProcessId]:
 
 
 def _others_of_this_user() -> Iterator[tuple["psutil.Process", list[str]]]:
-    """The user's processes without this one, and their arguments."""
     import psutil
 
     for process in psutil.process_iter():

@@ -62,7 +62,6 @@ class BrokerState:
 
     @property
     def address(self) -> str:
-        """The advertised host:port."""
         return f"{bracketed(self.host)}:{self.port}"
 
     @property

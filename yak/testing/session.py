@@ -133,7 +133,8 @@ class Session:
 
         Raises YakError with the broker's reason when a broker does not start.
         """
-        self._delete_ended()
+        while self._ended:
+            self._ended.pop().delete()
         cluster = None if fresh else self._empty_one(shape)
         if cluster is None:
             cluster = self._start(shape)
@@ -195,10 +196,6 @@ class Session:
         self._ended.append(cluster)
         assert self._workspace is not None
         self._workspace.give_back_database(cluster.store_url)
-
-    def _delete_ended(self) -> None:
-        while self._ended:
-            self._ended.pop().delete()
 
 
 def _import_clients(several: bool) -> None:

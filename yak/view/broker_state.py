@@ -20,5 +20,4 @@ class SeenState(StrEnum):
     """Fenced or closed; no broker knew which."""
 
     def seen(self, *, answers: bool) -> "SeenState":
-        """The state for a client of the broker itself."""
         return SeenState.SILENT if self is SeenState.ACTIVE and not answers else self

@@ -68,7 +68,6 @@ class PartitionLag:
 
     @property
     def lag(self) -> int | None:
-        """Lag in records."""
         return lag_records(self.committed, self.high_watermark)
 
     def lag_ms(self, now_ms: int) -> int | None:
@@ -132,7 +131,6 @@ class Group:
 
     @property
     def assigned(self) -> dict[TopicPartition, Member]:
-        """The partitions that are assigned to members."""
         return {partition: member for member in self.members or () for partition in member.assigned or ()}
 
     def head_json(self) -> dict[str, Any]:

@@ -134,12 +134,10 @@ class Replication(NamedTuple):
 
     @property
     def is_under_replicated(self) -> bool:
-        """Whether a replica is not in the ISR."""
         return self.isr < self.replicas
 
     @property
     def conditions(self) -> Conditions:
-        """The conditions that it fulfils."""
         return Conditions(self.is_offline, self.is_under_min_isr, self.is_at_min_isr, self.is_under_replicated)
 
     @property
@@ -180,7 +178,6 @@ class StateCounts(NamedTuple):
 
     @classmethod
     def of(cls, partitions: Iterable[Replication]) -> StateCounts:
-        """Count partitions."""
         # few partitions differ
         counts = [(each.conditions, count) for each, count in Counter(partitions).items()]
         return cls(*(sum(count for found, count in counts if found[index]) for index in range(len(cls._fields))))
@@ -218,7 +215,6 @@ class Replicated:
 
     @property
     def state(self) -> PartitionState:
-        """The worst condition that applies."""
         return self.replication.state
 
     @property

@@ -113,7 +113,6 @@ class ProcessSession:
             self.recorder = RecentLatency(latency, self.recent, self.client * len(FIGURES))
 
     def progress(self, records: int) -> None:
-        """Publish the count to the parent."""
         self.counters[self.client] = records
         if self.recorder is not None:
             self.recorder.sample()

@@ -56,7 +56,6 @@ class Histogram:
         self.sum_of_squares += float(value_ns) * value_ns
 
     def add(self, other: "Histogram") -> None:
-        """Add the other histogram's values."""
         if other.count == 0:
             return
         for index, count in other.counts.items():
@@ -84,7 +83,6 @@ class Histogram:
 
     @property
     def stddev(self) -> float:
-        """Standard deviation of all values."""
         if not self.count:
             return 0.0
         return math.sqrt(max(self.sum_of_squares / self.count - self.mean**2, 0.0))

@@ -61,7 +61,6 @@ class Slice:
 
     @property
     def records(self) -> int:
-        """The number of its offsets."""
         return self.end - self.begin
 
 
@@ -84,7 +83,6 @@ class ClientResult:
 
     @property
     def seconds(self) -> float:
-        """Time from start to end."""
         return max(self.ended_s - self.started_s, 1e-9)
 
     @property

@@ -77,7 +77,6 @@ class Deliveries:
         self._result = result
 
     def __call__(self, error: KafkaError | None, message: Message) -> None:
-        """Process one delivery report."""
         self.late(0.0, error, message)
 
     def late(self, late_s: float, error: KafkaError | None, message: Message) -> None:

@@ -93,7 +93,6 @@ class Result:
 
     @property
     def processes(self) -> list[ClientResult]:
-        """Clients and consumers."""
         return [*self.clients, *self.readers]
 
     @property
@@ -103,7 +102,6 @@ class Result:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the records' values."""
         return sum(each.bytes for each in self.clients)
 
     @property
@@ -121,18 +119,15 @@ class Result:
 
     @property
     def first_error(self) -> str:
-        """The reason of one of the failures."""
         first_error = next((each.first_error for each in self.processes if each.first_error), "")
         return first_error or (f"{self.missing} records are not in the topic" if self.missing else "")
 
     @property
     def seconds(self) -> float:
-        """Wall time of the whole run."""
         return max(each.ended_s for each in self.clients) - min(each.started_s for each in self.clients)
 
     @property
     def records_per_s(self) -> float:
-        """Records per second, all clients."""
         return self.records / self.seconds
 
     @property
@@ -142,7 +137,6 @@ class Result:
 
     @property
     def latency(self) -> Histogram:
-        """All clients' latencies."""
         merged = Histogram()
         for each in self.clients:
             merged.add(each.latency)
@@ -270,7 +264,6 @@ class Check:
     """The limit is a multiple of the baseline's figure (`p99<=1.2x`)."""
 
     def holds(self, value: float, baseline: float | None) -> bool:
-        """Whether the figure satisfies the limit."""
         limit = self.limit
         if self.of_baseline:
             assert baseline is not None

@@ -376,7 +376,6 @@ class GroupReader:
         )
 
     def close(self) -> None:
-        """Leave the group without another commit."""
         self._may_commit = False
         self._handle.close()
 

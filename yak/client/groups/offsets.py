@@ -163,6 +163,5 @@ def _by_partition(
 
 
 def _common(codes: Iterable[int]) -> int:
-    """The code that all partitions share, else 0."""
     different = set(codes)
     return different.pop() if len(different) == 1 else 0

@@ -40,7 +40,6 @@ class Step:
 
     @property
     def is_change(self) -> bool:
-        """Whether the step commits an offset."""
         return self.after is not None and self.after != self.before
 
 
@@ -112,7 +111,6 @@ class ResetPlan:
 
     @property
     def changes(self) -> dict[TopicPartition, Offset]:
-        """The offsets to commit."""
         return {each.partition: each.after for each in self.steps if each.is_change and each.after is not None}
 
 

@@ -76,7 +76,6 @@ class Kill:
     """The longest write pause of any partition during the broker's return."""
 
     def as_json(self) -> dict[str, Any]:
-        """The JSON form, in milliseconds."""
         return {
             "number": self.number,
             "node": self.node_id,

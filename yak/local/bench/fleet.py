@@ -55,7 +55,6 @@ class LocalFleet(LocalCluster):
         return self.status().bootstrap
 
     def cpu_seconds(self) -> dict[str, float]:
-        """CPU seconds of the brokers and of Redis."""
         return {name: process_cpu_seconds(pid) for name, pid in self.all_pids().items()}
 
     def all_pids(self) -> dict[str, int]:

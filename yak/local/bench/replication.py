@@ -129,7 +129,6 @@ def run_catch_up(fleet: Fleet, away_bytes: int, name: str) -> CatchUp:
 
 
 def _live(fleet: Fleet, topic: str, seconds: float) -> Load:
-    """The clients' load at full speed."""
     return Load(
         "produce",
         fleet.bootstrap,
@@ -155,7 +154,6 @@ def _come_back(
     live: str,
     before_per_s: float,
 ) -> CatchUp:
-    """Start the clients, then the follower, and measure both."""
     samples: Samples = []
     enough = threading.Event()
     load = _live(fleet, live, RECOVERY_SECONDS)

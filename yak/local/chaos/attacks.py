@@ -163,7 +163,6 @@ def _fetch_session(partitions: int) -> bytes:
 
 
 def _topics(names: list[str], partitions: int = 1) -> bytes:
-    """A request to create these topics."""
     topics = [
         {"name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": [], "configs": []}
         for name in names

@@ -154,11 +154,9 @@ class ChaosCluster:
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all proxies, for clients."""
         return ",".join(node.proxy.address for node in self.nodes.values())
 
     def pids(self) -> dict[str, int]:
-        """The brokers' pids by name, for the proxies."""
         return {node.name: node.process.pid for node in self.nodes.values() if node.process is not None}
 
     # --------------------------------------------------------------------------------------------- metadata store

@@ -30,7 +30,6 @@ class Operator:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the store has not got its history back."""
         return self._emptied_at is not None
 
     def store_was_emptied(self) -> None:
@@ -134,7 +133,6 @@ class Nemesis:
             self.operator.check()
 
     def _start_when_gone(self, node: Node) -> None:
-        """Restart a broker once its requested stop is complete."""
         if node.is_late:
             self.ended_by_themselves.append(f"at {self.recorder.now():.1f} s {node.late_stop()}")
             node.kill9()

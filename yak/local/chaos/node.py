@@ -87,7 +87,6 @@ class LimitedDisk:
         return self.folder
 
     def fill(self, process: ProcessId) -> None:
-        """Limit the broker's files to one byte."""
         import resource
 
         with contextlib.suppress(ProcessLookupError):
@@ -175,7 +174,6 @@ class Node:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the process exists and its ready file is there."""
         return self.is_running and self._ready_file.exists()
 
     def kill9(self) -> None:
@@ -207,7 +205,6 @@ class Node:
 
     @property
     def is_late(self) -> bool:
-        """Whether an orderly stop has exceeded its timeout."""
         return self.is_running and not self.is_wanted and time.monotonic() - self.stopping_since > STOP_SECONDS
 
     def end_code(self, patience_seconds: float = 0.0) -> int | None:

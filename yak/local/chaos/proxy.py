@@ -153,7 +153,6 @@ class Proxy:
             listener.close()
 
     def close(self) -> None:
-        """Refuse new connections, and reset all existing ones."""
         self.refuse()
         for path in self._routes.values():
             path.reconnect()
@@ -162,7 +161,6 @@ class Proxy:
     # ----------------------------------------------------------------------------------------------------- faults
 
     def connected(self) -> list[str]:
-        """The sources of the present connections."""
         with self._lock:
             return sorted(set(self._connections.values()))
 

@@ -63,7 +63,6 @@ class Acks:
         return round(longest, 3)
 
     def end(self) -> float:
-        """The last acknowledgement of all partitions."""
         return max((times[-1] for times in self.by_partition.values()), default=0.0)
 
 
@@ -107,12 +106,10 @@ class Recorder:
             self._under_way[value] = (process, partition, self.now(), txn)
 
     def never_sent(self, value: int) -> None:
-        """Forget a send that the client could not enqueue."""
         with self._lock:
             self._under_way.pop(value, None)
 
     def delivered(self, value: int, error: Any, message: Any) -> None:
-        """Record librdkafka's delivery report of a send."""
         if error is None:
             offset = message.offset()
             self.sent(value, Outcome.OK, offset if offset is not None and offset >= 0 else None)

@@ -157,7 +157,6 @@ def _text(x: float, y: float, text: str) -> str:
 
 
 def _graph(acks: Acks, end: float, top: int) -> list[str]:
-    """The graph of acknowledgements per second, and the time axis."""
     width_s = end / _BUCKETS
     counts = [0] * _BUCKETS
     for times in acks.by_partition.values():

@@ -187,7 +187,6 @@ def _things(kind: FaultKind, nodes: Sequence[int]) -> list[str]:
 
 
 def _how(rng: SeededRandom, kind: FaultKind, nodes: Sequence[int], chosen: Sequence[int]) -> dict[str, Any]:
-    """The parameters of a fault, drawn at random."""
     others = [f"node-{node}" for node in nodes if node not in chosen]
     peers = [*others, "clients", "store"]
     if kind.name == "cut":

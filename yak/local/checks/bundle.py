@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from yak import __version__
 from yak.errors import YakError
@@ -34,17 +34,16 @@ def write_bundle(path: str, findings: Sequence[Finding], settings: Mapping[str, 
         },
     }
     try:
-        with os.fdopen(open_file(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC), "w+b") as file, _zip(file) as bundle:
+        with (
+            os.fdopen(open_file(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC), "w+b") as file,
+            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as bundle,
+        ):
             for name, document in documents.items():
                 bundle.writestr(name, json.dumps(document, indent=2, default=str))
             for name, text in _local_files(data_dir):
                 bundle.writestr(name, without_password(text))
     except OSError as error:
         raise YakError("bundle-not-written", f"cannot write {path}", why=error.strerror or str(error)) from error
-
-
-def _zip(file: IO[bytes]) -> zipfile.ZipFile:
-    return zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED)
 
 
 def _versions() -> dict[str, str]:

@@ -107,7 +107,6 @@ class TopicsScenario(Scenario):
         return sorted(set(Admin(self.bootstrap).metadata().brokers) - {node_id})
 
     def topics_result(self, notes: list[str], next_commands: list[tuple[str, str]], fields: dict[str, Any]) -> Result:
-        """The result with the counts of each topic."""
         total = Delivery.total(self.delivered)
         wrong = total.out_of_order + total.moved
         counts = f"acked {total.acknowledged}, read {total.read}, lost {total.lost}, duplicated {total.duplicated}"
@@ -293,7 +292,6 @@ class FailoverScenario(TopicsScenario):
             time.sleep(self.POLL_SECONDS)
 
     def _pause_ms(self, name: str, began: float, ended: float) -> float:
-        """Note the longest pause of any client between two moments."""
         pause_ms = self.times[name] = self.recorder.acks().longest_pause(began, ended) * 1000.0
         return pause_ms
 
@@ -548,7 +546,6 @@ class ElectionScenario(TopicsScenario):
         return self.topics_result([*notes, NOT_POWER_LOSS], commands, fields)
 
     def condition(self) -> str:
-        """What the quorum's leader says."""
         try:
             found = self._quorum()
         except YakError as error:

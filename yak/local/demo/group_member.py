@@ -113,7 +113,6 @@ class MemberProcess:
         self._child.write(b"\n")
 
     def check(self) -> None:
-        """Raise the YakError of a member that ended unexpectedly."""
         if not self.is_ended and self._child.code is not None:
             raise self._child.failure(f"{self.name} of the group")
 

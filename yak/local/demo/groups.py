@@ -137,7 +137,6 @@ class GroupView:
         )
 
     def assigned_since(self, moment: float) -> list[Hold]:
-        """The assignments since a moment."""
         return [hold for hold in self.holds if hold.since > moment]
 
     def read_again(self, partition: int) -> int:

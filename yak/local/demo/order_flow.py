@@ -88,7 +88,6 @@ class OrderFlow(LibrdkafkaLoad):
             reader.start()
 
     def counts(self) -> Counts:
-        """The counts of acknowledged and read records so far."""
         with self._lock:
             return self._statistics.counts(time.time() * 1000.0)
 

@@ -140,7 +140,6 @@ class Scenario(ABC):
 
     @property
     def work(self) -> str:
-        """A folder for files, deleted at the end."""
         if self._work is None:
             self._work = tempfile.TemporaryDirectory(prefix="yak-demo-work-", ignore_cleanup_errors=True)
         return self._work.name
@@ -176,7 +175,6 @@ class Scenario(ABC):
         return up.status
 
     def say_ready(self, status: ClusterStatus, controller: NodeId | None = None) -> None:
-        """Report the brokers, and how long their start took."""
         for broker in status.brokers:
             self.say(f"{broker}, controller" if broker.node_id == controller else str(broker))
         self.say(f"ready in {self.times['start_ms']:.0f} ms{self._redis_included}")
@@ -197,7 +195,6 @@ class Scenario(ABC):
                 time.sleep(0.1)
 
     def start_load(self, *parts: Part) -> None:
-        """Let the clients begin to send."""
         self.parts += parts
         self.load_began = time.monotonic()
         for part in parts:
@@ -208,7 +205,6 @@ class Scenario(ABC):
         self.reporter.progress(f"{self.recorder.acknowledged} acknowledged")
 
     def go_on(self, seconds: float) -> None:
-        """Let the load go on for so long."""
         until = time.monotonic() + seconds
         while True:
             self.poll()
@@ -253,6 +249,5 @@ class Scenario(ABC):
         return ", Redis included" if self._has_redis else ""
 
     def start_note(self) -> str:
-        """The time of the start and of the whole demo."""
         start_ms, total_ms = self.times["start_ms"] or 0.0, self.times["total_ms"] or 0.0
         return f"start {start_ms:.0f} ms{self._redis_included}; the whole demo {total_ms / 1000.0:.1f} s"
