@@ -251,7 +251,7 @@ def _matching(patterns: tuple[str, ...], metadata: "ClusterMetadata") -> "list[T
     ]
     if not found:
         raise UsageError(
-            "no-topic-matches", f"no topic matches {', '.join(patterns)}", why="topics were looked up once, at the start",
+            "no-topic-matches", f"no topic matches {', '.join(patterns)}", why="the patterns were matched once, at the start",
             try_=("yak topics list",),
         )  # fmt: skip
     return found

@@ -35,7 +35,7 @@ class ListenerFlags:
                 raise UsageError(
                     "usage",
                     "--advertise goes with --listen",
-                    why="it is the address that clients of a named listener are told",
+                    why="it is the advertised address of a named listener",
                     try_=("yak serve --listen EXTERNAL://0.0.0.0:19092 --advertise EXTERNAL://localhost:19092",),
                 )
             return {}

@@ -332,7 +332,7 @@ def _stopped(g: Globals, run: "Run", *, hard: bool) -> bool:
         error = YakError(
             "spark-stop",
             f"{run.id} did not end in {timeout_s:g} s",
-            why="its batch is still under way, or Java hangs",
+            why="its batch is still running, or Java is stuck",
             try_=(f"yak spark stop {run.id} --now", f"less {run.log}"),
         )
         g.out.error(error)

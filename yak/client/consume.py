@@ -229,7 +229,7 @@ def offsets_behind(
 
 
 def _out_of_range(where: str, error: Any) -> Exception:
-    failure = from_kafka(error, f"the offset asked for is not in {where}")
+    failure = from_kafka(error, f"the requested offset is not in {where}")
     failure.code = "offset-out-of-range"
     failure.why = "the log starts later, or ends earlier; records may have been deleted meanwhile"
     failure.try_ = ("--offset start", f"yak topics describe {where.rpartition('-')[0]}")
@@ -244,10 +244,10 @@ def check_ranges(
     for partition, window in windows.items():
         low, high = marks[partition]
         if window.start < low:
-            notes.append(f"{partition} starts at offset {low}; {window.start} was asked for")
+            notes.append(f"{partition} starts at offset {low}; {window.start} was requested")
             window.start = low
         elif window.start > high:
-            notes.append(f"{partition} ends at offset {high}; {window.start} was asked for")
+            notes.append(f"{partition} ends at offset {high}; {window.start} was requested")
             window.start = high
     return notes
 

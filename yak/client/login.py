@@ -41,7 +41,7 @@ class TokenSource:
             raise _bad_settings(f"{url!r} is no file:, http: or https: URL")
         if not self._is_file and not (client_id and secret):
             missing = "sasl_password" if client_id else "sasl_username"
-            raise _bad_settings(f"{missing} is not set: the token endpoint asks for a client id and its secret")
+            raise _bad_settings(f"{missing} is not set: the token endpoint requires a client id and its secret")
         self._lock = threading.Lock()
         self._token, self._expires_s, self._renew_s = "", 0.0, 0.0
 

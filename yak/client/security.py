@@ -116,7 +116,7 @@ def explain_tls(error: OSError) -> str:
         return ""
     reason = getattr(error, "reason", None) or str(error)
     if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE") or isinstance(error, ssl.SSLEOFError):
-        return "it does not speak TLS, which security_protocol asks for"
+        return "it does not speak TLS, which security_protocol requires"
     return f"the TLS handshake fails: {reason.lower().replace('_', ' ')}"
 
 

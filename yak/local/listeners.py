@@ -42,7 +42,7 @@ def check(known: "ClusterState", port: int | None = None) -> None:
     """
     exposed = known.exposed
     if exposed.advertise and not exposed.listen:
-        raise _bad("--advertise goes with --listen", "it is the address that clients of a named listener are told")
+        raise _bad("--advertise goes with --listen", "it is the advertised address of a named listener")
     names_all = any(pair.startswith(("listeners=", "advertised.listeners=")) for pair in known.brokers[0].configs)
     if names_all and not exposed.is_plain:
         why = "-c names all listeners of the brokers, and the options change them"

@@ -89,7 +89,7 @@ class GroupBrokers:
                 else:
                     left[broker] = failure(code, "").why
                     if code not in RETRIED:
-                        raise failure(code, f"broker {broker.node_id} does not tell its {self._coordinates}s")
+                        raise failure(code, f"broker {broker.node_id} does not list its {self._coordinates}s")
             if not left or time.monotonic() >= deadline:
                 return answers, left
             time.sleep(PAUSE_S)

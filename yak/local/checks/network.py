@@ -29,7 +29,7 @@ def check_listeners(servers: str, node_ids: Sequence[int], timeout_s: float) -> 
         try:
             found = admin.configs("broker", str(node_id))
         except YakError as error:
-            return [Finding("authentication", "skip", f"node {node_id} does not tell its configs: {error.message}")]
+            return [Finding("authentication", "skip", f"node {node_id} does not describe its configs: {error.message}")]
         configs[node_id] = {each.name: each.value for each in found if each.value}
     return [check_authentication(configs), *check_between_brokers(configs)]
 
@@ -49,7 +49,7 @@ def check_authentication(configs: Mapping[int, Mapping[str, str]]) -> Finding:
     if found:
         detail = f"other machines connect without a login or a certificate: {', '.join(found)}"
         return Finding("authentication", "warn", detail, _OPEN)
-    return Finding("authentication", "ok", "each listener beyond this machine asks for a login or a certificate")
+    return Finding("authentication", "ok", "each listener beyond this machine requires a login or a certificate")
 
 
 def check_between_brokers(configs: Mapping[int, Mapping[str, str]]) -> list[Finding]:

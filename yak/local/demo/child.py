@@ -45,7 +45,7 @@ class Child:
         self._reader.start()
 
     def _read(self) -> None:
-        assert self._child.stdout is not None, "asked for at the start"
+        assert self._child.stdout is not None, "a pipe, by the arguments of Popen"
         with self._child.stdout as stdout:
             for line in stdout:
                 self._on_line(line)
@@ -62,13 +62,13 @@ class Child:
 
     def write(self, data: bytes) -> None:
         """Write to its standard input; does nothing when it has ended."""
-        assert self._child.stdin is not None, "asked for at the start"
+        assert self._child.stdin is not None, "a pipe, by the arguments of Popen"
         with contextlib.suppress(BrokenPipeError, ValueError):
             self._child.stdin.write(data)
             self._child.stdin.flush()
 
     def close_input(self) -> None:
-        assert self._child.stdin is not None, "asked for at the start"
+        assert self._child.stdin is not None, "a pipe, by the arguments of Popen"
         with contextlib.suppress(BrokenPipeError):  # it cannot read the unsent bytes any more
             self._child.stdin.close()
 

@@ -138,7 +138,7 @@ class MemberProcess:
             raise YakError(
                 "demo-client",
                 f"{self.name} did not leave the group in {timeout_seconds:.0f} s",
-                why="a member that is told to end commits first, and waits for the answer",
+                why="a member commits before it leaves, and waits for the response",
             )
         if code != 0:
             raise self._child.failure(f"{self.name} of the group")
