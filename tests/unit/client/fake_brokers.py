@@ -17,7 +17,7 @@ class FakeBroker:
         """`lists`: the keys that ApiVersions names."""
         self.answers = answers
         self._lists = lists
-        self.asked = []
+        self.requests = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
@@ -45,7 +45,7 @@ class FakeBroker:
                     continue
                 schema = load_request_schema(key, version)
                 request, _ = entity_reader(schema)(frame, 10 + name_length + schema.__flexible__)
-                self.asked.append(request)
+                self.requests.append(request)
                 answer = self.answers[key](request)
                 if answer is None:
                     return

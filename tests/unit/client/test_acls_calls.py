@@ -48,7 +48,7 @@ def ask(api_key, answer, call):
         returned = call(broker.address)
     finally:
         broker.close()
-    return broker.asked[0], returned
+    return broker.requests[0], returned
 
 
 def description(code=ErrorCode.none, message=None):
@@ -77,17 +77,17 @@ def deletion(code=ErrorCode.none, message=None):
 def test_described_acls_are_those_of_the_filter():
     request, found = ask(29, description(), lambda address: describe_acls(address, WANTED, timeout_s=5))
     assert found == [ACL]
-    asked = (request.resource_type_filter, request.resource_name_filter, request.pattern_type_filter)
-    assert asked == (2, "orders", 2)
+    assert (request.resource_type_filter, request.resource_name_filter) == (2, "orders")
+    assert request.pattern_type_filter == 2
     assert (request.principal_filter, request.host_filter, request.operation) == ("User:ann", None, 3)
     assert request.permission_type == 1
 
 
 def test_acls_are_created_with_all_their_parts():
     request, _none = ask(30, creation(), lambda address: create_acls(address, [ACL], timeout_s=5))
-    (asked,) = request.creations
-    assert (asked.resource_type, asked.resource_name, asked.resource_pattern_type) == (2, "orders", 4)
-    assert (asked.principal, asked.host, asked.operation, asked.permission_type) == ("User:ann", "10.0.0.1", 3, 2)
+    (added,) = request.creations
+    assert (added.resource_type, added.resource_name, added.resource_pattern_type) == (2, "orders", 4)
+    assert (added.principal, added.host, added.operation, added.permission_type) == ("User:ann", "10.0.0.1", 3, 2)
 
 
 def test_deleted_acls_are_returned():

@@ -11,9 +11,9 @@ from yak.ids import TopicPartition
 
 
 class Client:
-    def __init__(self, code, words="Invalid value x for config log.retention.ms"):
+    def __init__(self, code, message="Invalid value x for config log.retention.ms"):
         self.refused = Future()
-        self.refused.set_exception(KafkaException(KafkaError(code, words)))
+        self.refused.set_exception(KafkaException(KafkaError(code, message)))
 
     def incremental_alter_configs(self, resources, **_options):
         return dict.fromkeys(resources, self.refused)

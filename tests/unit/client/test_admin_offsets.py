@@ -20,10 +20,10 @@ class Client:
 
     def __init__(self, answers):
         self.answers = answers
-        self.asked = []
+        self.requests = []
 
     def list_offsets(self, request, **_options):
-        self.asked.append(sorted(each.partition for each in request))
+        self.requests.append(sorted(each.partition for each in request))
         answers = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return {Wire(each.topic, each.partition): self.future(answers[each.partition]) for each in request}
 
@@ -56,7 +56,7 @@ def test_only_partitions_whose_leader_moved_are_asked_about_again(ask):
     admin = ask([7, NOT_LEADER, NO_LEADER], [99, 8, NOT_LEADER], [99, 99, 9])
     found = admin.offsets(dict.fromkeys(ORDERS, EARLIEST))
     assert [found[each].offset for each in ORDERS] == [7, 8, 9]
-    assert admin._client.asked == [[0, 1, 2], [1, 2], [2]]
+    assert admin._client.requests == [[0, 1, 2], [1, 2], [2]]
 
 
 def test_a_partition_that_gets_no_leader_is_an_error_when_the_time_is_up(ask):
@@ -69,7 +69,7 @@ def test_other_errors_are_not_waited_for(ask):
     with pytest.raises(YakError) as caught:
         admin.offsets(dict.fromkeys(ORDERS, EARLIEST))
     assert caught.value.code == "unknown-topic"
-    assert len(admin._client.asked) == 1
+    assert len(admin._client.requests) == 1
 
 
 def test_offsets_of_a_leader_that_does_not_answer_are_asked_for_again(ask):

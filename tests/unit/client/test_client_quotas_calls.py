@@ -27,7 +27,7 @@ def ask(api_key, answer, call):
         returned = call(broker.address)
     finally:
         broker.close()
-    return broker.asked[0], returned
+    return broker.requests[0], returned
 
 
 def description(code=ErrorCode.none, message=None):

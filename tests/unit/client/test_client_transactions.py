@@ -63,8 +63,8 @@ class Cluster:
         }
         self.metadata = ClusterMetadata("c", 1, {1: self.node}, topics)
 
-    def asked(self, name):
-        return [each for each in self.broker.asked if type(each).__name__ == name]
+    def requests(self, name):
+        return [each for each in self.broker.requests if type(each).__name__ == name]
 
     def find(self, request):
         assert request.key_type == 1
@@ -180,8 +180,8 @@ def test_list_sends_its_filters(cluster, brokers):
         ("b", "Ongoing", 2, cluster.node),
     ]
     assert silent == {}
-    (asked,) = cluster.asked("ListTransactionsRequest")
-    assert (asked.state_filters, asked.producer_id_filters, asked.duration_filter) == (("Ongoing",), (2, 1), 60_000)
+    (sent,) = cluster.requests("ListTransactionsRequest")
+    assert (sent.state_filters, sent.producer_id_filters, sent.duration_filter) == (("Ongoing",), (2, 1), 60_000)
 
 
 def test_list_of_a_coordinator_that_loads_is_missing(cluster, brokers):
@@ -208,7 +208,7 @@ def test_open_transactions_are_those_with_a_first_offset(cluster):
     found, failed = open_transactions(cluster.metadata, [O0, O1, P0], timeout_s=1)
     assert found == [opened(O0, 1, 5), opened(P0, 3, 0)]
     assert list(failed) == [O1]
-    assert len(cluster.asked("DescribeProducersRequest")) == 1
+    assert len(cluster.requests("DescribeProducersRequest")) == 1
 
 
 def test_partitions_without_a_leader_or_an_answer_are_named(cluster):
@@ -225,7 +225,7 @@ def test_transaction_hangs_if_no_coordinator_has_it_with_the_partition(cluster, 
     cluster.codes = {"b": ErrorCode.transactional_id_not_found}
     found = [opened(O0, 1), opened(O1, 1), opened(O0, 2), opened(O0, 9)]
     assert hanging_transactions(brokers, found) == found[1:]
-    assert cluster.asked("ListTransactionsRequest")[0].producer_id_filters == (1, 2, 9)
+    assert cluster.requests("ListTransactionsRequest")[0].producer_id_filters == (1, 2, 9)
     assert hanging_transactions(brokers, []) == []
 
 
@@ -243,7 +243,7 @@ def test_no_transaction_is_called_hanging_while_a_coordinator_is_away(cluster, b
 
 def test_abort_writes_an_abort_marker_of_the_producer(cluster):
     abort_transaction(cluster.metadata, opened(O1, 7), timeout_s=1)
-    (request,) = cluster.asked("WriteTxnMarkersRequest")
+    (request,) = cluster.requests("WriteTxnMarkersRequest")
     (marker,) = request.markers
     assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch) == (7, 3, 0)
     assert marker.transaction_result is False

@@ -42,7 +42,7 @@ def ask(api_key, answer, call):
         returned = call(broker.address)
     finally:
         broker.close()
-    return broker.asked[0], returned
+    return broker.requests[0], returned
 
 
 def creation(code=ErrorCode.none):

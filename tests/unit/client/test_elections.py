@@ -34,7 +34,7 @@ def answer(top: ErrorCode, *codes: tuple[ErrorCode, str | None]) -> ElectLeaders
     )
 
 
-def serve_once(server: socket.socket, response: ElectLeadersResponse, asked: list[ElectLeadersRequest]) -> None:
+def serve_once(server: socket.socket, response: ElectLeadersResponse, requests: list[ElectLeadersRequest]) -> None:
     """Read one request, give one answer."""
     connection, _ = server.accept()
     with connection:
@@ -42,7 +42,7 @@ def serve_once(server: socket.socket, response: ElectLeadersResponse, asked: lis
         frame = connection.recv(length, socket.MSG_WAITALL)
         correlation_id, name_length = struct.unpack_from(">ih", frame, 4)
         request, _ = entity_reader(ElectLeadersRequest)(frame, 10 + name_length + 1)
-        asked.append(request)
+        requests.append(request)
         body = io.BytesIO()
         entity_writer(ElectLeadersResponse)(body, response)
         reply = struct.pack(">i", correlation_id) + b"\0" + body.getvalue()
@@ -51,24 +51,24 @@ def serve_once(server: socket.socket, response: ElectLeadersResponse, asked: lis
 
 def elect(response: ElectLeadersResponse) -> tuple[dict[TopicPartition, str | None], ElectLeadersRequest]:
     """What the client makes of this answer, and what it asked."""
-    asked: list[ElectLeadersRequest] = []
+    requests: list[ElectLeadersRequest] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=serve_once, args=(server, response, asked), daemon=True)
+        thread = threading.Thread(target=serve_once, args=(server, response, requests), daemon=True)
         thread.start()
         broker = Broker(2, "127.0.0.1", server.getsockname()[1])
         found = elect_preferred_leaders(ClusterMetadata("c", 2, {2: broker}, {}), PARTITIONS, timeout_s=5.0)
         thread.join(5.0)
-    return found, asked[0]
+    return found, requests[0]
 
 
 def test_the_controller_is_asked_and_each_partition_has_its_reason() -> None:
-    found, asked = elect(
+    found, request = elect(
         answer(ErrorCode.none, (ErrorCode.none, None), (ErrorCode.preferred_leader_not_available, "node 1 is away"))
     )
     assert found == {PARTITIONS[0]: None, PARTITIONS[1]: "node 1 is away"}
-    assert asked.election_type == 0
-    assert asked.topic_partitions is not None
-    assert [(each.topic, each.partitions) for each in asked.topic_partitions] == [("orders", (0, 1))]
+    assert request.election_type == 0
+    assert request.topic_partitions is not None
+    assert [(each.topic, each.partitions) for each in request.topic_partitions] == [("orders", (0, 1))]
 
 
 def test_an_election_that_is_not_needed_is_none_that_failed() -> None:

@@ -14,7 +14,7 @@ class FakeConnection:
     """Decodes the request as a broker does, and answers with what is in `answers`."""
 
     answers: ClassVar[list[object]] = []
-    asked: ClassVar[list[tuple[str, object]]] = []
+    requests: ClassVar[list[tuple[str, object]]] = []
 
     def __init__(self, address: str, *, timeout_s: float) -> None:
         self.address = address
@@ -28,9 +28,9 @@ class FakeConnection:
     def ask(self, api_key: int, version: int, body: bytes, *, is_flexible: bool) -> bytes:
         request = decode_request(api_key, version, memoryview(body), 0)
         assert (request.request_principal, request.client_host_address, is_flexible) == (None, b"", True)
-        words, _space, text = bytes(request.request_data).partition(b" ")
-        assert words == b"yak.faults"
-        self.asked.append((self.address, json.loads(text)))
+        name, _space, text = bytes(request.request_data).partition(b" ")
+        assert name == b"yak.faults"
+        self.requests.append((self.address, json.loads(text)))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -41,7 +41,7 @@ class FakeConnection:
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> type[FakeConnection]:
     monkeypatch.setattr(faults, "RawConnection", FakeConnection)
-    FakeConnection.answers, FakeConnection.asked = [], []
+    FakeConnection.answers, FakeConnection.requests = [], []
     return FakeConnection
 
 
@@ -51,7 +51,7 @@ def test_rules_are_listed_added_and_cleared(wire: type[FakeConnection]) -> None:
     faults.add_fault("b1:1", rule, timeout_s=1)
     assert faults.list_faults("b1:1", timeout_s=1) == [rule]
     assert faults.clear_faults("b1:1", timeout_s=1) == ["a"]
-    assert wire.asked == [
+    assert wire.requests == [
         ("b1:1", {"do": "add", "rule": rule}),
         ("b1:1", {"do": "list"}),
         ("b1:1", {"do": "clear", "id": None}),
@@ -77,7 +77,7 @@ def test_rule_is_on_all_brokers_or_on_none(wire: type[FakeConnection]) -> None:
     wire.answers = [{"result": "a"}, {"result": "a"}, refusal, OSError("gone"), {"result": ["a"]}]
     with pytest.raises(YakError, match="off"):
         faults.add_to_all(["b1:1", "b2:1", "b3:1"], {"id": "a"}, timeout_s=1)
-    assert wire.asked[3:] == [("b1:1", {"do": "clear", "id": "a"}), ("b2:1", {"do": "clear", "id": "a"})]
+    assert wire.requests[3:] == [("b1:1", {"do": "clear", "id": "a"}), ("b2:1", {"do": "clear", "id": "a"})]
 
 
 def test_rule_is_cleared_from_the_broker_whose_answer_was_lost(wire: type[FakeConnection]) -> None:
@@ -85,7 +85,7 @@ def test_rule_is_cleared_from_the_broker_whose_answer_was_lost(wire: type[FakeCo
     wire.answers = [{"result": "a"}, OSError("timed out"), {"result": ["a"]}, {"result": ["a"]}]
     with pytest.raises(Unreachable, match="b2:1 did not answer"):
         faults.add_to_all(["b1:1", "b2:1", "b3:1"], {"id": "a"}, timeout_s=1)
-    assert wire.asked[2:] == [("b1:1", {"do": "clear", "id": "a"}), ("b2:1", {"do": "clear", "id": "a"})]
+    assert wire.requests[2:] == [("b1:1", {"do": "clear", "id": "a"}), ("b2:1", {"do": "clear", "id": "a"})]
 
 
 def test_ids_differ() -> None:

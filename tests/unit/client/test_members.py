@@ -26,20 +26,20 @@ AT_ONCE = i32Timedelta.parse(dt.timedelta())
 
 
 def configs(request):
-    (asked,) = request.resources
+    (resource,) = request.resources
     said = {ROLE: "leader", STOPPED: "2,5"}
     rows = tuple(
         DescribeConfigsResourceResult(
             name=name, value=value, read_only=True, is_sensitive=False, synonyms=(), documentation=None
         )
         for name, value in said.items()
-        if name in asked.configuration_keys
+        if name in resource.configuration_keys
     )
     result = DescribeConfigsResult(
         error_code=ErrorCode.none,
         error_message=None,
         resource_type=i8(4),
-        resource_name=asked.resource_name,
+        resource_name=resource.resource_name,
         configs=rows,
     )
     return DescribeConfigsResponse(throttle_time=AT_ONCE, results=(result,))
@@ -89,11 +89,11 @@ def test_each_broker_is_what_it_is(broker):
 
 
 def test_broker_that_described_the_cluster_is_asked_which_brokers_were_stopped(broker, monkeypatch):
-    asked = []
-    monkeypatch.setattr(members, "own_configs", lambda broker, *_: asked.append(broker.node_id))
+    requests = []
+    monkeypatch.setattr(members, "own_configs", lambda broker, *_: requests.append(broker.node_id))
     live = dict(reversed(metadata(broker).brokers.items()))
     members.list_members(live, (), [broker.address], timeout_s=2)
-    assert asked == [1, 2]
+    assert requests == [1, 2]
 
 
 def test_stopped_brokers_are_fenced_when_no_live_broker_tells_which(broker):

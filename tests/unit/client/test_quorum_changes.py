@@ -83,36 +83,36 @@ def test_description_has_ages_and_lags_by_the_leaders_entry(broker: Callable[...
 
 
 def test_cluster_with_redis_has_no_quorum(broker: Callable[..., FakeBroker]) -> None:
-    asked = broker({DESCRIBE: lambda _: described()}, (DESCRIBE,))
+    server = broker({DESCRIBE: lambda _: described()}, (DESCRIBE,))
     with pytest.raises(YakError) as caught:
-        describe_quorum(asked.address, timeout_s=2)
+        describe_quorum(server.address, timeout_s=2)
     assert caught.value.code == "no-quorum"
-    assert asked.asked == []
+    assert server.requests == []
 
 
 def test_quorum_without_a_leader_is_asked_until_the_timeout(broker: Callable[..., FakeBroker]) -> None:
-    asked = broker({DESCRIBE: lambda _: described(ErrorCode.request_timed_out)})
+    server = broker({DESCRIBE: lambda _: described(ErrorCode.request_timed_out)})
     with pytest.raises(Unreachable) as caught:
-        describe_quorum(asked.address, timeout_s=0.35)
+        describe_quorum(server.address, timeout_s=0.35)
     assert caught.value.code == "quorum-no-leader"
     assert "no leader at this moment" in caught.value.why
-    assert len(asked.asked) > 1
+    assert len(server.requests) > 1
 
 
 def test_addition_names_directory_and_address_and_waits_for_another_change(broker: Callable[..., FakeBroker]) -> None:
     answers = [added(ErrorCode.request_timed_out, "another change is under way"), added(ErrorCode.none)]
-    asked = broker({ADD: lambda _: answers.pop(0)})
-    add_voter(asked.address, "c", 3, THIRD, ("h3", 9093), timeout_s=2)
-    request = asked.asked[-1]
+    server = broker({ADD: lambda _: answers.pop(0)})
+    add_voter(server.address, "c", 3, THIRD, ("h3", 9093), timeout_s=2)
+    request = server.requests[-1]
     assert (request.cluster_id, request.voter_id, request.voter_directory_id) == ("c", 3, THIRD)
     assert [(each.host, each.port) for each in request.listeners] == [("h3", 9093)]
-    assert len(asked.asked) == 2
+    assert len(server.requests) == 2
 
 
 def test_addition_that_is_refused_says_why(broker: Callable[..., FakeBroker]) -> None:
-    asked = broker({ADD: lambda _: added(ErrorCode.duplicate_voter, "node 3 is a voter already")})
+    server = broker({ADD: lambda _: added(ErrorCode.duplicate_voter, "node 3 is a voter already")})
     with pytest.raises(YakError) as caught:
-        add_voter(asked.address, "c", 3, THIRD, ("h3", 9093), timeout_s=2)
+        add_voter(server.address, "c", 3, THIRD, ("h3", 9093), timeout_s=2)
     assert (caught.value.code, caught.value.why) == ("quorum-not-changed", "node 3 is a voter already")
 
 
@@ -125,9 +125,9 @@ def test_addition_whose_answer_was_lost_is_done_when_the_voter_is_there(broker: 
 def test_removal_names_the_directory(broker: Callable[..., FakeBroker]) -> None:
     none = i32Timedelta.resolution * 0
     done = RemoveRaftVoterResponse(throttle_time=none, error_code=ErrorCode.none, error_message=None)
-    asked = broker({REMOVE: lambda _: done})
-    remove_voter(asked.address, "c", 1, FIRST, timeout_s=2)
-    assert (asked.asked[0].voter_id, asked.asked[0].voter_directory_id) == (1, FIRST)
+    server = broker({REMOVE: lambda _: done})
+    remove_voter(server.address, "c", 1, FIRST, timeout_s=2)
+    assert (server.requests[0].voter_id, server.requests[0].voter_directory_id) == (1, FIRST)
 
 
 def test_broker_that_does_not_answer_is_unreachable() -> None:

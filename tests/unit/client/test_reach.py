@@ -50,7 +50,7 @@ def kafka(request):
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "text"),
     [
         (lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n", "HTTP"),
         (lambda _: b"\x15\x03\x01\x00\x02\x02\x16", "TLS"),
@@ -60,11 +60,11 @@ def kafka(request):
         (lambda _: None, "says nothing"),
     ],
 )
-def test_what_is_not_kafka_is_named(answer, words):
+def test_what_is_not_kafka_is_named(answer, text):
     with listener(answer) as address, pytest.raises(Unreachable) as caught:
         require_kafka(address, budget_s=0.3)
     assert caught.value.code == "wrong-protocol"
-    assert words in caught.value.why
+    assert text in caught.value.why
     assert caught.value.exit_code == 3
 
 

@@ -26,16 +26,16 @@ class Wire:
 class Handle:
     """What librdkafka is asked for, in order."""
 
-    asked: list = field(default_factory=list)
+    requests: list = field(default_factory=list)
 
     def assign(self, wires):
-        self.asked.append(("assign", [(w.partition, w.offset) for w in wires]))
+        self.requests.append(("assign", [(w.partition, w.offset) for w in wires]))
 
     def incremental_assign(self, wires):
-        self.asked.append(("incremental_assign", [(w.partition, w.offset) for w in wires]))
+        self.requests.append(("incremental_assign", [(w.partition, w.offset) for w in wires]))
 
     def pause(self, wires):
-        self.asked.append(("pause", [w.partition for w in wires]))
+        self.requests.append(("pause", [w.partition for w in wires]))
 
 
 def wires(*partitions):
@@ -46,7 +46,7 @@ def wires(*partitions):
 def test_the_protocol_decides_how_partitions_are_taken(is_cooperative, verb):
     handle = Handle()
     Rebalancing(Inbox(), Callbacks(), is_cooperative=is_cooperative).assigned(handle, wires(A, B))
-    assert handle.asked == [(verb, [(0, -1001), (1, -1001)])]
+    assert handle.requests == [(verb, [(0, -1001), (1, -1001)])]
 
 
 def test_a_seek_in_on_assigned_is_where_reading_begins_and_a_pause_holds():
@@ -59,7 +59,7 @@ def test_a_seek_in_on_assigned_is_where_reading_begins_and_a_pause_holds():
 
     rebalancing = Rebalancing(inbox, Callbacks(on_assigned), is_cooperative=True)
     rebalancing.assigned(handle, wires(A, B))
-    assert handle.asked == [("incremental_assign", [(0, -1001), (1, 42)]), ("pause", [0])]
+    assert handle.requests == [("incremental_assign", [(0, -1001), (1, 42)]), ("pause", [0])]
     assert rebalancing.arriving == {}
 
 
@@ -78,22 +78,24 @@ def test_what_is_taken_can_still_be_committed_and_is_forgotten_then():
 
 
 def test_nothing_revoked_is_not_told():
-    told = []
-    rebalancing = Rebalancing(Inbox(), Callbacks(on_revoked=told.append, on_lost=told.append), is_cooperative=True)
+    reported = []
+    rebalancing = Rebalancing(
+        Inbox(), Callbacks(on_revoked=reported.append, on_lost=reported.append), is_cooperative=True
+    )
     rebalancing.revoked(Handle(), [])
     rebalancing.lost(Handle(), [])
-    assert told == []
+    assert reported == []
 
 
 def test_what_was_lost_cannot_be_committed_and_goes_to_on_revoked_where_there_is_no_on_lost():
-    inbox, told = Inbox(), []
+    inbox, reported = Inbox(), []
     inbox.put(message(partition=0, offset=3))
     inbox.take(1)
-    revoked_only = Callbacks(on_revoked=lambda gone: told.append(("revoked", gone, inbox.uncommitted())))
+    revoked_only = Callbacks(on_revoked=lambda gone: reported.append(("revoked", gone, inbox.uncommitted())))
     Rebalancing(inbox, revoked_only, is_cooperative=True).lost(Handle(), wires(A))
-    both = Callbacks(on_revoked=revoked_only.on_revoked, on_lost=lambda gone: told.append(("lost", gone)))
+    both = Callbacks(on_revoked=revoked_only.on_revoked, on_lost=lambda gone: reported.append(("lost", gone)))
     Rebalancing(inbox, both, is_cooperative=True).lost(Handle(), wires(B))
-    assert told == [("revoked", [A], {}), ("lost", [B])]
+    assert reported == [("revoked", [A], {}), ("lost", [B])]
 
 
 def test_what_a_function_raises_comes_out_later_and_once_and_the_rebalance_goes_on():
@@ -103,7 +105,7 @@ def test_what_a_function_raises_comes_out_later_and_once_and_the_rebalance_goes_
     handle = Handle()
     rebalancing = Rebalancing(Inbox(), Callbacks(on_assigned), is_cooperative=False)
     rebalancing.assigned(handle, wires(A))
-    assert handle.asked == [("assign", [(0, -1001)])]
+    assert handle.requests == [("assign", [(0, -1001)])]
     with pytest.raises(RuntimeError, match="the caller's own"):
         rebalancing.raise_pending()
     rebalancing.raise_pending()
@@ -115,4 +117,4 @@ def test_rebalance_leaves_out_a_partition_that_on_assigned_removed():
         Inbox(), Callbacks(on_assigned=lambda _: rebalancing.arriving.pop(A)), is_cooperative=False
     )
     rebalancing.assigned(handle, wires(A, B))
-    assert handle.asked == [("assign", [(1, -1001)])]
+    assert handle.requests == [("assign", [(1, -1001)])]

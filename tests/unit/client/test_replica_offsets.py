@@ -151,11 +151,11 @@ def test_each_broker_tells_its_own_end_and_the_leader_the_high_watermark(cluster
 
 def test_only_the_leader_is_asked_for_high_watermarks(cluster):
     read_cluster(cluster.servers, timeout_s=5)
-    asked = {
-        node: [each.replica_id for each in broker.asked if hasattr(each, "replica_id")]
+    requests = {
+        node: [each.replica_id for each in broker.requests if hasattr(each, "replica_id")]
         for node, broker in cluster.brokers.items()
     }
-    assert asked == {1: [-1, -2], 2: [-2]}
+    assert requests == {1: [-1, -2], 2: [-2]}
 
 
 def test_ends_are_asked_for_after_all_watermarks_so_that_none_seems_to_be_below_one(cluster):

@@ -26,14 +26,14 @@ def clock(monkeypatch):
 @pytest.fixture
 def endpoint(monkeypatch, clock):
     """The requests to a token endpoint, which answers with `answer`."""
-    made = SimpleNamespace(asked=[], answer=None)
+    made = SimpleNamespace(sent=[], answer=None)
 
     def fetch(url, *, data, headers):
-        made.asked.append((url, data, headers))
+        made.sent.append((url, data, headers))
         if isinstance(made.answer, Exception):
             raise made.answer
         return made.answer if made.answer is not None else json.dumps(
-            {"access_token": f"opaque{len(made.asked)}", "expires_in": 100}
+            {"access_token": f"opaque{len(made.sent)}", "expires_in": 100}
         ).encode()  # fmt: skip
 
     monkeypatch.setattr("yak.http_fetch.fetch", fetch)
@@ -47,7 +47,7 @@ def jwt_until(expires_s):
 def test_endpoint_gets_the_client_id_its_secret_and_the_scope(endpoint):
     source = TokenSource(URL, "me", SECRET, "a b")
     assert source.get() == ("opaque1", 1_000_100.0)
-    ((url, data, headers),) = endpoint.asked
+    ((url, data, headers),) = endpoint.sent
     assert (url, data) == (URL, b"grant_type=client_credentials&scope=a+b")
     assert base64.b64decode(headers["Authorization"].removeprefix("Basic ")) == f"me:{SECRET}".encode()
     assert SECRET not in repr(source) + repr(ClientLogin("OAUTHBEARER", "me", "", source))

@@ -26,7 +26,7 @@ def unregister(code=ErrorCode.none, message=None):
         unregister_broker(broker.address, 4, timeout_s=5)
     finally:
         broker.close()
-    return broker.asked
+    return broker.requests
 
 
 def test_the_broker_is_asked_for_the_node():

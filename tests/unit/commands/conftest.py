@@ -49,9 +49,9 @@ def yak(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPat
     """Run `yak WORDS…` in this process."""
     monkeypatch.setattr("signal.signal", lambda *_: None)
 
-    def run(*words: str) -> Ran:
+    def run(*args: str) -> Ran:
         capfdbinary.readouterr()
-        code = program.run(list(words))
+        code = program.run(list(args))
         out, err = capfdbinary.readouterr()
         return Ran(code, out.decode(), err.decode())
 

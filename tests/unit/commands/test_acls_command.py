@@ -26,7 +26,7 @@ def acl(name, operation, principal="User:ann", *, kind=TOPIC, permission=ALLOW, 
     return AclBinding(pattern, AccessControlEntry(principal, host, operation, permission))
 
 
-class Asked:
+class Requests:
     """What was asked of the broker."""
 
     def __init__(self):
@@ -35,26 +35,26 @@ class Asked:
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    asked = Asked()
+def requests(monkeypatch):
+    requests = Requests()
 
     def describe(_address, wanted, *, timeout_s):
         assert timeout_s == 1.0
-        asked.described.append(wanted)
-        return [each for each in asked.found if wanted.matches(each)]
+        requests.described.append(wanted)
+        return [each for each in requests.found if wanted.matches(each)]
 
     def delete(_address, filters, *, timeout_s):
-        asked.deleted += filters
-        return [each for each in asked.found if any(wanted.matches(each) for wanted in filters)]
+        requests.deleted += filters
+        return [each for each in requests.found if any(wanted.matches(each) for wanted in filters)]
 
     monkeypatch.setattr(Globals, "broker_that_answers", lambda _g: ("127.0.0.1:9092", 1.0))
     monkeypatch.setattr(client, "describe_acls", describe)
-    monkeypatch.setattr(client, "create_acls", lambda _address, added, timeout_s: asked.created.extend(added))
+    monkeypatch.setattr(client, "create_acls", lambda _address, added, timeout_s: requests.created.extend(added))
     monkeypatch.setattr(client, "delete_acls", delete)
-    return asked
+    return requests
 
 
-def test_list_shows_all_acls_and_those_that_apply_to_a_resource(yak, asked):
+def test_list_shows_all_acls_and_those_that_apply_to_a_resource(yak, requests):
     assert "User:bob" in yak("acls", "list").out
     rows = json.loads(yak("acls", "list", "--topic", "other", "-o", "json").out)
     assert rows == [
@@ -62,21 +62,21 @@ def test_list_shows_all_acls_and_those_that_apply_to_a_resource(yak, asked):
          "name": "o", "pattern": "prefixed"}
     ]  # fmt: skip
     yak("acls", "list", "--topic", "o", "--prefixed", "--principal", "bob")
-    assert asked.described[1:] == [
+    assert requests.described[1:] == [
         AclFilter(TOPIC, "other", PatternType.MATCH),
         AclFilter(TOPIC, "o", PatternType.PREFIXED, "User:bob"),
     ]
-    asked.found = []
+    requests.found = []
     assert "No ACLs" in (ran := yak("acls", "list")).out + ran.err
 
 
-def test_list_as_json_is_empty_without_acls(yak, asked):
-    asked.found = []
+def test_list_as_json_is_empty_without_acls(yak, requests):
+    requests.found = []
     assert json.loads(yak("acls", "list", "-o", "json").out) == []
 
 
 @pytest.mark.parametrize(
-    ("words", "created"),
+    ("args", "created"),
     [
         (("--allow", "ann", "--operation", "read", "--topic", "a"), [acl("a", READ)]),
         (("--allow", "User:ann", "--topic", "a"), [acl("a", Operation.ALL)]),
@@ -96,53 +96,53 @@ def test_list_as_json_is_empty_without_acls(yak, asked):
          [acl("User:bob", Operation.DESCRIBE_TOKENS, kind=ResourceType.USER)]),
     ],
 )  # fmt: skip
-def test_options_stand_for_acls(yak, asked, words, created):
-    ran = yak("acls", "add", *words)
+def test_options_stand_for_acls(yak, requests, args, created):
+    ran = yak("acls", "add", *args)
     assert ran.code == 0, ran.err
-    assert asked.created == created
+    assert requests.created == created
 
 
 @pytest.mark.parametrize("name", ['a"b', "größe", "a b,c", "x" * 300, "'; DROP TABLE"])
-def test_names_with_odd_characters_pass(yak, asked, name):
+def test_names_with_odd_characters_pass(yak, requests, name):
     assert yak("acls", "add", "--allow", name, "--operation", "read", "--topic", name).code == 0
-    assert asked.created == [acl(name, READ, f"User:{name}")]
+    assert requests.created == [acl(name, READ, f"User:{name}")]
 
 
 @pytest.mark.parametrize("host", ["nohost.example", "10.0.0.0/24", "10.0.0.1:9092", "[::1]", ""])
-def test_add_refuses_a_host_that_no_address_is_equal_to(yak, asked, host):
-    words = ("--deny", "ann", "--host", "10.0.0.1", "--host", host, "--topic", "a")
-    ran = yak("acls", "add", *words)
+def test_add_refuses_a_host_that_no_address_is_equal_to(yak, requests, host):
+    args = ("--deny", "ann", "--host", "10.0.0.1", "--host", host, "--topic", "a")
+    ran = yak("acls", "add", *args)
     assert ran.code == 2
     assert f'error[bad-acl-host]: "{host}" is no ip' in ran.err
-    assert asked.created == []
+    assert requests.created == []
 
 
 @pytest.mark.parametrize("host", ["*", "::1", "2001:0db8::0001"])
-def test_add_takes_every_form_of_an_address_and_all_hosts(yak, asked, host):
+def test_add_takes_every_form_of_an_address_and_all_hosts(yak, requests, host):
     assert yak("acls", "add", "--deny", "ann", "--host", host, "--operation", "read", "--topic", "a").code == 0
-    assert asked.created == [acl("a", READ, permission=DENY, host=host)]
+    assert requests.created == [acl("a", READ, permission=DENY, host=host)]
 
 
-def test_remove_takes_a_host_that_is_no_address(yak, asked):
-    asked.found = [acl("orders", READ, host="nohost.example")]
+def test_remove_takes_a_host_that_is_no_address(yak, requests):
+    requests.found = [acl("orders", READ, host="nohost.example")]
     assert yak("acls", "remove", "--host", "nohost.example", "--yes").code == 0
 
 
-def test_remove_shows_what_matches_and_removes_it_once_confirmed(yak, asked):
+def test_remove_shows_what_matches_and_removes_it_once_confirmed(yak, requests):
     ran = yak("acls", "remove", "--topic", "orders", "--allow", "ann", "--yes")
     assert ran.code == 0
     assert "removed 1 ACL" in ran.out + ran.err
     wanted = AclFilter(TOPIC, "orders", PatternType.LITERAL, "User:ann", None, Operation.ANY, ALLOW)
-    assert asked.deleted == [wanted]
+    assert requests.deleted == [wanted]
 
 
-def test_remove_of_a_principal_matches_any_resource(yak, asked):
+def test_remove_of_a_principal_matches_any_resource(yak, requests):
     assert yak("acls", "remove", "--deny", "bob", "--operation", "write", "--yes").code == 0
-    assert asked.deleted == [AclFilter(principal="User:bob", operation=WRITE, permission=DENY)]
+    assert requests.deleted == [AclFilter(principal="User:bob", operation=WRITE, permission=DENY)]
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
+    ("args", "code"),
     [
         (("add", "--operation", "read", "--topic", "a"), 2),
         (("add", "--allow", "ann", "--operation", "read"), 2),
@@ -158,6 +158,6 @@ def test_remove_of_a_principal_matches_any_resource(yak, asked):
         (("remove", "--topic", "orders", "--yes", "--readonly"), 2),
     ],
 )
-def test_wrong_words_are_refused_and_nothing_is_changed(yak, asked, words, code):
-    ran = yak("acls", *words)
-    assert (ran.code, asked.created, asked.deleted) == (code, [], []), ran.err
+def test_wrong_words_are_refused_and_nothing_is_changed(yak, requests, args, code):
+    ran = yak("acls", *args)
+    assert (ran.code, requests.created, requests.deleted) == (code, [], []), ran.err

@@ -39,16 +39,16 @@ def is_command(text: str) -> bool:
 def fault_of(advice: str) -> str:
     """What is wrong with a command line: an unknown subcommand or option, or ''."""
     line, *_comment = advice.split("  ")
-    words = shlex.split(line)[1:]
+    args = shlex.split(line)[1:]
     known = {"--help", *(name for option in OPTIONS for name in option.declarations)}
     nodes = TREE
-    while nodes and words and not words[0].startswith("-"):
-        found = next((node for node in nodes if node["name"] == words[0]), None)
+    while nodes and args and not args[0].startswith("-"):
+        found = next((node for node in nodes if node["name"] == args[0]), None)
         if found is None:
-            return f"no command {words[0]!r}"
+            return f"no command {args[0]!r}"
         known |= {name for parameter in found.get("parameters", ()) for name in parameter["names"]}
-        nodes, words = found.get("commands", []), words[1:]
-    for word in words:
+        nodes, args = found.get("commands", []), args[1:]
+    for word in args:
         if word.startswith("-") and word != "-" and word.split("=")[0] not in known:
             return f"no option {word}"
     return ""

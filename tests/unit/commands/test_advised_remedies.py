@@ -11,7 +11,7 @@ NOWHERE = ("-b", "127.0.0.1:1")
 
 
 @pytest.mark.parametrize(
-    ("words", "message", "remedy"),
+    ("args", "message", "remedy"),
     [
         (("up", "--as-kafka", "9.9"), "--as-kafka 9.9 is no Kafka release", "yak up --as-kafka 4.4"),
         (("up", "--listen", "0.0.0.0:1"), "0.0.0.0:1 lacks NAME://", "EXTERNAL://0.0.0.0:1"),
@@ -30,8 +30,8 @@ NOWHERE = ("-b", "127.0.0.1:1")
         (("faults", "add", "disconnect_on", "Prodce"), 'there is no api "Prodce"', "yak faults add --help"),
     ],
 )
-def test_a_wrong_value_is_refused_before_connecting_with_what_helps(yak, words, message, remedy):
-    ran = yak(*words, *NOWHERE)
+def test_a_wrong_value_is_refused_before_connecting_with_what_helps(yak, args, message, remedy):
+    ran = yak(*args, *NOWHERE)
     assert ran.code == 2
     assert message in ran.err
     assert f"try:  {remedy}" in ran.err

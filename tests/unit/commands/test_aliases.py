@@ -7,7 +7,7 @@ from yak.commands.aliases import resolve
 
 
 @pytest.mark.parametrize(
-    ("words", "resolved"),
+    ("args", "resolved"),
     [
         ("topic list", "topics list"),
         ("group describe g", "groups describe g"),
@@ -24,8 +24,8 @@ from yak.commands.aliases import resolve
         ("topics list", "topics list"),
     ],
 )
-def test_earlier_words_become_todays(words: str, resolved: str) -> None:
-    assert resolve(words.split()) == resolved.split()
+def test_earlier_words_become_todays(args: str, resolved: str) -> None:
+    assert resolve(args.split()) == resolved.split()
 
 
 def test_singular_name_runs_the_command(yak) -> None:

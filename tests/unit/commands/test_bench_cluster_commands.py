@@ -22,27 +22,27 @@ def run(*arguments: str) -> int:
 
 def failover(monkeypatch: pytest.MonkeyPatch, verdict: Delivery = GOOD, **more: object) -> list[FailoverSettings]:
     """Have the command get this result; gives what it asked for."""
-    asked: list[FailoverSettings] = []
+    requests: list[FailoverSettings] = []
     kills = [
         Kill(number, 1, True, (0,), 1.0, 2.0, 2.5, 3.0, pause, 0.3, 0.1, 0.02)
         for number, pause in enumerate((0.12, 0.2, 0.4), 1)
     ]
 
     def canned(_g: object, settings: FailoverSettings, *, progress_json: bool) -> FailoverResult:
-        asked.append(settings)
+        requests.append(settings)
         client = {"writer": {"retry.backoff.ms": 5}}
         return FailoverResult(settings, kills, verdict, client=client, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(bench_failover, "run_on_own", canned)
-    return asked
+    return requests
 
 
 def test_a_clean_failover_shows_each_kill_and_the_pauses(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = failover(monkeypatch)
+    requests = failover(monkeypatch)
     assert run("bench", "failover", "--kills", "3", "--throughput", "500", "--assert", "p50<250ms") == 0
-    assert (asked[0].kills, asked[0].mode, asked[0].rate) == (3, "kill", 500.0)
+    assert (requests[0].kills, requests[0].mode, requests[0].rate) == (3, "kill", 500.0)
     text = capsys.readouterr().out
     assert "3 of 3 were the controller" in text
     assert "100 acknowledged, 0 lost, 0 duplicated, 0 reordered" in text

@@ -101,8 +101,8 @@ def test_client_properties_are_split_at_the_first_equals_sign() -> None:
 
 
 def test_a_workload_is_named_as_a_command_or_as_an_option(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (("workload", "1-topic-1-partition-1kb"), ("--workload=1-topic-1-partition-1kb",)):
-        assert run("bench", *words, "-o", "json") == 0
+    for args in (("workload", "1-topic-1-partition-1kb"), ("--workload=1-topic-1-partition-1kb",)):
+        assert run("bench", *args, "-o", "json") == 0
         found = json.loads(capsys.readouterr().out)
         assert (found["benchmark"], found["topic"]) == ("workload", "yak-bench-1-topic-1-partition-1kb")
         assert (found["rate"], found["size_bytes"], found["linger_ms"]) == (50_000, 1024, 1)

@@ -16,8 +16,8 @@ def test_certs_create_prints_the_configs_of_broker_and_clients(yak, tmp_path: Pa
 def test_configs_that_certs_create_prints_start_a_broker(yak, tmp_path: Path, hosts: str):
     made = json.loads(yak("certs", "create", str(tmp_path / "c"), "--hosts", hosts, "-o", "json").out)
     (tmp_path / "broker.properties").write_text("\n".join(made["broker"]))
-    words = ("--metadata", "raft", "--properties", str(tmp_path / "broker.properties"), "--dry-run")
-    ran = yak("serve", *words)
+    args = ("--metadata", "raft", "--properties", str(tmp_path / "broker.properties"), "--dry-run")
+    ran = yak("serve", *args)
     assert (ran.code, ran.err) == (0, "")
 
 
@@ -48,12 +48,12 @@ def test_certs_create_adds_a_client_and_prints_a_host_of_the_broker_that_it_keep
 
 def test_certs_create_does_not_ignore_other_hosts_of_a_broker_that_is_there(yak, tmp_path: Path):
     yak("certs", "create", str(tmp_path), "--hosts", "x")
-    words = ("certs", "create", str(tmp_path), "--hosts", "y", "--client", "alice")
-    ran = yak(*words)
+    args = ("certs", "create", str(tmp_path), "--hosts", "y", "--client", "alice")
+    ran = yak(*args)
     assert ran.code == 2
     assert f"error[certs-exist]: {tmp_path} has broker.pem already, for x" in ran.err
     assert not (tmp_path / "alice.pem").exists()
-    ran = yak(*words, "--force")
+    ran = yak(*args, "--force")
     assert ran.code == 0
     assert f"created {tmp_path}/broker.pem" in ran.err
     assert "advertised.listeners=SSL://y:9093" in ran.out
@@ -77,6 +77,6 @@ def test_certs_show_has_names_and_dates(yak, tmp_path: Path):
     (row,) = json.loads(yak("certs", "show", str(tmp_path / "c" / "broker.pem"), "-o", "json").out)
     assert (row["subject"], row["names"], row["issuer"]) == ("CN=broker,O=YAK", ["a.example"], "CN=YAK CA,O=YAK")
     assert row["not_before"] < row["not_after"]
-    shown = yak("certs", "show", str(tmp_path / "c" / "ca.pem")).out
-    assert "subject       CN=YAK CA,O=YAK" in shown
-    assert "sha256" in shown
+    printed = yak("certs", "show", str(tmp_path / "c" / "ca.pem")).out
+    assert "subject       CN=YAK CA,O=YAK" in printed
+    assert "sha256" in printed

@@ -37,7 +37,7 @@ from yak.sim.seeded_random import SeededRandom
 
 
 @pytest.mark.parametrize(
-    ("words", "slug"),
+    ("args", "slug"),
     [
         (["--faults", "earthquake"], "unknown-fault"),
         (["--faults", "kill", "--bootstrap", "127.0.0.1:1"], "fault-needs-processes"),
@@ -48,12 +48,12 @@ from yak.sim.seeded_random import SeededRandom
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_starts(
-    yak: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], slug: str
+    yak: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], slug: str
 ) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     Path("something").touch()
-    ran = yak("chaos", "run", *words)
+    ran = yak("chaos", "run", *args)
     assert ran.code == 2
     assert f"error[{slug}]" in ran.err
     assert [each.name for each in (tmp_path / "here").iterdir()] == ["something"]
@@ -145,8 +145,8 @@ def test_the_live_screen_shows_progress_counts_brokers_and_faults() -> None:
         screen.note("a note")
         screen.tick(recorder, cluster, [found])
         screen.phase("settle")
-    shown = stream.getvalue()
-    for words in (
+    printed = stream.getvalue()
+    for text in (
         "--seed 7",
         "0 of 60 s",
         "acknowledged 1",
@@ -157,7 +157,7 @@ def test_the_live_screen_shows_progress_counts_brokers_and_faults() -> None:
         "kill 2  began",
         "a note",
     ):
-        assert words in shown, words
+        assert text in printed, text
 
 
 def test_dumb_terminal_gets_a_line_for_each_phase(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,7 +129,7 @@ def fake(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "args"),
     [
         ("topics-list", ["topics", "list"]),
         ("topics-list-wide", ["topics", "list", "-o", "wide", "--internal", "--sort", "size"]),
@@ -149,8 +149,8 @@ def fake(monkeypatch):
         ("brokers-config", ["brokers", "config", "1"]),
     ],
 )
-def test_the_output_is_as_agreed(yak, golden, name, words):
-    ran = yak(*words)
+def test_the_output_is_as_agreed(yak, golden, name, args):
+    ran = yak(*args)
     assert ran.code == 0, ran.err
     golden(f"tables/{name}.txt", ran.out)
 
@@ -265,17 +265,17 @@ def test_a_broker_that_is_down_is_described_without_its_configs(yak):
 
 
 def test_a_broker_is_unregistered_after_a_question_that_names_what_counts_on_it(yak, monkeypatch):
-    asked = []
-    monkeypatch.setattr("yak.client.unregister.unregister_broker", lambda *words, **_: asked.append(words))
+    requests = []
+    monkeypatch.setattr("yak.client.unregister.unregister_broker", lambda *args, **_: requests.append(args))
     ran = yak("brokers", "unregister", "2")
-    assert (ran.code, asked) == (2, [])
+    assert (ran.code, requests) == (2, [])
     assert "Forget broker 2, which 3 partitions count on?" in ran.err
     ran = yak("brokers", "unregister", "2", "--yes")
-    assert (ran.code, asked) == (0, [("127.0.0.1:9092", 2)])
+    assert (ran.code, requests) == (0, [("127.0.0.1:9092", 2)])
     assert ran.err == "broker 2 was unregistered\n"
     assert yak("brokers", "unregister", "9", "--yes").code == 1
     assert yak("brokers", "unregister", "2", "--yes", "--readonly").code == 2
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 @pytest.mark.parametrize("partitions", ["0,9", "0,x", "", "-1"])
@@ -294,29 +294,29 @@ def test_filtered_list_without_a_match_does_not_say_that_there_are_no_topics(yak
 
 
 @pytest.mark.parametrize(
-    "words",
+    "args",
     [
         ["topics", "alter", "orders", "--delete-config", "retention.mss"],
         ["brokers", "config", "1", "--delete", "log.retention.mss"],
     ],
 )
-def test_reset_of_an_unknown_config_is_refused_with_the_closest(yak, fake, words):
-    ran = yak(*words)
+def test_reset_of_an_unknown_config_is_refused_with_the_closest(yak, fake, args):
+    ran = yak(*args)
     assert (ran.code, fake) == (1, [])
     assert "error[bad-config]" in ran.err
     assert "retention.ms" in ran.err.partition("closest")[2]
 
 
 @pytest.mark.parametrize(
-    "words",
+    "args",
     [
         ["create", "x", "-p", "99999999999"],
         ["create", "x", "-r", "99999999999"],
         ["alter", "orders", "-p", "99999999999"],
     ],
 )
-def test_number_beyond_kafkas_range_is_wrong_usage(yak, fake, words):
-    ran = yak("topics", *words)
+def test_number_beyond_kafkas_range_is_wrong_usage(yak, fake, args):
+    ran = yak("topics", *args)
     assert (ran.code, fake) == (2, [])
     assert "it is not from 1 to 2147483647" in ran.err
 

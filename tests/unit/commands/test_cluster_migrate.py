@@ -72,9 +72,9 @@ def test_broker_that_is_down_keeps_the_metadata_where_they_are(yak: Any, cluster
 
 
 def test_readonly_refuses_and_redis_url_is_for_a_cluster_of_yak_up(yak: Any, cluster: SimpleNamespace) -> None:
-    words = ("cluster", "migrate", "-b", "h1:9092")
-    assert "error[readonly]" in yak(*words, "--to", "raft", "--readonly").err
-    assert "error[usage]" in yak(*words, "--to", "redis", "--redis-url", "redis://h/0").err
+    args = ("cluster", "migrate", "-b", "h1:9092")
+    assert "error[readonly]" in yak(*args, "--to", "raft", "--readonly").err
+    assert "error[usage]" in yak(*args, "--to", "redis", "--redis-url", "redis://h/0").err
     assert cluster.done == []
 
 

@@ -35,7 +35,7 @@ def test_what_is_neither_is_refused(text):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("args", "message"),
     [
         (["--group", "audit", "--partitions", "0"], "--group and --partitions exclude each other"),
         (["--group", "audit", "--partition", "0"], "--group and --partitions exclude each other"),
@@ -47,9 +47,9 @@ def test_what_is_neither_is_refused(text):
         (["-g", "a", "--from-beginning", "--tail", "3"], "--from-beginning and --tail exclude each other"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused_before_anything_is_asked(yak, words, message, monkeypatch):
+def test_options_that_do_not_go_together_are_refused_before_anything_is_asked(yak, args, message, monkeypatch):
     monkeypatch.setattr("yak.client.admin.Admin", lambda *_a, **_k: pytest.fail("it asked a broker"))
-    ran = yak("consume", "orders", *words)
+    ran = yak("consume", "orders", *args)
     assert ran.code == 2
     assert message in ran.err
 
@@ -122,11 +122,11 @@ def test_key_separator_of_apaches_property_is_any_text(text, separator):
     assert Request().with_properties((f"key.separator={text}",)).separator == separator
 
 
-@pytest.mark.parametrize("words", [["--property", "key.separator=\\x"], ["--partitions", ""], ["-r", "ok", "("]])
-def test_values_that_cannot_be_read_are_wrong_usage(yak, words, monkeypatch):
+@pytest.mark.parametrize("args", [["--property", "key.separator=\\x"], ["--partitions", ""], ["-r", "ok", "("]])
+def test_values_that_cannot_be_read_are_wrong_usage(yak, args, monkeypatch):
     world = type("World", (), {"metadata": lambda _self: type("M", (), {"topics": {}})()})
     monkeypatch.setattr("yak.client.admin.Admin", lambda *_a, **_k: world())
-    ran = yak("consume", "orders", *words)
+    ran = yak("consume", "orders", *args)
     assert ran.code == 2
     assert "error[usage]" in ran.err
-    assert "(" not in words or "error[usage]: ( is not a regular expression" in ran.err
+    assert "(" not in args or "error[usage]: ( is not a regular expression" in ran.err

@@ -81,7 +81,7 @@ def test_live_display_ends_before_the_report(monkeypatch, holds, code):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "args",
     [
         ("groups", "--session-timeout", "1s"),
         ("groups", "--session-timeout", "3m"),
@@ -91,7 +91,7 @@ def test_live_display_ends_before_the_report(monkeypatch, holds, code):
         ("member", "--group", "g", "--topic", "t", "--name", "m", "--session-timeout", "1s"),
     ],
 )
-def test_what_cannot_be_is_a_usage_error(yak, words):
-    ran = yak("demo", *words)
+def test_what_cannot_be_is_a_usage_error(yak, args):
+    ran = yak("demo", *args)
     assert ran.code == 2
     assert ran.err.startswith("error[")

@@ -70,7 +70,7 @@ def world(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "moves"),
+    ("args", "moves"),
     [
         (["orders:0"], [("orders-0", 2)]),
         (["orders:0", "--to", "3"], [("orders-0", 3)]),
@@ -79,8 +79,8 @@ def world(monkeypatch):
         (["payments", "--from", "2"], [("payments-0", 1)]),
     ],
 )
-def test_what_is_moved_to_whom(yak, world, words, moves):
-    ran = yak("failover", *words)
+def test_what_is_moved_to_whom(yak, world, args, moves):
+    ran = yak("failover", *args)
     assert ran.code == 0, ran.err
     assert world[0] == [("move", moves, None, False)]
 
@@ -118,18 +118,18 @@ def test_json_of_a_move(yak, world):
     }
 
 
-@pytest.mark.parametrize("words", [("orders:0", "--kill", "--yes"), ("orders:0", "--probe")])
-def test_a_failover_after_which_no_test_record_was_acknowledged_failed(yak, world, monkeypatch, words):
+@pytest.mark.parametrize("args", [("orders:0", "--kill", "--yes"), ("orders:0", "--probe")])
+def test_a_failover_after_which_no_test_record_was_acknowledged_failed(yak, world, monkeypatch, args):
     world[1][0] = LOCAL
     measured = {"timeline": Timeline(elected_ms=41.0), "probed": TopicPartition("orders", 0), "acknowledged": 30}
     killed = Failover(1, 41, True, (TopicPartition("orders", 0),), **measured)
     monkeypatch.setattr("yak.local.failover.end_and_watch", lambda *_, **__: killed)
     monkeypatch.setattr("yak.local.failover.move_and_watch", lambda *_, **__: Moved({}, 12.3, **measured))
-    ran = yak("failover", *words)
+    ran = yak("failover", *args)
     assert ran.code == 1
     assert "no write came through; 30 " in ran.err
     assert "warning: no test record was acknowledged in 30 s: yak isr --check" in ran.err
-    assert yak("failover", *words, "-o", "json").code == 1
+    assert yak("failover", *args, "-o", "json").code == 1
 
 
 def test_topic_of_test_records_that_cannot_be_deleted_is_named(yak, world):
@@ -172,7 +172,7 @@ def test_json_of_a_kill(yak, world):
 
 
 @pytest.mark.parametrize(
-    ("words", "slug", "code"),
+    ("args", "slug", "code"),
     [
         ([], "usage", 2),
         (["orders", "--all"], "usage", 2),
@@ -186,8 +186,8 @@ def test_json_of_a_kill(yak, world):
         (["--all", "--readonly"], "readonly", 2),
     ],
 )
-def test_what_cannot_be_is_refused(yak, world, words, slug, code):
-    ran = yak("failover", *words)
+def test_what_cannot_be_is_refused(yak, world, args, slug, code):
+    ran = yak("failover", *args)
     assert (ran.code, world[0]) == (code, [])
     assert f"error[{slug}]" in ran.err
 
@@ -197,8 +197,8 @@ def test_a_kill_says_before_and_after_which_partitions_go_offline(yak, world, mo
     alone = (partition("orders", 0, 1), partition("orders", 1, 1, isr=(1,)), partition("orders", 2, 1, replicas=(1,)))
     found = replace(CLUSTER, partitions=alone)
     monkeypatch.setattr("yak.client.replica_offsets.read_metadata", lambda servers, timeout_s: found)
-    asked = yak("failover", "orders:0", "--kill").err
-    assert "which leads 3 partitions, 2 of them with no other in-sync replica, which go offline (and write" in asked
+    warned = yak("failover", "orders:0", "--kill").err
+    assert "which leads 3 partitions, 2 of them with no other in-sync replica, which go offline (and write" in warned
     movable, offline = failover.led_by(alone, 1)
     result = Failover(1, 41, True, (*movable, *offline), offline, timeline=Timeline(fenced_ms=33.0, elected_ms=41.0))
     monkeypatch.setattr("yak.local.failover.end_and_watch", lambda *_, **__: result)
@@ -231,15 +231,15 @@ def test_a_kill_asks_first_and_which_broker_must_be_clear(yak, world):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "args",
     [("--controller",), ("--controller", "--kill"), ("--from", "1", "--kill"), ("orders:0", "--kill")],
 )
-def test_a_single_broker_is_not_ended(yak, world, monkeypatch, words):
+def test_a_single_broker_is_not_ended(yak, world, monkeypatch, args):
     done, local = world
     local[0] = LOCAL
     alone = replace(CLUSTER, brokers={1: CLUSTER.brokers[1]})
     monkeypatch.setattr("yak.client.replica_offsets.read_metadata", lambda servers, timeout_s: alone)
-    ran = yak("failover", *words, "--yes")
+    ran = yak("failover", *args, "--yes")
     assert ran.code == 1
     assert ran.err.startswith("error[last-broker]: broker 1 cannot fail over\n  why:  it is the only broker that runs")
     assert done == []

@@ -15,19 +15,19 @@ BROKERS = {node: SimpleNamespace(address=f"127.0.0.1:{9000 + node}") for node in
 @pytest.fixture
 def sent(monkeypatch):
     """What each broker was asked; the address of one that refuses is in `refusing`."""
-    asked, held = [], {}
+    requests, held = [], {}
 
     def add(address, rule, *, timeout_s):
         assert timeout_s == 10.0
         if address in sent_box.refusing:
             raise UsageError("faults-off", "no faults here")
-        asked.append(("add", address[-1], {name: value for name, value in rule.items() if name != "id"}))
+        requests.append(("add", address[-1], {name: value for name, value in rule.items() if name != "id"}))
         held.setdefault(address, {})[rule["id"]] = rule
 
     def clear(address, rule_id=None, *, timeout_s):
         if address == "127.0.0.1:9092":
             raise Unreachable("unreachable", "no broker there")
-        asked.append(("clear", address[-1], rule_id))
+        requests.append(("clear", address[-1], rule_id))
         own = held.get(address, {})
         gone = list(own) if rule_id is None else [each for each in own if each == rule_id]
         return [own.pop(each)["id"] for each in gone]
@@ -35,7 +35,7 @@ def sent(monkeypatch):
     def read(address, *, timeout_s):
         return [{**rule, "calls": 2, "hits": 1} for rule in held.get(address, {}).values()]
 
-    sent_box = SimpleNamespace(asked=asked, refusing=())
+    sent_box = SimpleNamespace(requests=requests, refusing=())
     monkeypatch.setattr(client, "add_fault", add)
     monkeypatch.setattr(client, "clear_faults", clear)
     monkeypatch.setattr(client, "list_faults", read)
@@ -45,7 +45,7 @@ def sent(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "rule"),
+    ("args", "rule"),
     [
         (("inject_error", "Produce", "NOT_COORDINATOR"), {"api": "Produce", "error": "NOT_COORDINATOR"}),
         (
@@ -78,11 +78,11 @@ def sent(monkeypatch):
         (("freeze_isr", "t", "1"), {"topic": "t", "partition": 1}),
     ],
 )
-def test_fault_is_added_to_all_brokers(yak, sent, words, rule):
-    ran = yak("faults", "add", *words)
+def test_fault_is_added_to_all_brokers(yak, sent, args, rule):
+    ran = yak("faults", "add", *args)
     assert (ran.code, ran.out) == (0, "1a2b\n"), ran.err
-    expected = {"fault": words[0].replace("-", "_")} | rule
-    assert sent.asked == [("add", node, expected) for node in "123"]
+    expected = {"fault": args[0].replace("-", "_")} | rule
+    assert sent.requests == [("add", node, expected) for node in "123"]
 
 
 def test_fault_is_added_to_one_broker_and_a_lagging_replica_to_its_own(yak, sent):
@@ -92,22 +92,22 @@ def test_fault_is_added_to_one_broker_and_a_lagging_replica_to_its_own(yak, sent
     }
     yak("faults", "add", "lag_replica", "t", "0", "3", "250")
     lag = {"fault": "lag_replica", "topic": "t", "partition": 0, "broker": 3, "delay_ms": 250}
-    assert [each[:2] for each in sent.asked] == [("add", "2"), ("add", "3")]
-    assert sent.asked[1][2] == lag
+    assert [each[:2] for each in sent.requests] == [("add", "2"), ("add", "3")]
+    assert sent.requests[1][2] == lag
 
 
 def test_fault_that_one_broker_refuses_is_on_none(yak, sent):
     sent.refusing = ("127.0.0.1:9003",)
     ran = yak("faults", "add", "delay_on", "Fetch", "5")
     assert (ran.code, "error[faults-off]" in ran.err) == (2, True)
-    assert sent.asked[2:] == [("clear", "1", "1a2b"), ("clear", "2", "1a2b")]
+    assert sent.requests[2:] == [("clear", "1", "1a2b"), ("clear", "2", "1a2b")]
 
 
 def test_list_shows_each_broker_and_clear_says_how_many(yak, sent):
     assert "No faults" in (ran := yak("faults", "list")).out + ran.err
     yak("faults", "add", "delay_on", "Fetch", "5", "--topic", "t")
-    shown = yak("faults", "list").out.splitlines()
-    assert [line.split()[:5] for line in shown[1:]] == [[node, "1a2b", "delay_on", "Fetch", "–"] for node in "123"]
+    printed = yak("faults", "list").out.splitlines()
+    assert [line.split()[:5] for line in printed[1:]] == [[node, "1a2b", "delay_on", "Fetch", "–"] for node in "123"]
     (row,) = json.loads(yak("faults", "list", "--broker", "2", "-o", "json").out)
     assert (row["node_id"], row["delay_ms"], row["topic"], row["hits"], row["error"]) == (2, 5, "t", 1, None)
     assert "1 fault cleared" in (ran := yak("faults", "clear", "1a2b")).out + ran.err
@@ -116,7 +116,7 @@ def test_list_shows_each_broker_and_clear_says_how_many(yak, sent):
 
 
 @pytest.mark.parametrize(
-    ("words", "error"),
+    ("args", "error"),
     [
         (("inject_eror", "Produce"), "bad-fault"),
         (("inject_error", "Produce"), "bad-fault"),
@@ -128,8 +128,8 @@ def test_list_shows_each_broker_and_clear_says_how_many(yak, sent):
         (("delay_on", "Fetch", "5", "--readonly"), "readonly"),
     ],
 )
-def test_wrong_fault_is_refused_before_anything_is_sent(yak, sent, words, error):
-    ran = yak("faults", "add", *words)
+def test_wrong_fault_is_refused_before_anything_is_sent(yak, sent, args, error):
+    ran = yak("faults", "add", *args)
     assert f"error[{error}]" in ran.err
     assert ran.code in (1, 2)
-    assert sent.asked == []
+    assert sent.requests == []

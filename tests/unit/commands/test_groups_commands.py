@@ -117,7 +117,7 @@ def world(monkeypatch):
 
 @pytest.mark.parametrize("format_", ["table", "wide", "csv", "json"])
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "args"),
     [
         ("list", ["list"]),
         ("describe", ["describe", "audit", "billing"]),
@@ -128,8 +128,8 @@ def world(monkeypatch):
         ("reset", ["reset", "billing", "-t", "orders", "--shift-by", "2"]),
     ],
 )
-def test_the_output_is_as_agreed(yak, golden, world, name, words, format_):
-    ran = yak("groups", *words, "-o", format_)
+def test_the_output_is_as_agreed(yak, golden, world, name, args, format_):
+    ran = yak("groups", *args, "-o", format_)
     assert ran.code == 0, ran.err
     golden(f"tables/groups-{name}-{format_}.txt", ran.out)
 
@@ -150,9 +150,9 @@ def test_only_partitions_with_lag_are_shown_when_asked(yak, world):
     assert 0 in [each["lag"] for each in whole["partitions"]]
     ran = yak("groups", "describe", "audit", "--lag-only", "-o", "json")
     assert ran.code == 0, ran.err
-    shown = json.loads(ran.out)[0]
-    assert shown["partitions"] == [each for each in whole["partitions"] if each["lag"] != 0]
-    assert shown["lag"] == whole["lag"]
+    printed = json.loads(ran.out)[0]
+    assert printed["partitions"] == [each for each in whole["partitions"] if each["lag"] != 0]
+    assert printed["lag"] == whole["lag"]
     world.committed["audit"] = {O0: 30, O1: 100}
     assert "\nall read" in yak("groups", "describe", "audit", "--lag-only").out
 
@@ -246,7 +246,7 @@ def test_members_with_v_also_show_the_subscription(yak, world):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("args", "message"),
     [
         (["-t", "orders"], "say where to move the offsets"),
         (["--to-earliest"], "say which offsets to move"),
@@ -258,8 +258,8 @@ def test_members_with_v_also_show_the_subscription(yak, world):
         (["-t", "orders", "--to-timestamp", "noon"], '"noon" is not a time'),
     ],
 )
-def test_a_reset_needs_one_place_and_one_target(yak, world, words, message):
-    ran = yak("groups", "reset", "billing", *words)
+def test_a_reset_needs_one_place_and_one_target(yak, world, args, message):
+    ran = yak("groups", "reset", "billing", *args)
     assert ran.code == 2
     assert message in ran.err
 
@@ -318,18 +318,18 @@ def test_reset_from_a_file_that_names_an_unknown_partition_moves_nothing(yak, wo
 
 
 def test_reset_that_moves_nothing_says_why(yak, world, monkeypatch):
-    words = ("--topic", "orders:2", "--to-earliest", "--execute")
+    args = ("--topic", "orders:2", "--to-earliest", "--execute")
     world.committed["billing"] = {O2: 9}
-    assert yak("groups", "reset", "billing", *words).err == "nothing to move: the offsets are there already\n"
+    assert yak("groups", "reset", "billing", *args).err == "nothing to move: the offsets are there already\n"
     monkeypatch.setattr(lag, "read_marks", lambda *_: {})
     left = "nothing was moved: 1 partition left alone\n"
-    assert yak("groups", "reset", "billing", *words).err == left
+    assert yak("groups", "reset", "billing", *args).err == left
     world.errors["later"] = YakError("unknown-group", "none")
     world.groups["later"] = BILLING
     monkeypatch.setattr(descriptions, "require_groups", lambda _brokers, names: {names[0]: world.errors["later"]})
-    ran = yak("groups", "reset", "later", *words)
+    ran = yak("groups", "reset", "later", *args)
     assert ran.err == f'there is no group "later" yet\n{left}'
-    ran = yak("groups", "reset", "later", *words[:-1])
+    ran = yak("groups", "reset", "later", *args[:-1])
     assert ran.err.startswith('there is no group "later" yet\ndry run')
 
 
@@ -395,16 +395,16 @@ def test_offsets_of_a_topic_are_deleted_by_themselves(yak, world):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "args",
     [
         ["groups", "delete", "billing", "--yes"],
         ["groups", "reset", "billing", "-t", "orders", "--to-latest", "--execute"],
         ["consume", "orders", "--group", "audit"],
     ],
 )
-def test_nothing_is_changed_when_read_only(yak, world, words, monkeypatch):
+def test_nothing_is_changed_when_read_only(yak, world, args, monkeypatch):
     monkeypatch.setattr("yak.client.admin.Admin", lambda *_a, **_k: pytest.fail("it asked a broker"))
-    ran = yak("--readonly", *words)
+    ran = yak("--readonly", *args)
     assert ran.code == 2
     assert "error[readonly]" in ran.err
 

@@ -28,10 +28,10 @@ def test_the_overview_is_as_agreed(yak, golden):
 
 @pytest.mark.parametrize(("command", "leaf"), LEAVES)
 def test_the_help_of_each_command_is_as_agreed(yak, golden, command, leaf):
-    words = [command] + ([leaf] if leaf else [])
-    ran = yak(*words, "--help")
+    args = [command] + ([leaf] if leaf else [])
+    ran = yak(*args, "--help")
     assert ran.code == 0, ran.err
-    golden(f"help/{'-'.join(words)}.txt", ran.out)
+    golden(f"help/{'-'.join(args)}.txt", ran.out)
 
 
 @pytest.mark.parametrize(("command", "leaf"), LEAVES)

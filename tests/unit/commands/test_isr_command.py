@@ -82,7 +82,7 @@ def test_too_far_behind_is_out_of_sync_when_a_limit_was_given():
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "args"),
     [
         ("isr", ["isr"]),
         ("isr-wide", ["isr", "-o", "wide"]),
@@ -92,8 +92,8 @@ def test_too_far_behind_is_out_of_sync_when_a_limit_was_given():
         ("isr-offline", ["isr", "--offline"]),
     ],
 )
-def test_the_output_is_as_agreed(yak, golden, cluster, name, words):
-    ran = yak(*words)
+def test_the_output_is_as_agreed(yak, golden, cluster, name, args):
+    ran = yak(*args)
     assert ran.code == 0, ran.err
     golden(f"tables/{name}.txt", ran.out)
     golden("tables/isr-summary.txt", ran.err)
@@ -152,8 +152,8 @@ def test_internal_topics_are_hidden_while_they_are_healthy(yak, cluster):
         "orders-0",
     ]
     assert "2 of 3 partitions in sync\n1 partition of internal topics not shown" in ran.err
-    for words in (["--internal"], ["__consumer_offsets"]):
-        assert "__consumer_offsets-0" in yak("isr", *words).out
+    for args in (["--internal"], ["__consumer_offsets"]):
+        assert "__consumer_offsets-0" in yak("isr", *args).out
     at_min = replace(healthy, min_isr=3)
     cluster[:] = [replace(CLUSTER, partitions=(at_min,), silent={})]
     assert "__consumer_offsets-0" in yak("isr", "--at-min-isr").out
@@ -203,10 +203,10 @@ def test_offsets_are_no_change():
 
 def test_a_long_table_is_cut_to_the_terminals_rows():
     table = [(f"line {number}", "") for number in range(50)]
-    shown = fitted([("head", "")], table, [("", ""), ("summary", "")], rows=10)
-    assert len(shown) == 10
-    assert shown[-3][0] == "and 44 lines more: name a topic, or --under-replicated"
-    assert shown[-1][0] == "summary"
+    printed = fitted([("head", "")], table, [("", ""), ("summary", "")], rows=10)
+    assert len(printed) == 10
+    assert printed[-3][0] == "and 44 lines more: name a topic, or --under-replicated"
+    assert printed[-1][0] == "summary"
     assert len(fitted([("head", "")], table[:3], [("", "")], rows=10)) == 5
 
 

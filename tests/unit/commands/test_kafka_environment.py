@@ -247,13 +247,13 @@ def test_dry_run_shows_where_each_value_comes_from(
         monkeypatch.setenv(name, value)
     assert run(["serve", "--kafka-env", "--dry-run", "-o", "json", "-c", "num.partitions=8"]) == 0
     ran = capsys.readouterr()
-    shown = json.loads(ran.out)
+    printed = json.loads(ran.out)
     assert "KAFKA_HEAP_OPTS is ignored: YAK has no JVM" in ran.err
-    assert shown["metadata"] == {"value": "raft", "origin": "env KAFKA_CONTROLLER_QUORUM_VOTERS"}
-    assert shown["node_id"] == {"value": 1, "origin": "env KAFKA_NODE_ID"}
-    assert shown["offsets.topic.num.partitions"] == {"value": "1", "origin": "env KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS"}
-    assert shown["num.partitions"] == {"value": "8", "origin": "flag -c"}
-    assert shown["inter.broker.listener.name"]["value"] == "BROKER"
+    assert printed["metadata"] == {"value": "raft", "origin": "env KAFKA_CONTROLLER_QUORUM_VOTERS"}
+    assert printed["node_id"] == {"value": 1, "origin": "env KAFKA_NODE_ID"}
+    assert printed["offsets.topic.num.partitions"] == {"value": "1", "origin": "env KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS"}
+    assert printed["num.partitions"] == {"value": "8", "origin": "flag -c"}
+    assert printed["inter.broker.listener.name"]["value"] == "BROKER"
 
 
 def test_bad_value_is_refused_by_its_config(

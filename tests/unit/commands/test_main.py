@@ -23,7 +23,7 @@ def test_the_version_is_one_line(yak):
 
 
 @pytest.mark.parametrize(
-    ("words", "slug"),
+    ("args", "slug"),
     [
         (["prodce"], "unknown-command"),
         (["topics", "lst"], "unknown-command"),
@@ -49,8 +49,8 @@ def test_the_version_is_one_line(yak):
         (["context", "use", "-"], "no-previous-context"),
     ],
 )
-def test_wrong_usage_ends_with_2_and_a_slug(yak, words, slug):
-    ran = yak(*words)
+def test_wrong_usage_ends_with_2_and_a_slug(yak, args, slug):
+    ran = yak(*args)
     assert ran.code == 2
     assert ran.err.startswith(f"error[{slug}]: ")
     assert ran.out == ""
@@ -59,8 +59,8 @@ def test_wrong_usage_ends_with_2_and_a_slug(yak, words, slug):
 
 def test_errors_look_as_agreed(yak, golden):
     texts = [
-        yak(*words).err
-        for words in (
+        yak(*args).err
+        for args in (
             ["prodce"],
             ["consume", "-o", "end"],
             ["produce", "--dry-run", "-f", "missing.csv"],
@@ -72,8 +72,8 @@ def test_errors_look_as_agreed(yak, golden):
 
 
 def test_with_o_json_an_error_is_a_document_on_stderr(yak):
-    for words in (["prodce", "-o", "json"], ["-o", "json", "consume", "--offset", "soon"], ["topics", "lst", "-ojson"]):
-        ran = yak(*words)
+    for args in (["prodce", "-o", "json"], ["-o", "json", "consume", "--offset", "soon"], ["topics", "lst", "-ojson"]):
+        ran = yak(*args)
         assert ran.code == 2
         assert ran.out == ""
         error = json.loads(ran.err)["error"]
@@ -88,13 +88,13 @@ def test_nobody_there_is_told_in_time_with_code_3(yak, golden):
 
 
 def test_a_traceback_is_kept_in_a_file_and_named_only_with_v(yak, tmp_path):
-    words = ("topics", "list", "-b", "127.0.0.1:1", "--timeout", "200ms")
-    ran = yak(*words)
+    args = ("topics", "list", "-b", "127.0.0.1:1", "--timeout", "200ms")
+    ran = yak(*args)
     assert "Traceback" not in ran.err
     kept = tmp_path / "xdg_state_home" / "yak" / "last-error.txt"
     assert "no broker answered" in kept.read_text()
     assert str(kept) not in ran.err
-    assert str(kept) in yak(*words, "-v").err
+    assert str(kept) in yak(*args, "-v").err
 
 
 def test_a_bug_has_a_file_of_its_own_which_the_message_names(yak, tmp_path, monkeypatch):
@@ -173,7 +173,7 @@ def _wait_until_reading(pid: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("args", "said"),
     [
         (["isr", "--unavailable"], "no such option: --unavailable\n  why:  closest: --unavailable-partitions\n"),
         (["produce", "orders", "--csv"], "no such option: --csv\n"),
@@ -181,15 +181,15 @@ def _wait_until_reading(pid: int) -> None:
         (["topics", "alter", "orders", "a=b", "c"], "too many arguments: a=b c\n"),
     ],
 )
-def test_the_parsers_errors_are_in_our_words(yak, words, said):
-    ran = yak(*words)
+def test_the_parsers_errors_are_in_our_words(yak, args, said):
+    ran = yak(*args)
     assert ran.code == 2
     assert f"error[usage]: {said}" in ran.err
     assert "Possible" not in ran.err
 
 
 @pytest.mark.parametrize(
-    ("words", "advice"),
+    ("args", "advice"),
     [
         (["produce", "orders", "--transactional", "--resume"], "yak produce --help"),
         (["transactions", "hanging", "--idle"], "yak transactions hanging --help"),
@@ -199,8 +199,8 @@ def test_the_parsers_errors_are_in_our_words(yak, words, said):
         (["topics", "create", "orders", "-c", "retention.ms"], "-c retention.ms=60000"),
     ],
 )
-def test_wrong_usage_is_advised_with_the_help_or_the_option_of_its_command(yak, words, advice):
-    ran = yak(*words)
+def test_wrong_usage_is_advised_with_the_help_or_the_option_of_its_command(yak, args, advice):
+    ran = yak(*args)
     assert ran.code == 2
     assert ran.err.endswith(f"  try:  {advice}\n")
 
@@ -231,8 +231,8 @@ def test_global_options_are_read_before_and_after_the_command(yak):
 
 
 def test_hidden_names_of_other_tools_are_understood(yak):
-    for words in (["--brokers", "h:1"], ["--broker-list=h:1"], ["--bootstrap-servers", "h:1"]):
-        rows = {row["name"]: row["value"] for row in json.loads(yak("config", "show", "-o", "json", *words).out)}
+    for args in (["--brokers", "h:1"], ["--broker-list=h:1"], ["--bootstrap-servers", "h:1"]):
+        rows = {row["name"]: row["value"] for row in json.loads(yak("config", "show", "-o", "json", *args).out)}
         assert rows["bootstrap_servers"] == "h:1"
 
 
@@ -252,7 +252,7 @@ def test_shell_completion_offers_commands(yak):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("args", "said"),
     [
         (("consume", "--max-messages", "abc"), "'-n': it is not a whole number"),
         (("up", "--brokers", "99999"), "'--brokers': it is not from 1 to 64"),
@@ -260,8 +260,8 @@ def test_shell_completion_offers_commands(yak):
         (("ui", "--fps", "x"), "'--fps': it is not a number"),
     ],
 )
-def test_a_wrong_number_is_refused_without_the_librarys_words(yak, words, said):
-    ran = yak(*words)
+def test_a_wrong_number_is_refused_without_the_librarys_words(yak, args, said):
+    ran = yak(*args)
     assert ran.code == 2
     assert said in ran.err
     assert "Input should" not in ran.err

@@ -204,8 +204,8 @@ def test_a_template_that_is_wrong_says_where(yak, topic, placeholder):
 def test_a_dry_run_shows_five_and_sends_nothing(yak, topic, tmp_path):
     (tmp_path / "o.csv").write_text("id,n\n" + "".join(f"u{n},{n}\n" for n in range(20)))
     ran = yak("produce", topic, "-f", "o.csv", "--csv-key", "id", "--dry-run", "-o", "json")
-    shown = json.loads(ran.out)
-    assert [each["key"] for each in shown] == ["u0", "u1", "u2", "u3", "u4"]
+    printed = json.loads(ran.out)
+    assert [each["key"] for each in printed] == ["u0", "u1", "u2", "u3", "u4"]
     assert ran.err.endswith("dry run: nothing was sent\n")
     assert records(yak, topic) == []
 
@@ -260,8 +260,8 @@ def test_an_argument_names_partitions_and_where_to_start(yak, topic, cluster):
         for partition in (0, 1, 3):
             yak("produce", name, "-p", str(partition), *(word for n in range(4) for word in ("-m", str(n))))
 
-    def places(*words):
-        ran = yak("consume", *words, "--exit", "-o", "json")
+    def places(*args):
+        ran = yak("consume", *args, "--exit", "-o", "json")
         assert ran.code == 0, ran.err
         found = map(json.loads, ran.out.splitlines())
         return sorted((each["topic"] == other, each["partition"], each["offset"]) for each in found)
@@ -445,7 +445,7 @@ def test_interrupt_or_failure_aborts_the_transaction(yak, topic, calls, monkeypa
 
 
 @pytest.mark.parametrize(
-    "words",
+    "args",
     [
         ("--acks", "1"),
         ("--repeat", "0"),
@@ -453,16 +453,16 @@ def test_interrupt_or_failure_aborts_the_transaction(yak, topic, calls, monkeypa
         ("-f", "x.txt", "--resume", "x.ck"),
     ],
 )
-def test_options_that_a_transaction_cannot_have_are_refused(yak, topic, words):
-    ran = yak("produce", topic, "--transactional", *words, *(() if "-f" in words else ("-m", "a")))
+def test_options_that_a_transaction_cannot_have_are_refused(yak, topic, args):
+    ran = yak("produce", topic, "--transactional", *args, *(() if "-f" in args else ("-m", "a")))
     assert ran.code == 2
     assert "transaction" in ran.err
 
 
 def test_isolation_level_is_kafkas(yak, topic):
     yak("produce", topic, "-p", "0", "-m", "a")
-    for words in (("--isolation", "read_committed"), ("--isolation-level", "read_uncommitted"), ("--read-committed",)):
-        assert [each["value"] for each in records(yak, topic, *words)] == ["a"]
+    for args in (("--isolation", "read_committed"), ("--isolation-level", "read_uncommitted"), ("--read-committed",)):
+        assert [each["value"] for each in records(yak, topic, *args)] == ["a"]
     ran = yak("consume", topic, "--isolation", "committed", "-e")
     assert ran.code == 2
     assert "is not one of 'read_uncommitted', 'read_committed'" in ran.err

@@ -159,11 +159,11 @@ def local_quorum(clean_environment: Path) -> str:
     return str(folder)
 
 
-@pytest.mark.parametrize("words", [("isr", "--from-redis"), ("cluster", "restore")])
+@pytest.mark.parametrize("args", [("isr", "--from-redis"), ("cluster", "restore")])
 def test_commands_that_read_redis_refuse_a_cluster_with_a_quorum(
-    yak: Any, local_quorum: str, words: tuple[str, ...]
+    yak: Any, local_quorum: str, args: tuple[str, ...]
 ) -> None:
-    ran = yak(*words)
+    ran = yak(*args)
     assert ran.code == 2
     assert "error[no-redis]" in ran.err
 
@@ -182,7 +182,7 @@ def test_up_refuses_a_redis_beside_a_quorum(yak: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "environment", "project", "store"),
+    ("args", "environment", "project", "store"),
     [
         ((), None, "", None),
         (("--metadata", "raft"), "redis", "", "raft"),
@@ -194,7 +194,7 @@ def test_up_takes_the_metadata_store_from_flag_variable_or_file(
     yak: Any,
     monkeypatch: pytest.MonkeyPatch,
     clean_environment: Path,
-    words: tuple[str, ...],
+    args: tuple[str, ...],
     environment: str | None,
     project: str,
     store: str | None,
@@ -210,7 +210,7 @@ def test_up_takes_the_metadata_store_from_flag_variable_or_file(
     if environment is not None:
         monkeypatch.setenv("YAK_METADATA", environment)
     (clean_environment / "yak.toml").write_text(project)
-    assert yak("up", *words).code == 3
+    assert yak("up", *args).code == 3
     (settings,) = started
     assert settings.metadata == store
     assert settings.redis_url == (None if store == "raft" else "redis://redis.example:6379/0")

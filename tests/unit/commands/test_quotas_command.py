@@ -18,7 +18,7 @@ FOUND = [
 @pytest.fixture
 def altered(monkeypatch):
     """What was asked of the broker."""
-    asked = []
+    requests = []
 
     def describe(_address, entity, *, timeout_s):
         assert timeout_s == 1.0
@@ -26,19 +26,19 @@ def altered(monkeypatch):
 
     def alter(_address, entity, changes, *, validate_only, timeout_s):
         assert timeout_s == 1.0
-        asked.append((entity, dict(changes), validate_only))
+        requests.append((entity, dict(changes), validate_only))
 
     monkeypatch.setattr(Globals, "broker_that_answers", lambda _g: ("127.0.0.1:9092", 1.0))
     monkeypatch.setattr(client, "describe_quotas", describe)
     monkeypatch.setattr(client, "alter_quotas", alter)
-    return asked
+    return requests
 
 
 def test_list_and_describe_show_entities_quotas_and_values(yak, altered):
-    shown = yak("quotas", "list").out
-    assert "client-id=loader  producer_byte_rate        1 000 000 B/s" in shown
-    assert "12.5%" in shown
-    assert "ip=<default>" in shown
+    printed = yak("quotas", "list").out
+    assert "client-id=loader  producer_byte_rate        1 000 000 B/s" in printed
+    assert "12.5%" in printed
+    assert "ip=<default>" in printed
     rows = json.loads(yak("quotas", "describe", "--client-id", "loader", "-o", "json").out)
     assert rows == [
         {"entity": "client-id=loader", "quota": "producer_byte_rate", "value": 1e6},
@@ -90,7 +90,7 @@ def test_remove_without_names_removes_all_of_the_entity(yak, altered):
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
+    ("args", "code"),
     [
         (("remove", "--user", "ann"), 1),
         (("remove", "--client-id", "loader", "consumer_byte_rate"), 1),
@@ -107,21 +107,21 @@ def test_remove_without_names_removes_all_of_the_entity(yak, altered):
         (("set", "--user", "ann", "producer_byte_rate=1", "--readonly"), 2),
     ],
 )
-def test_wrong_words_are_refused_and_nothing_is_asked(yak, altered, words, code):
-    ran = yak("quotas", *words)
+def test_wrong_words_are_refused_and_nothing_is_asked(yak, altered, args, code):
+    ran = yak("quotas", *args)
     assert (ran.code, altered) == (code, []), ran.err
 
 
 @pytest.mark.parametrize(
-    ("words", "whose", "option"),
+    ("args", "whose", "option"),
     [
         (("--client-id", "loader", "connection_creation_rate=10"), "ips", "--ip"),
         (("--ip", "127.0.0.1", "producer_byte_rate=10"), "users and client ids", "--client-id"),
     ],
 )
-def test_quota_of_another_type_of_entity_is_refused_with_its_option(yak, altered, words, whose, option):
-    ran = yak("quotas", "set", *words)
-    name = words[-1].partition("=")[0]
+def test_quota_of_another_type_of_entity_is_refused_with_its_option(yak, altered, args, whose, option):
+    ran = yak("quotas", "set", *args)
+    name = args[-1].partition("=")[0]
     assert ran.code == 2
     assert f"error[bad-quota]: {name} is a quota of {whose}" in ran.err
     assert f"try:  {option} " in ran.err

@@ -25,14 +25,14 @@ def _clean_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iter
     logger.setLevel(before[2])
 
 
-def dry_run(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict[str, object]]:
-    assert run(["serve", "--dry-run", "-o", "json", *words]) == 0
-    shown: dict[str, dict[str, object]] = json.loads(capsys.readouterr().out)
-    return shown
+def dry_run(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, dict[str, object]]:
+    assert run(["serve", "--dry-run", "-o", "json", *args]) == 0
+    printed: dict[str, dict[str, object]] = json.loads(capsys.readouterr().out)
+    return printed
 
 
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert run(["serve", *words]) == 2
+def refused(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    assert run(["serve", *args]) == 2
     return capsys.readouterr().err
 
 
@@ -44,39 +44,39 @@ def test_a_dry_run_shows_each_value_with_its_origin(
     )
     monkeypatch.setenv("REDIS_HOST", "redis.example")
     monkeypatch.setenv("YAK_NODE_ID", "8")
-    shown = dry_run(
+    printed = dry_run(
         capsys, "--port", "7001", "--properties", "server.properties", "-c", "auto.create.topics.enable=false"
     )
-    assert shown["node_id"] == {"value": 5, "origin": "file server.properties"}
-    assert shown["port"] == {"value": 7001, "origin": "flag --port"}
-    assert shown["host"]["origin"] == "file server.properties"
-    assert shown["data_dir"]["value"] == "/x,/y"
-    assert shown["redis_url"] == {"value": "redis://redis.example:6379/0", "origin": "env REDIS_HOST=redis.example"}
-    assert shown["auto.create.topics.enable"] == {"value": "false", "origin": "flag -c"}
-    assert shown["num.partitions"] == {"value": "9", "origin": "file server.properties"}
-    assert shown["role"] == {"value": "leader", "origin": "default"}
+    assert printed["node_id"] == {"value": 5, "origin": "file server.properties"}
+    assert printed["port"] == {"value": 7001, "origin": "flag --port"}
+    assert printed["host"]["origin"] == "file server.properties"
+    assert printed["data_dir"]["value"] == "/x,/y"
+    assert printed["redis_url"] == {"value": "redis://redis.example:6379/0", "origin": "env REDIS_HOST=redis.example"}
+    assert printed["auto.create.topics.enable"] == {"value": "false", "origin": "flag -c"}
+    assert printed["num.partitions"] == {"value": "9", "origin": "file server.properties"}
+    assert printed["role"] == {"value": "leader", "origin": "default"}
 
 
 def test_what_replication_is_told_comes_with_its_origins(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = dry_run(capsys)
-    assert shown["lease_time_seconds"] == {"value": 6.0, "origin": "default"}
-    assert shown["renew_interval_seconds"] == {"value": 0.5, "origin": "default"}
-    assert shown["followers"] == {"value": "", "origin": "default"}
-    assert shown["followers_timeout_seconds"] == {"value": 30.0, "origin": "default"}
-    assert shown["rack"] == {"value": None, "origin": "default"}
+    printed = dry_run(capsys)
+    assert printed["lease_time_seconds"] == {"value": 6.0, "origin": "default"}
+    assert printed["renew_interval_seconds"] == {"value": 0.5, "origin": "default"}
+    assert printed["followers"] == {"value": "", "origin": "default"}
+    assert printed["followers_timeout_seconds"] == {"value": 30.0, "origin": "default"}
+    assert printed["rack"] == {"value": None, "origin": "default"}
     monkeypatch.setenv("YAK_FOLLOWERS", "b2:9093, b3")
     monkeypatch.setenv("LEASE_TIME_SECONDS", "10")
     monkeypatch.setenv("RENEW_INTERVAL_SECONDS", "5")
     monkeypatch.setenv("YAK_RACK", "zone-a")
-    shown = dry_run(capsys, "--followers-timeout", "90", "--default-replication-factor", "3")
-    assert shown["followers"] == {"value": "b2:9093,b3:9092", "origin": "env YAK_FOLLOWERS"}
-    assert shown["followers_timeout_seconds"] == {"value": 90.0, "origin": "flag --followers-timeout"}
-    assert shown["lease_time_seconds"] == {"value": 10.0, "origin": "env LEASE_TIME_SECONDS=10"}
-    assert shown["renew_interval_seconds"]["value"] == 5.0
-    assert shown["rack"] == {"value": "zone-a", "origin": "env YAK_RACK"}
-    assert shown["default.replication.factor"] == {"value": "3", "origin": "flag --default-replication-factor"}
+    printed = dry_run(capsys, "--followers-timeout", "90", "--default-replication-factor", "3")
+    assert printed["followers"] == {"value": "b2:9093,b3:9092", "origin": "env YAK_FOLLOWERS"}
+    assert printed["followers_timeout_seconds"] == {"value": 90.0, "origin": "flag --followers-timeout"}
+    assert printed["lease_time_seconds"] == {"value": 10.0, "origin": "env LEASE_TIME_SECONDS=10"}
+    assert printed["renew_interval_seconds"]["value"] == 5.0
+    assert printed["rack"] == {"value": "zone-a", "origin": "env YAK_RACK"}
+    assert printed["default.replication.factor"] == {"value": "3", "origin": "flag --default-replication-factor"}
     monkeypatch.delenv("YAK_RACK")
     assert dry_run(capsys, "-c", "broker.rack=zone-b")["rack"] == {"value": "zone-b", "origin": "flag -c"}
 
@@ -92,7 +92,7 @@ def test_a_node_name_is_numbered_the_same_everywhere(
 
 
 @pytest.mark.parametrize(
-    ("words", "slug"),
+    ("args", "slug"),
     [
         (("--lease-time", "1s", "--renew-interval", "1s"), "lease-config"),
         (("--lease-time", "10", "--renew-interval", "6"), "lease-config"),
@@ -118,9 +118,9 @@ def test_a_node_name_is_numbered_the_same_everywhere(
     ],
 )
 def test_what_cannot_be_is_refused_in_three_parts(
-    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], slug: str
+    capsys: pytest.CaptureFixture[str], args: tuple[str, ...], slug: str
 ) -> None:
-    assert refused(capsys, *words).startswith(f"error[{slug}]: ")
+    assert refused(capsys, *args).startswith(f"error[{slug}]: ")
 
 
 def test_a_port_in_use_is_refused_before_anything_is_touched(
@@ -129,8 +129,8 @@ def test_a_port_in_use_is_refused_before_anything_is_touched(
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as other:
-        told = refused(capsys, "--port", str(other.getsockname()[1]), "--data-dir", str(tmp_path / "data"))
-    assert told.startswith("error[address-in-use]: ")
+        reported = refused(capsys, "--port", str(other.getsockname()[1]), "--data-dir", str(tmp_path / "data"))
+    assert reported.startswith("error[address-in-use]: ")
     assert not (tmp_path / "data").exists()
 
 
@@ -151,9 +151,9 @@ def test_the_table_of_words_is_the_same_as_typers() -> None:
 
 
 def test_both_ways_to_read_the_words_agree(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--node-id=3", "--port", "7", "--data-dir", "a", "--data-dir", "b", "-c", "num.partitions=2"]
-    by_typer = dry_run(capsys, *words)
-    assert run(["-o", "json", "serve", "--dry-run", *words]) == 0
+    args = ["--node-id=3", "--port", "7", "--data-dir", "a", "--data-dir", "b", "-c", "num.partitions=2"]
+    by_typer = dry_run(capsys, *args)
+    assert run(["-o", "json", "serve", "--dry-run", *args]) == 0
     assert json.loads(capsys.readouterr().out) == by_typer
 
 
@@ -166,15 +166,15 @@ def test_a_broker_starts_without_what_it_never_uses() -> None:
         "unused = {'typer', 'pydantic', 'rich', 'redis', 'confluent_kafka', 'hypothesis', 'asyncio', 'importlib.metadata'}\n"
         "print(sorted(unused & set(sys.modules)))"
     )
-    told = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout
-    assert told.splitlines()[-1] == "[]"
+    reported = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout
+    assert reported.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("words", [["-h"], ["--port"], ["--port", "--dry-run"], ["--dry-run=1"], ["x"]])
-def test_words_that_the_table_does_not_know_are_left_to_typer(words: list[str]) -> None:
+@pytest.mark.parametrize("args", [["-h"], ["--port"], ["--port", "--dry-run"], ["--dry-run=1"], ["x"]])
+def test_words_that_the_table_does_not_know_are_left_to_typer(args: list[str]) -> None:
     from yak.commands.serve_options import parse_arguments
 
-    assert parse_arguments(words) is None
+    assert parse_arguments(args) is None
 
 
 def test_secret_file_may_name_the_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -197,10 +197,10 @@ def test_invalid_secret_file_is_refused(capsys: pytest.CaptureFixture[str], tmp_
 
 def test_dry_run_shows_no_password(capsys: pytest.CaptureFixture[str]) -> None:
     names = ("ssl.key.password", "listener.name.ssl.ssl.keystore.password")
-    words = [word for name in names for word in ("-c", f"{name}=hush")]
-    shown = dry_run(capsys, "-c", "listeners=SSL://127.0.0.1:0", *words)
-    assert [shown[name]["value"] for name in names] == ["(set)", "(set)"]
-    assert "hush" not in str(shown)
+    args = [word for name in names for word in ("-c", f"{name}=hush")]
+    printed = dry_run(capsys, "-c", "listeners=SSL://127.0.0.1:0", *args)
+    assert [printed[name]["value"] for name in names] == ["(set)", "(set)"]
+    assert "hush" not in str(printed)
 
 
 def test_listen_and_advertise_name_the_listeners(capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,18 +228,18 @@ def test_secret_on_the_command_line_is_warned_of(capsys: pytest.CaptureFixture[s
     properties = tmp_path / "server.properties"
     properties.write_text("ssl.keystore.password=odd-file-secret\n")
     assert run(["serve", "--dry-run", "--properties", str(properties), "-c", "ssl.key.password=odd-secret"]) == 0
-    shown = capsys.readouterr()
-    assert "-c ssl.key.password has a secret" in shown.err
-    assert "keystore" not in shown.err
-    assert "odd-" not in shown.out + shown.err
+    printed = capsys.readouterr()
+    assert "-c ssl.key.password has a secret" in printed.err
+    assert "keystore" not in printed.err
+    assert "odd-" not in printed.out + printed.err
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="--cores needs Linux")
 def test_a_dry_run_with_cores_shows_each_broker_and_one_core_is_todays_broker(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = dry_run(capsys, "--cores", "2", "--port", "9092", "--data-dir", "/d", "--rack", "machine:db1")
-    assert shown["core.1"]["value"] == "node 2, machine:db1, PLAINTEXT://127.0.0.1:9094, /d/core-1"
+    printed = dry_run(capsys, "--cores", "2", "--port", "9092", "--data-dir", "/d", "--rack", "machine:db1")
+    assert printed["core.1"]["value"] == "node 2, machine:db1, PLAINTEXT://127.0.0.1:9094, /d/core-1"
     assert dry_run(capsys)["cores"] == {"value": "1", "origin": "default"}
     assert set(dry_run(capsys, "--cores", "1")) == set(dry_run(capsys))
     monkeypatch.setenv("YAK_CORES", "3")
@@ -258,7 +258,7 @@ def test_data_of_several_brokers_is_refused_for_one(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(
-    ("words", "slug"),
+    ("args", "slug"),
     [
         (("--log-level", "loud"), "log-level"),
         (("--log-format", "xml"), "log-format"),
@@ -266,9 +266,9 @@ def test_data_of_several_brokers_is_refused_for_one(capsys: pytest.CaptureFixtur
     ],
 )
 def test_a_dry_run_refuses_what_a_start_refuses(
-    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], slug: str
+    capsys: pytest.CaptureFixture[str], args: tuple[str, ...], slug: str
 ) -> None:
-    assert f"error[{slug}]" in refused(capsys, "--dry-run", *words)
+    assert f"error[{slug}]" in refused(capsys, "--dry-run", *args)
 
 
 def test_a_duration_with_a_wrong_unit_is_answered_with_the_unit_of_a_bare_number(

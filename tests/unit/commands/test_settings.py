@@ -125,11 +125,9 @@ def test_contexts_are_added_used_shown_and_removed(yak, tmp_path):
     assert mode == 0o600
 
 
-@pytest.mark.parametrize(
-    "words", [("--config", "no.toml", "topics", "list"), ("config", "show", "--config", "no.toml")]
-)
-def test_a_config_file_that_is_named_and_absent_is_refused(yak, words):
-    ran = yak(*words)
+@pytest.mark.parametrize("args", [("--config", "no.toml", "topics", "list"), ("config", "show", "--config", "no.toml")])
+def test_a_config_file_that_is_named_and_absent_is_refused(yak, args):
+    ran = yak(*args)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error[config-file]: no.toml does not exist\n  why:  --config names it\n")
 

@@ -59,11 +59,11 @@ def test_a_class_of_faults_can_be_had_alone(yak):
 
 def test_processes_give_the_same_as_one(yak, monkeypatch):
     monkeypatch.setattr("yak.commands.sim.SEEDS_AT_ONCE", 2)
-    words = ("sim", "run", "--seeds", "5", "--faults", "none", "--producers", "1", "--values", "2", "-o", "json")
-    alone = yak(*words, "--workers", "1")
+    args = ("sim", "run", "--seeds", "5", "--faults", "none", "--producers", "1", "--values", "2", "-o", "json")
+    alone = yak(*args, "--workers", "1")
     assert alone.code == 0
     assert [json.loads(line)["seed"] for line in alone.out.splitlines()] == list(range(1, 6))
-    assert yak(*words, "--workers", "2").out == alone.out
+    assert yak(*args, "--workers", "2").out == alone.out
 
 
 def test_a_failing_seed_is_made_small_and_its_command_replays_it(yak):
@@ -73,8 +73,8 @@ def test_a_failing_seed_is_made_small_and_its_command_replays_it(yak):
     assert found.startswith("single_leader: ")
     before, after = (int(values) for values in re.findall(r"(\d+) values", size))
     assert after * 5 < before
-    words = command.replace('"', "").split()[1:-1]
-    again = yak(*words)
+    args = command.replace('"', "").split()[1:-1]
+    again = yak(*args)
     assert again.code == 4
     assert found.partition(": ")[2] in again.err
 
@@ -86,7 +86,7 @@ def test_what_holds_is_not_shrunk(yak):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("args", "message"),
     [
         (("--seeds", "2", "--lines"), "--lines is for one seed"),
         (("--seeds", "2", "--shrink"), "--shrink is for one seed"),
@@ -98,7 +98,7 @@ def test_what_holds_is_not_shrunk(yak):
         (("--keep", "two"), '--keep "two" is not a list of numbers'),
     ],
 )
-def test_options_that_make_no_sense_are_refused_with_words(yak, words, message):
-    ran = yak("sim", "run", *words)
+def test_options_that_make_no_sense_are_refused_with_words(yak, args, message):
+    ran = yak("sim", "run", *args)
     assert ran.code == 2
     assert message in ran.err

@@ -23,7 +23,7 @@ def no_login():
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def requests(monkeypatch):
     """What was asked of the broker."""
     calls = []
 
@@ -44,7 +44,7 @@ def asked(monkeypatch):
     return calls
 
 
-def test_created_token_is_written_for_its_user_alone(yak, asked, tmp_path):
+def test_created_token_is_written_for_its_user_alone(yak, requests, tmp_path):
     path = tmp_path / "job.token"
     ran = yak("tokens", "create", "--token-file", str(path), "--renewer", "bob", "--for", "12h", "-o", "json")
     assert ran.code == 0, ran.err
@@ -52,16 +52,16 @@ def test_created_token_is_written_for_its_user_alone(yak, asked, tmp_path):
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     assert TOKEN.password not in ran.out + ran.err
     assert json.loads(ran.out)[0]["renewers"] == "bob,eve"
-    assert asked == [("create_token", ["bob"], 43_200_000, None)]
+    assert requests == [("create_token", ["bob"], 43_200_000, None)]
 
 
-def test_created_token_is_printed_only_where_that_is_asked_for(yak, asked):
+def test_created_token_is_printed_only_where_that_is_asked_for(yak, requests):
     assert yak("tokens", "create", "--token-file", "-").out == f"id:{TOKEN.password}\n"
-    assert asked == [("create_token", (), None, None)]
+    assert requests == [("create_token", (), None, None)]
     assert yak("tokens", "create").code == 2
 
 
-def test_list_shows_no_password(yak, asked):
+def test_list_shows_no_password(yak, requests):
     ran = yak("tokens", "list")
     assert "1970-01-02" in ran.out
     for output in ("table", "wide", "json", "csv"):
@@ -70,21 +70,21 @@ def test_list_shows_no_password(yak, asked):
         assert TOKEN.password not in ran.out + ran.err
 
 
-def test_token_is_renewed_and_expired_by_its_id(yak, asked):
+def test_token_is_renewed_and_expired_by_its_id(yak, requests):
     assert yak("tokens", "renew", "id", "--for", "1m").code == 0
     assert yak("tokens", "expire", "id", "--yes").code == 0
     assert "ends at 1970" in yak("tokens", "expire", "id", "--in", "5s", "--yes").err
-    assert [call for call in asked if call[0] != "find_token"] == [
+    assert [call for call in requests if call[0] != "find_token"] == [
         ("renew_token", TOKEN, 60_000),
         ("expire_token", TOKEN, None),
         ("expire_token", TOKEN, 5_000),
     ]
 
 
-@pytest.mark.parametrize("words", [("create", "--token-file", "-"), ("renew", "id"), ("expire", "id")])
-def test_readonly_refuses_changes(yak, asked, words):
-    assert yak("--readonly", "tokens", *words).code == 2
-    assert asked == []
+@pytest.mark.parametrize("args", [("create", "--token-file", "-"), ("renew", "id"), ("expire", "id")])
+def test_readonly_refuses_changes(yak, requests, args):
+    assert yak("--readonly", "tokens", *args).code == 2
+    assert requests == []
 
 
 # ------------------------------------------------------------------------------------------------------- OAUTHBEARER
@@ -95,8 +95,8 @@ ENDPOINT = "sasl_oauthbearer_token_endpoint_url"
 def add_context(yak, tmp_path, *more):
     config = str(tmp_path / "config.toml")
     (tmp_path / "secret").write_text("hidden\n")
-    words = ("prod", "-b", "k:9092", "--set", "sasl_mechanism=OAUTHBEARER", "--config", config, *more)
-    ran = yak("context", "add", *words)
+    args = ("prod", "-b", "k:9092", "--set", "sasl_mechanism=OAUTHBEARER", "--config", config, *more)
+    ran = yak("context", "add", *args)
     assert ran.code == 0, ran.err
     return Flags(config=config)
 

@@ -35,10 +35,10 @@ class World:
 
     def __init__(self):
         self.silent, self.failed = {}, {}
-        self.asked, self.aborted = [], []
+        self.requests, self.aborted = [], []
 
     def list(self, _brokers, **filters):
-        self.asked.append(filters)
+        self.requests.append(filters)
         return [IDLE, WRITER], self.silent
 
     def describe(self, _brokers, names):
@@ -46,7 +46,7 @@ class World:
         return {name: known.get(name) or YakError("unknown-transaction", f"{name}?", why="no") for name in names}
 
     def open(self, _metadata, partitions, *, timeout_s):
-        self.asked.append(partitions)
+        self.requests.append(partitions)
         assert timeout_s == 1.0
         return [each for each in OPEN if each.partition in partitions], self.failed
 
@@ -72,7 +72,7 @@ def world(monkeypatch):
 
 @pytest.mark.parametrize("format_", ["table", "wide", "csv", "json"])
 @pytest.mark.parametrize(
-    ("name", "words"),
+    ("name", "args"),
     [
         ("list", ["list"]),
         ("describe", ["describe", "orders-writer", "idle"]),
@@ -80,16 +80,16 @@ def world(monkeypatch):
         ("abort", ["abort", "--topic", "orders", "--partition", "0", "--start-offset", "42", "--yes"]),
     ],
 )
-def test_the_output_is_as_agreed(yak, golden, world, name, words, format_):
-    ran = yak("transactions", *words, "-o", format_)
+def test_the_output_is_as_agreed(yak, golden, world, name, args, format_):
+    ran = yak("transactions", *args, "-o", format_)
     assert ran.code == 0, ran.err
     golden(f"tables/transactions-{name}-{format_}.txt", ran.out)
 
 
 def test_filters_of_the_list_reach_the_brokers_as_kafka_spells_them(yak, world):
-    words = ("--state", "ongoing,PREPARECOMMIT", "--producer-id", "7", "--producer-id", "8", "--longer-than", "2m")
-    assert yak("transactions", "list", *words).code == 0
-    assert world.asked == [
+    args = ("--state", "ongoing,PREPARECOMMIT", "--producer-id", "7", "--producer-id", "8", "--longer-than", "2m")
+    assert yak("transactions", "list", *args).code == 0
+    assert world.requests == [
         {"states": ("Ongoing", "PrepareCommit"), "producer_ids": [7, 8], "longer_than_ms": 120_000},
     ]
     ran = yak("transactions", "ls", "--state", "stable")
@@ -99,11 +99,11 @@ def test_filters_of_the_list_reach_the_brokers_as_kafka_spells_them(yak, world):
 
 def test_list_of_long_transactions_leaves_out_those_that_ended(yak, world):
     open_ = ["Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"]
-    for words, states in (((), open_), (("--state", "completecommit"), ["CompleteCommit"])):
-        world.asked = []
-        assert yak("transactions", "list", "--longer-than", "1m", *words).code == 0
-        assert [list(each["states"]) for each in world.asked] == [states]
-        assert world.asked[0]["longer_than_ms"] == 60_000
+    for args, states in (((), open_), (("--state", "completecommit"), ["CompleteCommit"])):
+        world.requests = []
+        assert yak("transactions", "list", "--longer-than", "1m", *args).code == 0
+        assert [list(each["states"]) for each in world.requests] == [states]
+        assert world.requests[0]["longer_than_ms"] == 60_000
 
 
 def test_list_without_every_coordinator_returns_1(yak, world):
@@ -125,10 +125,10 @@ def test_unknown_transaction_does_not_hide_the_others(yak, world):
 def test_hanging_leaves_out_young_transactions_and_other_partitions(yak, world):
     ran = yak("transactions", "find-hanging", "-o", "json")
     assert [each["start_offset"] for each in json.loads(ran.out)] == [42]
-    assert world.asked == [[O0, O1, P0]]
+    assert world.requests == [[O0, O1, P0]]
     ran = yak("transactions", "hanging", "orders:1", "payments")
     assert (ran.code, ran.out, ran.err) == (0, "", "No transaction hangs.\n")
-    assert world.asked[1] == [O1, P0]
+    assert world.requests[1] == [O1, P0]
     assert yak("transactions", "hanging", "orders:7").code == 2
 
 
@@ -140,23 +140,23 @@ def test_hanging_names_partitions_that_it_could_not_read(yak, world):
 
 
 def test_abort_asks_first_and_only_for_an_open_transaction(yak, world, monkeypatch):
-    words = ("--topic", "orders", "--partition", "0", "--start-offset")
-    ran = yak("transactions", "abort", *words, "42")
+    args = ("--topic", "orders", "--partition", "0", "--start-offset")
+    ran = yak("transactions", "abort", *args, "42")
     assert ran.code == 2
     assert "not-confirmed" in ran.err
-    ran = yak("transactions", "abort", *words, "41", "--yes")
+    ran = yak("transactions", "abort", *args, "41", "--yes")
     assert ran.code == 1
     assert "no transaction of orders-0 starts at offset 41" in ran.err
     assert "open transactions start at 42" in ran.err
-    assert yak("transactions", "abort", *words, "42", "--yes", "--readonly").code != 0
+    assert yak("transactions", "abort", *args, "42", "--yes", "--readonly").code != 0
     assert world.aborted == []
-    assert yak("transactions", "abort", *words, "42", "--yes").code == 0
+    assert yak("transactions", "abort", *args, "42", "--yes").code == 0
     assert world.aborted == [OPEN[0]]
     world.failed = {O0: "no answer"}
-    assert "the producers of orders-0 could not be read" in yak("transactions", "abort", *words, "42", "--yes").err
+    assert "the producers of orders-0 could not be read" in yak("transactions", "abort", *args, "42", "--yes").err
 
 
 def test_producer_id_beyond_64_bits_is_wrong_usage(yak, world):
     ran = yak("transactions", "list", "--producer-id", "99999999999999999999999")
-    assert (ran.code, world.asked) == (2, [])
+    assert (ran.code, world.requests) == (2, [])
     assert "error[usage]" in ran.err

@@ -32,11 +32,11 @@ def test_a_child_is_told_what_we_were_told(flags):
     assert split_before([*global_arguments(flags), "ui"]) == (flags, ["ui"])
 
 
-@pytest.mark.parametrize("words", [("--port", "1"), ("--host", "127.0.0.1"), ("--token", "x")])
-def test_what_is_about_browsers_needs_a_browser(yak, words):
-    ran = yak("ui", *words)
+@pytest.mark.parametrize("args", [("--port", "1"), ("--host", "127.0.0.1"), ("--token", "x")])
+def test_what_is_about_browsers_needs_a_browser(yak, args):
+    ran = yak("ui", *args)
     assert ran.code == 2
-    assert f"{words[0]} needs --web" in ran.err
+    assert f"{args[0]} needs --web" in ran.err
 
 
 def test_lines_are_not_for_browsers():
@@ -52,10 +52,10 @@ def test_an_open_address_is_refused_before_anything_starts(yak):
     assert "starting" not in ran.err
 
 
-@pytest.mark.parametrize(("words", "extra", "package"), [((), "ui", "textual"), (("--web",), "web", "textual_serve")])
-def test_an_install_without_the_extra_names_it(yak, monkeypatch, words, extra, package):
+@pytest.mark.parametrize(("args", "extra", "package"), [((), "ui", "textual"), (("--web",), "web", "textual_serve")])
+def test_an_install_without_the_extra_names_it(yak, monkeypatch, args, extra, package):
     monkeypatch.setattr(ui, "find_spec", lambda name: None if name == package else object())
-    ran = yak("ui", *words)
+    ran = yak("ui", *args)
     assert ran.code == 2
     assert ran.err.startswith("error[ui-not-installed]: ")
     assert package in ran.err
@@ -66,13 +66,13 @@ def test_an_install_without_the_extra_names_it(yak, monkeypatch, words, extra, p
 def served(monkeypatch):
     """The words after `ui` that a tab would be started with."""
     found = []
-    monkeypatch.setattr(launch, "yak_argv", lambda *words: list(words))
+    monkeypatch.setattr(launch, "yak_argv", lambda *args: list(args))
     monkeypatch.setattr(launch, "serve", lambda _options, argv, **_how: found.extend(argv))
     return found
 
 
-def run(*words, demo=False):
-    launch.run(WebOptions(), words, say=print, warn=print, demo=demo, keep=False)
+def run(*args, demo=False):
+    launch.run(WebOptions(), args, say=print, warn=print, demo=demo, keep=False)
 
 
 def test_a_tab_gets_the_line_as_it_was(served):
@@ -121,12 +121,12 @@ def test_a_demo_that_does_not_start_says_why_and_is_closed(monkeypatch):
     assert len(closed) == 1
 
 
-@pytest.mark.parametrize(("words", "token"), [((), "of-the-variable"), (("--token", "of-the-line"), "of-the-line")])
-def test_a_token_comes_from_the_line_or_from_a_variable_that_no_list_of_processes_shows(yak, monkeypatch, words, token):
+@pytest.mark.parametrize(("args", "token"), [((), "of-the-variable"), (("--token", "of-the-line"), "of-the-line")])
+def test_a_token_comes_from_the_line_or_from_a_variable_that_no_list_of_processes_shows(yak, monkeypatch, args, token):
     found = []
     monkeypatch.setenv("YAK_UI_TOKEN", "of-the-variable")
     monkeypatch.setattr(launch, "run", lambda options, tab, **_how: found.append((options, tab)))
-    assert yak("ui", "--web", "--readonly", *words, "activity").code == 0
+    assert yak("ui", "--web", "--readonly", *args, "activity").code == 0
     ((options, tab),) = found
     assert options == WebOptions(token=token, readonly=True)
     assert tab == ["--readonly", "--fps=4.0", "--", "activity"]

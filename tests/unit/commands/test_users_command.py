@@ -62,9 +62,9 @@ def test_context_with_a_login_keeps_the_password_in_a_private_file_and_no_comman
     assert stat.S_IMODE(os.stat(config).st_mode) == 0o600
     with open(config, encoding="utf-8") as file:
         assert PASSWORD in file.read()
-    for words in (("context", "list"), ("context", "show"), ("config", "show", "--origin")):
+    for args in (("context", "list"), ("context", "show"), ("config", "show", "--origin")):
         for output in ("table", "json"):
-            ran = yak(*words, "-o", output, *at)
+            ran = yak(*args, "-o", output, *at)
             assert ran.code == 0
             assert PASSWORD not in ran.out + ran.err
     assert "(set)" in yak("context", "show", *at).out
@@ -78,8 +78,8 @@ def test_password_on_the_command_line_is_refused(yak, setting):
 
 
 def add_context(yak, tmp_path, config, *more):
-    words = ("prod", "-b", "k:9092", "--login", "ann", "--password-file", write(tmp_path), "--config", config, *more)
-    assert yak("context", "add", *words).code == 0
+    args = ("prod", "-b", "k:9092", "--login", "ann", "--password-file", write(tmp_path), "--config", config, *more)
+    assert yak("context", "add", *args).code == 0
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def add_context(yak, tmp_path, config, *more):
 def test_login_of_a_context_stays_inside_tls(yak, tmp_path, given, stored):
     config = str(tmp_path / "config.toml")
     add_context(yak, tmp_path, config, "--set", f"security_protocol={given}")
-    shown = yak("context", "show", "prod", "-o", "json", "--config", config)
-    assert json.loads(shown.out)["security_protocol"] == stored
+    printed = yak("context", "show", "prod", "-o", "json", "--config", config)
+    assert json.loads(printed.out)["security_protocol"] == stored
 
 
 def test_login_of_a_context_is_used_at_its_brokers(yak, tmp_path):

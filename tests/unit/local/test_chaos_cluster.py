@@ -52,13 +52,13 @@ def test_emptying_redis_while_it_is_down_raises_unreachable(cluster):
 
 
 @pytest.mark.parametrize(
-    ("script", "words"),
+    ("script", "text"),
     [
         ("sleep 0.1; exit 3", "node-1 ended by itself with code 3 at"),
         ("exec sleep 60", "node-1 is ending by itself at"),
     ],
 )
-def test_broker_that_ends_by_itself_is_noted_with_the_code_of_its_last_thread(cluster, monkeypatch, script, words):
+def test_broker_that_ends_by_itself_is_noted_with_the_code_of_its_last_thread(cluster, monkeypatch, script, text):
     """Its process exists no more for the node, and has no code yet."""
     monkeypatch.setattr("yak.local.chaos.nemesis.ENDING_SECONDS", 60.0 if "exit" in script else 0.1)
     node = cluster.nodes[1]
@@ -67,7 +67,7 @@ def test_broker_that_ends_by_itself_is_noted_with_the_code_of_its_last_thread(cl
     with subprocess.Popen(["/bin/sh", "-c", script]) as node._child:
         nemesis.check()
         node._child.kill()
-    assert nemesis.ended_by_themselves[0].startswith(words)
+    assert nemesis.ended_by_themselves[0].startswith(text)
 
 
 def test_broker_that_does_not_stop_in_order_is_noted_with_the_end_of_its_log(cluster, monkeypatch):

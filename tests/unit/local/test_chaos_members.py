@@ -99,13 +99,13 @@ def play(monkeypatch):
 
 def kinds(events):
     """The events in words."""
-    words = []
+    steps = []
     for each in events:
         if isinstance(each, Assign):
-            words.append("revoked" if each.dropped else "assigned")
+            steps.append("revoked" if each.dropped else "assigned")
         else:
-            words.append("read" if isinstance(each, Poll) else f"commit {each.outcome}")
-    return words
+            steps.append("read" if isinstance(each, Poll) else f"commit {each.outcome}")
+    return steps
 
 
 def commits(calls):

@@ -152,7 +152,7 @@ def test_the_supervisor_shows_lines_tells_of_deaths_and_ends_when_asked(cluster:
     cluster.up(UpSettings(port=0, supervised=True))
     lines: list[tuple[str, str]] = []
     changes: list[tuple[int, str]] = []
-    asked = SignalEvent()
+    stop_requested = SignalEvent()
     follower = LogFollower(cluster.log_paths())
 
     def changed(node_id: int, condition: str) -> None:
@@ -162,14 +162,14 @@ def test_the_supervisor_shows_lines_tells_of_deaths_and_ends_when_asked(cluster:
 
     def line(name: str, text: str) -> None:
         lines.append((name, text))
-        asked.set()
+        stop_requested.set()
 
     cluster.kill(1)
     state_seen_alive = cluster.restart(1)
     assert state_seen_alive.pid is not None
     threading.Timer(0.3, os.kill, (state_seen_alive.pid, signal.SIGKILL)).start()
     assert supervise(
-        cluster, asked, on_line=line, on_change=changed, on_redis_gone=lambda: None, on_restart=lambda *_: None
+        cluster, stop_requested, on_line=line, on_change=changed, on_redis_gone=lambda: None, on_restart=lambda *_: None
     )
     assert changes == [(1, "dead")]
     assert ("node-1", "a new line") in lines
@@ -294,7 +294,7 @@ def test_halted_broker_is_started_again_after_the_command_that_changes_the_clust
     monkeypatch.setattr("yak.local.supervise.RESTART_SECONDS", 0.05)
     cluster.up(UpSettings(port=0, supervised=True))
     restarts: list[YakError | None] = []
-    asked = SignalEvent()
+    stop_requested = SignalEvent()
 
     def halt_while_another_command_works() -> None:
         time.sleep(0.2)
@@ -307,15 +307,15 @@ def test_halted_broker_is_started_again_after_the_command_that_changes_the_clust
     def restarted(_node_id: int, error: YakError | None) -> None:
         restarts.append(error)
         if error is None:
-            asked.set()
+            stop_requested.set()
 
     other = threading.Thread(target=halt_while_another_command_works)
     other.start()
-    limit = threading.Timer(10.0, asked.set)
+    limit = threading.Timer(10.0, stop_requested.set)
     limit.start()
     supervise(
         cluster,
-        asked,
+        stop_requested,
         on_line=lambda *_: None,
         on_change=lambda *_: None,
         on_redis_gone=lambda: None,

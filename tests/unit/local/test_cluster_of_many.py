@@ -286,32 +286,32 @@ def test_the_supervisor_shows_a_broker_that_was_added_and_one_that_is_paused(clu
     changes: list[tuple[int, str]] = []
     watches = threading.Event()
 
-    class Asked(SignalEvent):
+    class StopRequested(SignalEvent):
         def wait(self, timeout_s: float | None = None) -> bool:
             watches.set()  # the supervisor has seen the cluster as it is, and watches for changes
             return super().wait(timeout_s)
 
-    asked = Asked()
+    stop_requested = StopRequested()
 
     def changed(node_id: int, condition: str) -> None:
         changes.append((node_id, condition))
         if (node_id, condition) == (1, "paused"):
-            asked.set()
+            stop_requested.set()
 
     def act() -> None:
         watches.wait(20)
         cluster.add()
-        while (2, "running") not in changes and not asked.is_set():
+        while (2, "running") not in changes and not stop_requested.is_set():
             time.sleep(0.05)
         cluster.pause(1)
 
     acting = threading.Thread(target=act)
     acting.start()
-    give_up = threading.Timer(20, asked.set)
+    give_up = threading.Timer(20, stop_requested.set)
     give_up.start()
     supervise(
         cluster,
-        asked,
+        stop_requested,
         on_line=lambda *line: lines.append(line),
         on_change=changed,
         on_redis_gone=lambda: None,

@@ -13,7 +13,7 @@ from yak.sim.history_checker.history import Final, History, Outcome, Poll, Send,
 HERE = TopicPartition("orders", 0)
 
 
-def told(acknowledged: list[int], stored: list[int]) -> Counts:
+def counted(acknowledged: list[int], stored: list[int]) -> Counts:
     """Acknowledged at their own number as offset, then all of `stored` read in this order."""
     statistics = DeliveryStatistics()
     for number in acknowledged:
@@ -34,14 +34,14 @@ def checked(acknowledged: dict[int, int | None], stored: Sequence[int]) -> Deliv
 
 
 def test_what_is_acknowledged_and_not_read_yet_waits_and_is_not_lost() -> None:
-    counts = told([0, 1, 2], [0])
+    counts = counted([0, 1, 2], [0])
     assert (counts.acknowledged, counts.read, counts.waiting, counts.lost) == (3, 1, 2, 0)
     assert counts.wrong == 0
     assert counts.at_the_end().lost == 2
 
 
 def test_a_record_that_the_reader_has_passed_is_lost() -> None:
-    counts = told([0, 1, 2], [0, 2])
+    counts = counted([0, 1, 2], [0, 2])
     assert (counts.lost, counts.waiting) == (1, 0)
 
 
@@ -53,7 +53,7 @@ def test_a_loss_is_known_also_when_the_acknowledgement_comes_after_the_reader_pa
 
 
 def test_a_late_record_is_reordered_and_not_lost() -> None:
-    counts = told([0, 1, 2], [0, 2, 1])
+    counts = counted([0, 1, 2], [0, 2, 1])
     assert (counts.lost, counts.reordered, counts.waiting) == (0, 1, 0)
 
 
@@ -75,7 +75,7 @@ def test_a_record_elsewhere_than_it_was_acknowledged_is_moved_whoever_tells_firs
 
 
 def test_a_record_without_an_acknowledgement_is_unconfirmed_and_not_wrong() -> None:
-    counts = told([0], [0, 1])
+    counts = counted([0], [0, 1])
     assert (counts.unconfirmed, counts.wrong) == (1, 0)
 
 

@@ -40,7 +40,7 @@ OFFICE = record(32, "ControllerChange", controller_id=2, controller_epoch=4, bro
 PARTITIONS = {(str(TOPIC), 0), (str(TOPIC), 1)}
 
 
-def told(*records, **options):
+def parsed(*records, **options):
     timeline = Timeline()
     add_records(timeline, records, began_ms=BEGAN_MS, node=1, partitions=PARTITIONS, **options)
     return timeline
@@ -48,28 +48,28 @@ def told(*records, **options):
 
 def test_the_first_fencing_the_new_controller_and_the_last_election_count():
     again = record(90, "BrokerChange", node_id=1, broker_epoch=9, state="FENCED")
-    found = told(FENCED, OFFICE, elected(40, (0, 2)), elected(44, (1, 3)), elected(60, (0, 3)), again)
+    found = parsed(FENCED, OFFICE, elected(40, (0, 2)), elected(44, (1, 3)), elected(60, (0, 3)), again)
     assert (found.fenced_ms, found.controller_ms, found.elected_ms) == (31, 32, 44)
     assert is_complete(found, was_controller=True, led=True)
 
 
 def test_an_election_of_nobody_is_no_election_and_a_part_of_them_is_not_all():
-    assert told(FENCED, elected(40, (0, -1), (1, 2))).elected_ms is None
-    assert told(FENCED, elected(40, (0, 2))).elected_ms is None
-    assert not is_complete(told(FENCED, elected(40, (0, 2))), was_controller=False, led=True)
+    assert parsed(FENCED, elected(40, (0, -1), (1, 2))).elected_ms is None
+    assert parsed(FENCED, elected(40, (0, 2))).elected_ms is None
+    assert not is_complete(parsed(FENCED, elected(40, (0, 2))), was_controller=False, led=True)
 
 
 def test_what_was_before_and_what_others_did_is_left_out():
     before = record(-500, "BrokerChange", node_id=1, broker_epoch=2, state="FENCED")
     other = record(5, "BrokerChange", node_id=3, broker_epoch=2, state="FENCED")
     unfenced = record(6, "BrokerChange", node_id=1, broker_epoch=2, state="ACTIVE")
-    found = told(before, other, unfenced)
+    found = parsed(before, other, unfenced)
     assert found.fenced_ms is None
     assert not is_complete(found, was_controller=False, led=False)
 
 
 def test_a_clock_that_is_ahead_is_taken_into_account():
-    assert told(FENCED, offset_ms=11).fenced_ms == 20
+    assert parsed(FENCED, offset_ms=11).fenced_ms == 20
 
 
 def test_steps_are_in_the_order_in_which_they_happened():
@@ -116,7 +116,7 @@ def test_a_move_is_done_when_the_last_one_has_the_leader_that_was_asked_for():
     ],
 )
 def test_topic_of_the_probe_is_deleted_by_new_connections_until_one_works(monkeypatch, errors, tries, left):
-    made, told = [], []
+    made, reported = [], []
 
     class OneTry:
         def __init__(self, servers):
@@ -129,8 +129,8 @@ def test_topic_of_the_probe_is_deleted_by_new_connections_until_one_works(monkey
 
     monkeypatch.setattr(failover, "Admin", OneTry)
     monkeypatch.setattr(failover.time, "sleep", lambda _s: None)
-    failover._delete("127.0.0.1:1", "probe", told.append)
-    assert (made, told) == (["127.0.0.1:1"] * tries, left)
+    failover._delete("127.0.0.1:1", "probe", reported.append)
+    assert (made, reported) == (["127.0.0.1:1"] * tries, left)
 
 
 def test_the_producer_of_the_probe_does_not_create_a_deleted_topic_again(monkeypatch):

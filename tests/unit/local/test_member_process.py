@@ -42,25 +42,25 @@ print({to_line(LAST)!r}, flush=True)
 def start(monkeypatch, tmp_path):
     script = tmp_path / "stand_in.py"
     script.write_text(STAND_IN)
-    monkeypatch.setattr(group_member, "yak_argv", lambda *words: [sys.executable, str(script), *words])
+    monkeypatch.setattr(group_member, "yak_argv", lambda *arguments: [sys.executable, str(script), *arguments])
     made = []
 
     def begin(how):
-        told = queue.SimpleQueue()
-        member = MemberProcess(MemberSettings("h:1", "g", how, "m", 6000), told.put)
+        events = queue.SimpleQueue()
+        member = MemberProcess(MemberSettings("h:1", "g", how, "m", 6000), events.put)
         made.append(member)
         member.start()
-        return member, told, told.get(timeout=20)
+        return member, events, events.get(timeout=20)
 
     yield begin
     for member in made:
         member.abandon()
 
 
-def rest_of(told):
+def rest_of(events):
     found = []
-    while not told.empty():
-        found.append(told.get())
+    while not events.empty():
+        found.append(events.get())
     return found
 
 
@@ -72,25 +72,25 @@ def test_what_it_tells_arrives_after_its_process_id(start):
 
 
 def test_it_joins_when_it_is_told_to(start):
-    member, told, _ = start("runs")
+    member, events, _ = start("runs")
     member.join()
-    assert told.get(timeout=20) == JOINED
+    assert events.get(timeout=20) == JOINED
 
 
 def test_it_ends_in_order_when_it_is_asked_to_and_is_heard_to_the_end(start):
-    member, told, _ = start("runs")
+    member, events, _ = start("runs")
     member.ask_to_end()
     member.wait_end(20)
-    assert rest_of(told) == [LAST]
+    assert rest_of(events) == [LAST]
     assert not processes.is_running(member.process)
     member.check()
 
 
 def test_a_killed_one_is_gone_and_its_half_line_is_passed_over(start):
-    member, told, _ = start("half")
+    member, events, _ = start("half")
     member.kill()
     assert not processes.is_running(member.process)
-    assert rest_of(told) == []
+    assert rest_of(events) == []
     member.check()
 
 

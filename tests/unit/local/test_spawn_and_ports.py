@@ -41,8 +41,8 @@ def test_from_source_the_same_python_runs_the_same_yak() -> None:
     argv = spawn.yak_argv("serve", "--port", "0")
     assert argv[0] == sys.executable
     assert argv[-3:] == ["serve", "--port", "0"]
-    told = subprocess.run(spawn.yak_argv("--version"), capture_output=True, text=True)
-    assert told.stdout == f"yak {__version__}\n"
+    ran = subprocess.run(spawn.yak_argv("--version"), capture_output=True, text=True)
+    assert ran.stdout == f"yak {__version__}\n"
     assert module.main is main
 
 

@@ -56,12 +56,12 @@ def test_restart_is_not_due_for_a_broker_that_was_killed_or_names_the_event() ->
 
 def test_broker_that_ended_before_the_first_look_is_told() -> None:
     stop_asked = threading.Event()
-    told: list[tuple[int, str]] = []
+    reported: list[tuple[int, str]] = []
     dead = SimpleNamespace(node_id=1, state="dead")
     cluster = SimpleNamespace(log_paths=dict, status=lambda: SimpleNamespace(brokers=[dead], redis_running=True))
 
     def changed(node_id: int, condition: str) -> None:
-        told.append((node_id, condition))
+        reported.append((node_id, condition))
         stop_asked.set()
 
     timer = threading.Timer(5, stop_asked.set)
@@ -75,4 +75,4 @@ def test_broker_that_ended_before_the_first_look_is_told() -> None:
         on_restart=lambda *_: None,
     )
     timer.cancel()
-    assert told == [(1, "dead")]
+    assert reported == [(1, "dead")]

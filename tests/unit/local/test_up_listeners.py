@@ -38,20 +38,20 @@ def refusal(folder: Path, **settings: object) -> UsageError:
     return caught.value
 
 
-def words_of(known: ClusterState, node_id: int) -> list[str]:
+def arguments_of(known: ClusterState, node_id: int) -> list[str]:
     return list(listeners.serve_arguments(known, known.brokers[node_id - 1]))
 
 
 def test_plain_cluster_needs_no_words(tmp_path: Path) -> None:
     known = planned(tmp_path)
-    assert words_of(known, 1) == []
+    assert arguments_of(known, 1) == []
     assert status_of(str(tmp_path), known).listeners == ()
 
 
 def test_broker_k_has_both_ports_plus_k_minus_one(tmp_path: Path) -> None:
     known = planned(tmp_path, brokers=3, listen=LISTEN, advertise=ADVERTISE)
-    words = words_of(known, 3)
-    assert words[:6] == [
+    arguments = arguments_of(known, 3)
+    assert arguments[:6] == [
         *("--listen", "PLAINTEXT://127.0.0.1:0"),
         *("--listen", "EXTERNAL://0.0.0.0:19094"),
         *("--advertise", "EXTERNAL://broker.example:29094"),
@@ -69,25 +69,25 @@ def test_every_listener_has_the_protocol_of_tls_and_users(
     tmp_path: Path, tls: bool, users_file: str | None, protocol: str
 ) -> None:
     known = planned(tmp_path, listen=LISTEN, advertise=ADVERTISE, tls=tls, users_file=users_file)
-    words = words_of(known, 1)
-    configs = dict(words[index + 1].partition("=")[::2] for index, word in enumerate(words) if word == "-c")
-    given_listeners = [words[index + 1] for index, word in enumerate(words) if word == "--listen"]
+    arguments = arguments_of(known, 1)
+    configs = dict(arguments[index + 1].partition("=")[::2] for index, word in enumerate(arguments) if word == "-c")
+    given_listeners = [arguments[index + 1] for index, word in enumerate(arguments) if word == "--listen"]
     found = Listeners.from_settings(
         {**configs, "listeners": ",".join(given_listeners), "advertised.listeners": given_listeners[0]}
     )
     assert [each.security_protocol for each in found.bound] == [protocol, protocol]
     assert ("yak.http.security.protocol" in configs) == tls
     assert configs.get("yak.http.authentication") == ("basic" if users_file else None)
-    assert ("--users-file" in words) == bool(users_file)
+    assert ("--users-file" in arguments) == bool(users_file)
 
 
 def test_config_of_the_user_goes_before_the_own_one(tmp_path: Path) -> None:
     known = planned(tmp_path, tls=True, users_file="u", configs=("yak.http.authentication=none",))
-    assert "yak.http.authentication=basic" not in words_of(known, 1)
+    assert "yak.http.authentication=basic" not in arguments_of(known, 1)
 
 
 @pytest.mark.parametrize(
-    ("settings", "code", "words"),
+    ("settings", "code", "text"),
     [
         ({"listen": ("EXTERNAL://0.0.0.0:0",), "advertise": ADVERTISE}, "up-listeners", "between 1 and 65535"),
         ({"listen": LISTEN, "advertise": ("EXTERNAL://b:0",)}, "up-listeners", "between 1 and 65535"),
@@ -110,10 +110,10 @@ def test_config_of_the_user_goes_before_the_own_one(tmp_path: Path) -> None:
         ({"tls": True, "configs": ("listeners=PLAINTEXT://:1",)}, "up-listeners", "excludes"),
     ],
 )
-def test_listeners_that_cannot_be_are_refused(tmp_path: Path, settings: dict, code: str, words: str) -> None:
+def test_listeners_that_cannot_be_are_refused(tmp_path: Path, settings: dict, code: str, text: str) -> None:
     error = refusal(tmp_path, **settings)
     assert error.code == code
-    assert words in f"{error.message} {error.why}"
+    assert text in f"{error.message} {error.why}"
     assert error.try_[0].startswith("yak up --listen ")
 
 

@@ -29,9 +29,9 @@ def cluster() -> Cluster:
 
 def test_every_word_becomes_a_field_of_the_rule(cluster: Cluster) -> None:
     faults = Faults(cluster)
-    words: dict[str, Any] = {"times": 2, "on_call": 3, "client_id": "c", "topic": "t", "partition": 0}
-    faults.inject_error("Produce", "X", after=True, broker=2, **words)
-    faults.disconnect_on("Fetch", **words)
+    args: dict[str, Any] = {"times": 2, "on_call": 3, "client_id": "c", "topic": "t", "partition": 0}
+    faults.inject_error("Produce", "X", after=True, broker=2, **args)
+    faults.disconnect_on("Fetch", **args)
     faults.delay_on("Fetch", 5)
     faults.blackhole_client("c", times=1, broker=3)
     faults.lag_replica("t", 0, 2)
@@ -39,8 +39,8 @@ def test_every_word_becomes_a_field_of_the_rule(cluster: Cluster) -> None:
     faults.freeze_isr("t", 1)
     assert [each["broker"] for _call, each in cluster.calls] == [2, None, None, 3, 2, None, None]
     assert [each["rule"] for _call, each in cluster.calls] == [
-        {"fault": "inject_error", "api": "Produce", "error": "X", "after": True, **words},
-        {"fault": "disconnect_on", "api": "Fetch", "after": False, **words},
+        {"fault": "inject_error", "api": "Produce", "error": "X", "after": True, **args},
+        {"fault": "disconnect_on", "api": "Fetch", "after": False, **args},
         {"fault": "delay_on", "api": "Fetch", "delay_ms": 5},
         {"fault": "blackhole_client", "client_id": "c", "times": 1},
         {"fault": "lag_replica", "topic": "t", "partition": 0, "broker": 2},

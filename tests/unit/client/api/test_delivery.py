@@ -49,20 +49,20 @@ def test_a_record_cannot_be_taken_back():
 
 
 @pytest.mark.parametrize(
-    ("kafka_error", "code", "written", "words"),
+    ("kafka_error", "code", "written", "text"),
     [
         (KafkaError.MSG_SIZE_TOO_LARGE, "record-too-large", "no", "it is not in the log"),
         (KafkaError._MSG_TIMED_OUT, "timed-out", "unknown", "it may be in the log all the same"),
         (KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "not-enough-replicas", "unknown", "it may be in the log"),
     ],
 )
-def test_a_failure_says_whether_the_record_was_written(kafka_error, code, written, words):
+def test_a_failure_says_whether_the_record_was_written(kafka_error, code, written, text):
     delivery = settled(Deliveries(has_offsets=True), kafka_error)
     with pytest.raises(SendFailed) as failed:
         delivery.result(0)
     error = failed.value
     assert (error.code, error.written, error.kafka_code) == (code, written, kafka_error)
-    assert words in error.message
+    assert text in error.message
     assert error.why
     assert error.try_
 

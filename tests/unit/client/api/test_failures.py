@@ -14,12 +14,12 @@ def test_a_traceback_says_what_why_and_what_to_try():
         raise KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION))
     error = raised.value
     assert error.code == "left-group"
-    shown = "".join(traceback.format_exception(error))
-    assert "the offsets were not committed" in shown
-    assert "  why:  " in shown
-    assert "ILLEGAL_GENERATION" in shown
-    assert "  try:  poll() again" in shown
-    assert "KafkaException" not in shown
+    printed = "".join(traceback.format_exception(error))
+    assert "the offsets were not committed" in printed
+    assert "  why:  " in printed
+    assert "ILLEGAL_GENERATION" in printed
+    assert "  try:  poll() again" in printed
+    assert "KafkaException" not in printed
 
 
 def test_what_is_ours_passes_and_is_told_once():

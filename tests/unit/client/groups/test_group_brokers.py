@@ -111,8 +111,8 @@ class Cluster:
             ),
         )
 
-    def asked(self, node, key):
-        return [each for each in self.brokers[node].asked if int(each.__api_key__) == key]
+    def requests(self, node, key):
+        return [each for each in self.brokers[node].requests if int(each.__api_key__) == key]
 
 
 @pytest.fixture
@@ -139,15 +139,15 @@ def brokers(cluster):
 def test_each_coordinator_is_asked_once_for_all_its_groups(cluster, brokers):
     cluster.places = {f"g{n}": 1 + n % 2 for n in range(10)}
     assert delete_groups(brokers, list(cluster.places)) == dict.fromkeys(cluster.places)
-    assert len(cluster.asked(1, 10)) == 1
-    assert [len(each.groups_names) for node in (1, 2) for each in cluster.asked(node, 42)] == [5, 5]
+    assert len(cluster.requests(1, 10)) == 1
+    assert [len(each.groups_names) for node in (1, 2) for each in cluster.requests(node, 42)] == [5, 5]
 
 
 def test_a_coordinator_that_loads_is_asked_again(cluster, brokers):
     cluster.codes["audit"] = [ErrorCode.coordinator_load_in_progress, ErrorCode.none]
     assert delete_groups(brokers, ["audit", "billing"]) == {"audit": None, "billing": None}
-    assert [each.groups_names for each in cluster.asked(1, 42)] == [("audit",), ("audit",)]
-    assert len(cluster.asked(2, 42)) == 1
+    assert [each.groups_names for each in cluster.requests(1, 42)] == [("audit",), ("audit",)]
+    assert len(cluster.requests(2, 42)) == 1
 
 
 def test_a_group_that_moved_is_looked_for_again(cluster, brokers):
@@ -206,7 +206,7 @@ def test_what_is_wrong_with_the_group_is_told_of_every_partition_of_a_commit(clu
     assert error.code == "left-group"
     cluster.codes["audit"] = [ErrorCode.coordinator_load_in_progress, ErrorCode.none]
     assert commit_offsets(brokers, "audit", {ORDERS: 4}) == {ORDERS: None}
-    request = cluster.asked(1, 8)[-1]
+    request = cluster.requests(1, 8)[-1]
     assert (request.member_id, int(request.generation_id_or_member_epoch)) == ("", -1)
 
 
@@ -218,7 +218,7 @@ def test_every_broker_tells_its_groups_and_one_that_loads_is_asked_again(cluster
         ("billing", "classic", 2),
     ]
     assert silent == {}
-    assert len(cluster.asked(1, 16)) == 1
+    assert len(cluster.requests(1, 16)) == 1
 
 
 def test_a_broker_that_stays_silent_is_named(cluster, brokers):

@@ -118,7 +118,7 @@ class Bench:
     """A reader on a fake consumer, and what it printed."""
 
     def __init__(self, script, *, windows=None, every=AT_THE_END, stored=None, marks=(0, 100), timeout_s=0.05, **more):
-        self.told, self.warned, self.printed = [], [], []
+        self.reported, self.warned, self.printed = [], [], []
         self.reader = GroupReader(
             "nowhere:1",
             "audit",
@@ -127,7 +127,7 @@ class Bench:
             marks=lambda partitions: dict.fromkeys(partitions, marks),
             flush=lambda: self.consumer.events.append(("flush", len(self.printed))),
             every=every,
-            on_start=self.told.append,
+            on_start=self.reported.append,
             warn=self.warned.append,
             timeout_s=timeout_s,
             **more,
@@ -208,7 +208,7 @@ def test_committed_offsets_win_and_others_begin_where_the_window_does():
     bench = Bench([assign(ZERO, ONE)], windows=windows, stored={("orders", 0): 7})
     bench.run()
     assert bench.consumer.assigned == {("orders", 0): 7, ("orders", 1): 40}
-    assert [(each.partition, each.committed) for each in bench.told[0]] == [(ZERO, 7), (ONE, None)]
+    assert [(each.partition, each.committed) for each in bench.reported[0]] == [(ZERO, 7), (ONE, None)]
 
 
 def test_a_group_that_began_at_the_end_remembers_it_without_a_record():
