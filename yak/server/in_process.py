@@ -61,7 +61,7 @@ class InProcess:
             raise Closed(question.failure)
         return question.answer
 
-    def tell(self, frame: bytes, peer: str = _PEER, principal: str = ANONYMOUS) -> None:
+    def send(self, frame: bytes, peer: str = _PEER, principal: str = ANONYMOUS) -> None:
         """Step the core with a request that has no response. Raises Closed when the core refuses the frame."""
         question = _Question()
         connection_id = self._open(frame, peer, principal, question)

@@ -25,12 +25,12 @@ class PeerReserve:
     def __init__(self, shell: "Shell") -> None:
         self._shell = shell
         self._on_trial: dict[Connection, str] = {}
-        self._kept: set[Connection] = set()
+        self._admitted: set[Connection] = set()
 
     def has_room(self) -> bool:
         """Whether one more may be admitted on trial; closes the oldest trial if needed."""
         limits = self._shell.limits
-        if len(self._kept) >= limits.peers_reserved:
+        if len(self._admitted) >= limits.peers_reserved:
             return False
         if len(self._on_trial) >= limits.peers_proving_max:
             self.expire(next(iter(self._on_trial)))
@@ -50,12 +50,12 @@ class PeerReserve:
 
     def keep(self, connection: "Connection") -> None:
         """Keep the connection of a proven broker, if the reserve has room; otherwise close it."""
-        if len(self._kept) >= self._shell.limits.peers_reserved:
+        if len(self._admitted) >= self._shell.limits.peers_reserved:
             self._end(connection)
             return
         connection.trial = None
         self._on_trial.pop(connection, None)
-        self._kept.add(connection)
+        self._admitted.add(connection)
 
     def expire(self, connection: "Connection") -> None:
         """Close a trial that timed out; not to be called within its own turn."""
@@ -77,4 +77,4 @@ class PeerReserve:
     def forget(self, connection: "Connection") -> None:
         """Remove a connection that ended."""
         self._on_trial.pop(connection, None)
-        self._kept.discard(connection)
+        self._admitted.discard(connection)

@@ -151,8 +151,8 @@ def _cluster_id(
             ),
         )
     given = named or cluster_id_of(secret)
-    is_proved = not named and secret_file.read() is not None
-    if on_disk and on_disk != given and not is_proved:
+    has_secret_file = not named and secret_file.read() is not None
+    if on_disk and on_disk != given and not has_secret_file:
         raise StartRefused(
             "cluster-secret",
             f"{directory} belongs to cluster {on_disk}, and the secret to cluster {given}",

@@ -21,7 +21,7 @@ from schemathesis.specs.openapi import checks as openapi_checks
 
 from yak.client.admin import Admin
 from yak.errors import YakError
-from yak.server.http.openapi import document, shown_path
+from yak.server.http.openapi import document, openapi_path
 from yak.server.http.route import Route
 from yak.server.http.routes import ROUTES
 
@@ -144,7 +144,7 @@ def test_a_route_keeps_to_its_description(
         case.call_and_validate(base_url=url, session=session, checks=CHECKS, timeout=PATIENCE_SECONDS)
 
     # What schema.parametrize() does, with ids that pytest and its plugins tell apart.
-    operation = schema[shown_path(route.path)][route.method]
+    operation = schema[openapi_path(route.path)][route.method]
     test = build_operation_test(
         config=schema.config, operation=operation, test_func=ask, given_kwargs={}, feedback=FeedbackSources()
     )

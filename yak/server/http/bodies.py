@@ -31,7 +31,7 @@ INT64_MAX: Final = 2**63 - 1
 _FAULT_CHARS_MAX: Final = 200
 _NAMED_BY_KAFKA: Final = frozenset(("pattern", "maxLength"))
 _validators: Final[dict[tuple[int, frozenset[str]], Callable[[Any], Any]]] = {}
-SHOWN_DEPTH_MAX: Final = 64
+EMBEDDED_DEPTH_MAX: Final = 64
 """JSON nested deeper than this is shown as text: many parsers fail on it."""
 PARSED_AT_ONCE_BYTES_MAX: Final = 64 * 1024
 """A larger body is parsed in a thread, so that it does not block the event loop."""
@@ -159,7 +159,7 @@ def parse_json(raw: bytes, limits: HttpLimits, hint: str) -> Any:
 
 def is_strict_json(text: str) -> bool:
     """Whether a text is strict JSON that may be embedded in an answer unchanged."""
-    if _is_deeper(text.encode(errors="surrogatepass"), SHOWN_DEPTH_MAX):
+    if _is_deeper(text.encode(errors="surrogatepass"), EMBEDDED_DEPTH_MAX):
         return False
     try:
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
@@ -245,8 +245,8 @@ def fault_of(
     """The first deviation of a JSON value from a schema that is a constant of a module; some keywords may be left out."""
     validate = _validators.get((id(schema), except_for))
     if validate is None:
-        asked = json.loads(json.dumps(_without(schema, except_for)))  # an enum's members become text
-        validate = fastjsonschema.compile(asked, use_default=False, use_formats=False)
+        compiled = json.loads(json.dumps(_without(schema, except_for)))  # an enum's members become text
+        validate = fastjsonschema.compile(compiled, use_default=False, use_formats=False)
         _validators[id(schema), except_for] = validate
     try:
         validate(value)
@@ -275,7 +275,7 @@ def field_of(fault: fastjsonschema.JsonSchemaValueException) -> str:
     return str(fault.name).removeprefix("data").removeprefix(".")
 
 
-def fault_words(fault: fastjsonschema.JsonSchemaValueException) -> str:
+def fault_text(fault: fastjsonschema.JsonSchemaValueException) -> str:
     """Where a body deviates from its schema, and how."""
     how = fault.message.removeprefix(str(fault.name)).strip()
     return f"{field_of(fault)[:_FAULT_CHARS_MAX] or 'the body'} {how[:_FAULT_CHARS_MAX]}"
@@ -288,7 +288,7 @@ def checked(body: Any, schema: Schema, *, hint: str, except_for: frozenset[str] 
     """
     fault = fault_of(body, schema, except_for=except_for)
     if fault is not None:
-        raise Problem(400, "bad-body", fault_words(fault), hint)
+        raise Problem(400, "bad-body", fault_text(fault), hint)
     fields: Mapping[str, Any] = body
     return fields
 

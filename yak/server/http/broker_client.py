@@ -47,7 +47,7 @@ _CONNECT_SECONDS: Final = 3.0
 _READ_BYTES: Final = 1 << 18
 
 
-def must_prove(broker: Broker) -> bool:
+def needs_authentication(broker: Broker) -> bool:
     """Whether other brokers serve this one only when it has proven itself: they ask for a login, or have ACLs."""
     return broker.identity.inter_broker.security_protocol.uses_sasl or broker.authorization.is_active
 
@@ -63,7 +63,7 @@ class BrokerClient:
         self._rate_limit = rate_limit
         self._in_process = in_process
         secure: Secure | None = None
-        if tls is not None or must_prove(broker):
+        if tls is not None or needs_authentication(broker):
             secure = InterBroker(broker, tls).secure
         self._remote = RemoteBrokers(secure)
 
@@ -100,19 +100,19 @@ class BrokerClient:
                 "it may be restarting: retry; GET /get_active_brokers lists the live brokers",
             ) from None
 
-    async def tell(self, api_key: int, version: int, fields: Mapping[str, object], node_id: NodeId) -> None:
+    async def send(self, api_key: int, version: int, fields: Mapping[str, object], node_id: NodeId) -> None:
         """Send a request without an answer (acks=0). Raises Problem 503 `broker-unreachable` when it cannot be sent."""
         frame = self._frame(api_key, version, fields, node_id)
         try:
             if node_id == self._broker.node_id:
                 caller = CALLER.get()
-                self._in_process.tell(frame, caller.peer, caller.principal)
+                self._in_process.send(frame, caller.peer, caller.principal)
                 return
             info = self._broker.image.brokers.get(node_id)
             if info is None:
                 raise RemoteLost("it is not registered")
             with trio.fail_after(TIMEOUT_SECONDS):
-                await self._remote.tell(*info.endpoint_for(self._broker.identity.inter_broker), frame)
+                await self._remote.send(*info.endpoint_for(self._broker.identity.inter_broker), frame)
         except (RemoteLost, Closed, trio.TooSlowError) as error:
             raise Problem(
                 503, "broker-unreachable", f"node {node_id} rejected the request: {error}", "try again"
@@ -150,7 +150,7 @@ class RemoteBrokers:
         """Send one request without its length prefix; returns the response, also without. Raises RemoteLost."""
         return await self._exchange((host, port), frame, has_answer=True)
 
-    async def tell(self, host: str, port: int, frame: bytes) -> None:
+    async def send(self, host: str, port: int, frame: bytes) -> None:
         """Send one request that has no response. Raises RemoteLost."""
         await self._exchange((host, port), frame, has_answer=False)
 
@@ -249,8 +249,8 @@ class InterBroker:
                     plain, self._tls.contexts.connecting, server_hostname=address[0], https_compatible=True
                 )
                 await stream.do_handshake()
-            if must_prove(self._broker):
-                await self._prove(stream, self._at(address))
+            if needs_authentication(self._broker):
+                await self._authenticate(stream, self._at(address))
         except BaseException as error:
             with trio.CancelScope(shield=True):
                 await trio.aclose_forcefully(plain)
@@ -267,7 +267,7 @@ class InterBroker:
                 return info
         raise ProtocolViolation("no broker is registered with this address")
 
-    async def _prove(self, stream: Stream, wanted: BrokerInfo) -> None:
+    async def _authenticate(self, stream: Stream, wanted: BrokerInfo) -> None:
         """Prove both ends to each other. Raises ProtocolViolation."""
         peers = self._broker.peers
         assert peers.secret is not None, "a broker that serves HTTP is registered"

@@ -60,7 +60,7 @@ class FairShare:
         self._paid_ns = 0
         """`_spent_ns` at the last update of the credit; `_paid_at_ns` is the time of that update."""
         self._paid_at_ns = 0
-        self._looked = (0, 0, 0, 0)
+        self._window_start = (0, 0, 0, 0)
         self._queue: trio.Lock | None = None
 
     def enter(self) -> None:
@@ -69,8 +69,8 @@ class FairShare:
         if self._users == 1:
             trio.lowlevel.add_instrument(self._idle)
             self.share = 1.0
-            self._looked = self._now()
-            self._paid_at_ns = self._looked[0]
+            self._window_start = self._now()
+            self._paid_at_ns = self._window_start[0]
 
     def leave(self) -> None:
         """An HTTP connection closes."""
@@ -94,7 +94,7 @@ class FairShare:
     def wait_s(self) -> float:
         """HTTP's wait, in seconds."""
         now = self._now()
-        self._look(now)
+        self._adjust_share(now)
         now_ns, _idle_ns, _kafka_ns, spent_ns = now
         if self.share >= 1.0:
             self._credit_ns = _BURST_NS
@@ -107,12 +107,12 @@ class FairShare:
     def _now(self) -> tuple[int, int, int, int]:
         return self._now_ns(), self._idle.total_ns, self._counters.busy_ns, self._spent_ns
 
-    def _look(self, now: tuple[int, int, int, int]) -> None:
-        elapsed_ns = now[0] - self._looked[0]
+    def _adjust_share(self, now: tuple[int, int, int, int]) -> None:
+        elapsed_ns = now[0] - self._window_start[0]
         if elapsed_ns < _WINDOW_NS:
             return
-        idle_ns, kafka_ns = now[1] - self._looked[1], now[2] - self._looked[2]
-        self._looked = now
+        idle_ns, kafka_ns = now[1] - self._window_start[1], now[2] - self._window_start[2]
+        self._window_start = now
         self.share = next_share(self.share, idle=idle_ns / elapsed_ns, kafka=kafka_ns / elapsed_ns)
 
     def timed(self, work: Awaitable[Any]) -> Awaitable[Any]:

@@ -18,7 +18,7 @@ from yak.server.http import fast_path
 from yak.server.http.broker_client import BrokerClient
 from yak.server.http.context import Context, HttpLimits
 from yak.server.http.fair_share import FairShare
-from yak.server.http.timed_stream import PatientStream
+from yak.server.http.timed_stream import TimedStream
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -199,7 +199,7 @@ class HttpServer:
                 del self._fast_scopes[scope]
         if said:
             make = await self._loaded()
-            await make(PatientStream(stream, limits.send_deadline_ms / 1000, said, self._share.turn))
+            await make(TimedStream(stream, limits.send_deadline_ms / 1000, said, self._share.turn))
 
     def _note_bug(self, error: BaseException) -> None:
         if is_only_the_peer(error):

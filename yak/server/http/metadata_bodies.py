@@ -88,7 +88,7 @@ PRODUCER_BLOCK: Final = record(
 PRODUCER: Final = record(
     {"brokerId": NODE_ID, "brokerEpoch": OFFSET, "producerId": OFFSET, "producerEpoch": OFFSET, "timestamp": SECONDS}
 )
-_OFFICE: Final = {
+_CONTROLLER: Final = {
     "clusterId": TEXT,
     "incarnation": OFFSET,
     "controllerId": {"type": "integer", "minimum": -1},
@@ -110,8 +110,8 @@ _CHANGES: Final = {
     "removedTopics": listing(record({"name": TEXT, "topicUUID": UUID, "timestamp": SECONDS})),
 }
 CLIENT_CHANGES: Final = record(_CHANGES)
-BROKER_CHANGES: Final = record({**_CHANGES, **_OFFICE, **_FOR_BROKERS})
-CLUSTER: Final = record({"offset": OFFSET, "timestamp": SECONDS, **_OFFICE, **_FOR_CLIENTS, **_FOR_BROKERS})
+BROKER_CHANGES: Final = record({**_CHANGES, **_CONTROLLER, **_FOR_BROKERS})
+CLUSTER: Final = record({"offset": OFFSET, "timestamp": SECONDS, **_CONTROLLER, **_FOR_CLIENTS, **_FOR_BROKERS})
 LOG: Final = record(
     {
         "begin": OFFSET,

@@ -93,8 +93,8 @@ class Problem(Exception):
 def kafka_problem(code: ErrorCode | int, what: str, message: str | None = None) -> Problem:
     """The problem for a Kafka error code; `what` is its object, `message` the broker's text, if any."""
     name = ErrorCode(code).name
-    words = (message or "").rstrip(".") or name.replace("_", " ")
-    return Problem(_STATUS.get(name, 400), name.replace("_", "-"), f"{what}: {words}", _HINTS.get(name, ""))
+    text = (message or "").rstrip(".") or name.replace("_", " ")
+    return Problem(_STATUS.get(name, 400), name.replace("_", "-"), f"{what}: {text}", _HINTS.get(name, ""))
 
 
 def json_bytes(content: object) -> bytes:

@@ -71,28 +71,28 @@ def leader_of(image: Image, topic: str, partition: int) -> NodeId | None:
     return leader if leader in image.brokers else None
 
 
-def by_leader(image: Image, places: Iterable[TopicPartition]) -> dict[NodeId, list[TopicPartition]]:
+def by_leader(image: Image, partitions: Iterable[TopicPartition]) -> dict[NodeId, list[TopicPartition]]:
     """The partitions that have a leader, by that leader."""
     led: dict[NodeId, list[TopicPartition]] = {}
-    for each in places:
+    for each in partitions:
         leader = leader_of(image, *each)
         if leader is not None:
             led.setdefault(leader, []).append(each)
     return led
 
 
-def offsets_request(places: Iterable[TopicPartition], timestamp: int) -> dict[str, Any]:
+def offsets_request(partitions: Iterable[TopicPartition], timestamp: int) -> dict[str, Any]:
     """The fields of a ListOffsets request, by kio's names."""
 
-    def asked(place: TopicPartition) -> dict[str, int]:
+    def requested(place: TopicPartition) -> dict[str, int]:
         return {"partition_index": place.partition, "current_leader_epoch": -1, "timestamp": timestamp}
 
-    topics = [{"name": name, "partitions": list(map(asked, of))} for name, of in by_topic(places).items()]
+    topics = [{"name": name, "partitions": list(map(requested, of))} for name, of in by_topic(partitions).items()]
     return {"replica_id": -1, "isolation_level": 0, "topics": topics}
 
 
 async def list_offsets(
-    context: Context, places: Iterable[TopicPartition], timestamp: int, timeout_s: float
+    context: Context, partitions: Iterable[TopicPartition], timestamp: int, timeout_s: float
 ) -> dict[TopicPartition, Offset]:
     """The LATEST or EARLIEST offset of each partition whose leader answers in time. All leaders are asked in parallel."""
     found: dict[TopicPartition, Offset] = {}
@@ -115,7 +115,7 @@ async def list_offsets(
 
     with trio.move_on_after(timeout_s):
         async with trio.open_nursery() as nursery:
-            for node_id, led in by_leader(context.broker.image, places).items():
+            for node_id, led in by_leader(context.broker.image, partitions).items():
                 nursery.start_soon(ask, node_id, led)
     return found
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yak.server.http.bodies import checked, fault_of, fault_words
+from yak.server.http.bodies import checked, fault_of, fault_text
 from yak.server.http.consumers.bodies import PARTITIONS, SETTINGS_BODY
 from yak.server.http.problems import Problem
 from yak.server.http.routes import ROUTES
@@ -40,13 +40,13 @@ def test_a_body_is_refused_exactly_when_its_schema_refuses_it(route: Any, data: 
     fault = fault_of(body, route.body.schema)
     assert (fault is None) == jsonschema.Draft202012Validator(dict(route.body.schema)).is_valid(body)
     if fault is not None:
-        assert fault_words(fault)
+        assert fault_text(fault)
 
 
 def words(body: Any, schema: Any) -> str:
     fault = fault_of(body, schema)
     assert fault is not None
-    return fault_words(fault)
+    return fault_text(fault)
 
 
 def test_a_fault_names_its_field_even_one_with_dots() -> None:

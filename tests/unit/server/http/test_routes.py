@@ -51,7 +51,7 @@ def test_the_parameters_are_those_of_the_path_and_each_has_words(route: Route) -
     assert len(route.parameters) == len({(each.where, each.name) for each in route.parameters})
     for each in route.parameters:
         assert each.summary
-        assert docs_page.type_words(each.schema) != "any JSON", f"{each.name} has no type"
+        assert docs_page.type_text(each.schema) != "any JSON", f"{each.name} has no type"
 
 
 @every_route
@@ -98,7 +98,7 @@ def test_the_document_is_openapi_and_every_reference_leads_somewhere() -> None:
     assert {each["name"] for each in document["tags"]} == {route.tag for route in ROUTES}
     assert all(each["description"] for each in document["tags"])
     for route in ROUTES:
-        operation = document["paths"][openapi.shown_path(route.path)][route.method.lower()]
+        operation = document["paths"][openapi.openapi_path(route.path)][route.method.lower()]
         assert ("security" in operation) is (route.guard != "read")
         assert {"4XX", "5XX"} <= set(operation["responses"])
 
@@ -224,7 +224,7 @@ def test_a_curl_line_is_what_a_shell_takes(route: Route, line: str) -> None:
     ],
 )
 def test_a_schema_in_words(schema: dict[str, Any], words: str) -> None:
-    assert docs_page.type_words(schema) == words
+    assert docs_page.type_text(schema) == words
 
 
 def test_each_form_of_a_body_has_a_table_of_its_own() -> None:

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from yak.errors import PeerError
 from yak.groups.consumer import regexes
 from yak.ids import TopicPartition
-from yak.server.http.bodies import INT64_MAX, fault_of, fault_words, field_of
+from yak.server.http.bodies import INT64_MAX, fault_of, fault_text, field_of
 from yak.server.http.consumers.failures import bad_config, illegal_state, refusal, unprocessable
 from yak.server.http.context import HttpLimits
 from yak.server.http.route import Body, Schema
@@ -224,7 +224,7 @@ SUBSCRIPTION_BODY: Final = Body(
     media_type=V2,
 )
 PARTITIONS_BODY: Final = Body(PARTITIONS, {"partitions": [{"topic": "orders", "partition": 0}]}, media_type=V2)
-LOOK_BODY: Final = Body(PARTITIONS, PARTITIONS_BODY.example, media_type=V2, required=False)
+COMMITTED_BODY: Final = Body(PARTITIONS, PARTITIONS_BODY.example, media_type=V2, required=False)
 COMMIT_BODY: Final = Body(
     closed({"offsets": _MARKS}),
     {"offsets": [{"topic": "orders", "partition": 0, "offset": 20}]},
@@ -264,7 +264,7 @@ def settings_of(body: Any, wait_ms_max: int) -> Settings:
         field = field_of(fault) or "format"
         is_other_type = field in ("id", "name") and not isinstance(body[field], str)
         problem = unprocessable if field == "format" or is_other_type else bad_config
-        raise problem(fault_words(fault), hint_of(SETTINGS_BODY))
+        raise problem(fault_text(fault), hint_of(SETTINGS_BODY))
     name = body.get("name") if body.get("id") is None else body["id"]
     min_bytes = _whole(body, "fetch.min.bytes", "responseMinBytes", MIN_BYTES_MAX)
     return Settings(
@@ -329,7 +329,7 @@ def hint_of(body: Body) -> str:
 def _fields(value: Any, body: Body) -> Mapping[str, Any]:
     fault = fault_of(value, body.schema)
     if fault is not None:
-        raise unprocessable(fault_words(fault), hint_of(body))
+        raise unprocessable(fault_text(fault), hint_of(body))
     found: Mapping[str, Any] = value
     return found
 
@@ -397,5 +397,5 @@ def require_known(wanted: Iterable[TopicPartition], partitions_in: Callable[[str
         if count is None:
             raise refusal(404, 40401, "unknown-topic", f"topic {topic} does not exist", "GET /topics lists all topics")
         if partition >= count:
-            words = f"{topic} has no partition {partition}"
-            raise refusal(404, 40402, "unknown-partition", words, f"it has partitions 0 to {count - 1}")
+            message = f"{topic} has no partition {partition}"
+            raise refusal(404, 40402, "unknown-partition", message, f"it has partitions 0 to {count - 1}")

@@ -80,7 +80,7 @@ class KafkaConsumer:
         self._resting = False
         self._failure: Any = None
         self._ours: dict[TopicPartition, None] = {}
-        self.is_looked_at = False
+        self.has_readers = False
         """A read-only call is waiting for the handle."""
 
     def open(self, bootstrap: str, group: str, client_id: str, login: Mapping[str, str]) -> None:
@@ -205,7 +205,7 @@ class KafkaConsumer:
             if message is None and may_end:
                 return
             self._accept([message])
-            if self.is_looked_at:
+            if self.has_readers:
                 time.sleep(_ASIDE_S)
 
     def _accept(self, messages: Iterable[Any]) -> None:

@@ -20,12 +20,12 @@ from yak.server.http.topic_partitions import EARLIEST, LATEST, check_partition, 
 MESSAGES: Final = 100
 BYTES: Final = 1024 * 1024
 TIMEOUT_MS_MAX: Final = 30_000
-_EMPTY_LOOKS_MAX: Final = 64
+_EMPTY_FETCHES_MAX: Final = 64
 """Fetches in one request that find only holes and control batches."""
 ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 
 
-class _Asked(NamedTuple):
+class _Query(NamedTuple):
     place: TopicPartition
     offset: str
     messages_max: int
@@ -37,30 +37,30 @@ class _Asked(NamedTuple):
 
 async def consume(context: Context, request: Request) -> Response:
     """Fetch until there are records or the time is over; the answer may have no records."""
-    asked = _read(context.limits, request)
-    check_partition(find_topic(context, asked.place.topic), asked.place.partition)
-    if asked.offset == "earliest":
-        offset = await list_offset(context, asked.place, EARLIEST)
-    elif asked.offset == "latest":
-        offset = await list_offset(context, asked.place, LATEST)
+    query = _read(context.limits, request)
+    check_partition(find_topic(context, query.place.topic), query.place.partition)
+    if query.offset == "earliest":
+        offset = await list_offset(context, query.place, EARLIEST)
+    elif query.offset == "latest":
+        offset = await list_offset(context, query.place, LATEST)
     else:
-        offset = checked_integer("offset", asked.offset)
-    deadline = trio.current_time() + asked.timeout_ms / 1000
-    for looks_left in range(_EMPTY_LOOKS_MAX, 0, -1):
+        offset = checked_integer("offset", query.offset)
+    deadline = trio.current_time() + query.timeout_ms / 1000
+    for fetches_left in range(_EMPTY_FETCHES_MAX, 0, -1):
         wait_ms = max(0, int((deadline - trio.current_time()) * 1000))
         found = await fetch(
             context,
-            asked.place,
+            query.place,
             offset,
-            bytes_max=asked.bytes_max,
+            bytes_max=query.bytes_max,
             wait_ms=wait_ms,
-            isolation_level=asked.isolation_level,
+            isolation_level=query.isolation_level,
         )
         data = found.records or b""
         with held(context, len(data)):
-            shown, next_offset = await _show(context, asked, data, offset, _aborted(found))
-            if shown or looks_left == 1 or (next_offset == offset and trio.current_time() >= deadline):
-                return _answer(asked.place, shown, next_offset, found)
+            lines, next_offset = await _show(context, query, data, offset, _aborted(found))
+            if lines or fetches_left == 1 or (next_offset == offset and trio.current_time() >= deadline):
+                return _answer(query.place, lines, next_offset, found)
         offset = next_offset
     raise AssertionError("the last read decides")
 
@@ -74,33 +74,33 @@ def _aborted(found: Any) -> dict[int, list[int]]:
 
 
 async def _show(
-    context: Context, asked: _Asked, data: bytes, offset: int, aborted: dict[int, list[int]]
+    context: Context, query: _Query, data: bytes, offset: int, aborted: dict[int, list[int]]
 ) -> tuple[list[str], int]:
     def show() -> tuple[list[str], int]:
         read = walk_from(
             data,
             offset,
-            records_max=asked.messages_max,
-            bytes_max=asked.bytes_max,
+            records_max=query.messages_max,
+            bytes_max=query.bytes_max,
             decompressed_bytes_max=context.limits.decompressed_bytes_max,
             aborted=aborted,
         )
-        return [record_json(record, asked.form) for record in read.records], read.next_offset
+        return [record_json(record, query.form) for record in read.records], read.next_offset
 
     return show() if is_quick(data) else await in_thread(context, show)
 
 
-def _answer(place: TopicPartition, shown: list[str], next_offset: int, found: object) -> Response:
+def _answer(place: TopicPartition, lines: list[str], next_offset: int, found: object) -> Response:
     high_watermark = getattr(found, "high_watermark", -1)
     log_start_offset = getattr(found, "log_start_offset", -1)
     body = (
         f'{{"topic":"{place.topic}","partition":{place.partition},"next_offset":{next_offset},'
-        f'"high_watermark":{high_watermark},"log_start_offset":{log_start_offset},"records":[{",".join(shown)}]}}\n'
+        f'"high_watermark":{high_watermark},"log_start_offset":{log_start_offset},"records":[{",".join(lines)}]}}\n'
     )
     return Response(body.encode(), media_type="application/json")
 
 
-def _read(limits: HttpLimits, request: Request) -> _Asked:
+def _read(limits: HttpLimits, request: Request) -> _Query:
     topic = query_text(request, "topic")
     if not topic:
         raise Problem(400, "bad-parameter", "topic is missing", "add ?topic=NAME; GET /topics lists all topics")
@@ -112,7 +112,7 @@ def _read(limits: HttpLimits, request: Request) -> _Asked:
             message = f"offset={offset[:64]!r} is neither a number nor earliest nor latest"
             raise Problem(400, "bad-parameter", message, "offset=0, offset=earliest or offset=latest")
         checked_integer("offset", offset)
-    return _Asked(
+    return _Query(
         TopicPartition(topic, partition),
         offset,
         query_integer(request, "max_messages", MESSAGES, minimum=1, maximum=limits.records_per_request_max),

@@ -26,7 +26,7 @@ from yak.server.http.consumers.bodies import ANSWER_TYPES, V2, answer_type, chec
 from yak.server.http.consumers.failures import illegal_state, with_code
 from yak.server.http.consumers.instances import Instance, Instances
 from yak.server.http.consumers.kafka_consumer import KafkaConsumer
-from yak.server.http.consumers.records import read
+from yak.server.http.consumers.records import read_records
 from yak.server.http.context import Context, HttpLimits
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Body, Handler, Parameter, Route, Schema
@@ -65,10 +65,10 @@ def _key(request: Request) -> tuple[str, str]:
     return request.path_params["group"], request.path_params["instance"]
 
 
-async def _body(context: Context, request: Request, asked: Body, convert: Callable[[Any], _T]) -> _T:
+async def _body(context: Context, request: Request, expected: Body, convert: Callable[[Any], _T]) -> _T:
     """What `convert` makes of the body, in a thread if it is large. Raises Problem."""
     check_body_type(request)
-    async with json_body(context, request, hint=bodies.hint_of(asked), optional=not asked.required) as body:
+    async with json_body(context, request, hint=bodies.hint_of(expected), optional=not expected.required) as body:
         if body is None or is_small(request):
             return convert(body)
         return await in_thread(context, convert, body)
@@ -198,8 +198,8 @@ async def records(context: Context, request: Request, _media_type: str) -> Respo
     """Records that the client did not receive yet; an empty list after a timeout."""
     if request.method == "HEAD":  # Starlette serves HEAD for every GET, but a HEAD must not consume records
         raise Problem(405, "method-not-allowed", "HEAD would consume records without returning them", "use GET")
-    asked_ms = query_integer(request, "timeout", -1, minimum=-INT64_MAX - 1)
-    asked_bytes = query_integer(request, "max_bytes", -1, minimum=-INT64_MAX - 1)
+    timeout_ms = query_integer(request, "timeout", -1, minimum=-INT64_MAX - 1)
+    max_bytes = query_integer(request, "max_bytes", -1, minimum=-INT64_MAX - 1)
     instances = context.part(Instances)
     data_format = instances.find(*_key(request)).settings.data_format
     media_type = records_type(request, data_format)
@@ -208,19 +208,19 @@ async def records(context: Context, request: Request, _media_type: str) -> Respo
     async with instances.exclusively(*_key(request)) as instance:
         if instance.source == "nothing":
             raise illegal_state("this instance has no subscription or assignment", "POST .../subscription first")
-        wait_s = _wait_ms(asked_ms, instance.settings.wait_ms, context.limits) / 1000
+        wait_s = _wait_ms(timeout_ms, instance.settings.wait_ms, context.limits) / 1000
         bytes_max = context.limits.consumer_answer_bytes_max
-        if 0 < asked_bytes < bytes_max:
-            bytes_max = asked_bytes
-        body = await read(context, instances, instance, request, wait_s, bytes_max)
+        if 0 < max_bytes < bytes_max:
+            bytes_max = max_bytes
+        body = await read_records(context, instances, instance, request, wait_s, bytes_max)
     return Response(body, media_type=media_type)
 
 
-def _wait_ms(asked_ms: int, own_ms: int | None, limits: HttpLimits) -> int:
+def _wait_ms(timeout_ms: int, own_ms: int | None, limits: HttpLimits) -> int:
     """The wait in ms. `timeout` can only shorten the instance's own setting, if any (KafkaConsumerReadTask.java)."""
-    if asked_ms <= 0:
+    if timeout_ms <= 0:
         return own_ms or _WAIT_MS
-    return min(asked_ms, own_ms or limits.consumer_wait_ms_max)
+    return min(timeout_ms, own_ms or limits.consumer_wait_ms_max)
 
 
 # ------------------------------------------------------------------------------------------- offsets and positions
@@ -245,11 +245,11 @@ async def committed(context: Context, request: Request, media_type: str) -> Resp
     instances = context.part(Instances)
     instance = instances.find(*_key(request))
     wanted = await _body(
-        context, request, bodies.LOOK_BODY, lambda body: None if body is None else bodies.partitions_of(body)
+        context, request, bodies.COMMITTED_BODY, lambda body: None if body is None else bodies.partitions_of(body)
     )
     if wanted is not None:
         bodies.require_known(wanted, partition_counts(context))
-    found = await instances.look(instance, instance.consumer.committed, wanted)
+    found = await instances.read_only(instance, instance.consumer.committed, wanted)
     offsets = [
         {"topic": each.topic, "partition": each.partition, "offset": mark.offset, "metadata": mark.metadata}
         for each, mark in sorted(found.items())
@@ -304,7 +304,7 @@ def _route(
     description: str = "",
 ) -> Route:
     """One route. A GET counts as a change too: it keeps the instance alive, and a read of records moves it."""
-    places = (_GROUP_PARAMETER,) if path == _GROUP else (_GROUP_PARAMETER, _INSTANCE_PARAMETER)
+    common = (_GROUP_PARAMETER,) if path == _GROUP else (_GROUP_PARAMETER, _INSTANCE_PARAMETER)
     return Route(
         method,
         path,
@@ -313,7 +313,7 @@ def _route(
         _TAG,
         guard="change",
         operation=Operation.READ,
-        parameters=(*places, *parameters),
+        parameters=(*common, *parameters),
         body=body,
         answers=answers,
         description=description,
@@ -395,7 +395,7 @@ ROUTES: Final = (
         committed,
         "The group's committed offsets",
         _json("the next offset of each partition", bodies.COMMITTED),
-        body=bodies.LOOK_BODY,
+        body=bodies.COMMITTED_BODY,
     ),
     _route(
         "POST",

@@ -205,13 +205,13 @@ async def upload_csv(context: Context, request: Request) -> Response:
 
 async def _progress(context: Context, upload: "CsvUpload") -> AsyncIterator[bytes]:
     """One line at once, at most one line a second, and a last line with the total and the error, if any."""
-    told = trio.current_time()
+    reported_at = trio.current_time()
     yield json_bytes({"done": False, **upload.progress.as_json()})
     end: dict[str, Any] = {"done": True}
     try:
         async for progress in upload.go_on():
-            if trio.current_time() - told >= _PROGRESS_SECONDS:
-                told = trio.current_time()
+            if trio.current_time() - reported_at >= _PROGRESS_SECONDS:
+                reported_at = trio.current_time()
                 yield json_bytes({"done": False, **progress.as_json()})
     except Problem as problem:
         end |= problem.as_json()

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from yak.server.http.bodies import query_flag, query_integer, query_text
 from yak.server.http.context import Context
 from yak.server.http.events.listeners import CURSOR, Subscription, Wish
-from yak.server.http.events.stream import Asked, EventStream
+from yak.server.http.events.stream import EventStream, StreamRequest
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Parameter, Route
 from yak.server.http.schemas import TOPIC_NAME, flag
@@ -50,7 +50,7 @@ async def events(context: Context, request: Request) -> Response:
     duration_ms = None
     if "duration_ms" in request.query_params:
         duration_ms = query_integer(request, "duration_ms", minimum=1, maximum=DURATION_MS_MAX)
-    return EventStream(context, Asked(subscription, cursor, query_flag(request, "snapshot"), duration_ms))
+    return EventStream(context, StreamRequest(subscription, cursor, query_flag(request, "snapshot"), duration_ms))
 
 
 def _kinds(request: Request) -> frozenset[str] | None:

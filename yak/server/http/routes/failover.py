@@ -47,12 +47,12 @@ MOVES_MAX: Final = 1000
 _INT32_MAX: Final = 2**31 - 1
 _HINT: Final = 'try {"topic":"orders"}, {"topic":"orders","partition":0,"to":2}, {"from":1}, {"controller":true}'
 _NEW_CONTROLLER_SECONDS: Final = 15.0
-_LOOK_SECONDS: Final = 0.01
+_POLL_SECONDS: Final = 0.01
 _TIMEOUT_MS: Final = 10_000
 _SEEN_SECONDS: Final = 5.0
 _ANSWER_FIRST_SECONDS: Final = 0.05
 """The client gets its answer before the connections are closed."""
-_ASKED: Final = "shutdown"
+_SHUTDOWN_STARTED: Final = "shutdown"
 _PLACE: Final = {"topic": TEXT, "partition": PARTITION}
 _REASONED: Final = listing(record({**_PLACE, "reason": TEXT}))
 _MOVED: Final = record(
@@ -104,17 +104,17 @@ async def failover(context: Context, request: Request) -> Response:
         raise Problem(400, "bad-body", "name a topic, or a broker whose partitions move", _HINT)
     if partition is not None and topic is None:
         raise Problem(400, "bad-body", "partition needs topic", _HINT)
-    _check_places(context, topic, partition, (to, from_))
+    _check_names(context, topic, partition, (to, from_))
     plan = plan_moves(led_partitions(context.broker.image, topic, partition, from_), to=to)
     if len(plan.moves) > MOVES_MAX:
         raise Problem(
             413, "too-many", f"{len(plan.moves)} partitions in one request", f"the maximum is {MOVES_MAX}: name a topic"
         )
     done = await carry_out(context, plan.moves)
-    return answer(_told(context, plan, done))
+    return answer(_report(context, plan, done))
 
 
-def _check_places(
+def _check_names(
     context: Context, topic: str | None, partition: int | None, nodes: tuple[NodeId | None, NodeId | None]
 ) -> None:
     if topic is not None and partition is None:
@@ -126,7 +126,7 @@ def _check_places(
             _registered(context, node_id)
 
 
-def _told(context: Context, plan: Plan, done: "Done") -> dict[str, Any]:
+def _report(context: Context, plan: Plan, done: "Done") -> dict[str, Any]:
     moved = []
     image = context.broker.image
     for each in plan.moves:
@@ -151,8 +151,8 @@ def _told(context: Context, plan: Plan, done: "Done") -> dict[str, Any]:
     }
 
 
-def _reasons(places: Mapping[TopicPartition, str]) -> list[dict[str, Any]]:
-    return [{**each._asdict(), "reason": why} for each, why in places.items()]
+def _reasons(partitions: Mapping[TopicPartition, str]) -> list[dict[str, Any]]:
+    return [{**each._asdict(), "reason": why} for each, why in partitions.items()]
 
 
 async def _move_controller(context: Context) -> Response:
@@ -171,7 +171,7 @@ async def _move_controller(context: Context) -> Response:
     is_seen = False
     with trio.move_on_after(0 if info.node_id == context.broker.node_id else _NEW_CONTROLLER_SECONDS):
         while not is_seen:
-            await trio.sleep(_LOOK_SECONDS)
+            await trio.sleep(_POLL_SECONDS)
             is_seen = context.broker.image.controller_epoch > before.controller_epoch
     image = context.broker.image
     controller = {
@@ -252,9 +252,9 @@ async def _reorder(context: Context, orders: Mapping[TopicPartition, tuple[NodeI
     topics = [
         {
             "name": name,
-            "partitions": [{"partition_index": each.partition, "replicas": list(orders[each])} for each in places],
+            "partitions": [{"partition_index": each.partition, "replicas": list(orders[each])} for each in partitions],
         }
-        for name, places in by_topic(orders).items()
+        for name, partitions in by_topic(orders).items()
     ]
     fields = {"timeout": _TIMEOUT_MS, "allow_replication_factor_change": False, "topics": topics}
     reordered = await _ask_controller(
@@ -267,12 +267,12 @@ async def _reorder(context: Context, orders: Mapping[TopicPartition, tuple[NodeI
                 done.failed[place] = each.error_message or _name_of(each.error_code)
 
 
-async def _elect(context: Context, places: Sequence[TopicPartition], done: "Done") -> None:
+async def _elect(context: Context, partitions: Sequence[TopicPartition], done: "Done") -> None:
     fields: dict[str, Any] = {
         "election_type": elect_leaders.PREFERRED,
         "timeout": _TIMEOUT_MS,
         "topic_partitions": [
-            {"topic": name, "partitions": [each.partition for each in of]} for name, of in by_topic(places).items()
+            {"topic": name, "partitions": [each.partition for each in of]} for name, of in by_topic(partitions).items()
         ],
     }
     elected = await _ask_controller(context, elect_leaders.KEY, fields, "no leader was elected")
@@ -318,7 +318,7 @@ async def _wait_until_led(context: Context, leaders: Mapping[TopicPartition, Nod
                 late, f"it was requested, but this broker has not seen it after {_SEEN_SECONDS:g} s"
             )
             return
-        await trio.sleep(_LOOK_SECONDS)
+        await trio.sleep(_POLL_SECONDS)
 
 
 def _name_of(code: int) -> str:
@@ -349,9 +349,9 @@ def _registered(context: Context, node_id: NodeId) -> BrokerInfo:
 def stop_this_broker(context: Context) -> None:
     """Like SIGTERM: leaders are moved away, the logs are flushed, the process ends."""
     broker = context.broker
-    if broker.leadership.is_stopping or broker.shutdown.is_draining or context.parts.get(_ASKED):
+    if broker.leadership.is_stopping or broker.shutdown.is_draining or context.parts.get(_SHUTDOWN_STARTED):
         return  # a second SIGTERM would end the process at once
-    context.parts[_ASKED] = True
+    context.parts[_SHUTDOWN_STARTED] = True
 
     async def stop() -> None:
         await trio.sleep(_ANSWER_FIRST_SECONDS)

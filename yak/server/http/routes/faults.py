@@ -80,14 +80,14 @@ async def add_to_all(context: Context, rule: Mapping[str, object], brokers: Sequ
     Raises Problem. Its hint names the brokers that may have the rule all the same: each did not answer, and may still
     carry out what it received.
     """
-    asked: list[NodeId] = []
+    sent_to: list[NodeId] = []
     try:
         for node_id in brokers:
-            asked.append(node_id)
+            sent_to.append(node_id)
             await _command(context, node_id, {"do": "add", "rule": rule})
     except Problem as problem:
-        unsure = [asked[-1]] if problem.status >= _SERVER_ERROR else []
-        for node_id in asked:
+        unsure = [sent_to[-1]] if problem.status >= _SERVER_ERROR else []
+        for node_id in sent_to:
             try:
                 await _command(context, node_id, {"do": "clear", "id": rule["id"]}, timeout_s=_TAKE_BACK_SECONDS)
             except Problem as failure:

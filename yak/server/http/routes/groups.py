@@ -31,7 +31,7 @@ from yak.views.described_groups import classic_group, consumer_group
 _ASK_SECONDS: Final = 3.0
 _OFFSET_FETCH_BY_NAME: Final = 9
 """The last version that names topics: a deleted topic has no id any more."""
-_PLACES: Final = {"type": ["array", "null"], "items": record({"topic": TEXT, "partition": PARTITION})}
+_ASSIGNMENT: Final = {"type": ["array", "null"], "items": record({"topic": TEXT, "partition": PARTITION})}
 _HEAD: Final = {
     "group": TEXT,
     "type": {"enum": ["classic", "consumer"]},
@@ -53,8 +53,8 @@ _GROUP: Final = record(
                     "instance_id": TEXT_OR_NULL,
                     "epoch": {"type": ["integer", "null"]},
                     "topics": {"type": ["array", "null"], "items": TEXT},
-                    "assignment": _PLACES,
-                    "target": _PLACES,
+                    "assignment": _ASSIGNMENT,
+                    "target": _ASSIGNMENT,
                 }
             )
         ),
@@ -180,13 +180,13 @@ async def _describe(context: Context, group_id: str) -> dict[str, Any]:
     committed = await _committed(context, group_id, node_id)
     if found is None:
         raise _not_found(group_id)
-    places = sorted({*committed, *found.assigned})
-    starts = await list_offsets(context, places, EARLIEST, _ASK_SECONDS)
-    ends = await list_offsets(context, places, LATEST, _ASK_SECONDS)
+    partitions = sorted({*committed, *found.assigned})
+    starts = await list_offsets(context, partitions, EARLIEST, _ASK_SECONDS)
+    ends = await list_offsets(context, partitions, LATEST, _ASK_SECONDS)
     lags = partition_lags(
         found,
         {place: int(each.committed_offset) for place, each in committed.items()},
-        {place: (starts.get(place), ends.get(place)) for place in places},
+        {place: (starts.get(place), ends.get(place)) for place in partitions},
         {place: each.metadata or "" for place, each in committed.items()},
     )
     return replace(found, partitions=lags).as_json()
@@ -205,8 +205,8 @@ async def _group(
 
 
 async def _committed(context: Context, group_id: str, node_id: NodeId) -> Mapping[TopicPartition, Any]:
-    asked = {"group_id": group_id, "member_id": None, "member_epoch": -1, "topics": None}
-    fields = {"groups": [asked], "require_stable": False}
+    requested = {"group_id": group_id, "member_id": None, "member_epoch": -1, "topics": None}
+    fields = {"groups": [requested], "require_stable": False}
     asking = context.broker_client.ask(offset_fetch.KEY, fields, node_id=node_id, version=_OFFSET_FETCH_BY_NAME)
     (group,) = (await asking).groups
     _check(group.error_code, f"group {group_id!r}")

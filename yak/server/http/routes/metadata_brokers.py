@@ -62,8 +62,8 @@ async def register_broker(context: Context, request: Request) -> Response:
         if old.state is BrokerState.ACTIVE:
             raise _duplicate(f"broker {node_id} is registered", "POST /update_broker changes it")
         if old.boot_id == boot_id:
-            words = f"this registration of broker {node_id} was closed"
-            raise _duplicate(words, "send another internalUUID, or none")
+            message = f"this registration of broker {node_id} was closed"
+            raise _duplicate(message, "send another internalUUID, or none")
         return new
 
     made = await context.part(ExternalBrokers).change(node_id, register)
@@ -94,9 +94,9 @@ async def update_broker(context: Context, request: Request) -> Response:
         if old is None:
             raise _unknown(node_id)
         if epoch is not None and old.broker_epoch != epoch:
-            words = f"broker {node_id} was changed by another request"
+            message = f"broker {node_id} was changed by another request"
             hint = f"its epoch is {old.broker_epoch}: check the broker, then send this epoch"
-            raise Problem(409, "stale-broker-epoch", words, hint)
+            raise Problem(409, "stale-broker-epoch", message, hint)
         if status == "CLOSED":
             return _closed(old)
         if old.state is BrokerState.CLOSED and status is None:
@@ -130,8 +130,8 @@ async def unregister_broker(context: Context, request: Request) -> Response:
             409, "broker-alive", f"broker {node_id} is alive", "stop it first: POST /api/brokers/{id}/shutdown"
         )
     require_store(context.broker)
-    told = await context.broker_client.ask(_UNREGISTER_BROKER, {"broker_id": node_id})
-    code = ErrorCode(told.error_code)
+    result = await context.broker_client.ask(_UNREGISTER_BROKER, {"broker_id": node_id})
+    code = ErrorCode(result.error_code)
     closed = context.broker.image.former.get(node_id)
     if code is ErrorCode.none and closed is not None:
         return answer(broker_json(closed))
@@ -145,10 +145,10 @@ async def get_active_brokers(context: Context, _request: Request) -> Response:
     broker = context.broker
     external = await context.part(ExternalBrokers).read()
     brokers = brokers_of(broker.image, external.brokers.values())
-    shown = [broker_json(each) for each in brokers if STATUS[each.state] == "ALIVE"]
+    alive = [broker_json(each) for each in brokers if STATUS[each.state] == "ALIVE"]
     is_current = broker.metadata.lifecycle.state is LifecycleState.ACTIVE
-    told_ms = told_up_to_ms(broker.image, context.shell.clock.now_ms(), is_current=is_current)
-    return answer({"brokers": shown, "timestamp": seconds(min(told_ms, external.at_ms))})
+    known_ms = told_up_to_ms(broker.image, context.shell.clock.now_ms(), is_current=is_current)
+    return answer({"brokers": alive, "timestamp": seconds(min(known_ms, external.at_ms))})
 
 
 # ------------------------------------------------------------------------------------------------------ helpers
@@ -176,8 +176,8 @@ def _unknown(node_id: NodeId) -> Problem:
     return Problem(404, "unknown-broker", f"broker {node_id} is not registered", "GET /broker_mgmt/0 lists all")
 
 
-def _duplicate(words: str, hint: str) -> Problem:
-    return Problem(409, "duplicate-broker-registration", words, hint)
+def _duplicate(message: str, hint: str) -> Problem:
+    return Problem(409, "duplicate-broker-registration", message, hint)
 
 
 _REGISTRATION: Final = closed(

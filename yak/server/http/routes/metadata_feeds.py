@@ -84,9 +84,9 @@ async def _changes(context: Context, request: Request, *, for_brokers: bool) -> 
     external = await context.part(ExternalBrokers).read()
     image = broker.image
     is_current = broker.metadata.lifecycle.state is LifecycleState.ACTIVE
-    told_ms = min(told_up_to_ms(image, now_ms, is_current=is_current), external.at_ms)
+    known_ms = min(told_up_to_ms(image, now_ms, is_current=is_current), external.at_ms)
     brokers = external.brokers.values()
-    show = partial(changes_json, image, brokers, since_ms, now_ms, told_ms, for_brokers=for_brokers)
+    show = partial(changes_json, image, brokers, since_ms, now_ms, known_ms, for_brokers=for_brokers)
     return await large_answer(context, show, len(brokers) + _size(image))
 
 
@@ -96,14 +96,14 @@ async def log(context: Context, request: Request) -> Response:
     limit = query_integer(request, "limit", _PAGE_RECORDS, minimum=1, maximum=PAGE_RECORDS_MAX)
     async with context.parts.setdefault("metadata-pages", trio.Semaphore(PAGES_MAX)):
         page = await context.part(History).page(first, limit)
-        shown: dict[str, Any] = {
+        found: dict[str, Any] = {
             "begin": page.begin,
             "end": page.end,
             "next": page.next_offset,
             "source": page.source,
             "records": page.records,
         }
-        return await large_answer(context, lambda: shown, limit * _RECORD_ITEMS)
+        return await large_answer(context, lambda: found, limit * _RECORD_ITEMS)
 
 
 async def image(context: Context, request: Request) -> Response:
@@ -137,8 +137,8 @@ def _past_ms(name: str, text: str, now_ms: int, hint: str) -> int:
 
 def _refuse_future(name: str, text: str, time_ms: int, now_ms: int) -> None:
     if time_ms > now_ms + CLOCKS_MS:
-        words = f"{name}={text[:64]} is in the future"
-        raise Problem(400, "bad-parameter", words, f"it is {seconds(now_ms):.3f} now; times are in seconds")
+        message = f"{name}={text[:64]} is in the future"
+        raise Problem(400, "bad-parameter", message, f"it is {seconds(now_ms):.3f} now; times are in seconds")
 
 
 def _point(text: str, now_ms: int) -> "Point":
@@ -237,7 +237,7 @@ class History:
         while True:
             wanted = min(RECORDS_PER_READ, limit - len(records))
             found = await self._read(first, wanted)
-            page, bytes_read = await trio.to_thread.run_sync(_shown, found.records)
+            page, bytes_read = await trio.to_thread.run_sync(_as_json, found.records)
             records += page
             size += bytes_read
             if page:
@@ -378,7 +378,7 @@ def _records_of_redis(page: LogPage) -> StoredRecords:
     return StoredRecords([record_of(entry) for entry in page.entries], page.begin, page.end, snapshot)
 
 
-def _shown(records: Sequence[TailedRecord]) -> tuple[list[dict[str, Any]], int]:
+def _as_json(records: Sequence[TailedRecord]) -> tuple[list[dict[str, Any]], int]:
     return [record_json(record) for record in records], sum(sys.getsizeof(str(record.payload)) for record in records)
 
 

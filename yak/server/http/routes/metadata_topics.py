@@ -34,9 +34,9 @@ _INIT_PRODUCER_ID: Final = 22
 _CREATE_PARTITIONS: Final = 37
 _TIMEOUT_MS: Final = 10_000
 _REPLICATION_FACTOR_MAX: Final = 32_767
-_LOOK_SECONDS: Final = 0.15
+_TOPIC_SECONDS: Final = 0.15
 """How long to wait for a topic that another broker may have just created."""
-_LOOK_EVERY_SECONDS: Final = 0.01
+_TOPIC_POLL_SECONDS: Final = 0.01
 _TAG: Final = "Metadata service: topics, partitions, producers"
 _TOPIC_HINT: Final = 'send {"name": "orders"}; numPartitions, replicationFactor and configs are optional'
 _PARTITION_HINT: Final = 'send {"name": "orders"} for one more, or with "numPartitions": the new total'
@@ -57,9 +57,9 @@ async def create_topic(context: Context, request: Request) -> Response:
     }
     require_store(context.broker)
     fields = {"topics": [topic], "timeout": _TIMEOUT_MS, "validate_only": False}
-    told = (await context.broker_client.ask(_CREATE_TOPICS, fields)).topics[0]
-    if told.error_code != ErrorCode.none:
-        raise kafka_problem(told.error_code, f"topic {name[:64]}", told.error_message)
+    result = (await context.broker_client.ask(_CREATE_TOPICS, fields)).topics[0]
+    if result.error_code != ErrorCode.none:
+        raise kafka_problem(result.error_code, f"topic {name[:64]}", result.error_message)
     made = context.broker.image.topics.get(name)
     if made is None:
         raise _no_topic(name)
@@ -68,7 +68,7 @@ async def create_topic(context: Context, request: Request) -> Response:
 
 async def get_topic_by_name(context: Context, request: Request) -> Response:
     """A topic with its partitions."""
-    topic = await _look_for(context, request.path_params["name"])
+    topic = await _await_topic(context, request.path_params["name"])
     return await large_answer(context, lambda: _whole(topic), len(topic.partitions))
 
 
@@ -82,15 +82,15 @@ async def create_partition(context: Context, request: Request) -> Response:
     assignments = None
     if body.get("replicas") is not None:
         if count != present + 1:
-            words = f"replicas are for one new partition, not for {count - present}"
-            raise Problem(400, "bad-body", words, "leave out replicas, or numPartitions")
+            message = f"replicas are for one new partition, not for {count - present}"
+            raise Problem(400, "bad-body", message, "leave out replicas, or numPartitions")
         assignments = [{"broker_ids": [int(each) for each in body["replicas"]]}]
     require_store(context.broker)
-    asked = {"name": topic.name, "count": count, "assignments": assignments}
-    fields = {"topics": [asked], "timeout": _TIMEOUT_MS, "validate_only": False}
-    told = (await context.broker_client.ask(_CREATE_PARTITIONS, fields)).results[0]
-    if told.error_code != ErrorCode.none:
-        raise kafka_problem(told.error_code, f"topic {topic.name}", told.error_message)
+    new_total = {"name": topic.name, "count": count, "assignments": assignments}
+    fields = {"topics": [new_total], "timeout": _TIMEOUT_MS, "validate_only": False}
+    result = (await context.broker_client.ask(_CREATE_PARTITIONS, fields)).results[0]
+    if result.error_code != ErrorCode.none:
+        raise kafka_problem(result.error_code, f"topic {topic.name}", result.error_message)
     made = context.broker.image.topics.get(topic.name)
     if made is None:
         raise _no_topic(topic.name)
@@ -113,22 +113,22 @@ async def register_producer(context: Context, request: Request) -> Response:
             404, "unknown-broker", f"broker {node_id} is not registered", "GET /get_active_brokers lists some"
         )
     if STATUS[broker.state] != "ALIVE":
-        words = f"broker {node_id} is {STATUS[broker.state]}"
-        raise Problem(409, "broker-not-alive", words, "GET /get_active_brokers lists others")
+        message = f"broker {node_id} is {STATUS[broker.state]}"
+        raise Problem(409, "broker-not-alive", message, "GET /get_active_brokers lists others")
     if epoch is not None and epoch != broker.broker_epoch:
-        words = f"broker {node_id} is at epoch {broker.broker_epoch}, not {epoch}"
-        raise Problem(409, "stale-broker-epoch", words, "leave brokerEpoch out, or send that")
+        message = f"broker {node_id} is at epoch {broker.broker_epoch}, not {epoch}"
+        raise Problem(409, "stale-broker-epoch", message, "leave brokerEpoch out, or send that")
     # External brokers allocate no ids: their producers get them from this broker.
-    asked = node_id if node_id in image.brokers else None
+    allocator = node_id if node_id in image.brokers else None
     fields = {"transactional_id": None, "transaction_timeout": 0, "producer_id": -1, "producer_epoch": -1}
-    told = await context.broker_client.ask(_INIT_PRODUCER_ID, fields, node_id=asked)
-    if told.error_code != ErrorCode.none:
-        raise kafka_problem(told.error_code, "producer id")
+    result = await context.broker_client.ask(_INIT_PRODUCER_ID, fields, node_id=allocator)
+    if result.error_code != ErrorCode.none:
+        raise kafka_problem(result.error_code, "producer id")
     given: dict[str, Any] = {
         "brokerId": node_id,
         "brokerEpoch": broker.broker_epoch,
-        "producerId": told.producer_id,
-        "producerEpoch": told.producer_epoch,
+        "producerId": result.producer_id,
+        "producerEpoch": result.producer_epoch,
         "timestamp": seconds(context.shell.clock.wall_ms()),
     }
     return answer(given, 201)
@@ -139,7 +139,7 @@ async def register_producer(context: Context, request: Request) -> Response:
 
 async def _named(context: Context, body: Mapping[str, Any]) -> TopicInfo:
     if body.get("topicUUID") is None:
-        return await _look_for(context, body.get("name") or body["topic"])
+        return await _await_topic(context, body.get("name") or body["topic"])
     topic = context.broker.image.topic_by_id(identifier("topicUUID", body["topicUUID"], hint=_PARTITION_HINT))
     if topic is None:
         raise _no_topic(body["topicUUID"])
@@ -152,22 +152,22 @@ def _count(body: Mapping[str, Any], topic: TopicInfo) -> int:
     count, number = body.get("numPartitions"), body.get("partitionId")
     if number is not None:
         if number < present:
-            words = f"{topic.name} has a partition {number}"
-            raise Problem(409, "partition-exists", words, f"the next is {present}")
+            message = f"{topic.name} has a partition {number}"
+            raise Problem(409, "partition-exists", message, f"the next is {present}")
         if number > present or count not in (None, number + 1):
-            words = f"{topic.name} has {present} partitions: the next is {present}, not {number}"
-            raise Problem(400, "bad-body", words, "leave out partitionId, or numPartitions")
+            message = f"{topic.name} has {present} partitions: the next is {present}, not {number}"
+            raise Problem(400, "bad-body", message, "leave out partitionId, or numPartitions")
         return int(number) + 1
     return present + 1 if count is None else int(count)
 
 
-async def _look_for(context: Context, name: str) -> TopicInfo:
+async def _await_topic(context: Context, name: str) -> TopicInfo:
     """The topic of that name; waits briefly for one that another broker just created. Raises Problem 404."""
-    deadline = trio.current_time() + _LOOK_SECONDS
+    deadline = trio.current_time() + _TOPIC_SECONDS
     while (topic := context.broker.image.topics.get(name)) is None:
         if trio.current_time() >= deadline:
             raise _no_topic(name)
-        await trio.sleep(_LOOK_EVERY_SECONDS)
+        await trio.sleep(_TOPIC_POLL_SECONDS)
     return topic
 
 

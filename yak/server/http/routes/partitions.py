@@ -82,16 +82,16 @@ async def partition(context: Context, request: Request) -> Response:
     """One partition as its leader reports it, or as this broker knows it if the leader does not answer."""
     topic, info = find_partition(context, request.path_params["topic"], request.path_params["partition"])
     leader = context.broker.image.brokers.get(info.leader)
-    is_asked = query_flag(request, "local")
-    if not is_asked and leader is not None and leader.node_id != context.broker.node_id and is_serving(leader):
+    is_local = query_flag(request, "local")
+    if not is_local and leader is not None and leader.node_id != context.broker.node_id and is_serving(leader):
         path = f"/api/partitions/{quote(topic.name, safe='')}/{info.partition}?local=true"
         try:
-            told = await ask_broker(context, leader, "GET", path)
+            reply = await ask_broker(context, leader, "GET", path)
         except Problem:
             pass
         else:
-            if told.status == 200:
-                return Response(told.body, media_type="application/json")
+            if reply.status == 200:
+                return Response(reply.body, media_type="application/json")
         topic, info = find_partition(context, topic.name, str(info.partition))
     return answer(detail(context.broker, topic, info))
 

@@ -33,7 +33,7 @@ _ACKS: Final[Mapping[Any, int]] = {"all": ACKS_ALL, "-1": ACKS_ALL, "1": 1, "0":
 _UNKNOWN_FATE: Final = "the result is unknown: check the topic before a retry"
 
 
-class _Asked(NamedTuple):
+class _ProduceRequest(NamedTuple):
     rows: list[Row]
     is_single: bool
     acks: int
@@ -45,26 +45,26 @@ async def produce(context: Context, request: Request) -> Response:
     query_acks = query_text(request, "acks")
     async with json_body(context, request, hint=_HINT) as body:
         if is_small(request) and _length(body) <= PLACED_AT_ONCE_MAX:
-            asked = _read(context, body, query_acks)
+            produced = _read(context, body, query_acks)
         else:
-            asked = await in_thread(context, _read, context, body, query_acks)
-        topics = await topics_of(context, asked.rows)
+            produced = await in_thread(context, _read, context, body, query_acks)
+        topics = await topics_of(context, produced.rows)
         placing = Placing(context, topics, context.broker.node_id if redirect else None)
-        if len(asked.rows) <= PLACED_AT_ONCE_MAX:
-            placing.put(asked.rows)
+        if len(produced.rows) <= PLACED_AT_ONCE_MAX:
+            placing.put(produced.rows)
         else:
-            await in_thread(context, placing.put, asked.rows)
+            await in_thread(context, placing.put, produced.rows)
         if placing.failed:
-            raise refuse(placing.failed, len(asked.rows), placing.faults)
+            raise refuse(placing.failed, len(produced.rows), placing.faults)
         lanes = list(placing.lanes.values())
         if redirect:
             elsewhere = _elsewhere(context, request, lanes)
             if elsewhere is not None:
                 return elsewhere
-        await write(context, lanes, asked.acks)
-        if len(asked.rows) <= PLACED_AT_ONCE_MAX:
-            return _answer(lanes, asked)
-        return await in_thread(context, _answer, lanes, asked)
+        await write(context, lanes, produced.acks)
+        if len(produced.rows) <= PLACED_AT_ONCE_MAX:
+            return _answer(lanes, produced)
+        return await in_thread(context, _answer, lanes, produced)
 
 
 def _length(body: Any) -> int:
@@ -72,7 +72,7 @@ def _length(body: Any) -> int:
     return len(records) if isinstance(records, list) else 0
 
 
-def _read(context: Context, body: Any, query_acks: str | None) -> _Asked:
+def _read(context: Context, body: Any, query_acks: str | None) -> _ProduceRequest:
     """The rows of a body in one of its three shapes. Raises Problem, naming the first invalid rows."""
     limits = context.limits
     acks: Any = None
@@ -101,7 +101,7 @@ def _read(context: Context, body: Any, query_acks: str | None) -> _Asked:
     read, failed, faults = read_rows(rows, topic, limits.failed_rows_named_max)
     if failed:
         raise refuse(failed, len(rows), faults)
-    return _Asked(read, is_single, _acks(acks, query_acks))
+    return _ProduceRequest(read, is_single, _acks(acks, query_acks))
 
 
 def _topic(topic: Any) -> str:
@@ -113,17 +113,17 @@ def _topic(topic: Any) -> str:
 def _acks(in_body: Any, in_query: str | None) -> int:
     if in_body is not None and in_query is not None:
         raise Problem(400, "bad-parameter", "acks is in the query and in the body", "send it once")
-    asked = in_query if in_body is None else in_body
-    if asked is None:
+    acks = in_query if in_body is None else in_body
+    if acks is None:
         return ACKS_ALL
-    if type(asked) not in (str, int) or asked not in _ACKS:
+    if type(acks) not in (str, int) or acks not in _ACKS:
         raise Problem(
             400,
             "bad-parameter",
-            f"acks is {str(asked)[:16]!r}",
+            f"acks is {str(acks)[:16]!r}",
             '"all" waits for the ISR, 1 for the leader, 0 for no acknowledgement',
         )
-    return _ACKS[asked]
+    return _ACKS[acks]
 
 
 def _elsewhere(context: Context, request: Request, lanes: Sequence[Lane]) -> Response | None:
@@ -147,8 +147,8 @@ def _elsewhere(context: Context, request: Request, lanes: Sequence[Lane]) -> Res
     return answer({"leader": leader, "location": location}, 307, {"location": location})
 
 
-def _answer(lanes: Sequence[Lane], asked: _Asked) -> Response:
-    answers: list[Any] = [None] * len(asked.rows)
+def _answer(lanes: Sequence[Lane], produced: _ProduceRequest) -> Response:
+    answers: list[Any] = [None] * len(produced.rows)
     written = 0
     for lane in lanes:
         topic, partition = lane.place
@@ -164,9 +164,9 @@ def _answer(lanes: Sequence[Lane], asked: _Asked) -> Response:
     first = next((lane.problem for lane in lanes if lane.problem is not None), None)
     if first is not None and not written:
         hint = _UNKNOWN_FATE if any(lane.is_unknown for lane in lanes) else first.hint
-        more = {} if asked.is_single else {"written": 0, "failed": failed, "records": answers}
+        more = {} if produced.is_single else {"written": 0, "failed": failed, "records": answers}
         raise Problem(first.status, first.error, first.message, hint, headers=first.headers, more=more)
-    if asked.is_single:
+    if produced.is_single:
         return answer(answers[0])
     return answer({"written": written, "failed": failed, "records": answers}, 207 if failed else 200)
 

@@ -59,24 +59,24 @@ async def quorum(context: Context, _request: Request) -> Response:
     """The quorum as its leader describes it; what this broker knows itself while no leader answers."""
     broker = context.broker
     if broker.quorum is None:
-        words = (
+        message = (
             "the metadata of this cluster are in Redis, not in a quorum of brokers; GET /health has the state of Redis"
         )
-        return answer({"metadata": "redis", "told_by": broker.node_id, "message": words})
+        return answer({"metadata": "redis", "told_by": broker.node_id, "message": message})
     node = broker.quorum.quorum
     store = "raft" if broker.metadata_in_quorum else "redis"
-    shown: dict[str, Any] = {"metadata": store, "told_by": broker.node_id, "role": role_of(node)}
+    known: dict[str, Any] = {"metadata": store, "told_by": broker.node_id, "role": role_of(node)}
     topics = [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]
     try:
         found = await context.broker_client.ask(_DESCRIBE_QUORUM, {"topics": topics}, timeout_s=_LEADER_SECONDS)
         if found.error_code == ErrorCode.none and found.topics[0].partitions[0].error_code == ErrorCode.none:
-            return answer(shown | described_quorum_json(found, broker.image.brokers))
+            return answer(known | described_quorum_json(found, broker.image.brokers))
     except Problem:
         found = None  # the leader is dead, or does not answer in time
     if found is not None and found.error_code != ErrorCode.none:
         raise kafka_problem(found.error_code, "the quorum", found.error_message)
-    words = "the quorum has no leader that answers: only this broker's own log is known"
-    return answer(shown | {"message": words} | undescribed_quorum_json(node))
+    message = "the quorum has no leader that answers: only this broker's own log is known"
+    return answer(known | {"message": message} | undescribed_quorum_json(node))
 
 
 ROUTES: Final = (

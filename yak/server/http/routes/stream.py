@@ -43,7 +43,7 @@ IDS_BYTES_MAX: Final = 256 * 1024
 """Of one write: its events, and their ids. Rendering takes about a millisecond of the loop."""
 _WAIT_MS: Final = 5_000
 _TROUBLE_SECONDS: Final = 0.2
-_LOOK_SECONDS: Final = 1.0
+_IMAGE_POLL_SECONDS: Final = 1.0
 RETRY_MS: Final = 2_000
 _MARK: Final = -1
 """Stands for the offset that differs between the ids of a write; no position is negative."""
@@ -125,17 +125,17 @@ async def first_positions(
     _check_count(context, count)
     positions: dict[TopicPartition, int] = {}
     for topic in topics:
-        places = [TopicPartition(topic.name, info.partition) for info in topic.partitions]
+        partitions = [TopicPartition(topic.name, info.partition) for info in topic.partitions]
         own_id = id_to_text(topic.topic_id)
         is_another = resumed.topic_ids.get(topic.name, own_id) != own_id
         known = {} if is_another else resumed.positions
-        if all(place in known for place in places):
-            positions.update((place, known[place]) for place in places)
+        if all(place in known for place in partitions):
+            positions.update((place, known[place]) for place in partitions)
             continue
         # the event id lacks partitions that were added after the event, and all of a topic that was created again: the
         # client has none of their records
-        is_earliest = from_start or is_another or any(place in known for place in places)
-        for place, facts in zip(places, await facts_of(context, topic), strict=True):
+        is_earliest = from_start or is_another or any(place in known for place in partitions)
+        for place, facts in zip(partitions, await facts_of(context, topic), strict=True):
             at = facts.log_start_offset if is_earliest else facts.high_watermark
             if place in known:
                 at = known[place]
@@ -231,17 +231,17 @@ class RecordStream:
             image = self._context.broker.image
             if image is not self._image:
                 self._image = image
-                self._look_for_changes(image)
+                self._check_topics(image)
             for place in self._fetch_at:
                 leader = leader_of(image, *place)
                 if leader is not None and leader not in self._pumps:
                     self._pumps.add(leader)
                     nursery.start_soon(self._pump, leader)
             self._pump_ended = trio.Event()
-            with trio.move_on_after(_LOOK_SECONDS):
+            with trio.move_on_after(_IMAGE_POLL_SECONDS):
                 await self._pump_ended.wait()
 
-    def _look_for_changes(self, image: Image) -> None:
+    def _check_topics(self, image: Image) -> None:
         for name, topic_id in self._topic_ids.items():
             topic = image.topics.get(name)
             if topic is None or topic.topic_id != topic_id:
@@ -267,11 +267,11 @@ class RecordStream:
             self._pumps.discard(leader)
             self._pump_ended.set()
 
-    async def _fetch(self, leader: NodeId, places: Iterable[TopicPartition]) -> bool:
+    async def _fetch(self, leader: NodeId, partitions: Iterable[TopicPartition]) -> bool:
         """Fetch once; False after an error that may be transient. Raises _Over for a client that may not read."""
         try:
             answer = await self._context.broker_client.ask(
-                FETCH, self._request(places), node_id=leader, version=FETCH_VERSION, timeout_s=10 + _WAIT_MS / 1000
+                FETCH, self._request(partitions), node_id=leader, version=FETCH_VERSION, timeout_s=10 + _WAIT_MS / 1000
             )
         except Problem as problem:
             if problem.status == 403:
@@ -292,8 +292,8 @@ class RecordStream:
                     is_well = False
         return is_well
 
-    def _request(self, places: Iterable[TopicPartition]) -> Mapping[str, object]:
-        def asked(place: TopicPartition) -> dict[str, int]:
+    def _request(self, partitions: Iterable[TopicPartition]) -> Mapping[str, object]:
+        def requested(place: TopicPartition) -> dict[str, int]:
             return {
                 "partition": place.partition,
                 "current_leader_epoch": -1,
@@ -310,7 +310,9 @@ class RecordStream:
             "max_bytes": CHUNK_BYTES,
             "isolation_level": 0,
             "session_epoch": -1,
-            "topics": [{"topic": name, "partitions": list(map(asked, of))} for name, of in by_topic(places).items()],
+            "topics": [
+                {"topic": name, "partitions": list(map(requested, of))} for name, of in by_topic(partitions).items()
+            ],
         }
 
     async def _give(self, place: TopicPartition, data: bytes) -> None:

@@ -59,16 +59,16 @@ class Facts:
 async def facts_of(context: Context, topic: TopicInfo) -> list[Facts]:
     """The facts of all partitions of a topic, in order. A leader that does not answer is no error."""
     facts = [Facts() for _ in topic.partitions]
-    places = [TopicPartition(topic.name, info.partition) for info in topic.partitions]
+    partitions = [TopicPartition(topic.name, info.partition) for info in topic.partitions]
 
-    async def look(name: str, timestamp: int) -> None:
-        for place, offset in (await list_offsets(context, places, timestamp, _FACTS_SECONDS)).items():
+    async def fill(name: str, timestamp: int) -> None:
+        for place, offset in (await list_offsets(context, partitions, timestamp, _FACTS_SECONDS)).items():
             setattr(facts[place.partition], name, offset)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(look, "log_start_offset", EARLIEST)
-        nursery.start_soon(look, "high_watermark", LATEST)
-        for node_id, led in by_leader(context.broker.image, places).items():
+        nursery.start_soon(fill, "log_start_offset", EARLIEST)
+        nursery.start_soon(fill, "high_watermark", LATEST)
+        for node_id, led in by_leader(context.broker.image, partitions).items():
             nursery.start_soon(_sizes, context, node_id, topic.name, [each.partition for each in led], facts)
     return facts
 
@@ -138,7 +138,7 @@ async def create_topic(context: Context, request: Request) -> Response:
     async with json_body(context, request, hint=_HINT) as body:
         fields = checked(body, _NEW, hint=_HINT)
         configs = config_texts(fields.get("configs"))
-        asked = {
+        topic = {
             "name": fields["name"],
             "num_partitions": int(fields.get("partitions") or -1),
             "replication_factor": int(fields.get("replication_factor") or -1),
@@ -146,10 +146,10 @@ async def create_topic(context: Context, request: Request) -> Response:
             "configs": [{"name": name, "value": value} for name, value in configs.items()],
         }
         only_checked = bool(fields.get("validate_only"))
-    request_fields: Mapping[str, object] = {"topics": [asked], "timeout": _TIMEOUT_MS, "validate_only": only_checked}
+    request_fields: Mapping[str, object] = {"topics": [topic], "timeout": _TIMEOUT_MS, "validate_only": only_checked}
     made = (await context.broker_client.ask(CREATE_TOPICS, request_fields, version=_CREATE_VERSION)).topics[0]
     if made.error_code is not ErrorCode.none:
-        raise kafka_problem(made.error_code, f"topic {asked['name'][:249]!r}", made.error_message)
+        raise kafka_problem(made.error_code, f"topic {topic['name'][:249]!r}", made.error_message)
     created = {
         "name": made.name,
         "topic_id": None if only_checked else str(made.topic_id),

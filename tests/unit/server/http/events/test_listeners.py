@@ -86,11 +86,11 @@ def test_too_much_is_left_out_and_told_when_the_rest_was_taken():
     for _ in range(6):
         listener.offer(big)
     assert listener.has_gap
-    listener.tell_gap(ring, 5)
+    listener.send_gap(ring, 5)
     assert listener.has_gap, "first what waits"
     socket.room = 10_000_000
     listener.drain()
-    listener.tell_gap(ring, 5)
+    listener.send_gap(ring, 5)
     listener.offer(chunk_of(b"after"))
     *taken, told, after = bodies(socket.got)
     assert len(taken) == 4
