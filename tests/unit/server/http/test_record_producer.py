@@ -152,7 +152,7 @@ def test_request_of_which_each_record_is_denied_sends_nothing():
     lane = lane_of()
     run(context, [lane], caller=ANN)
     assert lane.problem.error == "not-allowed"
-    assert context.broker_client.asked == [], "no producer id either"
+    assert context.broker_client.requests == [], "no producer id either"
 
 
 def test_trouble_that_stays_is_told_after_a_while():
@@ -227,6 +227,6 @@ def test_acks_0_asks_for_no_answer_and_no_id():
     context = context_of(image_of({"t": [2]}), Leader())
     lane = lane_of()
     run(context, [lane], acks=0)
-    ((api_key, fields, node_id),) = context.broker_client.asked
+    ((api_key, fields, node_id),) = context.broker_client.requests
     assert (api_key, fields["acks"], node_id) == (PRODUCE, 0, 2)
     assert lane.offsets() == [None] * 3

@@ -73,8 +73,8 @@ def test_a_listener_that_takes_nothing_has_nothing_queued():
     context = context_of(image_of({"t": [1]}), lambda _key, fields, _node: fetch_answer(batch_at(asked_offset(fields))))
     written = first_writes(context, {TopicPartition("t", 0): 0})
     # one chunk with the listener, one waiting for it, and no more was asked for
-    assert len(context.broker_client.asked) == 4
-    assert all(fields["max_bytes"] == CHUNK_BYTES for _, fields, _ in context.broker_client.asked)
+    assert len(context.broker_client.requests) == 4
+    assert all(fields["max_bytes"] == CHUNK_BYTES for _, fields, _ in context.broker_client.requests)
     assert b"".join(written).count(b"data: ") == 30
     assert b':0=30\ndata: {"topic":"t","partition":0,"offset":29,' in written[-1]
 
@@ -238,7 +238,7 @@ def test_many_small_records_are_written_a_few_at_a_time():
     assert re.findall(rb"id: t@[^:]+:0=(\d+)\n", b"".join(written[1:])) == [
         b"%d" % (offset + 1) for offset in range(3_000)
     ]
-    assert [asked_offset(fields) for _, fields, _ in context.broker_client.asked] == [0, 2_000, 3_000]
+    assert [asked_offset(fields) for _, fields, _ in context.broker_client.requests] == [0, 2_000, 3_000]
 
 
 def one_batch(answer):

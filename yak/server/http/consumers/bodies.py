@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from starlette.requests import Request
 
+from yak.cluster.image import Image
 from yak.errors import PeerError
 from yak.groups.consumer import regexes
 from yak.ids import TopicPartition
@@ -390,12 +391,13 @@ def _time_ms(value: str) -> int:
     return max(0, (moment - _EPOCH) // timedelta(milliseconds=1))
 
 
-def require_known(wanted: Iterable[TopicPartition], partitions_in: Callable[[str], int | None]) -> None:
-    """Raises Problem 40401 for a missing topic, 40402 for a partition; `partitions_in` returns a topic's count."""
+def require_known(wanted: Iterable[TopicPartition], image: Image) -> None:
+    """Raises Problem 40401 for a missing topic, 40402 for a partition."""
     for topic, partition in wanted:
-        count = partitions_in(topic)
-        if count is None:
+        info = image.topics.get(topic)
+        if info is None:
             raise refusal(404, 40401, "unknown-topic", f"topic {topic} does not exist", "GET /topics lists all topics")
+        count = len(info.partitions)
         if partition >= count:
             message = f"{topic} has no partition {partition}"
             raise refusal(404, 40402, "unknown-partition", message, f"it has partitions 0 to {count - 1}")

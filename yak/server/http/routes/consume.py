@@ -13,7 +13,7 @@ from yak.server.http.context import Context, HttpLimits
 from yak.server.http.problems import Problem
 from yak.server.http.record_json import FORMS, INT32_MAX, RECORD_SCHEMA, Form, record_json
 from yak.server.http.record_reader import fetch, held, is_quick, list_offset, walk_from
-from yak.server.http.route import Answer, Parameter, Route
+from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.schemas import NOT_EMPTY, NUMBER, PARTITION, TEXT, listing, record
 from yak.server.http.topic_partitions import EARLIEST, LATEST, check_partition, find_topic
 
@@ -33,36 +33,6 @@ class _Query(NamedTuple):
     timeout_ms: int
     isolation_level: int
     form: Form
-
-
-async def consume(context: Context, request: Request) -> Response:
-    """Fetch until there are records or the time is over; the answer may have no records."""
-    query = _read(context.limits, request)
-    check_partition(find_topic(context, query.place.topic), query.place.partition)
-    if query.offset == "earliest":
-        offset = await list_offset(context, query.place, EARLIEST)
-    elif query.offset == "latest":
-        offset = await list_offset(context, query.place, LATEST)
-    else:
-        offset = checked_integer("offset", query.offset)
-    deadline = trio.current_time() + query.timeout_ms / 1000
-    for fetches_left in range(_EMPTY_FETCHES_MAX, 0, -1):
-        wait_ms = max(0, int((deadline - trio.current_time()) * 1000))
-        found = await fetch(
-            context,
-            query.place,
-            offset,
-            bytes_max=query.bytes_max,
-            wait_ms=wait_ms,
-            isolation_level=query.isolation_level,
-        )
-        data = found.records or b""
-        with held(context, len(data)):
-            lines, next_offset = await _show(context, query, data, offset, _aborted(found))
-            if lines or fetches_left == 1 or (next_offset == offset and trio.current_time() >= deadline):
-                return _answer(query.place, lines, next_offset, found)
-        offset = next_offset
-    raise AssertionError("the last read decides")
 
 
 def _aborted(found: Any) -> dict[int, list[int]]:
@@ -145,56 +115,80 @@ FORM_PARAMETER: Final = Parameter(
 )
 _OFFSET: Final = {"type": "integer", "minimum": 0, "maximum": INT64_MAX}
 
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/consume",
-        consume,
-        "Read committed records of one partition",
-        "Data",
-        parameters=(
-            Parameter("topic", NOT_EMPTY, "the topic's name", required=True),
-            Parameter("partition", PARTITION, "its partition", required=True),
-            Parameter(
-                "offset",
-                {"oneOf": [{"enum": ["earliest", "latest"]}, _OFFSET], "default": "earliest"},
-                "the first offset wanted",
-            ),
-            Parameter(
-                "max_messages",
-                {"type": "integer", "minimum": 1, "maximum": HttpLimits().records_per_request_max, "default": MESSAGES},
-                "maximum number of records",
-            ),
-            Parameter(
-                "max_bytes",
-                {"type": "integer", "minimum": 1, "maximum": HttpLimits().answer_bytes_max, "default": BYTES},
-                "maximum bytes of keys, values and headers; at least one record is returned",
-            ),
-            Parameter(
-                "timeout_ms",
-                {"type": "integer", "minimum": 0, "maximum": TIMEOUT_MS_MAX, "default": 0},
-                "how long to wait for a first record",
-            ),
-            Parameter(
-                "isolation", {"enum": list(ISOLATION), "default": "read_uncommitted"}, "as for Kafka's consumers"
-            ),
-            FORM_PARAMETER,
+ROUTES: Final = Routes("Data")
+
+
+@ROUTES.add(
+    "GET /consume",
+    "Read committed records of one partition",
+    parameters=(
+        Parameter("topic", NOT_EMPTY, "the topic's name", required=True),
+        Parameter("partition", PARTITION, "its partition", required=True),
+        Parameter(
+            "offset",
+            {"oneOf": [{"enum": ["earliest", "latest"]}, _OFFSET], "default": "earliest"},
+            "the first offset wanted",
         ),
-        answers={
-            200: Answer(
-                "the records, possibly none, and the next offset",
-                record(
-                    {
-                        "topic": TEXT,
-                        "partition": NUMBER,
-                        "next_offset": _OFFSET,
-                        "high_watermark": _OFFSET,
-                        "log_start_offset": _OFFSET,
-                        "records": listing(RECORD_SCHEMA),
-                    }
-                ),
-            )
-        },
-        operation=Operation.READ,
+        Parameter(
+            "max_messages",
+            {"type": "integer", "minimum": 1, "maximum": HttpLimits().records_per_request_max, "default": MESSAGES},
+            "maximum number of records",
+        ),
+        Parameter(
+            "max_bytes",
+            {"type": "integer", "minimum": 1, "maximum": HttpLimits().answer_bytes_max, "default": BYTES},
+            "maximum bytes of keys, values and headers; at least one record is returned",
+        ),
+        Parameter(
+            "timeout_ms",
+            {"type": "integer", "minimum": 0, "maximum": TIMEOUT_MS_MAX, "default": 0},
+            "how long to wait for a first record",
+        ),
+        Parameter("isolation", {"enum": list(ISOLATION), "default": "read_uncommitted"}, "as for Kafka's consumers"),
+        FORM_PARAMETER,
     ),
+    answers={
+        200: Answer(
+            "the records, possibly none, and the next offset",
+            record(
+                {
+                    "topic": TEXT,
+                    "partition": NUMBER,
+                    "next_offset": _OFFSET,
+                    "high_watermark": _OFFSET,
+                    "log_start_offset": _OFFSET,
+                    "records": listing(RECORD_SCHEMA),
+                }
+            ),
+        )
+    },
+    operation=Operation.READ,
 )
+async def consume(context: Context, request: Request) -> Response:
+    """Fetch until there are records or the time is over; the answer may have no records."""
+    query = _read(context.limits, request)
+    check_partition(find_topic(context, query.place.topic), query.place.partition)
+    if query.offset == "earliest":
+        offset = await list_offset(context, query.place, EARLIEST)
+    elif query.offset == "latest":
+        offset = await list_offset(context, query.place, LATEST)
+    else:
+        offset = checked_integer("offset", query.offset)
+    deadline = trio.current_time() + query.timeout_ms / 1000
+    for fetches_left in range(_EMPTY_FETCHES_MAX, 0, -1):
+        wait_ms = max(0, int((deadline - trio.current_time()) * 1000))
+        found = await fetch(
+            context,
+            query.place,
+            offset,
+            bytes_max=query.bytes_max,
+            wait_ms=wait_ms,
+            isolation_level=query.isolation_level,
+        )
+        data = found.records or b""
+        with held(context, len(data)):
+            lines, next_offset = await _show(context, query, data, offset, _aborted(found))
+            if lines or fetches_left == 1 or (next_offset == offset and trio.current_time() >= deadline):
+                return _answer(query.place, lines, next_offset, found)
+        offset = next_offset
+    raise AssertionError("the last read decides")

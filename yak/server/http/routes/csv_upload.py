@@ -22,7 +22,7 @@ from yak.server.http.context import Context
 from yak.server.http.problems import Problem, json_bytes
 from yak.server.http.record_json import Row
 from yak.server.http.record_producer import ACKS_ALL, Placing, write
-from yak.server.http.route import Answer, Body, Parameter, Route
+from yak.server.http.route import Answer, Body, Parameter, Routes
 from yak.server.http.routes.topics import NAME
 from yak.server.http.schemas import OFFSET, TEXT, listing, record
 from yak.server.http.topic_partitions import find_or_create_topic
@@ -181,26 +181,6 @@ _PROGRESS_SECONDS: Final = 1.0
 _NO_DELIMITERS: Final = ('"', "\r", "\n", "\0")
 COLUMNS_MAX: Final = 1000
 _HINT: Final = "the first line must name each column once: id,name,price"
-
-
-async def upload_csv(context: Context, request: Request) -> Response:
-    """Upload CSV. The header is checked before anything is written."""
-    content_type = request.headers.get("content-type", "")
-    if content_type.startswith("multipart/"):
-        raise Problem(415, "not-csv", "an HTML form is not CSV", "send the file itself: curl --data-binary @FILE")
-    rows = CsvRows(_encoding(request), _delimiter(request), context.limits.csv_row_chars_max)
-    pieces = body_pieces(context, request, bytes_max=None)
-    upload = CsvUpload(context, request.path_params["name"], pieces, rows, query_text(request, "key"))
-    await upload.begin()
-    if NDJSON in request.headers.get("accept", ""):
-        return Streamed(_progress(context, upload), media_type=NDJSON)
-    try:
-        async for _ in upload.go_on():
-            pass
-    except Problem as problem:
-        problem.more |= _total(upload)
-        raise
-    return answer(_total(upload))
 
 
 async def _progress(context: Context, upload: "CsvUpload") -> AsyncIterator[bytes]:
@@ -427,24 +407,40 @@ _TOTAL: Final = record(
     }
 )
 
-ROUTES: Final = (
-    Route(
-        "POST",
-        "/topics/{name}/csv",
-        upload_csv,
-        "Upload CSV: each row becomes a JSON object",
-        "Data",
-        guard="change",
-        parameters=(
-            NAME,
-            Parameter("key", {"type": "string"}, "the column with the record's key"),
-            Parameter("delimiter", {"type": "string", "maxLength": 3, "default": ","}, "one character, or tab"),
-            Parameter("encoding", {"enum": list(ENCODINGS), "default": "utf-8"}, "of the file"),
-        ),
-        body=Body({"type": "string"}, "id,name\n1,tea\n2,milk\n", "text/csv"),
-        answers={200: Answer("the number of written rows, and the rejected rows", _TOTAL)},
-        description="Cells are strings. Invalid rows are counted and the first of them listed; the others are "
-        f"written. With `Accept: {NDJSON}` the response has a progress line each second, then the total.",
-        operation=Operation.WRITE,
+ROUTES: Final = Routes("Data")
+
+
+@ROUTES.add(
+    "POST /topics/{name}/csv",
+    "Upload CSV: each row becomes a JSON object",
+    guard="change",
+    parameters=(
+        NAME,
+        Parameter("key", {"type": "string"}, "the column with the record's key"),
+        Parameter("delimiter", {"type": "string", "maxLength": 3, "default": ","}, "one character, or tab"),
+        Parameter("encoding", {"enum": list(ENCODINGS), "default": "utf-8"}, "of the file"),
     ),
+    body=Body({"type": "string"}, "id,name\n1,tea\n2,milk\n", "text/csv"),
+    answers={200: Answer("the number of written rows, and the rejected rows", _TOTAL)},
+    description="Cells are strings. Invalid rows are counted and the first of them listed; the others are "
+    f"written. With `Accept: {NDJSON}` the response has a progress line each second, then the total.",
+    operation=Operation.WRITE,
 )
+async def upload_csv(context: Context, request: Request) -> Response:
+    """Upload CSV. The header is checked before anything is written."""
+    content_type = request.headers.get("content-type", "")
+    if content_type.startswith("multipart/"):
+        raise Problem(415, "not-csv", "an HTML form is not CSV", "send the file itself: curl --data-binary @FILE")
+    rows = CsvRows(_encoding(request), _delimiter(request), context.limits.csv_row_chars_max)
+    pieces = body_pieces(context, request, bytes_max=None)
+    upload = CsvUpload(context, request.path_params["name"], pieces, rows, query_text(request, "key"))
+    await upload.begin()
+    if NDJSON in request.headers.get("accept", ""):
+        return Streamed(_progress(context, upload), media_type=NDJSON)
+    try:
+        async for _ in upload.go_on():
+            pass
+    except Problem as problem:
+        problem.more |= _total(upload)
+        raise
+    return answer(_total(upload))

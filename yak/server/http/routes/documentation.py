@@ -11,7 +11,7 @@ from starlette.responses import Response
 from yak.config.listeners import bracketed
 from yak.server.http import docs_page, openapi
 from yak.server.http.context import Context
-from yak.server.http.route import Answer, Route
+from yak.server.http.route import Answer, Routes
 from yak.server.http.schemas import TEXT, record
 
 _HTML: Final = "text/html; charset=utf-8"
@@ -55,12 +55,24 @@ async def _made(context: Context) -> _Made:
     return made
 
 
+def _answer(request: Request, made: _Made, whole: bytes, media_type: str) -> Response:
+    headers = {"content-type": media_type, "vary": "accept-encoding"}
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(made.small[id(whole)], headers={**headers, "content-encoding": "gzip"})
+    return Response(whole, headers=headers)
+
+
+ROUTES: Final = Routes("Documentation")
+
+
+@ROUTES.add("GET /openapi.json", "This API as OpenAPI 3.1", answers={200: Answer("it", _DOCUMENT)})
 async def document(context: Context, request: Request) -> Response:
     """The OpenAPI 3.1 document."""
     made = await _made(context)
     return _answer(request, made, made.document, "application/json")
 
 
+@ROUTES.add("GET /docs", "All routes on one page, usable offline", answers={200: Answer("HTML", None, "text/html")})
 async def page(context: Context, request: Request) -> Response:
     """The HTML page."""
     made = await _made(context)
@@ -70,38 +82,14 @@ async def page(context: Context, request: Request) -> Response:
     return answer
 
 
+@ROUTES.add(
+    "GET /",
+    "Entry page",
+    answers={200: Answer("the addresses", _INDEX), 302: Answer("redirect to /docs if the client accepts HTML")},
+)
 async def index(context: Context, request: Request) -> Response:
     """Redirect browsers to the page; list the addresses for other clients."""
     if "text/html" in request.headers.get("accept", ""):
         return Response(status_code=302, headers={"location": "/docs", "vary": "accept"})
     found = {"node_id": context.broker.node_id, "docs": "/docs", "openapi": "/openapi.json", "health": "/health"}
     return Response(json.dumps(found) + "\n", media_type="application/json", headers={"vary": "accept"})
-
-
-def _answer(request: Request, made: _Made, whole: bytes, media_type: str) -> Response:
-    headers = {"content-type": media_type, "vary": "accept-encoding"}
-    if "gzip" in request.headers.get("accept-encoding", ""):
-        return Response(made.small[id(whole)], headers={**headers, "content-encoding": "gzip"})
-    return Response(whole, headers=headers)
-
-
-_TAG: Final = "Documentation"
-ROUTES: Final = (
-    Route("GET", "/openapi.json", document, "This API as OpenAPI 3.1", _TAG, answers={200: Answer("it", _DOCUMENT)}),
-    Route(
-        "GET",
-        "/docs",
-        page,
-        "All routes on one page, usable offline",
-        _TAG,
-        answers={200: Answer("HTML", None, "text/html")},
-    ),
-    Route(
-        "GET",
-        "/",
-        index,
-        "Entry page",
-        _TAG,
-        answers={200: Answer("the addresses", _INDEX), 302: Answer("redirect to /docs if the client accepts HTML")},
-    ),
-)

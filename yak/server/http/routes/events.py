@@ -11,7 +11,7 @@ from yak.server.http.context import Context
 from yak.server.http.events.listeners import CURSOR, Subscription, Wish
 from yak.server.http.events.stream import EventStream, StreamRequest
 from yak.server.http.problems import Problem
-from yak.server.http.route import Answer, Parameter, Route
+from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.schemas import TOPIC_NAME, flag
 from yak.views import notices
 
@@ -33,24 +33,6 @@ _RATES_DEFAULT_MS: Final = 1_000
 _INTERVAL: Final = "([1-9][0-9]{2}ms|[1-9]s|[1-5][0-9]s|60s)"
 _TOPIC: Final = re.compile(str(TOPIC_NAME["pattern"]), re.ASCII)
 _TOPIC_CHARS_MAX: Final = 249
-
-
-async def events(context: Context, request: Request) -> Response:
-    """Open a stream of events."""
-    if request.scope["http_version"] != "1.1":
-        raise Problem(505, "http-version", "events need HTTP/1.1", "curl --http1.1 -N")
-    wish = Wish(_kinds(request), _topic(request))
-    rates_ms = _rates_ms(request)
-    subscription = Subscription(
-        wish, rates_ms if wish.takes(RATES, None) else None, has_progress=wish.takes(PROGRESS, None)
-    )
-    cursor = query_text(request, "cursor")
-    if cursor is None:
-        cursor = request.headers.get("last-event-id") or None
-    duration_ms = None
-    if "duration_ms" in request.query_params:
-        duration_ms = query_integer(request, "duration_ms", minimum=1, maximum=DURATION_MS_MAX)
-    return EventStream(context, StreamRequest(subscription, cursor, query_flag(request, "snapshot"), duration_ms))
 
 
 def _kinds(request: Request) -> frozenset[str] | None:
@@ -85,47 +67,57 @@ def _rates_ms(request: Request) -> int:
     return int(text[:-2]) if text.endswith("ms") else int(text[:-1]) * 1000
 
 
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/api/events",
-        events,
-        "Cluster events as server-sent events",
-        "Administration",
-        is_about_cluster=True,
-        parameters=(
-            Parameter(
-                "kinds",
-                {
-                    "type": "string",
-                    "pattern": f"^({'|'.join((*FAMILIES, *KINDS))})(,({'|'.join((*FAMILIES, *KINDS))}))*$",
-                },
-                "only these kinds or families of kinds, with commas: leader,isr,broker-fenced",
-            ),
-            Parameter("topic", TOPIC_NAME, "only this topic, and events without a topic"),
-            Parameter(
-                "rates",
-                {"type": "string", "pattern": f"^{_INTERVAL}$", "default": "1s"},
-                "interval of the rates, from 100ms to 60s",
-            ),
-            Parameter(
-                "cursor",
-                {"type": "string", "pattern": f"^{CURSOR}$"},
-                "the id of the last received event; the same as the header Last-Event-ID",
-            ),
-            flag("snapshot", "begin with a snapshot of the cluster and all partitions"),
-            Parameter(
-                "duration_ms",
-                {"type": "integer", "minimum": 1, "maximum": DURATION_MS_MAX},
-                "end the stream after this time; default: never",
-            ),
+ROUTES: Final = Routes("Administration")
+
+
+@ROUTES.add(
+    "GET /api/events",
+    "Cluster events as server-sent events",
+    is_about_cluster=True,
+    parameters=(
+        Parameter(
+            "kinds",
+            {
+                "type": "string",
+                "pattern": f"^({'|'.join((*FAMILIES, *KINDS))})(,({'|'.join((*FAMILIES, *KINDS))}))*$",
+            },
+            "only these kinds or families of kinds, with commas: leader,isr,broker-fenced",
         ),
-        answers={
-            200: Answer("events: `id`, `event` (the kind), and `data`, a line of JSON", None, "text/event-stream")
-        },
-        description=(
-            "An id is `BOOT:NUMBER`. `gap` means that events are missing; `snapshot`, `progress` and `rates` are sent but not kept. "
-            f"Kinds: {', '.join(KINDS)}."
+        Parameter("topic", TOPIC_NAME, "only this topic, and events without a topic"),
+        Parameter(
+            "rates",
+            {"type": "string", "pattern": f"^{_INTERVAL}$", "default": "1s"},
+            "interval of the rates, from 100ms to 60s",
+        ),
+        Parameter(
+            "cursor",
+            {"type": "string", "pattern": f"^{CURSOR}$"},
+            "the id of the last received event; the same as the header Last-Event-ID",
+        ),
+        flag("snapshot", "begin with a snapshot of the cluster and all partitions"),
+        Parameter(
+            "duration_ms",
+            {"type": "integer", "minimum": 1, "maximum": DURATION_MS_MAX},
+            "end the stream after this time; default: never",
         ),
     ),
+    answers={200: Answer("events: `id`, `event` (the kind), and `data`, a line of JSON", None, "text/event-stream")},
+    description="An id is `BOOT:NUMBER`. `gap` means that events are missing; `snapshot`, `progress` and `rates` are sent but not kept. "
+    f"Kinds: {', '.join(KINDS)}.",
 )
+async def events(context: Context, request: Request) -> Response:
+    """Open a stream of events."""
+    if request.scope["http_version"] != "1.1":
+        raise Problem(505, "http-version", "events need HTTP/1.1", "curl --http1.1 -N")
+    wish = Wish(_kinds(request), _topic(request))
+    rates_ms = _rates_ms(request)
+    subscription = Subscription(
+        wish, rates_ms if wish.takes(RATES, None) else None, has_progress=wish.takes(PROGRESS, None)
+    )
+    cursor = query_text(request, "cursor")
+    if cursor is None:
+        cursor = request.headers.get("last-event-id") or None
+    duration_ms = None
+    if "duration_ms" in request.query_params:
+        duration_ms = query_integer(request, "duration_ms", minimum=1, maximum=DURATION_MS_MAX)
+    return EventStream(context, StreamRequest(subscription, cursor, query_flag(request, "snapshot"), duration_ms))

@@ -24,7 +24,7 @@ from yak.server.http.bodies import checked, checked_integer, json_body
 from yak.server.http.context import Context
 from yak.server.http.other_brokers import OtherAnswer, ask_broker
 from yak.server.http.problems import Problem, kafka_problem
-from yak.server.http.route import Answer, Body, Parameter, Route
+from yak.server.http.route import Answer, Body, Parameter, Routes
 from yak.server.http.routes.partitions import find_partition
 from yak.server.http.schemas import (
     BOOLEAN,
@@ -83,35 +83,6 @@ _BODY: Final = {
     **closed({name: or_null(schema) for name, schema in _FIELDS.items()}),
     "anyOf": given("topic", "from", "controller"),
 }
-
-
-async def failover(context: Context, request: Request) -> Response:
-    """Move the leaders and report the result for each partition."""
-    async with json_body(context, request, hint=_HINT) as body:
-        fields = checked(body, _BODY, hint=_HINT)
-        topic, from_ = fields.get("topic"), _node(fields, "from")
-        partition, to = _node(fields, "partition"), _node(fields, "to")
-    if fields.get("controller"):
-        if any(each is not None for each in (topic, partition, to, from_)):
-            raise Problem(
-                400,
-                "bad-body",
-                "controller excludes the other fields",
-                "a controller election has no partition and no target",
-            )
-        return await _move_controller(context)
-    if topic is None and from_ is None:
-        raise Problem(400, "bad-body", "name a topic, or a broker whose partitions move", _HINT)
-    if partition is not None and topic is None:
-        raise Problem(400, "bad-body", "partition needs topic", _HINT)
-    _check_names(context, topic, partition, (to, from_))
-    plan = plan_moves(led_partitions(context.broker.image, topic, partition, from_), to=to)
-    if len(plan.moves) > MOVES_MAX:
-        raise Problem(
-            413, "too-many", f"{len(plan.moves)} partitions in one request", f"the maximum is {MOVES_MAX}: name a topic"
-        )
-    done = await carry_out(context, plan.moves)
-    return answer(_report(context, plan, done))
 
 
 def _check_names(
@@ -183,18 +154,6 @@ async def _move_controller(context: Context) -> Response:
     took_ms = round((trio.current_time() - began) * 1000, 1)
     body = {"moved": [], "stayed": [], "failed": [], "took_ms": took_ms, "controller": controller}
     return answer(body, 200 if is_seen else 202)
-
-
-async def shutdown(context: Context, request: Request) -> Response:
-    """Start the controlled shutdown of a broker."""
-    info = find_broker(context, checked_integer("id", request.path_params["id"], maximum=_INT32_MAX))
-    async with json_body(context, request, hint="send no body", optional=True) as body:
-        if body not in (None, {}):
-            raise Problem(400, "bad-body", "a shutdown request has no body", "send none")
-    refusal = await stop_broker(context, info)
-    if refusal is not None:
-        return Response(refusal.body, refusal.status, media_type="application/json")
-    return answer({"node_id": info.node_id, "broker_epoch": info.broker_epoch, "state": "stopping"}, 202)
 
 
 def _node(fields: Mapping[str, Any], name: str) -> int | None:
@@ -369,38 +328,70 @@ async def stop_broker(context: Context, info: BrokerInfo) -> OtherAnswer | None:
     return None if answer.status == 202 else answer
 
 
-ROUTES: Final = (
-    Route(
-        "POST",
-        "/api/failover",
-        failover,
-        "Move partitions to other leaders, or the controller to another broker",
-        "Administration",
-        guard="admin",
-        body=Body(_BODY, {"topic": "orders", "partition": 0, "to": 2}),
-        answers={
-            200: Answer("the moved, unmoved and failed partitions, with reasons", _MOVED),
-            202: Answer("the controller is stopping; this broker cannot report its successor", _MOVED),
-        },
-        description=(
-            "Without `to`, the preferred replica becomes leader; if it leads already, the next replica in the ISR. "
-            "`controller` shuts down the controller's broker, so that another one is elected. Its supervisor must start it again."
-        ),
-    ),
-    Route(
-        "POST",
-        "/api/brokers/{id}/shutdown",
-        shutdown,
-        "Shut down a broker, as SIGTERM does (controlled shutdown)",
-        "Administration",
-        guard="admin",
-        parameters=(Parameter("id", NODE_ID, "its node id", where="path"),),
-        answers={
-            202: Answer(
-                "it is in controlled shutdown: its partitions move to other leaders, then its process ends",
-                record({"node_id": NODE_ID, "broker_epoch": NUMBER, "state": {"const": "stopping"}}),
-            )
-        },
-        description="This broker forwards the request to another one with the same Authorization header.",
-    ),
+ROUTES: Final = Routes("Administration")
+
+
+@ROUTES.add(
+    "POST /api/failover",
+    "Move partitions to other leaders, or the controller to another broker",
+    guard="admin",
+    body=Body(_BODY, {"topic": "orders", "partition": 0, "to": 2}),
+    answers={
+        200: Answer("the moved, unmoved and failed partitions, with reasons", _MOVED),
+        202: Answer("the controller is stopping; this broker cannot report its successor", _MOVED),
+    },
+    description="Without `to`, the preferred replica becomes leader; if it leads already, the next replica in the ISR. "
+    "`controller` shuts down the controller's broker, so that another one is elected. Its supervisor must start it again.",
 )
+async def failover(context: Context, request: Request) -> Response:
+    """Move the leaders and report the result for each partition."""
+    async with json_body(context, request, hint=_HINT) as body:
+        fields = checked(body, _BODY, hint=_HINT)
+        topic, from_ = fields.get("topic"), _node(fields, "from")
+        partition, to = _node(fields, "partition"), _node(fields, "to")
+    if fields.get("controller"):
+        if any(each is not None for each in (topic, partition, to, from_)):
+            raise Problem(
+                400,
+                "bad-body",
+                "controller excludes the other fields",
+                "a controller election has no partition and no target",
+            )
+        return await _move_controller(context)
+    if topic is None and from_ is None:
+        raise Problem(400, "bad-body", "name a topic, or a broker whose partitions move", _HINT)
+    if partition is not None and topic is None:
+        raise Problem(400, "bad-body", "partition needs topic", _HINT)
+    _check_names(context, topic, partition, (to, from_))
+    plan = plan_moves(led_partitions(context.broker.image, topic, partition, from_), to=to)
+    if len(plan.moves) > MOVES_MAX:
+        raise Problem(
+            413, "too-many", f"{len(plan.moves)} partitions in one request", f"the maximum is {MOVES_MAX}: name a topic"
+        )
+    done = await carry_out(context, plan.moves)
+    return answer(_report(context, plan, done))
+
+
+@ROUTES.add(
+    "POST /api/brokers/{id}/shutdown",
+    "Shut down a broker, as SIGTERM does (controlled shutdown)",
+    guard="admin",
+    parameters=(Parameter("id", NODE_ID, "its node id", where="path"),),
+    answers={
+        202: Answer(
+            "it is in controlled shutdown: its partitions move to other leaders, then its process ends",
+            record({"node_id": NODE_ID, "broker_epoch": NUMBER, "state": {"const": "stopping"}}),
+        )
+    },
+    description="This broker forwards the request to another one with the same Authorization header.",
+)
+async def shutdown(context: Context, request: Request) -> Response:
+    """Start the controlled shutdown of a broker."""
+    info = find_broker(context, checked_integer("id", request.path_params["id"], maximum=_INT32_MAX))
+    async with json_body(context, request, hint="send no body", optional=True) as body:
+        if body not in (None, {}):
+            raise Problem(400, "bad-body", "a shutdown request has no body", "send none")
+    refusal = await stop_broker(context, info)
+    if refusal is not None:
+        return Response(refusal.body, refusal.status, media_type="application/json")
+    return answer({"node_id": info.node_id, "broker_epoch": info.broker_epoch, "state": "stopping"}, 202)

@@ -22,7 +22,7 @@ from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.server.http.answers import answer
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, kafka_problem
-from yak.server.http.route import Answer, Parameter, Route
+from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.schemas import NODE_ID, OFFSET_OR_NULL, PARTITION, TEXT, TEXT_OR_NULL, listing, record
 from yak.server.http.topic_partitions import EARLIEST, LATEST, Patience, list_offsets
 from yak.view.groups import Group, partition_lags
@@ -75,22 +75,6 @@ _GROUP: Final = record(
         "lag": OFFSET_OR_NULL,
     }
 )
-
-
-async def groups(context: Context, _request: Request) -> Response:
-    """All groups of all brokers."""
-    listed = await all_groups(context)
-    return answer({"groups": listed.groups, "silent": listed.silent})
-
-
-async def group(context: Context, request: Request) -> Response:
-    """One group, with its lag."""
-    name = request.path_params["group"]
-    if not name:
-        raise Problem(404, "not-found", "the path names no group", "GET /api/groups lists all groups")
-    if len(name.encode()) > GROUP_STRING_BYTES_MAX:
-        raise Problem(400, "bad-parameter", f"a group's name has at most {GROUP_STRING_BYTES_MAX} bytes")
-    return answer(await describe_group(context, name))
 
 
 @dataclass(slots=True)
@@ -218,29 +202,37 @@ async def _committed(context: Context, group_id: str, node_id: NodeId) -> Mappin
     }
 
 
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/api/groups",
-        groups,
-        "All groups with state and coordinator",
-        "Administration",
-        answers={
-            200: Answer(
-                "the groups by name; `silent` lists brokers that did not answer, whose groups are missing",
-                record(
-                    {"groups": listing(record(_HEAD)), "silent": listing(record({"node_id": NODE_ID, "reason": TEXT}))}
-                ),
-            )
-        },
-    ),
-    Route(
-        "GET",
-        "/api/groups/{group:path}",  # a group's name may have slashes, and the path is matched unquoted
-        group,
-        "One group: members, assignments, committed offsets and lag",
-        "Administration",
-        parameters=(Parameter("group", {"type": "string", "minLength": 1}, "its name", where="path"),),
-        answers={200: Answer("the group; `lag` is the sum over partitions with a known lag", _GROUP)},
-    ),
+ROUTES: Final = Routes("Administration")
+
+
+@ROUTES.add(
+    "GET /api/groups",
+    "All groups with state and coordinator",
+    answers={
+        200: Answer(
+            "the groups by name; `silent` lists brokers that did not answer, whose groups are missing",
+            record({"groups": listing(record(_HEAD)), "silent": listing(record({"node_id": NODE_ID, "reason": TEXT}))}),
+        )
+    },
 )
+async def groups(context: Context, _request: Request) -> Response:
+    """All groups of all brokers."""
+    listed = await all_groups(context)
+    return answer({"groups": listed.groups, "silent": listed.silent})
+
+
+# a group's name may have slashes, and the path is matched unquoted
+@ROUTES.add(
+    "GET /api/groups/{group:path}",
+    "One group: members, assignments, committed offsets and lag",
+    parameters=(Parameter("group", {"type": "string", "minLength": 1}, "its name", where="path"),),
+    answers={200: Answer("the group; `lag` is the sum over partitions with a known lag", _GROUP)},
+)
+async def group(context: Context, request: Request) -> Response:
+    """One group, with its lag."""
+    name = request.path_params["group"]
+    if not name:
+        raise Problem(404, "not-found", "the path names no group", "GET /api/groups lists all groups")
+    if len(name.encode()) > GROUP_STRING_BYTES_MAX:
+        raise Problem(400, "bad-parameter", f"a group's name has at most {GROUP_STRING_BYTES_MAX} bytes")
+    return answer(await describe_group(context, name))

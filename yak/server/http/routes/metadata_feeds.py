@@ -34,7 +34,7 @@ from yak.server.http.context import Context
 from yak.server.http.external_brokers import ExternalBrokers, Reading
 from yak.server.http.metadata_bodies import BROKER_CHANGES, CLIENT_CHANGES, CLUSTER, LOG
 from yak.server.http.problems import Problem
-from yak.server.http.route import Answer, Parameter, Route
+from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.schemas import OFFSET
 from yak.server.redis_client import ConnectionLost, ReplyError
 from yak.server.redis_store import LogPage, RedisStore, record_of
@@ -52,7 +52,6 @@ OFFSET_DIGITS_MAX: Final = 9
 _PAGE_RECORDS: Final = 100
 _RECORD_ITEMS: Final = 10
 """A record of the log may name many partitions."""
-_TAG: Final = "Metadata service: changes and history"
 _SECONDS: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
 _TIME_HINT: Final = "a time in seconds since 1970, as `date +%s` prints it; 0 for the full state"
 _AT_HINT: Final = "at=42 is after record 42, at=1763668800 or at=2026-11-20T20:00:00Z is a time"
@@ -68,16 +67,6 @@ _SNAPSHOT: Final = "snapshot"
 Source = Literal["store", "copy"]
 
 
-async def broker_mgmt(context: Context, request: Request) -> Response:
-    """The whole metadata, or what changed."""
-    return await _changes(context, request, for_brokers=True)
-
-
-async def client_mgmt(context: Context, request: Request) -> Response:
-    """Brokers, topics and partitions: all, or those that changed."""
-    return await _changes(context, request, for_brokers=False)
-
-
 async def _changes(context: Context, request: Request, *, for_brokers: bool) -> Response:
     broker, now_ms = context.broker, context.shell.clock.now_ms()
     since_ms = _past_ms("previous_offset", request.path_params["previous_offset"], now_ms, _TIME_HINT)
@@ -88,37 +77,6 @@ async def _changes(context: Context, request: Request, *, for_brokers: bool) -> 
     brokers = external.brokers.values()
     show = partial(changes_json, image, brokers, since_ms, now_ms, known_ms, for_brokers=for_brokers)
     return await large_answer(context, show, len(brokers) + _size(image))
-
-
-async def log(context: Context, request: Request) -> Response:
-    """Records of the metadata log, one page at a time."""
-    first = query_integer(request, "from", 0)
-    limit = query_integer(request, "limit", _PAGE_RECORDS, minimum=1, maximum=PAGE_RECORDS_MAX)
-    async with context.parts.setdefault("metadata-pages", trio.Semaphore(PAGES_MAX)):
-        page = await context.part(History).page(first, limit)
-        found: dict[str, Any] = {
-            "begin": page.begin,
-            "end": page.end,
-            "next": page.next_offset,
-            "source": page.source,
-            "records": page.records,
-        }
-        return await large_answer(context, lambda: found, limit * _RECORD_ITEMS)
-
-
-async def image(context: Context, request: Request) -> Response:
-    """The cluster at an offset or a time; the current one by default."""
-    at = query_text(request, "at")
-    if at is None:
-        external, then = await context.part(ExternalBrokers).read(), context.broker.image
-    else:
-        # The registry has no history.
-        external, then = Reading(), await context.part(History).image_at(_point(at, context.shell.clock.now_ms()))
-    brokers = external.brokers.values()
-    return await large_answer(context, partial(cluster_json, then, brokers), len(brokers) + _size(then))
-
-
-# ------------------------------------------------------------------------------------------------------ helpers
 
 
 def _size(image: Image) -> int:
@@ -433,47 +391,72 @@ _FEED: Final = (
     "response as the time of the next request: no change is missed, but some may be repeated."
 )
 
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/broker_mgmt/{previous_offset}",
-        broker_mgmt,
-        "All changes since a time",
-        _TAG,
-        parameters=(_PREVIOUS,),
-        answers={200: Answer("the full state, or the changes", BROKER_CHANGES)},
-        description=_FEED,
-    ),
-    Route(
-        "GET",
-        "/client_mgmt/{previous_offset}",
-        client_mgmt,
-        "Brokers, topics and partitions changed since a time",
-        _TAG,
-        parameters=(_PREVIOUS,),
-        answers={200: Answer("the full state, or the changes", CLIENT_CHANGES)},
-        description=_FEED,
-    ),
-    Route(
-        "GET",
-        "/metadata/log",
-        log,
-        "Records of the metadata log",
-        _TAG,
-        parameters=(
-            Parameter("from", OFFSET, "the first offset; the log begins at `begin`"),
-            Parameter("limit", {"type": "integer", "minimum": 1, "maximum": PAGE_RECORDS_MAX}, "the maximum number"),
-        ),
-        answers={200: Answer("a page; `next` is where the next one begins", LOG)},
-        description="Read from the metadata store; from this broker's copy, which begins later, while the store is away.",
-    ),
-    Route(
-        "GET",
-        "/metadata/image",
-        image,
-        "The cluster's current or an earlier state",
-        _TAG,
-        parameters=(Parameter("at", {"type": "string"}, _AT_HINT),),
-        answers={200: Answer("the state after all records up to then", CLUSTER)},
-    ),
+ROUTES: Final = Routes("Metadata service: changes and history")
+
+
+@ROUTES.add(
+    "GET /broker_mgmt/{previous_offset}",
+    "All changes since a time",
+    parameters=(_PREVIOUS,),
+    answers={200: Answer("the full state, or the changes", BROKER_CHANGES)},
+    description=_FEED,
 )
+async def broker_mgmt(context: Context, request: Request) -> Response:
+    """The whole metadata, or what changed."""
+    return await _changes(context, request, for_brokers=True)
+
+
+@ROUTES.add(
+    "GET /client_mgmt/{previous_offset}",
+    "Brokers, topics and partitions changed since a time",
+    parameters=(_PREVIOUS,),
+    answers={200: Answer("the full state, or the changes", CLIENT_CHANGES)},
+    description=_FEED,
+)
+async def client_mgmt(context: Context, request: Request) -> Response:
+    """Brokers, topics and partitions: all, or those that changed."""
+    return await _changes(context, request, for_brokers=False)
+
+
+@ROUTES.add(
+    "GET /metadata/log",
+    "Records of the metadata log",
+    parameters=(
+        Parameter("from", OFFSET, "the first offset; the log begins at `begin`"),
+        Parameter("limit", {"type": "integer", "minimum": 1, "maximum": PAGE_RECORDS_MAX}, "the maximum number"),
+    ),
+    answers={200: Answer("a page; `next` is where the next one begins", LOG)},
+    description="Read from the metadata store; from this broker's copy, which begins later, while the store is away.",
+)
+async def log(context: Context, request: Request) -> Response:
+    """Records of the metadata log, one page at a time."""
+    first = query_integer(request, "from", 0)
+    limit = query_integer(request, "limit", _PAGE_RECORDS, minimum=1, maximum=PAGE_RECORDS_MAX)
+    async with context.parts.setdefault("metadata-pages", trio.Semaphore(PAGES_MAX)):
+        page = await context.part(History).page(first, limit)
+        found: dict[str, Any] = {
+            "begin": page.begin,
+            "end": page.end,
+            "next": page.next_offset,
+            "source": page.source,
+            "records": page.records,
+        }
+        return await large_answer(context, lambda: found, limit * _RECORD_ITEMS)
+
+
+@ROUTES.add(
+    "GET /metadata/image",
+    "The cluster's current or an earlier state",
+    parameters=(Parameter("at", {"type": "string"}, _AT_HINT),),
+    answers={200: Answer("the state after all records up to then", CLUSTER)},
+)
+async def image(context: Context, request: Request) -> Response:
+    """The cluster at an offset or a time; the current one by default."""
+    at = query_text(request, "at")
+    if at is None:
+        external, then = await context.part(ExternalBrokers).read(), context.broker.image
+    else:
+        # The registry has no history.
+        external, then = Reading(), await context.part(History).image_at(_point(at, context.shell.clock.now_ms()))
+    brokers = external.brokers.values()
+    return await large_answer(context, partial(cluster_json, then, brokers), len(brokers) + _size(then))

@@ -23,7 +23,7 @@ from yak.server.http.context import Context
 from yak.server.http.problems import Problem
 from yak.server.http.record_json import HEADERS_MAX, ROW_FIELDS, Row, read_rows
 from yak.server.http.record_producer import ACKS_ALL, PLACED_AT_ONCE_MAX, Lane, Placing, refuse, topics_of, write
-from yak.server.http.route import Answer, Body, Parameter, Route
+from yak.server.http.route import Answer, Body, Parameter, Routes
 from yak.server.http.schemas import NUMBER, PARTITION, TEXT, TEXT_OR_NULL, TOPIC_NAME, listing, or_null, record
 from yak.server.http.topic_partitions import leader_of
 from yak.views.cluster import http_address
@@ -37,34 +37,6 @@ class _ProduceRequest(NamedTuple):
     rows: list[Row]
     is_single: bool
     acks: int
-
-
-async def produce(context: Context, request: Request) -> Response:
-    """Check all records, choose their partitions, then write."""
-    redirect = query_flag(request, "redirect")
-    query_acks = query_text(request, "acks")
-    async with json_body(context, request, hint=_HINT) as body:
-        if is_small(request) and _length(body) <= PLACED_AT_ONCE_MAX:
-            produced = _read(context, body, query_acks)
-        else:
-            produced = await in_thread(context, _read, context, body, query_acks)
-        topics = await topics_of(context, produced.rows)
-        placing = Placing(context, topics, context.broker.node_id if redirect else None)
-        if len(produced.rows) <= PLACED_AT_ONCE_MAX:
-            placing.put(produced.rows)
-        else:
-            await in_thread(context, placing.put, produced.rows)
-        if placing.failed:
-            raise refuse(placing.failed, len(produced.rows), placing.faults)
-        lanes = list(placing.lanes.values())
-        if redirect:
-            elsewhere = _elsewhere(context, request, lanes)
-            if elsewhere is not None:
-                return elsewhere
-        await write(context, lanes, produced.acks)
-        if len(produced.rows) <= PLACED_AT_ONCE_MAX:
-            return _answer(lanes, produced)
-        return await in_thread(context, _answer, lanes, produced)
 
 
 def _length(body: Any) -> int:
@@ -243,30 +215,54 @@ _WRITTEN: Final = record(
 _FAILED: Final = record({"topic": TEXT, "partition": NUMBER, "error": TEXT, "message": TEXT, "hint": TEXT})
 _BATCH: Final = record({"written": NUMBER, "failed": NUMBER, "records": listing({"anyOf": [_WRITTEN, _FAILED]})})
 
-ROUTES: Final = (
-    Route(
-        "POST",
-        "/produce",
-        produce,
-        "Produce one record or several",
-        "Data",
-        guard="change",
-        parameters=(
-            Parameter("acks", {"enum": ["all", "-1", "1", "0"]}, "acknowledgement by the ISR, the leader, or none"),
-            Parameter(
-                "redirect",
-                {"enum": ["true", "false"]},
-                "respond with 307 and the leader's address instead of forwarding",
-            ),
+ROUTES: Final = Routes("Data")
+
+
+@ROUTES.add(
+    "POST /produce",
+    "Produce one record or several",
+    guard="change",
+    parameters=(
+        Parameter("acks", {"enum": ["all", "-1", "1", "0"]}, "acknowledgement by the ISR, the leader, or none"),
+        Parameter(
+            "redirect",
+            {"enum": ["true", "false"]},
+            "respond with 307 and the leader's address instead of forwarding",
         ),
-        body=Body(_BODY, {"topic": "orders", "key": "k1", "payload": {"item": "tea", "count": 2}}),
-        answers={
-            200: Answer("all records are written", {"anyOf": [_WRITTEN, _BATCH]}),
-            207: Answer("some records are written: each has its own result", _BATCH),
-            307: Answer("another broker is the leader", {"type": "object", "required": ["leader", "location"]}),
-        },
-        description="All records are checked before any is written. auto.create.topics.enable decides whether a "
-        "missing topic is created.",
-        operation=Operation.WRITE,
     ),
+    body=Body(_BODY, {"topic": "orders", "key": "k1", "payload": {"item": "tea", "count": 2}}),
+    answers={
+        200: Answer("all records are written", {"anyOf": [_WRITTEN, _BATCH]}),
+        207: Answer("some records are written: each has its own result", _BATCH),
+        307: Answer("another broker is the leader", {"type": "object", "required": ["leader", "location"]}),
+    },
+    description="All records are checked before any is written. auto.create.topics.enable decides whether a "
+    "missing topic is created.",
+    operation=Operation.WRITE,
 )
+async def produce(context: Context, request: Request) -> Response:
+    """Check all records, choose their partitions, then write."""
+    redirect = query_flag(request, "redirect")
+    query_acks = query_text(request, "acks")
+    async with json_body(context, request, hint=_HINT) as body:
+        if is_small(request) and _length(body) <= PLACED_AT_ONCE_MAX:
+            produced = _read(context, body, query_acks)
+        else:
+            produced = await in_thread(context, _read, context, body, query_acks)
+        topics = await topics_of(context, produced.rows)
+        placing = Placing(context, topics, context.broker.node_id if redirect else None)
+        if len(produced.rows) <= PLACED_AT_ONCE_MAX:
+            placing.put(produced.rows)
+        else:
+            await in_thread(context, placing.put, produced.rows)
+        if placing.failed:
+            raise refuse(placing.failed, len(produced.rows), placing.faults)
+        lanes = list(placing.lanes.values())
+        if redirect:
+            elsewhere = _elsewhere(context, request, lanes)
+            if elsewhere is not None:
+                return elsewhere
+        await write(context, lanes, produced.acks)
+        if len(produced.rows) <= PLACED_AT_ONCE_MAX:
+            return _answer(lanes, produced)
+        return await in_thread(context, _answer, lanes, produced)

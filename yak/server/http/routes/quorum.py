@@ -10,7 +10,7 @@ from yak.protocol.topic_names import METADATA_TOPIC
 from yak.server.http.answers import answer
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, kafka_problem
-from yak.server.http.route import Answer, Route, Schema
+from yak.server.http.route import Answer, Routes, Schema
 from yak.server.http.schemas import NODE_ID, NODES, NUMBER, OFFSET, OFFSET_OR_NULL, TEXT, TEXT_OR_NULL, listing, record
 from yak.views.quorum import ROLES, described_quorum_json, role_of, undescribed_quorum_json
 
@@ -54,7 +54,16 @@ _QUORUM: Final = record(
     },
 )
 
+ROUTES: Final = Routes("Administration")
 
+
+@ROUTES.add(
+    "GET /api/quorum",
+    "The metadata quorum: leader, epoch, high watermark, voters and observers",
+    answers={200: Answer("as the quorum's leader knows it; without a quorum only `metadata` and `message`", _QUORUM)},
+    description="Any broker answers; it asks the quorum's leader. `role` is that of the broker that answers. While no leader "
+    "answers, `message` says so, and what only the leader knows is null.",
+)
 async def quorum(context: Context, _request: Request) -> Response:
     """The quorum as its leader describes it; what this broker knows itself while no leader answers."""
     broker = context.broker
@@ -77,21 +86,3 @@ async def quorum(context: Context, _request: Request) -> Response:
         raise kafka_problem(found.error_code, "the quorum", found.error_message)
     message = "the quorum has no leader that answers: only this broker's own log is known"
     return answer(known | {"message": message} | undescribed_quorum_json(node))
-
-
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/api/quorum",
-        quorum,
-        "The metadata quorum: leader, epoch, high watermark, voters and observers",
-        "Administration",
-        answers={
-            200: Answer("as the quorum's leader knows it; without a quorum only `metadata` and `message`", _QUORUM)
-        },
-        description=(
-            "Any broker answers; it asks the quorum's leader. `role` is that of the broker that answers. While no leader "
-            "answers, `message` says so, and what only the leader knows is null."
-        ),
-    ),
-)

@@ -27,7 +27,7 @@ from yak.server.http.context import Context
 from yak.server.http.problems import Problem, json_bytes, kafka_problem
 from yak.server.http.record_json import Form, record_json
 from yak.server.http.record_reader import FETCH_VERSION, Read, is_quick, list_offset, walk_from
-from yak.server.http.route import Answer, Parameter, Route
+from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.routes.consume import FORM_PARAMETER, read_form
 from yak.server.http.routes.topics import NAME, facts_of
 from yak.server.http.topic_partitions import EARLIEST, LATEST, find_topic, leader_of
@@ -52,32 +52,6 @@ _POSITION: Final = re.compile(
     f"([a-zA-Z0-9._-]{{1,249}})(?:@([a-zA-Z0-9_-]{{22}}))?:({_OFFSET}(?:,{_OFFSET})*)", re.ASCII
 )
 """With an optional comma a run of digits could be split in many ways, and a refusal would try all of them."""
-
-
-async def stream(context: Context, request: Request) -> Response:
-    """Stream records. The start positions are found first, so that a missing topic is an error and no empty stream."""
-    form = read_form(request)
-    names = _names(request)
-    begin = query_text(request, "from")
-    begin = "latest" if begin is None else begin
-    if begin not in ("earliest", "latest"):
-        raise Problem(400, "bad-parameter", f"from={begin[:64]!r} is not known", "one of earliest, latest")
-    last_event_id = request.headers.get("last-event-id")
-    resumed = read_event_id(last_event_id) if last_event_id else Resumed({}, {})
-    positions = await first_positions(context, names, resumed, begin == "earliest")
-
-    async def run(write: Write) -> None:
-        streams = context.parts.get("record_streams", 0)
-        context.parts["record_streams"] = streams + 1
-        try:
-            await RecordStream(context, positions, form).run(write)
-        finally:
-            context.parts["record_streams"] -= 1
-
-    if context.parts.get("record_streams", 0) >= context.limits.streams_max:
-        limit = context.limits.streams_max
-        raise Problem(503, "too-many-streams", f"this broker has the maximum of {limit} streams", "use another broker")
-    return UntilGone(run, _MEDIA_TYPE)
 
 
 def _names(request: Request) -> list[str]:
@@ -384,36 +358,55 @@ _DESCRIPTION: Final = (
     "sent as Last-Event-ID, it continues there. `event: gap` reports offsets that were deleted, `event: end` the reason of the end."
 )
 
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/topics/{name}/stream",
-        stream,
-        "Follow a topic as server-sent events",
-        "Data",
-        parameters=(
-            NAME,
-            Parameter("topics", {"type": "string"}, "more topics, separated by commas"),
-            _BEGIN,
-            FORM_PARAMETER,
-        ),
-        answers=_ANSWERS,
-        description=_DESCRIPTION,
-        operation=Operation.READ,
+ROUTES: Final = Routes("Data")
+
+
+@ROUTES.add(
+    "GET /stream",
+    "Follow several topics as server-sent events",
+    parameters=(
+        Parameter("topics", {"type": "string", "minLength": 1}, "the topics, separated by commas", required=True),
+        _BEGIN,
+        FORM_PARAMETER,
     ),
-    Route(
-        "GET",
-        "/stream",
-        stream,
-        "Follow several topics as server-sent events",
-        "Data",
-        parameters=(
-            Parameter("topics", {"type": "string", "minLength": 1}, "the topics, separated by commas", required=True),
-            _BEGIN,
-            FORM_PARAMETER,
-        ),
-        answers=_ANSWERS,
-        description=_DESCRIPTION,
-        operation=Operation.READ,
-    ),
+    answers=_ANSWERS,
+    description=_DESCRIPTION,
+    operation=Operation.READ,
 )
+@ROUTES.add(
+    "GET /topics/{name}/stream",
+    "Follow a topic as server-sent events",
+    parameters=(
+        NAME,
+        Parameter("topics", {"type": "string"}, "more topics, separated by commas"),
+        _BEGIN,
+        FORM_PARAMETER,
+    ),
+    answers=_ANSWERS,
+    description=_DESCRIPTION,
+    operation=Operation.READ,
+)
+async def stream(context: Context, request: Request) -> Response:
+    """Stream records. The start positions are found first, so that a missing topic is an error and no empty stream."""
+    form = read_form(request)
+    names = _names(request)
+    begin = query_text(request, "from")
+    begin = "latest" if begin is None else begin
+    if begin not in ("earliest", "latest"):
+        raise Problem(400, "bad-parameter", f"from={begin[:64]!r} is not known", "one of earliest, latest")
+    last_event_id = request.headers.get("last-event-id")
+    resumed = read_event_id(last_event_id) if last_event_id else Resumed({}, {})
+    positions = await first_positions(context, names, resumed, begin == "earliest")
+
+    async def run(write: Write) -> None:
+        streams = context.parts.get("record_streams", 0)
+        context.parts["record_streams"] = streams + 1
+        try:
+            await RecordStream(context, positions, form).run(write)
+        finally:
+            context.parts["record_streams"] -= 1
+
+    if context.parts.get("record_streams", 0) >= context.limits.streams_max:
+        limit = context.limits.streams_max
+        raise Problem(503, "too-many-streams", f"this broker has the maximum of {limit} streams", "use another broker")
+    return UntilGone(run, _MEDIA_TYPE)
