@@ -17,7 +17,7 @@ import trio
 from starlette.requests import ClientDisconnect, Request
 
 from yak.server.http.context import Context, HttpLimits
-from yak.server.http.problems import Problem
+from yak.server.http.problems import Problem, bad_body, bad_parameter
 from yak.server.http.route import Schema
 
 _T = TypeVar("_T")
@@ -56,7 +56,7 @@ async def json_body(context: Context, request: Request, *, hint: str, optional: 
         elif raw or not optional:
             body = parse_json(bytes(raw), context.limits, hint)
         if raw and body is None and optional:
-            raise Problem(400, "bad-body", "the body is null, not an object", hint)
+            raise bad_body("the body is null, not an object", hint)
         yield body
     finally:
         context.body_bytes_held -= len(raw)
@@ -288,7 +288,7 @@ def checked(body: Any, schema: Schema, *, hint: str, except_for: frozenset[str] 
     """
     fault = fault_of(body, schema, except_for=except_for)
     if fault is not None:
-        raise Problem(400, "bad-body", fault_text(fault), hint)
+        raise bad_body(fault_text(fault), hint)
     fields: Mapping[str, Any] = body
     return fields
 
@@ -296,10 +296,10 @@ def checked(body: Any, schema: Schema, *, hint: str, except_for: frozenset[str] 
 def fields_of(body: Any, known: Sequence[str], *, hint: str) -> Mapping[str, Any]:
     """A JSON object with these fields and no others. Raises Problem 400 `bad-body`."""
     if not isinstance(body, dict):
-        raise Problem(400, "bad-body", f"the body is {kind_of(body)}, not an object", hint)
+        raise bad_body(f"the body is {kind_of(body)}, not an object", hint)
     unknown = sorted(set(body) - set(known))
     if unknown:
-        raise Problem(400, "bad-body", f"unknown field {unknown[0][:64]!r}; known are {', '.join(known)}", hint)
+        raise bad_body(f"unknown field {unknown[0][:64]!r}; known are {', '.join(known)}", hint)
     return body
 
 
@@ -325,7 +325,7 @@ def query_integer(
     text = query_text(request, name)
     if text is None:
         if default is None:
-            raise Problem(400, "bad-parameter", f"{name} is missing", f"add ?{name}=N")
+            raise bad_parameter(f"{name} is missing", f"add ?{name}=N")
         return default
     return checked_integer(name, text, minimum=minimum, maximum=maximum)
 
@@ -333,9 +333,7 @@ def query_integer(
 def checked_integer(name: str, text: str, *, minimum: int = 0, maximum: int = INT64_MAX) -> int:
     """A whole number from a URL. Raises Problem 400 `bad-parameter`."""
     if not re.fullmatch(r"-?[0-9]{1,20}", text, re.ASCII) or not minimum <= int(text) <= maximum:
-        raise Problem(
-            400, "bad-parameter", f"{name}={text[:64]!r} is not a whole number from {minimum} to {maximum}", ""
-        )
+        raise bad_parameter(f"{name}={text[:64]!r} is not a whole number from {minimum} to {maximum}", "")
     return int(text)
 
 
@@ -343,7 +341,7 @@ def query_text(request: Request, name: str) -> str | None:
     """A query parameter that may be given once. Raises Problem 400 `bad-parameter`."""
     values = request.query_params.getlist(name)
     if len(values) > 1:
-        raise Problem(400, "bad-parameter", f"{name} appears {len(values)} times", "send it once")
+        raise bad_parameter(f"{name} appears {len(values)} times", "send it once")
     return values[0] if values else None
 
 
@@ -351,7 +349,7 @@ def query_flag(request: Request, name: str) -> bool:
     """`true` or `false`; false when it is absent. Raises Problem 400 `bad-parameter`."""
     text = query_text(request, name)
     if text not in (None, "true", "false"):
-        raise Problem(400, "bad-parameter", f"{name}={text[:64]!r} is neither true nor false", f"try ?{name}=true")
+        raise bad_parameter(f"{name}={text[:64]!r} is neither true nor false", f"try ?{name}=true")
     return text == "true"
 
 
@@ -359,6 +357,4 @@ def refuse_unknown_query(request: Request, known: Sequence[str]) -> None:
     """Raises Problem 400 `bad-parameter` for a parameter that has no effect here."""
     for name in request.query_params:
         if name not in known:
-            raise Problem(
-                400, "bad-parameter", f"unknown parameter {name[:64]!r}", f"known are {', '.join(known) or 'none'}"
-            )
+            raise bad_parameter(f"unknown parameter {name[:64]!r}", f"known are {', '.join(known) or 'none'}")

@@ -6,7 +6,7 @@ from typing import Final
 
 from yak.broker.broker import Broker
 from yak.cluster.records import BrokerState
-from yak.server.http.problems import Problem
+from yak.server.http.problems import Problem, bad_body
 from yak.server.http.route import Schema
 from yak.server.http.schemas import NODE_ID, NODES, NUMBER, OFFSET, TEXT, TEXT_OR_NULL, listing, record
 
@@ -20,7 +20,7 @@ def identifier(name: str, value: str, *, hint: str) -> uuid.UUID:
     except ValueError:
         found = uuid.UUID(int=0)
     if found.int == 0:
-        raise Problem(400, "bad-body", f"{name} is {value[:64]!r}, not a UUID other than zero", hint)
+        raise bad_body(f"{name} is {value[:64]!r}, not a UUID other than zero", hint)
     return found
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from yak.errors import ErrorCode
@@ -88,6 +89,10 @@ class Problem(Exception):
     def as_json(self) -> dict[str, Any]:
         """The answer's body."""
         return {"error": self.error, "message": self.message, "hint": self.hint, **self.more}
+
+
+bad_body: Final = partial(Problem, 400, "bad-body")
+bad_parameter: Final = partial(Problem, 400, "bad-parameter")
 
 
 def kafka_problem(code: ErrorCode | int, what: str, message: str | None = None) -> Problem:

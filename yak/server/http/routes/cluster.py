@@ -9,7 +9,7 @@ from yak.cluster.image import BrokerInfo
 from yak.server.http.answers import answer
 from yak.server.http.bodies import query_integer, query_text
 from yak.server.http.context import Context, cluster_view
-from yak.server.http.problems import Problem
+from yak.server.http.problems import bad_parameter
 from yak.server.http.record_json import INT32_MAX
 from yak.server.http.route import Answer, Parameter, Routes, Schema
 from yak.server.http.routes.quorum import OWN_QUORUM
@@ -125,7 +125,7 @@ async def get_leader(context: Context, request: Request) -> Response:
             leader["epoch"] = info.leader_epoch
         found |= {"topic": name, "partition": partition, "leader": leader}
     elif query_text(request, "partition") is not None:
-        raise Problem(400, "bad-parameter", "partition is given without its topic", "add &topic=NAME")
+        raise bad_parameter("partition is given without its topic", "add &topic=NAME")
     return answer(found)
 
 

@@ -10,7 +10,7 @@ from yak.acls.bindings import Operation
 from yak.ids import TopicPartition
 from yak.server.http.bodies import INT64_MAX, checked_integer, in_thread, query_integer, query_text
 from yak.server.http.context import Context, HttpLimits
-from yak.server.http.problems import Problem
+from yak.server.http.problems import bad_parameter
 from yak.server.http.record_json import FORMS, INT32_MAX, RECORD_SCHEMA, Form, record_json
 from yak.server.http.record_reader import fetch, held, is_quick, list_offset, walk_from
 from yak.server.http.route import Answer, Parameter, Routes
@@ -73,14 +73,14 @@ def _answer(place: TopicPartition, lines: list[str], next_offset: int, found: ob
 def _read(limits: HttpLimits, request: Request) -> _Query:
     topic = query_text(request, "topic")
     if not topic:
-        raise Problem(400, "bad-parameter", "topic is missing", "add ?topic=NAME; GET /topics lists all topics")
+        raise bad_parameter("topic is missing", "add ?topic=NAME; GET /topics lists all topics")
     partition = query_integer(request, "partition", maximum=INT32_MAX)
     offset = query_text(request, "offset")
     offset = "earliest" if offset is None else offset
     if offset not in ("earliest", "latest"):
         if not offset.isascii() or not offset.lstrip("-").isdigit():
             message = f"offset={offset[:64]!r} is neither a number nor earliest nor latest"
-            raise Problem(400, "bad-parameter", message, "offset=0, offset=earliest or offset=latest")
+            raise bad_parameter(message, "offset=0, offset=earliest or offset=latest")
         checked_integer("offset", offset)
     return _Query(
         TopicPartition(topic, partition),
@@ -104,7 +104,7 @@ def _one_of(request: Request, name: str, choices: tuple[str, ...], default: str)
     if text is None:
         return default
     if text not in choices:
-        raise Problem(400, "bad-parameter", f"{name}={text[:64]!r} is not known", f"one of {', '.join(choices)}")
+        raise bad_parameter(f"{name}={text[:64]!r} is not known", f"one of {', '.join(choices)}")
     return text
 
 

@@ -19,7 +19,7 @@ from yak.server import log
 from yak.server.http.answers import Streamed, answer
 from yak.server.http.bodies import body_pieces, query_text, text_of
 from yak.server.http.context import Context
-from yak.server.http.problems import Problem, json_bytes
+from yak.server.http.problems import Problem, bad_parameter, json_bytes
 from yak.server.http.record_json import Row
 from yak.server.http.record_producer import ACKS_ALL, Placing, write
 from yak.server.http.route import Answer, Body, Parameter, Routes
@@ -211,7 +211,7 @@ def _encoding(request: Request) -> str:
     name = "utf-8" if text is None else text.lower()
     if name not in ENCODINGS:
         known = ", ".join(ENCODINGS)
-        raise Problem(400, "bad-parameter", f"encoding={name[:64]!r} is not known", f"one of {known}")
+        raise bad_parameter(f"encoding={name[:64]!r} is not known", f"one of {known}")
     return name
 
 
@@ -221,7 +221,7 @@ def _delimiter(request: Request) -> str:
         return ","
     text = "\t" if text == "tab" else text
     if len(text) != 1 or text in _NO_DELIMITERS:
-        raise Problem(400, "bad-parameter", f"delimiter={text[:16]!r} is not one character", "as ; or | or tab")
+        raise bad_parameter(f"delimiter={text[:16]!r} is not one character", "as ; or | or tab")
     return text
 
 

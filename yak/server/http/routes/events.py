@@ -10,7 +10,7 @@ from yak.server.http.bodies import query_flag, query_integer, query_text
 from yak.server.http.context import Context
 from yak.server.http.events.listeners import CURSOR, Subscription, Wish
 from yak.server.http.events.stream import EventStream, StreamRequest
-from yak.server.http.problems import Problem
+from yak.server.http.problems import Problem, bad_parameter
 from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.schemas import TOPIC_NAME, flag
 from yak.views import notices
@@ -42,9 +42,7 @@ def _kinds(request: Request) -> frozenset[str] | None:
     kinds = text.split(",")
     for each in kinds:
         if each not in KINDS and each not in FAMILIES:
-            raise Problem(
-                400, "bad-parameter", f"{each[:64]!r} is not a kind of event", f"kinds are {', '.join(FAMILIES)}"
-            )
+            raise bad_parameter(f"{each[:64]!r} is not a kind of event", f"kinds are {', '.join(FAMILIES)}")
     return frozenset(kinds)
 
 
@@ -52,7 +50,7 @@ def _topic(request: Request) -> str | None:
     """The topic filter; the topic may not exist yet."""
     text = query_text(request, "topic")
     if text is not None and (len(text) > _TOPIC_CHARS_MAX or not _TOPIC.fullmatch(text)):
-        raise Problem(400, "bad-parameter", f"{text[:64]!r} is not a topic name", "GET /topics lists all topics")
+        raise bad_parameter(f"{text[:64]!r} is not a topic name", "GET /topics lists all topics")
     return text
 
 
@@ -61,9 +59,7 @@ def _rates_ms(request: Request) -> int:
     if text is None:
         return _RATES_DEFAULT_MS
     if not re.fullmatch(_INTERVAL, text, re.ASCII):
-        raise Problem(
-            400, "bad-parameter", f"rates={text[:64]!r} must be an interval from 100ms to 60s", "try rates=1s"
-        )
+        raise bad_parameter(f"rates={text[:64]!r} must be an interval from 100ms to 60s", "try rates=1s")
     return int(text[:-2]) if text.endswith("ms") else int(text[:-1]) * 1000
 
 

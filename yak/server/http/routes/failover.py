@@ -23,7 +23,7 @@ from yak.server.http.answers import answer
 from yak.server.http.bodies import checked, checked_integer, json_body
 from yak.server.http.context import Context
 from yak.server.http.other_brokers import OtherAnswer, ask_broker
-from yak.server.http.problems import Problem, kafka_problem
+from yak.server.http.problems import Problem, bad_body, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Routes
 from yak.server.http.routes.partitions import find_partition
 from yak.server.http.schemas import (
@@ -351,17 +351,14 @@ async def failover(context: Context, request: Request) -> Response:
         partition, to = _node(fields, "partition"), _node(fields, "to")
     if fields.get("controller"):
         if any(each is not None for each in (topic, partition, to, from_)):
-            raise Problem(
-                400,
-                "bad-body",
-                "controller excludes the other fields",
-                "a controller election has no partition and no target",
+            raise bad_body(
+                "controller excludes the other fields", "a controller election has no partition and no target"
             )
         return await _move_controller(context)
     if topic is None and from_ is None:
-        raise Problem(400, "bad-body", "name a topic, or a broker whose partitions move", _HINT)
+        raise bad_body("name a topic, or a broker whose partitions move", _HINT)
     if partition is not None and topic is None:
-        raise Problem(400, "bad-body", "partition needs topic", _HINT)
+        raise bad_body("partition needs topic", _HINT)
     _check_names(context, topic, partition, (to, from_))
     plan = plan_moves(led_partitions(context.broker.image, topic, partition, from_), to=to)
     if len(plan.moves) > MOVES_MAX:
@@ -390,7 +387,7 @@ async def shutdown(context: Context, request: Request) -> Response:
     info = find_broker(context, checked_integer("id", request.path_params["id"], maximum=_INT32_MAX))
     async with json_body(context, request, hint="send no body", optional=True) as body:
         if body not in (None, {}):
-            raise Problem(400, "bad-body", "a shutdown request has no body", "send none")
+            raise bad_body("a shutdown request has no body", "send none")
     refusal = await stop_broker(context, info)
     if refusal is not None:
         return Response(refusal.body, refusal.status, media_type="application/json")

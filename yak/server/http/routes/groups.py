@@ -21,7 +21,7 @@ from yak.lifecycle.liveness import serving_brokers
 from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.server.http.answers import answer
 from yak.server.http.context import Context
-from yak.server.http.problems import Problem, kafka_problem
+from yak.server.http.problems import Problem, bad_parameter, kafka_problem
 from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.schemas import NODE_ID, OFFSET_OR_NULL, PARTITION, TEXT, TEXT_OR_NULL, listing, record
 from yak.server.http.topic_partitions import EARLIEST, LATEST, Patience, list_offsets
@@ -234,5 +234,5 @@ async def group(context: Context, request: Request) -> Response:
     if not name:
         raise Problem(404, "not-found", "the path names no group", "GET /api/groups lists all groups")
     if len(name.encode()) > GROUP_STRING_BYTES_MAX:
-        raise Problem(400, "bad-parameter", f"a group's name has at most {GROUP_STRING_BYTES_MAX} bytes")
+        raise bad_parameter(f"a group's name has at most {GROUP_STRING_BYTES_MAX} bytes")
     return answer(await describe_group(context, name))

@@ -17,7 +17,7 @@ from yak.server.http.bodies import checked, checked_integer, json_body
 from yak.server.http.context import Context
 from yak.server.http.external_brokers import ExternalBrokers, is_yak_id
 from yak.server.http.metadata_bodies import BROKER, PLACE, SECONDS, UUID, identifier, require_store
-from yak.server.http.problems import Problem, kafka_problem
+from yak.server.http.problems import Problem, bad_body, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Routes, Schema
 from yak.server.http.schemas import NODE_ID, OFFSET, closed, listing, or_null, record
 from yak.views.metadata_json import PLAINTEXT, STATUS, ExternalBroker, broker_json, brokers_of, seconds, told_up_to_ms
@@ -162,14 +162,9 @@ async def update_broker(context: Context, request: Request) -> Response:
     node_id, epoch, status = int(body["brokerId"]), body.get("epoch"), body.get("brokerStatus")
     changes = [name for name in _PLACE_FIELDS if name in body]
     if not changes and status is None:
-        raise Problem(400, "bad-body", "the request has no change", _UPDATE_HINT)
+        raise bad_body("the request has no change", _UPDATE_HINT)
     if changes and status == "CLOSED":
-        raise Problem(
-            400,
-            "bad-body",
-            f"{changes[0]} cannot change while the broker is closed",
-            "close it in a request of its own",
-        )
+        raise bad_body(f"{changes[0]} cannot change while the broker is closed", "close it in a request of its own")
     place = _place(body)
     require_store(context.broker)
 

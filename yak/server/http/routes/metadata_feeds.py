@@ -33,7 +33,7 @@ from yak.server.http.bodies import query_integer, query_text
 from yak.server.http.context import Context
 from yak.server.http.external_brokers import ExternalBrokers, Reading
 from yak.server.http.metadata_bodies import BROKER_CHANGES, CLIENT_CHANGES, CLUSTER, LOG
-from yak.server.http.problems import Problem
+from yak.server.http.problems import Problem, bad_parameter
 from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.schemas import OFFSET
 from yak.server.redis_client import ConnectionLost, ReplyError
@@ -86,7 +86,7 @@ def _size(image: Image) -> int:
 def _past_ms(name: str, text: str, now_ms: int, hint: str) -> int:
     """A past time in seconds, converted to ms. Raises Problem 400 `bad-parameter`."""
     if not _SECONDS.fullmatch(text):
-        raise Problem(400, "bad-parameter", f"{name}={text[:64]!r} is not a time in seconds", hint)
+        raise bad_parameter(f"{name}={text[:64]!r} is not a time in seconds", hint)
     whole, _, fraction = text.partition(".")
     time_ms = int(whole) * 1000 + int(f"{fraction:0<3}"[:3] or 0)
     _refuse_future(name, text, time_ms, now_ms)
@@ -96,7 +96,7 @@ def _past_ms(name: str, text: str, now_ms: int, hint: str) -> int:
 def _refuse_future(name: str, text: str, time_ms: int, now_ms: int) -> None:
     if time_ms > now_ms + CLOCKS_MS:
         message = f"{name}={text[:64]} is in the future"
-        raise Problem(400, "bad-parameter", message, f"it is {seconds(now_ms):.3f} now; times are in seconds")
+        raise bad_parameter(message, f"it is {seconds(now_ms):.3f} now; times are in seconds")
 
 
 def _point(text: str, now_ms: int) -> "Point":
@@ -110,9 +110,9 @@ def _point(text: str, now_ms: int) -> "Point":
         moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
         time_ms = int(moment.timestamp() * 1000)
     except (ValueError, OverflowError):
-        raise Problem(400, "bad-parameter", f"at={text[:64]!r} is neither an offset nor a time", _AT_HINT) from None
+        raise bad_parameter(f"at={text[:64]!r} is neither an offset nor a time", _AT_HINT) from None
     if time_ms < 0:
-        raise Problem(400, "bad-parameter", f"at={text[:64]} is before 1970", _AT_HINT)
+        raise bad_parameter(f"at={text[:64]} is before 1970", _AT_HINT)
     _refuse_future("at", text, time_ms, now_ms)
     return Point(time_ms=time_ms)
 

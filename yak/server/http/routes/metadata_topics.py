@@ -23,7 +23,7 @@ from yak.server.http.metadata_bodies import (
     identifier,
     require_store,
 )
-from yak.server.http.problems import Problem, kafka_problem
+from yak.server.http.problems import Problem, bad_body, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Routes
 from yak.server.http.routes.topics import config_texts
 from yak.server.http.schemas import NODE_ID, OFFSET, TOPIC_NAME, closed, given, listing, or_null
@@ -61,7 +61,7 @@ def _count(body: Mapping[str, Any], topic: TopicInfo) -> int:
             raise Problem(409, "partition-exists", message, f"the next is {present}")
         if number > present or count not in (None, number + 1):
             message = f"{topic.name} has {present} partitions: the next is {present}, not {number}"
-            raise Problem(400, "bad-body", message, "leave out partitionId, or numPartitions")
+            raise bad_body(message, "leave out partitionId, or numPartitions")
         return int(number) + 1
     return present + 1 if count is None else int(count)
 
@@ -192,7 +192,7 @@ async def create_partition(context: Context, request: Request) -> Response:
     if body.get("replicas") is not None:
         if count != present + 1:
             message = f"replicas are for one new partition, not for {count - present}"
-            raise Problem(400, "bad-body", message, "leave out replicas, or numPartitions")
+            raise bad_body(message, "leave out replicas, or numPartitions")
         assignments = [{"broker_ids": [int(each) for each in body["replicas"]]}]
     require_store(context.broker)
     new_total = {"name": topic.name, "count": count, "assignments": assignments}

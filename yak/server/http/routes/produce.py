@@ -20,7 +20,7 @@ from yak.server.http.bodies import (
     query_text,
 )
 from yak.server.http.context import Context
-from yak.server.http.problems import Problem
+from yak.server.http.problems import Problem, bad_body, bad_parameter
 from yak.server.http.record_json import HEADERS_MAX, ROW_FIELDS, Row, read_rows
 from yak.server.http.record_producer import ACKS_ALL, PLACED_AT_ONCE_MAX, Lane, Placing, refuse, topics_of, write
 from yak.server.http.route import Answer, Body, Parameter, Routes
@@ -56,13 +56,13 @@ def _read(context: Context, body: Any, query_acks: str | None) -> _ProduceReques
         fields = fields_of(body, ("topic", "records", "acks"), hint=_HINT)
         rows, acks, topic = fields["records"], fields.get("acks"), _topic(fields.get("topic"))
         if not isinstance(rows, list):
-            raise Problem(400, "bad-body", f"records is {kind_of(rows)}, not a list", _HINT)
+            raise bad_body(f"records is {kind_of(rows)}, not a list", _HINT)
     else:
         fields = fields_of(body, ("topic", "acks", *ROW_FIELDS), hint=_HINT)
         is_single, acks = True, fields.get("acks")
         rows = [{name: value for name, value in fields.items() if name != "acks"}]
     if not rows:
-        raise Problem(400, "bad-body", "the list has no records", _HINT)
+        raise bad_body("the list has no records", _HINT)
     if len(rows) > limits.records_per_request_max:
         raise Problem(
             413,
@@ -78,22 +78,19 @@ def _read(context: Context, body: Any, query_acks: str | None) -> _ProduceReques
 
 def _topic(topic: Any) -> str:
     if type(topic) is not str:
-        raise Problem(400, "bad-body", f"beside records, topic is {kind_of(topic)}, not a text", _HINT)
+        raise bad_body(f"beside records, topic is {kind_of(topic)}, not a text", _HINT)
     return topic
 
 
 def _acks(in_body: Any, in_query: str | None) -> int:
     if in_body is not None and in_query is not None:
-        raise Problem(400, "bad-parameter", "acks is in the query and in the body", "send it once")
+        raise bad_parameter("acks is in the query and in the body", "send it once")
     acks = in_query if in_body is None else in_body
     if acks is None:
         return ACKS_ALL
     if type(acks) not in (str, int) or acks not in _ACKS:
-        raise Problem(
-            400,
-            "bad-parameter",
-            f"acks is {str(acks)[:16]!r}",
-            '"all" waits for the ISR, 1 for the leader, 0 for no acknowledgement',
+        raise bad_parameter(
+            f"acks is {str(acks)[:16]!r}", '"all" waits for the ISR, 1 for the leader, 0 for no acknowledgement'
         )
     return _ACKS[acks]
 

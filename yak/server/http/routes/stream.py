@@ -24,7 +24,7 @@ from yak.protocol.versions import FETCH
 from yak.server.http.answers import UntilGone, Write
 from yak.server.http.bodies import INT64_MAX, in_thread, query_text
 from yak.server.http.context import Context
-from yak.server.http.problems import Problem, json_bytes, kafka_problem
+from yak.server.http.problems import Problem, bad_parameter, json_bytes, kafka_problem
 from yak.server.http.record_json import Form, record_json
 from yak.server.http.record_reader import FETCH_VERSION, Read, is_quick, list_offset, walk_from
 from yak.server.http.route import Answer, Parameter, Routes
@@ -59,10 +59,10 @@ def _names(request: Request) -> list[str]:
     names = [request.path_params["name"]] if "name" in request.path_params else []
     names += [] if more is None else more.split(",")
     if not any(names):
-        raise Problem(400, "bad-parameter", "topics is missing", "add ?topics=orders,payments")
+        raise bad_parameter("topics is missing", "add ?topics=orders,payments")
     names = list(dict.fromkeys(names))
     if len(names) > TOPICS_MAX:
-        raise Problem(400, "bad-parameter", f"{len(names)} topics in one stream, at most {TOPICS_MAX}", "open several")
+        raise bad_parameter(f"{len(names)} topics in one stream, at most {TOPICS_MAX}", "open several")
     return names
 
 
@@ -393,7 +393,7 @@ async def stream(context: Context, request: Request) -> Response:
     begin = query_text(request, "from")
     begin = "latest" if begin is None else begin
     if begin not in ("earliest", "latest"):
-        raise Problem(400, "bad-parameter", f"from={begin[:64]!r} is not known", "one of earliest, latest")
+        raise bad_parameter(f"from={begin[:64]!r} is not known", "one of earliest, latest")
     last_event_id = request.headers.get("last-event-id")
     resumed = read_event_id(last_event_id) if last_event_id else Resumed({}, {})
     positions = await first_positions(context, names, resumed, begin == "earliest")
