@@ -102,6 +102,12 @@ def kafka_problem(code: ErrorCode | int, what: str, message: str | None = None) 
     return Problem(_STATUS.get(name, 400), name.replace("_", "-"), f"{what}: {text}", _HINTS.get(name, ""))
 
 
+def check_error(answer: Any, what: str) -> None:
+    """Raises the problem of an answer, or of a part of one, that has an error code."""
+    if answer.error_code:
+        raise kafka_problem(answer.error_code, what, getattr(answer, "error_message", None))
+
+
 def json_bytes(content: object) -> bytes:
     """A line of compact UTF-8. Raises ValueError for NaN, which is a bug of ours."""
     return json_text(json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)).encode() + b"\n"

@@ -29,7 +29,14 @@ from yak.server.http.context import Context
 from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.record_json import Row
 from yak.server.http.rights import denied, refusal
-from yak.server.http.topic_partitions import Patience, find_or_create_topic, leader_of, max_message_bytes
+from yak.server.http.topic_partitions import (
+    Patience,
+    find_or_create_topic,
+    leader_of,
+    max_message_bytes,
+    no_leader,
+    partition_text,
+)
 
 PLACED_AT_ONCE_MAX: Final = 1000
 """More records than this are parsed and placed in a thread."""
@@ -270,7 +277,7 @@ class _Writing:
             elif not await self._patience.again():
                 for lane in self._lanes:
                     if not lane.is_done:
-                        lane.problem = self._troubles.get(lane.place) or _no_leader(lane.place)
+                        lane.problem = self._troubles.get(lane.place) or no_leader(lane.place)
                 return
 
     def _by_leader(self) -> dict[NodeId, list[Lane]]:
@@ -289,7 +296,7 @@ class _Writing:
                     ErrorCode.unknown_topic_or_partition, what, "it was deleted during the request"
                 )
             else:
-                self._troubles[lane.place] = _no_leader(lane.place)
+                self._troubles[lane.place] = no_leader(lane.place)
         return grouped
 
     def _batch(self, lane: Lane) -> bytes:
@@ -345,8 +352,7 @@ class _Writing:
         if code is ErrorCode.none:
             self._take(lane, answer.base_offset)
             return
-        topic, partition = lane.place
-        problem = kafka_problem(code, f"partition {partition} of topic {topic!r}", _error_message(answer))
+        problem = kafka_problem(code, partition_text(lane.place), _error_message(answer))
         # A leader that refuses gives a message; one that lost leadership while the batch was replicated gives none.
         is_refusal = code in _NOT_WRITTEN or (code is ErrorCode.not_leader_or_follower and bool(answer.error_message))
         if is_refusal or code in _MAYBE_WRITTEN:
@@ -372,11 +378,6 @@ def _error_message(answer: Any) -> str | None:
     errors = [each.batch_index_error_message for each in answer.record_errors if each.batch_index_error_message]
     found: str | None = errors[0] if errors else answer.error_message
     return found
-
-
-def _no_leader(place: TopicPartition) -> Problem:
-    what = f"partition {place.partition} of topic {place.topic!r}"
-    return kafka_problem(ErrorCode.leader_not_available, what, "it has no leader")
 
 
 class ProducerIds:

@@ -21,6 +21,11 @@ _OFFSETS_PER_REQUEST: Final = 200
 _AGAIN_SECONDS: Final = 0.02
 
 
+def partition_text(place: TopicPartition) -> str:
+    """`partition 0 of topic 'orders'`."""
+    return f"partition {place.partition} of topic {place.topic!r}"
+
+
 def find_topic(context: Context, name: str) -> TopicInfo:
     """An existing topic. Raises Problem 404 `unknown-topic-or-partition`."""
     topic = context.broker.image.topics.get(name)
@@ -35,9 +40,14 @@ def check_partition(topic: TopicInfo, partition: int) -> None:
         last = len(topic.partitions) - 1
         raise kafka_problem(
             ErrorCode.unknown_topic_or_partition,
-            f"partition {partition} of topic {topic.name!r}",
+            partition_text(TopicPartition(topic.name, partition)),
             "it has only partition 0" if last == 0 else f"it has partitions 0 to {last}",
         )
+
+
+def no_leader(place: TopicPartition) -> Problem:
+    """The problem for a partition without a leader."""
+    return kafka_problem(ErrorCode.leader_not_available, partition_text(place), "it has no leader")
 
 
 async def find_or_create_topic(context: Context, name: str) -> TopicInfo:
@@ -172,9 +182,7 @@ async def ask_leader(
     leader = leader_of(context.broker.image, topic, partition)
     if leader is None:
         check_partition(find_topic(context, topic), partition)
-        raise kafka_problem(
-            ErrorCode.leader_not_available, f"partition {partition} of topic {topic!r}", "it has no leader"
-        )
+        raise no_leader(TopicPartition(topic, partition))
     return await context.broker_client.ask(api_key, fields, node_id=leader, **more)
 
 

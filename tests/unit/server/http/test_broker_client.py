@@ -50,8 +50,8 @@ class Core(Asked):
 
 
 class Others(Asked):
-    async def ask(self, host: str, port: int, frame: bytes) -> bytes:
-        self.addresses.append((host, port))
+    async def exchange(self, address: tuple[str, int], frame: bytes, *, has_answer: bool) -> bytes:
+        self.addresses.append(address)
         return await self.answer(frame)
 
 
@@ -167,7 +167,7 @@ def test_one_connection_serves_one_question_after_the_other() -> None:
             brokers = RemoteBrokers()
             for number in range(5):
                 frame = b"question %d" % number
-                assert await brokers.ask("127.0.0.1", other.port, frame) == b"corr" + frame
+                assert await brokers.exchange(("127.0.0.1", other.port), frame) == b"corr" + frame
             assert other.connections == 1
 
     trio.run(main)
@@ -192,11 +192,11 @@ def test_questions_at_once_have_connections_of_their_own_and_few_are_kept(monkey
             brokers = RemoteBrokers()
             async with trio.open_nursery() as nursery:
                 for number in range(10):
-                    nursery.start_soon(brokers.ask, "127.0.0.1", other.port, b"%d" % number)
+                    nursery.start_soon(brokers.exchange, ("127.0.0.1", other.port), b"%d" % number)
             assert other.connections == 10
             async with trio.open_nursery() as nursery:
                 for number in range(3):
-                    nursery.start_soon(brokers.ask, "127.0.0.1", other.port, b"%d" % number)
+                    nursery.start_soon(brokers.exchange, ("127.0.0.1", other.port), b"%d" % number)
             assert other.connections == 10
             await trio.testing.wait_all_tasks_blocked(0.01)
             still_open = [stream for stream in other.open if stream.socket.fileno() != -1]
@@ -210,14 +210,14 @@ def test_an_idle_connection_that_was_closed_or_spoken_on_is_not_used_again(says_
     async def main() -> None:
         async with other_broker() as other:
             brokers = RemoteBrokers()
-            await brokers.ask("127.0.0.1", other.port, b"first")
+            await brokers.exchange(("127.0.0.1", other.port), b"first")
             await trio.testing.wait_all_tasks_blocked(0.01)
             if says_more:
                 await other.open[0].send_all(framed(b"nobody asked"))
             else:
                 await other.open[0].aclose()
             await trio.sleep(0.05)
-            assert await brokers.ask("127.0.0.1", other.port, b"second") == b"corrsecond"
+            assert await brokers.exchange(("127.0.0.1", other.port), b"second") == b"corrsecond"
             assert other.connections == 2
 
     trio.run(main)
@@ -230,7 +230,7 @@ def test_an_idle_connection_that_is_old_is_not_used_again(monkeypatch: pytest.Mo
         async with other_broker() as other:
             brokers = RemoteBrokers()
             for frame in (b"first", b"second"):
-                assert await brokers.ask("127.0.0.1", other.port, frame) == b"corr" + frame
+                assert await brokers.exchange(("127.0.0.1", other.port), frame) == b"corr" + frame
                 await trio.sleep(0.05)
             assert other.connections == 2
 
@@ -241,12 +241,12 @@ def test_a_broker_that_came_back_is_found_again() -> None:
     async def main() -> None:
         brokers = RemoteBrokers()
         async with other_broker() as other:
-            await brokers.ask("127.0.0.1", other.port, b"first")
+            await brokers.exchange(("127.0.0.1", other.port), b"first")
             port = other.port
         with pytest.raises(RemoteLost):
-            await brokers.ask("127.0.0.1", port, b"second")
+            await brokers.exchange(("127.0.0.1", port), b"second")
         async with other_broker() as other:
-            assert await brokers.ask("127.0.0.1", other.port, b"third") == b"corrthird"
+            assert await brokers.exchange(("127.0.0.1", other.port), b"third") == b"corrthird"
 
     trio.run(main)
 
@@ -260,11 +260,11 @@ def test_a_question_that_is_given_up_takes_its_connection_with_it() -> None:
 
         async with other_broker(handle) as other:
             brokers = RemoteBrokers()
-            await brokers.ask("127.0.0.1", other.port, b"first")
+            await brokers.exchange(("127.0.0.1", other.port), b"first")
             with trio.move_on_after(0.02):
-                await brokers.ask("127.0.0.1", other.port, b"slow")
+                await brokers.exchange(("127.0.0.1", other.port), b"slow")
             for _ in range(5):  # the answer to the slow one must never come to another
-                assert await brokers.ask("127.0.0.1", other.port, b"next") == b"corrnext"
+                assert await brokers.exchange(("127.0.0.1", other.port), b"next") == b"corrnext"
                 await trio.sleep(0.03)
             assert other.connections == 2
 
@@ -297,8 +297,8 @@ def test_what_is_no_answer_is_a_lost_broker_and_its_connection_is_dropped(answer
         async with other_broker(handle) as other:
             brokers = RemoteBrokers()
             with pytest.raises(RemoteLost, match=r"\w"), trio.fail_after(5):
-                await brokers.ask("127.0.0.1", other.port, b"badly")
-            assert await brokers.ask("127.0.0.1", other.port, b"well") == b"corrwell"
+                await brokers.exchange(("127.0.0.1", other.port), b"badly")
+            assert await brokers.exchange(("127.0.0.1", other.port), b"well") == b"corrwell"
             assert other.connections == 2
 
     trio.run(main)
@@ -309,9 +309,9 @@ def test_nobody_there_is_a_lost_broker() -> None:
         async with other_broker() as other:
             port = other.port
         with pytest.raises(RemoteLost, match=r"refused|connect"):
-            await RemoteBrokers().ask("127.0.0.1", port, b"question")
+            await RemoteBrokers().exchange(("127.0.0.1", port), b"question")
         with pytest.raises(RemoteLost):
-            await RemoteBrokers().ask("no.such.host.invalid", port, b"question")
+            await RemoteBrokers().exchange(("no.such.host.invalid", port), b"question")
 
     trio.run(main)
 
@@ -326,6 +326,6 @@ def test_an_answer_in_many_pieces_is_put_together() -> None:
             return whole[20:]
 
         async with other_broker(handle) as other:
-            assert len(await RemoteBrokers().ask("127.0.0.1", other.port, b"much")) == 1_000_004
+            assert len(await RemoteBrokers().exchange(("127.0.0.1", other.port), b"much")) == 1_000_004
 
     trio.run(main)

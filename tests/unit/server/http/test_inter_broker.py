@@ -12,7 +12,7 @@ from yak.config.listeners import Listener, SecurityProtocol
 from yak.errors import ProtocolViolation
 from yak.protocol.codec import decode_request, encode_response, read_request_header
 from yak.protocol.peer_proof import ClusterSecret, Incarnation
-from yak.server.http.broker_client import InterBroker
+from yak.server.http.broker_client import secure
 from yak.sim.rig import Rig
 
 SASL = Listener("SASL_PLAINTEXT", SecurityProtocol.SASL_PLAINTEXT, "127.0.0.1", 1)
@@ -56,7 +56,7 @@ def prove(rig: Rig, *, node_id: int = 1, epoch: int = 0, secret: ClusterSecret |
     caller: Any = SimpleNamespace(identity=SimpleNamespace(inter_broker=SASL), image=image, peers=peers)
     stream: Any = Stream(rig)
     try:
-        trio.run(InterBroker(caller, None).secure, stream, ADDRESS)
+        trio.run(secure, caller, None, stream, ADDRESS)
     except ProtocolViolation:
         assert stream.is_closed
         raise
@@ -90,5 +90,5 @@ def test_address_of_no_broker_is_refused() -> None:
     )
     stream: Any = Stream(Rig())
     with pytest.raises(ProtocolViolation, match="no broker is registered"):
-        trio.run(InterBroker(caller, None).secure, stream, ADDRESS)
+        trio.run(secure, caller, None, stream, ADDRESS)
     assert stream.is_closed

@@ -23,7 +23,7 @@ from yak.server.http.answers import answer
 from yak.server.http.bodies import checked, checked_integer, json_body
 from yak.server.http.context import Context
 from yak.server.http.other_brokers import OtherAnswer, ask_broker
-from yak.server.http.problems import Problem, bad_body, kafka_problem
+from yak.server.http.problems import Problem, bad_body, check_error, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Routes
 from yak.server.http.routes.partitions import find_partition
 from yak.server.http.schemas import (
@@ -255,8 +255,7 @@ async def _ask_controller(context: Context, key: int, fields: dict[str, Any], fa
             if controller < 0:
                 raise kafka_problem(ErrorCode.not_controller, failure, "the cluster has no controller now")
             found = await context.broker_client.ask(key, fields, node_id=controller)
-            if found.error_code:
-                raise kafka_problem(found.error_code, failure, getattr(found, "error_message", None))
+            check_error(found, failure)
         except Problem as problem:
             if problem.status != 503 or not await patience.again():
                 raise

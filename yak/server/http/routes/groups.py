@@ -21,7 +21,7 @@ from yak.lifecycle.liveness import serving_brokers
 from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.server.http.answers import answer
 from yak.server.http.context import Context
-from yak.server.http.problems import Problem, bad_parameter, kafka_problem
+from yak.server.http.problems import Problem, bad_parameter, check_error, kafka_problem
 from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.schemas import NODE_ID, OFFSET_OR_NULL, PARTITION, TEXT, TEXT_OR_NULL, listing, record
 from yak.server.http.topic_partitions import EARLIEST, LATEST, Patience, list_offsets
@@ -131,11 +131,6 @@ async def describe_group(context: Context, group_id: str) -> dict[str, Any]:
                 raise
 
 
-def _check(code: int, what: str) -> None:
-    if code:
-        raise kafka_problem(code, what)
-
-
 def coordinator_of(context: Context, group_id: str) -> NodeId:
     """The group's coordinator. Raises Problem: 404 `group-id-not-found` when the offsets topic does not exist."""
     topic = context.broker.image.topics.get(OFFSETS_TOPIC)
@@ -184,7 +179,7 @@ async def _group(
     (found,) = (await context.broker_client.ask(api_key, fields, node_id=node_id)).groups
     if found.error_code == ErrorCode.group_id_not_found:
         return None
-    _check(found.error_code, f"group {group_id!r}")
+    check_error(found, f"group {group_id!r}")
     return read(found, node_id)
 
 
@@ -193,7 +188,7 @@ async def _committed(context: Context, group_id: str, node_id: NodeId) -> Mappin
     fields = {"groups": [requested], "require_stable": False}
     asking = context.broker_client.ask(offset_fetch.KEY, fields, node_id=node_id, version=_OFFSET_FETCH_BY_NAME)
     (group,) = (await asking).groups
-    _check(group.error_code, f"group {group_id!r}")
+    check_error(group, f"group {group_id!r}")
     return {
         TopicPartition(str(topic.name), int(each.partition_index)): each
         for topic in group.topics

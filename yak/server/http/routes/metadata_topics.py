@@ -23,13 +23,12 @@ from yak.server.http.metadata_bodies import (
     identifier,
     require_store,
 )
-from yak.server.http.problems import Problem, bad_body, kafka_problem
+from yak.server.http.problems import Problem, bad_body, check_error, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Routes
-from yak.server.http.routes.topics import config_texts
+from yak.server.http.routes.topics import request_topic
 from yak.server.http.schemas import NODE_ID, OFFSET, TOPIC_NAME, closed, given, listing, or_null
 from yak.views.metadata_json import STATUS, ExternalBroker, partition_json, seconds, topic_json
 
-_CREATE_TOPICS: Final = 19
 _INIT_PRODUCER_ID: Final = 22
 _CREATE_PARTITIONS: Final = 37
 _TIMEOUT_MS: Final = 10_000
@@ -139,18 +138,8 @@ async def create_topic(context: Context, request: Request) -> Response:
     async with json_body(context, request, hint=_TOPIC_HINT) as raw:
         body = checked(raw, _NEW_TOPIC, hint=_TOPIC_HINT)
     name = body["name"]
-    topic = {
-        "name": name,
-        "num_partitions": int(body.get("numPartitions") or -1),
-        "replication_factor": int(body.get("replicationFactor") or -1),
-        "assignments": [],
-        "configs": [{"name": key, "value": value} for key, value in config_texts(body.get("configs")).items()],
-    }
     require_store(context.broker)
-    fields = {"topics": [topic], "timeout": _TIMEOUT_MS, "validate_only": False}
-    result = (await context.broker_client.ask(_CREATE_TOPICS, fields)).topics[0]
-    if result.error_code != ErrorCode.none:
-        raise kafka_problem(result.error_code, f"topic {name[:64]}", result.error_message)
+    await request_topic(context, name, body.get("numPartitions"), body.get("replicationFactor"), body.get("configs"))
     made = context.broker.image.topics.get(name)
     if made is None:
         raise _no_topic(name)
@@ -198,8 +187,7 @@ async def create_partition(context: Context, request: Request) -> Response:
     new_total = {"name": topic.name, "count": count, "assignments": assignments}
     fields = {"topics": [new_total], "timeout": _TIMEOUT_MS, "validate_only": False}
     result = (await context.broker_client.ask(_CREATE_PARTITIONS, fields)).results[0]
-    if result.error_code != ErrorCode.none:
-        raise kafka_problem(result.error_code, f"topic {topic.name}", result.error_message)
+    check_error(result, f"topic {topic.name}")
     made = context.broker.image.topics.get(topic.name)
     if made is None:
         raise _no_topic(topic.name)
@@ -240,8 +228,7 @@ async def register_producer(context: Context, request: Request) -> Response:
     allocator = node_id if node_id in image.brokers else None
     fields = {"transactional_id": None, "transaction_timeout": 0, "producer_id": -1, "producer_epoch": -1}
     result = await context.broker_client.ask(_INIT_PRODUCER_ID, fields, node_id=allocator)
-    if result.error_code != ErrorCode.none:
-        raise kafka_problem(result.error_code, "producer id")
+    check_error(result, "producer id")
     given: dict[str, Any] = {
         "brokerId": node_id,
         "brokerEpoch": broker.broker_epoch,

@@ -9,7 +9,7 @@ from yak.errors import ErrorCode
 from yak.protocol.topic_names import METADATA_TOPIC
 from yak.server.http.answers import answer
 from yak.server.http.context import Context
-from yak.server.http.problems import Problem, kafka_problem
+from yak.server.http.problems import Problem, check_error
 from yak.server.http.route import Answer, Routes, Schema
 from yak.server.http.schemas import NODE_ID, NODES, NUMBER, OFFSET, OFFSET_OR_NULL, TEXT, TEXT_OR_NULL, listing, record
 from yak.views.quorum import ROLES, described_quorum_json, role_of, undescribed_quorum_json
@@ -82,7 +82,7 @@ async def quorum(context: Context, _request: Request) -> Response:
             return answer(known | described_quorum_json(found, broker.image.brokers))
     except Problem:
         found = None  # the leader is dead, or does not answer in time
-    if found is not None and found.error_code != ErrorCode.none:
-        raise kafka_problem(found.error_code, "the quorum", found.error_message)
+    if found is not None:
+        check_error(found, "the quorum")
     message = "the quorum has no leader that answers: only this broker's own log is known"
     return answer(known | {"message": message} | undescribed_quorum_json(node))

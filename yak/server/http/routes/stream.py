@@ -19,14 +19,14 @@ from starlette.responses import Response
 from yak.acls.bindings import Operation
 from yak.cluster.image import Image
 from yak.errors import ErrorCode
-from yak.ids import NodeId, TopicPartition, by_topic
+from yak.ids import NodeId, TopicPartition
 from yak.protocol.versions import FETCH
 from yak.server.http.answers import UntilGone, Write
 from yak.server.http.bodies import INT64_MAX, in_thread, query_text
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, bad_parameter, json_bytes, kafka_problem
 from yak.server.http.record_json import Form, record_json
-from yak.server.http.record_reader import FETCH_VERSION, Read, is_quick, list_offset, walk_from
+from yak.server.http.record_reader import FETCH_VERSION, Read, fetch_request, is_quick, list_offset, walk_from
 from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.routes.consume import FORM_PARAMETER, read_form
 from yak.server.http.routes.topics import NAME, facts_of
@@ -80,14 +80,6 @@ class _Chunk(NamedTuple):
     """(offset after the record, its text)."""
     next_offset: int
     name: str = ""
-
-
-class _Over(Exception):
-    """Ends the stream; the last event gives the reason."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.message)
-        self.problem = problem
 
 
 async def first_positions(
@@ -182,8 +174,9 @@ class RecordStream:
                     with trio.move_on_after(self._context.limits.heartbeat_ms / 1000):
                         chunk = await self._chunks.receive()
                     await write(b": still here\n\n" if chunk is None else self._render(chunk))
-        except* _Over as over:
-            problem = _first_problem(over)
+        except* Problem as problems:
+            problem = problems.exceptions[0]
+            assert isinstance(problem, Problem)
             await write(b"event: end\ndata: %b\n" % json_bytes(problem.as_json()))
 
     def _event_id(self) -> str:
@@ -220,13 +213,10 @@ class RecordStream:
             topic = image.topics.get(name)
             if topic is None or topic.topic_id != topic_id:
                 what = f"topic {name!r}"
-                raise _Over(kafka_problem(ErrorCode.unknown_topic_or_partition, what, "it was deleted"))
+                raise kafka_problem(ErrorCode.unknown_topic_or_partition, what, "it was deleted")
             for info in topic.partitions:
                 self._fetch_at.setdefault(TopicPartition(name, info.partition), 0)
-        try:
-            _check_count(self._context, len(self._fetch_at))
-        except Problem as problem:
-            raise _Over(problem) from None
+        _check_count(self._context, len(self._fetch_at))
 
     async def _pump(self, leader: NodeId) -> None:
         try:
@@ -242,14 +232,16 @@ class RecordStream:
             self._pump_ended.set()
 
     async def _fetch(self, leader: NodeId, partitions: Iterable[TopicPartition]) -> bool:
-        """Fetch once; False after an error that may be transient. Raises _Over for a client that may not read."""
+        """Fetch once; False after an error that may be transient. Raises Problem for a client that may not read."""
+        offsets = {place: self._fetch_at[place] for place in partitions}
+        fields = fetch_request(offsets, bytes_max=CHUNK_BYTES, wait_ms=_WAIT_MS)
         try:
             answer = await self._context.broker_client.ask(
-                FETCH, self._request(partitions), node_id=leader, version=FETCH_VERSION, timeout_s=10 + _WAIT_MS / 1000
+                FETCH, fields, node_id=leader, version=FETCH_VERSION, timeout_s=10 + _WAIT_MS / 1000
             )
         except Problem as problem:
             if problem.status == 403:
-                raise _Over(problem) from None
+                raise
             return False
         is_well = answer.error_code is ErrorCode.none
         for topic in answer.responses:
@@ -261,33 +253,10 @@ class RecordStream:
                 elif found.error_code is ErrorCode.offset_out_of_range:
                     is_well = await self._skip_to_what_there_is(place) and is_well
                 elif found.error_code is ErrorCode.topic_authorization_failed:
-                    raise _Over(kafka_problem(found.error_code, f"topic {place.topic!r}"))
+                    raise kafka_problem(found.error_code, f"topic {place.topic!r}")
                 else:
                     is_well = False
         return is_well
-
-    def _request(self, partitions: Iterable[TopicPartition]) -> Mapping[str, object]:
-        def requested(place: TopicPartition) -> dict[str, int]:
-            return {
-                "partition": place.partition,
-                "current_leader_epoch": -1,
-                "fetch_offset": self._fetch_at[place],
-                "last_fetched_epoch": -1,
-                "log_start_offset": -1,
-                "partition_max_bytes": CHUNK_BYTES,
-            }
-
-        return {
-            "replica_id": -1,
-            "max_wait": _WAIT_MS,
-            "min_bytes": 1,
-            "max_bytes": CHUNK_BYTES,
-            "isolation_level": 0,
-            "session_epoch": -1,
-            "topics": [
-                {"topic": name, "partitions": list(map(requested, of))} for name, of in by_topic(partitions).items()
-            ],
-        }
 
     async def _give(self, place: TopicPartition, data: bytes) -> None:
         offset = self._fetch_at[place]
@@ -341,12 +310,6 @@ class RecordStream:
         topic, partition = place
         gap = {"topic": topic, "partition": partition, "from": self._fetch_at[place], "to": to, "why": why}
         return _Chunk(place, [(to, json_bytes(gap).decode().rstrip("\n"))], to, "gap")
-
-
-def _first_problem(group: BaseExceptionGroup[_Over]) -> Problem:
-    for each in group.exceptions:
-        return _first_problem(each) if isinstance(each, BaseExceptionGroup) else each.problem
-    raise AssertionError("a group of none")
 
 
 _BEGIN: Final = Parameter(

@@ -10,14 +10,13 @@ from starlette.responses import Response
 
 from yak.acls.bindings import Operation
 from yak.cluster.image import Image, PartitionInfo, TopicInfo
-from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
 from yak.limits import PARTITIONS_PER_TOPIC_MAX
 from yak.protocol.topic_names import is_internal
 from yak.server.http.answers import answer, large_answer
 from yak.server.http.bodies import checked, json_body, query_flag
 from yak.server.http.context import Context
-from yak.server.http.problems import Problem, kafka_problem
+from yak.server.http.problems import Problem, check_error
 from yak.server.http.route import Answer, Body, Parameter, Routes
 from yak.server.http.schemas import (
     BOOLEAN,
@@ -115,7 +114,30 @@ def _partition(info: PartitionInfo, facts: Facts) -> dict[str, Any]:
     }
 
 
-def config_texts(configs: Mapping[str, Any] | None) -> dict[str, str]:
+async def request_topic(
+    context: Context,
+    name: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: Mapping[str, Any] | None,
+    *,
+    validate_only: bool = False,
+) -> Any:
+    """Kafka's answer for a topic to create; None stands for the broker's defaults. Raises Problem."""
+    topic = {
+        "name": name,
+        "num_partitions": int(partitions or -1),
+        "replication_factor": int(replication_factor or -1),
+        "assignments": [],
+        "configs": [{"name": key, "value": value} for key, value in _config_texts(configs).items()],
+    }
+    fields: Mapping[str, object] = {"topics": [topic], "timeout": _TIMEOUT_MS, "validate_only": validate_only}
+    found = (await context.broker_client.ask(CREATE_TOPICS, fields, version=_CREATE_VERSION)).topics[0]
+    check_error(found, f"topic {name[:249]!r}")
+    return found
+
+
+def _config_texts(configs: Mapping[str, Any] | None) -> dict[str, str]:
     """Configs by name; numbers and booleans as Kafka writes them."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in (configs or {}).items()
@@ -185,19 +207,16 @@ async def create_topic(context: Context, request: Request) -> Response:
     """Create a topic by CreateTopics, which answers when the topic is usable."""
     async with json_body(context, request, hint=_HINT) as body:
         fields = checked(body, _NEW, hint=_HINT)
-        configs = config_texts(fields.get("configs"))
-        topic = {
-            "name": fields["name"],
-            "num_partitions": int(fields.get("partitions") or -1),
-            "replication_factor": int(fields.get("replication_factor") or -1),
-            "assignments": [],
-            "configs": [{"name": name, "value": value} for name, value in configs.items()],
-        }
-        only_checked = bool(fields.get("validate_only"))
-    request_fields: Mapping[str, object] = {"topics": [topic], "timeout": _TIMEOUT_MS, "validate_only": only_checked}
-    made = (await context.broker_client.ask(CREATE_TOPICS, request_fields, version=_CREATE_VERSION)).topics[0]
-    if made.error_code is not ErrorCode.none:
-        raise kafka_problem(made.error_code, f"topic {topic['name'][:249]!r}", made.error_message)
+    configs = _config_texts(fields.get("configs"))
+    only_checked = bool(fields.get("validate_only"))
+    made = await request_topic(
+        context,
+        fields["name"],
+        fields.get("partitions"),
+        fields.get("replication_factor"),
+        configs,
+        validate_only=only_checked,
+    )
     created = {
         "name": made.name,
         "topic_id": None if only_checked else str(made.topic_id),
@@ -241,6 +260,5 @@ async def delete_topic(context: Context, request: Request) -> Response:
     topic = find_topic(context, request.path_params["name"])
     fields: Mapping[str, object] = {"topic_names": [topic.name], "timeout": _TIMEOUT_MS}
     deleted = (await context.broker_client.ask(DELETE_TOPICS, fields, version=_DELETE_VERSION)).responses[0]
-    if deleted.error_code is not ErrorCode.none:
-        raise kafka_problem(deleted.error_code, f"topic {topic.name!r}", deleted.error_message)
+    check_error(deleted, f"topic {topic.name!r}")
     return answer({"name": topic.name, "topic_id": str(topic.topic_id), "deleted": True})
