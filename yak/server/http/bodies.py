@@ -8,7 +8,7 @@ before it is parsed.
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple
 
@@ -29,6 +29,15 @@ _ALL_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _SAME_BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
 INT64_MAX: Final = 2**63 - 1
 _FAULT_CHARS_MAX: Final = 200
+_KINDS: Final = {
+    type(None): "null",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+    dict: "an object",
+}
 _NAMED_BY_KAFKA: Final = frozenset(("pattern", "maxLength"))
 _validators: Final[dict[tuple[int, frozenset[str]], Callable[[Any], Any]]] = {}
 EMBEDDED_DEPTH_MAX: Final = 64
@@ -102,7 +111,7 @@ async def body_pieces(context: Context, request: Request, *, bytes_max: int | No
     limits = context.limits
     declared = request.headers.get("content-length", "")
     if bytes_max is not None and declared.isdigit() and int(declared) > bytes_max:
-        raise _too_large(bytes_max)
+        raise _too_large(f"the body may have at most {bytes_max} bytes")
     received = 0
     waited_s = 0.0
     pieces = request.stream().__aiter__()
@@ -127,7 +136,7 @@ async def body_pieces(context: Context, request: Request, *, bytes_max: int | No
             return
         received += len(piece)
         if bytes_max is not None and received > bytes_max:
-            raise _too_large(bytes_max)
+            raise _too_large(f"the body may have at most {bytes_max} bytes")
         if piece:
             yield piece
 
@@ -139,22 +148,13 @@ def parse_json(raw: bytes, limits: HttpLimits, hint: str) -> Any:
     except UnicodeDecodeError as error:
         raise Problem(400, "not-json", f"the body is not UTF-8 (byte {error.start})", hint) from None
     if _has_more_values(raw, limits.json_values_max):
-        raise Problem(
-            413,
-            "body-too-large",
-            f"the JSON has more than {limits.json_values_max} values",
-            "send it in several requests",
-            headers={"connection": "close"},
-        )
+        raise _too_large(f"the JSON has more than {limits.json_values_max} values")
     if _is_deeper(raw, limits.json_depth_max):
         raise Problem(400, "not-json", f"the JSON is nested deeper than {limits.json_depth_max}", hint)
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
-        if "\\u" in text:  # the only way for a lone surrogate to come in
-            text_of(value)
+        return _loads(text)
     except (ValueError, RecursionError) as error:
         raise Problem(400, "not-json", f"the body is not JSON: {error}", hint) from None
-    return value
 
 
 def is_strict_json(text: str) -> bool:
@@ -162,12 +162,17 @@ def is_strict_json(text: str) -> bool:
     if _is_deeper(text.encode(errors="surrogatepass"), EMBEDDED_DEPTH_MAX):
         return False
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
-        if "\\u" in text:
-            text_of(value)
+        _loads(text)
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def _loads(text: str) -> Any:
+    value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    if "\\u" in text:  # the only way for a lone surrogate to come in
+        text_of(value)
+    return value
 
 
 def text_of(value: Any) -> bytes:
@@ -226,14 +231,8 @@ def outside_strings(raw: bytes, piece_bytes: int = _PIECE_BYTES) -> Iterator[byt
         is_inside ^= len(parts) % 2 == 0
 
 
-def _too_large(bytes_max: int) -> Problem:
-    return Problem(
-        413,
-        "body-too-large",
-        f"the body may have at most {bytes_max} bytes",
-        "send it in several requests",
-        headers={"connection": "close"},
-    )
+def _too_large(message: str) -> Problem:
+    return Problem(413, "body-too-large", message, "send it in several requests", headers={"connection": "close"})
 
 
 # ----------------------------------------------------------------------------------------------- fields and parameters
@@ -305,17 +304,7 @@ def fields_of(body: Any, known: Sequence[str], *, hint: str) -> Mapping[str, Any
 
 def kind_of(value: Any) -> str:
     """The kind of a JSON value, in words."""
-    if value is None:
-        return "null"
-    names = {
-        bool: "true or false",
-        int: "a number",
-        float: "a number",
-        str: "a string",
-        list: "a list",
-        dict: "an object",
-    }
-    return names[type(value)]
+    return _KINDS[type(value)]
 
 
 def query_integer(
@@ -343,6 +332,14 @@ def query_text(request: Request, name: str) -> str | None:
     if len(values) > 1:
         raise bad_parameter(f"{name} appears {len(values)} times", "send it once")
     return values[0] if values else None
+
+
+def query_choice(request: Request, name: str, choices: Collection[str], default: str) -> str:
+    """One of some values. Raises Problem 400 `bad-parameter`."""
+    text = query_text(request, name)
+    if text is not None and text not in choices:
+        raise bad_parameter(f"{name}={text[:64]!r} is not known", f"one of {', '.join(choices)}")
+    return default if text is None else text
 
 
 def query_flag(request: Request, name: str) -> bool:

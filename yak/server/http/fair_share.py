@@ -10,6 +10,7 @@ connection is open), the shell's turns for requests other than HTTP's, and all s
 
 import time
 from collections.abc import Awaitable, Callable, Generator
+from types import coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -115,9 +116,27 @@ class FairShare:
         self._window_start = now
         self.share = next_share(self.share, idle=idle_ns / elapsed_ns, kafka=kafka_ns / elapsed_ns)
 
-    def timed(self, work: Awaitable[Any]) -> Awaitable[Any]:
+    @coroutine
+    def timed(self, work: Awaitable[Any]) -> Generator[Any, Any, Any]:
         """The same awaitable, with the time of its steps counted as HTTP's."""
-        return _Timed(self, work)
+        clock = time.perf_counter_ns
+        steps: Any = work.__await__()
+        began = clock()
+        try:
+            wanted = steps.send(None) if hasattr(steps, "send") else next(steps)
+            while True:
+                self._spent_ns += clock() - began
+                try:
+                    given = yield wanted
+                except BaseException as error:  # noqa: BLE001 - it is the coroutine's to handle
+                    began = clock()
+                    wanted = steps.throw(error)
+                else:
+                    began = clock()
+                    wanted = steps.send(given)
+        except StopIteration as end:
+            self._spent_ns += clock() - began
+            return end.value
 
     def spent(self, took_ns: int) -> None:
         """Count this time as HTTP's."""
@@ -131,33 +150,3 @@ def next_share(share: float, *, idle: float, kafka: float) -> float:
     if idle < _IDLE_WANTED:
         return max(SHARE_MIN, share / 2)
     return share
-
-
-class _Timed:
-    """Steps a coroutine and counts the time of each step."""
-
-    __slots__ = ("_share", "_work")
-
-    def __init__(self, share: FairShare, work: Awaitable[Any]) -> None:
-        self._share = share
-        self._work = work
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        clock, count = time.perf_counter_ns, self._share.spent
-        steps: Any = self._work.__await__()
-        began = clock()
-        try:
-            wanted = steps.send(None) if hasattr(steps, "send") else next(steps)
-            while True:
-                count(clock() - began)
-                try:
-                    given = yield wanted
-                except BaseException as error:  # noqa: BLE001 - it is the coroutine's to handle
-                    began = clock()
-                    wanted = steps.throw(error)
-                else:
-                    began = clock()
-                    wanted = steps.send(given)
-        except StopIteration as end:
-            count(clock() - began)
-            return end.value

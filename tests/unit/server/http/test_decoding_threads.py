@@ -82,6 +82,7 @@ class Consumer:
 
     def __init__(self):
         self.back = []
+        self.inbox = self
 
     def read(self, _wait_s, _bytes_max):
         return [Fetched(PLACE, offset, None, b"{}", None) for offset in range(2_000)]

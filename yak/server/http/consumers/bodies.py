@@ -7,7 +7,7 @@ maps).
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
@@ -31,23 +31,6 @@ _FORMATS_WITH_A_SCHEMA: Final = ("avro", "jsonschema", "protobuf")
 _CURLS_OWN: Final = "application/x-www-form-urlencoded"
 """curl's default content type of a body."""
 _HINT: Final = f"send Accept: {V2}, or no Accept header"
-
-
-class _Range(NamedTuple):
-    kind: str
-    subkind: str
-    quality: float
-
-    def match(self, media_type: str) -> int:
-        """How specifically the range matches a type: 2 exactly, 1 its kind, 0 as `*/*`; -1 not at all."""
-        if (self.kind, self.subkind) == ("*", "*"):
-            return 0
-        kind, _, subkind = media_type.partition("/")
-        if self.kind != kind:
-            return -1
-        if self.subkind == "*":
-            return 1
-        return 2 if self.subkind == subkind else -1
 
 
 def embedded(data_format: str) -> str:
@@ -98,30 +81,24 @@ def check_body_type(request: Request) -> None:
         )
 
 
-def _best(request: Request, offered: Iterable[str]) -> str:
-    ranges = _ranges(request.headers.getlist("accept"))
-    if not ranges:
-        return next(iter(offered))
-    best, best_quality = "", 0.0
-    for media_type in offered:
-        matches = [(each.match(media_type), each.quality) for each in ranges]
-        exactness, quality = max(matches, key=lambda match: match[0])
-        if exactness >= 0 and quality > best_quality:
-            best, best_quality = media_type, quality
-    if not best:
+def _best(request: Request, offered: Sequence[str]) -> str:
+    """The offered type that the Accept headers prefer; the first of equal ones. Raises Problem 406."""
+    ranges: dict[str, float] = {}
+    for part in ",".join(request.headers.getlist("accept")).split(","):
+        name, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        kind, _, subkind = name.partition("/")
+        if kind and subkind:
+            ranges.setdefault(name, _quality(parameters))
+
+    def quality(media_type: str) -> float:
+        """That of the most specific range."""
+        names = (media_type, media_type.partition("/")[0] + "/*", "*/*")
+        return next((ranges[name] for name in names if name in ranges), 0.0)
+
+    best = max(offered, key=quality) if ranges else offered[0]
+    if ranges and not quality(best):
         raise refusal(406, 406, "not-acceptable", "this route supports no type of the Accept header", _HINT)
     return best
-
-
-def _ranges(headers: Iterable[str]) -> list[_Range]:
-    """The media ranges of the Accept headers; invalid ones are ignored."""
-    found = []
-    for part in ",".join(headers).split(","):
-        name, *parameters = (piece.strip().lower() for piece in part.split(";"))
-        kind, slash, subkind = name.partition("/")
-        if slash and kind and subkind:
-            found.append(_Range(kind, subkind, _quality(parameters)))
-    return found
 
 
 def _quality(parameters: Iterable[str]) -> float:

@@ -50,8 +50,8 @@ async def read_records(
         nursery.cancel_scope.cancel()
     if client.is_gone or instance.is_gone:
         delivered, undelivered = [], delivered + undelivered
-    consumer.put_back(undelivered)
-    consumer.given(delivered)
+    consumer.inbox.put_back(undelivered)
+    consumer.inbox.given(delivered)
     if instance.is_gone:
         raise unknown_instance()
     if failure is not None:
@@ -77,7 +77,7 @@ async def _rendered(
         else:
             body, count = await in_thread(context, render, taken, data_format)
     except BaseException as error:
-        instance.consumer.put_back(taken)
+        instance.consumer.inbox.put_back(taken)
         if not isinstance(error, NotJson):
             raise
         first = taken[0]

@@ -1,6 +1,6 @@
 """`GET /consume`: committed records of one partition from an offset on, with an optional wait for the first ones."""
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import trio
 from starlette.requests import Request
@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from yak.acls.bindings import Operation
 from yak.ids import TopicPartition
-from yak.server.http.bodies import INT64_MAX, checked_integer, in_thread, query_integer, query_text
+from yak.server.http.bodies import INT64_MAX, checked_integer, in_thread, query_choice, query_integer, query_text
 from yak.server.http.context import Context, HttpLimits
 from yak.server.http.problems import bad_parameter
 from yak.server.http.record_json import FORMS, INT32_MAX, RECORD_SCHEMA, Form, record_json
@@ -88,24 +88,14 @@ def _read(limits: HttpLimits, request: Request) -> _Query:
         query_integer(request, "max_messages", MESSAGES, minimum=1, maximum=limits.records_per_request_max),
         query_integer(request, "max_bytes", BYTES, minimum=1, maximum=limits.answer_bytes_max),
         query_integer(request, "timeout_ms", 0, maximum=TIMEOUT_MS_MAX),
-        ISOLATION[_one_of(request, "isolation", tuple(ISOLATION), "read_uncommitted")],
+        ISOLATION[query_choice(request, "isolation", ISOLATION, "read_uncommitted")],
         read_form(request),
     )
 
 
 def read_form(request: Request) -> Form:
     """`as=json`, `text` or `base64`. Raises Problem 400 `bad-parameter`."""
-    found = _one_of(request, "as", FORMS, "json")
-    return next(form for form in FORMS if form == found)
-
-
-def _one_of(request: Request, name: str, choices: tuple[str, ...], default: str) -> str:
-    text = query_text(request, name)
-    if text is None:
-        return default
-    if text not in choices:
-        raise bad_parameter(f"{name}={text[:64]!r} is not known", f"one of {', '.join(choices)}")
-    return text
+    return cast("Form", query_choice(request, "as", FORMS, "json"))
 
 
 FORM_PARAMETER: Final = Parameter(

@@ -22,10 +22,9 @@ from yak.lifecycle.liveness import is_serving
 from yak.server.http.answers import answer
 from yak.server.http.bodies import checked, checked_integer, json_body
 from yak.server.http.context import Context
-from yak.server.http.other_brokers import OtherAnswer, ask_broker
+from yak.server.http.other_brokers import ask_broker
 from yak.server.http.problems import Problem, bad_body, check_error, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Routes
-from yak.server.http.routes.partitions import find_partition
 from yak.server.http.schemas import (
     BOOLEAN,
     NODE_ID,
@@ -39,7 +38,7 @@ from yak.server.http.schemas import (
     or_null,
     record,
 )
-from yak.server.http.topic_partitions import Patience, find_topic
+from yak.server.http.topic_partitions import Patience, check_partition, find_topic
 from yak.view.partition_replicas import PartitionReplicas
 
 MOVES_MAX: Final = 1000
@@ -85,18 +84,6 @@ _BODY: Final = {
 }
 
 
-def _check_names(
-    context: Context, topic: str | None, partition: int | None, nodes: tuple[NodeId | None, NodeId | None]
-) -> None:
-    if topic is not None and partition is None:
-        find_topic(context, topic)
-    elif topic is not None:
-        find_partition(context, topic, str(partition))
-    for node_id in nodes:
-        if node_id is not None:
-            _registered(context, node_id)
-
-
 def _report(context: Context, plan: Plan, done: "Done") -> dict[str, Any]:
     moved = []
     image = context.broker.image
@@ -138,7 +125,7 @@ async def _move_controller(context: Context) -> Response:
         raise Problem(409, "no-other-broker", "no other broker can become controller", "start another one first")
     refusal = await stop_broker(context, info)
     if refusal is not None:
-        return Response(refusal.body, refusal.status, media_type="application/json")
+        return refusal
     is_seen = False
     with trio.move_on_after(0 if info.node_id == context.broker.node_id else _NEW_CONTROLLER_SECONDS):
         while not is_seen:
@@ -318,13 +305,13 @@ def stop_this_broker(context: Context) -> None:
     context.shell.nursery.start_soon(stop)
 
 
-async def stop_broker(context: Context, info: BrokerInfo) -> OtherAnswer | None:
+async def stop_broker(context: Context, info: BrokerInfo) -> Response | None:
     """Start the shutdown of a broker; returns the other broker's answer if it refused. Raises Problem 503."""
     if info.node_id == context.broker.node_id:
         stop_this_broker(context)
         return None
     answer = await ask_broker(context, info, "POST", f"/api/brokers/{info.node_id}/shutdown")
-    return None if answer.status == 202 else answer
+    return None if answer.status == 202 else Response(answer.body, answer.status, media_type="application/json")
 
 
 ROUTES: Final = Routes("Administration")
@@ -358,7 +345,13 @@ async def failover(context: Context, request: Request) -> Response:
         raise bad_body("name a topic, or a broker whose partitions move", _HINT)
     if partition is not None and topic is None:
         raise bad_body("partition needs topic", _HINT)
-    _check_names(context, topic, partition, (to, from_))
+    if topic is not None:
+        found = find_topic(context, topic)
+        if partition is not None:
+            check_partition(found, partition)
+    for node_id in (to, from_):
+        if node_id is not None:
+            _registered(context, node_id)
     plan = plan_moves(led_partitions(context.broker.image, topic, partition, from_), to=to)
     if len(plan.moves) > MOVES_MAX:
         raise Problem(
@@ -389,5 +382,5 @@ async def shutdown(context: Context, request: Request) -> Response:
             raise bad_body("a shutdown request has no body", "send none")
     refusal = await stop_broker(context, info)
     if refusal is not None:
-        return Response(refusal.body, refusal.status, media_type="application/json")
+        return refusal
     return answer({"node_id": info.node_id, "broker_epoch": info.broker_epoch, "state": "stopping"}, 202)

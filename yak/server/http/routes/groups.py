@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import trio
@@ -77,41 +77,22 @@ _GROUP: Final = record(
 )
 
 
-@dataclass(slots=True)
-class Listed:
-    """All groups that brokers reported, and the brokers that did not answer, with the reason."""
-
-    groups: list[dict[str, Any]] = field(default_factory=list)
-    silent: list[dict[str, Any]] = field(default_factory=list)
-
-
-async def all_groups(context: Context) -> Listed:
-    """Every group with its state, type and coordinator, sorted by name."""
-    listed = Listed()
-    async with trio.open_nursery() as nursery:
-        for info in serving_brokers(context.broker.image):
-            nursery.start_soon(_list, context, info.node_id, listed)
-    listed.groups.sort(key=lambda each: str(each["group"]))
-    listed.silent.sort(key=lambda each: int(each["node_id"]))
-    return listed
-
-
-async def _list(context: Context, node_id: NodeId, listed: Listed) -> None:
+async def _list(context: Context, node_id: NodeId, listed: list[dict[str, Any]], silent: list[dict[str, Any]]) -> None:
     patience = Patience(context)
     while True:
         try:
             fields: dict[str, object] = {"states_filter": [], "types_filter": []}
             found = await context.broker_client.ask(list_groups.KEY, fields, node_id=node_id, timeout_s=_ASK_SECONDS)
         except Problem as problem:
-            listed.silent.append({"node_id": node_id, "reason": problem.message})
+            silent.append({"node_id": node_id, "reason": problem.message})
             return
         if not found.error_code:
             break
         if kafka_problem(found.error_code, "").status != 503 or not await patience.again():
             reason = ErrorCode(found.error_code).name.replace("_", " ")
-            listed.silent.append({"node_id": node_id, "reason": reason})
+            silent.append({"node_id": node_id, "reason": reason})
             return
-    listed.groups += [
+    listed += [
         Group(str(each.group_id), each.group_type, each.group_state, each.protocol_type, node_id).head_json()
         for each in found.groups
     ]
@@ -211,9 +192,15 @@ ROUTES: Final = Routes("Administration")
     },
 )
 async def groups(context: Context, _request: Request) -> Response:
-    """All groups of all brokers."""
-    listed = await all_groups(context)
-    return answer({"groups": listed.groups, "silent": listed.silent})
+    """All groups of all brokers, and the brokers that did not answer, with the reason."""
+    listed: list[dict[str, Any]] = []
+    silent: list[dict[str, Any]] = []
+    async with trio.open_nursery() as nursery:
+        for info in serving_brokers(context.broker.image):
+            nursery.start_soon(_list, context, info.node_id, listed, silent)
+    listed.sort(key=lambda each: str(each["group"]))
+    silent.sort(key=lambda each: int(each["node_id"]))
+    return answer({"groups": listed, "silent": silent})
 
 
 # a group's name may have slashes, and the path is matched unquoted

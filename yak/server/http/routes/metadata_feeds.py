@@ -2,8 +2,7 @@
 
 The store has the log, except for trimmed records (it keeps at least 100,000): Redis, or this broker's node of the
 metadata quorum. This broker's copy has the newest records and a snapshot of the earlier state, and is available while
-Redis is not. The event loop reads and replays nothing
-large: threads read files, decode JSON and replay records, a hundred at a time.
+Redis is not. Threads read files, decode JSON and replay records, a hundred at a time: the event loop does nothing large.
 """
 
 import datetime as dt
@@ -13,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 from starlette.requests import Request
@@ -59,24 +58,10 @@ RECORDS_PER_READ: Final = 100
 """Records read from the store, and replayed, in one piece: a few ms of a thread."""
 PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
 """A page of the log ends when its records together exceed this size."""
-FOLD_SECONDS_MAX: Final = 30.0
+REPLAY_SECONDS_MAX: Final = 30.0
 _REST_SECONDS: Final = 0.001
 """The pause between two pieces, for the event loop: a computing thread holds the GIL."""
 _SNAPSHOT: Final = "snapshot"
-
-Source = Literal["store", "copy"]
-
-
-async def _changes(context: Context, request: Request, *, for_brokers: bool) -> Response:
-    broker, now_ms = context.broker, context.shell.clock.now_ms()
-    since_ms = _past_ms("previous_offset", request.path_params["previous_offset"], now_ms, _TIME_HINT)
-    external = await context.part(ExternalBrokers).read()
-    image = broker.image
-    is_current = broker.metadata.lifecycle.state is LifecycleState.ACTIVE
-    known_ms = min(told_up_to_ms(image, now_ms, is_current=is_current), external.at_ms)
-    brokers = external.brokers.values()
-    show = partial(changes_json, image, brokers, since_ms, now_ms, known_ms, for_brokers=for_brokers)
-    return await large_answer(context, show, len(brokers) + _size(image))
 
 
 def _size(image: Image) -> int:
@@ -115,17 +100,6 @@ def _point(text: str, now_ms: int) -> "Point":
         raise bad_parameter(f"at={text[:64]} is before 1970", _AT_HINT)
     _refuse_future("at", text, time_ms, now_ms)
     return Point(time_ms=time_ms)
-
-
-@dataclass(slots=True, frozen=True)
-class Page:
-    """Records as JSON, from a log that spans `begin` to `end`; `next_offset` continues, None at the end."""
-
-    records: list[dict[str, Any]]
-    begin: MetadataOffset
-    end: MetadataOffset
-    next_offset: MetadataOffset | None
-    source: Source
 
 
 @dataclass(slots=True, frozen=True)
@@ -177,19 +151,19 @@ class History:
         self._broker: Broker = context.broker
         store = context.shell.store
         self._store = store if isinstance(store, RedisStore) else None
-        self._folding = trio.Lock()
+        self._replaying = trio.Lock()
         self._last: Image | None = None
 
     # ---------------------------------------------------------------------------------------------------- pages
 
-    async def page(self, first: MetadataOffset, limit: int) -> Page:
+    async def page(self, first: MetadataOffset, limit: int) -> dict[str, Any]:
         """Up to `limit` records from `first` on, or from the log's beginning if that is later."""
         try:
             return await self._page_of_store(first, limit)
         except (ConnectionLost, ReplyError):
             return await trio.to_thread.run_sync(partial(_page_of_copy, self._folder, first, limit))
 
-    async def _page_of_store(self, first: MetadataOffset, limit: int) -> Page:
+    async def _page_of_store(self, first: MetadataOffset, limit: int) -> dict[str, Any]:
         records: list[dict[str, Any]] = []
         size = 0
         while True:
@@ -201,7 +175,7 @@ class History:
             if page:
                 first = page[-1]["offset"] + 1
             if len(page) < wanted or len(records) >= limit or size >= PAGE_BYTES_MAX:
-                return Page(records, found.begin, found.end, _next(records, found.end), "store")
+                return _page(records, found.begin, found.end, "store")
 
     async def _read(self, first: MetadataOffset, count: int, *, with_snapshot: bool = False) -> StoredRecords:
         """Raises ConnectionLost or ReplyError."""
@@ -230,27 +204,27 @@ class History:
             raise Problem(404, "not-yet", f"record {point.offset} does not exist yet", f"the newest is {now.offset}")
         if point.offset == now.offset or (point.time_ms is not None and point.time_ms >= now.timestamp_ms):
             return now
-        with trio.move_on_after(FOLD_SECONDS_MAX):
-            async with self._folding:
-                image = await self._folded(point)
+        with trio.move_on_after(REPLAY_SECONDS_MAX):
+            async with self._replaying:
+                image = await self._replayed(point)
                 self._last = image
                 return image
         raise Problem(
             504,
             "too-slow",
-            f"it took more than {FOLD_SECONDS_MAX:g} s",
+            f"it took more than {REPLAY_SECONDS_MAX:g} s",
             "use a later offset, or yak metadata snapshot --at",
         )
 
-    async def _folded(self, point: Point) -> Image:
+    async def _replayed(self, point: Point) -> Image:
         copy = await trio.to_thread.run_sync(_read_copy, self._folder)
         if copy.reaches(point):
             try:
-                return await self._fold_copy(copy, point)
+                return await self._replay_copy(copy, point)
             except ChainBroken:
                 pass  # compacted while it was read
         try:
-            return await self._fold_store(point)
+            return await self._replay_store(point)
         except (ConnectionLost, ReplyError) as error:
             begin = 1 if copy.base is None else copy.base.offset
             raise Problem(
@@ -264,7 +238,7 @@ class History:
                 503, "log-broken", f"the metadata records are inconsistent: {error}", "see: yak cluster"
             ) from None
 
-    async def _fold_copy(self, copy: Copy, point: Point) -> Image:
+    async def _replay_copy(self, copy: Copy, point: Point) -> Image:
         image = Image() if copy.base is None else Image().apply(copy.base)
         for start in range(0, len(copy.records), RECORDS_PER_READ):
             image, is_there = await self._apply(image, copy.records[start : start + RECORDS_PER_READ], point)
@@ -272,7 +246,7 @@ class History:
                 break
         return image
 
-    async def _fold_store(self, point: Point) -> Image:
+    async def _replay_store(self, point: Point) -> Image:
         found = await self._read(1, RECORDS_PER_READ, with_snapshot=True)
         image = Image()
         if self._is_on_the_way(point) and self._last is not None:
@@ -314,8 +288,10 @@ def _gone(begin: MetadataOffset) -> Problem:
     )
 
 
-def _next(records: Sequence[dict[str, Any]], end: MetadataOffset) -> MetadataOffset | None:
-    return records[-1]["offset"] + 1 if records and records[-1]["offset"] < end else None
+def _page(records: list[dict[str, Any]], begin: MetadataOffset, end: MetadataOffset, source: str) -> dict[str, Any]:
+    """A page of a log that spans `begin` to `end`, as JSON; `next` is None at its end."""
+    following = records[-1]["offset"] + 1 if records and records[-1]["offset"] < end else None
+    return {"begin": begin, "end": end, "next": following, "source": source, "records": records}
 
 
 def _records_of_quorum(state: "StoreState", first: MetadataOffset, count: int) -> StoredRecords:
@@ -340,7 +316,7 @@ def _as_json(records: Sequence[TailedRecord]) -> tuple[list[dict[str, Any]], int
     return [record_json(record) for record in records], sum(sys.getsizeof(str(record.payload)) for record in records)
 
 
-def _page_of_copy(folder: str, first: MetadataOffset, limit: int) -> Page:
+def _page_of_copy(folder: str, first: MetadataOffset, limit: int) -> dict[str, Any]:
     copy = _read_copy(folder)
     records: list[dict[str, Any]] = []
     size = 0
@@ -350,7 +326,7 @@ def _page_of_copy(folder: str, first: MetadataOffset, limit: int) -> Page:
             size += sys.getsizeof(str(record.payload))
     begin = copy.records[0].offset if copy.records else 0
     end = copy.records[-1].offset if copy.records else 0
-    return Page(records, begin, end, _next(records, end), "copy")
+    return _page(records, begin, end, "copy")
 
 
 def _read_copy(folder: str) -> Copy:
@@ -395,27 +371,31 @@ ROUTES: Final = Routes("Metadata service: changes and history")
 
 
 @ROUTES.add(
-    "GET /broker_mgmt/{previous_offset}",
-    "All changes since a time",
-    parameters=(_PREVIOUS,),
-    answers={200: Answer("the full state, or the changes", BROKER_CHANGES)},
-    description=_FEED,
-)
-async def broker_mgmt(context: Context, request: Request) -> Response:
-    """The whole metadata, or what changed."""
-    return await _changes(context, request, for_brokers=True)
-
-
-@ROUTES.add(
     "GET /client_mgmt/{previous_offset}",
     "Brokers, topics and partitions changed since a time",
     parameters=(_PREVIOUS,),
     answers={200: Answer("the full state, or the changes", CLIENT_CHANGES)},
     description=_FEED,
 )
-async def client_mgmt(context: Context, request: Request) -> Response:
-    """Brokers, topics and partitions: all, or those that changed."""
-    return await _changes(context, request, for_brokers=False)
+@ROUTES.add(
+    "GET /broker_mgmt/{previous_offset}",
+    "All changes since a time",
+    parameters=(_PREVIOUS,),
+    answers={200: Answer("the full state, or the changes", BROKER_CHANGES)},
+    description=_FEED,
+)
+async def changes(context: Context, request: Request) -> Response:
+    """The whole metadata, or what changed since a time; for clients only brokers, topics and partitions."""
+    broker, now_ms = context.broker, context.shell.clock.now_ms()
+    since_ms = _past_ms("previous_offset", request.path_params["previous_offset"], now_ms, _TIME_HINT)
+    external = await context.part(ExternalBrokers).read()
+    image = broker.image
+    is_current = broker.metadata.lifecycle.state is LifecycleState.ACTIVE
+    known_ms = min(told_up_to_ms(image, now_ms, is_current=is_current), external.at_ms)
+    brokers = external.brokers.values()
+    for_brokers = request.url.path.startswith("/broker_mgmt/")
+    show = partial(changes_json, image, brokers, since_ms, now_ms, known_ms, for_brokers=for_brokers)
+    return await large_answer(context, show, len(brokers) + _size(image))
 
 
 @ROUTES.add(
@@ -434,14 +414,7 @@ async def log(context: Context, request: Request) -> Response:
     limit = query_integer(request, "limit", _PAGE_RECORDS, minimum=1, maximum=PAGE_RECORDS_MAX)
     async with context.parts.setdefault("metadata-pages", trio.Semaphore(PAGES_MAX)):
         page = await context.part(History).page(first, limit)
-        found: dict[str, Any] = {
-            "begin": page.begin,
-            "end": page.end,
-            "next": page.next_offset,
-            "source": page.source,
-            "records": page.records,
-        }
-        return await large_answer(context, lambda: found, limit * _RECORD_ITEMS)
+        return await large_answer(context, lambda: page, limit * _RECORD_ITEMS)
 
 
 @ROUTES.add(

@@ -22,7 +22,7 @@ from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
 from yak.protocol.versions import FETCH
 from yak.server.http.answers import UntilGone, Write
-from yak.server.http.bodies import INT64_MAX, in_thread, query_text
+from yak.server.http.bodies import INT64_MAX, in_thread, query_choice, query_text
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, bad_parameter, json_bytes, kafka_problem
 from yak.server.http.record_json import Form, record_json
@@ -353,10 +353,7 @@ async def stream(context: Context, request: Request) -> Response:
     """Stream records. The start positions are found first, so that a missing topic is an error and no empty stream."""
     form = read_form(request)
     names = _names(request)
-    begin = query_text(request, "from")
-    begin = "latest" if begin is None else begin
-    if begin not in ("earliest", "latest"):
-        raise bad_parameter(f"from={begin[:64]!r} is not known", "one of earliest, latest")
+    begin = query_choice(request, "from", ("earliest", "latest"), "latest")
     last_event_id = request.headers.get("last-event-id")
     resumed = read_event_id(last_event_id) if last_event_id else Resumed({}, {})
     positions = await first_positions(context, names, resumed, begin == "earliest")
