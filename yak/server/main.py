@@ -418,7 +418,7 @@ def _check_oauth(listeners: Sequence[Listener], options: ServeOptions) -> None:
 
 
 def _tls_of_http(options: ServeOptions) -> "ListenerTls | None":
-    """The TLS of the HTTP port; client certificates are asked for only by its own prefix, as browsers have none.
+    """The TLS of the HTTP port; only its own prefix requests client certificates, since browsers have none.
 
     Raises UsageError (`tls-config`), StartRefused.
     """

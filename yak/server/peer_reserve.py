@@ -1,9 +1,9 @@
 """Reserved connections for other brokers, so that a flood of clients does not stop replication.
 
-Brokers and clients share one port, so a connection above a limit is admitted on trial. Until it proves to be another
-broker's (`yak.protocol.peer_proof`), only requests of that proof are stepped. Any other request, or a timeout, closes
-it. Trials have a limit of their own, and the newest replaces the oldest, so connections without proof keep no broker
-out.
+Brokers and clients share one port, so a connection above a limit is admitted on trial. Until another
+broker authenticates on it (`yak.protocol.peer_proof`), only requests of that exchange are stepped. Any other request, or
+a timeout, closes it. Trials have a limit of their own, and the newest replaces the oldest, so unauthenticated connections
+cannot exclude a broker.
 """
 
 import struct
@@ -20,7 +20,7 @@ _OF_THE_PROOF: Final = (SASL_HANDSHAKE, SASL_AUTHENTICATE)
 
 
 class PeerReserve:
-    """Connections above the limits: those on trial, with the limit they exceed, and those of proven brokers."""
+    """Connections above the limits: those on trial, with the limit they exceed, and those of authenticated brokers."""
 
     def __init__(self, shell: "Shell") -> None:
         self._shell = shell
@@ -49,7 +49,7 @@ class PeerReserve:
         return False
 
     def keep(self, connection: "Connection") -> None:
-        """Keep the connection of a proven broker, if the reserve has room; otherwise close it."""
+        """Keep the connection of an authenticated broker, if the reserve has room; otherwise close it."""
         if len(self._admitted) >= self._shell.limits.peers_reserved:
             self._end(connection)
             return

@@ -1,7 +1,7 @@
 """Split bytes from a socket into whole frames, with one buffer shared by all connections.
 
 A read is stepped before anything else runs, so its bytes do not outlive the turn, and an idle connection has no buffer.
-Only the unfinished end of a read is kept. A small rest is copied in front of the next read. A frame larger than the
+Only the unfinished end of a read is copied. A small rest is copied in front of the next read. A frame larger than the
 shared buffer gets pages of its own, which the kernel fills.
 
 Memory grows with the bytes received, never with the announced length: a peer that announces 50 MiB and sends five bytes

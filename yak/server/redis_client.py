@@ -204,7 +204,7 @@ class RedisClient:
 
 
 def message_of(error: BaseException) -> str:
-    """The message of an error, or of the first one in a group: the system's words, else its own, or its type's name."""
+    """The message of an error, or of the first one in a group: the system's, else its own, or its type's name."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, OSError) and error.errno and type(error).__module__ == "builtins":

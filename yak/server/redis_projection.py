@@ -1,9 +1,9 @@
-"""The projection of a quorum's metadata into Redis, for people and programs that look there: `yak serve --project-redis`.
+"""The projection of a quorum's metadata into Redis, for tools that read it there: `yak serve --project-redis`.
 
 The quorum's leader writes the keys of a cluster with Redis that `yak isr --from-redis` reads: topics, partitions with
 their ISR, high watermarks, log ends, brokers, configs. The brokers themselves never read them, and nothing waits for a
 write: a task compares the leader's state with what it wrote last, twice a second, and sends the differences on a connection
-of its own. While Redis is away nothing is kept for it; when it is back the task begins with what Redis holds. So does a new
+of its own. While Redis is away nothing is buffered for it; when it is back the task begins with what Redis holds. So does a new
 leader, to which the brokers report all offsets again: it overwrites no newer ones.
 
 Each write is one script that checks first that Redis holds nothing, or a projection of this cluster by no later leader, or
@@ -35,7 +35,7 @@ _PAUSE_SECONDS: Final = (1.0, 30.0)
 """Between two connections: the first pause, and the longest."""
 _TIMEOUT_SECONDS: Final = 5.0
 _PROBE_SECONDS: Final = 5.0
-"""How often the task looks whether an idle Redis lost its data."""
+"""How often the task checks whether an idle Redis lost its data."""
 _COMPARED_AT_ONCE: Final = 500
 """Objects compared before the event loop continues: less than a millisecond."""
 _SCRIPT: Final = """

@@ -34,7 +34,7 @@ class ListenerTls:
         self._seen = self._signatures()
         self.contexts: Contexts = self._made()
         self._failure: dict[str, object] | None = None
-        """The last failure that was logged: the files are tried at each look until they can be used."""
+        """The last failure that was logged: the files are tried at each check until they can be used."""
 
     @property
     def mapping(self) -> PrincipalMapping:
@@ -53,7 +53,7 @@ class ListenerTls:
             return self._reload(None)
 
     def reload(self, overrides: Mapping[str, str] | None = None) -> bool:
-        """As `reload_if_changed`, also from files that look unchanged; `overrides` go over the configs of the start."""
+        """As `reload_if_changed`, also from unchanged files; `overrides` go over the configs of the start."""
         with self._reloading:
             self._failure = None
             return self._reload(overrides)
@@ -79,7 +79,7 @@ class ListenerTls:
         return True
 
     async def watch(self, every_seconds: float = _CHECK_EVERY_SECONDS) -> None:
-        """The task that looks for changed files, until cancelled."""
+        """The task that checks for changed files, until cancelled."""
         while True:
             await trio.sleep(every_seconds)
             await trio.to_thread.run_sync(self.reload_if_changed)

@@ -41,7 +41,7 @@ _KINDS: Final = {
 _NAMED_BY_KAFKA: Final = frozenset(("pattern", "maxLength"))
 _validators: Final[dict[tuple[int, frozenset[str]], Callable[[Any], Any]]] = {}
 EMBEDDED_DEPTH_MAX: Final = 64
-"""JSON nested deeper than this is shown as text: many parsers fail on it."""
+"""JSON nested deeper than this is embedded as text: many parsers fail on it."""
 PARSED_AT_ONCE_BYTES_MAX: Final = 64 * 1024
 """A larger body is parsed in a thread, so that it does not block the event loop."""
 
@@ -209,7 +209,7 @@ def _is_deeper(raw: bytes, depth_max: int) -> bool:
 
 
 def _has_more_values(raw: bytes, values_max: int) -> bool:
-    """Whether JSON has more values, by its commas. Those in strings are looked at only when all would be too many."""
+    """Whether JSON has more values, by its commas. Those in strings are excluded only when all would be too many."""
     if raw.count(b",") < values_max:
         return False
     return sum(piece.count(b",") for piece in outside_strings(raw)) >= values_max
@@ -303,7 +303,7 @@ def fields_of(body: Any, known: Sequence[str], *, hint: str) -> Mapping[str, Any
 
 
 def kind_of(value: Any) -> str:
-    """The kind of a JSON value, in words."""
+    """The kind of a JSON value, for messages."""
     return _KINDS[type(value)]
 
 

@@ -134,7 +134,7 @@ class RemoteLost(Exception):
 
 
 class RemoteBrokers:
-    """Connections to other brokers, by address: one request at a time on each; idle ones are kept for reuse."""
+    """Connections to other brokers, by address: one request at a time on each; idle ones are reused."""
 
     def __init__(self, secure: "Secure | None" = None) -> None:
         """`secure` prepares each new connection."""
@@ -246,7 +246,7 @@ async def secure(
 
 
 async def _authenticate(broker: Broker, stream: Stream, address: tuple[str, int]) -> None:
-    """Both ends prove their identity to each other. Raises ProtocolViolation."""
+    """Mutual authentication of both ends. Raises ProtocolViolation."""
     listener, peers = broker.identity.inter_broker, broker.peers
     wanted = next((each for each in broker.image.brokers.values() if each.endpoint_for(listener) == address), None)
     if wanted is None:

@@ -63,7 +63,7 @@ def page(routes: Sequence[Route], address: str) -> str:
 
 
 def _breakable(path: str) -> str:
-    """The path, which a narrow column breaks only between its words."""
+    """The path, which a narrow column breaks only between its parts."""
     return escape(openapi_path(path)).replace("/", "/<wbr>").replace("{", "<wbr>{").replace("_", "_<wbr>")
 
 
@@ -178,7 +178,7 @@ def _bounds(schema: Schema) -> str:
 
 
 def _default(value: Any) -> str:
-    """Quoted if it would otherwise look like punctuation of the sentence."""
+    """Quoted if it would otherwise read as punctuation of the sentence."""
     return json.dumps(value) if isinstance(value, str) and not any(map(str.isalnum, value)) else _value(value)
 
 

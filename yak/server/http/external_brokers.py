@@ -2,7 +2,7 @@
 
 Each has an entry in one hash of Redis, or in the state of the metadata quorum, which no other part of YAK reads. A script
 replaces an entry if it is still the one that was read, else the change is planned again. While the metadata store is away,
-the newest reading is shown.
+the newest reading is listed.
 """
 
 import json
@@ -151,7 +151,7 @@ class ExternalBrokers:
             entries = {int(node_id): entry for node_id, entry in zip(flat[::2], flat[1::2], strict=True)}
         if entries != self._entries:
             self._entries = entries
-            # Entries of a YAK that kept external brokers in its metadata log have no time.
+            # Entries of a YAK with external brokers in its metadata log have no time.
             earliest_ms = self._broker.image.incarnation_ms
             brokers = {n: _broker(n, json.loads(entries[n]), earliest_ms) for n in entries}
         else:

@@ -27,7 +27,7 @@ _IDLE_AMPLE: Final = 0.25
 _KAFKA_MATTERS: Final = 0.02
 _SLEEP_MIN_S: Final = 0.001
 _SLEEP_MAX_S: Final = _WINDOW_NS / 1e9
-"""The share is looked at again after each window: with idle time it grows long before the whole wait is over."""
+"""The share is computed again after each window: with idle time it grows long before the whole wait is over."""
 
 
 class _IdleTime(trio.abc.Instrument):

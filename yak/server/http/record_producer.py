@@ -30,7 +30,7 @@ from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.record_json import Row
 from yak.server.http.rights import denied, refusal
 from yak.server.http.topic_partitions import (
-    Patience,
+    RetryBudget,
     find_or_create_topic,
     leader_of,
     max_message_bytes,
@@ -253,7 +253,7 @@ class _Writing:
         self._lanes = lanes
         self._acks = acks
         self._producer = producer
-        self._patience = Patience(context)
+        self._budget = RetryBudget(context)
         self._batches: dict[TopicPartition, tuple[int, bytes]] = {}
         """(end, batch) of each batch in flight; a retry sends the same bytes."""
         self._troubles: dict[TopicPartition, Problem] = {}
@@ -273,8 +273,8 @@ class _Writing:
             if all(lane.is_done for lane in self._lanes):
                 return
             if not self._troubles:
-                self._patience.calm()
-            elif not await self._patience.again():
+                self._budget.reset()
+            elif not await self._budget.again():
                 for lane in self._lanes:
                     if not lane.is_done:
                         lane.problem = self._troubles.get(lane.place) or no_leader(lane.place)

@@ -19,7 +19,7 @@ from yak.server.http.topic_partitions import (
     LIST_OFFSETS,
     LIST_OFFSETS_VERSION,
     MOVING,
-    Patience,
+    RetryBudget,
     ask_leader,
     check_partition,
     find_topic,
@@ -159,13 +159,13 @@ async def _ask(
     context: Context, place: TopicPartition, api_key: int, fields: Mapping[str, object], version: int, timeout_s: float
 ) -> Any:
     """The partition in the leader's response. Retries during a leadership change, then returns the error."""
-    patience = Patience(context)
+    budget = RetryBudget(context)
     check_partition(find_topic(context, place.topic), place.partition)
     while True:
         try:
             answer = await ask_leader(context, api_key, fields, *place, version=version, timeout_s=timeout_s)
         except Problem as problem:
-            if problem.status == 503 and await patience.again():
+            if problem.status == 503 and await budget.again():
                 continue
             raise
         topics = answer.responses if api_key == FETCH else answer.topics
@@ -174,7 +174,7 @@ async def _ask(
         found = topics[0].partitions[0]
         if found.error_code in MOVING:
             check_partition(find_topic(context, place.topic), place.partition)
-            if await patience.again():
+            if await budget.again():
                 continue
         return found
 

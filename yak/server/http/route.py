@@ -65,7 +65,7 @@ class Route:
     operation: Operation | None = None
     """The operation that the request is; None: DESCRIBE of reads, ALTER of others (`access`)."""
     is_about_cluster: bool = False
-    """Whether its answer tells more than of the topic that its query names, so that it needs rights on the cluster."""
+    """Whether its answer is about more than the topic in its query, so that it needs rights on the cluster."""
     is_open: bool = False
     """Whether it needs no login, whatever `yak.http.authentication` says."""
     parameters: tuple[Parameter, ...] = ()

@@ -35,7 +35,7 @@ class TimedStream:
         self._turn = turn
         self.socket = stream.socket
         self.principal: str = getattr(stream, "principal", ANONYMOUS)
-        """The user that the client's certificate proves."""
+        """The user of the client's certificate."""
         self.is_secure = not isinstance(stream, trio.SocketStream)
         """Whether the connection is under TLS."""
 

@@ -104,7 +104,7 @@ def offsets_request(partitions: Iterable[TopicPartition], timestamp: int) -> dic
 async def list_offsets(
     context: Context, partitions: Iterable[TopicPartition], timestamp: int, timeout_s: float
 ) -> dict[TopicPartition, Offset]:
-    """The LATEST or EARLIEST offset of each partition whose leader answers in time. All leaders are asked in parallel."""
+    """The LATEST or EARLIEST offset of each partition whose leader answers in time. Requests to the leaders run in parallel."""
     found: dict[TopicPartition, Offset] = {}
 
     async def ask(node_id: NodeId, led: list[TopicPartition]) -> None:
@@ -147,7 +147,7 @@ def max_message_bytes(context: Context, topic: TopicInfo) -> int:
     return found
 
 
-class Patience:
+class RetryBudget:
     """The retry budget: `HttpLimits.retry_ms` from the first failure.
 
     `again` waits a little and returns whether to retry.
@@ -169,7 +169,7 @@ class Patience:
         self._pause = min(self._pause * 2, 0.25)
         return True
 
-    def calm(self) -> None:
+    def reset(self) -> None:
         """A request succeeded: the next failure gets the whole budget again."""
         self._until = None
         self._pause = _AGAIN_SECONDS

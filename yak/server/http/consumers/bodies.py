@@ -59,7 +59,7 @@ def records_type(request: Request, data_format: str) -> str:
             406,
             40601,
             "wrong-format",
-            f"this instance returns records as {data_format}, the Accept header asks for another format",
+            f"this instance returns records as {data_format}, the Accept header names another format",
             f"send Accept: {ours}, or create an instance of the other format",
         )
     return found

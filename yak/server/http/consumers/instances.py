@@ -70,7 +70,7 @@ def _login(enabled: tuple[str, ...]) -> dict[str, str]:
 
 
 def _refused(hint: str) -> Problem:
-    message = "consumers over HTTP connect to the brokers' listener, which asks for TLS or a login"
+    message = "consumers over HTTP connect to the brokers' listener, which requires TLS or a login"
     return refusal(501, 50101, "consumer-login", message, hint)
 
 

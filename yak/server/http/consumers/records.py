@@ -44,7 +44,7 @@ async def read_records(
             how = (await instances.matchable(instance), wait_s, bytes_max)
             taken = await instances.move(_read_in_thread, instances, instance, *how)
             body, delivered, undelivered = await _rendered(context, instance, taken)
-        except Problem as problem:  # kept out of the nursery, which would wrap it
+        except Problem as problem:  # raised outside the nursery, which would wrap it
             failure = problem
         instance.polled_at = trio.current_time()
         nursery.cancel_scope.cancel()

@@ -96,7 +96,7 @@ class EventRing:
 
         `start` must not be before `first`.
         """
-        assert self.first <= start, "a gap must be told"
+        assert self.first <= start, "a gap must be reported"
         pieces: list[bytes] = []
         size = 0
         skipped = start - self.first

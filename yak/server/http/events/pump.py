@@ -389,7 +389,7 @@ class Pump:
     async def _run(self) -> None:
         try:
             await self._share.timed(self._rounds())
-        except Exception as error:  # noqa: BLE001 - our bug: it costs the listeners their connections, and nobody else anything
+        except Exception as error:  # noqa: BLE001 - our bug: it ends the listeners' connections only
             self._shell.counters.bugs += 1
             log.write("error", "http-events-failed", {"what": type(error).__name__}, error=error)
             for audience in self._audiences.values():

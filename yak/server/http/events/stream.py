@@ -84,7 +84,7 @@ class EventStream(Response):
         ring, clock = self._pump.ring, self._context.shell.clock
         await self._pump.gathering.digest()
         position = self._follows
-        # the opening tells the listener that it misses no event from then on
+        # after the opening, the listener misses no event
         opening = f": events of {ring.boot}\nretry: 1000\n\n".encode()
         if position is None or position < ring.first:
             position = ring.first

@@ -1,7 +1,7 @@
 """Groups that this broker coordinates: states, members and lag.
 
-For a partition without a replica on this broker, the leader is asked. If it does not answer in time, the lag omits its
-partitions, and `yak_group_lag_unknown_partitions` counts them.
+The leader reports the end of a partition without a replica on this broker. If it does not answer in time, the lag omits
+its partitions, and `yak_group_lag_unknown_partitions` counts them.
 """
 
 from __future__ import annotations

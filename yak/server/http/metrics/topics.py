@@ -39,7 +39,7 @@ LEADERLESS: Final = counter("yak_elections_without_leader", "Leader elections wi
 ELECTION_SECONDS: Final = histogram(
     "yak_election_seconds", "Duration of a round of leader elections, from the detection of its cause"
 )
-CONTROLLER_ELECTIONS: Final = counter("yak_controller_offices", "Times that this broker was elected controller")
+CONTROLLER_ELECTIONS: Final = counter("yak_controller_elections", "Times that this broker was elected controller")
 
 _TOPICS_PER_STEP: Final = 50
 

@@ -358,7 +358,7 @@ class CsvUpload:
         if not rows:
             await trio.lowlevel.checkpoint()
             return
-        # Looked up again: the topic may have gained partitions, or be deleted.
+        # Found again: the topic may have gained partitions, or be deleted.
         topic = await find_or_create_topic(self._context, self.topic)
         placing = Placing(self._context, {self.topic: topic})
         placing.put(rows)

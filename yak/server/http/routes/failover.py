@@ -38,7 +38,7 @@ from yak.server.http.schemas import (
     or_null,
     record,
 )
-from yak.server.http.topic_partitions import Patience, check_partition, find_topic
+from yak.server.http.topic_partitions import RetryBudget, check_partition, find_topic
 from yak.view.partition_replicas import PartitionReplicas
 
 MOVES_MAX: Final = 1000
@@ -232,10 +232,10 @@ async def _elect(context: Context, partitions: Sequence[TopicPartition], done: "
 async def _ask_controller(context: Context, key: int, fields: dict[str, Any], failure: str) -> Any:
     """The controller's answer, with retries: a second request finds what the first one did.
 
-    A change of replicas is answered when the broker that was asked has it in its image. Another broker than the
+    A broker answers a change of replicas once its own image has it. Another broker than the
     controller could answer before the controller has it, which would then find no need for an election.
     """
-    patience = Patience(context)
+    budget = RetryBudget(context)
     while True:
         controller = context.broker.image.controller_id
         try:
@@ -244,7 +244,7 @@ async def _ask_controller(context: Context, key: int, fields: dict[str, Any], fa
             found = await context.broker_client.ask(key, fields, node_id=controller)
             check_error(found, failure)
         except Problem as problem:
-            if problem.status != 503 or not await patience.again():
+            if problem.status != 503 or not await budget.again():
                 raise
         else:
             return found

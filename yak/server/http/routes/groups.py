@@ -1,6 +1,6 @@
 """`/api/groups`: all consumer groups; `/api/groups/{group}`: one, with members, committed offsets and lag.
 
-`ListGroups` asks every broker, everything else the group's coordinator: the leader of its partition of
+`ListGroups` goes to every broker, everything else to the group's coordinator: the leader of its partition of
 `__consumer_offsets`, known from the image.
 """
 
@@ -24,7 +24,7 @@ from yak.server.http.context import Context
 from yak.server.http.problems import Problem, bad_parameter, check_error, kafka_problem
 from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.schemas import NODE_ID, OFFSET_OR_NULL, PARTITION, TEXT, TEXT_OR_NULL, listing, record
-from yak.server.http.topic_partitions import EARLIEST, LATEST, Patience, list_offsets
+from yak.server.http.topic_partitions import EARLIEST, LATEST, RetryBudget, list_offsets
 from yak.view.groups import Group, partition_lags
 from yak.views.described_groups import classic_group, consumer_group
 
@@ -78,7 +78,7 @@ _GROUP: Final = record(
 
 
 async def _list(context: Context, node_id: NodeId, listed: list[dict[str, Any]], silent: list[dict[str, Any]]) -> None:
-    patience = Patience(context)
+    budget = RetryBudget(context)
     while True:
         try:
             fields: dict[str, object] = {"states_filter": [], "types_filter": []}
@@ -88,7 +88,7 @@ async def _list(context: Context, node_id: NodeId, listed: list[dict[str, Any]],
             return
         if not found.error_code:
             break
-        if kafka_problem(found.error_code, "").status != 503 or not await patience.again():
+        if kafka_problem(found.error_code, "").status != 503 or not await budget.again():
             reason = ErrorCode(found.error_code).name.replace("_", " ")
             silent.append({"node_id": node_id, "reason": reason})
             return
@@ -103,12 +103,12 @@ async def describe_group(context: Context, group_id: str) -> dict[str, Any]:
 
     Retried while the group's partition of `__consumer_offsets` moves or is loaded; it is read-only, so this is safe.
     """
-    patience = Patience(context)
+    budget = RetryBudget(context)
     while True:
         try:
             return await _describe(context, group_id)
         except Problem as problem:
-            if problem.status != 503 or not await patience.again():
+            if problem.status != 503 or not await budget.again():
                 raise
 
 

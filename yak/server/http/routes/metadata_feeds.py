@@ -330,7 +330,7 @@ def _page_of_copy(folder: str, first: MetadataOffset, limit: int) -> dict[str, A
 
 
 def _read_copy(folder: str) -> Copy:
-    """The files as they are now, even while the broker writes them; a torn tail is ignored.
+    """The files as they are now, even while the broker writes them; an incomplete tail is ignored.
 
     Raises Problem 503 `log-unreadable`.
     """
