@@ -5,7 +5,6 @@ with pauses for other tasks. The first event after a quiet time is sent at once.
 second, and fewer with many listeners (`SENDS_PER_SECOND_MAX`, `TIME_SHARE_MAX`). Without listeners nothing runs.
 """
 
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +23,7 @@ from yak.replication.traffic import Traffic
 from yak.server import log
 from yak.server.http.events.listeners import Audience, EventRing, Listener, Subscription, chunk_of, gap, render
 from yak.server.http.fair_share import FairShare
+from yak.server.http.metrics.process import disk_spaces
 from yak.views.happenings import Happening, of_image
 from yak.views.notices import GROUP_MOVED, of_notice
 from yak.views.quorum import own_quorum_json
@@ -39,7 +39,7 @@ MOVED_MAX: Final = 200
 TOPICS_MAX: Final = 50
 """Topics listed by name in the rates; the others are summed up."""
 _NUMBERS: Final = ("bytes_in", "messages_in", "bytes_out", "messages_out")
-_Numbers = tuple[int, int, int, int]
+_Numbers = tuple[int, ...]
 
 
 class Progress:
@@ -136,17 +136,11 @@ def _numbers(traffic: Traffic) -> _Numbers:
 
 def _difference(now: _Numbers, before: _Numbers) -> _Numbers:
     # a re-created topic counts from 0 again
-    return (
-        max(0, now[0] - before[0]),
-        max(0, now[1] - before[1]),
-        max(0, now[2] - before[2]),
-        max(0, now[3] - before[3]),
-    )
+    return tuple(max(0, new - old) for new, old in zip(now, before, strict=True))
 
 
 def _sum(many: list[_Numbers]) -> _Numbers:
-    columns = tuple(map(sum, zip(*many, strict=True))) if many else (0, 0, 0, 0)
-    return columns[0], columns[1], columns[2], columns[3]
+    return tuple(map(sum, zip(*many, strict=True))) or (0, 0, 0, 0)
 
 
 def _a_second(numbers: _Numbers, elapsed_ms: int) -> dict[str, float]:
@@ -166,6 +160,7 @@ class ProcessFigures:
         self._cpu_s, self._at = time.process_time(), time.monotonic()
         self._cpu_share = 0.0
         self._disks: tuple[int, int] | None = None
+        """Free and total bytes of the file system with the least free space."""
         self._disks_at = 0.0
         self._is_asking = False
 
@@ -189,22 +184,11 @@ class ProcessFigures:
     async def _ask_disks(self) -> None:
         paths = [each.path for each in self._broker.log_store.directories if each.failure is None]
         try:
-            self._disks = await trio.to_thread.run_sync(_fullest, paths, abandon_on_cancel=True) or self._disks
+            found = await trio.to_thread.run_sync(disk_spaces, paths, abandon_on_cancel=True)
+            self._disks = min(filter(None, found), default=self._disks)
         finally:
             self._is_asking = False
             self._disks_at = time.monotonic()
-
-
-def _fullest(paths: list[str]) -> tuple[int, int] | None:
-    """(free bytes, total bytes) of the file system with the least free space; None when none can be read."""
-    found: list[tuple[int, int]] = []
-    for path in paths:
-        try:
-            stat = os.statvfs(path)
-        except OSError:
-            continue
-        found.append((stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize))
-    return min(found, default=None)
 
 
 ROUND_SECONDS_MIN: Final = 0.1

@@ -34,31 +34,25 @@ _INDEX: Final = record(
 )
 
 
-class _Made:
-    """Both documents as bytes, plain and compressed."""
+def _make(address: str) -> dict[str, tuple[bytes, bytes]]:
+    """Both documents by path, plain and compressed."""
+    from yak.server.http.routes import ROUTES  # not at the top: this file is in that table
 
-    def __init__(self, address: str) -> None:
-        from yak.server.http.routes import ROUTES  # not at the top: this file is in that table
-
-        self.document = (json.dumps(openapi.document(ROUTES), ensure_ascii=False, indent=1) + "\n").encode()
-        self.page = docs_page.page(ROUTES, address).encode()
-        self.small = {id(whole): gzip.compress(whole, mtime=0) for whole in (self.document, self.page)}
+    document = (json.dumps(openapi.document(ROUTES), ensure_ascii=False, indent=1) + "\n").encode()
+    found = {"/openapi.json": document, "/docs": docs_page.page(ROUTES, address).encode()}
+    return {path: (whole, gzip.compress(whole, mtime=0)) for path, whole in found.items()}
 
 
-async def _made(context: Context) -> _Made:
+async def _answer(context: Context, request: Request, media_type: str) -> Response:
     made = context.parts.get("documentation")
     if made is None:
         address = f"{context.scheme}://{bracketed(context.advertised_host)}:{context.http_port}"
         # Some dozens of ms for a large table: too long for the loop.
-        made = context.parts["documentation"] = await trio.to_thread.run_sync(_Made, address)
-    assert isinstance(made, _Made)
-    return made
-
-
-def _answer(request: Request, made: _Made, whole: bytes, media_type: str) -> Response:
+        made = context.parts["documentation"] = await trio.to_thread.run_sync(_make, address)
+    whole, small = made[request.url.path]
     headers = {"content-type": media_type, "vary": "accept-encoding"}
     if "gzip" in request.headers.get("accept-encoding", ""):
-        return Response(made.small[id(whole)], headers={**headers, "content-encoding": "gzip"})
+        return Response(small, headers={**headers, "content-encoding": "gzip"})
     return Response(whole, headers=headers)
 
 
@@ -68,15 +62,13 @@ ROUTES: Final = Routes("Documentation")
 @ROUTES.add("GET /openapi.json", "This API as OpenAPI 3.1", answers={200: Answer("it", _DOCUMENT)})
 async def document(context: Context, request: Request) -> Response:
     """The OpenAPI 3.1 document."""
-    made = await _made(context)
-    return _answer(request, made, made.document, "application/json")
+    return await _answer(context, request, "application/json")
 
 
 @ROUTES.add("GET /docs", "All routes on one page, usable offline", answers={200: Answer("HTML", None, "text/html")})
 async def page(context: Context, request: Request) -> Response:
     """The HTML page."""
-    made = await _made(context)
-    answer = _answer(request, made, made.page, _HTML)
+    answer = await _answer(context, request, _HTML)
     answer.headers["content-security-policy"] = docs_page.CONTENT_SECURITY_POLICY
     answer.headers["referrer-policy"] = "no-referrer"
     return answer
