@@ -15,7 +15,7 @@ import pytest
 
 from yak.client.admin import Admin
 from yak.server.http.consumers.bodies import ANSWER_TYPES
-from yak.server.http.openapi import document, operation_id, openapi_path
+from yak.server.http.openapi import document, openapi_path, operation_id
 from yak.server.http.route import Route
 from yak.server.http.routes import ROUTES
 

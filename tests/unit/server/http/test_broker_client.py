@@ -1,4 +1,4 @@
-"""The broker client: whom it asks, which problem each failure is, and kept connections to other brokers over real sockets."""
+"""The broker client: which broker gets a request, the problem of each failure, and idle connections to other brokers over real sockets."""
 
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,8 +24,8 @@ from yak.server.in_process import Closed
 METADATA = 3
 
 
-class Asked:
-    """Stands for the core and for the connections to others: answers by `how`, and notes what was asked."""
+class FakeBroker:
+    """Stands for the core and for the connections to others: answers by `how`, and notes the requests."""
 
     def __init__(self, how: Any = None) -> None:
         self.how = how
@@ -44,12 +44,12 @@ class Asked:
         return b"".join(map(bytes, encode_response(METADATA, version, 0, {"cluster_id": "c", "controller_id": 5})))[4:]
 
 
-class Core(Asked):
+class Core(FakeBroker):
     async def ask(self, frame: bytes, peer: str, principal: str) -> bytes:
         return await self.answer(frame)
 
 
-class Others(Asked):
+class Others(FakeBroker):
     async def exchange(self, address: tuple[str, int], frame: bytes, *, has_answer: bool) -> bytes:
         self.addresses.append(address)
         return await self.answer(frame)
@@ -67,7 +67,7 @@ def make_broker_client(core: Any = None, others: Any = None) -> tuple[BrokerClie
 
 
 @pytest.mark.parametrize("node_id", [None, 1])
-def test_without_a_node_this_broker_is_asked(node_id: int | None) -> None:
+def test_request_without_a_node_goes_to_this_broker(node_id: int | None) -> None:
     broker_client, core, others = make_broker_client()
     found = trio.run(lambda: broker_client.ask(METADATA, {"topics": None}, node_id=node_id, version=9))
     assert (found.cluster_id, found.controller_id) == ("c", 5)
@@ -77,7 +77,7 @@ def test_without_a_node_this_broker_is_asked(node_id: int | None) -> None:
     assert decode_request(METADATA, 9, memoryview(core.frames[0]), header.body_offset).topics is None
 
 
-def test_another_node_is_asked_at_its_address_in_the_newest_version() -> None:
+def test_request_to_another_node_has_the_newest_version() -> None:
     broker_client, core, others = make_broker_client()
     found = trio.run(lambda: broker_client.ask(METADATA, {"topics": []}, node_id=2))
     assert found.controller_id == 5
@@ -85,7 +85,7 @@ def test_another_node_is_asked_at_its_address_in_the_newest_version() -> None:
 
 
 @pytest.mark.parametrize(
-    ("node_id", "how", "status", "error", "words"),
+    ("node_id", "how", "status", "error", "text"),
     [
         (1, Closed("internal error"), 503, "broker-unreachable", "node 1 did not answer: internal error"),
         (2, RemoteLost("connection refused"), 503, "broker-unreachable", "node 2 did not answer: connection refused"),
@@ -95,12 +95,12 @@ def test_another_node_is_asked_at_its_address_in_the_newest_version() -> None:
         (None, "never", 504, "no-answer", "node 1 did not answer within 0.05 s"),
     ],
 )
-def test_each_failure_is_a_problem(node_id: int | None, how: Any, status: int, error: str, words: str) -> None:
+def test_each_failure_is_a_problem(node_id: int | None, how: Any, status: int, error: str, text: str) -> None:
     broker_client, _, _ = make_broker_client(how, how)
     with pytest.raises(Problem) as raised:
         trio.run(lambda: broker_client.ask(METADATA, {"topics": None}, node_id=node_id, timeout_s=0.05))
     assert (raised.value.status, raised.value.error) == (status, error)
-    assert words in raised.value.message
+    assert text in raised.value.message
     assert raised.value.hint
 
 
@@ -173,7 +173,7 @@ def test_one_connection_serves_one_question_after_the_other() -> None:
     trio.run(main)
 
 
-def test_questions_at_once_have_connections_of_their_own_and_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parallel_requests_have_own_connections_and_few_stay_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_client, "_IDLE_PER_BROKER_MAX", 3)
 
     async def main() -> None:
@@ -304,7 +304,7 @@ def test_what_is_no_answer_is_a_lost_broker_and_its_connection_is_dropped(answer
     trio.run(main)
 
 
-def test_nobody_there_is_a_lost_broker() -> None:
+def test_refused_connection_is_a_lost_broker() -> None:
     async def main() -> None:
         async with other_broker() as other:
             port = other.port

@@ -16,7 +16,7 @@ CONTROLLER = 2
 
 
 class Brokers:
-    """Answers both requests, and keeps who was asked for what; the first `absent` requests reach nobody."""
+    """Answers both requests, and notes them with their node; the first `absent` requests get no answer."""
 
     def __init__(self, *, absent: int = 0) -> None:
         self.requests: list[tuple[int, int | None]] = []
@@ -46,7 +46,7 @@ def test_the_controller_gets_both_requests_since_another_may_answer_before_it_ha
     assert brokers.requests == [(alter_partition_reassignments.KEY, CONTROLLER), (elect_leaders.KEY, CONTROLLER)]
 
 
-def test_a_controller_that_does_not_answer_is_asked_again() -> None:
+def test_request_to_a_silent_controller_is_retried() -> None:
     brokers = Brokers(absent=1)
     assert moved_with(brokers) == {}
     assert [key for key, _node in brokers.requests] == [

@@ -160,7 +160,7 @@ def test_the_state_of_now_needs_no_reading(make):
     assert store.reads == []
 
 
-def test_a_state_that_the_copy_tells_is_not_asked_of_the_store(make):
+def test_state_in_the_copy_is_not_read_from_the_store(make):
     store = FakeStore(records())
     history = make(store, records()[50:], snapshot_at=50)
     assert at(history, offset=50) == (50, "50")
@@ -181,7 +181,7 @@ def test_the_next_state_goes_on_from_the_last(make):
     assert at(history, offset=10) == (10, "10"), "an earlier one begins anew"
 
 
-def test_what_was_trimmed_is_gone_and_the_first_state_that_is_left_is_told(make):
+def test_trimmed_state_is_gone_and_the_hint_names_the_first_one(make):
     base = write_snapshot(Image().apply_all(records(120))[0])
     history = make(FakeStore(records()[100:], base), [])
     assert at(history, offset=130) == (130, "130")
@@ -195,7 +195,7 @@ def test_what_was_trimmed_is_gone_and_the_first_state_that_is_left_is_told(make)
     assert nothing.value.status == 410
 
 
-def test_what_only_the_store_tells_waits_for_it(make):
+def test_state_that_only_the_store_has_needs_the_store(make):
     store = FakeStore(records())
     store.is_away = True
     history = make(store, records()[50:], snapshot_at=50)
@@ -221,7 +221,7 @@ def test_replay_that_takes_too_long_is_refused(make, monkeypatch):
     assert slow.value.status == 504
 
 
-def test_offsets_and_times_are_told_apart():
+def test_offsets_and_times_are_distinguished():
     now_ms = 2_000_000_000_000
     assert _point("0", now_ms) == Point(offset=0)
     assert _point("999999999", now_ms) == Point(offset=999_999_999)

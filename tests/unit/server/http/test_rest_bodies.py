@@ -172,7 +172,7 @@ ITEM = {"topic": "t", "partition": 0}
         (bodies.positions_of, {"timestamps": [ITEM | {"timestamp": "2026-13-31T12:00:00Z"}]}),
     ],
 )
-def test_places_that_make_no_sense_are_refused(function, body):
+def test_invalid_positions_are_refused(function, body):
     assert refused(function, body)[:2] == (422, 422)
 
 

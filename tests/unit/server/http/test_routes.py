@@ -45,7 +45,7 @@ def test_a_route_is_described_whole(route: Route) -> None:
 
 
 @every_route
-def test_the_parameters_are_those_of_the_path_and_each_has_words(route: Route) -> None:
+def test_parameters_match_the_path_and_have_summaries(route: Route) -> None:
     named = [each.name for each in route.parameters if each.where == "path"]
     assert sorted(named) == sorted(openapi.path_names(route.path))
     assert len(route.parameters) == len({(each.where, each.name) for each in route.parameters})
@@ -202,7 +202,7 @@ def test_a_curl_line_is_what_a_shell_takes(route: Route, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "words"),
+    ("schema", "text"),
     [
         ({}, "any JSON"),
         ({"type": "integer", "minimum": 0, "maximum": 5}, "whole number, 0 to 5"),
@@ -223,21 +223,21 @@ def test_a_curl_line_is_what_a_shell_takes(route: Route, line: str) -> None:
         ({"type": "object", "additionalProperties": {"type": "string"}}, "object of text"),
     ],
 )
-def test_a_schema_in_words(schema: dict[str, Any], words: str) -> None:
-    assert docs_page.type_text(schema) == words
+def test_schema_as_text(schema: dict[str, Any], text: str) -> None:
+    assert docs_page.type_text(schema) == text
 
 
 def test_each_form_of_a_body_has_a_table_of_its_own() -> None:
     one = {"type": "object", "properties": {"a": {"type": "string"}}}
     body = Body({"oneOf": [one, {"type": "array", "items": one}]}, {"a": "b"})
     page = docs_page.page((Route("POST", "/x", _never, "x", "T", body=body),), ADDRESS)  # type: ignore[arg-type]
-    shown = page.partition("<h4>Body")[2].partition("<h4>")[0]
-    assert shown.count("<table>") == 2
-    assert ">object</p>" in shown
-    assert ">or list of objects</p>" in shown
+    section = page.partition("<h4>Body")[2].partition("<h4>")[0]
+    assert section.count("<table>") == 2
+    assert ">object</p>" in section
+    assert ">or list of objects</p>" in section
 
 
-def test_words_in_backticks_are_code_and_paths_break_between_words() -> None:
+def test_text_in_backticks_is_code_and_paths_break_between_parts() -> None:
     route = Route("GET", "/a_b/{c}", _never, "What `x` <is>", "T")  # type: ignore[arg-type]
     page = docs_page.page((route,), ADDRESS)
     assert "<p>What <code>x</code> &lt;is&gt;.</p>" in page

@@ -29,7 +29,7 @@ def moved(progress):
     return [each["partition"] for each in progress.moved()]
 
 
-def test_only_what_moved_is_told_and_only_once():
+def test_partition_that_moved_is_reported_once():
     partitions, broker = broker_with(3)
     progress = Progress(broker)
     assert moved(progress) == []
@@ -52,7 +52,7 @@ def test_a_row_has_the_high_watermark_and_every_log_end():
     ]
 
 
-def test_many_are_looked_at_in_turns_and_all_are_told_in_the_end():
+def test_many_partitions_are_checked_in_slices_and_all_reported():
     partitions, broker = broker_with(CHECKED_MAX * 2 + 10)
     progress = Progress(broker)
     for _ in range(3):
@@ -61,13 +61,13 @@ def test_many_are_looked_at_in_turns_and_all_are_told_in_the_end():
         each.high_watermark = 1
     found = []
     for _ in range(20):
-        told = moved(progress)
-        assert len(told) <= MOVED_MAX
-        found += told
+        reported = moved(progress)
+        assert len(reported) <= MOVED_MAX
+        found += reported
     assert sorted(found) == list(range(len(partitions)))
 
 
-def test_what_moved_while_nobody_listened_is_not_told():
+def test_progress_without_listeners_is_not_reported():
     partitions, broker = broker_with(2)
     progress = Progress(broker)
     progress.moved()
@@ -116,7 +116,7 @@ def test_the_busiest_topics_are_named_and_the_others_are_summed():
     assert found["other_topics"]["bytes_in_per_second"] == sum(1000 + number for number in range(5))
 
 
-def test_a_topic_that_was_made_anew_has_no_negative_rates():
+def test_recreated_topic_has_no_negative_rates():
     topics = {"a": Traffic()}
     topics["a"].bytes_in = 500
     broker = counters()

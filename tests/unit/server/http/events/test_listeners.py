@@ -1,4 +1,4 @@
-"""A listener: what the socket does not take waits, within bounds; what is left out is told."""
+"""A listener: what the socket does not take is queued, within bounds; dropped events are reported."""
 
 import itertools
 import random
@@ -77,7 +77,7 @@ def test_whatever_the_socket_takes_chunks_stay_whole_and_in_order(seed):
     assert bodies(socket.got) == sent
 
 
-def test_too_much_is_left_out_and_told_when_the_rest_was_taken():
+def test_dropped_events_are_reported_once_the_queue_is_empty():
     ring = EventRing("1-abc", 10)
     for _ in range(7):
         ring.add("topic-created", None, {})
@@ -92,9 +92,9 @@ def test_too_much_is_left_out_and_told_when_the_rest_was_taken():
     listener.drain()
     listener.send_gap(ring, 5)
     listener.offer(chunk_of(b"after"))
-    *taken, told, after = bodies(socket.got)
+    *taken, reported, after = bodies(socket.got)
     assert len(taken) == 4
-    assert told.startswith(b"id: 1-abc:7\nevent: gap\n")
+    assert reported.startswith(b"id: 1-abc:7\nevent: gap\n")
     assert after == b"after"
 
 

@@ -26,7 +26,7 @@ class FakeBrokerClient:
 
 
 def image_of(topics, nodes=(1, 2), http_port=0):
-    """`topics`: name -> the leader of each partition, -1 for nobody."""
+    """`topics`: name -> the leader of each partition, -1 for none."""
     brokers = {
         node: BrokerInfo(node, 1, "", (), f"host{node}", 9092, None, "leader", BrokerState.ACTIVE, http_port=http_port)
         for node in nodes
