@@ -13,7 +13,7 @@ from yak.server.receive_buffer import FRAME_LENGTH
 
 SMALLEST_BYTES: Final = 16 * 1024
 _GROWTH: Final = 4
-_LOOK_EVERY_FRAMES: Final = 64
+_SHRINK_EVERY_FRAMES: Final = 64
 """After this many frames the buffer shrinks if none of them needed a quarter of it."""
 _LENGTH_MIN: Final = 4
 """The correlation id: no response is shorter."""
@@ -83,7 +83,7 @@ class AnswerBuffer:
         start, end, size = self._start, self._end, len(self._buffer)
         if start == end:
             self._start = self._end = 0
-            if self._frames >= _LOOK_EVERY_FRAMES:
+            if self._frames >= _SHRINK_EVERY_FRAMES:
                 self._shrink()
             return
         left = end - start

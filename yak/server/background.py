@@ -23,7 +23,7 @@ scanned only after 50 million more allocations, since the core makes no cycles o
 
 
 async def after_ready(shell: Shell, log_store: LogStore) -> None:
-    """Run once after the listener opens: the registered broker has told the cluster what a machine crash cost."""
+    """Run once after the listener opens: the broker's registration has reported what a machine crash cost."""
     try:
         await trio.to_thread.run_sync(log_store.renew_boot_marks)
     except LogDirectoryFailure as failure:  # harmless: the old mark promises less than is true

@@ -61,8 +61,8 @@ def open_data(
 ) -> Opened:
     """Lock, check and load the data directories; waits for the device.
 
-    The copy of the metadata is read only after the directories are known to be this node's: reading truncates a torn
-    tail. Raises StartRefused.
+    The copy of the metadata is read only after the directories are known to be this node's: reading truncates an
+    incomplete tail. Raises StartRefused.
     """
     directories = [path.rstrip("/") or "/" for path in options.data_dirs]
     metadata = _MetadataCopy(disk, f"{directories[0]}/{METADATA_FOLDER}")

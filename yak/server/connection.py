@@ -193,7 +193,7 @@ class Connection(SendQueue):
         """Run at most one turn: frames left by an earlier turn, or those of one `recv`. Raises OSError."""
         frames_in = self.input
         if frames_in.has_whole_frames:
-            frames_in.step_kept(self._step_frames)
+            frames_in.step_rest(self._step_frames)
             return
         try:
             received = frames_in.receive(self.sock, self._step_frames)
@@ -320,7 +320,7 @@ class Connection(SendQueue):
             )
         )
 
-    def look_for_end(self) -> None:
+    def detect_end(self) -> None:
         """Detect a closed connection while its socket is not read; called now and then (Linux only).
 
         After a reset the connection ends at once. A client that closed its side may have sent requests before. They are

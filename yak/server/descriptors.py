@@ -337,7 +337,7 @@ class DescriptorShares(NamedTuple):
     clients: int
     """Connections of clients; at least 16, though a very low limit does not have so many."""
     peers_proving: int
-    """Connections that are not yet proven to come from brokers (`yak.server.peer_reserve`)."""
+    """Connections that no broker has authenticated yet (`yak.server.peer_reserve`)."""
 
 
 def share_out(limit: int) -> DescriptorShares:

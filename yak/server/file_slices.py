@@ -31,7 +31,7 @@ class _Counts(ctypes.Structure):
 
 
 class CacheStat:
-    """Asks the kernel how much of a file is cached, and remembers if the kernel cannot tell. For one thread only."""
+    """How much of a file the kernel caches, where the kernel reports that. For one thread only."""
 
     def __init__(self) -> None:
         self.works = sys.platform == "linux"

@@ -47,8 +47,8 @@ class InProcess:
     async def ask(self, frame: bytes, peer: str = _PEER, principal: str = ANONYMOUS) -> bytes:
         """Step the core with one request and wait for the response, both without length prefix.
 
-        `peer` names the caller in logs and client ids, and `principal` is the user that it proved to be. Use `tell` for a request without response (acks=0). Raises
-        Closed when the core refuses the frame.
+        `peer` names the caller in logs and client ids; `principal` is its authenticated user. A request without response
+        (acks=0) needs `send`. Raises Closed when the core refuses the frame.
         """
         question = _Question()
         connection_id = self._open(frame, peer, principal, question)
@@ -61,7 +61,7 @@ class InProcess:
             raise Closed(question.failure)
         return question.answer
 
-    def tell(self, frame: bytes, peer: str = _PEER, principal: str = ANONYMOUS) -> None:
+    def send(self, frame: bytes, peer: str = _PEER, principal: str = ANONYMOUS) -> None:
         """Step the core with a request that has no response. Raises Closed when the core refuses the frame."""
         question = _Question()
         connection_id = self._open(frame, peer, principal, question)

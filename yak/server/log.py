@@ -101,9 +101,9 @@ class TextFormatter(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line, with the traceback below it."""
         fields = self.fields(record)
-        words = [_time(record), f"{record.levelname:<7}", record.getMessage()]
-        words += [f"{name}={_shown(value)}" for name, value in fields.items()]
-        line = " ".join(words)
+        parts = [_time(record), f"{record.levelname:<7}", record.getMessage()]
+        parts += [f"{name}={_quoted(value)}" for name, value in fields.items()]
+        line = " ".join(parts)
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
@@ -160,7 +160,7 @@ def _time(record: logging.LogRecord) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{int(record.msecs):03d}Z"
 
 
-def _shown(value: object) -> str:
+def _quoted(value: object) -> str:
     text = str(value)
     if text and is_plain(text) and not any(mark in text for mark in ' "=\t\n'):
         return text

@@ -342,19 +342,19 @@ class Server:
     async def _watch_signals(self, everything: trio.CancelScope) -> None:
         with trio.open_signal_receiver(*_SIGNALS) as received:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            asked = False
+            is_stopping = False
             async for number in received:
                 name = signal.Signals(number).name
-                if number == signal.SIGHUP and (asked or not self._terminal.is_gone):
-                    if self._shell is not None and not asked:
+                if number == signal.SIGHUP and (is_stopping or not self._terminal.is_gone):
+                    if self._shell is not None and not is_stopping:
                         log.write("info", "reload-requested", {"signal": name})
                         self._shell.nursery.start_soon(self._reload, self._shell)
                     continue
-                if asked:
+                if is_stopping:
                     log.write("warning", "stop-forced", {"signal": name})
                     self._stderr.flush()
                     os._exit(1)
-                asked = True
+                is_stopping = True
                 log.write("info", "stopping", {"signal": name})
                 self._accepting.cancel()
                 self._stopping.set()
@@ -418,7 +418,7 @@ def _check_oauth(listeners: Sequence[Listener], options: ServeOptions) -> None:
 
 
 def _tls_of_http(options: ServeOptions) -> "ListenerTls | None":
-    """The TLS of the HTTP port; client certificates are asked for only by its own prefix, as browsers have none.
+    """The TLS of the HTTP port; only its own prefix requests client certificates, since browsers have none.
 
     Raises UsageError (`tls-config`), StartRefused.
     """

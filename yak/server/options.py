@@ -56,7 +56,7 @@ class ServeOptions:
     users_file: str | None = None
     """The file of these users, which SIGHUP reads again."""
     project_redis: str | None = None
-    """A Redis to which a quorum's leader writes ISR, high watermarks and log ends, for people who look there."""
+    """A Redis to which a quorum's leader writes ISR, high watermarks and log ends, for tools that read it there."""
     redis_url: str = "redis://127.0.0.1:6379/0"
     redis_timeout_ms: int = 30_000
     allow_unsafe_redis: bool = False
@@ -75,7 +75,7 @@ class ServeOptions:
     """Kafka's broker configs by name; the fields above take precedence."""
     ready_file: str | None = None
     says_ready_as_kafka: bool = False
-    """Also print the words that Kafka's images print once they are ready: testcontainers waits for them."""
+    """Also print the line that Kafka's images print once they are ready: testcontainers waits for them."""
     http_token: str | None = field(default=None, repr=False)
     """If set, HTTP requests that change something need this token."""
 
@@ -244,12 +244,14 @@ class ServeOptions:
         if host in _ANY_ADDRESS:
             raise UsageError(
                 "bad-advertised",
-                f'clients cannot be told to connect to "{host}"',
-                why="it means every address of this machine, and no address to anybody else",
+                f'clients cannot connect to "{host}"',
+                why="it means every address of this machine, which no client can reach",
                 try_=("yak serve --advertised THIS_HOST:9092   a name or address that clients can reach",),
             )
         if host.startswith(_LOOPBACK) and not self.host.startswith(_LOOPBACK):
-            return (f"clients are told {host}, which only this machine can reach; --advertised HOST:PORT changes it",)
+            return (
+                f"clients get the address {host}, which only this machine can reach; --advertised HOST:PORT changes it",
+            )
         return ()
 
 

@@ -47,7 +47,7 @@ async def connect_peer(host: str, port: int, limit_seconds: float) -> socket.soc
 
 async def _addresses(host: str, port: int) -> list[tuple[int, int, int, Any]]:
     if not 0 < port < 65536:
-        # getaddrinfo would take the port modulo 65536, and a connect to port 0 always looks refused.
+        # getaddrinfo would take the port modulo 65536, and a connect to port 0 is always refused.
         raise NotConnectedError("unreachable", f"{port} is not a port")
     try:
         found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)

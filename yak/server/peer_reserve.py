@@ -1,9 +1,9 @@
 """Reserved connections for other brokers, so that a flood of clients does not stop replication.
 
-Brokers and clients share one port, so a connection above a limit is admitted on trial. Until it proves to be another
-broker's (`yak.protocol.peer_proof`), only requests of that proof are stepped. Any other request, or a timeout, closes
-it. Trials have a limit of their own, and the newest replaces the oldest, so connections without proof keep no broker
-out.
+Brokers and clients share one port, so a connection above a limit is admitted on trial. Until another
+broker authenticates on it (`yak.protocol.peer_proof`), only requests of that exchange are stepped. Any other request, or
+a timeout, closes it. Trials have a limit of their own, and the newest replaces the oldest, so unauthenticated connections
+cannot exclude a broker.
 """
 
 import struct
@@ -20,17 +20,17 @@ _OF_THE_PROOF: Final = (SASL_HANDSHAKE, SASL_AUTHENTICATE)
 
 
 class PeerReserve:
-    """Connections above the limits: those on trial, with the limit they exceed, and those of proven brokers."""
+    """Connections above the limits: those on trial, with the limit they exceed, and those of authenticated brokers."""
 
     def __init__(self, shell: "Shell") -> None:
         self._shell = shell
         self._on_trial: dict[Connection, str] = {}
-        self._kept: set[Connection] = set()
+        self._admitted: set[Connection] = set()
 
     def has_room(self) -> bool:
         """Whether one more may be admitted on trial; closes the oldest trial if needed."""
         limits = self._shell.limits
-        if len(self._kept) >= limits.peers_reserved:
+        if len(self._admitted) >= limits.peers_reserved:
             return False
         if len(self._on_trial) >= limits.peers_proving_max:
             self.expire(next(iter(self._on_trial)))
@@ -49,13 +49,13 @@ class PeerReserve:
         return False
 
     def keep(self, connection: "Connection") -> None:
-        """Keep the connection of a proven broker, if the reserve has room; otherwise close it."""
-        if len(self._kept) >= self._shell.limits.peers_reserved:
+        """Keep the connection of an authenticated broker, if the reserve has room; otherwise close it."""
+        if len(self._admitted) >= self._shell.limits.peers_reserved:
             self._end(connection)
             return
         connection.trial = None
         self._on_trial.pop(connection, None)
-        self._kept.add(connection)
+        self._admitted.add(connection)
 
     def expire(self, connection: "Connection") -> None:
         """Close a trial that timed out; not to be called within its own turn."""
@@ -77,4 +77,4 @@ class PeerReserve:
     def forget(self, connection: "Connection") -> None:
         """Remove a connection that ended."""
         self._on_trial.pop(connection, None)
-        self._kept.discard(connection)
+        self._admitted.discard(connection)

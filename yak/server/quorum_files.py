@@ -151,8 +151,8 @@ def _cluster_id(
             ),
         )
     given = named or cluster_id_of(secret)
-    is_proved = not named and secret_file.read() is not None
-    if on_disk and on_disk != given and not is_proved:
+    has_secret_file = not named and secret_file.read() is not None
+    if on_disk and on_disk != given and not has_secret_file:
         raise StartRefused(
             "cluster-secret",
             f"{directory} belongs to cluster {on_disk}, and the secret to cluster {given}",
@@ -181,7 +181,7 @@ def _shared_secret(options: ServeOptions, secret_file: SecretFile, directory: st
         raise StartRefused(
             "cluster-secret",
             "the brokers of a metadata quorum share a secret, and this one has none",
-            why="each must prove to the others that it belongs to the cluster, before it knows any metadata",
+            why="each authenticates to the others with it, before it knows any metadata",
             try_=(make, f"yak serve --metadata {options.metadata} --voters ... --cluster-secret-file cluster.secret"),
         )
     return secret or ClusterSecret(SystemRandomSource().secret_bytes(SECRET_BYTES))

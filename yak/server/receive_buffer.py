@@ -1,7 +1,7 @@
 """Split bytes from a socket into whole frames, with one buffer shared by all connections.
 
 A read is stepped before anything else runs, so its bytes do not outlive the turn, and an idle connection has no buffer.
-Only the unfinished end of a read is kept. A small rest is copied in front of the next read. A frame larger than the
+Only the unfinished end of a read is copied. A small rest is copied in front of the next read. A frame larger than the
 shared buffer gets pages of its own, which the kernel fills.
 
 Memory grows with the bytes received, never with the announced length: a peer that announces 50 MiB and sends five bytes
@@ -160,18 +160,18 @@ class ReceiveBuffer:
             if received > 0:
                 self._step(received, step_frames)
             return received
-        kept = len(rest)
-        received = sock.recv_into(shared.view[kept:])
+        rest_bytes = len(rest)
+        received = sock.recv_into(shared.view[rest_bytes:])
         if received > 0:
-            shared.view[:kept] = rest
-            self._step(kept + received, step_frames)
+            shared.view[:rest_bytes] = rest
+            self._step(rest_bytes + received, step_frames)
         return received
 
-    def step_kept(self, step_frames: StepFrames) -> None:
+    def step_rest(self, step_frames: StepFrames) -> None:
         """Step the whole frames that were left when stepping stopped."""
-        kept = len(self._rest)
-        self._shared.view[:kept] = self._rest
-        self._step(kept, step_frames)
+        rest_bytes = len(self._rest)
+        self._shared.view[:rest_bytes] = self._rest
+        self._step(rest_bytes, step_frames)
 
     def release(self) -> None:
         """Free the buffers of a connection that ended."""

@@ -59,7 +59,7 @@ class RedisAddress:
         `rediss://` is TLS and may have `?ssl_ca_certs=FILE&ssl_certfile=FILE&ssl_keyfile=FILE`. The query has redis-py's
         names, and `password_file` (`yak.security.redis_url`). Raises UsageError.
         """
-        shown = without_password(url)
+        address = without_password(url)
         try:
             parts = urlsplit(with_password(url))
             query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
@@ -77,7 +77,7 @@ class RedisAddress:
             pass
         raise UsageError(
             "bad-redis-url",
-            f"{shown} is not a Redis address",
+            f"{address} is not a Redis address",
             why="it must be redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH",
             try_=("--redis-url redis://127.0.0.1:6379/0",),
         )
@@ -105,7 +105,7 @@ class RedisAddress:
             raise ConnectionLost(f"{self} did not accept the connection in {timeout_seconds:g} s") from error
         except (OSError, trio.BrokenResourceError) as error:
             # Trio reports only that the stream broke, or that all attempts failed; the reason is its cause.
-            raise ConnectionLost(f"{self}: {first_words(error.__cause__ or error)}") from error
+            raise ConnectionLost(f"{self}: {message_of(error.__cause__ or error)}") from error
 
     def login(self) -> list[tuple[Part, ...]]:
         """The first commands of a connection."""
@@ -163,7 +163,7 @@ class RedisClient:
                 nursery.start_soon(self._write)
                 nursery.start_soon(self._read)
         except* (ConnectionLost, trio.BrokenResourceError, trio.ClosedResourceError, OSError) as group:
-            raise ConnectionLost(f"{self._name}: {first_words(group)}") from group
+            raise ConnectionLost(f"{self._name}: {message_of(group)}") from group
         finally:
             await trio.aclose_forcefully(self._stream)
 
@@ -203,8 +203,8 @@ class RedisClient:
                 on_reply(reply)
 
 
-def first_words(error: BaseException) -> str:
-    """The message of an error, or of the first one in a group: the system's words, else its own, or its type's name."""
+def message_of(error: BaseException) -> str:
+    """The message of an error, or of the first one in a group: the system's, else its own, or its type's name."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, OSError) and error.errno and type(error).__module__ == "builtins":

@@ -1,9 +1,9 @@
-"""The projection of a quorum's metadata into Redis, for people and programs that look there: `yak serve --project-redis`.
+"""The projection of a quorum's metadata into Redis, for tools that read it there: `yak serve --project-redis`.
 
 The quorum's leader writes the keys of a cluster with Redis that `yak isr --from-redis` reads: topics, partitions with
 their ISR, high watermarks, log ends, brokers, configs. The brokers themselves never read them, and nothing waits for a
 write: a task compares the leader's state with what it wrote last, twice a second, and sends the differences on a connection
-of its own. While Redis is away nothing is kept for it; when it is back the task begins with what Redis holds. So does a new
+of its own. While Redis is away nothing is buffered for it; when it is back the task begins with what Redis holds. So does a new
 leader, to which the brokers report all offsets again: it overwrites no newer ones.
 
 Each write is one script that checks first that Redis holds nothing, or a projection of this cluster by no later leader, or
@@ -23,7 +23,7 @@ import trio
 from yak.broker.broker import Broker
 from yak.metadata_store.state import StoreState
 from yak.server import log
-from yak.server.redis_client import ConnectionLost, RedisAddress, RedisClient, ReplyError, first_words
+from yak.server.redis_client import ConnectionLost, RedisAddress, RedisClient, ReplyError, message_of
 from yak.server.redis_store import key_prefix
 
 INTERVAL_SECONDS: Final = 0.5
@@ -34,8 +34,8 @@ _WRITTEN_MAX: Final = OBJECTS_PER_WRITE * WRITES_PER_INTERVAL
 _PAUSE_SECONDS: Final = (1.0, 30.0)
 """Between two connections: the first pause, and the longest."""
 _TIMEOUT_SECONDS: Final = 5.0
-_LOOK_SECONDS: Final = 5.0
-"""How often the task looks whether an idle Redis lost its data."""
+_PROBE_SECONDS: Final = 5.0
+"""How often the task checks whether an idle Redis lost its data."""
 _COMPARED_AT_ONCE: Final = 500
 """Objects compared before the event loop continues: less than a millisecond."""
 _SCRIPT: Final = """
@@ -97,13 +97,13 @@ class RedisProjection:
             try:
                 await self._serve()
             except* (ConnectionLost, ReplyError, OSError) as group:
-                reason = first_words(group)
+                reason = message_of(group)
             except* _Ended as group:
-                reason = first_words(group)
+                reason = message_of(group)
             except* _Refused as group:
-                reason, event = first_words(group), "projection-refused"
+                reason, event = message_of(group), "projection-refused"
             except* Exception as group:  # noqa: BLE001 - our bug: it must not end the broker
-                reason, event = first_words(group), "projection-failed"
+                reason, event = message_of(group), "projection-failed"
             if not reason:
                 pause = _PAUSE_SECONDS[0]
                 continue
@@ -167,7 +167,7 @@ class RedisProjection:
         if len(found) <= _WRITTEN_MAX:
             self._offset = offset
         pieces = [found[start : start + OBJECTS_PER_WRITE] for start in range(0, len(found), OBJECTS_PER_WRITE)]
-        if not pieces and trio.current_time() - self._sent_at >= _LOOK_SECONDS:
+        if not pieces and trio.current_time() - self._sent_at >= _PROBE_SECONDS:
             pieces = [[]]
         for some in pieces[:WRITES_PER_INTERVAL]:
             await self._send(client, some, is_known=is_known)

@@ -20,7 +20,7 @@ from yak.ids import MetadataOffset, Nonce
 from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 from yak.server import redis_scripts
 from yak.server.latencies import Histogram
-from yak.server.redis_client import ConnectionLost, Part, RedisAddress, RedisClient, ReplyError, first_words
+from yak.server.redis_client import ConnectionLost, Part, RedisAddress, RedisClient, ReplyError, message_of
 
 _FIRST_PAUSE_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 2.0
@@ -117,7 +117,7 @@ class RedisStore:
             try:
                 await self._serve()
             except* (ConnectionLost, ReplyError) as group:
-                reason = first_words(group)
+                reason = message_of(group)
             except* StartRefused as group:
                 refused += _leaves(group)
             finally:
@@ -224,24 +224,24 @@ class RedisStore:
 
     def _about_replicas(self, info: dict[str, str]) -> list[str]:
         """Warnings about a replicated store. Raises StartRefused at the first connection if that is not allowed."""
-        words = []
+        warnings = []
         # Valkey's name for the field is `server_mode`.
         if "sentinel" in (info.get("redis_mode"), info.get("server_mode")):
             raise ConnectionLost(f"{self._address} is a Sentinel: use the address of the Redis master")
         if info.get("role") != "master":
-            words.append(f"it is a {info.get('role')}, not a master: its writes are lost")
+            warnings.append(f"it is a {info.get('role')}, not a master: its writes are lost")
         elif info.get("connected_slaves", "0") != "0":
-            words.append(f"it has {info['connected_slaves']} replicas: a failover may lose acknowledged writes")
-        if words and not self._allow_replicas:
+            warnings.append(f"it has {info['connected_slaves']} replicas: a failover may lose acknowledged writes")
+        if warnings and not self._allow_replicas:
             raise StartRefused(
                 "metadata-store-replicated",
                 f"the metadata store at {self._address} is replicated, which is not safe",
-                why=f"{words[0]}; YAK detects a failover to an asynchronous replica, but cannot recover from it",
+                why=f"{warnings[0]}; YAK detects a failover to an asynchronous replica, but cannot recover from it",
                 try_=("a Redis without replicas, with appendonly yes and appendfsync always", "--allow-unsafe-redis"),
             )
         # Only the start is refused; a serving broker continues with a warning.
         self._allow_replicas = True
-        return words
+        return warnings
 
     async def _tail(self, client: RedisClient) -> None:
         """Tail the log until the connection is lost. Raises ConnectionLost, ReplyError."""

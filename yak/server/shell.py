@@ -385,7 +385,7 @@ class Shell:
         for observe in self.observers:
             try:
                 observe(effect)
-            except Exception as error:  # noqa: BLE001 - they only look on
+            except Exception as error:  # noqa: BLE001 - observers change nothing
                 self.counters.bugs += 1
                 self.rate_limit.write("error", "observer-failed", {"notice": effect.event}, error=error)
 

@@ -11,7 +11,7 @@ from yak.server.connection import Connection
 from yak.server.shell import SLOW_TURN_MS, Shell
 
 _EVERY_SECONDS: Final = 1.0
-_SPARES_KEPT_ROUNDS: Final = 5
+_SPARES_IDLE_ROUNDS: Final = 5
 _STALLED_MS: Final = 30_000
 
 
@@ -28,7 +28,7 @@ async def run_sweeper(shell: Shell, every_seconds: float = _EVERY_SECONDS) -> No
         shell.jobs.check_deadlines(now_ms)
         for connection in list(shell.connections.values()):
             if connection.relief is not None:
-                connection.look_for_end()
+                connection.detect_end()
             reason = overdue(connection, shell, now_ms)
             if reason is not None:
                 _close(shell, connection, reason)
@@ -36,7 +36,7 @@ async def run_sweeper(shell: Shell, every_seconds: float = _EVERY_SECONDS) -> No
             _make_room(shell, now_ms)
         rounds_without_frames = rounds_without_frames + 1 if frames == shell.counters.frames else 0
         frames = shell.counters.frames
-        if rounds_without_frames == _SPARES_KEPT_ROUNDS:
+        if rounds_without_frames == _SPARES_IDLE_ROUNDS:
             shell.shared_buffer.drop_spares()
 
 

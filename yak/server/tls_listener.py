@@ -16,7 +16,7 @@ from yak.server import log
 if TYPE_CHECKING:
     from yak.server.tls_connection import TlsConnection
 
-_LOOK_EVERY_SECONDS: Final = 10.0
+_CHECK_EVERY_SECONDS: Final = 10.0
 
 
 class ListenerTls:
@@ -31,10 +31,10 @@ class ListenerTls:
         self._configs, self._uses_sasl = configs, uses_sasl
         self._reloading = threading.Lock()
         self._settings = TlsSettings.of_listener(listener, configs, uses_sasl=uses_sasl)
-        self._seen = self._look()
+        self._seen = self._signatures()
         self.contexts: Contexts = self._made()
         self._failure: dict[str, object] | None = None
-        """The last failure that was logged: the files are tried at each look until they can be used."""
+        """The last failure that was logged: the files are tried at each check until they can be used."""
 
     @property
     def mapping(self) -> PrincipalMapping:
@@ -47,13 +47,13 @@ class ListenerTls:
         The files are tried again at the next call: one may have been half-written, or the temporary directory full. A
         failure is logged once. Returns whether there are new contexts.
         """
-        if self._look() == self._seen:
+        if self._signatures() == self._seen:
             return False
         with self._reloading:
             return self._reload(None)
 
     def reload(self, overrides: Mapping[str, str] | None = None) -> bool:
-        """As `reload_if_changed`, also from files that look unchanged; `overrides` go over the configs of the start."""
+        """As `reload_if_changed`, also from unchanged files; `overrides` go over the configs of the start."""
         with self._reloading:
             self._failure = None
             return self._reload(overrides)
@@ -65,7 +65,7 @@ class ListenerTls:
                 merged = {**self._configs, **overrides}
                 settings = TlsSettings.of_listener(self.listener, merged, uses_sasl=self._uses_sasl)
             self._settings = settings
-            self._seen = self._look()
+            self._seen = self._signatures()
             self.contexts = self._made()
         except YakError as error:
             what = {"code": error.code, "what": error.message, "why": error.why}
@@ -78,8 +78,8 @@ class ListenerTls:
         log.write("info", "tls-reloaded", {"listener": self.listener})
         return True
 
-    async def watch(self, every_seconds: float = _LOOK_EVERY_SECONDS) -> None:
-        """The task that looks for changed files, until cancelled."""
+    async def watch(self, every_seconds: float = _CHECK_EVERY_SECONDS) -> None:
+        """The task that checks for changed files, until cancelled."""
         while True:
             await trio.sleep(every_seconds)
             await trio.to_thread.run_sync(self.reload_if_changed)
@@ -90,7 +90,7 @@ class ListenerTls:
             log.write("warning", event, {"listener": self.listener, **fields})
         return contexts
 
-    def _look(self) -> list[tuple[int, int, int] | None]:
+    def _signatures(self) -> list[tuple[int, int, int] | None]:
         return [_signature(path) for path in self._settings.files]
 
 

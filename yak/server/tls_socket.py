@@ -96,7 +96,7 @@ class TlsSocket:
         except ssl.SSLWantReadError:
             return False
         except ssl.SSLError:
-            self.send_output()  # the alert that tells the peer why
+            self.send_output()  # the alert with the reason
             raise
         return True
 
@@ -192,13 +192,13 @@ class TlsSocket:
         self._sock.shutdown(how)
 
     def end(self) -> bytes:
-        """The alert that tells the peer that nothing more follows."""
+        """The alert that nothing more follows (close_notify)."""
         with contextlib.suppress(OSError, ValueError):
             self._ssl.unwrap()
         return self._outgoing.read()
 
     def close(self) -> None:
-        """Tell the peer that this is the end, if the socket takes it, and close."""
+        """Send that alert, if the socket takes it, and close."""
         alert = self.end()
         if self.sealed is None and alert:
             with contextlib.suppress(OSError):
@@ -281,7 +281,7 @@ class TlsSending(SendQueue):
 
 
 def explain(error: ssl.SSLError) -> str:
-    """Why a handshake failed, in words for the log."""
+    """Why a handshake failed, for the log."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the peer's certificate is refused: {error.verify_message}"
     reason = getattr(error, "reason", None) or str(error)

@@ -1,4 +1,4 @@
-"""Limits dirty pages: after every few MB of appends, a thread asks the kernel to start writing them out.
+"""Limits dirty pages: after every few MB of appends, a thread makes the kernel start writing them out.
 
 Otherwise the page cache takes appends until the kernel's dirty limit, and then the event loop waits in a write
 (measured: single appends of 330 to 720 ms on a busy disk). This is no durability, which only `File.sync` gives.

@@ -1,4 +1,4 @@
-"""The administration over HTTP on real brokers: what is told, what is moved, and what is told while a broker is dead."""
+"""The administration over HTTP on real brokers: reads, moves, and reads while a broker is dead."""
 
 import json
 from pathlib import Path
@@ -115,7 +115,7 @@ def test_isr_filters_and_keeps_what_is_known_of_a_dead_follower(cluster, new_nam
     assert found["log_end_offsets"]["3"] == 4
 
 
-def test_one_partition_is_told_by_its_leader_whoever_is_asked(cluster, new_name):
+def test_partition_detail_comes_from_its_leader_on_any_broker(cluster, new_name):
     topic = new_name()
     make_topic(cluster, topic, [[2, 1]])
     produce(cluster, topic, 3)
@@ -132,7 +132,7 @@ def test_one_partition_is_told_by_its_leader_whoever_is_asked(cluster, new_name)
     assert own["size_bytes"] > 0
 
 
-def test_a_partition_without_leader_is_told_by_who_is_asked(cluster, new_name):
+def test_partition_without_leader_is_described_by_the_receiving_broker(cluster, new_name):
     topic = new_name()
     make_topic(cluster, topic, [[3]])
     cluster.local.kill(3)
@@ -234,14 +234,14 @@ def test_a_group_is_found_again_when_its_coordinator_dies(cluster, new_name):
     cluster.local.kill(coordinator)
     other = next(node for node in (1, 2, 3) if node != coordinator)
 
-    def told():
+    def described():
         found = cluster.get(other, f"/api/groups/{group}")
         return found.json() if found.status_code == 200 else {"coordinator": coordinator}
 
-    wait_until(lambda: told()["coordinator"] != coordinator, "the group at its new coordinator")
+    wait_until(lambda: described()["coordinator"] != coordinator, "the group at its new coordinator")
     # the topic may have lost its leader as well
-    wait_until(lambda: [each["lag"] for each in told()["partitions"]] == [0], "the end of its partition")
-    assert [each["committed"] for each in told()["partitions"]] == [3]
+    wait_until(lambda: [each["lag"] for each in described()["partitions"]] == [0], "the end of its partition")
+    assert [each["committed"] for each in described()["partitions"]] == [3]
 
 
 # ----------------------------------------------------------------------------------------------------------- failover
@@ -267,7 +267,7 @@ def test_leaderships_are_moved_where_they_are_wanted_and_back(cluster, new_name)
     assert again["stayed"] == [{"topic": topic, "partition": 0, "reason": "3 leads it already"}]
 
 
-def test_what_a_broker_leads_is_moved_away_and_what_cannot_be_is_told(cluster, new_name):
+def test_failover_moves_what_a_broker_leads_and_reports_the_rest(cluster, new_name):
     topic, other, alone = new_name(), new_name(), new_name()
     make_topic(cluster, topic, [[2, 1, 3], [2, 3, 1]])
     make_topic(cluster, other, [[2, 1, 3], [2, 3, 1]])
@@ -355,15 +355,17 @@ def test_a_broker_stops_itself(cluster):
     wait_until(lambda: not is_running(cluster, 3), "the process ends")
 
 
-def test_the_office_moves_when_the_controller_stops(cluster):
+def test_another_controller_is_elected_when_the_controller_stops(cluster):
     controller = cluster.get(1, "/api/cluster").json()["controller_id"]
     other = next(node for node in (1, 2, 3) if node != controller)
     found = cluster.post(other, "/api/failover", json={"controller": True})
     assert found.status_code == 200, found.text
-    office = found.json()["controller"]
-    assert office["from"] == controller
-    assert office["to"] not in (None, controller)
-    wait_until(lambda: cluster.get(other, "/health").json()["controller_id"] == office["to"], "the new controller")
+    controller_move = found.json()["controller"]
+    assert controller_move["from"] == controller
+    assert controller_move["to"] not in (None, controller)
+    wait_until(
+        lambda: cluster.get(other, "/health").json()["controller_id"] == controller_move["to"], "the new controller"
+    )
     wait_until(lambda: not is_running(cluster, controller), "the old one's process ends")
 
 

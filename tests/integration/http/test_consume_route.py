@@ -51,7 +51,7 @@ def test_any_broker_gives_what_a_kafka_client_wrote(cluster, topic, codec):
         assert {name: read[7][name] for name in expected} == expected
 
 
-def test_words_for_offsets_and_bounds(cluster, topic):
+def test_offsets_and_bounds_are_checked(cluster, topic):
     put(cluster, topic, ["x" * 100] * 10)
     assert consume(cluster, 1, topic).json()["next_offset"] == 10
     assert consume(cluster, 1, topic, offset="earliest", max_messages=1).json()["next_offset"] == 1

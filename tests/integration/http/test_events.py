@@ -1,4 +1,4 @@
-"""Live events on real brokers: told in order, also while a broker dies, and resumed by a cursor."""
+"""Live events on real brokers: sent in order, also while a broker dies, and resumed by a cursor."""
 
 import json
 import threading
@@ -100,7 +100,7 @@ def produce(cluster, topic, count):
     assert producer.flush(30) == 0
 
 
-def test_a_topics_life_is_told(cluster, new_name):
+def test_events_of_a_topic_are_sent(cluster, new_name):
     topic = new_name()
     with listening(cluster, 1, "kinds=topic,config,reassignment,leader") as events:
         make_topic(cluster, topic, [[1, 2], [2, 3]])
@@ -118,7 +118,7 @@ def test_a_topics_life_is_told(cluster, new_name):
         events.until("topic-deleted", topic=topic)
 
 
-def test_the_death_of_a_broker_is_told_by_those_that_live_causes_first(cluster, new_name):
+def test_live_brokers_send_the_events_of_a_killed_one_causes_first(cluster, new_name):
     topic = new_name()
     make_topic(cluster, topic, [[3, 1, 2], [1, 2, 3]])
     wait_until(lambda: len(cluster.get(2, f"/api/isr?topic={topic}").json()) == 2, "the topic")
@@ -193,7 +193,7 @@ def test_a_cursor_of_another_boot_is_a_gap_and_a_snapshot_says_how_it_is(cluster
         assert "gap" not in events.kinds()
 
 
-def test_progress_and_rates_are_told_of_what_the_broker_leads(cluster, new_name):
+def test_progress_and_rates_are_of_the_partitions_that_the_broker_leads(cluster, new_name):
     mine, others = new_name(), new_name()
     make_topic(cluster, mine, [[1, 2]])
     make_topic(cluster, others, [[2, 1]])
@@ -210,11 +210,11 @@ def test_progress_and_rates_are_told_of_what_the_broker_leads(cluster, new_name)
             (row,) = (row for row in events.until("progress")["partitions"] if row["topic"] == mine)
             if row["high_watermark"] == 100 and row["log_end_offsets"] == {"1": 100, "2": 100}:
                 break
-        told = [event for _id, event in events.all]
+        sent = [event for _id, event in events.all]
         assert not any(
-            row["topic"] == others for each in told if each["kind"] == "progress" for row in each["partitions"]
+            row["topic"] == others for each in sent if each["kind"] == "progress" for row in each["partitions"]
         )
-        rates = [each for each in told if each["kind"] == "rates"]
+        rates = [each for each in sent if each["kind"] == "rates"]
         assert sum(each["messages_in_per_second"] * each["elapsed_ms"] / 1000 for each in rates) >= 50
         assert {row["topic"] for each in rates for row in each["topics"]} >= {mine}
         process = rates[-1]["process"]
@@ -225,7 +225,7 @@ def test_progress_and_rates_are_told_of_what_the_broker_leads(cluster, new_name)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_groups_life_is_told_by_its_coordinator(cluster, new_name, protocol):
+def test_coordinator_sends_the_events_of_a_group(cluster, new_name, protocol):
     topic, group = new_name(), new_name()
     make_topic(cluster, topic, [[1, 2, 3]])
     produce(cluster, topic, 1)
@@ -262,7 +262,7 @@ def consumer_again(cluster, topic, group, protocol):
     return made
 
 
-def test_the_controllers_stop_and_its_successor_are_told(cluster):
+def test_stop_of_the_controller_and_its_successor_are_events(cluster):
     controller = cluster.get(1, "/health").json()["controller_id"]
     other = next(node for node in (1, 2, 3) if node != controller)
     with listening(cluster, other, "kinds=broker,controller") as events:
@@ -273,7 +273,7 @@ def test_the_controllers_stop_and_its_successor_are_told(cluster):
         events.ever("broker-registered", broker=controller)  # a broker that restarts may be quicker than its successor
 
 
-def test_many_listen_and_all_are_told_the_same(cluster, new_name):
+def test_many_listeners_get_the_same_events(cluster, new_name):
     topic = new_name()
     with httpx.Client(timeout=20.0, trust_env=False, limits=httpx.Limits(max_connections=50)) as client:
         with_streams = [client.stream("GET", cluster.url(1, "/api/events?kinds=topic")) for _ in range(40)]

@@ -44,7 +44,7 @@ def test_fault_of_one_broker_and_of_one_replica(faults):
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "slug", "words"),
+    ("body", "status", "slug", "text"),
     [
         ({}, 400, "bad-body", "fault"),
         ({"fault": "x"}, 400, "bad-body", "fault"),
@@ -55,10 +55,10 @@ def test_fault_of_one_broker_and_of_one_replica(faults):
         ({"fault": "lag_replica", "topic": "t", "partition": 0, "broker": 9}, 404, "broker-id-not-registered", "9"),
     ],
 )
-def test_wrong_fault_is_refused_on_all_brokers(faults, body, status, slug, words):
+def test_wrong_fault_is_refused_on_all_brokers(faults, body, status, slug, text):
     found = faults.post(1, "/api/faults", json=body)
     assert (found.status_code, found.json()["error"]) == (status, slug)
-    assert words in found.json()["message"]
+    assert text in found.json()["message"]
     assert listed(faults) == []
 
 

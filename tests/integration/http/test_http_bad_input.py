@@ -231,7 +231,7 @@ def test_a_body_that_is_cut_leaves_nothing(http_broker: Any, health: HttpHealth)
     health.check()
 
 
-def test_a_body_that_nobody_reads_holds_up_nobody(http_broker: Any, health: HttpHealth) -> None:
+def test_unread_body_delays_no_other_request(http_broker: Any, health: HttpHealth) -> None:
     with RawHttp(http_broker.http_port) as raw:
         raw.send(request("GET", "/health", "Content-Length: 100000000") + bytes(4 << 20))
         found = raw.answer()
@@ -299,11 +299,11 @@ def test_a_client_that_says_no_more_still_gets_its_answer(http_broker: Any) -> N
 
 @pytest.mark.parametrize("path", ["/health", POSTED or "/docs"])
 def test_no_other_site_is_allowed_anything(http_broker: Any, path: str) -> None:
-    asked = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
+    headers = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
     for method in ("OPTIONS", "GET"):
-        found = httpx.request(method, http_broker.http_url + path, headers=asked, trust_env=False)
+        found = httpx.request(method, http_broker.http_url + path, headers=headers, trust_env=False)
         assert not [name for name in found.headers if name.lower().startswith("access-control")]
-    assert httpx.options(http_broker.http_url + path, headers=asked, trust_env=False).status_code == 405
+    assert httpx.options(http_broker.http_url + path, headers=headers, trust_env=False).status_code == 405
 
 
 def test_many_connections_of_one_address_leave_room_for_others(http_broker: Any, health: HttpHealth) -> None:
@@ -386,7 +386,7 @@ def test_reading_needs_no_token_but_under_another_name_it_does(guarded: Any) -> 
     assert httpx.get(url, headers=sent, trust_env=False).status_code == 200
 
 
-def test_the_token_is_told_nobody(guarded: Any) -> None:
+def test_the_token_is_in_no_answer(guarded: Any) -> None:
     for path in ("/health", "/docs", "/openapi.json", "/"):
         assert TOKEN not in httpx.get(guarded.http_url + path, trust_env=False).text
     assert TOKEN not in guarded.log()

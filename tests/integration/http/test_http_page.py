@@ -16,7 +16,7 @@ from support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "http.md"
-SHOWN = "http://127.0.0.1:8080"
+ADDRESS = "http://127.0.0.1:8080"
 CSV = "id,name,price\n1,tea,3\n2,cup,5\n3,pot\n"
 ERROR = re.compile(r'^\{"error(?:_code)?":\s*"?([a-z0-9-]+)"?')
 METRIC = re.compile(r"yak_\w+|# EOF")
@@ -30,7 +30,7 @@ class Line:
     below: tuple[str, ...]
 
     @property
-    def shown(self) -> str:
+    def expected(self) -> str:
         """The first of them."""
         return self.below[0] if self.below else ""
 
@@ -42,7 +42,7 @@ class Line:
     @property
     def error(self) -> str | None:
         """The error that the page shows."""
-        found = ERROR.match(self.shown)
+        found = ERROR.match(self.expected)
         return None if found is None else found[1]
 
     @property
@@ -65,15 +65,15 @@ def lines_of(text: str) -> list[Line]:
 
 
 def test_the_page_shows_metrics_as_answers():
-    shown = [line.metrics for line in lines_of(PAGE.read_text()) if "/metrics" in line.command]
-    assert shown
-    assert all(shown), "a line that asks for metrics shows none"
+    expected = [line.metrics for line in lines_of(PAGE.read_text()) if "/metrics" in line.command]
+    assert expected
+    assert all(expected), "a line that asks for metrics shows none"
 
 
 def test_the_page_has_a_line_for_every_route():
     from yak.server.http.routes import ROUTES
 
-    commands = [line.command.replace(SHOWN, "") for line in lines_of(PAGE.read_text())]
+    commands = [line.command.replace(ADDRESS, "") for line in lines_of(PAGE.read_text())]
     text = PAGE.read_text()
     without = []
     for route in ROUTES:
@@ -91,13 +91,13 @@ def test_the_lines_of_the_page_do_what_it_says(cluster, tmp_path):
     wrong = []
     for line in lines_of(PAGE.read_text()):
         if line.metrics:
-            wrong += _metrics_not_told(cluster, line)
+            wrong += _metrics_not_exported(cluster, line)
             continue
-        command = line.command.replace(SHOWN, cluster.url(1)).replace("/dev/null", "out.txt")
+        command = line.command.replace(ADDRESS, cluster.url(1)).replace("/dev/null", "out.txt")
         answer = _beginning_of(command) if line.is_stream else _answer_of(command, tmp_path)
         found = None if answer is None else ERROR.match(answer)
         if answer is None or (None if found is None else found[1]) != line.error or (line.is_stream and not answer):
-            wrong.append(f"{line.command}\n  page:  {line.shown[:200]}\n  found: {answer and answer[:300]}")
+            wrong.append(f"{line.command}\n  page:  {line.expected[:200]}\n  found: {answer and answer[:300]}")
         elif answer.startswith("{") and "|" not in command:
             json.loads(answer)
     assert wrong == [], "\n".join(wrong)
@@ -119,16 +119,16 @@ def _beginning_of(command: str) -> str:
             stream.kill()
 
 
-def _metrics_not_told(cluster, line: Line) -> list[str]:
+def _metrics_not_exported(cluster, line: Line) -> list[str]:
     """What no broker answers, though the page shows it; a group's lag is told by its coordinator alone."""
 
     def missing() -> list[str]:
-        told = ""
+        exported = ""
         # the page has stopped one of them just before, which may be on its way out
         for address in [each.http_address for each in cluster.local.status().brokers if each.http_address is not None]:
-            command = ["bash", "-c", line.command.replace(SHOWN, address)]
-            told += subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
-        return sorted(line.metrics - {found[0] for row in told.splitlines() if (found := METRIC.match(row))})
+            command = ["bash", "-c", line.command.replace(ADDRESS, address)]
+            exported += subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+        return sorted(line.metrics - {found[0] for row in exported.splitlines() if (found := METRIC.match(row))})
 
     # a new coordinator, after one that the page has stopped, tells of a group once it has read it
     with contextlib.suppress(AssertionError):

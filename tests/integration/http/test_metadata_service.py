@@ -97,7 +97,7 @@ def test_yak_brokers_are_listed_with_the_names_of_kraft(cluster):
     assert 0 < ours["timestamp"] <= time.time() + 1
 
 
-def test_an_external_broker_is_registered_changed_and_closed_and_any_broker_tells(cluster, new_id):
+def test_external_broker_is_registered_changed_and_closed_on_any_broker(cluster, new_id):
     node_id = new_id()
     before = time.time()
     made = invite(cluster, node_id, rackId="r1", securityProtocol="SASL_SSL")
@@ -277,7 +277,7 @@ def test_partitions_are_added_one_by_one_or_to_a_number(cluster, new_name):
     assert cluster.get(1, f"/get_topic_by_name/{name}").json()["numPartitions"] == 5
 
 
-def test_producers_get_ids_that_nobody_else_has(cluster, new_id):
+def test_producers_get_unique_ids(cluster, new_id):
     external = new_id()
     assert invite(cluster, external).status_code == 201
     given = [cluster.post(node, "/register_producer", json={}).json() for node in (1, 2, 3, 1)]
@@ -305,32 +305,32 @@ def test_what_changed_since_a_time_and_everything_after_ten_minutes(cluster, new
     before = time.time()
     full = cluster.get(2, f"/broker_mgmt/{before - 600.5}").json()
     assert full["full"] is True
-    kept, gone = new_name(), new_name()
-    cluster.post(2, "/create_topic", json={"name": kept, "numPartitions": 2, "replicationFactor": 1})
+    present, gone = new_name(), new_name()
+    cluster.post(2, "/create_topic", json={"name": present, "numPartitions": 2, "replicationFactor": 1})
     cluster.post(2, "/create_topic", json={"name": gone, "numPartitions": 1, "replicationFactor": 1})
     external = new_id()
     invite(cluster, external, node=2)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.delete_topics([gone])[gone].result(60)
     wait_until(lambda: gone in names(cluster.get(2, f"/broker_mgmt/{before}").json()["removedTopics"]), "the deletion")
-    told = cluster.get(2, f"/broker_mgmt/{before}").json()
-    assert told["full"] is False
+    changes = cluster.get(2, f"/broker_mgmt/{before}").json()
+    assert changes["full"] is False
     # On a busy machine the cluster itself may change too: a replica leaves the ISR, a broker is fenced.
-    parts = [each for kind in ("brokers", "topics", "partitions", "removedTopics") for each in told[kind]]
+    parts = [each for kind in ("brokers", "topics", "partitions", "removedTopics") for each in changes[kind]]
     assert [each for each in parts if each["timestamp"] < before - 0.001] == []
-    assert names(told["topics"]) == [kept]
-    assert [each["partitionId"] for each in told["partitions"] if each["topicName"] == kept] == [0, 1]
-    assert not [each for each in told["partitions"] if each["topicName"] == gone]
-    assert names(told["removedTopics"]) == [gone]
-    assert external in [each["brokerId"] for each in told["brokers"]]
+    assert names(changes["topics"]) == [present]
+    assert [each["partitionId"] for each in changes["partitions"] if each["topicName"] == present] == [0, 1]
+    assert not [each for each in changes["partitions"] if each["topicName"] == gone]
+    assert names(changes["removedTopics"]) == [gone]
+    assert external in [each["brokerId"] for each in changes["brokers"]]
     clients = cluster.get(2, f"/client_mgmt/{before}").json()
     assert {"brokers", "topics", "partitions", "removedTopics"} <= set(clients)
     assert not {"producers", "controllerId", "brokerConfigs"} & set(clients)
-    assert clients["topics"] == told["topics"]
+    assert clients["topics"] == changes["topics"]
     # Asked again with what an answer says, nothing is missed, and by then nothing is left.
     wait_until(lambda: not cluster.get(2, f"/client_mgmt/{following(cluster)}").json()["topics"], "no more changes")
     everybody = cluster.get(2, "/client_mgmt/0").json()
-    assert kept in [each["name"] for each in everybody["topics"]]
+    assert present in [each["name"] for each in everybody["topics"]]
     assert gone not in [each["name"] for each in everybody["topics"]]
 
 

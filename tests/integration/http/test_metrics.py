@@ -120,15 +120,15 @@ def test_group_lag_is_known_by_the_coordinator_even_of_partitions_that_it_does_n
         produce(cluster, topic, 10, partition)
     consume(cluster, topic, group, 30)
 
-    def shown() -> list[float]:
+    def lags() -> list[float]:
         """By each that shows any: who coordinates the group."""
         found = [scrape(cluster, node).value("yak_group_lag_messages", group=label, topic=topic) for node in (1, 2, 3)]
         return [lag for lag in found if lag is not None]
 
-    wait_until(lambda: shown() == [0], "all to be committed")
+    wait_until(lambda: lags() == [0], "all to be committed")
     for partition in range(3):
         produce(cluster, topic, partition + 1, partition)
-    wait_until(lambda: shown() == [6], "the lag of all three partitions")
+    wait_until(lambda: lags() == [6], "the lag of all three partitions")
     assert everywhere(cluster, "yak_group_lag_unknown_partitions") == 0
 
 
@@ -181,7 +181,7 @@ def test_errors_and_bad_requests_are_counted(cluster):
     wait_until(lambda: everywhere(cluster, "yak_request_errors_total", **labels) > 0, "the error")
 
 
-def test_openmetrics_is_given_to_who_asks_for_it(cluster):
+def test_openmetrics_is_chosen_by_the_accept_header(cluster):
     found = cluster.get(1, "/metrics", headers={"accept": OPEN_METRICS})
     assert found.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0; charset=utf-8")
     assert found.text.endswith("# EOF\n")
@@ -242,7 +242,7 @@ def samples_of_a_quorum(folder: Path) -> list:
 
 
 @pytest.mark.parametrize(("expression", "text"), expressions())
-def test_what_grafana_asks_for_is_there(all_samples, expression, text):
+def test_queries_of_grafana_have_metrics(all_samples, expression, text):
     bare = re.sub(r'"[^"]*"', '""', expression)
     used = re.findall(rf"\b(?:{_NAME}|up\b)", bare)
     assert used, "no metric in it"
@@ -253,6 +253,6 @@ def test_what_grafana_asks_for_is_there(all_samples, expression, text):
             assert label in all_samples[name] | _GIVEN_BY_PROMETHEUS, f"{name} has no label {label}"
     known = set().union(*(all_samples[name] for name in used)) | _GIVEN_BY_PROMETHEUS
     grouped = [label.strip() for labels in re.findall(r"\bby \(([^)]*)\)", bare) for label in labels.split(",")]
-    asked = re.findall(r"label_values\([^,]*?(?:{[^}]*})?, ?([a-z]+)\)", bare)
-    for label in [*grouped, *asked, *(each for each in _IN_TEXTS.findall(text) if each != "value")]:
+    labels = re.findall(r"label_values\([^,]*?(?:{[^}]*})?, ?([a-z]+)\)", bare)
+    for label in [*grouped, *labels, *(each for each in _IN_TEXTS.findall(text) if each != "value")]:
         assert label in known, f"{label} is no label of {', '.join(used)}"

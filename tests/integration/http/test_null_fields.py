@@ -15,7 +15,7 @@ import pytest
 
 from yak.client.admin import Admin
 from yak.server.http.consumers.bodies import ANSWER_TYPES
-from yak.server.http.openapi import document, operation_id, shown_path
+from yak.server.http.openapi import document, openapi_path, operation_id
 from yak.server.http.route import Route
 from yak.server.http.routes import ROUTES
 
@@ -155,7 +155,7 @@ def test_errors_of_consumers_come_in_a_type_that_is_declared(client: httpx.Clien
             body = b"[]" if route.body is not None else b""
             found = client.request(route.method, path + query, content=body, headers={**headers, "accept": accept})
             assert found.status_code in statuses, f"{route.method} {path}: {found.text}"
-            answers = paths[shown_path(route.path)][route.method.lower()]["responses"]
+            answers = paths[openapi_path(route.path)][route.method.lower()]["responses"]
             answer = answers.get(str(found.status_code)) or answers["4XX"]
             if "$ref" in answer:
                 answer = document(ROUTES)["components"]["responses"][answer["$ref"].rpartition("/")[2]]

@@ -32,10 +32,10 @@ CONDITIONS = ("offline", "under_min_isr", "at_min_isr", "under_replicated")
 
 def pictures(cluster: Any) -> list[Picture]:
     """What the terminal UI knows: over the Kafka protocol, and over HTTP."""
-    told = {"kind": "snapshot", "time_ms": 1, "node_id": 1, "cluster": cluster.get(1, "/api/cluster").json()}
+    reported = {"kind": "snapshot", "time_ms": 1, "node_id": 1, "cluster": cluster.get(1, "/api/cluster").json()}
     events = [
         read_snapshot(cluster.bootstrap, None).event(),
-        {**told, "partitions": cluster.get(1, "/api/isr").json()},
+        {**reported, "partitions": cluster.get(1, "/api/isr").json()},
     ]
     made = [Picture() for _ in events]
     for picture, event in zip(made, events, strict=True):
@@ -64,11 +64,11 @@ def test_state_of_a_partition_has_one_answer_in_each_state(cluster: Any, yak: An
     assert by_topic(yak.run("isr", "-b", cluster.bootstrap, "-o", "json").json) == expected
     assert by_topic(yak.run("topics", "list", "-b", cluster.bootstrap, "-o", "json").json, "name") == expected
     for picture in pictures(cluster):
-        shown = {each.topic: state_cell(each, Look()).text for each in picture.partitions.values()}
-        assert {name: shown[name].partition(" ")[2].replace(" ", "-").lower() for name in STATES} == expected
+        displayed = {each.topic: state_cell(each, Look()).text for each in picture.partitions.values()}
+        assert {name: displayed[name].partition(" ")[2].replace(" ", "-").lower() for name in STATES} == expected
 
-    told = yak.run("cluster", "-b", cluster.bootstrap, "-o", "json").json
-    counts = {name: told[name] for name in CONDITIONS}
+    reported = yak.run("cluster", "-b", cluster.bootstrap, "-o", "json").json
+    counts = {name: reported[name] for name in CONDITIONS}
     assert counts["offline"] == 1
     assert counts == {name: cluster.get(1, "/api/cluster").json()[name] for name in CONDITIONS}
     assert counts == {name: cluster.get(2, "/health").json()[name] for name in CONDITIONS}
@@ -85,10 +85,10 @@ def test_state_of_a_broker_has_one_answer_in_each_state(cluster: Any, yak: Any) 
     cluster.local.kill(3)
     expected = {1: "ACTIVE", 2: "CLOSED", 3: "FENCED"}
 
-    def told() -> dict[int, str]:
+    def reported() -> dict[int, str]:
         return {each["node_id"]: each["state"] for each in cluster.get(1, "/api/cluster").json()["brokers"]}
 
-    wait_until(lambda: told() == expected, "a stopped and a fenced broker")
+    wait_until(lambda: reported() == expected, "a stopped and a fenced broker")
     for command in ("brokers list", "cluster"):
         found = yak.run(*command.split(), "-b", cluster.bootstrap, "-o", "json").json
         rows = found["brokers"] if command == "cluster" else found

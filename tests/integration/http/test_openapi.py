@@ -21,7 +21,7 @@ from schemathesis.specs.openapi import checks as openapi_checks
 
 from yak.client.admin import Admin
 from yak.errors import YakError
-from yak.server.http.openapi import document, shown_path
+from yak.server.http.openapi import document, openapi_path
 from yak.server.http.route import Route
 from yak.server.http.routes import ROUTES
 
@@ -77,7 +77,7 @@ def is_stream(route: Any) -> bool:
     return any(answer.media_type == "text/event-stream" for answer in route.answers.values())
 
 
-def asked() -> list[Any]:
+def tested_routes() -> list[Any]:
     """All routes but those that have a reason; a stream does not end, and has tests of its own."""
     return [route for route in ROUTES if (route.method, route.path) not in LEFT_OUT and not is_stream(route)]
 
@@ -95,7 +95,7 @@ SETTINGS = settings(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-schema = schemathesis.openapi.from_dict(document(asked()), config=CONFIG)
+schema = schemathesis.openapi.from_dict(document(tested_routes()), config=CONFIG)
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def make_topic(bootstrap: str) -> None:
         admin.create_topic(TOPIC, partitions=1)
 
 
-@pytest.mark.parametrize("route", asked(), ids=lambda route: f"{route.method} {route.path}")
+@pytest.mark.parametrize("route", tested_routes(), ids=lambda route: f"{route.method} {route.path}")
 def test_a_route_keeps_to_its_description(
     route: Route, broker_of_all: Any, session: requests.Session, pytestconfig: pytest.Config
 ) -> None:
@@ -144,7 +144,7 @@ def test_a_route_keeps_to_its_description(
         case.call_and_validate(base_url=url, session=session, checks=CHECKS, timeout=PATIENCE_SECONDS)
 
     # What schema.parametrize() does, with ids that pytest and its plugins tell apart.
-    operation = schema[shown_path(route.path)][route.method]
+    operation = schema[openapi_path(route.path)][route.method]
     test = build_operation_test(
         config=schema.config, operation=operation, test_func=ask, given_kwargs={}, feedback=FeedbackSources()
     )

@@ -72,7 +72,7 @@ def test_health_and_cluster_name_the_quorum_and_no_redis(cluster: RaftCluster) -
 
 
 @pytest.mark.parametrize("path", ["/api/quorum", "/api/cluster"])
-def test_answers_have_the_form_that_openapi_tells(cluster: RaftCluster, path: str) -> None:
+def test_answers_match_the_openapi_document(cluster: RaftCluster, path: str) -> None:
     document = cluster.get(1, "/openapi.json").json()
     schema = document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
     for node in cluster.nodes:
@@ -109,7 +109,7 @@ def test_metadata_log_and_earlier_states_come_from_the_quorum(cluster: RaftClust
         assert cluster.get(node, "/broker_mgmt/0").json()["topics"]
 
 
-def test_external_brokers_are_kept_in_the_quorum_and_survive_a_restart(cluster: RaftCluster) -> None:
+def test_external_brokers_in_the_quorum_survive_a_restart(cluster: RaftCluster) -> None:
     made = cluster.post(4, "/register_broker", json=BROKER)
     assert (made.status_code, made.json()["epoch"]) == (201, 1), made.text
     assert cluster.post(1, "/register_broker", json=BROKER | {"brokerHost": "10.0.0.2"}).status_code == 409

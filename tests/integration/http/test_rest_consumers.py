@@ -216,7 +216,7 @@ def test_delete_after_a_commit_and_a_seek_commits_the_position_after_the_last_re
     other.did("DELETE", "")
 
 
-def test_instances_share_the_partitions_though_nobody_reads(cluster, topic, new_name):
+def test_idle_instances_share_the_partitions(cluster, topic, new_name):
     group = new_name()
     both = [RestConsumer(cluster, node, group, format="json") for node in (1, 2)]
     for each in both:
@@ -235,7 +235,7 @@ def test_instances_share_the_partitions_though_nobody_reads(cluster, topic, new_
     assert members(cluster, group) == 0
 
 
-def test_an_instance_full_of_records_that_nobody_reads_gives_partitions_away(cluster, topic, new_name):
+def test_instance_full_of_unread_records_takes_part_in_a_rebalance(cluster, topic, new_name):
     group = new_name()
     produce(cluster, topic, numbers(0, 20_000))
     idle = RestConsumer(cluster, 1, group, format="json", **{"auto.commit.enable": "false"})
@@ -360,7 +360,7 @@ def test_what_a_client_does_not_wait_for_is_given_to_its_next_read(cluster, topi
     one.did("DELETE", "")
 
 
-def test_one_request_at_a_time_but_looks_and_the_end_are_heard(cluster, topic, new_name):
+def test_one_exclusive_request_at_a_time_beside_reads_and_delete(cluster, topic, new_name):
     one = RestConsumer(cluster, 1, new_name(), format="json")
     one.did("POST", "/subscription", {"topics": [topic]})
     wait_until(lambda: len(one.assigned()) == 4, "the assignment")
@@ -465,9 +465,9 @@ def test_a_broker_that_stops_lets_its_instances_leave(cluster, topic, new_name):
     assert answers[0].status_code in (200, 404), "the read ended in order"
     # It leaves, in place of a wait for its session to end; and what it had given was committed as it left.
     wait_until(lambda: staying.assigned() == [0, 1, 2, 3], "all partitions", 30.0)
-    told = Path(cluster.local.log_path(f"node-{coordinator}")).read_text().splitlines()
-    told = Path(cluster.local.log_path(f"node-{coordinator}")).read_text().splitlines()
-    of_group = [line for line in told if f"group={group} " in line]
+    lines = Path(cluster.local.log_path(f"node-{coordinator}")).read_text().splitlines()
+    lines = Path(cluster.local.log_path(f"node-{coordinator}")).read_text().splitlines()
+    of_group = [line for line in lines if f"group={group} " in line]
     assert any("group-member-left" in line for line in of_group), "\n".join(of_group)
     assert not any("group-member-expired" in line for line in of_group)
     assert len(staying.read_until(20)) == 20
@@ -560,7 +560,7 @@ def test_subscribing_and_assigning_exclude_each_other(cluster, topic, new_name):
     one.did("DELETE", "")
 
 
-def test_what_is_asked_of_an_instance_is_checked(cluster, topic, new_name):
+def test_requests_to_an_instance_are_checked(cluster, topic, new_name):
     one = RestConsumer(cluster, 1, new_name(), format="json", **{"auto.offset.reset": "none"})
     one.did("POST", "/subscription", {"topics": [topic]})
     for accept in (BINARY, "application/vnd.kafka.avro.v2+json"):
@@ -569,8 +569,8 @@ def test_what_is_asked_of_an_instance_is_checked(cluster, topic, new_name):
     assert problem(one.ask("GET", "/records", params={"max_bytes": 2**63})) == (400, 400)
     assert problem(one.ask("GET", "/records", params={"limit": 1})) == (400, 400)
     assert problem(one.ask("POST", "/offsets?async=perhaps")) == (400, 400)
-    for topic_asked, number, code in (("nothing-here", 0, 40401), (topic, 4, 40402)):
-        place = {"topic": topic_asked, "partition": number}
+    for other_topic, number, code in (("nothing-here", 0, 40401), (topic, 4, 40402)):
+        place = {"topic": other_topic, "partition": number}
         assert problem(one.ask("POST", "/offsets", {"offsets": [place | {"offset": 1}]})) == (404, code)
         assert problem(one.ask("GET", "/offsets", {"partitions": [place]})) == (404, code)
     assert problem(one.ask("POST", "/subscription", {"topics": ["^.*"]})) == (422, 422)
@@ -582,7 +582,7 @@ def test_what_is_asked_of_an_instance_is_checked(cluster, topic, new_name):
     one.did("DELETE", "")
 
 
-def test_nobody_loses_records_by_a_request_that_shows_none(cluster, topic, new_name):
+def test_head_request_loses_no_records(cluster, topic, new_name):
     one = RestConsumer(cluster, 1, new_name(), format="json")
     one.did("POST", "/subscription", {"topics": [topic]})
     produce(cluster, topic, numbers(0, 4))
@@ -629,7 +629,7 @@ def test_no_more_instances_than_a_broker_holds(cluster, new_name):
 
 def test_nothing_of_librdkafka_reaches_the_brokers_stderr(cluster):
     for node in (1, 2, 3):
-        told = Path(cluster.local.log_path(f"node-{node}")).read_text()
-        assert "ready" in told
+        lines = Path(cluster.local.log_path(f"node-{node}")).read_text()
+        assert "ready" in lines
         for sign in ("rdkafka#", "%3|", "http-bug", "rest-consumer-bug", "Traceback"):
-            assert sign not in told, sign
+            assert sign not in lines, sign

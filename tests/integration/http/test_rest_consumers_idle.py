@@ -35,7 +35,7 @@ class Routes:
             node_id=1,
             image=SimpleNamespace(brokers={1: info}, topics={}),
             identity=SimpleNamespace(inter_broker=PLAINTEXT_LISTENER),
-            authorization=SimpleNamespace(is_active=False, authorize=lambda *_asked: True),
+            authorization=SimpleNamespace(is_active=False, authorize=lambda *_request: True),
         )
         shell: Any = SimpleNamespace(nursery=nursery, counters=Counters(), rate_limit=log.RateLimit())
         broker_client: BrokerClient = BrokerClient(broker, shell, shell.rate_limit)
@@ -100,7 +100,7 @@ def run(work, *args: Any) -> None:
     trio.run(work, *args)
 
 
-def test_an_instance_that_nobody_uses_is_closed_and_leaves_its_group(cluster, topic, new_name):
+def test_idle_instance_is_closed_and_leaves_its_group(cluster, topic, new_name):
     run(_idle, cluster, topic, new_name())
 
 

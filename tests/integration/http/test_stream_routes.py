@@ -83,7 +83,7 @@ def put(cluster, topic, payloads, node=1, **more):
     cluster.post(node, "/produce", json=rows).raise_for_status()
 
 
-def test_what_is_written_is_told_at_once_in_order_of_each_partition(cluster, topics):
+def test_stream_sends_new_records_in_order_of_each_partition(cluster, topics):
     one, two = topics
     put(cluster, one, ["before"])
     with (
@@ -149,7 +149,7 @@ def test_new_partitions_are_read_from_their_beginning(cluster, topics):
         assert "3=1" in listener.last_id
 
 
-def test_records_are_told_while_a_broker_is_killed(cluster, topics):
+def test_stream_continues_while_a_broker_is_killed(cluster, topics):
     one, _ = topics
     with listening(cluster, 1, f"/topics/{one}/stream") as near, listening(cluster, 2, f"/topics/{one}/stream") as far:
         put(cluster, one, range(50))

@@ -26,10 +26,10 @@ def test_a_topic_made_here_is_one_to_every_kafka_client(cluster, new_name):
 
     for node in (1, 3):
         wait_until(lambda node=node: cluster.get(node, f"/topics/{name}").status_code == 200, f"it on node {node}")
-    shown = cluster.get(3, f"/topics/{name}").json()
-    assert shown["topic_id"] == body["topic_id"]
-    assert shown["configs"] == {"retention.ms": "86400000"}
-    for number, each in enumerate(shown["partitions"]):
+    described = cluster.get(3, f"/topics/{name}").json()
+    assert described["topic_id"] == body["topic_id"]
+    assert described["configs"] == {"retention.ms": "86400000"}
+    for number, each in enumerate(described["partitions"]):
         assert each["partition"] == number
         assert sorted(each["replicas"]) == sorted(each["isr"])
         assert each["leader"] == each["replicas"][0]
@@ -111,8 +111,8 @@ def test_who_leads(cluster, new_name):
         lambda: cluster.get(2, f"/metadata/leader?topic={name}&partition=0").json()["leader"]["node_id"] == 1,
         "a new leader",
     )
-    shown = cluster.get(2, f"/topics/{name}").json()["partitions"][0]
-    assert (shown["leader"], shown["isr"]) == (1, [1])
+    described = cluster.get(2, f"/topics/{name}").json()["partitions"][0]
+    assert (described["leader"], described["isr"]) == (1, [1])
     for query, status in (
         ("?partition=0", 400),
         (f"?topic={name}", 400),

@@ -15,7 +15,7 @@ from yak.commands.help import EXPLANATIONS
 from yak.config.broker_config_table import BROKER_CONFIGS
 from yak.config.group_configs import GROUP_CONFIGS
 from yak.config.topic_config_table import TOPIC_CONFIGS
-from yak.server.http.openapi import shown_path
+from yak.server.http.openapi import openapi_path
 from yak.server.http.routes import ROUTES
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -90,7 +90,7 @@ def test_every_error_is_explained(pages: dict[str, str]) -> None:
 
 def test_every_route_is_there(pages: dict[str, str]) -> None:
     found = headings(pages["http-routes.md"], 3)
-    assert sorted(found) == sorted(f"{route.method} {shown_path(route.path)}" for route in ROUTES)
+    assert sorted(found) == sorted(f"{route.method} {openapi_path(route.path)}" for route in ROUTES)
 
 
 def test_every_client_and_program_has_a_version(pages: dict[str, str]) -> None:

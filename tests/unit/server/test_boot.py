@@ -1,4 +1,4 @@
-"""What a broker is told of its own start."""
+"""What a broker knows of its own start."""
 
 from pathlib import Path
 
@@ -12,17 +12,17 @@ from yak.server.options import ServeOptions
 
 
 def start(folder: Path, **options: object) -> tuple[boot.Opened, object]:
-    asked = ServeOptions(data_dirs=(str(folder),), **options)  # type: ignore[arg-type]
-    config = BrokerConfig.from_settings(asked.broker_settings())
+    given = ServeOptions(data_dirs=(str(folder),), **options)  # type: ignore[arg-type]
+    config = BrokerConfig.from_settings(given.broker_settings())
     clock = Clock()
-    opened = boot.open_data(RealDisk(), asked, config, clock, lambda *_: None)
+    opened = boot.open_data(RealDisk(), given, config, clock, lambda *_: None)
     try:
-        return opened, boot.make_broker(opened, asked, config, clock).identity
+        return opened, boot.make_broker(opened, given, config, clock).identity
     finally:
         opened.log_store.release()
 
 
-def test_the_kernel_tells_one_start_of_the_machine_from_the_next(tmp_path: Path) -> None:
+def test_kernel_boot_id_is_read_from_its_file(tmp_path: Path) -> None:
     (tmp_path / "boot_id").write_text("some-id\n")
     assert boot.kernel_boot_id(str(tmp_path / "boot_id")) == "some-id"
     assert boot.kernel_boot_id(str(tmp_path / "absent")) is None

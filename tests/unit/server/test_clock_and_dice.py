@@ -13,7 +13,7 @@ def test_the_clock_starts_at_the_wall_and_never_goes_back() -> None:
     assert clock.now_ms() >= first
 
 
-def test_wall_clock_that_was_set_is_told_once_with_its_distance() -> None:
+def test_wall_clock_jump_is_reported_once_with_its_size() -> None:
     moved_ns = 0
     clock = Clock(lambda: time.time_ns() + moved_ns)
     assert clock.wall_moved(clock.now_ns()) is None

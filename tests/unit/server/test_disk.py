@@ -266,8 +266,8 @@ def test_the_lock_keeps_a_second_process_out(disk: RealDisk, tmp_path: Path) -> 
         "try: RealDisk(max_open_files=4).lock(sys.argv[1])\n"
         "except BlockingIOError as error: print('held', error)\n"
     )
-    told = subprocess.run([sys.executable, "-c", probe, f"{tmp_path}/.lock"], capture_output=True, text=True).stdout
-    assert f"held by process {os.getpid()}" in told
+    output = subprocess.run([sys.executable, "-c", probe, f"{tmp_path}/.lock"], capture_output=True, text=True).stdout
+    assert f"held by process {os.getpid()}" in output
     lock.release()
     lock.release()
     disk.lock(f"{tmp_path}/.lock").release()
@@ -304,7 +304,7 @@ def test_write_back_runs_in_its_thread_after_enough_bytes(tmp_path: Path) -> Non
     disk.close()
 
 
-def test_a_failed_write_back_is_told_to_the_next_sync_and_append(tmp_path: Path) -> None:
+def test_failed_write_back_fails_the_next_sync_and_append(tmp_path: Path) -> None:
     disk = RealDisk(max_open_files=8)
     file = disk.open(f"{tmp_path}/a", create=True)
     file.append([b"x"])

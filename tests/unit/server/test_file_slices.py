@@ -167,15 +167,15 @@ def tcp_pair() -> tuple[socket.socket, socket.socket]:
         return left, listener.accept()[0]
 
 
-@pytest.mark.parametrize("kept", [0, 3_000])
-def test_the_end_of_a_slice_whose_file_became_shorter_ends_with_an_error(file, kept):
+@pytest.mark.parametrize("remaining", [0, 3_000])
+def test_the_end_of_a_slice_whose_file_became_shorter_ends_with_an_error(file, remaining):
     """So few bytes are joined with others and sent from memory: a count that is never reached would never end."""
     left, right = tcp_pair()
     with left, right:
         left.setblocking(False)
         sender = Sender(left)
         sender.queue([b"head", cut(file, 5_000, len(DATA) - 5_000), b"tail"])
-        file.truncate(len(DATA) - 5_000 + kept)
+        file.truncate(len(DATA) - 5_000 + remaining)
         with pytest.raises(OSError, match="shorter"):
             sender.send()
 
@@ -193,7 +193,7 @@ def test_an_empty_part_before_a_slice_is_left_out(file):
 
 @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=st.lists(st.tuples(st.booleans(), st.integers(1, 200_000)), min_size=1, max_size=12))
-def test_the_bytes_in_slices_are_counted_without_a_look_at_the_queue(file, sizes):
+def test_bytes_in_slices_are_counted_without_reading_the_queue(file, sizes):
     left, right = tcp_pair()
     with left, right:
         for each in left, right:

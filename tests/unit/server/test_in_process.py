@@ -108,12 +108,12 @@ def test_a_late_answer_holds_up_no_other_question() -> None:
     run(test)
 
 
-def test_what_the_core_takes_for_no_request_is_said_to_whoever_asked() -> None:
+def test_frame_that_the_core_refuses_raises_closed() -> None:
     async def test(shell: Shell, core: Core) -> None:
         with pytest.raises(Closed, match="it is no request"):
             await shell.in_process.ask(b"close me")
         with pytest.raises(Closed, match="it is no request"):
-            shell.in_process.tell(b"close me")
+            shell.in_process.send(b"close me")
         assert await shell.in_process.ask(b"hello") == b"hello"
 
     run(test)
@@ -142,11 +142,11 @@ def test_a_question_that_is_given_up_is_forgotten_and_its_answer_too() -> None:
     run(test)
 
 
-def test_what_is_told_waits_for_nothing() -> None:
+def test_request_without_response_waits_for_nothing() -> None:
     async def test(shell: Shell, core: Core) -> None:
-        shell.in_process.tell(b"silent")
+        shell.in_process.send(b"silent")
         assert [type(event) for event in core.events] == [ConnectionOpened, FrameReceived, ConnectionClosed]
-        shell.in_process.tell(b"echoed")  # an answer that nobody waits for
+        shell.in_process.send(b"echoed")  # an answer that nobody waits for
         assert await shell.in_process.ask(b"hello") == b"hello"
 
     run(test)

@@ -80,7 +80,7 @@ def test_a_deadline_passes_while_the_selector_is_always_ready(*, is_joined: bool
         run(main)
 
 
-def test_a_deadline_that_serving_moves_earlier_is_kept() -> None:
+def test_deadline_that_serving_moves_earlier_is_met() -> None:
     with readable() as (selector, sock):
 
         async def main() -> None:

@@ -28,7 +28,7 @@ def test_an_address_that_is_not_ours_is_a_usage_error(host: str) -> None:
     assert caught.value.code == "bad-address"
 
 
-def test_nobody_can_connect_before_it_listens() -> None:
+def test_connect_before_listen_is_refused() -> None:
     sockets = listener.bind("127.0.0.1", 0)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", listener.bound_port(sockets)), timeout=1)

@@ -73,7 +73,7 @@ def test_a_buffer_made_small_wakes_it_when_it_is_full(pair: tuple[socket.socket,
 @pytest.mark.parametrize("missing", [0, 1, FROM_BYTES - 1, -5])
 def test_little_is_not_waited_for(missing: int) -> None:
     class NoSocket:
-        def setsockopt(self, *_words: int) -> None:
+        def setsockopt(self, *_arguments: int) -> None:
             raise AssertionError("a call for nothing")
 
     assert not LowWater().mark(NoSocket(), missing)  # type: ignore[arg-type]
@@ -92,5 +92,5 @@ def test_little_is_not_waited_for(missing: int) -> None:
         ("darwin", "23.1.0", False),
     ],
 )
-def test_old_kernels_and_other_systems_are_not_asked(platform: str, release: str, heeds: bool) -> None:
+def test_old_kernels_and_other_systems_are_not_called(platform: str, release: str, heeds: bool) -> None:
     assert heeds_mark(platform, release) is heeds

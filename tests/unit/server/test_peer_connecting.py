@@ -1,4 +1,4 @@
-"""`yak.server.peers` with real sockets on this host: how a connection begins, and what is told of one that cannot."""
+"""`yak.server.peers` with real sockets on this host: how a connection begins, and what is reported of one that fails."""
 
 import errno
 import socket
@@ -14,7 +14,7 @@ from yak.server import peer_connect
 from yak.server.peer_connect import NotConnectedError, _handshake, connect_peer
 
 
-def test_a_peer_is_asked_and_answers() -> None:
+def test_peer_answers_a_request() -> None:
     async def main() -> None:
         async with running() as (broker, listening):
             stream = await broker.connected_to(listening)
@@ -41,20 +41,20 @@ def test_what_is_sent_before_the_connection_is_there_leaves_with_it() -> None:
     trio.run(main)
 
 
-def test_a_name_is_looked_up_and_every_address_of_it_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_is_resolved_and_every_address_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with running() as (broker, listening):
             with socket.socket() as other:
                 other.bind(("127.0.0.1", 0))  # bound and not listening: refuses
 
-                async def look_up(host: str, port: int, **_: object) -> list[object]:
+                async def resolve(host: str, port: int, **_: object) -> list[object]:
                     assert host == "two.example"
                     return [
                         (socket.AF_INET, socket.SOCK_STREAM, 0, "", address)
                         for address in [other.getsockname(), ("127.0.0.1", port)]
                     ]
 
-                monkeypatch.setattr(trio.socket, "getaddrinfo", look_up)
+                monkeypatch.setattr(trio.socket, "getaddrinfo", resolve)
                 broker.ask(ConnectPeer(1, "two.example", port_of(listening)))
                 await broker.until(lambda: broker.core.events == [PeerConnected(1)])
 
@@ -62,7 +62,7 @@ def test_a_name_is_looked_up_and_every_address_of_it_tried(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_port_where_nobody_listens_refuses(host: str) -> None:
+def test_port_without_listener_refuses(host: str) -> None:
     async def main() -> None:
         async with running() as (broker, listening):
             port = port_of(listening)
@@ -106,15 +106,15 @@ def test_refused_is_said_only_when_no_address_of_a_name_might_be_the_peers(monke
                     "no-family": [unknown],
                 }
 
-                async def look_up(host: str, *_: object, **__: object) -> list[object]:
+                async def resolve(host: str, *_: object, **__: object) -> list[object]:
                     return [(family, socket.SOCK_STREAM, 0, "", address) for family, address in addresses[host]]
 
-                monkeypatch.setattr(trio.socket, "getaddrinfo", look_up)
+                monkeypatch.setattr(trio.socket, "getaddrinfo", resolve)
                 for peer_id, host in enumerate(addresses):
                     broker.ask(ConnectPeer(peer_id, host, 1))
                 await broker.until(lambda: len(broker.core.events) == len(addresses))
-                told = {event.peer_id: event.how for event in broker.core.events if isinstance(event, PeerLost)}
-                assert told == {0: "timeout", 1: "timeout", 2: "refused", 3: "unreachable"}
+                lost = {event.peer_id: event.how for event in broker.core.events if isinstance(event, PeerLost)}
+                assert lost == {0: "timeout", 1: "timeout", 2: "refused", 3: "unreachable"}
 
     trio.run(main)
 
@@ -191,7 +191,7 @@ def test_it_may_be_closed_while_it_connects() -> None:
     trio.run(main)
 
 
-def test_a_process_that_resumes_after_the_deadline_connects_to_nobody_without_an_error(
+def test_process_resumed_after_the_deadline_makes_no_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = trio.testing.MockClock()

@@ -1,4 +1,4 @@
-"""`yak.server.peers` with real sockets on this host: how a connection ends, and what is told of it."""
+"""`yak.server.peers` with real sockets on this host: how a connection ends, and what is reported of it."""
 
 import errno
 import subprocess
@@ -26,7 +26,7 @@ from yak.server.listener import Acceptor, Bound
 from yak.server.sweeper import run_sweeper
 
 
-def test_an_orderly_end_is_told_as_closed_after_the_last_answer() -> None:
+def test_orderly_end_is_reported_as_closed_after_the_last_answer() -> None:
     async def main() -> None:
         async with running() as (broker, listening):
             stream = await broker.connected_to(listening)
@@ -38,7 +38,7 @@ def test_an_orderly_end_is_told_as_closed_after_the_last_answer() -> None:
     trio.run(main)
 
 
-def test_a_reset_is_told_as_reset() -> None:
+def test_reset_is_reported_as_reset() -> None:
     async def main() -> None:
         async with running() as (broker, listening):
             reset(await broker.connected_to(listening))
@@ -69,7 +69,7 @@ def test_a_send_that_fails_first_hides_neither_the_last_answers_nor_how_it_ended
 @pytest.mark.parametrize(
     ("number", "how"), [(errno.ETIMEDOUT, "unreachable"), (errno.EHOSTUNREACH, "unreachable"), (errno.EPIPE, "closed")]
 )
-def test_other_ends_are_told_for_what_they_are(number: int, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_ends_are_reported_by_their_error(number: int, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with running() as (broker, listening):
             stream = await broker.connected_to(listening)

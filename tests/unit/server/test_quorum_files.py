@@ -59,7 +59,7 @@ def test_voters_need_a_shared_secret(disk):
     assert secret_on(disk) is None
 
 
-def test_given_secret_is_kept_and_another_one_is_refused(disk):
+def test_given_secret_is_saved_and_another_one_refused(disk):
     cluster_id = opened(disk, voters=THREE, cluster_secret=SECRET).cluster_id
     assert secret_on(disk) == SECRET
     assert opened(disk, voters=THREE).cluster_id == cluster_id

@@ -8,7 +8,7 @@ import trio
 from yak.server.redis_client import ConnectionLost, RedisAddress
 
 
-def test_a_refused_connection_is_reported_in_the_systems_words():
+def test_refused_connection_has_the_systems_message():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(ConnectionLost, match=f"^127.0.0.1:{port}: Connection refused$"):

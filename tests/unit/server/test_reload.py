@@ -1,4 +1,4 @@
-"""What SIGHUP reads again, and how a closed terminal is told from it."""
+"""What SIGHUP reads again, and how a closed terminal differs from it."""
 
 import os
 import pty

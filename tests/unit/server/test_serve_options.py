@@ -47,10 +47,10 @@ def test_a_short_lease_is_renewed_more_often() -> None:
 
 
 def test_a_renewal_that_is_too_slow_says_why_and_what_would_do() -> None:
-    for renew_ms, words in ((10_000, "renew 10 s >= lease 10 s"), (6_000, "more than half of lease 10 s")):
+    for renew_ms, text in ((10_000, "renew 10 s >= lease 10 s"), (6_000, "more than half of lease 10 s")):
         with pytest.raises(UsageError) as caught:
             ServeOptions(lease_ms=10_000, renew_ms=renew_ms).check()
-        assert words in caught.value.why
+        assert text in caught.value.why
         assert caught.value.try_ == ("yak serve --renew-interval 3.3s",)
 
 
@@ -69,7 +69,7 @@ def test_a_follower_that_is_given_followers_is_warned() -> None:
     assert ServeOptions(followers=("a:1",)).check() == ()
 
 
-def test_the_rack_is_said_in_kafkas_words() -> None:
+def test_rack_is_set_by_kafkas_config() -> None:
     assert ServeOptions(rack="zone-a").broker_settings()["broker.rack"] == "zone-a"
     assert "broker.rack" not in ServeOptions().broker_settings()
 
@@ -80,7 +80,7 @@ def test_an_advertised_loopback_behind_an_open_listener_is_warned_of() -> None:
     assert ServeOptions(host="0.0.0.0", advertised_host="kafka.example").check() == ()
 
 
-def test_ipv6_hosts_are_bracketed_in_kafkas_words() -> None:
+def test_ipv6_hosts_are_bracketed_in_kafkas_configs() -> None:
     assert ServeOptions(host="::1", port=9).broker_settings()["listeners"] == "PLAINTEXT://[::1]:9"
 
 

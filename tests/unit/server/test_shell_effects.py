@@ -50,7 +50,7 @@ def test_the_timer_comes_when_it_is_due_and_earlier_when_that_changes() -> None:
     trio.run(main)
 
 
-def test_core_after_the_wall_clock_was_set_is_told_before_the_next_frame() -> None:
+def test_core_gets_a_wall_clock_jump_before_the_next_frame() -> None:
     async def main() -> None:
         frames_before: list[list[bytes]] = []
 

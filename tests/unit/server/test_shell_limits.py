@@ -210,7 +210,7 @@ def test_a_request_before_the_proof_closes_a_connection_of_the_reserve(client_id
     trio.run(main)
 
 
-def test_connections_that_prove_nothing_keep_no_broker_out() -> None:
+def test_unauthenticated_connections_exclude_no_broker() -> None:
     async def main() -> None:
         limits = ConnectionLimits(connections_per_ip_max=0, peers_reserved=2, peers_proving_max=3)
         async with running(limits, core=ProvingCore()) as broker:

@@ -20,7 +20,7 @@ def use_tls(caller: Running, configs: dict[str, str]) -> None:
     connect_with_tls(caller.shell.peers, ListenerTls("SSL", configs))
 
 
-def test_peer_is_asked_and_answers_under_tls(known: Identities) -> None:
+def test_peer_answers_a_request_under_tls(known: Identities) -> None:
     async def main() -> None:
         async with running_tls(known.configs | CLIENT_AUTH) as (broker, _), running() as (caller, _listening):
             use_tls(caller, known.configs)

@@ -53,7 +53,7 @@ def test_repr_of_the_options_hides_the_credentials(tmp_path):
     assert "ann" not in repr(ServeOptions(users=users))
 
 
-def test_missing_file_is_refused_in_the_systems_words(tmp_path):
+def test_missing_file_is_refused_with_the_systems_message(tmp_path):
     with pytest.raises(UsageError) as caught:
         read_users_file(str(tmp_path / "none"))
     assert caught.value.why == "no such file or directory"

@@ -61,7 +61,12 @@ def _endpoint(context: Context, table: dict[str, Route]) -> Callable[[Request], 
             raise
         except Exception as error:  # noqa: BLE001 - our bug: said in the log, not to the client
             context.shell.counters.bugs += 1
-            log.write("error", "http-bug", {"method": request.method, "route": _shown(route)}, error=error)
+            log.write(
+                "error",
+                "http-bug",
+                {"method": request.method, "route": "" if route is None else route.path},
+                error=error,
+            )
             response = problem_response(_internal_error())
         for name, value in SECURITY_HEADERS.items():
             response.headers.setdefault(name, value)
@@ -82,10 +87,6 @@ def _head_of(response: Response) -> Response:
     head.raw_headers = response.raw_headers
     head.background = response.background
     return head
-
-
-def _shown(route: Route | None) -> str:
-    return "" if route is None else route.path
 
 
 def _internal_error() -> Problem:

@@ -1,6 +1,6 @@
 """Who sends a request: HTTP Basic against the SCRAM credentials of the cluster's users, the token, or a certificate.
 
-`yak.http.authentication` is `none` (passwords are not looked at) or `basic` (RFC 7617). A password costs milliseconds,
+`yak.http.authentication` is `none` (passwords are ignored) or `basic` (RFC 7617). A password costs milliseconds,
 so a thread checks it, and a login that succeeded is remembered: by a digest under a key of this process, over the
 credential that it was checked against. A password or a user that changes is therefore checked again.
 """
@@ -84,7 +84,7 @@ class BasicLogins:
 
 
 async def authenticate(context: "Context", request: "Request", certified: str = ANONYMOUS) -> str:
-    """The principal of a request; ANONYMOUS when it proves nothing. `certified` is that of a client certificate.
+    """The principal of a request; ANONYMOUS without a login. `certified` is that of a client certificate.
 
     Raises Problem 401 `login-failed` for a wrong password.
     """

@@ -8,7 +8,7 @@ before it is parsed.
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple
 
@@ -17,7 +17,7 @@ import trio
 from starlette.requests import ClientDisconnect, Request
 
 from yak.server.http.context import Context, HttpLimits
-from yak.server.http.problems import Problem
+from yak.server.http.problems import Problem, bad_body, bad_parameter
 from yak.server.http.route import Schema
 
 _T = TypeVar("_T")
@@ -29,10 +29,19 @@ _ALL_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _SAME_BRACKETS: Final = bytes.maketrans(b"{}", b"[]")
 INT64_MAX: Final = 2**63 - 1
 _FAULT_CHARS_MAX: Final = 200
+_KINDS: Final = {
+    type(None): "null",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+    dict: "an object",
+}
 _NAMED_BY_KAFKA: Final = frozenset(("pattern", "maxLength"))
 _validators: Final[dict[tuple[int, frozenset[str]], Callable[[Any], Any]]] = {}
-SHOWN_DEPTH_MAX: Final = 64
-"""JSON nested deeper than this is shown as text: many parsers fail on it."""
+EMBEDDED_DEPTH_MAX: Final = 64
+"""JSON nested deeper than this is embedded as text: many parsers fail on it."""
 PARSED_AT_ONCE_BYTES_MAX: Final = 64 * 1024
 """A larger body is parsed in a thread, so that it does not block the event loop."""
 
@@ -56,7 +65,7 @@ async def json_body(context: Context, request: Request, *, hint: str, optional: 
         elif raw or not optional:
             body = parse_json(bytes(raw), context.limits, hint)
         if raw and body is None and optional:
-            raise Problem(400, "bad-body", "the body is null, not an object", hint)
+            raise bad_body("the body is null, not an object", hint)
         yield body
     finally:
         context.body_bytes_held -= len(raw)
@@ -102,7 +111,7 @@ async def body_pieces(context: Context, request: Request, *, bytes_max: int | No
     limits = context.limits
     declared = request.headers.get("content-length", "")
     if bytes_max is not None and declared.isdigit() and int(declared) > bytes_max:
-        raise _too_large(bytes_max)
+        raise _too_large(f"the body may have at most {bytes_max} bytes")
     received = 0
     waited_s = 0.0
     pieces = request.stream().__aiter__()
@@ -127,7 +136,7 @@ async def body_pieces(context: Context, request: Request, *, bytes_max: int | No
             return
         received += len(piece)
         if bytes_max is not None and received > bytes_max:
-            raise _too_large(bytes_max)
+            raise _too_large(f"the body may have at most {bytes_max} bytes")
         if piece:
             yield piece
 
@@ -139,35 +148,31 @@ def parse_json(raw: bytes, limits: HttpLimits, hint: str) -> Any:
     except UnicodeDecodeError as error:
         raise Problem(400, "not-json", f"the body is not UTF-8 (byte {error.start})", hint) from None
     if _has_more_values(raw, limits.json_values_max):
-        raise Problem(
-            413,
-            "body-too-large",
-            f"the JSON has more than {limits.json_values_max} values",
-            "send it in several requests",
-            headers={"connection": "close"},
-        )
+        raise _too_large(f"the JSON has more than {limits.json_values_max} values")
     if _is_deeper(raw, limits.json_depth_max):
         raise Problem(400, "not-json", f"the JSON is nested deeper than {limits.json_depth_max}", hint)
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
-        if "\\u" in text:  # the only way for a lone surrogate to come in
-            text_of(value)
+        return _loads(text)
     except (ValueError, RecursionError) as error:
         raise Problem(400, "not-json", f"the body is not JSON: {error}", hint) from None
-    return value
 
 
 def is_strict_json(text: str) -> bool:
     """Whether a text is strict JSON that may be embedded in an answer unchanged."""
-    if _is_deeper(text.encode(errors="surrogatepass"), SHOWN_DEPTH_MAX):
+    if _is_deeper(text.encode(errors="surrogatepass"), EMBEDDED_DEPTH_MAX):
         return False
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
-        if "\\u" in text:
-            text_of(value)
+        _loads(text)
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def _loads(text: str) -> Any:
+    value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    if "\\u" in text:  # the only way for a lone surrogate to come in
+        text_of(value)
+    return value
 
 
 def text_of(value: Any) -> bytes:
@@ -204,7 +209,7 @@ def _is_deeper(raw: bytes, depth_max: int) -> bool:
 
 
 def _has_more_values(raw: bytes, values_max: int) -> bool:
-    """Whether JSON has more values, by its commas. Those in strings are looked at only when all would be too many."""
+    """Whether JSON has more values, by its commas. Those in strings are excluded only when all would be too many."""
     if raw.count(b",") < values_max:
         return False
     return sum(piece.count(b",") for piece in outside_strings(raw)) >= values_max
@@ -226,14 +231,8 @@ def outside_strings(raw: bytes, piece_bytes: int = _PIECE_BYTES) -> Iterator[byt
         is_inside ^= len(parts) % 2 == 0
 
 
-def _too_large(bytes_max: int) -> Problem:
-    return Problem(
-        413,
-        "body-too-large",
-        f"the body may have at most {bytes_max} bytes",
-        "send it in several requests",
-        headers={"connection": "close"},
-    )
+def _too_large(message: str) -> Problem:
+    return Problem(413, "body-too-large", message, "send it in several requests", headers={"connection": "close"})
 
 
 # ----------------------------------------------------------------------------------------------- fields and parameters
@@ -245,8 +244,8 @@ def fault_of(
     """The first deviation of a JSON value from a schema that is a constant of a module; some keywords may be left out."""
     validate = _validators.get((id(schema), except_for))
     if validate is None:
-        asked = json.loads(json.dumps(_without(schema, except_for)))  # an enum's members become text
-        validate = fastjsonschema.compile(asked, use_default=False, use_formats=False)
+        compiled = json.loads(json.dumps(_without(schema, except_for)))  # an enum's members become text
+        validate = fastjsonschema.compile(compiled, use_default=False, use_formats=False)
         _validators[id(schema), except_for] = validate
     try:
         validate(value)
@@ -275,7 +274,7 @@ def field_of(fault: fastjsonschema.JsonSchemaValueException) -> str:
     return str(fault.name).removeprefix("data").removeprefix(".")
 
 
-def fault_words(fault: fastjsonschema.JsonSchemaValueException) -> str:
+def fault_text(fault: fastjsonschema.JsonSchemaValueException) -> str:
     """Where a body deviates from its schema, and how."""
     how = fault.message.removeprefix(str(fault.name)).strip()
     return f"{field_of(fault)[:_FAULT_CHARS_MAX] or 'the body'} {how[:_FAULT_CHARS_MAX]}"
@@ -288,7 +287,7 @@ def checked(body: Any, schema: Schema, *, hint: str, except_for: frozenset[str] 
     """
     fault = fault_of(body, schema, except_for=except_for)
     if fault is not None:
-        raise Problem(400, "bad-body", fault_words(fault), hint)
+        raise bad_body(fault_text(fault), hint)
     fields: Mapping[str, Any] = body
     return fields
 
@@ -296,26 +295,16 @@ def checked(body: Any, schema: Schema, *, hint: str, except_for: frozenset[str] 
 def fields_of(body: Any, known: Sequence[str], *, hint: str) -> Mapping[str, Any]:
     """A JSON object with these fields and no others. Raises Problem 400 `bad-body`."""
     if not isinstance(body, dict):
-        raise Problem(400, "bad-body", f"the body is {kind_of(body)}, not an object", hint)
+        raise bad_body(f"the body is {kind_of(body)}, not an object", hint)
     unknown = sorted(set(body) - set(known))
     if unknown:
-        raise Problem(400, "bad-body", f"unknown field {unknown[0][:64]!r}; known are {', '.join(known)}", hint)
+        raise bad_body(f"unknown field {unknown[0][:64]!r}; known are {', '.join(known)}", hint)
     return body
 
 
 def kind_of(value: Any) -> str:
-    """The kind of a JSON value, in words."""
-    if value is None:
-        return "null"
-    names = {
-        bool: "true or false",
-        int: "a number",
-        float: "a number",
-        str: "a string",
-        list: "a list",
-        dict: "an object",
-    }
-    return names[type(value)]
+    """The kind of a JSON value, for messages."""
+    return _KINDS[type(value)]
 
 
 def query_integer(
@@ -325,7 +314,7 @@ def query_integer(
     text = query_text(request, name)
     if text is None:
         if default is None:
-            raise Problem(400, "bad-parameter", f"{name} is missing", f"add ?{name}=N")
+            raise bad_parameter(f"{name} is missing", f"add ?{name}=N")
         return default
     return checked_integer(name, text, minimum=minimum, maximum=maximum)
 
@@ -333,9 +322,7 @@ def query_integer(
 def checked_integer(name: str, text: str, *, minimum: int = 0, maximum: int = INT64_MAX) -> int:
     """A whole number from a URL. Raises Problem 400 `bad-parameter`."""
     if not re.fullmatch(r"-?[0-9]{1,20}", text, re.ASCII) or not minimum <= int(text) <= maximum:
-        raise Problem(
-            400, "bad-parameter", f"{name}={text[:64]!r} is not a whole number from {minimum} to {maximum}", ""
-        )
+        raise bad_parameter(f"{name}={text[:64]!r} is not a whole number from {minimum} to {maximum}", "")
     return int(text)
 
 
@@ -343,15 +330,23 @@ def query_text(request: Request, name: str) -> str | None:
     """A query parameter that may be given once. Raises Problem 400 `bad-parameter`."""
     values = request.query_params.getlist(name)
     if len(values) > 1:
-        raise Problem(400, "bad-parameter", f"{name} appears {len(values)} times", "send it once")
+        raise bad_parameter(f"{name} appears {len(values)} times", "send it once")
     return values[0] if values else None
+
+
+def query_choice(request: Request, name: str, choices: Collection[str], default: str) -> str:
+    """One of some values. Raises Problem 400 `bad-parameter`."""
+    text = query_text(request, name)
+    if text is not None and text not in choices:
+        raise bad_parameter(f"{name}={text[:64]!r} is not known", f"one of {', '.join(choices)}")
+    return default if text is None else text
 
 
 def query_flag(request: Request, name: str) -> bool:
     """`true` or `false`; false when it is absent. Raises Problem 400 `bad-parameter`."""
     text = query_text(request, name)
     if text not in (None, "true", "false"):
-        raise Problem(400, "bad-parameter", f"{name}={text[:64]!r} is neither true nor false", f"try ?{name}=true")
+        raise bad_parameter(f"{name}={text[:64]!r} is neither true nor false", f"try ?{name}=true")
     return text == "true"
 
 
@@ -359,6 +354,4 @@ def refuse_unknown_query(request: Request, known: Sequence[str]) -> None:
     """Raises Problem 400 `bad-parameter` for a parameter that has no effect here."""
     for name in request.query_params:
         if name not in known:
-            raise Problem(
-                400, "bad-parameter", f"unknown parameter {name[:64]!r}", f"known are {', '.join(known) or 'none'}"
-            )
+            raise bad_parameter(f"unknown parameter {name[:64]!r}", f"known are {', '.join(known) or 'none'}")

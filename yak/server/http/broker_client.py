@@ -11,13 +11,13 @@ import socket
 import ssl
 import struct
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import trio
 
 from yak.broker.apis import TABLE
 from yak.broker.broker import Broker
-from yak.cluster.image import BrokerInfo
 from yak.core.peers import CLIENT_ID as PEERS_CLIENT_ID
 from yak.errors import ErrorCode, ProtocolViolation
 from yak.ids import NodeId
@@ -47,8 +47,8 @@ _CONNECT_SECONDS: Final = 3.0
 _READ_BYTES: Final = 1 << 18
 
 
-def must_prove(broker: Broker) -> bool:
-    """Whether other brokers serve this one only when it has proven itself: they ask for a login, or have ACLs."""
+def needs_authentication(broker: Broker) -> bool:
+    """Whether other brokers require a login of this one, or have ACLs."""
     return broker.identity.inter_broker.security_protocol.uses_sasl or broker.authorization.is_active
 
 
@@ -62,10 +62,8 @@ class BrokerClient:
         self._broker = broker
         self._rate_limit = rate_limit
         self._in_process = in_process
-        secure: Secure | None = None
-        if tls is not None or must_prove(broker):
-            secure = InterBroker(broker, tls).secure
-        self._remote = RemoteBrokers(secure)
+        is_secured = tls is not None or needs_authentication(broker)
+        self._remote = RemoteBrokers(partial(secure, broker, tls) if is_secured else None)
 
     async def ask(
         self,
@@ -100,19 +98,12 @@ class BrokerClient:
                 "it may be restarting: retry; GET /get_active_brokers lists the live brokers",
             ) from None
 
-    async def tell(self, api_key: int, version: int, fields: Mapping[str, object], node_id: NodeId) -> None:
+    async def send(self, api_key: int, version: int, fields: Mapping[str, object], node_id: NodeId) -> None:
         """Send a request without an answer (acks=0). Raises Problem 503 `broker-unreachable` when it cannot be sent."""
         frame = self._frame(api_key, version, fields, node_id)
         try:
-            if node_id == self._broker.node_id:
-                caller = CALLER.get()
-                self._in_process.tell(frame, caller.peer, caller.principal)
-                return
-            info = self._broker.image.brokers.get(node_id)
-            if info is None:
-                raise RemoteLost("it is not registered")
             with trio.fail_after(TIMEOUT_SECONDS):
-                await self._remote.tell(*info.endpoint_for(self._broker.identity.inter_broker), frame)
+                await self._exchange(frame, node_id, has_answer=False)
         except (RemoteLost, Closed, trio.TooSlowError) as error:
             raise Problem(
                 503, "broker-unreachable", f"node {node_id} rejected the request: {error}", "try again"
@@ -124,14 +115,18 @@ class BrokerClient:
             check_rights(self._broker, self._rate_limit, CALLER.get(), api_key, fields)
         return encode_request(api_key, version, 0, CLIENT_ID, fields)
 
-    async def _exchange(self, frame: bytes, node_id: NodeId) -> bytes:
+    async def _exchange(self, frame: bytes, node_id: NodeId, *, has_answer: bool = True) -> bytes:
         if node_id == self._broker.node_id:
             caller = CALLER.get()
-            return await self._in_process.ask(frame, caller.peer, caller.principal)
+            if has_answer:
+                return await self._in_process.ask(frame, caller.peer, caller.principal)
+            self._in_process.send(frame, caller.peer, caller.principal)
+            return b""
         info = self._broker.image.brokers.get(node_id)
         if info is None:
             raise RemoteLost("it is not registered")
-        return await self._remote.ask(*info.endpoint_for(self._broker.identity.inter_broker), frame)
+        address = info.endpoint_for(self._broker.identity.inter_broker)
+        return await self._remote.exchange(address, frame, has_answer=has_answer)
 
 
 class RemoteLost(Exception):
@@ -139,22 +134,15 @@ class RemoteLost(Exception):
 
 
 class RemoteBrokers:
-    """Connections to other brokers, by address: one request at a time on each; idle ones are kept for reuse."""
+    """Connections to other brokers, by address: one request at a time on each; idle ones are reused."""
 
     def __init__(self, secure: "Secure | None" = None) -> None:
         """`secure` prepares each new connection."""
         self._secure = secure
         self._idle: dict[tuple[str, int], list[tuple[float, Stream]]] = {}
 
-    async def ask(self, host: str, port: int, frame: bytes) -> bytes:
+    async def exchange(self, address: tuple[str, int], frame: bytes, *, has_answer: bool = True) -> bytes:
         """Send one request without its length prefix; returns the response, also without. Raises RemoteLost."""
-        return await self._exchange((host, port), frame, has_answer=True)
-
-    async def tell(self, host: str, port: int, frame: bytes) -> None:
-        """Send one request that has no response. Raises RemoteLost."""
-        await self._exchange((host, port), frame, has_answer=False)
-
-    async def _exchange(self, address: tuple[str, int], frame: bytes, *, has_answer: bool) -> bytes:
         stream = await self._take(address)
         try:
             await stream.send_all(_LENGTH.pack(len(frame)) + frame)
@@ -234,54 +222,47 @@ async def receive_frame(stream: Stream) -> bytes:
 _VERSION: Final = 1
 
 
-class InterBroker:
-    """Prepares connections as the inter-broker listener of this broker demands."""
+async def secure(
+    broker: Broker, tls: "ListenerTls | None", plain: trio.SocketStream, address: tuple[str, int]
+) -> Stream:
+    """A new connection, under TLS and authenticated as the inter-broker listener demands.
 
-    def __init__(self, broker: Broker, tls: "ListenerTls | None") -> None:
-        self._broker, self._tls = broker, tls
+    Raises OSError, ProtocolViolation.
+    """
+    stream: Stream = plain
+    try:
+        if tls is not None:
+            stream = trio.SSLStream(plain, tls.contexts.connecting, server_hostname=address[0], https_compatible=True)
+            await stream.do_handshake()
+        if needs_authentication(broker):
+            await _authenticate(broker, stream, address)
+    except BaseException as error:
+        with trio.CancelScope(shield=True):
+            await trio.aclose_forcefully(plain)
+        if isinstance(error.__cause__, ssl.SSLError):
+            raise OSError(f"TLS: {explain(error.__cause__)}") from None
+        raise
+    return stream
 
-    async def secure(self, plain: trio.SocketStream, address: tuple[str, int]) -> Stream:
-        """A new connection, under TLS and proven where the listener has it. Raises OSError, ProtocolViolation."""
-        stream: Stream = plain
-        try:
-            if self._tls is not None:
-                stream = trio.SSLStream(
-                    plain, self._tls.contexts.connecting, server_hostname=address[0], https_compatible=True
-                )
-                await stream.do_handshake()
-            if must_prove(self._broker):
-                await self._prove(stream, self._at(address))
-        except BaseException as error:
-            with trio.CancelScope(shield=True):
-                await trio.aclose_forcefully(plain)
-            if isinstance(error.__cause__, ssl.SSLError):
-                raise OSError(f"TLS: {explain(error.__cause__)}") from None
-            raise
-        return stream
 
-    def _at(self, address: tuple[str, int]) -> BrokerInfo:
-        """The broker that is to answer there. Raises ProtocolViolation when it has gone."""
-        listener = self._broker.identity.inter_broker
-        for info in self._broker.image.brokers.values():
-            if info.endpoint_for(listener) == address:
-                return info
+async def _authenticate(broker: Broker, stream: Stream, address: tuple[str, int]) -> None:
+    """Mutual authentication of both ends. Raises ProtocolViolation."""
+    listener, peers = broker.identity.inter_broker, broker.peers
+    wanted = next((each for each in broker.image.brokers.values() if each.endpoint_for(listener) == address), None)
+    if wanted is None:
         raise ProtocolViolation("no broker is registered with this address")
-
-    async def _prove(self, stream: Stream, wanted: BrokerInfo) -> None:
-        """Prove both ends to each other. Raises ProtocolViolation."""
-        peers = self._broker.peers
-        assert peers.secret is not None, "a broker that serves HTTP is registered"
-        hello = Hello(peers.incarnation(), os.urandom(NONCE_BYTES)).encode()
-        await _ask(stream, SASL_HANDSHAKE, {"mechanism": MECHANISM})
-        there = (await _ask(stream, SASL_AUTHENTICATE, {"auth_bytes": hello})).auth_bytes
-        broker = Hello.decode(there).broker
-        if broker.node_id != wanted.node_id or broker.broker_epoch < wanted.broker_epoch:
-            # else a process there could pass this broker's proof on to another one
-            raise ProtocolViolation(f"the process at the address of broker {wanted.node_id} is not that broker")
-        exchange = Exchange(peers.cluster_id, hello, there)
-        answer = await _ask(stream, SASL_AUTHENTICATE, {"auth_bytes": peers.secret.prove_caller(exchange)})
-        if not peers.secret.is_server(answer.auth_bytes, exchange):
-            raise ProtocolViolation(f"the process at the address of broker {wanted.node_id} is not of this cluster")
+    assert peers.secret is not None, "a broker that serves HTTP is registered"
+    hello = Hello(peers.incarnation(), os.urandom(NONCE_BYTES)).encode()
+    await _ask(stream, SASL_HANDSHAKE, {"mechanism": MECHANISM})
+    there = (await _ask(stream, SASL_AUTHENTICATE, {"auth_bytes": hello})).auth_bytes
+    found = Hello.decode(there).broker
+    if found.node_id != wanted.node_id or found.broker_epoch < wanted.broker_epoch:
+        # else a process there could pass this broker's proof on to another one
+        raise ProtocolViolation(f"the process at the address of broker {wanted.node_id} is not that broker")
+    exchange = Exchange(peers.cluster_id, hello, there)
+    answer = await _ask(stream, SASL_AUTHENTICATE, {"auth_bytes": peers.secret.prove_caller(exchange)})
+    if not peers.secret.is_server(answer.auth_bytes, exchange):
+        raise ProtocolViolation(f"the process at the address of broker {wanted.node_id} is not of this cluster")
 
 
 async def _ask(stream: Stream, api_key: int, fields: dict[str, object]) -> Any:

@@ -32,7 +32,7 @@ from hypercorn.utils import parse_socket_addr
 
 from yak.server.http.context import HttpLimits
 from yak.server.http.problems import Problem, body_of
-from yak.server.http.timed_stream import STREAM, PatientStream
+from yak.server.http.timed_stream import STREAM, TimedStream
 
 RECEIVE_BYTES: Final = 16 * 1024
 _LINGER_SECONDS: Final = 1.0
@@ -55,10 +55,10 @@ class HttpConnection(TCPServer):
     """Serves one peer until one side ends the connection."""
 
     protocol: "StrictProtocol"  # type: ignore[assignment]
-    stream: PatientStream  # type: ignore[assignment]
+    stream: TimedStream  # type: ignore[assignment]
 
     def __init__(
-        self, limits: HttpLimits, app: AppWrapper, config: Config, worker: WorkerContext, stream: PatientStream
+        self, limits: HttpLimits, app: AppWrapper, config: Config, worker: WorkerContext, stream: TimedStream
     ) -> None:
         super().__init__(app, config, worker, ConnectionState({STREAM: stream}), stream)  # type: ignore[arg-type]
         self._limits = limits
@@ -139,7 +139,7 @@ class HttpConnection(TCPServer):
         if self.protocol.is_within_head:
             seconds = self._limits.head_deadline_ms / 1000
             problem = Problem(408, "head-too-slow", f"the request head was incomplete after {seconds:g} s", "")
-            await self.protocol.tell(problem)
+            await self.protocol.send_problem(problem)
         await self._close()
 
     async def _close(self) -> None:
@@ -192,7 +192,7 @@ class StrictProtocol(H11Protocol):
         self.connection.when_body_is_whole = self._body_is_whole.set
         await super()._create_stream(in_origin_form(request))
 
-    async def tell(self, problem: Problem) -> None:
+    async def send_problem(self, problem: Problem) -> None:
         """Answer with a problem instead of a handler's response."""
         self.connection.problem = problem
         await self._send_error_response(problem.status)

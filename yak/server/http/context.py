@@ -65,7 +65,7 @@ class HttpLimits:
     """Of one stream: the id of each event names them all."""
     heartbeat_ms: int = 15_000
     event_listeners_max: int = 256
-    events_kept_max: int = 10_000
+    events_buffered_max: int = 10_000
     """For listeners that reconnect; about 3 MB."""
     consumers_max: int = 64
     """Consumer instances in this broker, each with threads and queues of its own (see docs/http.md)."""

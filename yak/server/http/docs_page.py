@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
-from yak.server.http.openapi import PROBLEM_SCHEMA, TAGS, operation_id, path_names, shown_path, tags_of
+from yak.server.http.openapi import PROBLEM_SCHEMA, TAGS, openapi_path, operation_id, path_names, tags_of
 from yak.server.http.route import Body, Route, Schema
 from yak.version import __version__
 
@@ -57,24 +57,24 @@ def page(routes: Sequence[Route], address: str) -> str:
         sections=[(tag, [route for route in routes if route.tag == tag]) for tag in tags_of(routes)],
         style=_STYLE,
         tags=TAGS,
-        type_words=type_words,
+        type_text=type_text,
         version=__version__,
     )
 
 
 def _breakable(path: str) -> str:
-    """The path, which a narrow column breaks only between its words."""
-    return escape(shown_path(path)).replace("/", "/<wbr>").replace("{", "<wbr>{").replace("_", "_<wbr>")
+    """The path, which a narrow column breaks only between its parts."""
+    return escape(openapi_path(path)).replace("/", "/<wbr>").replace("{", "<wbr>{").replace("_", "_<wbr>")
 
 
 def _parameters(route: Route) -> "list[Field]":
     return [
-        Field(0, each.name, type_words(each.schema), each.required or each.where == "path", each.summary, each.where)
+        Field(0, each.name, type_text(each.schema), each.required or each.where == "path", each.summary, each.where)
         for each in route.parameters
     ]
 
 
-# ------------------------------------------------------------------------------------------------ schemas in words
+# ------------------------------------------------------------------------------------------------ schemas as text
 
 
 class Field(NamedTuple):
@@ -82,7 +82,7 @@ class Field(NamedTuple):
 
     depth: int
     name: str
-    words: str
+    type: str
     is_required: bool
     summary: str
     where: str = ""
@@ -98,7 +98,7 @@ def fields(schema: Schema, depth: int = 0) -> Iterator[Field]:
     required = schema.get("required", ())
     for name, inner in schema.get("properties", {}).items():
         inner = inner if isinstance(inner, Mapping) else {}
-        yield Field(depth, name, type_words(inner), name in required, str(inner.get("description", "")))
+        yield Field(depth, name, type_text(inner), name in required, str(inner.get("description", "")))
         if depth < _INDENT_MAX:
             yield from fields(inner, depth + 1)
 
@@ -114,24 +114,24 @@ def _forms(schema: Schema) -> Sequence[Schema]:
     return () if "type" in schema else schema.get("oneOf") or schema.get("anyOf") or ()
 
 
-def type_words(schema: Schema) -> str:
+def type_text(schema: Schema) -> str:
     """The type as text: `whole number, 0 to 2147483647`; `one of ok, unhealthy`; `list of objects`."""
     forms = _forms(schema)
     if forms:
-        return " or ".join(dict.fromkeys(type_words(form) for form in forms))
+        return " or ".join(dict.fromkeys(type_text(form) for form in forms))
     if "const" in schema:
         return _value(schema["const"])
     if "enum" in schema:
         values = schema["enum"]
         values = list({_value(each): each for each in values}.values())
-        shown = ", ".join(map(_value, values[:_VALUES_MAX])) + (", …" if len(values) > _VALUES_MAX else "")
-        return shown if len(values) == 1 else f"one of {shown}"
+        listed = ", ".join(map(_value, values[:_VALUES_MAX])) + (", …" if len(values) > _VALUES_MAX else "")
+        return listed if len(values) == 1 else f"one of {listed}"
     kinds = schema.get("type", ())
     names = [kinds] if isinstance(kinds, str) else list(kinds)
-    words = " or ".join(_kind_words(name, schema) for name in names) or "any JSON"
+    text = " or ".join(_kind_text(name, schema) for name in names) or "any JSON"
     bounds = _bounds(schema)
     default = f", else {_default(schema['default'])}" if "default" in schema else ""
-    return words + (f", {bounds}" if bounds else "") + default
+    return text + (f", {bounds}" if bounds else "") + default
 
 
 def sample(schema: Schema) -> Any:
@@ -152,13 +152,13 @@ def sample(schema: Schema) -> Any:
     return {"boolean": True, "array": [], "object": {}, "null": None}.get(str(kind), "NAME")
 
 
-def _kind_words(kind: str, schema: Schema) -> str:
+def _kind_text(kind: str, schema: Schema) -> str:
     if kind == "array":
         items = schema.get("items")
-        inner = type_words(items) if isinstance(items, Mapping) else "any JSON"
+        inner = type_text(items) if isinstance(items, Mapping) else "any JSON"
         return "list of objects" if inner == "object" else f"list of {inner}"
     if kind == "object" and isinstance(schema.get("additionalProperties"), Mapping):
-        return f"object of {type_words(schema['additionalProperties'])}"
+        return f"object of {type_text(schema['additionalProperties'])}"
     return _PLAIN.get(kind, kind)
 
 
@@ -178,7 +178,7 @@ def _bounds(schema: Schema) -> str:
 
 
 def _default(value: Any) -> str:
-    """Quoted if it would otherwise look like punctuation of the sentence."""
+    """Quoted if it would otherwise read as punctuation of the sentence."""
     return json.dumps(value) if isinstance(value, str) and not any(map(str.isalnum, value)) else _value(value)
 
 
@@ -191,21 +191,21 @@ def _value(value: Any) -> str:
 
 def curl_line(route: Route, address: str) -> str:
     """`curl -X POST http://127.0.0.1:8080/produce -d '{"topic": …}'`; `address` has no slash at its end."""
-    words = ["curl"]
+    arguments = ["curl"]
     if any(answer.media_type == _STREAM for answer in route.answers.values()):
-        words.append("-N")
+        arguments.append("-N")
     if route.method == "HEAD":
-        words.append("-I")
+        arguments.append("-I")
     elif route.method != ("GET" if route.body is None else "POST"):  # curl's own choice otherwise
-        words += ["-X", route.method]
-    words.append(shlex.quote(_address(route, address)))
+        arguments += ["-X", route.method]
+    arguments.append(shlex.quote(_address(route, address)))
     if route.body is not None:
-        words += _sent(route.body)
-    return " ".join(words)
+        arguments += _sent(route.body)
+    return " ".join(arguments)
 
 
 def _address(route: Route, address: str) -> str:
-    path, query = shown_path(route.path), {}
+    path, query = openapi_path(route.path), {}
     samples = {(each.where, each.name): sample(each.schema) for each in route.parameters}
     for name in path_names(route.path):
         path = path.replace(f"{{{name}}}", quote(_url_text(samples.get(("path", name), name.upper()))))

@@ -2,7 +2,7 @@
 
 Each has an entry in one hash of Redis, or in the state of the metadata quorum, which no other part of YAK reads. A script
 replaces an entry if it is still the one that was read, else the change is planned again. While the metadata store is away,
-the newest reading is shown.
+the newest reading is listed.
 """
 
 import json
@@ -102,9 +102,9 @@ class ExternalBrokers:
                         if new is old or await self._call(_CHANGE_SECONDS, *self._write(new)):
                             return self._reading.brokers[node_id]
         except (trio.TooSlowError, ConnectionLost, ReplyError) as error:
-            words = str(error) or "too many changes at the same time"
+            message = str(error) or "too many changes at the same time"
             raise Problem(
-                503, "metadata-store-unavailable", f"the registry cannot be changed now: {words}", "try again"
+                503, "metadata-store-unavailable", f"the registry cannot be changed now: {message}", "try again"
             ) from None
 
     def _write(self, new: ExternalBroker) -> tuple[int, str, str, int | str, str, int]:
@@ -135,8 +135,8 @@ class ExternalBrokers:
             if broker.state is BrokerState.CLOSED or is_yak_id(image, node_id)
         ]
         if not closed:
-            words = "the maximum number of external brokers is registered"
-            raise Problem(409, "too-many-brokers", words, "unregister unused ones")
+            message = "the maximum number of external brokers is registered"
+            raise Problem(409, "too-many-brokers", message, "unregister unused ones")
         return min(closed)[2]
 
     async def _call(self, timeout_seconds: float, *change: str | int) -> bool:
@@ -151,7 +151,7 @@ class ExternalBrokers:
             entries = {int(node_id): entry for node_id, entry in zip(flat[::2], flat[1::2], strict=True)}
         if entries != self._entries:
             self._entries = entries
-            # Entries of a YAK that kept external brokers in its metadata log have no time.
+            # Entries of a YAK with external brokers in its metadata log have no time.
             earliest_ms = self._broker.image.incarnation_ms
             brokers = {n: _broker(n, json.loads(entries[n]), earliest_ms) for n in entries}
         else:

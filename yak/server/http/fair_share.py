@@ -10,6 +10,7 @@ connection is open), the shell's turns for requests other than HTTP's, and all s
 
 import time
 from collections.abc import Awaitable, Callable, Generator
+from types import coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -26,7 +27,7 @@ _IDLE_AMPLE: Final = 0.25
 _KAFKA_MATTERS: Final = 0.02
 _SLEEP_MIN_S: Final = 0.001
 _SLEEP_MAX_S: Final = _WINDOW_NS / 1e9
-"""The share is looked at again after each window: with idle time it grows long before the whole wait is over."""
+"""The share is computed again after each window: with idle time it grows long before the whole wait is over."""
 
 
 class _IdleTime(trio.abc.Instrument):
@@ -60,7 +61,7 @@ class FairShare:
         self._paid_ns = 0
         """`_spent_ns` at the last update of the credit; `_paid_at_ns` is the time of that update."""
         self._paid_at_ns = 0
-        self._looked = (0, 0, 0, 0)
+        self._window_start = (0, 0, 0, 0)
         self._queue: trio.Lock | None = None
 
     def enter(self) -> None:
@@ -69,8 +70,8 @@ class FairShare:
         if self._users == 1:
             trio.lowlevel.add_instrument(self._idle)
             self.share = 1.0
-            self._looked = self._now()
-            self._paid_at_ns = self._looked[0]
+            self._window_start = self._now()
+            self._paid_at_ns = self._window_start[0]
 
     def leave(self) -> None:
         """An HTTP connection closes."""
@@ -94,7 +95,7 @@ class FairShare:
     def wait_s(self) -> float:
         """HTTP's wait, in seconds."""
         now = self._now()
-        self._look(now)
+        self._adjust_share(now)
         now_ns, _idle_ns, _kafka_ns, spent_ns = now
         if self.share >= 1.0:
             self._credit_ns = _BURST_NS
@@ -107,17 +108,35 @@ class FairShare:
     def _now(self) -> tuple[int, int, int, int]:
         return self._now_ns(), self._idle.total_ns, self._counters.busy_ns, self._spent_ns
 
-    def _look(self, now: tuple[int, int, int, int]) -> None:
-        elapsed_ns = now[0] - self._looked[0]
+    def _adjust_share(self, now: tuple[int, int, int, int]) -> None:
+        elapsed_ns = now[0] - self._window_start[0]
         if elapsed_ns < _WINDOW_NS:
             return
-        idle_ns, kafka_ns = now[1] - self._looked[1], now[2] - self._looked[2]
-        self._looked = now
+        idle_ns, kafka_ns = now[1] - self._window_start[1], now[2] - self._window_start[2]
+        self._window_start = now
         self.share = next_share(self.share, idle=idle_ns / elapsed_ns, kafka=kafka_ns / elapsed_ns)
 
-    def timed(self, work: Awaitable[Any]) -> Awaitable[Any]:
+    @coroutine
+    def timed(self, work: Awaitable[Any]) -> Generator[Any, Any, Any]:
         """The same awaitable, with the time of its steps counted as HTTP's."""
-        return _Timed(self, work)
+        clock = time.perf_counter_ns
+        steps: Any = work.__await__()
+        began = clock()
+        try:
+            wanted = steps.send(None) if hasattr(steps, "send") else next(steps)
+            while True:
+                self._spent_ns += clock() - began
+                try:
+                    given = yield wanted
+                except BaseException as error:  # noqa: BLE001 - it is the coroutine's to handle
+                    began = clock()
+                    wanted = steps.throw(error)
+                else:
+                    began = clock()
+                    wanted = steps.send(given)
+        except StopIteration as end:
+            self._spent_ns += clock() - began
+            return end.value
 
     def spent(self, took_ns: int) -> None:
         """Count this time as HTTP's."""
@@ -131,33 +150,3 @@ def next_share(share: float, *, idle: float, kafka: float) -> float:
     if idle < _IDLE_WANTED:
         return max(SHARE_MIN, share / 2)
     return share
-
-
-class _Timed:
-    """Steps a coroutine and counts the time of each step."""
-
-    __slots__ = ("_share", "_work")
-
-    def __init__(self, share: FairShare, work: Awaitable[Any]) -> None:
-        self._share = share
-        self._work = work
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        clock, count = time.perf_counter_ns, self._share.spent
-        steps: Any = self._work.__await__()
-        began = clock()
-        try:
-            wanted = steps.send(None) if hasattr(steps, "send") else next(steps)
-            while True:
-                count(clock() - began)
-                try:
-                    given = yield wanted
-                except BaseException as error:  # noqa: BLE001 - it is the coroutine's to handle
-                    began = clock()
-                    wanted = steps.throw(error)
-                else:
-                    began = clock()
-                    wanted = steps.send(given)
-        except StopIteration as end:
-            count(clock() - began)
-            return end.value

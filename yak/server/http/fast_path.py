@@ -153,7 +153,7 @@ def _ready(view: HealthView) -> tuple[int, bytes]:
 
 
 OPEN_PATHS: Final = ("/health/live", "/health/ready")
-"""Without a login on every broker: load balancers and supervisors have none, and these tell nothing of the cluster."""
+"""Without a login on every broker: load balancers and supervisors have none, and these reveal nothing of the cluster."""
 PATHS: Final[Mapping[str, Callable[[HealthView], tuple[int, bytes]]]] = {
     "/health": _all,
     "/health/live": _live,

@@ -107,7 +107,7 @@ def _certified(request: "Request") -> str:
 def _check_anonymous(context: "Context", request: "Request", route: "Route") -> None:
     """Whether a request without a login may be served. Raises Problem."""
     if context.authentication == "basic":
-        raise login_needed("login-needed", "this broker asks for a login")
+        raise login_needed("login-needed", "this broker requires a login")
     if route.guard == "read":
         return
     if context.token is not None:

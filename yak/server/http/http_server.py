@@ -18,7 +18,7 @@ from yak.server.http import fast_path
 from yak.server.http.broker_client import BrokerClient
 from yak.server.http.context import Context, HttpLimits
 from yak.server.http.fair_share import FairShare
-from yak.server.http.timed_stream import PatientStream
+from yak.server.http.timed_stream import TimedStream
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -70,7 +70,8 @@ class HttpServer:
         self._sockets = sockets
         self._context = context
         self._routes = routes
-        self._connections = 0
+        self.connections = 0
+        """Open ones."""
         self._per_ip: dict[str, int] = {}
         self._fast_answers = fast_path.FastAnswers(context)
         self._fast_scopes: dict[trio.CancelScope, None] = {}
@@ -144,7 +145,7 @@ class HttpServer:
         """Most likely no file handles are left: pending connections are accepted when some are free again."""
         shell = self._context.shell
         shell.counters.bad("http-accept-failed")
-        fields: dict[str, object] = {"error": error.strerror, "connections": self._connections}
+        fields: dict[str, object] = {"error": error.strerror, "connections": self.connections}
         shell.rate_limit.write("error", "http-accept-failed", fields)
         await trio.sleep(_ACCEPT_AGAIN_SECONDS)
 
@@ -156,11 +157,11 @@ class HttpServer:
             await trio.aclose_forcefully(stream)
             return
         held = self._per_ip.get(ip, 0)
-        if self._connections >= limits.connections_max or held >= limits.connections_per_ip_max:
+        if self.connections >= limits.connections_max or held >= limits.connections_per_ip_max:
             self._context.shell.counters.bad("http-connections")
             await trio.aclose_forcefully(stream)
             return
-        self._connections += 1
+        self.connections += 1
         self._per_ip[ip] = held + 1
         self._share.enter()
         try:
@@ -170,7 +171,7 @@ class HttpServer:
             self._note_bug(error)
         finally:
             self._share.leave()
-            self._connections -= 1
+            self.connections -= 1
             self._per_ip[ip] -= 1
             if not self._per_ip[ip]:
                 del self._per_ip[ip]
@@ -199,7 +200,7 @@ class HttpServer:
                 del self._fast_scopes[scope]
         if said:
             make = await self._loaded()
-            await make(PatientStream(stream, limits.send_deadline_ms / 1000, said, self._share.turn))
+            await make(TimedStream(stream, limits.send_deadline_ms / 1000, said, self._share.turn))
 
     def _note_bug(self, error: BaseException) -> None:
         if is_only_the_peer(error):
@@ -217,11 +218,6 @@ class HttpServer:
                     load = await trio.to_thread.run_sync(_load)
                     self._make, self._terminated = load(self._context, self._routes, self._share)
         return self._make
-
-    @property
-    def connections(self) -> int:
-        """The number of open connections."""
-        return self._connections
 
 
 def make_http_server(

@@ -6,7 +6,7 @@ from typing import Final
 
 from yak.broker.broker import Broker
 from yak.cluster.records import BrokerState
-from yak.server.http.problems import Problem
+from yak.server.http.problems import Problem, bad_body
 from yak.server.http.route import Schema
 from yak.server.http.schemas import NODE_ID, NODES, NUMBER, OFFSET, TEXT, TEXT_OR_NULL, listing, record
 
@@ -20,7 +20,7 @@ def identifier(name: str, value: str, *, hint: str) -> uuid.UUID:
     except ValueError:
         found = uuid.UUID(int=0)
     if found.int == 0:
-        raise Problem(400, "bad-body", f"{name} is {value[:64]!r}, not a UUID other than zero", hint)
+        raise bad_body(f"{name} is {value[:64]!r}, not a UUID other than zero", hint)
     return found
 
 
@@ -88,7 +88,7 @@ PRODUCER_BLOCK: Final = record(
 PRODUCER: Final = record(
     {"brokerId": NODE_ID, "brokerEpoch": OFFSET, "producerId": OFFSET, "producerEpoch": OFFSET, "timestamp": SECONDS}
 )
-_OFFICE: Final = {
+_CONTROLLER: Final = {
     "clusterId": TEXT,
     "incarnation": OFFSET,
     "controllerId": {"type": "integer", "minimum": -1},
@@ -110,8 +110,8 @@ _CHANGES: Final = {
     "removedTopics": listing(record({"name": TEXT, "topicUUID": UUID, "timestamp": SECONDS})),
 }
 CLIENT_CHANGES: Final = record(_CHANGES)
-BROKER_CHANGES: Final = record({**_CHANGES, **_OFFICE, **_FOR_BROKERS})
-CLUSTER: Final = record({"offset": OFFSET, "timestamp": SECONDS, **_OFFICE, **_FOR_CLIENTS, **_FOR_BROKERS})
+BROKER_CHANGES: Final = record({**_CHANGES, **_CONTROLLER, **_FOR_BROKERS})
+CLUSTER: Final = record({"offset": OFFSET, "timestamp": SECONDS, **_CONTROLLER, **_FOR_CLIENTS, **_FOR_BROKERS})
 LOG: Final = record(
     {
         "begin": OFFSET,

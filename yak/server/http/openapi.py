@@ -56,7 +56,7 @@ def document(routes: Sequence[Route], server_url: str | None = None) -> dict[str
     """The document as plain values; without a URL, the server is the one that serves the document."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        paths.setdefault(shown_path(route.path), {})[route.method.lower()] = _operation(route)
+        paths.setdefault(openapi_path(route.path), {})[route.method.lower()] = _operation(route)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -71,7 +71,7 @@ def document(routes: Sequence[Route], server_url: str | None = None) -> dict[str
         "paths": paths,
         "components": {
             "schemas": {"Problem": PROBLEM_SCHEMA},
-            "responses": {name: _problem_answer(words) for name, words in _ERRORS.values()},
+            "responses": {name: _problem_answer(text) for name, text in _ERRORS.values()},
             "securitySchemes": {
                 "token": {
                     "type": "http",
@@ -88,7 +88,7 @@ def document(routes: Sequence[Route], server_url: str | None = None) -> dict[str
     }
 
 
-def shown_path(path: str) -> str:
+def openapi_path(path: str) -> str:
     """A route's path without Starlette's converters: `/f/{rest:path}` becomes `/f/{rest}`."""
     return _PATH_PARAMETER.sub(r"{\1}", path)
 
@@ -100,8 +100,8 @@ def path_names(path: str) -> list[str]:
 
 def operation_id(route: Route) -> str:
     """`get-topics-name`: derived from method and path, so that it stays the same."""
-    words = re.findall(r"[A-Za-z0-9]+", shown_path(route.path))
-    return "-".join([route.method.lower(), *(words or ["root"])])
+    parts = re.findall(r"[A-Za-z0-9]+", openapi_path(route.path))
+    return "-".join([route.method.lower(), *(parts or ["root"])])
 
 
 def _operation(route: Route) -> dict[str, Any]:
@@ -143,26 +143,26 @@ def _answers(route: Route) -> dict[str, Any]:
     # A route of another protocol answers errors in that protocol's JSON media type too.
     spoken = [kind for each in route.answers.values() for kind in (each.media_type, *each.also)]
     kinds = sorted({_JSON, *(kind for kind in spoken if "+json" in kind)})
-    for status, (name, words) in _ERRORS.items():
+    for status, (name, text) in _ERRORS.items():
         is_of_changes = status == "403" or (status == "401" and route.is_open)
         if status in answers or (is_of_changes and route.guard == "read"):
             continue
         if len(kinds) == 1:
             answers[status] = {"$ref": f"#/components/responses/{name}"}
         else:
-            answers[status] = _problem_answer(words, kinds)
+            answers[status] = _problem_answer(text, kinds)
     return answers
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
-    shown: dict[str, Any] = {"description": answer.summary}
+    content: dict[str, Any] = {"description": answer.summary}
     if answer.schema is not None:
-        shown["content"] = {kind: {"schema": dict(answer.schema)} for kind in (answer.media_type, *answer.also)}
+        content["content"] = {kind: {"schema": dict(answer.schema)} for kind in (answer.media_type, *answer.also)}
     elif answer.media_type != _JSON:
-        shown["content"] = {answer.media_type: {}}
-    return shown
+        content["content"] = {answer.media_type: {}}
+    return content
 
 
-def _problem_answer(words: str, kinds: Sequence[str] = (_JSON,)) -> dict[str, Any]:
+def _problem_answer(description: str, kinds: Sequence[str] = (_JSON,)) -> dict[str, Any]:
     schema = {"$ref": "#/components/schemas/Problem"}
-    return {"description": words, "content": {kind: {"schema": schema} for kind in kinds}}
+    return {"description": description, "content": {kind: {"schema": schema} for kind in kinds}}

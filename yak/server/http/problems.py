@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 from yak.errors import ErrorCode
@@ -90,11 +91,21 @@ class Problem(Exception):
         return {"error": self.error, "message": self.message, "hint": self.hint, **self.more}
 
 
+bad_body: Final = partial(Problem, 400, "bad-body")
+bad_parameter: Final = partial(Problem, 400, "bad-parameter")
+
+
 def kafka_problem(code: ErrorCode | int, what: str, message: str | None = None) -> Problem:
     """The problem for a Kafka error code; `what` is its object, `message` the broker's text, if any."""
     name = ErrorCode(code).name
-    words = (message or "").rstrip(".") or name.replace("_", " ")
-    return Problem(_STATUS.get(name, 400), name.replace("_", "-"), f"{what}: {words}", _HINTS.get(name, ""))
+    text = (message or "").rstrip(".") or name.replace("_", " ")
+    return Problem(_STATUS.get(name, 400), name.replace("_", "-"), f"{what}: {text}", _HINTS.get(name, ""))
+
+
+def check_error(answer: Any, what: str) -> None:
+    """Raises the problem of an answer, or of a part of one, that has an error code."""
+    if answer.error_code:
+        raise kafka_problem(answer.error_code, what, getattr(answer, "error_message", None))
 
 
 def json_bytes(content: object) -> bytes:

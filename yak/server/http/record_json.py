@@ -170,12 +170,12 @@ def read_row(row: Any, topic: str | None) -> Row:
             raise BadRow("topic is missing" if topic is None else f"topic is {kind_of(topic)}, not a text")
     partition = row.get("partition")
     if partition is not None and (type(partition) is not int or not 0 <= partition <= INT32_MAX):
-        raise BadRow(f"partition is {_shown(partition)}, not a whole number from 0")
+        raise BadRow(f"partition is {_printed(partition)}, not a whole number from 0")
     headers = row.get("headers")
     return Row(topic, partition, _key(row), _value(row), _headers(headers) if headers else _no_headers(headers))
 
 
-def _shown(value: Any) -> str:
+def _printed(value: Any) -> str:
     return str(value)[:24] if type(value) in (int, float) else kind_of(value)
 
 

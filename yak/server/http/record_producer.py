@@ -29,7 +29,14 @@ from yak.server.http.context import Context
 from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.record_json import Row
 from yak.server.http.rights import denied, refusal
-from yak.server.http.topic_partitions import Patience, find_or_create_topic, leader_of, max_message_bytes
+from yak.server.http.topic_partitions import (
+    RetryBudget,
+    find_or_create_topic,
+    leader_of,
+    max_message_bytes,
+    no_leader,
+    partition_text,
+)
 
 PLACED_AT_ONCE_MAX: Final = 1000
 """More records than this are parsed and placed in a thread."""
@@ -41,7 +48,7 @@ _REQUEST_MS: Final = 10_000
 _PRODUCE_SECONDS: Final = 12.0
 _ID_SECONDS: Final = 2.0
 _EPOCH_MAX: Final = 2**15 - 1
-_IDS_KEPT_MAX: Final = 1024
+_IDS_MAX: Final = 1024
 _NOT_WRITTEN: Final = frozenset(
     {
         ErrorCode.leader_not_available,
@@ -138,8 +145,8 @@ class Placing:
             if partition is None:
                 partition = self._sticky_partition(topic) if key is None else partition_for_key(key, count)
             elif partition >= count:
-                words = "only partition 0" if count == 1 else f"partitions 0 to {count - 1}"
-                message = f"partition {partition} does not exist: topic {topic!r} has {words}"
+                existing = "only partition 0" if count == 1 else f"partitions 0 to {count - 1}"
+                message = f"partition {partition} does not exist: topic {topic!r} has {existing}"
                 self._fault(at, ErrorCode.unknown_topic_or_partition, message)
                 continue
             size = row.size_bytes_max
@@ -246,7 +253,7 @@ class _Writing:
         self._lanes = lanes
         self._acks = acks
         self._producer = producer
-        self._patience = Patience(context)
+        self._budget = RetryBudget(context)
         self._batches: dict[TopicPartition, tuple[int, bytes]] = {}
         """(end, batch) of each batch in flight; a retry sends the same bytes."""
         self._troubles: dict[TopicPartition, Problem] = {}
@@ -266,11 +273,11 @@ class _Writing:
             if all(lane.is_done for lane in self._lanes):
                 return
             if not self._troubles:
-                self._patience.calm()
-            elif not await self._patience.again():
+                self._budget.reset()
+            elif not await self._budget.again():
                 for lane in self._lanes:
                     if not lane.is_done:
-                        lane.problem = self._troubles.get(lane.place) or _nobody_leads(lane.place)
+                        lane.problem = self._troubles.get(lane.place) or no_leader(lane.place)
                 return
 
     def _by_leader(self) -> dict[NodeId, list[Lane]]:
@@ -289,7 +296,7 @@ class _Writing:
                     ErrorCode.unknown_topic_or_partition, what, "it was deleted during the request"
                 )
             else:
-                self._troubles[lane.place] = _nobody_leads(lane.place)
+                self._troubles[lane.place] = no_leader(lane.place)
         return grouped
 
     def _batch(self, lane: Lane) -> bytes:
@@ -322,7 +329,7 @@ class _Writing:
         broker_client = self._context.broker_client
         try:
             if self._acks == 0:
-                await broker_client.tell(PRODUCE, PRODUCE_VERSION, fields, leader)
+                await broker_client.send(PRODUCE, PRODUCE_VERSION, fields, leader)
                 for lane in lanes:
                     self._take(lane, -1)
                 return
@@ -345,8 +352,7 @@ class _Writing:
         if code is ErrorCode.none:
             self._take(lane, answer.base_offset)
             return
-        topic, partition = lane.place
-        problem = kafka_problem(code, f"partition {partition} of topic {topic!r}", _words(answer))
+        problem = kafka_problem(code, partition_text(lane.place), _error_message(answer))
         # A leader that refuses gives a message; one that lost leadership while the batch was replicated gives none.
         is_refusal = code in _NOT_WRITTEN or (code is ErrorCode.not_leader_or_follower and bool(answer.error_message))
         if is_refusal or code in _MAYBE_WRITTEN:
@@ -367,16 +373,11 @@ class _Writing:
             self._troubles[lane.place] = problem
 
 
-def _words(answer: Any) -> str | None:
+def _error_message(answer: Any) -> str | None:
     """The broker's message, or that of the first rejected record: a compacted topic requires keys."""
     errors = [each.batch_index_error_message for each in answer.record_errors if each.batch_index_error_message]
     found: str | None = errors[0] if errors else answer.error_message
     return found
-
-
-def _nobody_leads(place: TopicPartition) -> Problem:
-    what = f"partition {place.partition} of topic {place.topic!r}"
-    return kafka_problem(ErrorCode.leader_not_available, what, "it has no leader")
 
 
 class ProducerIds:
@@ -401,5 +402,5 @@ class ProducerIds:
 
     def give_back(self, producer: tuple[int, int]) -> None:
         """Return an id whose requests are all answered, for the next request."""
-        if producer[1] < _EPOCH_MAX and len(self._free) < _IDS_KEPT_MAX:
+        if producer[1] < _EPOCH_MAX and len(self._free) < _IDS_MAX:
             self._free.append(producer)

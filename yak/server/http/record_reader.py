@@ -6,24 +6,25 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from yak.errors import ErrorCode, ProtocolViolation
-from yak.ids import TopicPartition
+from yak.ids import Offset, TopicPartition, by_topic
 from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import WalkedRecord, walk_records
 from yak.protocol.versions import FETCH
 from yak.server.http.broker_client import CLIENT_ID
 from yak.server.http.context import Context
-from yak.server.http.problems import Problem, kafka_problem
+from yak.server.http.problems import Problem, check_error
 from yak.server.http.topic_partitions import (
     EARLIEST,
     LATEST,
     LIST_OFFSETS,
     LIST_OFFSETS_VERSION,
     MOVING,
-    Patience,
+    RetryBudget,
     ask_leader,
     check_partition,
     find_topic,
     offsets_request,
+    partition_text,
 )
 
 FETCH_VERSION: Final = 12
@@ -105,6 +106,32 @@ def is_quick(data: bytes) -> bool:
     return len(data) <= READ_AT_ONCE_BYTES_MAX and not any(header.codec for _, header in iterate_headers(data))
 
 
+def fetch_request(
+    offsets: Mapping[TopicPartition, Offset], *, bytes_max: int, wait_ms: int, isolation_level: int = 0
+) -> Mapping[str, object]:
+    """The fields of a Fetch request from these offsets on, by kio's names."""
+
+    def fields(place: TopicPartition) -> dict[str, int]:
+        return {
+            "partition": place.partition,
+            "current_leader_epoch": -1,
+            "fetch_offset": offsets[place],
+            "last_fetched_epoch": -1,
+            "log_start_offset": -1,
+            "partition_max_bytes": bytes_max,
+        }
+
+    return {
+        "replica_id": -1,
+        "max_wait": wait_ms,
+        "min_bytes": 1,
+        "max_bytes": bytes_max,
+        "isolation_level": isolation_level,
+        "session_epoch": -1,
+        "topics": [{"topic": name, "partitions": list(map(fields, of))} for name, of in by_topic(offsets).items()],
+    }
+
+
 async def fetch(
     context: Context, place: TopicPartition, offset: int, *, bytes_max: int, wait_ms: int, isolation_level: int
 ) -> Any:
@@ -112,35 +139,11 @@ async def fetch(
 
     Raises Problem: 404, 416 `offset-out-of-range` with the available offsets, 503, 504.
     """
-    topic, partition = place
-    fields: Mapping[str, object] = {
-        "replica_id": -1,
-        "max_wait": wait_ms,
-        "min_bytes": 1,
-        "max_bytes": bytes_max,
-        "isolation_level": isolation_level,
-        "session_epoch": -1,
-        "topics": [
-            {
-                "topic": topic,
-                "partitions": [
-                    {
-                        "partition": partition,
-                        "current_leader_epoch": -1,
-                        "fetch_offset": offset,
-                        "last_fetched_epoch": -1,
-                        "log_start_offset": -1,
-                        "partition_max_bytes": bytes_max,
-                    }
-                ],
-            }
-        ],
-    }
+    fields = fetch_request({place: offset}, bytes_max=bytes_max, wait_ms=wait_ms, isolation_level=isolation_level)
     answer = await _ask(context, place, FETCH, fields, FETCH_VERSION, 10 + wait_ms / 1000)
     if answer.error_code is ErrorCode.offset_out_of_range:
         raise await _out_of_range(context, place, offset)
-    if answer.error_code is not ErrorCode.none:
-        raise kafka_problem(answer.error_code, f"partition {partition} of topic {topic!r}")
+    check_error(answer, partition_text(place))
     return answer
 
 
@@ -148,8 +151,7 @@ async def list_offset(context: Context, place: TopicPartition, which: int) -> in
     """LATEST: the high watermark; EARLIEST: the log start offset. Raises Problem."""
     fields = offsets_request([place], which)
     answer = await _ask(context, place, LIST_OFFSETS, fields, LIST_OFFSETS_VERSION, 10)
-    if answer.error_code is not ErrorCode.none:
-        raise kafka_problem(answer.error_code, f"partition {place.partition} of topic {place.topic!r}")
+    check_error(answer, partition_text(place))
     return int(answer.offset)
 
 
@@ -157,13 +159,13 @@ async def _ask(
     context: Context, place: TopicPartition, api_key: int, fields: Mapping[str, object], version: int, timeout_s: float
 ) -> Any:
     """The partition in the leader's response. Retries during a leadership change, then returns the error."""
-    patience = Patience(context)
+    budget = RetryBudget(context)
     check_partition(find_topic(context, place.topic), place.partition)
     while True:
         try:
             answer = await ask_leader(context, api_key, fields, *place, version=version, timeout_s=timeout_s)
         except Problem as problem:
-            if problem.status == 503 and await patience.again():
+            if problem.status == 503 and await budget.again():
                 continue
             raise
         topics = answer.responses if api_key == FETCH else answer.topics
@@ -172,7 +174,7 @@ async def _ask(
         found = topics[0].partitions[0]
         if found.error_code in MOVING:
             check_partition(find_topic(context, place.topic), place.partition)
-            if await patience.again():
+            if await budget.again():
                 continue
         return found
 
@@ -182,7 +184,7 @@ def _throttled(throttle_time: dt.timedelta, place: TopicPartition) -> Problem:
     return Problem(
         503,
         "too-busy",
-        f"a quota of client id {CLIENT_ID} or of its user limits reads from partition {place.partition} of topic {place.topic!r}",
+        f"a quota of client id {CLIENT_ID} or of its user limits reads from {partition_text(place)}",
         f"retry in {throttle_time.total_seconds():g} s, or ask the partition's leader",
     )
 
@@ -193,9 +195,9 @@ async def _out_of_range(context: Context, place: TopicPartition, offset: int) ->
     return Problem(
         416,
         "offset-out-of-range",
-        f"partition {place.partition} of topic {place.topic!r} has offsets {start} to {end - 1}, not {offset}"
+        f"{partition_text(place)} has offsets {start} to {end - 1}, not {offset}"
         if end > start
-        else f"partition {place.partition} of topic {place.topic!r} is empty at offset {end}; {offset} is out of range",
+        else f"{partition_text(place)} is empty at offset {end}; {offset} is out of range",
         f"use an offset from {start} to {end}, earliest or latest",
         more={"log_start_offset": start, "high_watermark": end},
     )

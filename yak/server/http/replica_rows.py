@@ -34,12 +34,12 @@ async def all_rows(context: Context, wanted: Wanted) -> list[Row]:
     found = await own_rows(context, wanted)
     own = context.broker.node_id
     leaders = sorted({each["leader"] for each in found if each["leader"] not in (None, own)})
-    told: dict[Key, Row] = {}
+    reported: dict[Key, Row] = {}
     async with trio.open_nursery() as nursery:
         for node_id in leaders:
-            nursery.start_soon(_ask, context, node_id, wanted, told)
+            nursery.start_soon(_ask, context, node_id, wanted, reported)
     for count, each in enumerate(found):
-        by_leader = told.get((each["topic"], each["partition"], each["leader_epoch"]))
+        by_leader = reported.get((each["topic"], each["partition"], each["leader_epoch"]))
         # a leader of an earlier version names no topic id
         if by_leader is not None and by_leader.get("topic_id", each["topic_id"]) == each["topic_id"]:
             for name in _OFFSETS:
@@ -58,7 +58,7 @@ async def _in_slices(made: Iterator[Row]) -> list[Row]:
     return found
 
 
-async def _ask(context: Context, node_id: NodeId, wanted: Wanted, told: dict[Key, Row]) -> None:
+async def _ask(context: Context, node_id: NodeId, wanted: Wanted, reported: dict[Key, Row]) -> None:
     info = context.broker.image.brokers.get(node_id)
     if info is None or not is_serving(info):
         return
@@ -72,4 +72,4 @@ async def _ask(context: Context, node_id: NodeId, wanted: Wanted, told: dict[Key
     except (Problem, ValueError):
         return
     for each in listed:
-        told[each["topic"], each["partition"], each["leader_epoch"]] = each
+        reported[each["topic"], each["partition"], each["leader_epoch"]] = each

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from yak.acls.bindings import Operation
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Schema: TypeAlias = Mapping[str, Any]
 """A JSON schema of OpenAPI 3.1."""
 Handler: TypeAlias = "Callable[[Context, Request], Awaitable[Response]]"
+_H = TypeVar("_H", bound="Handler")
 Guard: TypeAlias = Literal["read", "change", "admin"]
 """The access rule: `read` for all clients; `change` needs the token, if set; `admin` without one is local only."""
 
@@ -64,7 +65,7 @@ class Route:
     operation: Operation | None = None
     """The operation that the request is; None: DESCRIBE of reads, ALTER of others (`access`)."""
     is_about_cluster: bool = False
-    """Whether its answer tells more than of the topic that its query names, so that it needs rights on the cluster."""
+    """Whether its answer is about more than the topic in its query, so that it needs rights on the cluster."""
     is_open: bool = False
     """Whether it needs no login, whatever `yak.http.authentication` says."""
     parameters: tuple[Parameter, ...] = ()
@@ -78,3 +79,21 @@ class Route:
     def query_names(self) -> list[str]:
         """The listed query parameters."""
         return [each.name for each in self.parameters if each.where == "query"]
+
+
+class Routes(list[Route]):
+    """The routes of one heading in /docs; `add` decorates the handler of each."""
+
+    def __init__(self, tag: str) -> None:
+        super().__init__()
+        self._tag = tag
+
+    def add(self, endpoint: str, summary: str, **description: Any) -> Callable[[_H], _H]:
+        """`endpoint` is method and path, as `GET /topics`; `description` has further fields of `Route`."""
+
+        def decorate(handler: _H) -> _H:
+            method, path = endpoint.split(" ")
+            self.append(Route(method, path, handler, summary, self._tag, **description))
+            return handler
+
+        return decorate

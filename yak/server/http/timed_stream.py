@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from yak.server.http.tls_stream import TlsStream
 
 STREAM: Final = "stream"
-"""The key of the connection's `PatientStream` in the ASGI scope's state, for handlers that send for long."""
+"""The key of the connection's `TimedStream` in the ASGI scope's state, for handlers that send for long."""
 _PIECE_BYTES: Final = 64 * 1024
 
 
-class PatientStream:
+class TimedStream:
     """Sends in pieces of 64 KiB, each within the write timeout, and drops a peer that is too slow.
 
     Received bytes are returned after `turn`.
@@ -35,7 +35,7 @@ class PatientStream:
         self._turn = turn
         self.socket = stream.socket
         self.principal: str = getattr(stream, "principal", ANONYMOUS)
-        """The user that the client's certificate proves."""
+        """The user of the client's certificate."""
         self.is_secure = not isinstance(stream, trio.SocketStream)
         """Whether the connection is under TLS."""
 

@@ -33,7 +33,7 @@ class TlsStream(trio.abc.HalfCloseableStream):
     def __init__(self, sock: "socket.socket", tls: "ListenerTls") -> None:
         self.socket = trio.socket.from_stdlib_socket(sock)
         self.principal = ANONYMOUS
-        """The user that the client's certificate proves."""
+        """The user of the client's certificate."""
         self._tls_listener, self._raw = tls, sock
         self._tls = TlsSocket(sock, tls.contexts.accepting)
         self._unsent = b""

@@ -21,6 +21,11 @@ _OFFSETS_PER_REQUEST: Final = 200
 _AGAIN_SECONDS: Final = 0.02
 
 
+def partition_text(place: TopicPartition) -> str:
+    """`partition 0 of topic 'orders'`."""
+    return f"partition {place.partition} of topic {place.topic!r}"
+
+
 def find_topic(context: Context, name: str) -> TopicInfo:
     """An existing topic. Raises Problem 404 `unknown-topic-or-partition`."""
     topic = context.broker.image.topics.get(name)
@@ -35,9 +40,14 @@ def check_partition(topic: TopicInfo, partition: int) -> None:
         last = len(topic.partitions) - 1
         raise kafka_problem(
             ErrorCode.unknown_topic_or_partition,
-            f"partition {partition} of topic {topic.name!r}",
+            partition_text(TopicPartition(topic.name, partition)),
             "it has only partition 0" if last == 0 else f"it has partitions 0 to {last}",
         )
+
+
+def no_leader(place: TopicPartition) -> Problem:
+    """The problem for a partition without a leader."""
+    return kafka_problem(ErrorCode.leader_not_available, partition_text(place), "it has no leader")
 
 
 async def find_or_create_topic(context: Context, name: str) -> TopicInfo:
@@ -71,30 +81,30 @@ def leader_of(image: Image, topic: str, partition: int) -> NodeId | None:
     return leader if leader in image.brokers else None
 
 
-def by_leader(image: Image, places: Iterable[TopicPartition]) -> dict[NodeId, list[TopicPartition]]:
+def by_leader(image: Image, partitions: Iterable[TopicPartition]) -> dict[NodeId, list[TopicPartition]]:
     """The partitions that have a leader, by that leader."""
     led: dict[NodeId, list[TopicPartition]] = {}
-    for each in places:
+    for each in partitions:
         leader = leader_of(image, *each)
         if leader is not None:
             led.setdefault(leader, []).append(each)
     return led
 
 
-def offsets_request(places: Iterable[TopicPartition], timestamp: int) -> dict[str, Any]:
+def offsets_request(partitions: Iterable[TopicPartition], timestamp: int) -> dict[str, Any]:
     """The fields of a ListOffsets request, by kio's names."""
 
-    def asked(place: TopicPartition) -> dict[str, int]:
+    def requested(place: TopicPartition) -> dict[str, int]:
         return {"partition_index": place.partition, "current_leader_epoch": -1, "timestamp": timestamp}
 
-    topics = [{"name": name, "partitions": list(map(asked, of))} for name, of in by_topic(places).items()]
+    topics = [{"name": name, "partitions": list(map(requested, of))} for name, of in by_topic(partitions).items()]
     return {"replica_id": -1, "isolation_level": 0, "topics": topics}
 
 
 async def list_offsets(
-    context: Context, places: Iterable[TopicPartition], timestamp: int, timeout_s: float
+    context: Context, partitions: Iterable[TopicPartition], timestamp: int, timeout_s: float
 ) -> dict[TopicPartition, Offset]:
-    """The LATEST or EARLIEST offset of each partition whose leader answers in time. All leaders are asked in parallel."""
+    """The LATEST or EARLIEST offset of each partition whose leader answers in time. Requests to the leaders run in parallel."""
     found: dict[TopicPartition, Offset] = {}
 
     async def ask(node_id: NodeId, led: list[TopicPartition]) -> None:
@@ -115,7 +125,7 @@ async def list_offsets(
 
     with trio.move_on_after(timeout_s):
         async with trio.open_nursery() as nursery:
-            for node_id, led in by_leader(context.broker.image, places).items():
+            for node_id, led in by_leader(context.broker.image, partitions).items():
                 nursery.start_soon(ask, node_id, led)
     return found
 
@@ -137,7 +147,7 @@ def max_message_bytes(context: Context, topic: TopicInfo) -> int:
     return found
 
 
-class Patience:
+class RetryBudget:
     """The retry budget: `HttpLimits.retry_ms` from the first failure.
 
     `again` waits a little and returns whether to retry.
@@ -159,7 +169,7 @@ class Patience:
         self._pause = min(self._pause * 2, 0.25)
         return True
 
-    def calm(self) -> None:
+    def reset(self) -> None:
         """A request succeeded: the next failure gets the whole budget again."""
         self._until = None
         self._pause = _AGAIN_SECONDS
@@ -172,9 +182,7 @@ async def ask_leader(
     leader = leader_of(context.broker.image, topic, partition)
     if leader is None:
         check_partition(find_topic(context, topic), partition)
-        raise kafka_problem(
-            ErrorCode.leader_not_available, f"partition {partition} of topic {topic!r}", "it has no leader"
-        )
+        raise no_leader(TopicPartition(topic, partition))
     return await context.broker_client.ask(api_key, fields, node_id=leader, **more)
 
 

@@ -67,7 +67,7 @@ async def read_all(stream: trio.SocketStream, seconds: float = 5.0) -> bytes:
     return bytes(received)
 
 
-NO_AUTHORIZER: Any = SimpleNamespace(is_active=False, authorize=lambda *_asked: True)
+NO_AUTHORIZER: Any = SimpleNamespace(is_active=False, authorize=lambda *_request: True)
 """The authorization of a broker without ACLs."""
 
 

@@ -77,11 +77,11 @@ def request(authorization: str = "", **more: Any) -> Request:
     return Request({**scope, "server": ("10.0.0.1", 80), "path_params": {}, **more})
 
 
-def outcome(context: Any, asked: Request, level: Guard = "read", **more: Any) -> str:
+def outcome(context: Any, sent: Request, level: Guard = "read", **more: Any) -> str:
     """The principal, or the name of the error."""
     try:
         route = Route("GET", "/", nothing, "x", "T", guard=level, **more)
-        return trio.run(guard.check, context, asked, route).principal
+        return trio.run(guard.check, context, sent, route).principal
     except Problem as problem:
         return problem.error
 
@@ -135,7 +135,7 @@ def test_header_that_is_no_user_and_password_is_refused(header: str) -> None:
     assert outcome(context_of(Users()), request(header)) == "login-failed"
 
 
-def test_password_is_not_looked_at_without_basic() -> None:
+def test_password_is_ignored_without_basic() -> None:
     users = Users()
     context = context_of(users, "none", None)
     assert outcome(context, request(basic("ann", "wrong"))) == ANONYMOUS

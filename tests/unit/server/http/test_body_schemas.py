@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yak.server.http.bodies import checked, fault_of, fault_words
+from yak.server.http.bodies import checked, fault_of, fault_text
 from yak.server.http.consumers.bodies import PARTITIONS, SETTINGS_BODY
 from yak.server.http.problems import Problem
 from yak.server.http.routes import ROUTES
@@ -40,22 +40,22 @@ def test_a_body_is_refused_exactly_when_its_schema_refuses_it(route: Any, data: 
     fault = fault_of(body, route.body.schema)
     assert (fault is None) == jsonschema.Draft202012Validator(dict(route.body.schema)).is_valid(body)
     if fault is not None:
-        assert fault_words(fault)
+        assert fault_text(fault)
 
 
-def words(body: Any, schema: Any) -> str:
+def text_of(body: Any, schema: Any) -> str:
     fault = fault_of(body, schema)
     assert fault is not None
-    return fault_words(fault)
+    return fault_text(fault)
 
 
 def test_a_fault_names_its_field_even_one_with_dots() -> None:
-    refused = words({"fetch.min.bytes": True}, SETTINGS_BODY.schema)
+    refused = text_of({"fetch.min.bytes": True}, SETTINGS_BODY.schema)
     assert refused == "fetch.min.bytes must be integer or string or null"
-    assert words({"partitions": [{"topic": "t", "partition": "x"}]}, PARTITIONS) == (
+    assert text_of({"partitions": [{"topic": "t", "partition": "x"}]}, PARTITIONS) == (
         "partitions[0].partition must be integer"
     )
-    assert words([], PARTITIONS) == "the body must be object"
+    assert text_of([], PARTITIONS) == "the body must be object"
 
 
 def test_a_name_that_no_topic_can_have_is_left_to_kafkas_own_check() -> None:
@@ -67,4 +67,4 @@ def test_a_name_that_no_topic_can_have_is_left_to_kafkas_own_check() -> None:
 
 
 def test_a_long_wrong_value_makes_a_short_error() -> None:
-    assert len(words({"x" * 100_000: 1}, PARTITIONS)) < 450
+    assert len(text_of({"x" * 100_000: 1}, PARTITIONS)) < 450

@@ -1,4 +1,4 @@
-"""The broker client: whom it asks, which problem each failure is, and kept connections to other brokers over real sockets."""
+"""The broker client: which broker gets a request, the problem of each failure, and idle connections to other brokers over real sockets."""
 
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,8 +24,8 @@ from yak.server.in_process import Closed
 METADATA = 3
 
 
-class Asked:
-    """Stands for the core and for the connections to others: answers by `how`, and notes what was asked."""
+class FakeBroker:
+    """Stands for the core and for the connections to others: answers by `how`, and notes the requests."""
 
     def __init__(self, how: Any = None) -> None:
         self.how = how
@@ -44,14 +44,14 @@ class Asked:
         return b"".join(map(bytes, encode_response(METADATA, version, 0, {"cluster_id": "c", "controller_id": 5})))[4:]
 
 
-class Core(Asked):
+class Core(FakeBroker):
     async def ask(self, frame: bytes, peer: str, principal: str) -> bytes:
         return await self.answer(frame)
 
 
-class Others(Asked):
-    async def ask(self, host: str, port: int, frame: bytes) -> bytes:
-        self.addresses.append((host, port))
+class Others(FakeBroker):
+    async def exchange(self, address: tuple[str, int], frame: bytes, *, has_answer: bool) -> bytes:
+        self.addresses.append(address)
         return await self.answer(frame)
 
 
@@ -67,7 +67,7 @@ def make_broker_client(core: Any = None, others: Any = None) -> tuple[BrokerClie
 
 
 @pytest.mark.parametrize("node_id", [None, 1])
-def test_without_a_node_this_broker_is_asked(node_id: int | None) -> None:
+def test_request_without_a_node_goes_to_this_broker(node_id: int | None) -> None:
     broker_client, core, others = make_broker_client()
     found = trio.run(lambda: broker_client.ask(METADATA, {"topics": None}, node_id=node_id, version=9))
     assert (found.cluster_id, found.controller_id) == ("c", 5)
@@ -77,7 +77,7 @@ def test_without_a_node_this_broker_is_asked(node_id: int | None) -> None:
     assert decode_request(METADATA, 9, memoryview(core.frames[0]), header.body_offset).topics is None
 
 
-def test_another_node_is_asked_at_its_address_in_the_newest_version() -> None:
+def test_request_to_another_node_has_the_newest_version() -> None:
     broker_client, core, others = make_broker_client()
     found = trio.run(lambda: broker_client.ask(METADATA, {"topics": []}, node_id=2))
     assert found.controller_id == 5
@@ -85,7 +85,7 @@ def test_another_node_is_asked_at_its_address_in_the_newest_version() -> None:
 
 
 @pytest.mark.parametrize(
-    ("node_id", "how", "status", "error", "words"),
+    ("node_id", "how", "status", "error", "text"),
     [
         (1, Closed("internal error"), 503, "broker-unreachable", "node 1 did not answer: internal error"),
         (2, RemoteLost("connection refused"), 503, "broker-unreachable", "node 2 did not answer: connection refused"),
@@ -95,12 +95,12 @@ def test_another_node_is_asked_at_its_address_in_the_newest_version() -> None:
         (None, "never", 504, "no-answer", "node 1 did not answer within 0.05 s"),
     ],
 )
-def test_each_failure_is_a_problem(node_id: int | None, how: Any, status: int, error: str, words: str) -> None:
+def test_each_failure_is_a_problem(node_id: int | None, how: Any, status: int, error: str, text: str) -> None:
     broker_client, _, _ = make_broker_client(how, how)
     with pytest.raises(Problem) as raised:
         trio.run(lambda: broker_client.ask(METADATA, {"topics": None}, node_id=node_id, timeout_s=0.05))
     assert (raised.value.status, raised.value.error) == (status, error)
-    assert words in raised.value.message
+    assert text in raised.value.message
     assert raised.value.hint
 
 
@@ -167,13 +167,13 @@ def test_one_connection_serves_one_question_after_the_other() -> None:
             brokers = RemoteBrokers()
             for number in range(5):
                 frame = b"question %d" % number
-                assert await brokers.ask("127.0.0.1", other.port, frame) == b"corr" + frame
+                assert await brokers.exchange(("127.0.0.1", other.port), frame) == b"corr" + frame
             assert other.connections == 1
 
     trio.run(main)
 
 
-def test_questions_at_once_have_connections_of_their_own_and_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parallel_requests_have_own_connections_and_few_stay_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_client, "_IDLE_PER_BROKER_MAX", 3)
 
     async def main() -> None:
@@ -192,11 +192,11 @@ def test_questions_at_once_have_connections_of_their_own_and_few_are_kept(monkey
             brokers = RemoteBrokers()
             async with trio.open_nursery() as nursery:
                 for number in range(10):
-                    nursery.start_soon(brokers.ask, "127.0.0.1", other.port, b"%d" % number)
+                    nursery.start_soon(brokers.exchange, ("127.0.0.1", other.port), b"%d" % number)
             assert other.connections == 10
             async with trio.open_nursery() as nursery:
                 for number in range(3):
-                    nursery.start_soon(brokers.ask, "127.0.0.1", other.port, b"%d" % number)
+                    nursery.start_soon(brokers.exchange, ("127.0.0.1", other.port), b"%d" % number)
             assert other.connections == 10
             await trio.testing.wait_all_tasks_blocked(0.01)
             still_open = [stream for stream in other.open if stream.socket.fileno() != -1]
@@ -210,14 +210,14 @@ def test_an_idle_connection_that_was_closed_or_spoken_on_is_not_used_again(says_
     async def main() -> None:
         async with other_broker() as other:
             brokers = RemoteBrokers()
-            await brokers.ask("127.0.0.1", other.port, b"first")
+            await brokers.exchange(("127.0.0.1", other.port), b"first")
             await trio.testing.wait_all_tasks_blocked(0.01)
             if says_more:
                 await other.open[0].send_all(framed(b"nobody asked"))
             else:
                 await other.open[0].aclose()
             await trio.sleep(0.05)
-            assert await brokers.ask("127.0.0.1", other.port, b"second") == b"corrsecond"
+            assert await brokers.exchange(("127.0.0.1", other.port), b"second") == b"corrsecond"
             assert other.connections == 2
 
     trio.run(main)
@@ -230,7 +230,7 @@ def test_an_idle_connection_that_is_old_is_not_used_again(monkeypatch: pytest.Mo
         async with other_broker() as other:
             brokers = RemoteBrokers()
             for frame in (b"first", b"second"):
-                assert await brokers.ask("127.0.0.1", other.port, frame) == b"corr" + frame
+                assert await brokers.exchange(("127.0.0.1", other.port), frame) == b"corr" + frame
                 await trio.sleep(0.05)
             assert other.connections == 2
 
@@ -241,12 +241,12 @@ def test_a_broker_that_came_back_is_found_again() -> None:
     async def main() -> None:
         brokers = RemoteBrokers()
         async with other_broker() as other:
-            await brokers.ask("127.0.0.1", other.port, b"first")
+            await brokers.exchange(("127.0.0.1", other.port), b"first")
             port = other.port
         with pytest.raises(RemoteLost):
-            await brokers.ask("127.0.0.1", port, b"second")
+            await brokers.exchange(("127.0.0.1", port), b"second")
         async with other_broker() as other:
-            assert await brokers.ask("127.0.0.1", other.port, b"third") == b"corrthird"
+            assert await brokers.exchange(("127.0.0.1", other.port), b"third") == b"corrthird"
 
     trio.run(main)
 
@@ -260,11 +260,11 @@ def test_a_question_that_is_given_up_takes_its_connection_with_it() -> None:
 
         async with other_broker(handle) as other:
             brokers = RemoteBrokers()
-            await brokers.ask("127.0.0.1", other.port, b"first")
+            await brokers.exchange(("127.0.0.1", other.port), b"first")
             with trio.move_on_after(0.02):
-                await brokers.ask("127.0.0.1", other.port, b"slow")
+                await brokers.exchange(("127.0.0.1", other.port), b"slow")
             for _ in range(5):  # the answer to the slow one must never come to another
-                assert await brokers.ask("127.0.0.1", other.port, b"next") == b"corrnext"
+                assert await brokers.exchange(("127.0.0.1", other.port), b"next") == b"corrnext"
                 await trio.sleep(0.03)
             assert other.connections == 2
 
@@ -297,21 +297,21 @@ def test_what_is_no_answer_is_a_lost_broker_and_its_connection_is_dropped(answer
         async with other_broker(handle) as other:
             brokers = RemoteBrokers()
             with pytest.raises(RemoteLost, match=r"\w"), trio.fail_after(5):
-                await brokers.ask("127.0.0.1", other.port, b"badly")
-            assert await brokers.ask("127.0.0.1", other.port, b"well") == b"corrwell"
+                await brokers.exchange(("127.0.0.1", other.port), b"badly")
+            assert await brokers.exchange(("127.0.0.1", other.port), b"well") == b"corrwell"
             assert other.connections == 2
 
     trio.run(main)
 
 
-def test_nobody_there_is_a_lost_broker() -> None:
+def test_refused_connection_is_a_lost_broker() -> None:
     async def main() -> None:
         async with other_broker() as other:
             port = other.port
         with pytest.raises(RemoteLost, match=r"refused|connect"):
-            await RemoteBrokers().ask("127.0.0.1", port, b"question")
+            await RemoteBrokers().exchange(("127.0.0.1", port), b"question")
         with pytest.raises(RemoteLost):
-            await RemoteBrokers().ask("no.such.host.invalid", port, b"question")
+            await RemoteBrokers().exchange(("no.such.host.invalid", port), b"question")
 
     trio.run(main)
 
@@ -326,6 +326,6 @@ def test_an_answer_in_many_pieces_is_put_together() -> None:
             return whole[20:]
 
         async with other_broker(handle) as other:
-            assert len(await RemoteBrokers().ask("127.0.0.1", other.port, b"much")) == 1_000_004
+            assert len(await RemoteBrokers().exchange(("127.0.0.1", other.port), b"much")) == 1_000_004
 
     trio.run(main)

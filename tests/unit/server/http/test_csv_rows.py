@@ -85,7 +85,7 @@ def test_memory_stays_within_the_bound_of_a_row():
         assert len(rows._tail) <= 100
 
 
-def test_quotes_that_are_never_closed_are_not_looked_at_again_for_ever(monkeypatch):
+def test_unclosed_quotes_are_rescanned_within_a_bound(monkeypatch):
     monkeypatch.setattr(csv_upload, "_RESCAN_FREE_CHARS", 0)
     rows = CsvRows("utf-8", ",", 10_000)
     line = b'"a","b\n'

@@ -82,6 +82,7 @@ class Consumer:
 
     def __init__(self):
         self.back = []
+        self.inbox = self
 
     def read(self, _wait_s, _bytes_max):
         return [Fetched(PLACE, offset, None, b"{}", None) for offset in range(2_000)]
@@ -104,7 +105,7 @@ async def consumed_by_instance(context):
     )
     made = SimpleNamespace(consumer=Consumer(), settings=Settings(data_format="json"), is_gone=False)
     request = SimpleNamespace(receive=trio.sleep_forever)
-    await records.read(context, instances, made, request, 1.0, 1 << 20)
+    await records.read_records(context, instances, made, request, 1.0, 1 << 20)
     assert len(made.consumer.received) == 2_000
     assert made.consumer.back == []
 
@@ -121,13 +122,13 @@ async def snapshot(context):
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setattr(event_stream, "all_rows", rows)
     context.parts[event_stream.cluster_view] = SimpleNamespace(look=dict)
-    shown = event_stream.EventStream.__new__(event_stream.EventStream)
-    shown._context, shown._asked = (
+    events = event_stream.EventStream.__new__(event_stream.EventStream)
+    events._context, events._request = (
         context,
         SimpleNamespace(subscription=SimpleNamespace(wish=SimpleNamespace(topic=None))),
     )
     ring = SimpleNamespace(event_id=str, next=1)
-    assert (await shown._snapshot(ring)).startswith(b"id: 0\nevent: snapshot\ndata: {")
+    assert (await events._snapshot(ring)).startswith(b"id: 0\nevent: snapshot\ndata: {")
 
 
 @pytest.mark.parametrize(

@@ -16,15 +16,15 @@ CONTROLLER = 2
 
 
 class Brokers:
-    """Answers both requests, and keeps who was asked for what; the first `absent` requests reach nobody."""
+    """Answers both requests, and notes them with their node; the first `absent` requests get no answer."""
 
     def __init__(self, *, absent: int = 0) -> None:
-        self.asked: list[tuple[int, int | None]] = []
+        self.requests: list[tuple[int, int | None]] = []
         self._absent = absent
 
     async def ask(self, key: int, fields: object, *, node_id: int | None = None) -> Any:
-        self.asked.append((key, node_id))
-        if len(self.asked) <= self._absent:
+        self.requests.append((key, node_id))
+        if len(self.requests) <= self._absent:
             raise Problem(503, "broker-unreachable", "", "")
         return SimpleNamespace(error_code=0, responses=(), replica_election_results=())
 
@@ -43,13 +43,13 @@ def moved_with(brokers: Brokers) -> dict[TopicPartition, str]:
 def test_the_controller_gets_both_requests_since_another_may_answer_before_it_has_the_new_order() -> None:
     brokers = Brokers()
     assert moved_with(brokers) == {}
-    assert brokers.asked == [(alter_partition_reassignments.KEY, CONTROLLER), (elect_leaders.KEY, CONTROLLER)]
+    assert brokers.requests == [(alter_partition_reassignments.KEY, CONTROLLER), (elect_leaders.KEY, CONTROLLER)]
 
 
-def test_a_controller_that_does_not_answer_is_asked_again() -> None:
+def test_request_to_a_silent_controller_is_retried() -> None:
     brokers = Brokers(absent=1)
     assert moved_with(brokers) == {}
-    assert [key for key, _node in brokers.asked] == [
+    assert [key for key, _node in brokers.requests] == [
         alter_partition_reassignments.KEY,
         alter_partition_reassignments.KEY,
         elect_leaders.KEY,

@@ -1,4 +1,4 @@
-"""Kafka first: how HTTP's share of the loop moves, and how it is kept to."""
+"""Kafka first: how HTTP's share of the loop moves, and how it is enforced."""
 
 import selectors
 import socket
@@ -40,7 +40,7 @@ class Clock:
 def limited(clock: Clock, counters: Counters) -> FairShare:
     """A share at its least, with no credit left."""
     share = FairShare(counters, clock)
-    share._looked = share._now()
+    share._window_start = share._now()
     share._paid_at_ns = clock.ns
     for _ in range(10):
         clock.ns += 20_000_000
@@ -90,7 +90,7 @@ def test_a_long_wait_ends_early_when_the_loop_has_idle_time():
     # A step that another process interrupted counts as long: at the least share, 200 ms are a wait of 4 s.
     async def main() -> float:
         share = FairShare(Counters(), lambda: int(trio.current_time() * 1e9))
-        share._looked, share._paid_at_ns = share._now(), share._now_ns()
+        share._window_start, share._paid_at_ns = share._now(), share._now_ns()
         share.share = SHARE_MIN
         share._counters.busy_ns += 10_000_000
         share.spent(202_000_000)

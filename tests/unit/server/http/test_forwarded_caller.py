@@ -170,9 +170,9 @@ def test_forwarded_principal_of_the_token_needs_no_token_here() -> None:
 
 
 def test_need_of_the_route_is_checked_for_the_forwarded_caller() -> None:
-    asked: list[Any] = []
+    checked: list[Any] = []
     at = broker()
-    at.authorization.authorize = lambda *given: asked.append(given) or True
+    at.authorization.authorize = lambda *given: checked.append(given) or True
     made = context(at)
 
     async def handler(_context: Any, _request: Request) -> Any:
@@ -180,4 +180,4 @@ def test_need_of_the_route_is_checked_for_the_forwarded_caller() -> None:
 
     route = Route(METHOD, PATH, handler, "x", "T", parameters=(Parameter("topic", {"type": "string"}, "the topic"),))
     trio.run(guard.check, made, request(header()), route)
-    assert asked == [(ANN.principal, "10.0.0.9", Operation.DESCRIBE, ResourceType.TOPIC, "a b")]
+    assert checked == [(ANN.principal, "10.0.0.9", Operation.DESCRIBE, ResourceType.TOPIC, "a b")]

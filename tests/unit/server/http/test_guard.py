@@ -87,7 +87,7 @@ def test_other_names_are_refused_even_for_reading(host: str) -> None:
         assert refusal(level, host=host) == "wrong-host"
 
 
-def test_who_has_the_token_may_use_any_name_and_nobody_else() -> None:
+def test_only_requests_with_the_token_may_use_any_host_name() -> None:
     named = {"host": "behind.a.proxy.example", "token": TOKEN}
     assert refusal(**named) == "wrong-host"
     assert refusal(**named, authorization="Bearer wrong") == "wrong-host"
@@ -141,7 +141,7 @@ def test_a_picture_of_another_site_changes_nothing(site: str, error: str) -> Non
         ("Bearer \xff\xfe", False),
     ],
 )
-def test_the_token_is_asked_for_what_changes_something(authorization: str, may: bool) -> None:
+def test_requests_that_change_something_need_the_token(authorization: str, may: bool) -> None:
     for level in ("change", "admin"):
         for client in ("127.0.0.1", "10.0.0.9"):
             expected = "" if may else "token-needed"

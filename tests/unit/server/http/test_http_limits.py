@@ -11,8 +11,8 @@ def test_where_handles_are_many_the_bounds_are_the_usual_ones() -> None:
 
 @pytest.mark.parametrize("handles", [0, 16, 100, 1_000, 3_000])
 def test_where_they_are_few_three_quarters_stay_with_kafka(handles: int) -> None:
-    kept = handles_of_http(handles)
-    assert kept <= handles / 4
-    limits = limits_of(kept)
-    assert limits.connections_max <= max(8, kept // 2)
+    reserved = handles_of_http(handles)
+    assert reserved <= handles / 4
+    limits = limits_of(reserved)
+    assert limits.connections_max <= max(8, reserved // 2)
     assert 1 <= limits.consumers_max <= HttpLimits().consumers_max

@@ -18,7 +18,7 @@ json_values = st.recursive(
 )
 
 
-def shown(key, value, headers=(), form="json"):
+def parsed(key, value, headers=(), form="json"):
     (record,) = walk_records(build_batch([(key, value)], 7, headers={0: headers}), with_headers=True)
     text = record_json(record, form)
     assert "\n" not in text
@@ -29,7 +29,7 @@ def shown(key, value, headers=(), form="json"):
 @settings(deadline=None)
 def test_a_payload_comes_back_as_it_went_in(payload, key):
     row = read_row({"topic": "a", "key": key, "payload": payload}, None)
-    found = shown(row.key, row.value)
+    found = parsed(row.key, row.value)
     assert found["key"] == key
     assert found["payload"] == payload
     assert type(found["payload"]) is type(payload)
@@ -39,7 +39,7 @@ def test_a_payload_comes_back_as_it_went_in(payload, key):
 @settings(deadline=None)
 def test_all_bytes_come_back_through_the_very_fields_that_show_them(key, value, headers):
     for form in ("json", "text", "base64"):
-        found = shown(key, value, headers, form)
+        found = parsed(key, value, headers, form)
         fields = {name: each for name, each in found.items() if name not in ("offset", "timestamp_ms")}
         row = read_row(fields, "a")
         assert row.key == key
@@ -68,7 +68,7 @@ def test_all_bytes_come_back_through_the_very_fields_that_show_them(key, value, 
     ],
 )
 def test_what_is_no_json_or_would_be_changed_by_it_is_text(value):
-    assert shown(None, value)["payload_text"] == value.decode()
+    assert parsed(None, value)["payload_text"] == value.decode()
 
 
 def test_numbers_keep_their_digits_and_lines_become_one():
@@ -76,9 +76,9 @@ def test_numbers_keep_their_digits_and_lines_become_one():
     assert '"payload":{ "a": 1.10}' in record_json(record)
 
 
-def test_a_null_value_and_other_bytes_are_shown_as_such():
-    assert shown(None, None)["payload"] is None
-    assert shown(b"\xff", b"\xff") == {
+def test_null_value_and_other_bytes_have_fields_of_their_own():
+    assert parsed(None, None)["payload"] is None
+    assert parsed(b"\xff", b"\xff") == {
         "offset": 0,
         "timestamp_ms": 7,
         "key_base64": base64.b64encode(b"\xff").decode(),

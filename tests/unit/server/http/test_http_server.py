@@ -20,7 +20,7 @@ from yak.server.http.http_server import bind
 from yak.server.http.route import Answer, Body, Route
 
 BIG: Final = b"x" * (8 << 20)
-WORDS: dict[str, trio.Event] = {}
+PIECES: dict[str, trio.Event] = {}
 
 
 async def echo(context: Context, request: Request) -> Response:
@@ -33,21 +33,21 @@ async def big(_context: Context, _request: Request) -> Response:
 
 
 async def slow(_context: Context, _request: Request) -> Response:
-    WORDS["began"].set()
-    await WORDS["go on"].wait()
+    PIECES["began"].set()
+    await PIECES["go on"].wait()
     return Response(b"done")
 
 
 async def endless(_context: Context, _request: Request) -> Response:
-    async def words() -> AsyncIterator[bytes]:
+    async def pieces() -> AsyncIterator[bytes]:
         try:
             while True:
                 yield b"data: x\n\n"
                 await trio.sleep(0.01)
         finally:
-            WORDS["ended"].set()
+            PIECES["ended"].set()
 
-    return StreamingResponse(words(), media_type="text/event-stream")
+    return StreamingResponse(pieces(), media_type="text/event-stream")
 
 
 async def bug(_context: Context, _request: Request) -> Response:
@@ -55,11 +55,11 @@ async def bug(_context: Context, _request: Request) -> Response:
 
 
 async def late_bug(_context: Context, _request: Request) -> Response:
-    async def words() -> AsyncIterator[bytes]:
+    async def pieces() -> AsyncIterator[bytes]:
         yield b"first"
         raise ZeroDivisionError("a secret of /usr/lib")
 
-    return StreamingResponse(words())
+    return StreamingResponse(pieces())
 
 
 ROUTES: Final = (
@@ -74,7 +74,7 @@ ROUTES: Final = (
 
 def run(test: Callable[[Rig], Awaitable[None]], **limits: int) -> None:
     async def main() -> None:
-        WORDS.update({word: trio.Event() for word in ("began", "go on", "ended")})
+        PIECES.update({word: trio.Event() for word in ("began", "go on", "ended")})
         async with serving(ROUTES, HttpLimits(**limits)) as rig:
             await test(rig)
 
@@ -134,7 +134,7 @@ def test_large_bodies_are_parsed_one_at_a_time(monkeypatch: pytest.MonkeyPatch) 
     assert most == [1]
 
 
-def test_whoever_says_nothing_is_dropped_without_a_word() -> None:
+def test_silent_connection_is_closed_without_an_answer() -> None:
     async def test(rig: Rig) -> None:
         assert await rig.ask(b"") == b""
         await rig.until_alone()
@@ -158,7 +158,7 @@ def test_a_head_that_trickles_is_ended_by_its_deadline() -> None:
     run(test, head_deadline_ms=100)
 
 
-def test_a_head_that_stops_is_told_so() -> None:
+def test_incomplete_head_is_answered_with_408() -> None:
     async def test(rig: Rig) -> None:
         assert problem(await rig.ask(b"GET /big HTTP/1.1\r\nHost: ")) == (408, "head-too-slow")
         assert problem(await rig.ask(b"P")) == (408, "head-too-slow")
@@ -252,7 +252,7 @@ def test_a_body_over_the_bound_is_refused_and_the_answer_arrives(declared: bool)
     run(test, body_bytes_max=1000)
 
 
-def test_whoever_is_answered_before_the_body_was_whole_is_told_of_the_end() -> None:
+def test_answer_before_the_end_of_the_body_announces_the_close() -> None:
     async def test(rig: Rig) -> None:
         async with await rig.connect() as stream:
             await stream.send_all(post(b"", declared=3).replace(b"/echo", b"/nowhere"))
@@ -270,7 +270,7 @@ def test_whoever_is_answered_before_the_body_was_whole_is_told_of_the_end() -> N
     run(test)
 
 
-def test_whoever_takes_nothing_is_dropped() -> None:
+def test_client_that_reads_nothing_is_disconnected() -> None:
     async def test(rig: Rig) -> None:
         async with await rig.connect() as stream:
             stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -281,7 +281,7 @@ def test_whoever_takes_nothing_is_dropped() -> None:
     run(test, send_deadline_ms=200)
 
 
-def test_whoever_takes_slowly_gets_all() -> None:
+def test_slow_client_gets_the_whole_answer() -> None:
     async def test(rig: Rig) -> None:
         async with await rig.connect() as stream:
             await stream.send_all(get("/big", "Connection: close"))
@@ -350,7 +350,7 @@ def test_an_endless_answer_ends_with_its_client() -> None:
             await stream.send_all(get("/endless"))
             assert await stream.receive_some(65536)
         with trio.fail_after(5):
-            await WORDS["ended"].wait()
+            await PIECES["ended"].wait()
         await rig.until_alone()
         assert rig.log.lines == []
 
@@ -364,12 +364,12 @@ def test_an_answer_under_way_at_the_stop_is_given() -> None:
     async def test(rig: Rig) -> None:
         async with await rig.connect() as stream:
             await stream.send_all(get("/slow"))
-            await WORDS["began"].wait()
+            await PIECES["began"].wait()
             rig.stopping.set()
             await trio.sleep(0.05)
             assert refused(rig.port)
             assert not rig.ended.is_set()
-            WORDS["go on"].set()
+            PIECES["go on"].set()
             assert (await read_all(stream)).endswith(b"done")
         with trio.fail_after(1):
             await rig.ended.wait()
@@ -399,14 +399,14 @@ def test_what_does_not_end_is_ended_at_the_stop() -> None:
             stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             await stream.send_all(get(path))
             streams.append(stream)
-        await WORDS["began"].wait()
+        await PIECES["began"].wait()
         await streams[0].receive_some(1)
         rig.stopping.set()
         with trio.fail_after(2):
             await rig.ended.wait()
         assert rig.server.connections == 0
         with trio.fail_after(1):  # Trio closes a generator that was ended while its piece was sent a moment later
-            await WORDS["ended"].wait()
+            await PIECES["ended"].wait()
         for stream in streams:
             await stream.aclose()
         assert rig.log.lines == []

@@ -12,7 +12,7 @@ from yak.config.listeners import Listener, SecurityProtocol
 from yak.errors import ProtocolViolation
 from yak.protocol.codec import decode_request, encode_response, read_request_header
 from yak.protocol.peer_proof import ClusterSecret, Incarnation
-from yak.server.http.broker_client import InterBroker
+from yak.server.http.broker_client import secure
 from yak.sim.rig import Rig
 
 SASL = Listener("SASL_PLAINTEXT", SecurityProtocol.SASL_PLAINTEXT, "127.0.0.1", 1)
@@ -31,10 +31,10 @@ class Stream:
         request = decode_request(header.api_key, header.api_version, frame, header.body_offset)
         fields = {"mechanism": request.mechanism} if header.api_key == 17 else {"auth_bytes": request.auth_bytes}
         answer = self._rig.ask(header.api_key, header.api_version, **fields)
-        told: dict[str, Any] = {"error_code": answer.error_code}
-        told |= {"mechanisms": []} if header.api_key == 17 else {
+        reply: dict[str, Any] = {"error_code": answer.error_code}
+        reply |= {"mechanisms": []} if header.api_key == 17 else {
             "error_message": None, "auth_bytes": answer.auth_bytes, "session_lifetime": 0}  # fmt: skip
-        self._answers += b"".join(map(bytes, encode_response(header.api_key, header.api_version, 0, told)))
+        self._answers += b"".join(map(bytes, encode_response(header.api_key, header.api_version, 0, reply)))
 
     async def receive_some(self, _size: int) -> bytes:
         found, self._answers = self._answers, b""
@@ -44,7 +44,7 @@ class Stream:
         self.is_closed = True
 
 
-def prove(rig: Rig, *, node_id: int = 1, epoch: int = 0, secret: ClusterSecret | None = None) -> Stream:
+def authenticate(rig: Rig, *, node_id: int = 1, epoch: int = 0, secret: ClusterSecret | None = None) -> Stream:
     """Broker 2 connects to the broker of the rig, which its image has as `node_id`."""
     there = BrokerInfo(node_id, epoch, "boot", (), *ADDRESS, None, "leader", BrokerState.ACTIVE,
                        endpoints=(Listener(SASL.name, SASL.security_protocol, *ADDRESS),))  # fmt: skip
@@ -56,7 +56,7 @@ def prove(rig: Rig, *, node_id: int = 1, epoch: int = 0, secret: ClusterSecret |
     caller: Any = SimpleNamespace(identity=SimpleNamespace(inter_broker=SASL), image=image, peers=peers)
     stream: Any = Stream(rig)
     try:
-        trio.run(InterBroker(caller, None).secure, stream, ADDRESS)
+        trio.run(secure, caller, None, stream, ADDRESS)
     except ProtocolViolation:
         assert stream.is_closed
         raise
@@ -65,22 +65,22 @@ def prove(rig: Rig, *, node_id: int = 1, epoch: int = 0, secret: ClusterSecret |
     return found
 
 
-def test_brokers_prove_themselves_to_each_other() -> None:
+def test_brokers_authenticate_each_other() -> None:
     rig = Rig()
-    prove(rig)
+    authenticate(rig)
     assert any(connection.proven is not None for connection in rig.node.broker.connections.values())
 
 
 def test_broker_without_the_secret_is_rejected() -> None:
     with pytest.raises(ProtocolViolation, match="rejected"):
-        prove(Rig(), secret=ClusterSecret(b"x" * 32))
+        authenticate(Rig(), secret=ClusterSecret(b"x" * 32))
 
 
 @pytest.mark.parametrize(("node_id", "epoch"), [(3, 0), (1, 10**9)])
 def test_another_broker_or_an_earlier_incarnation_gets_no_proof(node_id: int, epoch: int) -> None:
     rig = Rig()
     with pytest.raises(ProtocolViolation, match="is not that broker"):
-        prove(rig, node_id=node_id, epoch=epoch)
+        authenticate(rig, node_id=node_id, epoch=epoch)
     assert all(connection.proven is None for connection in rig.node.broker.connections.values())
 
 
@@ -90,5 +90,5 @@ def test_address_of_no_broker_is_refused() -> None:
     )
     stream: Any = Stream(Rig())
     with pytest.raises(ProtocolViolation, match="no broker is registered"):
-        trio.run(InterBroker(caller, None).secure, stream, ADDRESS)
+        trio.run(secure, caller, None, stream, ADDRESS)
     assert stream.is_closed

@@ -19,10 +19,10 @@ def instance_of(owner: Caller) -> SimpleNamespace:
 
 
 def test_other_tasks_run_while_the_rights_on_many_topics_are_read():
-    asked: list[str] = []
+    checked: list[str] = []
 
     def authorize(_principal, _host, _operation, _kind, name):
-        asked.append(name)
+        checked.append(name)
         return not name.endswith("7")
 
     authorization = SimpleNamespace(is_active=True, authorize=authorize)
@@ -33,7 +33,7 @@ def test_other_tasks_run_while_the_rights_on_many_topics_are_read():
 
     async def other(done: trio.Event) -> None:
         while not done.is_set():
-            seen.append(len(asked))
+            seen.append(len(checked))
             await trio.lowlevel.checkpoint()
 
     async def main() -> None:
@@ -45,7 +45,7 @@ def test_other_tasks_run_while_the_rights_on_many_topics_are_read():
         assert found.topics is TOPICS
         assert found.names == [name for name in TOPICS if name.startswith("topic-") and not name.endswith("7")]
         await instances.matchable(instance_of(Caller("User:ann", peer="127.0.0.1:5000")))
-        assert len(asked) == 6_000, "once for a user and an image"
+        assert len(checked) == 6_000, "once for a user and an image"
 
     trio.run(main)
     assert len(set(seen)) > 1

@@ -106,10 +106,10 @@ def at(history, **point):
 def test_a_page_ends_at_its_limit_and_says_where_to_go_on(make):
     history = make(FakeStore(records()), [])
     page = trio.run(history.page, 5, RECORDS_PER_READ + 20)
-    assert [each["offset"] for each in page.records] == list(range(5, RECORDS_PER_READ + 25))
-    assert (page.begin, page.end, page.next_offset, page.source) == (1, COUNT, RECORDS_PER_READ + 25, "store")
+    assert [each["offset"] for each in page["records"]] == list(range(5, RECORDS_PER_READ + 25))
+    assert (page["begin"], page["end"], page["next"], page["source"]) == (1, COUNT, RECORDS_PER_READ + 25, "store")
     last = trio.run(history.page, COUNT - 2, 50)
-    assert ([each["offset"] for each in last.records], last.next_offset) == ([COUNT - 2, COUNT - 1, COUNT], None)
+    assert ([each["offset"] for each in last["records"]], last["next"]) == ([COUNT - 2, COUNT - 1, COUNT], None)
 
 
 def test_a_page_ends_before_it_becomes_large(make, monkeypatch):
@@ -117,20 +117,20 @@ def test_a_page_ends_before_it_becomes_large(make, monkeypatch):
     for store in (FakeStore(records()), None):
         history = make(store, [] if store else records())
         page = trio.run(history.page, 1, 1_000)
-        assert 0 < len(page.records) <= RECORDS_PER_READ
-        assert page.next_offset == len(page.records) + 1
+        assert 0 < len(page["records"]) <= RECORDS_PER_READ
+        assert page["next"] == len(page["records"]) + 1
 
 
 def test_page_of_a_quorum_comes_from_the_log_that_this_node_applied(make):
     history = make(None, [], quorum=quorum_with(records()[100:]))
     page = trio.run(history.page, 5, RECORDS_PER_READ + 20)
-    assert [each["offset"] for each in page.records] == list(range(101, RECORDS_PER_READ + 121))
-    assert (page.begin, page.end, page.next_offset, page.source) == (101, COUNT, RECORDS_PER_READ + 121, "store")
+    assert [each["offset"] for each in page["records"]] == list(range(101, RECORDS_PER_READ + 121))
+    assert (page["begin"], page["end"], page["next"], page["source"]) == (101, COUNT, RECORDS_PER_READ + 121, "store")
     last = trio.run(history.page, COUNT - 2, 50)
-    assert ([each["offset"] for each in last.records], last.next_offset) == ([COUNT - 2, COUNT - 1, COUNT], None)
-    assert trio.run(history.page, COUNT + 1, 50).records == []
+    assert ([each["offset"] for each in last["records"]], last["next"]) == ([COUNT - 2, COUNT - 1, COUNT], None)
+    assert trio.run(history.page, COUNT + 1, 50)["records"] == []
     nothing = trio.run(make(None, [], quorum=quorum_with([])).page, 1, 50)
-    assert (nothing.records, nothing.begin, nothing.end) == ([], 0, 0)
+    assert (nothing["records"], nothing["begin"], nothing["end"]) == ([], 0, 0)
 
 
 def test_state_in_a_quorum_is_replayed_from_its_log_and_its_snapshot(make):
@@ -149,8 +149,8 @@ def test_while_the_store_is_away_the_copy_is_read(make):
     store.is_away = True
     history = make(store, records()[9:20], snapshot_at=9)
     page = trio.run(history.page, 0, 5)
-    assert ([each["offset"] for each in page.records], page.source) == ([10, 11, 12, 13, 14], "copy")
-    assert (page.begin, page.end, page.next_offset) == (10, 20, 15)
+    assert ([each["offset"] for each in page["records"]], page["source"]) == ([10, 11, 12, 13, 14], "copy")
+    assert (page["begin"], page["end"], page["next"]) == (10, 20, 15)
 
 
 def test_the_state_of_now_needs_no_reading(make):
@@ -160,7 +160,7 @@ def test_the_state_of_now_needs_no_reading(make):
     assert store.reads == []
 
 
-def test_a_state_that_the_copy_tells_is_not_asked_of_the_store(make):
+def test_state_in_the_copy_is_not_read_from_the_store(make):
     store = FakeStore(records())
     history = make(store, records()[50:], snapshot_at=50)
     assert at(history, offset=50) == (50, "50")
@@ -181,7 +181,7 @@ def test_the_next_state_goes_on_from_the_last(make):
     assert at(history, offset=10) == (10, "10"), "an earlier one begins anew"
 
 
-def test_what_was_trimmed_is_gone_and_the_first_state_that_is_left_is_told(make):
+def test_trimmed_state_is_gone_and_the_hint_names_the_first_one(make):
     base = write_snapshot(Image().apply_all(records(120))[0])
     history = make(FakeStore(records()[100:], base), [])
     assert at(history, offset=130) == (130, "130")
@@ -195,7 +195,7 @@ def test_what_was_trimmed_is_gone_and_the_first_state_that_is_left_is_told(make)
     assert nothing.value.status == 410
 
 
-def test_what_only_the_store_tells_waits_for_it(make):
+def test_state_that_only_the_store_has_needs_the_store(make):
     store = FakeStore(records())
     store.is_away = True
     history = make(store, records()[50:], snapshot_at=50)
@@ -214,14 +214,14 @@ def test_a_log_that_does_not_fit_together_is_said_to_be_broken(make):
     assert found.value.status == 503
 
 
-def test_a_fold_that_takes_too_long_is_given_up(make, monkeypatch):
-    monkeypatch.setattr(metadata_feeds, "FOLD_SECONDS_MAX", 0.0)
+def test_replay_that_takes_too_long_is_refused(make, monkeypatch):
+    monkeypatch.setattr(metadata_feeds, "REPLAY_SECONDS_MAX", 0.0)
     with pytest.raises(Problem) as slow:
         at(make(FakeStore(records()), []), offset=20)
     assert slow.value.status == 504
 
 
-def test_offsets_and_times_are_told_apart():
+def test_offsets_and_times_are_distinguished():
     now_ms = 2_000_000_000_000
     assert _point("0", now_ms) == Point(offset=0)
     assert _point("999999999", now_ms) == Point(offset=999_999_999)

@@ -16,7 +16,7 @@ from yak.server.http.bodies import (
 from yak.server.http.problems import Problem
 
 
-def asked(query: str) -> Request:
+def request_of(query: str) -> Request:
     return Request({"type": "http", "method": "GET", "path": "/", "query_string": query.encode(), "headers": []})
 
 
@@ -55,17 +55,17 @@ def test_what_python_might_read_as_a_number_is_none(text):
 
 
 def test_a_parameter_comes_once_or_has_a_default():
-    assert query_integer(asked("n=7"), "n") == 7
-    assert query_integer(asked(""), "n", 3) == 3
-    assert refusal(lambda: query_integer(asked(""), "n")) == "n is missing"
-    assert refusal(lambda: query_integer(asked("n="), "n", 3)).startswith("n=''")
-    assert refusal(lambda: query_text(asked("n=1&n=2"), "n")) == "n appears 2 times"
-    assert query_text(asked("n=%00%ff"), "n") == "\0\ufffd"
+    assert query_integer(request_of("n=7"), "n") == 7
+    assert query_integer(request_of(""), "n", 3) == 3
+    assert refusal(lambda: query_integer(request_of(""), "n")) == "n is missing"
+    assert refusal(lambda: query_integer(request_of("n="), "n", 3)).startswith("n=''")
+    assert refusal(lambda: query_text(request_of("n=1&n=2"), "n")) == "n appears 2 times"
+    assert query_text(request_of("n=%00%ff"), "n") == "\0\ufffd"
 
 
 def test_what_does_nothing_is_refused():
-    refuse_unknown_query(asked("a=1&b=2"), ("a", "b"))
-    assert refusal(lambda: refuse_unknown_query(asked("a=1&evil=2"), ("a",))) == "unknown parameter 'evil'"
+    refuse_unknown_query(request_of("a=1&b=2"), ("a", "b"))
+    assert refusal(lambda: refuse_unknown_query(request_of("a=1&evil=2"), ("a",))) == "unknown parameter 'evil'"
     assert fields_of({"a": 1}, ("a",), hint="") == {"a": 1}
     assert "unknown field 'b'" in refusal(lambda: fields_of({"a": 1, "b": 2}, ("a",), hint=""))
     for body in (None, [], "a", 1, 1.5, True):

@@ -35,7 +35,7 @@ def test_the_tables_name_errors_that_kafka_has() -> None:
     assert set(problems._HINTS) <= names
 
 
-def test_the_brokers_own_words_are_kept() -> None:
+def test_the_brokers_message_is_in_the_problem() -> None:
     found = kafka_problem(ErrorCode.invalid_config, "topic t", "no such config: x.")
     assert (found.error, found.message) == ("invalid-config", "topic t: no such config: x")
 

@@ -59,13 +59,13 @@ class Leader:
         error = self.errors.pop(0) if self.errors else ErrorCode.none
         if isinstance(error, Problem):
             raise error
-        error, words = error if isinstance(error, tuple) else (error, None)
+        error, message = error if isinstance(error, tuple) else (error, None)
         offset = -1
         if error is ErrorCode.none:
             offset = self.end
             self.end += read_header(data["records"]).records_count
         return SimpleNamespace(
-            index=data["index"], error_code=error, base_offset=offset, error_message=words, record_errors=()
+            index=data["index"], error_code=error, base_offset=offset, error_message=message, record_errors=()
         )
 
 
@@ -152,10 +152,10 @@ def test_request_of_which_each_record_is_denied_sends_nothing():
     lane = lane_of()
     run(context, [lane], caller=ANN)
     assert lane.problem.error == "not-allowed"
-    assert context.broker_client.asked == [], "no producer id either"
+    assert context.broker_client.requests == [], "no producer id either"
 
 
-def test_trouble_that_stays_is_told_after_a_while():
+def test_lasting_error_is_reported_after_the_retries():
     leader = Leader(*[ErrorCode.not_enough_replicas] * 1000)
     lane = lane_of()
     context = context_of(image_of({"t": [1]}), leader, retry_ms=1000)
@@ -163,9 +163,9 @@ def test_trouble_that_stays_is_told_after_a_while():
     assert lane.problem.error == "not-enough-replicas"
     assert (lane.written, lane.offsets()) == (0, [])
     assert 3 < len(leader.batches) < 30
-    nobody = lane_of()
-    run(context_of(image_of({"t": [-1]}), Leader()), [nobody])
-    assert nobody.problem.error == "leader-not-available"
+    leaderless = lane_of()
+    run(context_of(image_of({"t": [-1]}), Leader()), [leaderless])
+    assert leaderless.problem.error == "leader-not-available"
     gone = lane_of()
     run(context_of(image_of({}), Leader()), [gone])
     assert gone.problem.status == 404
@@ -223,10 +223,10 @@ def test_an_id_ends_with_its_last_epoch():
     assert used == [(100, 0), (100, 2**15 - 1), (101, 0)]
 
 
-def test_acks_0_asks_for_no_answer_and_no_id():
+def test_acks_0_needs_no_answer_and_no_producer_id():
     context = context_of(image_of({"t": [2]}), Leader())
     lane = lane_of()
     run(context, [lane], acks=0)
-    ((api_key, fields, node_id),) = context.broker_client.asked
+    ((api_key, fields, node_id),) = context.broker_client.requests
     assert (api_key, fields["acks"], node_id) == (PRODUCE, 0, 2)
     assert lane.offsets() == [None] * 3

@@ -75,7 +75,7 @@ def test_a_batch_without_records_is_passed():
     assert walk_from(bytes(empty), 10, **BOUNDS) == ([], 15)
 
 
-def test_a_cut_batch_at_the_end_is_for_the_next_look():
+def test_incomplete_batch_at_the_end_is_left_to_the_next_fetch():
     data = at(0, [b"a"]) + at(1, [b"b"])[:-3]
     assert walk_from(data, 0, **BOUNDS).next_offset == 1
 
@@ -90,7 +90,7 @@ def test_bounds_of_records_and_bytes_hold_but_for_the_first():
     assert (len(read.records), read.next_offset) == (1, 1)
 
 
-def test_a_batch_that_cannot_be_shown_says_where_to_go_on():
+def test_unreadable_batch_names_the_next_offset():
     plain = at(5, [b"x" * 9000, b"y" * 9000])
     packed = bytes(cramjam.zstd.compress(plain[61:]))
     batch = bytearray(plain[:61] + packed)

@@ -40,7 +40,7 @@ def fetch_answer(records, partition=0, error=ErrorCode.none):
     return SimpleNamespace(error_code=ErrorCode.none, responses=[SimpleNamespace(topic="t", partitions=[found])])
 
 
-def asked_offset(fields):
+def requested_offset(fields):
     return fields["topics"][0]["partitions"][0]["fetch_offset"]
 
 
@@ -70,16 +70,18 @@ def first_writes(context, positions, seconds=100):
 
 
 def test_a_listener_that_takes_nothing_has_nothing_queued():
-    context = context_of(image_of({"t": [1]}), lambda _key, fields, _node: fetch_answer(batch_at(asked_offset(fields))))
+    context = context_of(
+        image_of({"t": [1]}), lambda _key, fields, _node: fetch_answer(batch_at(requested_offset(fields)))
+    )
     written = first_writes(context, {TopicPartition("t", 0): 0})
     # one chunk with the listener, one waiting for it, and no more was asked for
-    assert len(context.broker_client.asked) == 4
-    assert all(fields["max_bytes"] == CHUNK_BYTES for _, fields, _ in context.broker_client.asked)
+    assert len(context.broker_client.requests) == 4
+    assert all(fields["max_bytes"] == CHUNK_BYTES for _, fields, _ in context.broker_client.requests)
     assert b"".join(written).count(b"data: ") == 30
     assert b':0=30\ndata: {"topic":"t","partition":0,"offset":29,' in written[-1]
 
 
-def test_nothing_to_tell_is_told_by_a_comment():
+def test_idle_stream_sends_a_comment():
     context = context_of(image_of({"t": [1]}), wait_for_ever, heartbeat_ms=15_000)
     written = []
 
@@ -96,16 +98,16 @@ def test_nothing_to_tell_is_told_by_a_comment():
     assert 14 < written[2][0] - written[1][0] < 16
 
 
-def test_a_broker_in_trouble_is_asked_again_and_another_leader_instead():
-    asked = []
+def test_fetch_is_retried_and_follows_the_leader():
+    requested = []
 
     def answer(_key, fields, node):
-        asked.append(node)
-        if node == 1 and len(asked) == 5:
+        requested.append(node)
+        if node == 1 and len(requested) == 5:
             context.broker.image = image_of({"t": [2]})
         if node == 1:
             raise Problem(503, "broker-unreachable", "gone")
-        return fetch_answer(batch_at(asked_offset(fields)))
+        return fetch_answer(batch_at(requested_offset(fields)))
 
     context = context_of(image_of({"t": [1]}), answer)
     done = trio.Event
@@ -125,12 +127,12 @@ def test_a_broker_in_trouble_is_asked_again_and_another_leader_instead():
             nursery.cancel_scope.cancel()
 
     run(main)
-    assert asked[:5] == [1] * 5
-    assert 1 not in asked[5:]
+    assert requested[:5] == [1] * 5
+    assert 1 not in requested[5:]
     assert b'"offset":5,' in written[1]
 
 
-def test_a_topic_that_was_made_anew_is_another_one():
+def test_recreated_topic_is_another_topic():
     context = context_of(image_of({"t": [1]}), wait_for_ever)
     written = []
 
@@ -200,8 +202,8 @@ def test_stream_resumed_on_a_topic_that_was_created_again_reads_it_from_its_star
         if key != LIST_OFFSETS:
             raise Problem(503, "broker-unreachable", "sizes are not asked here")
         (topic,) = fields["topics"]
-        (asked,) = topic["partitions"]
-        offset = 100 if asked["timestamp"] == LATEST else 0
+        (requested,) = topic["partitions"]
+        offset = 100 if requested["timestamp"] == LATEST else 0
         found = SimpleNamespace(partition_index=0, error_code=ErrorCode.none, offset=offset)
         return SimpleNamespace(topics=[SimpleNamespace(name=topic["name"], partitions=[found])])
 
@@ -219,7 +221,7 @@ def test_many_small_records_are_written_a_few_at_a_time():
     """Rendering and sending them at once held the event loop; the records of one read are bounded in number."""
     context = context_of(
         image_of({"t": [1]}),
-        lambda _key, fields, _node: fetch_answer(batch_at(0, 3_000) if asked_offset(fields) < 3_000 else b""),
+        lambda _key, fields, _node: fetch_answer(batch_at(0, 3_000) if requested_offset(fields) < 3_000 else b""),
         records_per_request_max=2_000,
     )
     written = []
@@ -238,14 +240,14 @@ def test_many_small_records_are_written_a_few_at_a_time():
     assert re.findall(rb"id: t@[^:]+:0=(\d+)\n", b"".join(written[1:])) == [
         b"%d" % (offset + 1) for offset in range(3_000)
     ]
-    assert [asked_offset(fields) for _, fields, _ in context.broker_client.asked] == [0, 2_000, 3_000]
+    assert [requested_offset(fields) for _, fields, _ in context.broker_client.requests] == [0, 2_000, 3_000]
 
 
 def one_batch(answer):
     """The answer to the fetches of a batch; a later one waits for ever."""
 
     async def waiting(key, fields, node):
-        if asked_offset(fields) >= 3_000:
+        if requested_offset(fields) >= 3_000:
             await trio.sleep_forever()
         return answer(key, fields, node)
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from fake_context import image_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -171,15 +172,15 @@ ITEM = {"topic": "t", "partition": 0}
         (bodies.positions_of, {"timestamps": [ITEM | {"timestamp": "2026-13-31T12:00:00Z"}]}),
     ],
 )
-def test_places_that_make_no_sense_are_refused(function, body):
+def test_invalid_positions_are_refused(function, body):
     assert refused(function, body)[:2] == (422, 422)
 
 
 def test_topics_and_partitions_that_are_not_there_have_codes_of_their_own():
-    counts = {"t": 2}
-    bodies.require_known([TopicPartition("t", 1)], counts.get)
-    assert refused(bodies.require_known, [TopicPartition("t", 2)], counts.get)[:2] == (404, 40402)
-    assert refused(bodies.require_known, [TopicPartition("u", 0)], counts.get)[:2] == (404, 40401)
+    image = image_of({"t": [1, 1]})
+    bodies.require_known([TopicPartition("t", 1)], image)
+    assert refused(bodies.require_known, [TopicPartition("t", 2)], image)[:2] == (404, 40402)
+    assert refused(bodies.require_known, [TopicPartition("u", 0)], image)[:2] == (404, 40401)
 
 
 JSON = st.recursive(

@@ -39,7 +39,7 @@ def consumer(handle: Handle) -> KafkaConsumer:
     """A consumer whose client received record 4 of partition 0."""
     made = KafkaConsumer(Settings())
     made._handle = handle  # type: ignore[assignment]
-    made.given([Fetched(ZERO, 4, None, b"1", None)])
+    made.inbox.given([Fetched(ZERO, 4, None, b"1", None)])
     return made
 
 
@@ -57,7 +57,7 @@ def test_commit_after_a_commit_that_succeeded_commits_new_positions_only(
     consumer: KafkaConsumer, handle: Handle
 ) -> None:
     consumer.commit(None, waits=True)
-    consumer.given([Fetched(ONE, 7, None, b"1", None)])
+    consumer.inbox.given([Fetched(ONE, 7, None, b"1", None)])
     consumer.commit(None, waits=True)
     assert handle.commits == [({ZERO: 5}, True), ({ONE: 8}, True)]
 

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from yak.acls.bindings import Operation, ResourceType
 from yak.server.http.authentication import CALLER, Caller
 from yak.server.http.consumers import instances as module
-from yak.server.http.consumers.bodies import V2, Settings
+from yak.server.http.consumers.bodies import Settings
 from yak.server.http.consumers.instances import Instances
 from yak.server.http.problems import Problem
 from yak.server.http.routes import consumers as routes
@@ -77,10 +77,10 @@ def test_instance_serves_the_user_who_created_it_and_no_other(monkeypatch: pytes
         CALLER.set(BOB)
         for work, body in ((routes.subscribe, {"topics": ["a"]}), (routes.delete, None), (routes.assignments, None)):
             with pytest.raises(Problem) as refused:
-                await work(context, request(body), V2)
+                await work(context, request(body))
             assert (refused.value.status, refused.value.more["error_code"]) == (403, 40301)
         CALLER.set(ANN)
-        await routes.subscribe(context, request({"topics": ["a"]}), V2)
+        await routes.subscribe(context, request({"topics": ["a"]}))
         assert consumer.taken == [["a"]]
 
     run(test, monkeypatch)
@@ -98,7 +98,7 @@ def test_topic_that_the_owner_may_not_read_is_refused(
 ) -> None:
     async def test(context: Any, consumer: Consumer) -> None:
         with pytest.raises(Problem, match="User:ann may not READ topic b") as refused:
-            await work(context, request(body), V2)
+            await work(context, request(body))
         assert (refused.value.status, refused.value.more["error_code"]) == (403, 40301)
         assert consumer.taken == []
 
@@ -107,7 +107,7 @@ def test_topic_that_the_owner_may_not_read_is_refused(
 
 def test_pattern_matches_topics_that_the_owner_may_read(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(context: Any, consumer: Consumer) -> None:
-        await routes.subscribe(context, request({"topic_pattern": ".*"}), V2)
+        await routes.subscribe(context, request({"topic_pattern": ".*"}))
         assert consumer.taken == [["a", "c"]]
 
     run(test, monkeypatch)

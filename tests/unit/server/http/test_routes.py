@@ -45,13 +45,13 @@ def test_a_route_is_described_whole(route: Route) -> None:
 
 
 @every_route
-def test_the_parameters_are_those_of_the_path_and_each_has_words(route: Route) -> None:
+def test_parameters_match_the_path_and_have_summaries(route: Route) -> None:
     named = [each.name for each in route.parameters if each.where == "path"]
     assert sorted(named) == sorted(openapi.path_names(route.path))
     assert len(route.parameters) == len({(each.where, each.name) for each in route.parameters})
     for each in route.parameters:
         assert each.summary
-        assert docs_page.type_words(each.schema) != "any JSON", f"{each.name} has no type"
+        assert docs_page.type_text(each.schema) != "any JSON", f"{each.name} has no type"
 
 
 @every_route
@@ -98,7 +98,7 @@ def test_the_document_is_openapi_and_every_reference_leads_somewhere() -> None:
     assert {each["name"] for each in document["tags"]} == {route.tag for route in ROUTES}
     assert all(each["description"] for each in document["tags"])
     for route in ROUTES:
-        operation = document["paths"][openapi.shown_path(route.path)][route.method.lower()]
+        operation = document["paths"][openapi.openapi_path(route.path)][route.method.lower()]
         assert ("security" in operation) is (route.guard != "read")
         assert {"4XX", "5XX"} <= set(operation["responses"])
 
@@ -202,7 +202,7 @@ def test_a_curl_line_is_what_a_shell_takes(route: Route, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "words"),
+    ("schema", "text"),
     [
         ({}, "any JSON"),
         ({"type": "integer", "minimum": 0, "maximum": 5}, "whole number, 0 to 5"),
@@ -223,21 +223,21 @@ def test_a_curl_line_is_what_a_shell_takes(route: Route, line: str) -> None:
         ({"type": "object", "additionalProperties": {"type": "string"}}, "object of text"),
     ],
 )
-def test_a_schema_in_words(schema: dict[str, Any], words: str) -> None:
-    assert docs_page.type_words(schema) == words
+def test_schema_as_text(schema: dict[str, Any], text: str) -> None:
+    assert docs_page.type_text(schema) == text
 
 
 def test_each_form_of_a_body_has_a_table_of_its_own() -> None:
     one = {"type": "object", "properties": {"a": {"type": "string"}}}
     body = Body({"oneOf": [one, {"type": "array", "items": one}]}, {"a": "b"})
     page = docs_page.page((Route("POST", "/x", _never, "x", "T", body=body),), ADDRESS)  # type: ignore[arg-type]
-    shown = page.partition("<h4>Body")[2].partition("<h4>")[0]
-    assert shown.count("<table>") == 2
-    assert ">object</p>" in shown
-    assert ">or list of objects</p>" in shown
+    section = page.partition("<h4>Body")[2].partition("<h4>")[0]
+    assert section.count("<table>") == 2
+    assert ">object</p>" in section
+    assert ">or list of objects</p>" in section
 
 
-def test_words_in_backticks_are_code_and_paths_break_between_words() -> None:
+def test_text_in_backticks_is_code_and_paths_break_between_parts() -> None:
     route = Route("GET", "/a_b/{c}", _never, "What `x` <is>", "T")  # type: ignore[arg-type]
     page = docs_page.page((route,), ADDRESS)
     assert "<p>What <code>x</code> &lt;is&gt;.</p>" in page

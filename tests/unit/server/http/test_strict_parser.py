@@ -39,8 +39,8 @@ def outcome(data: bytes, cuts: list[int]) -> list[object]:
     """What is read, pieces of bodies joined; answers are given at once, so that the next request may come."""
     connection = StrictConnection(1000)
     found: list[object] = []
-    places = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
-    for start, end in itertools.pairwise(places):
+    positions = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
+    for start, end in itertools.pairwise(positions):
         if start == end:
             continue
         connection.receive_data(data[start:end])

@@ -1,8 +1,7 @@
 """Consumer groups over HTTP, like Confluent's REST proxy v2: one librdkafka consumer for each instance.
 
-    content_types     content types of requests and answers
     failures          the proxy's error codes beside our own errors
-    bodies            bodies with their OpenAPI schemas: settings, topics, partitions, offsets, times
+    bodies            content types, and bodies with their OpenAPI schemas: settings, topics, partitions, offsets
     kafka_consumer    one librdkafka consumer, its buffered records and positions, used by one thread at a time
     instances         all instances of this broker: limits, expiry, closing
     records           one read: wait in a thread, detect a disconnect, records as JSON or base64

@@ -7,17 +7,18 @@ maps).
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from starlette.requests import Request
 
+from yak.cluster.image import Image
 from yak.errors import PeerError
 from yak.groups.consumer import regexes
 from yak.ids import TopicPartition
-from yak.server.http.bodies import INT64_MAX, fault_of, fault_words, field_of
+from yak.server.http.bodies import INT64_MAX, fault_of, fault_text, field_of
 from yak.server.http.consumers.failures import bad_config, illegal_state, refusal, unprocessable
 from yak.server.http.context import HttpLimits
 from yak.server.http.route import Body, Schema
@@ -30,23 +31,6 @@ _FORMATS_WITH_A_SCHEMA: Final = ("avro", "jsonschema", "protobuf")
 _CURLS_OWN: Final = "application/x-www-form-urlencoded"
 """curl's default content type of a body."""
 _HINT: Final = f"send Accept: {V2}, or no Accept header"
-
-
-class _Range(NamedTuple):
-    kind: str
-    subkind: str
-    quality: float
-
-    def match(self, media_type: str) -> int:
-        """How specifically the range matches a type: 2 exactly, 1 its kind, 0 as `*/*`; -1 not at all."""
-        if (self.kind, self.subkind) == ("*", "*"):
-            return 0
-        kind, _, subkind = media_type.partition("/")
-        if self.kind != kind:
-            return -1
-        if self.subkind == "*":
-            return 1
-        return 2 if self.subkind == subkind else -1
 
 
 def embedded(data_format: str) -> str:
@@ -75,7 +59,7 @@ def records_type(request: Request, data_format: str) -> str:
             406,
             40601,
             "wrong-format",
-            f"this instance returns records as {data_format}, the Accept header asks for another format",
+            f"this instance returns records as {data_format}, the Accept header names another format",
             f"send Accept: {ours}, or create an instance of the other format",
         )
     return found
@@ -97,30 +81,24 @@ def check_body_type(request: Request) -> None:
         )
 
 
-def _best(request: Request, offered: Iterable[str]) -> str:
-    ranges = _ranges(request.headers.getlist("accept"))
-    if not ranges:
-        return next(iter(offered))
-    best, best_quality = "", 0.0
-    for media_type in offered:
-        matches = [(each.match(media_type), each.quality) for each in ranges]
-        exactness, quality = max(matches, key=lambda match: match[0])
-        if exactness >= 0 and quality > best_quality:
-            best, best_quality = media_type, quality
-    if not best:
+def _best(request: Request, offered: Sequence[str]) -> str:
+    """The offered type that the Accept headers prefer; the first of equal ones. Raises Problem 406."""
+    ranges: dict[str, float] = {}
+    for part in ",".join(request.headers.getlist("accept")).split(","):
+        name, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        kind, _, subkind = name.partition("/")
+        if kind and subkind:
+            ranges.setdefault(name, _quality(parameters))
+
+    def quality(media_type: str) -> float:
+        """That of the most specific range."""
+        names = (media_type, media_type.partition("/")[0] + "/*", "*/*")
+        return next((ranges[name] for name in names if name in ranges), 0.0)
+
+    best = max(offered, key=quality) if ranges else offered[0]
+    if ranges and not quality(best):
         raise refusal(406, 406, "not-acceptable", "this route supports no type of the Accept header", _HINT)
     return best
-
-
-def _ranges(headers: Iterable[str]) -> list[_Range]:
-    """The media ranges of the Accept headers; invalid ones are ignored."""
-    found = []
-    for part in ",".join(headers).split(","):
-        name, *parameters = (piece.strip().lower() for piece in part.split(";"))
-        kind, slash, subkind = name.partition("/")
-        if slash and kind and subkind:
-            found.append(_Range(kind, subkind, _quality(parameters)))
-    return found
 
 
 def _quality(parameters: Iterable[str]) -> float:
@@ -224,7 +202,7 @@ SUBSCRIPTION_BODY: Final = Body(
     media_type=V2,
 )
 PARTITIONS_BODY: Final = Body(PARTITIONS, {"partitions": [{"topic": "orders", "partition": 0}]}, media_type=V2)
-LOOK_BODY: Final = Body(PARTITIONS, PARTITIONS_BODY.example, media_type=V2, required=False)
+COMMITTED_BODY: Final = Body(PARTITIONS, PARTITIONS_BODY.example, media_type=V2, required=False)
 COMMIT_BODY: Final = Body(
     closed({"offsets": _MARKS}),
     {"offsets": [{"topic": "orders", "partition": 0, "offset": 20}]},
@@ -264,7 +242,7 @@ def settings_of(body: Any, wait_ms_max: int) -> Settings:
         field = field_of(fault) or "format"
         is_other_type = field in ("id", "name") and not isinstance(body[field], str)
         problem = unprocessable if field == "format" or is_other_type else bad_config
-        raise problem(fault_words(fault), hint_of(SETTINGS_BODY))
+        raise problem(fault_text(fault), hint_of(SETTINGS_BODY))
     name = body.get("name") if body.get("id") is None else body["id"]
     min_bytes = _whole(body, "fetch.min.bytes", "responseMinBytes", MIN_BYTES_MAX)
     return Settings(
@@ -329,7 +307,7 @@ def hint_of(body: Body) -> str:
 def _fields(value: Any, body: Body) -> Mapping[str, Any]:
     fault = fault_of(value, body.schema)
     if fault is not None:
-        raise unprocessable(fault_words(fault), hint_of(body))
+        raise unprocessable(fault_text(fault), hint_of(body))
     found: Mapping[str, Any] = value
     return found
 
@@ -390,12 +368,13 @@ def _time_ms(value: str) -> int:
     return max(0, (moment - _EPOCH) // timedelta(milliseconds=1))
 
 
-def require_known(wanted: Iterable[TopicPartition], partitions_in: Callable[[str], int | None]) -> None:
-    """Raises Problem 40401 for a missing topic, 40402 for a partition; `partitions_in` returns a topic's count."""
+def require_known(wanted: Iterable[TopicPartition], image: Image) -> None:
+    """Raises Problem 40401 for a missing topic, 40402 for a partition."""
     for topic, partition in wanted:
-        count = partitions_in(topic)
-        if count is None:
+        info = image.topics.get(topic)
+        if info is None:
             raise refusal(404, 40401, "unknown-topic", f"topic {topic} does not exist", "GET /topics lists all topics")
+        count = len(info.partitions)
         if partition >= count:
-            words = f"{topic} has no partition {partition}"
-            raise refusal(404, 40402, "unknown-partition", words, f"it has partitions 0 to {count - 1}")
+            message = f"{topic} has no partition {partition}"
+            raise refusal(404, 40402, "unknown-partition", message, f"it has partitions 0 to {count - 1}")

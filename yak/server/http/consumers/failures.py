@@ -7,6 +7,7 @@ of its own has the HTTP status as its code. Where the proxy answers 500 for a cl
 answers 4xx or 503, with the proxy's code.
 """
 
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from yak.server.http.problems import Problem
@@ -67,9 +68,12 @@ def refusal(status: int, code: int, slug: str, message: str, hint: str = "") -> 
     return Problem(status, slug, message, hint, more={"error_code": code})
 
 
-def unprocessable(message: str, hint: str) -> Problem:
-    """The problem for valid JSON with invalid content."""
-    return refusal(UNPROCESSABLE, UNPROCESSABLE, "bad-body", message, hint)
+unprocessable: Final = partial(refusal, UNPROCESSABLE, UNPROCESSABLE, "bad-body")
+"""The problem for valid JSON with invalid content."""
+forbidden: Final = partial(refusal, 403, 40301, "forbidden")
+"""The problem for what ACLs, or the owner of an instance, do not allow."""
+illegal_state: Final = partial(refusal, 409, 40903, "illegal-state")
+"""The problem for a request in the wrong state or order."""
 
 
 def bad_config(message: str, hint: str) -> Problem:
@@ -86,16 +90,6 @@ def unknown_instance() -> Problem:
         "this broker has no such consumer instance",
         "POST /consumers/{group} creates one. An idle instance is closed. Only the broker in its base_uri knows it.",
     )
-
-
-def forbidden(message: str, hint: str) -> Problem:
-    """The problem for what ACLs, or the owner of an instance, do not allow."""
-    return refusal(403, _FORBIDDEN.code, _FORBIDDEN.slug, message, hint)
-
-
-def illegal_state(message: str, hint: str) -> Problem:
-    """The problem for a request in the wrong state or order."""
-    return refusal(409, 40903, "illegal-state", message, hint)
 
 
 def kafka_failure(error: Any, what: str) -> Problem:

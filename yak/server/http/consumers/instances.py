@@ -70,13 +70,13 @@ def _login(enabled: tuple[str, ...]) -> dict[str, str]:
 
 
 def _refused(hint: str) -> Problem:
-    words = "consumers over HTTP connect to the brokers' listener, which asks for TLS or a login"
-    return refusal(501, 50101, "consumer-login", words, hint)
+    message = "consumers over HTTP connect to the brokers' listener, which requires TLS or a login"
+    return refusal(501, 50101, "consumer-login", message, hint)
 
 
 TEND_SECONDS: Final = 1.0
 _CLOSE_SECONDS_MAX: Final = 5.0
-_LOOKS_MAX: Final = 8
+_READERS_MAX: Final = 8
 """Read-only calls at once, over all instances: further ones wait only for each other."""
 _TOPICS_A_SLICE: Final = 500
 """Topics whose ACLs are read before the loop serves others: 1 or 2 ms."""
@@ -116,7 +116,7 @@ class Instance:
     is_busy: bool = False
     """An exclusive request is in progress."""
     is_gone: bool = False
-    looks: int = 0
+    readers: int = 0
     """Threads in read-only calls to the consumer, besides the one that holds `turn`."""
     turn: trio.Lock = field(default_factory=trio.Lock)
     unused: trio.Event = field(default_factory=trio.Event)
@@ -136,7 +136,7 @@ class Instances:
         self._is_stopping = False
         # One thread for each instance, so that long polls do not wait for each other, and one to poll idle instances.
         self._threads = trio.CapacityLimiter(context.limits.consumers_max + 1)
-        self._look_threads = trio.CapacityLimiter(_LOOKS_MAX)
+        self._reader_threads = trio.CapacityLimiter(_READERS_MAX)
         context.at_stop.append(self.close_all)
 
     def __len__(self) -> int:
@@ -220,7 +220,7 @@ class Instances:
     async def _close(self, instance: Instance) -> None:
         try:
             async with instance.turn:
-                if instance.looks:
+                if instance.readers:
                     await instance.unused.wait()
                 await trio.to_thread.run_sync(instance.consumer.close, limiter=self._threads, abandon_on_cancel=True)
         except Exception as error:  # noqa: BLE001 - our bug: said in the log, the broker lives on
@@ -284,18 +284,18 @@ class Instances:
         """Run a call on the consumer in a thread; the caller holds the instance's `turn`."""
         return await trio.to_thread.run_sync(work, *args, limiter=self._threads)
 
-    async def look(self, instance: Instance, work: Callable[..., _T], *args: Any) -> _T:
+    async def read_only(self, instance: Instance, work: Callable[..., _T], *args: Any) -> _T:
         """Run a read-only call in a thread, at any time. Raises Problem 40403 for an instance that was just removed."""
         if instance.is_gone:
             raise unknown_instance()
-        instance.looks += 1
-        instance.consumer.is_looked_at = True
+        instance.readers += 1
+        instance.consumer.has_readers = True
         try:
-            return await trio.to_thread.run_sync(work, *args, limiter=self._look_threads)
+            return await trio.to_thread.run_sync(work, *args, limiter=self._reader_threads)
         finally:
-            instance.looks -= 1
-            if not instance.looks:
-                instance.consumer.is_looked_at = False
+            instance.readers -= 1
+            if not instance.readers:
+                instance.consumer.has_readers = False
                 instance.unused.set()
                 instance.unused = trio.Event()
 
@@ -320,7 +320,7 @@ class Instances:
         for instance in list(self._table.values()):
             if instance.is_busy or not instance.is_open:
                 continue
-            if now - instance.used_at >= idle_seconds_max and not instance.looks:
+            if now - instance.used_at >= idle_seconds_max and not instance.readers:
                 log.write("info", "rest-consumer-expired", {"group": instance.group, "instance": instance.name})
                 self._start_closing(instance)
             elif now - instance.polled_at >= TEND_SECONDS and not instance.turn.locked():

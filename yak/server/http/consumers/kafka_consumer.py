@@ -70,7 +70,8 @@ class KafkaConsumer:
         self.log_lines: deque[str] = deque(maxlen=_LOG_LINES_MAX)
         """librdkafka's log lines, for the broker's log."""
         self._settings = settings
-        self._inbox: Inbox[Fetched] = Inbox(lambda record: record.size_bytes)
+        self.inbox: Inbox[Fetched] = Inbox(lambda record: record.size_bytes)
+        """Takes the records of a read that were delivered (`given`), and those that were not (`put_back`)."""
         self._handle: ConsumerHandle[Fetched] | None = None
         self._connect: dict[str, Any] = {}
         """Bootstrap address, group and client id."""
@@ -80,13 +81,13 @@ class KafkaConsumer:
         self._resting = False
         self._failure: Any = None
         self._ours: dict[TopicPartition, None] = {}
-        self.is_looked_at = False
+        self.has_readers = False
         """A read-only call is waiting for the handle."""
 
     def open(self, bootstrap: str, group: str, client_id: str, login: Mapping[str, str]) -> None:
         """Create the consumer; it connects by itself. `login` are librdkafka's settings of TLS and SASL."""
         self._connect = {"bootstrap.servers": bootstrap, "group.id": group, "client.id": client_id, **login}
-        self._handle = make_handle(self._settings, self._connect, self._inbox, self.log_lines)
+        self._handle = make_handle(self._settings, self._connect, self.inbox, self.log_lines)
 
     @property
     def _open(self) -> ConsumerHandle[Fetched]:
@@ -127,7 +128,7 @@ class KafkaConsumer:
         with explained("unsubscribing failed"):
             if self._shares:
                 # replaced first: a read-only call that waited for the closed handle finds the new one
-                left, self._handle = self._open, make_handle(self._settings, self._connect, self._inbox, self.log_lines)
+                left, self._handle = self._open, make_handle(self._settings, self._connect, self.inbox, self.log_lines)
                 left.close()
             else:
                 self._open.consumer.unassign()
@@ -150,7 +151,7 @@ class KafkaConsumer:
 
     def _assigned(self, partitions: list[TopicPartition]) -> None:
         if self._resting:
-            self._inbox.pause(partitions)
+            self.inbox.pause(partitions)
         self._ours = dict.fromkeys(partitions)
 
     def _revoked(self, partitions: list[TopicPartition]) -> None:
@@ -163,13 +164,13 @@ class KafkaConsumer:
 
     def _nothing_is_ours(self) -> None:
         self._ours = {}
-        self._inbox.forget_all()
+        self.inbox.forget_all()
         self._resting = False
 
     # --------------------------------------------------------------------------------------------------- records
 
     def read(self, wait_s: float, bytes_max: int) -> list[Fetched]:
-        """Fetch records, for `given` or `put_back`. With `auto.commit.enable`, positions from earlier reads are stored.
+        """Fetch records, for the inbox's `given` or `put_back`. With `auto.commit.enable`, positions from earlier reads are stored.
 
         Ends with `bytes_max`, or with `fetch.min.bytes`, or without that setting when nothing more arrives for
         `QUIET_S`; at the latest at the timeout, with the records so far.
@@ -178,14 +179,14 @@ class KafkaConsumer:
         self._wake()
         with explained("reading failed"):
             self._gather(time.monotonic() + wait_s, bytes_max)
-        taken = self._inbox.draw(bytes_max, RECORDS_MAX)
+        taken = self.inbox.draw(bytes_max, RECORDS_MAX)
         if not taken and self._failure is not None:
             failure, self._failure = self._failure, None
             raise kafka_failure(failure, "reading failed")
         return taken
 
     def _gather(self, deadline: float, bytes_max: int) -> None:
-        inbox, min_bytes = self._inbox, self._settings.min_bytes
+        inbox, min_bytes = self.inbox, self._settings.min_bytes
         while not (self._is_interrupted or self._is_ending) and self._failure is None:
             while inbox.bytes_held < bytes_max and len(inbox) < RECORDS_MAX:
                 # consume() with a timeout waits for a full batch; without one it takes the records already fetched.
@@ -205,7 +206,7 @@ class KafkaConsumer:
             if message is None and may_end:
                 return
             self._accept([message])
-            if self.is_looked_at:
+            if self.has_readers:
                 time.sleep(_ASIDE_S)
 
     def _accept(self, messages: Iterable[Any]) -> None:
@@ -214,7 +215,7 @@ class KafkaConsumer:
                 continue
             error = message.error()
             if error is None:
-                self._inbox.put(
+                self.inbox.put(
                     Fetched(
                         source_of(message),
                         message.offset(),
@@ -228,14 +229,6 @@ class KafkaConsumer:
             else:
                 self._failure = error
 
-    def put_back(self, records: list[Fetched]) -> None:
-        """These records were read but not delivered: the next read returns them again."""
-        self._inbox.put_back(records)
-
-    def given(self, records: list[Fetched]) -> None:
-        """The client received these records."""
-        self._inbox.given(records)
-
     def tend(self) -> None:
         """Poll an idle consumer: librdkafka takes part in rebalances only while it is polled.
 
@@ -243,7 +236,7 @@ class KafkaConsumer:
         """
         with contextlib.suppress(Problem), explained(""):
             if not self._resting:
-                while self._inbox.bytes_held < _TENDED_BYTES and len(self._inbox) < _TENDED_RECORDS:
+                while self.inbox.bytes_held < _TENDED_BYTES and len(self.inbox) < _TENDED_RECORDS:
                     messages = self._open.consumer.consume(_BATCH, 0)
                     if not messages:
                         return
@@ -259,7 +252,7 @@ class KafkaConsumer:
     def _wake(self) -> None:
         if self._resting:
             self._resting = False
-            self._inbox.resume(self._inbox.paused)
+            self.inbox.resume(self.inbox.paused)
             with explained("resuming the fetches failed"):
                 self._open.resume(self._ours)
 
@@ -274,7 +267,7 @@ class KafkaConsumer:
             offsets = {each: mark.offset for each, mark in marks.items()}
             metadata = {each: mark.metadata for each, mark in marks.items()}
         else:
-            offsets, metadata = self._inbox.uncommitted(), None
+            offsets, metadata = self.inbox.uncommitted(), None
         if not offsets:
             return
         with explained("committing the offsets failed"):
@@ -282,9 +275,9 @@ class KafkaConsumer:
         if (refused := refusal_in(answers)) is not None:
             raise kafka_failure(refused[1], f"committing the offset of {refused[0]} failed")
         if waits:
-            self._inbox.committed(offsets)
+            self.inbox.committed(offsets)
         else:
-            self._inbox.forget_committed(offsets)
+            self.inbox.forget_committed(offsets)
 
     def committed(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, Mark]:
         """The group's committed offsets of these partitions, or of the current ones, without those that have none."""
@@ -320,7 +313,7 @@ class KafkaConsumer:
         for each, offset in offsets.items():
             with explained(f"seeking {each} to {offset} failed"):
                 self._open.seek(each, offset, _SEEK_S, lambda: not self._is_ending)
-            self._inbox.seek(each, offset)
+            self.inbox.seek(each, offset)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition]) -> None:
         """Continue at the first available records."""

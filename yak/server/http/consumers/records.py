@@ -27,7 +27,7 @@ RENDERED_AT_ONCE_MAX: Final = 200
 """More records are rendered in a thread."""
 
 
-async def read(
+async def read_records(
     context: Context, instances: Instances, instance: Instance, request: Request, wait_s: float, bytes_max: int
 ) -> bytes:
     """The answer's body. Records that the client may not receive stay for the next read."""
@@ -36,22 +36,22 @@ async def read(
     client = _Client(request, consumer.interrupt)
     failure: Problem | None = None
     body = b""
-    given: list[Fetched] = []
-    kept: list[Fetched] = []
+    delivered: list[Fetched] = []
+    undelivered: list[Fetched] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client.watch)
         try:
             how = (await instances.matchable(instance), wait_s, bytes_max)
             taken = await instances.move(_read_in_thread, instances, instance, *how)
-            body, given, kept = await _rendered(context, instance, taken)
-        except Problem as problem:  # kept out of the nursery, which would wrap it
+            body, delivered, undelivered = await _rendered(context, instance, taken)
+        except Problem as problem:  # raised outside the nursery, which would wrap it
             failure = problem
         instance.polled_at = trio.current_time()
         nursery.cancel_scope.cancel()
     if client.is_gone or instance.is_gone:
-        given, kept = [], given + kept
-    consumer.put_back(kept)
-    consumer.given(given)
+        delivered, undelivered = [], delivered + undelivered
+    consumer.inbox.put_back(undelivered)
+    consumer.inbox.given(delivered)
     if instance.is_gone:
         raise unknown_instance()
     if failure is not None:
@@ -77,7 +77,7 @@ async def _rendered(
         else:
             body, count = await in_thread(context, render, taken, data_format)
     except BaseException as error:
-        instance.consumer.put_back(taken)
+        instance.consumer.inbox.put_back(taken)
         if not isinstance(error, NotJson):
             raise
         first = taken[0]

@@ -96,7 +96,7 @@ class EventRing:
 
         `start` must not be before `first`.
         """
-        assert self.first <= start, "a gap must be told"
+        assert self.first <= start, "a gap must be reported"
         pieces: list[bytes] = []
         size = 0
         skipped = start - self.first
@@ -194,7 +194,7 @@ class Listener:
         if queue and self._now() - self._moved_at > SLOW_SECONDS_MAX:
             self.ended.set()
 
-    def tell_gap(self, ring: EventRing, time_ms: int) -> None:
+    def send_gap(self, ring: EventRing, time_ms: int) -> None:
         """Once the queue is empty, report the dropped events and continue with new ones."""
         if self.has_gap and not self._queue and not self.ended.is_set():
             self.has_gap = False

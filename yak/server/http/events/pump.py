@@ -5,7 +5,6 @@ with pauses for other tasks. The first event after a quiet time is sent at once.
 second, and fewer with many listeners (`SENDS_PER_SECOND_MAX`, `TIME_SHARE_MAX`). Without listeners nothing runs.
 """
 
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +23,7 @@ from yak.replication.traffic import Traffic
 from yak.server import log
 from yak.server.http.events.listeners import Audience, EventRing, Listener, Subscription, chunk_of, gap, render
 from yak.server.http.fair_share import FairShare
+from yak.server.http.metrics.process import disk_spaces
 from yak.views.happenings import Happening, of_image
 from yak.views.notices import GROUP_MOVED, of_notice
 from yak.views.quorum import own_quorum_json
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from yak.server.shell import Shell
 
 DISKS_EVERY_SECONDS: Final = 5.0
-LOOKED_AT_MAX: Final = 1000
+CHECKED_MAX: Final = 1000
 """Partitions checked in one tick: about a millisecond."""
 MOVED_MAX: Final = 200
 """Partitions reported in one event."""
 TOPICS_MAX: Final = 50
 """Topics listed by name in the rates; the others are summed up."""
 _NUMBERS: Final = ("bytes_in", "messages_in", "bytes_out", "messages_out")
-_Numbers = tuple[int, int, int, int]
+_Numbers = tuple[int, ...]
 
 
 class Progress:
@@ -55,7 +55,7 @@ class Progress:
         self._seen.clear()
         self._round.clear()
 
-    def look(self) -> list[dict[str, Any]]:
+    def moved(self) -> list[dict[str, Any]]:
         """A row for each partition that moved; a partition checked for the first time has not."""
         if not self._round:
             led = [each for each in self._broker.partitions.values() if each.is_leader and each.log is not None]
@@ -63,7 +63,7 @@ class Progress:
             led.reverse()
             self._round = led
         moved: list[dict[str, Any]] = []
-        for _ in range(min(LOOKED_AT_MAX, len(self._round))):
+        for _ in range(min(CHECKED_MAX, len(self._round))):
             partition = self._round.pop()
             if not partition.is_leader:
                 continue
@@ -105,7 +105,7 @@ class Rates:
         self.due_ms = now_ms + interval_ms
         self._last = self._sample(now_ms)
 
-    def look(self, now_ms: int) -> dict[str, Any]:
+    def since_last(self, now_ms: int) -> dict[str, Any]:
         """The rates since the last call, in total and for the topics with the most bytes."""
         last, self._last = self._last, self._sample(now_ms)
         self.due_ms = max(self.due_ms + self.interval_ms, now_ms + 1)
@@ -136,17 +136,11 @@ def _numbers(traffic: Traffic) -> _Numbers:
 
 def _difference(now: _Numbers, before: _Numbers) -> _Numbers:
     # a re-created topic counts from 0 again
-    return (
-        max(0, now[0] - before[0]),
-        max(0, now[1] - before[1]),
-        max(0, now[2] - before[2]),
-        max(0, now[3] - before[3]),
-    )
+    return tuple(max(0, new - old) for new, old in zip(now, before, strict=True))
 
 
 def _sum(many: list[_Numbers]) -> _Numbers:
-    columns = tuple(map(sum, zip(*many, strict=True))) if many else (0, 0, 0, 0)
-    return columns[0], columns[1], columns[2], columns[3]
+    return tuple(map(sum, zip(*many, strict=True))) or (0, 0, 0, 0)
 
 
 def _a_second(numbers: _Numbers, elapsed_ms: int) -> dict[str, float]:
@@ -166,10 +160,11 @@ class ProcessFigures:
         self._cpu_s, self._at = time.process_time(), time.monotonic()
         self._cpu_share = 0.0
         self._disks: tuple[int, int] | None = None
+        """Free and total bytes of the file system with the least free space."""
         self._disks_at = 0.0
         self._is_asking = False
 
-    def look(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, Any]:
         """Bytes, and CPU as a share of one core since an earlier call at least half a second ago."""
         now, cpu_s = time.monotonic(), time.process_time()
         if now - self._at >= 0.5:
@@ -189,22 +184,11 @@ class ProcessFigures:
     async def _ask_disks(self) -> None:
         paths = [each.path for each in self._broker.log_store.directories if each.failure is None]
         try:
-            self._disks = await trio.to_thread.run_sync(_fullest, paths, abandon_on_cancel=True) or self._disks
+            found = await trio.to_thread.run_sync(disk_spaces, paths, abandon_on_cancel=True)
+            self._disks = min(filter(None, found), default=self._disks)
         finally:
             self._is_asking = False
             self._disks_at = time.monotonic()
-
-
-def _fullest(paths: list[str]) -> tuple[int, int] | None:
-    """(free bytes, total bytes) of the file system with the least free space; None when none can be read."""
-    found: list[tuple[int, int]] = []
-    for path in paths:
-        try:
-            stat = os.statvfs(path)
-        except OSError:
-            continue
-        found.append((stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize))
-    return min(found, default=None)
 
 
 ROUND_SECONDS_MIN: Final = 0.1
@@ -283,7 +267,7 @@ class Gathering:
             made = 0
             while self._notes:
                 time_ms, note = self._notes.popleft()
-                for happening in self._told(note):
+                for happening in self._happenings(note):
                     self._add(time_ms, happening)
                     made += 1
                     if made % _MADE_AT_ONCE == 0:
@@ -295,7 +279,7 @@ class Gathering:
             fields["topic"] = happening.topic
         self._ring.add(happening.kind, happening.topic, {**fields, **happening.fields})
 
-    def _told(self, note: _Images | Notice) -> Iterator[Happening]:
+    def _happenings(self, note: _Images | Notice) -> Iterator[Happening]:
         if isinstance(note, _Images):
             yield from of_image(note.before, note.after, note.delta)
         elif note.event == GROUP_MOVED:
@@ -346,7 +330,7 @@ class Pump:
         self._round_at = 0.0
         self._interval = ROUND_SECONDS_MIN
         self._busy_s = 0.0
-        self._told = 0
+        self._written = 0
         """Listeners written to in this round."""
         self._is_running = False
         self.listeners = 0
@@ -389,7 +373,7 @@ class Pump:
     async def _run(self) -> None:
         try:
             await self._share.timed(self._rounds())
-        except Exception as error:  # noqa: BLE001 - our bug: it costs the listeners their connections, and nobody else anything
+        except Exception as error:  # noqa: BLE001 - our bug: it ends the listeners' connections only
             self._shell.counters.bugs += 1
             log.write("error", "http-events-failed", {"what": type(error).__name__}, error=error)
             for audience in self._audiences.values():
@@ -429,7 +413,7 @@ class Pump:
     async def _round(self) -> None:
         self._round_at = trio.current_time()
         self._busy_s = 0.0
-        self._told = 0
+        self._written = 0
         await self.gathering.digest()
         began = time.perf_counter()
         figures = self._figures()
@@ -437,20 +421,20 @@ class Pump:
         self._busy_s += time.perf_counter() - began
         for audience in list(self._audiences.values()):
             await self._serve(audience, end, figures)
-        self._interval = max(ROUND_SECONDS_MIN, self._busy_s / TIME_SHARE_MAX, self._told / SENDS_PER_SECOND_MAX)
+        self._interval = max(ROUND_SECONDS_MIN, self._busy_s / TIME_SHARE_MAX, self._written / SENDS_PER_SECOND_MAX)
 
     def _figures(self) -> dict[str, Any]:
         """The figures of this round: `progress`, and rates by their interval in ms."""
         found: dict[str, Any] = {}
         if any(each.has_progress for each in self._audiences):
-            found["progress"] = self._progress.look()
+            found["progress"] = self._progress.moved()
         now_ms = self._clock.now_ms()
         due = {interval: rates for interval, rates in self._rates.items() if rates.due_ms <= now_ms}
         more: dict[str, Any] = {}
         if due:
             quorum = own_quorum_json(self._broker) if self._broker.metadata_in_quorum else None
-            more = {"process": self._process.look(), "quorum": quorum}
-        found["rates"] = {interval: {**rates.look(now_ms), **more} for interval, rates in due.items()}
+            more = {"process": self._process.figures(), "quorum": quorum}
+        found["rates"] = {interval: {**rates.since_last(now_ms), **more} for interval, rates in due.items()}
         return found
 
     async def _serve(self, audience: Audience, end: int, figures: dict[str, Any]) -> None:
@@ -468,18 +452,18 @@ class Pump:
             if not chunk and listener.position == before and not listener.is_behind:
                 listener.position = end
                 continue
-            self._tell(audience, listener, (before, end), chunk, figure)
-            self._told += 1
-            if self._told % _AT_ONCE == 0:
+            self._send(audience, listener, (before, end), chunk, figure)
+            self._written += 1
+            if self._written % _AT_ONCE == 0:
                 self._busy_s += time.perf_counter() - began
                 await trio.sleep(_PAUSE_SECONDS)
                 began = time.perf_counter()
         self._busy_s += time.perf_counter() - began
 
-    def _tell(self, audience: Audience, listener: Listener, span: tuple[int, int], chunk: bytes, figure: bytes) -> None:
+    def _send(self, audience: Audience, listener: Listener, span: tuple[int, int], chunk: bytes, figure: bytes) -> None:
         before, end = span
         listener.drain()
-        listener.tell_gap(self.ring, self._clock.wall_ms())
+        listener.send_gap(self.ring, self._clock.wall_ms())
         if listener.position == before:
             if chunk:
                 listener.offer(chunk)

@@ -14,7 +14,7 @@ from yak.server.http.events.listeners import EventRing, Listener, Subscription, 
 from yak.server.http.events.pump import PIECE_BYTES_MAX, Pump
 from yak.server.http.problems import Problem, large_json_bytes
 from yak.server.http.replica_rows import all_rows
-from yak.server.http.timed_stream import STREAM, PatientStream
+from yak.server.http.timed_stream import STREAM, TimedStream
 from yak.views.replicas import Wanted
 
 _HEADERS: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
@@ -22,7 +22,7 @@ _HEADERS: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StreamRequest:
     """A listener's request. `cursor` is the id of the last event that it has."""
 
     subscription: Subscription
@@ -33,7 +33,7 @@ class Asked:
 
 def event_pump(context: Context) -> Pump:
     """The pump of a broker; events are queued from its first use on."""
-    ring = EventRing(f"{context.broker.node_id}-{context.started_ms:x}", context.limits.events_kept_max)
+    ring = EventRing(f"{context.broker.node_id}-{context.started_ms:x}", context.limits.events_buffered_max)
     pump = Pump(context.shell, context.broker, ring, context.parts["fair_share"])
     context.broker.metadata_loader.on_image = pump.gathering.note_image
     context.shell.observers.append(pump.gathering.note_notice)
@@ -45,19 +45,19 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, context: Context, asked: Asked) -> None:
+    def __init__(self, context: Context, request: StreamRequest) -> None:
         """Raises Problem: 400 `bad-cursor`, 503 `too-many-listeners`."""
         super().__init__(headers=_HEADERS)
         del self.headers["content-length"]
         self._context = context
-        self._asked = asked
+        self._request = request
         self._pump = pump = context.part(event_pump)
         if pump.listeners >= context.limits.event_listeners_max:
             most = context.limits.event_listeners_max
             raise Problem(
                 503, "too-many-listeners", f"this broker has the maximum of {most} event streams", "use another broker"
             )
-        self._follows = pump.ring.next if asked.cursor is None else pump.ring.after(asked.cursor)
+        self._follows = pump.ring.next if request.cursor is None else pump.ring.after(request.cursor)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI application."""
@@ -66,12 +66,12 @@ class EventStream(Response):
             await send(_body(b"", more=False))
             return
         stream = scope["state"][STREAM]
-        assert isinstance(stream, PatientStream)
+        assert isinstance(stream, TimedStream)
         listener: Listener | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(until_gone, receive, nursery.cancel_scope)
-            if self._asked.duration_ms is not None:
-                nursery.cancel_scope.deadline = trio.current_time() + self._asked.duration_ms / 1000
+            if self._request.duration_ms is not None:
+                nursery.cancel_scope.deadline = trio.current_time() + self._request.duration_ms / 1000
             listener = Listener(stream.send_now, await self._catch_up(send))
             await self._listen(listener)
             nursery.cancel_scope.cancel()
@@ -84,7 +84,7 @@ class EventStream(Response):
         ring, clock = self._pump.ring, self._context.shell.clock
         await self._pump.gathering.digest()
         position = self._follows
-        # the opening tells the listener that it misses no event from then on
+        # after the opening, the listener misses no event
         opening = f": events of {ring.boot}\nretry: 1000\n\n".encode()
         if position is None or position < ring.first:
             position = ring.first
@@ -92,7 +92,7 @@ class EventStream(Response):
                 ring, position, clock.wall_ms(), "the event id is from before a restart, or its events were dropped"
             )
         await send(_body(opening))
-        if self._asked.has_snapshot:
+        if self._request.has_snapshot:
             position = ring.next
             await send(_body(await self._snapshot(ring)))
         while position < ring.next:
@@ -100,14 +100,14 @@ class EventStream(Response):
                 position = ring.first
                 await send(_body(gap(ring, position, clock.wall_ms(), "events were dropped before they were sent")))
                 continue
-            piece, position = ring.collect(position, ring.next, self._asked.subscription.wish, PIECE_BYTES_MAX)
+            piece, position = ring.collect(position, ring.next, self._request.subscription.wish, PIECE_BYTES_MAX)
             if piece:
                 await send(_body(piece))
         return position
 
     async def _snapshot(self, ring: EventRing) -> bytes:
         event_id = ring.event_id(ring.next - 1)
-        rows = await all_rows(self._context, Wanted(self._asked.subscription.wish.topic))
+        rows = await all_rows(self._context, Wanted(self._request.subscription.wish.topic))
         content: dict[str, Any] = {
             "kind": "snapshot",
             "time_ms": self._context.shell.clock.wall_ms(),
@@ -120,7 +120,7 @@ class EventStream(Response):
 
     async def _listen(self, listener: Listener) -> None:
         """Let the pump send until the listener ends."""
-        subscription = self._asked.subscription
+        subscription = self._request.subscription
         self._pump.join(subscription, listener)
         try:
             await listener.ended.wait()

@@ -1,7 +1,7 @@
 """Groups that this broker coordinates: states, members and lag.
 
-For a partition without a replica on this broker, the leader is asked. If it does not answer in time, the lag omits its
-partitions, and `yak_group_lag_unknown_partitions` counts them.
+The leader reports the end of a partition without a replica on this broker. If it does not answer in time, the lag omits
+its partitions, and `yak_group_lag_unknown_partitions` counts them.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ def gather(
     states: dict[str, int] = {}
     samples.of(GROUPS)
     samples.of(MEMBERS)
-    shown = looked_at = since_step = 0
+    listed = compared = since_step = 0
     for group in coordinated_groups(broker):
         states[group.state_name] = states.get(group.state_name, 0) + 1
         since_step += 1
-        if shown >= limits.groups_max or len(group.group_id) > limits.group_name_length_max:
+        if listed >= limits.groups_max or len(group.group_id) > limits.group_name_length_max:
             left_out["groups"] += 1
         else:
-            shown += 1
+            listed += 1
             samples.add(MEMBERS, members_count(group), group=group.group_id)
             for topic, committed in list(group.offsets.topics.items()):
-                if len(lags) >= limits.group_topics_max or looked_at + len(committed) > limits.group_offsets_max:
+                if len(lags) >= limits.group_topics_max or compared + len(committed) > limits.group_offsets_max:
                     left_out["group_topics"] += 1
                     left_out["group_offsets"] += len(committed)
                     continue
-                looked_at += len(committed)
+                compared += len(committed)
                 since_step += len(committed)
                 lags.append(topic_lag(broker, group.group_id, topic, committed))
                 if since_step >= _PER_STEP:
@@ -84,10 +84,10 @@ def write_lags(samples: Samples, lags: list[TopicLag]) -> Iterator[None]:
 
 async def ask_elsewhere(context: Context, lags: list[TopicLag]) -> None:
     """Ask the leaders of partitions without a replica here for their high watermarks, in parallel."""
-    asked = [lag for lag in lags if lag.elsewhere]
-    places = dict.fromkeys(TopicPartition(lag.topic, index) for lag in asked for index, _ in lag.elsewhere)
-    found = await list_offsets(context, places, LATEST, _ASK_SECONDS) if places else {}
-    for lag in asked:
+    incomplete = [lag for lag in lags if lag.elsewhere]
+    partitions = dict.fromkeys(TopicPartition(lag.topic, index) for lag in incomplete for index, _ in lag.elsewhere)
+    found = await list_offsets(context, partitions, LATEST, _ASK_SECONDS) if partitions else {}
+    for lag in incomplete:
         missing, lag.elsewhere = lag.elsewhere, []
         for index, committed in missing:
             high_watermark = found.get(TopicPartition(lag.topic, index))

@@ -90,7 +90,7 @@ async def gather(process: Process, broker: Broker, samples: Samples) -> list[Met
     metrics: list[Metric] = []
     with trio.move_on_after(_DEADLINE_SECONDS):
         metrics = await trio.to_thread.run_sync(process.collect, abandon_on_cancel=True)
-        spaces = await trio.to_thread.run_sync(partial(_spaces, paths), abandon_on_cancel=True)
+        spaces = await trio.to_thread.run_sync(partial(disk_spaces, paths), abandon_on_cancel=True)
     samples.of(DIRECTORY_FREE)
     samples.of(DIRECTORY_SIZE)
     for index, space in enumerate(spaces):
@@ -100,7 +100,7 @@ async def gather(process: Process, broker: Broker, samples: Samples) -> list[Met
     return metrics
 
 
-def _spaces(paths: Sequence[str | None]) -> list[tuple[int, int] | None]:
+def disk_spaces(paths: Sequence[str | None]) -> list[tuple[int, int] | None]:
     """(free bytes, total bytes) of each file system; None for one that cannot be read."""
     found: list[tuple[int, int] | None] = []
     for path in paths:

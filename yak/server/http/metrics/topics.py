@@ -39,7 +39,7 @@ LEADERLESS: Final = counter("yak_elections_without_leader", "Leader elections wi
 ELECTION_SECONDS: Final = histogram(
     "yak_election_seconds", "Duration of a round of leader elections, from the detection of its cause"
 )
-OFFICES: Final = counter("yak_controller_offices", "Times that this broker was elected controller")
+CONTROLLER_ELECTIONS: Final = counter("yak_controller_elections", "Times that this broker was elected controller")
 
 _TOPICS_PER_STEP: Final = 50
 
@@ -86,7 +86,7 @@ def _elections(broker: Broker, samples: Samples) -> None:
         samples.add(ELECTIONS, counts.by_cause.get(cause.value, 0), cause=cause.value)
     samples.add(UNCLEAN, counts.unclean)
     samples.add(LEADERLESS, counts.without_leader)
-    samples.add(OFFICES, counts.controller_elections)
+    samples.add(CONTROLLER_ELECTIONS, counts.controller_elections)
     *totals, count = accumulate(counts.rounds_by_duration)
     bounds = (bound / 1000 for bound in BOUNDS_MS)
     samples.add_buckets(ELECTION_SECONDS, bounds, totals, count, counts.rounds_ms / 1000, {})

@@ -1,4 +1,4 @@
-"""The table of all routes, from the tuple `ROUTES` of each file here."""
+"""The table of all routes, from `ROUTES` of each file here."""
 
 from yak.server.http.route import Route
 from yak.server.http.routes import (

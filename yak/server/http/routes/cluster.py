@@ -9,9 +9,9 @@ from yak.cluster.image import BrokerInfo
 from yak.server.http.answers import answer
 from yak.server.http.bodies import query_integer, query_text
 from yak.server.http.context import Context, cluster_view
-from yak.server.http.problems import Problem
+from yak.server.http.problems import bad_parameter
 from yak.server.http.record_json import INT32_MAX
-from yak.server.http.route import Answer, Parameter, Route, Schema
+from yak.server.http.route import Answer, Parameter, Routes, Schema
 from yak.server.http.routes.quorum import OWN_QUORUM
 from yak.server.http.schemas import (
     BOOLEAN,
@@ -70,11 +70,43 @@ CLUSTER: Final = record(
 )
 
 
+def _address(context: Context, info: BrokerInfo | None) -> dict[str, Any] | None:
+    if info is None:
+        return None
+    http = http_address(info, context.scheme)
+    return {"node_id": info.node_id, "host": info.host, "port": info.port, "http": http}
+
+
+_LEADING_BROKER: Final = or_null(
+    record({"node_id": NUMBER, "host": TEXT, "port": NUMBER, "http": TEXT_OR_NULL, "epoch": NUMBER})
+)
+_LEADER: Final = record(
+    {"controller": _LEADING_BROKER}, optional={"topic": TEXT, "partition": NUMBER, "leader": _LEADING_BROKER}
+)
+_ADMINISTRATION: Final = Routes("Administration")
+_DATA: Final = Routes("Data")
+
+
+@_ADMINISTRATION.add(
+    "GET /api/cluster",
+    "Brokers, controller, metadata store and partition counts",
+    answers={200: Answer("the cluster as this broker knows it; `redis` or `quorum` is null", CLUSTER)},
+)
 async def cluster(context: Context, _request: Request) -> Response:
     """The cluster as this broker knows it."""
     return answer(context.part(cluster_view).look())
 
 
+@_DATA.add(
+    "GET /metadata/leader",
+    "The controller, and a partition's leader",
+    parameters=(
+        Parameter("topic", NOT_EMPTY, "the partition's topic"),
+        Parameter("partition", PARTITION, "with topic"),
+    ),
+    answers={200: Answer("null without a leader", _LEADER)},
+    description="`epoch` is the controller epoch, or the leader epoch.",
+)
 async def get_leader(context: Context, request: Request) -> Response:
     """The controller and leader in this broker's metadata; null if there is none."""
     name = query_text(request, "topic")
@@ -93,44 +125,8 @@ async def get_leader(context: Context, request: Request) -> Response:
             leader["epoch"] = info.leader_epoch
         found |= {"topic": name, "partition": partition, "leader": leader}
     elif query_text(request, "partition") is not None:
-        raise Problem(400, "bad-parameter", "partition is given without its topic", "add &topic=NAME")
+        raise bad_parameter("partition is given without its topic", "add &topic=NAME")
     return answer(found)
 
 
-def _address(context: Context, info: BrokerInfo | None) -> dict[str, Any] | None:
-    if info is None:
-        return None
-    http = http_address(info, context.scheme)
-    return {"node_id": info.node_id, "host": info.host, "port": info.port, "http": http}
-
-
-_LEADING_BROKER: Final = or_null(
-    record({"node_id": NUMBER, "host": TEXT, "port": NUMBER, "http": TEXT_OR_NULL, "epoch": NUMBER})
-)
-_LEADER: Final = record(
-    {"controller": _LEADING_BROKER}, optional={"topic": TEXT, "partition": NUMBER, "leader": _LEADING_BROKER}
-)
-
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/api/cluster",
-        cluster,
-        "Brokers, controller, metadata store and partition counts",
-        "Administration",
-        answers={200: Answer("the cluster as this broker knows it; `redis` or `quorum` is null", CLUSTER)},
-    ),
-    Route(
-        "GET",
-        "/metadata/leader",
-        get_leader,
-        "The controller, and a partition's leader",
-        "Data",
-        parameters=(
-            Parameter("topic", NOT_EMPTY, "the partition's topic"),
-            Parameter("partition", PARTITION, "with topic"),
-        ),
-        answers={200: Answer("null without a leader", _LEADER)},
-        description="`epoch` is the controller epoch, or the leader epoch.",
-    ),
-)
+ROUTES: Final = (*_ADMINISTRATION, *_DATA)

@@ -19,10 +19,10 @@ from yak.server import log
 from yak.server.http.answers import Streamed, answer
 from yak.server.http.bodies import body_pieces, query_text, text_of
 from yak.server.http.context import Context
-from yak.server.http.problems import Problem, json_bytes
+from yak.server.http.problems import Problem, bad_parameter, json_bytes
 from yak.server.http.record_json import Row
 from yak.server.http.record_producer import ACKS_ALL, Placing, write
-from yak.server.http.route import Answer, Body, Parameter, Route
+from yak.server.http.route import Answer, Body, Parameter, Routes
 from yak.server.http.routes.topics import NAME
 from yak.server.http.schemas import OFFSET, TEXT, listing, record
 from yak.server.http.topic_partitions import find_or_create_topic
@@ -183,35 +183,15 @@ COLUMNS_MAX: Final = 1000
 _HINT: Final = "the first line must name each column once: id,name,price"
 
 
-async def upload_csv(context: Context, request: Request) -> Response:
-    """Upload CSV. The header is checked before anything is written."""
-    content_type = request.headers.get("content-type", "")
-    if content_type.startswith("multipart/"):
-        raise Problem(415, "not-csv", "an HTML form is not CSV", "send the file itself: curl --data-binary @FILE")
-    rows = CsvRows(_encoding(request), _delimiter(request), context.limits.csv_row_chars_max)
-    pieces = body_pieces(context, request, bytes_max=None)
-    upload = CsvUpload(context, request.path_params["name"], pieces, rows, query_text(request, "key"))
-    await upload.begin()
-    if NDJSON in request.headers.get("accept", ""):
-        return Streamed(_progress(context, upload), media_type=NDJSON)
-    try:
-        async for _ in upload.go_on():
-            pass
-    except Problem as problem:
-        problem.more |= _total(upload)
-        raise
-    return answer(_total(upload))
-
-
 async def _progress(context: Context, upload: "CsvUpload") -> AsyncIterator[bytes]:
     """One line at once, at most one line a second, and a last line with the total and the error, if any."""
-    told = trio.current_time()
+    reported_at = trio.current_time()
     yield json_bytes({"done": False, **upload.progress.as_json()})
     end: dict[str, Any] = {"done": True}
     try:
         async for progress in upload.go_on():
-            if trio.current_time() - told >= _PROGRESS_SECONDS:
-                told = trio.current_time()
+            if trio.current_time() - reported_at >= _PROGRESS_SECONDS:
+                reported_at = trio.current_time()
                 yield json_bytes({"done": False, **progress.as_json()})
     except Problem as problem:
         end |= problem.as_json()
@@ -231,7 +211,7 @@ def _encoding(request: Request) -> str:
     name = "utf-8" if text is None else text.lower()
     if name not in ENCODINGS:
         known = ", ".join(ENCODINGS)
-        raise Problem(400, "bad-parameter", f"encoding={name[:64]!r} is not known", f"one of {known}")
+        raise bad_parameter(f"encoding={name[:64]!r} is not known", f"one of {known}")
     return name
 
 
@@ -241,7 +221,7 @@ def _delimiter(request: Request) -> str:
         return ","
     text = "\t" if text == "tab" else text
     if len(text) != 1 or text in _NO_DELIMITERS:
-        raise Problem(400, "bad-parameter", f"delimiter={text[:16]!r} is not one character", "as ; or | or tab")
+        raise bad_parameter(f"delimiter={text[:16]!r} is not one character", "as ; or | or tab")
     return text
 
 
@@ -378,7 +358,7 @@ class CsvUpload:
         if not rows:
             await trio.lowlevel.checkpoint()
             return
-        # Looked up again: the topic may have gained partitions, or be deleted.
+        # Found again: the topic may have gained partitions, or be deleted.
         topic = await find_or_create_topic(self._context, self.topic)
         placing = Placing(self._context, {self.topic: topic})
         placing.put(rows)
@@ -427,24 +407,40 @@ _TOTAL: Final = record(
     }
 )
 
-ROUTES: Final = (
-    Route(
-        "POST",
-        "/topics/{name}/csv",
-        upload_csv,
-        "Upload CSV: each row becomes a JSON object",
-        "Data",
-        guard="change",
-        parameters=(
-            NAME,
-            Parameter("key", {"type": "string"}, "the column with the record's key"),
-            Parameter("delimiter", {"type": "string", "maxLength": 3, "default": ","}, "one character, or tab"),
-            Parameter("encoding", {"enum": list(ENCODINGS), "default": "utf-8"}, "of the file"),
-        ),
-        body=Body({"type": "string"}, "id,name\n1,tea\n2,milk\n", "text/csv"),
-        answers={200: Answer("the number of written rows, and the rejected rows", _TOTAL)},
-        description="Cells are strings. Invalid rows are counted and the first of them listed; the others are "
-        f"written. With `Accept: {NDJSON}` the response has a progress line each second, then the total.",
-        operation=Operation.WRITE,
+ROUTES: Final = Routes("Data")
+
+
+@ROUTES.add(
+    "POST /topics/{name}/csv",
+    "Upload CSV: each row becomes a JSON object",
+    guard="change",
+    parameters=(
+        NAME,
+        Parameter("key", {"type": "string"}, "the column with the record's key"),
+        Parameter("delimiter", {"type": "string", "maxLength": 3, "default": ","}, "one character, or tab"),
+        Parameter("encoding", {"enum": list(ENCODINGS), "default": "utf-8"}, "of the file"),
     ),
+    body=Body({"type": "string"}, "id,name\n1,tea\n2,milk\n", "text/csv"),
+    answers={200: Answer("the number of written rows, and the rejected rows", _TOTAL)},
+    description="Cells are strings. Invalid rows are counted and the first of them listed; the others are "
+    f"written. With `Accept: {NDJSON}` the response has a progress line each second, then the total.",
+    operation=Operation.WRITE,
 )
+async def upload_csv(context: Context, request: Request) -> Response:
+    """Upload CSV. The header is checked before anything is written."""
+    content_type = request.headers.get("content-type", "")
+    if content_type.startswith("multipart/"):
+        raise Problem(415, "not-csv", "an HTML form is not CSV", "send the file itself: curl --data-binary @FILE")
+    rows = CsvRows(_encoding(request), _delimiter(request), context.limits.csv_row_chars_max)
+    pieces = body_pieces(context, request, bytes_max=None)
+    upload = CsvUpload(context, request.path_params["name"], pieces, rows, query_text(request, "key"))
+    await upload.begin()
+    if NDJSON in request.headers.get("accept", ""):
+        return Streamed(_progress(context, upload), media_type=NDJSON)
+    try:
+        async for _ in upload.go_on():
+            pass
+    except Problem as problem:
+        problem.more |= _total(upload)
+        raise
+    return answer(_total(upload))

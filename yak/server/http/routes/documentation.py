@@ -11,7 +11,7 @@ from starlette.responses import Response
 from yak.config.listeners import bracketed
 from yak.server.http import docs_page, openapi
 from yak.server.http.context import Context
-from yak.server.http.route import Answer, Route
+from yak.server.http.route import Answer, Routes
 from yak.server.http.schemas import TEXT, record
 
 _HTML: Final = "text/html; charset=utf-8"
@@ -34,74 +34,54 @@ _INDEX: Final = record(
 )
 
 
-class _Made:
-    """Both documents as bytes, plain and compressed."""
+def _make(address: str) -> dict[str, tuple[bytes, bytes]]:
+    """Both documents by path, plain and compressed."""
+    from yak.server.http.routes import ROUTES  # not at the top: this file is in that table
 
-    def __init__(self, address: str) -> None:
-        from yak.server.http.routes import ROUTES  # not at the top: this file is in that table
-
-        self.document = (json.dumps(openapi.document(ROUTES), ensure_ascii=False, indent=1) + "\n").encode()
-        self.page = docs_page.page(ROUTES, address).encode()
-        self.small = {id(whole): gzip.compress(whole, mtime=0) for whole in (self.document, self.page)}
+    document = (json.dumps(openapi.document(ROUTES), ensure_ascii=False, indent=1) + "\n").encode()
+    found = {"/openapi.json": document, "/docs": docs_page.page(ROUTES, address).encode()}
+    return {path: (whole, gzip.compress(whole, mtime=0)) for path, whole in found.items()}
 
 
-async def _made(context: Context) -> _Made:
+async def _answer(context: Context, request: Request, media_type: str) -> Response:
     made = context.parts.get("documentation")
     if made is None:
         address = f"{context.scheme}://{bracketed(context.advertised_host)}:{context.http_port}"
         # Some dozens of ms for a large table: too long for the loop.
-        made = context.parts["documentation"] = await trio.to_thread.run_sync(_Made, address)
-    assert isinstance(made, _Made)
-    return made
+        made = context.parts["documentation"] = await trio.to_thread.run_sync(_make, address)
+    whole, small = made[request.url.path]
+    headers = {"content-type": media_type, "vary": "accept-encoding"}
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(small, headers={**headers, "content-encoding": "gzip"})
+    return Response(whole, headers=headers)
 
 
+ROUTES: Final = Routes("Documentation")
+
+
+@ROUTES.add("GET /openapi.json", "This API as OpenAPI 3.1", answers={200: Answer("it", _DOCUMENT)})
 async def document(context: Context, request: Request) -> Response:
     """The OpenAPI 3.1 document."""
-    made = await _made(context)
-    return _answer(request, made, made.document, "application/json")
+    return await _answer(context, request, "application/json")
 
 
+@ROUTES.add("GET /docs", "All routes on one page, usable offline", answers={200: Answer("HTML", None, "text/html")})
 async def page(context: Context, request: Request) -> Response:
     """The HTML page."""
-    made = await _made(context)
-    answer = _answer(request, made, made.page, _HTML)
+    answer = await _answer(context, request, _HTML)
     answer.headers["content-security-policy"] = docs_page.CONTENT_SECURITY_POLICY
     answer.headers["referrer-policy"] = "no-referrer"
     return answer
 
 
+@ROUTES.add(
+    "GET /",
+    "Entry page",
+    answers={200: Answer("the addresses", _INDEX), 302: Answer("redirect to /docs if the client accepts HTML")},
+)
 async def index(context: Context, request: Request) -> Response:
     """Redirect browsers to the page; list the addresses for other clients."""
     if "text/html" in request.headers.get("accept", ""):
         return Response(status_code=302, headers={"location": "/docs", "vary": "accept"})
     found = {"node_id": context.broker.node_id, "docs": "/docs", "openapi": "/openapi.json", "health": "/health"}
     return Response(json.dumps(found) + "\n", media_type="application/json", headers={"vary": "accept"})
-
-
-def _answer(request: Request, made: _Made, whole: bytes, media_type: str) -> Response:
-    headers = {"content-type": media_type, "vary": "accept-encoding"}
-    if "gzip" in request.headers.get("accept-encoding", ""):
-        return Response(made.small[id(whole)], headers={**headers, "content-encoding": "gzip"})
-    return Response(whole, headers=headers)
-
-
-_TAG: Final = "Documentation"
-ROUTES: Final = (
-    Route("GET", "/openapi.json", document, "This API as OpenAPI 3.1", _TAG, answers={200: Answer("it", _DOCUMENT)}),
-    Route(
-        "GET",
-        "/docs",
-        page,
-        "All routes on one page, usable offline",
-        _TAG,
-        answers={200: Answer("HTML", None, "text/html")},
-    ),
-    Route(
-        "GET",
-        "/",
-        index,
-        "Entry page",
-        _TAG,
-        answers={200: Answer("the addresses", _INDEX), 302: Answer("redirect to /docs if the client accepts HTML")},
-    ),
-)

@@ -9,9 +9,9 @@ from starlette.responses import Response
 from yak.server.http.bodies import query_flag, query_integer, query_text
 from yak.server.http.context import Context
 from yak.server.http.events.listeners import CURSOR, Subscription, Wish
-from yak.server.http.events.stream import Asked, EventStream
-from yak.server.http.problems import Problem
-from yak.server.http.route import Answer, Parameter, Route
+from yak.server.http.events.stream import EventStream, StreamRequest
+from yak.server.http.problems import Problem, bad_parameter
+from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.schemas import TOPIC_NAME, flag
 from yak.views import notices
 
@@ -35,6 +35,72 @@ _TOPIC: Final = re.compile(str(TOPIC_NAME["pattern"]), re.ASCII)
 _TOPIC_CHARS_MAX: Final = 249
 
 
+def _kinds(request: Request) -> frozenset[str] | None:
+    text = query_text(request, "kinds")
+    if text is None:
+        return None
+    kinds = text.split(",")
+    for each in kinds:
+        if each not in KINDS and each not in FAMILIES:
+            raise bad_parameter(f"{each[:64]!r} is not a kind of event", f"kinds are {', '.join(FAMILIES)}")
+    return frozenset(kinds)
+
+
+def _topic(request: Request) -> str | None:
+    """The topic filter; the topic may not exist yet."""
+    text = query_text(request, "topic")
+    if text is not None and (len(text) > _TOPIC_CHARS_MAX or not _TOPIC.fullmatch(text)):
+        raise bad_parameter(f"{text[:64]!r} is not a topic name", "GET /topics lists all topics")
+    return text
+
+
+def _rates_ms(request: Request) -> int:
+    text = query_text(request, "rates")
+    if text is None:
+        return _RATES_DEFAULT_MS
+    if not re.fullmatch(_INTERVAL, text, re.ASCII):
+        raise bad_parameter(f"rates={text[:64]!r} must be an interval from 100ms to 60s", "try rates=1s")
+    return int(text[:-2]) if text.endswith("ms") else int(text[:-1]) * 1000
+
+
+ROUTES: Final = Routes("Administration")
+
+
+@ROUTES.add(
+    "GET /api/events",
+    "Cluster events as server-sent events",
+    is_about_cluster=True,
+    parameters=(
+        Parameter(
+            "kinds",
+            {
+                "type": "string",
+                "pattern": f"^({'|'.join((*FAMILIES, *KINDS))})(,({'|'.join((*FAMILIES, *KINDS))}))*$",
+            },
+            "only these kinds or families of kinds, with commas: leader,isr,broker-fenced",
+        ),
+        Parameter("topic", TOPIC_NAME, "only this topic, and events without a topic"),
+        Parameter(
+            "rates",
+            {"type": "string", "pattern": f"^{_INTERVAL}$", "default": "1s"},
+            "interval of the rates, from 100ms to 60s",
+        ),
+        Parameter(
+            "cursor",
+            {"type": "string", "pattern": f"^{CURSOR}$"},
+            "the id of the last received event; the same as the header Last-Event-ID",
+        ),
+        flag("snapshot", "begin with a snapshot of the cluster and all partitions"),
+        Parameter(
+            "duration_ms",
+            {"type": "integer", "minimum": 1, "maximum": DURATION_MS_MAX},
+            "end the stream after this time; default: never",
+        ),
+    ),
+    answers={200: Answer("events: `id`, `event` (the kind), and `data`, a line of JSON", None, "text/event-stream")},
+    description="An id is `BOOT:NUMBER`. `gap` means that events are missing; `snapshot`, `progress` and `rates` are sent but not kept. "
+    f"Kinds: {', '.join(KINDS)}.",
+)
 async def events(context: Context, request: Request) -> Response:
     """Open a stream of events."""
     if request.scope["http_version"] != "1.1":
@@ -50,82 +116,4 @@ async def events(context: Context, request: Request) -> Response:
     duration_ms = None
     if "duration_ms" in request.query_params:
         duration_ms = query_integer(request, "duration_ms", minimum=1, maximum=DURATION_MS_MAX)
-    return EventStream(context, Asked(subscription, cursor, query_flag(request, "snapshot"), duration_ms))
-
-
-def _kinds(request: Request) -> frozenset[str] | None:
-    text = query_text(request, "kinds")
-    if text is None:
-        return None
-    kinds = text.split(",")
-    for each in kinds:
-        if each not in KINDS and each not in FAMILIES:
-            raise Problem(
-                400, "bad-parameter", f"{each[:64]!r} is not a kind of event", f"kinds are {', '.join(FAMILIES)}"
-            )
-    return frozenset(kinds)
-
-
-def _topic(request: Request) -> str | None:
-    """The topic filter; the topic may not exist yet."""
-    text = query_text(request, "topic")
-    if text is not None and (len(text) > _TOPIC_CHARS_MAX or not _TOPIC.fullmatch(text)):
-        raise Problem(400, "bad-parameter", f"{text[:64]!r} is not a topic name", "GET /topics lists all topics")
-    return text
-
-
-def _rates_ms(request: Request) -> int:
-    text = query_text(request, "rates")
-    if text is None:
-        return _RATES_DEFAULT_MS
-    if not re.fullmatch(_INTERVAL, text, re.ASCII):
-        raise Problem(
-            400, "bad-parameter", f"rates={text[:64]!r} must be an interval from 100ms to 60s", "try rates=1s"
-        )
-    return int(text[:-2]) if text.endswith("ms") else int(text[:-1]) * 1000
-
-
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/api/events",
-        events,
-        "Cluster events as server-sent events",
-        "Administration",
-        is_about_cluster=True,
-        parameters=(
-            Parameter(
-                "kinds",
-                {
-                    "type": "string",
-                    "pattern": f"^({'|'.join((*FAMILIES, *KINDS))})(,({'|'.join((*FAMILIES, *KINDS))}))*$",
-                },
-                "only these kinds or families of kinds, with commas: leader,isr,broker-fenced",
-            ),
-            Parameter("topic", TOPIC_NAME, "only this topic, and events without a topic"),
-            Parameter(
-                "rates",
-                {"type": "string", "pattern": f"^{_INTERVAL}$", "default": "1s"},
-                "interval of the rates, from 100ms to 60s",
-            ),
-            Parameter(
-                "cursor",
-                {"type": "string", "pattern": f"^{CURSOR}$"},
-                "the id of the last received event; the same as the header Last-Event-ID",
-            ),
-            flag("snapshot", "begin with a snapshot of the cluster and all partitions"),
-            Parameter(
-                "duration_ms",
-                {"type": "integer", "minimum": 1, "maximum": DURATION_MS_MAX},
-                "end the stream after this time; default: never",
-            ),
-        ),
-        answers={
-            200: Answer("events: `id`, `event` (the kind), and `data`, a line of JSON", None, "text/event-stream")
-        },
-        description=(
-            "An id is `BOOT:NUMBER`. `gap` means that events are missing; `snapshot`, `progress` and `rates` are sent but not kept. "
-            f"Kinds: {', '.join(KINDS)}."
-        ),
-    ),
-)
+    return EventStream(context, StreamRequest(subscription, cursor, query_flag(request, "snapshot"), duration_ms))

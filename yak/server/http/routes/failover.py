@@ -22,10 +22,9 @@ from yak.lifecycle.liveness import is_serving
 from yak.server.http.answers import answer
 from yak.server.http.bodies import checked, checked_integer, json_body
 from yak.server.http.context import Context
-from yak.server.http.other_brokers import OtherAnswer, ask_broker
-from yak.server.http.problems import Problem, kafka_problem
-from yak.server.http.route import Answer, Body, Parameter, Route
-from yak.server.http.routes.partitions import find_partition
+from yak.server.http.other_brokers import ask_broker
+from yak.server.http.problems import Problem, bad_body, check_error, kafka_problem
+from yak.server.http.route import Answer, Body, Parameter, Routes
 from yak.server.http.schemas import (
     BOOLEAN,
     NODE_ID,
@@ -39,7 +38,7 @@ from yak.server.http.schemas import (
     or_null,
     record,
 )
-from yak.server.http.topic_partitions import Patience, find_topic
+from yak.server.http.topic_partitions import RetryBudget, check_partition, find_topic
 from yak.view.partition_replicas import PartitionReplicas
 
 MOVES_MAX: Final = 1000
@@ -47,12 +46,12 @@ MOVES_MAX: Final = 1000
 _INT32_MAX: Final = 2**31 - 1
 _HINT: Final = 'try {"topic":"orders"}, {"topic":"orders","partition":0,"to":2}, {"from":1}, {"controller":true}'
 _NEW_CONTROLLER_SECONDS: Final = 15.0
-_LOOK_SECONDS: Final = 0.01
+_POLL_SECONDS: Final = 0.01
 _TIMEOUT_MS: Final = 10_000
 _SEEN_SECONDS: Final = 5.0
 _ANSWER_FIRST_SECONDS: Final = 0.05
 """The client gets its answer before the connections are closed."""
-_ASKED: Final = "shutdown"
+_SHUTDOWN_STARTED: Final = "shutdown"
 _PLACE: Final = {"topic": TEXT, "partition": PARTITION}
 _REASONED: Final = listing(record({**_PLACE, "reason": TEXT}))
 _MOVED: Final = record(
@@ -85,48 +84,7 @@ _BODY: Final = {
 }
 
 
-async def failover(context: Context, request: Request) -> Response:
-    """Move the leaders and report the result for each partition."""
-    async with json_body(context, request, hint=_HINT) as body:
-        fields = checked(body, _BODY, hint=_HINT)
-        topic, from_ = fields.get("topic"), _node(fields, "from")
-        partition, to = _node(fields, "partition"), _node(fields, "to")
-    if fields.get("controller"):
-        if any(each is not None for each in (topic, partition, to, from_)):
-            raise Problem(
-                400,
-                "bad-body",
-                "controller excludes the other fields",
-                "a controller election has no partition and no target",
-            )
-        return await _move_controller(context)
-    if topic is None and from_ is None:
-        raise Problem(400, "bad-body", "name a topic, or a broker whose partitions move", _HINT)
-    if partition is not None and topic is None:
-        raise Problem(400, "bad-body", "partition needs topic", _HINT)
-    _check_places(context, topic, partition, (to, from_))
-    plan = plan_moves(led_partitions(context.broker.image, topic, partition, from_), to=to)
-    if len(plan.moves) > MOVES_MAX:
-        raise Problem(
-            413, "too-many", f"{len(plan.moves)} partitions in one request", f"the maximum is {MOVES_MAX}: name a topic"
-        )
-    done = await carry_out(context, plan.moves)
-    return answer(_told(context, plan, done))
-
-
-def _check_places(
-    context: Context, topic: str | None, partition: int | None, nodes: tuple[NodeId | None, NodeId | None]
-) -> None:
-    if topic is not None and partition is None:
-        find_topic(context, topic)
-    elif topic is not None:
-        find_partition(context, topic, str(partition))
-    for node_id in nodes:
-        if node_id is not None:
-            _registered(context, node_id)
-
-
-def _told(context: Context, plan: Plan, done: "Done") -> dict[str, Any]:
+def _report(context: Context, plan: Plan, done: "Done") -> dict[str, Any]:
     moved = []
     image = context.broker.image
     for each in plan.moves:
@@ -151,8 +109,8 @@ def _told(context: Context, plan: Plan, done: "Done") -> dict[str, Any]:
     }
 
 
-def _reasons(places: Mapping[TopicPartition, str]) -> list[dict[str, Any]]:
-    return [{**each._asdict(), "reason": why} for each, why in places.items()]
+def _reasons(partitions: Mapping[TopicPartition, str]) -> list[dict[str, Any]]:
+    return [{**each._asdict(), "reason": why} for each, why in partitions.items()]
 
 
 async def _move_controller(context: Context) -> Response:
@@ -167,11 +125,11 @@ async def _move_controller(context: Context) -> Response:
         raise Problem(409, "no-other-broker", "no other broker can become controller", "start another one first")
     refusal = await stop_broker(context, info)
     if refusal is not None:
-        return Response(refusal.body, refusal.status, media_type="application/json")
+        return refusal
     is_seen = False
     with trio.move_on_after(0 if info.node_id == context.broker.node_id else _NEW_CONTROLLER_SECONDS):
         while not is_seen:
-            await trio.sleep(_LOOK_SECONDS)
+            await trio.sleep(_POLL_SECONDS)
             is_seen = context.broker.image.controller_epoch > before.controller_epoch
     image = context.broker.image
     controller = {
@@ -183,18 +141,6 @@ async def _move_controller(context: Context) -> Response:
     took_ms = round((trio.current_time() - began) * 1000, 1)
     body = {"moved": [], "stayed": [], "failed": [], "took_ms": took_ms, "controller": controller}
     return answer(body, 200 if is_seen else 202)
-
-
-async def shutdown(context: Context, request: Request) -> Response:
-    """Start the controlled shutdown of a broker."""
-    info = find_broker(context, checked_integer("id", request.path_params["id"], maximum=_INT32_MAX))
-    async with json_body(context, request, hint="send no body", optional=True) as body:
-        if body not in (None, {}):
-            raise Problem(400, "bad-body", "a shutdown request has no body", "send none")
-    refusal = await stop_broker(context, info)
-    if refusal is not None:
-        return Response(refusal.body, refusal.status, media_type="application/json")
-    return answer({"node_id": info.node_id, "broker_epoch": info.broker_epoch, "state": "stopping"}, 202)
 
 
 def _node(fields: Mapping[str, Any], name: str) -> int | None:
@@ -252,9 +198,9 @@ async def _reorder(context: Context, orders: Mapping[TopicPartition, tuple[NodeI
     topics = [
         {
             "name": name,
-            "partitions": [{"partition_index": each.partition, "replicas": list(orders[each])} for each in places],
+            "partitions": [{"partition_index": each.partition, "replicas": list(orders[each])} for each in partitions],
         }
-        for name, places in by_topic(orders).items()
+        for name, partitions in by_topic(orders).items()
     ]
     fields = {"timeout": _TIMEOUT_MS, "allow_replication_factor_change": False, "topics": topics}
     reordered = await _ask_controller(
@@ -267,12 +213,12 @@ async def _reorder(context: Context, orders: Mapping[TopicPartition, tuple[NodeI
                 done.failed[place] = each.error_message or _name_of(each.error_code)
 
 
-async def _elect(context: Context, places: Sequence[TopicPartition], done: "Done") -> None:
+async def _elect(context: Context, partitions: Sequence[TopicPartition], done: "Done") -> None:
     fields: dict[str, Any] = {
         "election_type": elect_leaders.PREFERRED,
         "timeout": _TIMEOUT_MS,
         "topic_partitions": [
-            {"topic": name, "partitions": [each.partition for each in of]} for name, of in by_topic(places).items()
+            {"topic": name, "partitions": [each.partition for each in of]} for name, of in by_topic(partitions).items()
         ],
     }
     elected = await _ask_controller(context, elect_leaders.KEY, fields, "no leader was elected")
@@ -286,20 +232,19 @@ async def _elect(context: Context, places: Sequence[TopicPartition], done: "Done
 async def _ask_controller(context: Context, key: int, fields: dict[str, Any], failure: str) -> Any:
     """The controller's answer, with retries: a second request finds what the first one did.
 
-    A change of replicas is answered when the broker that was asked has it in its image. Another broker than the
+    A broker answers a change of replicas once its own image has it. Another broker than the
     controller could answer before the controller has it, which would then find no need for an election.
     """
-    patience = Patience(context)
+    budget = RetryBudget(context)
     while True:
         controller = context.broker.image.controller_id
         try:
             if controller < 0:
                 raise kafka_problem(ErrorCode.not_controller, failure, "the cluster has no controller now")
             found = await context.broker_client.ask(key, fields, node_id=controller)
-            if found.error_code:
-                raise kafka_problem(found.error_code, failure, getattr(found, "error_message", None))
+            check_error(found, failure)
         except Problem as problem:
-            if problem.status != 503 or not await patience.again():
+            if problem.status != 503 or not await budget.again():
                 raise
         else:
             return found
@@ -318,7 +263,7 @@ async def _wait_until_led(context: Context, leaders: Mapping[TopicPartition, Nod
                 late, f"it was requested, but this broker has not seen it after {_SEEN_SECONDS:g} s"
             )
             return
-        await trio.sleep(_LOOK_SECONDS)
+        await trio.sleep(_POLL_SECONDS)
 
 
 def _name_of(code: int) -> str:
@@ -349,9 +294,9 @@ def _registered(context: Context, node_id: NodeId) -> BrokerInfo:
 def stop_this_broker(context: Context) -> None:
     """Like SIGTERM: leaders are moved away, the logs are flushed, the process ends."""
     broker = context.broker
-    if broker.leadership.is_stopping or broker.shutdown.is_draining or context.parts.get(_ASKED):
+    if broker.leadership.is_stopping or broker.shutdown.is_draining or context.parts.get(_SHUTDOWN_STARTED):
         return  # a second SIGTERM would end the process at once
-    context.parts[_ASKED] = True
+    context.parts[_SHUTDOWN_STARTED] = True
 
     async def stop() -> None:
         await trio.sleep(_ANSWER_FIRST_SECONDS)
@@ -360,47 +305,82 @@ def stop_this_broker(context: Context) -> None:
     context.shell.nursery.start_soon(stop)
 
 
-async def stop_broker(context: Context, info: BrokerInfo) -> OtherAnswer | None:
+async def stop_broker(context: Context, info: BrokerInfo) -> Response | None:
     """Start the shutdown of a broker; returns the other broker's answer if it refused. Raises Problem 503."""
     if info.node_id == context.broker.node_id:
         stop_this_broker(context)
         return None
     answer = await ask_broker(context, info, "POST", f"/api/brokers/{info.node_id}/shutdown")
-    return None if answer.status == 202 else answer
+    return None if answer.status == 202 else Response(answer.body, answer.status, media_type="application/json")
 
 
-ROUTES: Final = (
-    Route(
-        "POST",
-        "/api/failover",
-        failover,
-        "Move partitions to other leaders, or the controller to another broker",
-        "Administration",
-        guard="admin",
-        body=Body(_BODY, {"topic": "orders", "partition": 0, "to": 2}),
-        answers={
-            200: Answer("the moved, unmoved and failed partitions, with reasons", _MOVED),
-            202: Answer("the controller is stopping; this broker cannot report its successor", _MOVED),
-        },
-        description=(
-            "Without `to`, the preferred replica becomes leader; if it leads already, the next replica in the ISR. "
-            "`controller` shuts down the controller's broker, so that another one is elected. Its supervisor must start it again."
-        ),
-    ),
-    Route(
-        "POST",
-        "/api/brokers/{id}/shutdown",
-        shutdown,
-        "Shut down a broker, as SIGTERM does (controlled shutdown)",
-        "Administration",
-        guard="admin",
-        parameters=(Parameter("id", NODE_ID, "its node id", where="path"),),
-        answers={
-            202: Answer(
-                "it is in controlled shutdown: its partitions move to other leaders, then its process ends",
-                record({"node_id": NODE_ID, "broker_epoch": NUMBER, "state": {"const": "stopping"}}),
-            )
-        },
-        description="This broker forwards the request to another one with the same Authorization header.",
-    ),
+ROUTES: Final = Routes("Administration")
+
+
+@ROUTES.add(
+    "POST /api/failover",
+    "Move partitions to other leaders, or the controller to another broker",
+    guard="admin",
+    body=Body(_BODY, {"topic": "orders", "partition": 0, "to": 2}),
+    answers={
+        200: Answer("the moved, unmoved and failed partitions, with reasons", _MOVED),
+        202: Answer("the controller is stopping; this broker cannot report its successor", _MOVED),
+    },
+    description="Without `to`, the preferred replica becomes leader; if it leads already, the next replica in the ISR. "
+    "`controller` shuts down the controller's broker, so that another one is elected. Its supervisor must start it again.",
 )
+async def failover(context: Context, request: Request) -> Response:
+    """Move the leaders and report the result for each partition."""
+    async with json_body(context, request, hint=_HINT) as body:
+        fields = checked(body, _BODY, hint=_HINT)
+        topic, from_ = fields.get("topic"), _node(fields, "from")
+        partition, to = _node(fields, "partition"), _node(fields, "to")
+    if fields.get("controller"):
+        if any(each is not None for each in (topic, partition, to, from_)):
+            raise bad_body(
+                "controller excludes the other fields", "a controller election has no partition and no target"
+            )
+        return await _move_controller(context)
+    if topic is None and from_ is None:
+        raise bad_body("name a topic, or a broker whose partitions move", _HINT)
+    if partition is not None and topic is None:
+        raise bad_body("partition needs topic", _HINT)
+    if topic is not None:
+        found = find_topic(context, topic)
+        if partition is not None:
+            check_partition(found, partition)
+    for node_id in (to, from_):
+        if node_id is not None:
+            _registered(context, node_id)
+    plan = plan_moves(led_partitions(context.broker.image, topic, partition, from_), to=to)
+    if len(plan.moves) > MOVES_MAX:
+        raise Problem(
+            413, "too-many", f"{len(plan.moves)} partitions in one request", f"the maximum is {MOVES_MAX}: name a topic"
+        )
+    done = await carry_out(context, plan.moves)
+    return answer(_report(context, plan, done))
+
+
+@ROUTES.add(
+    "POST /api/brokers/{id}/shutdown",
+    "Shut down a broker, as SIGTERM does (controlled shutdown)",
+    guard="admin",
+    parameters=(Parameter("id", NODE_ID, "its node id", where="path"),),
+    answers={
+        202: Answer(
+            "it is in controlled shutdown: its partitions move to other leaders, then its process ends",
+            record({"node_id": NODE_ID, "broker_epoch": NUMBER, "state": {"const": "stopping"}}),
+        )
+    },
+    description="This broker forwards the request to another one with the same Authorization header.",
+)
+async def shutdown(context: Context, request: Request) -> Response:
+    """Start the controlled shutdown of a broker."""
+    info = find_broker(context, checked_integer("id", request.path_params["id"], maximum=_INT32_MAX))
+    async with json_body(context, request, hint="send no body", optional=True) as body:
+        if body not in (None, {}):
+            raise bad_body("a shutdown request has no body", "send none")
+    refusal = await stop_broker(context, info)
+    if refusal is not None:
+        return refusal
+    return answer({"node_id": info.node_id, "broker_epoch": info.broker_epoch, "state": "stopping"}, 202)

@@ -21,7 +21,7 @@ from yak.server.http.answers import answer
 from yak.server.http.bodies import checked, json_body, query_integer, query_text
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem
-from yak.server.http.route import Answer, Body, Parameter, Route, Schema
+from yak.server.http.route import Answer, Body, Parameter, Routes, Schema
 from yak.server.http.schemas import BOOLEAN, NODE_ID, NODES, OFFSET, PARTITION, TEXT, closed, listing, or_null, record
 
 _ID_BYTES: Final = 4
@@ -53,41 +53,20 @@ _BROKER: Final = Parameter("broker", NODE_ID, "this broker alone; without it, al
 _STATUS: Final = {"faults-off": 409, "faults-refused": 403}
 
 
-async def list_faults(context: Context, request: Request) -> Response:
-    """The rules of each broker with their counts."""
-    found = [
-        {"node_id": node_id, **rule}
-        for node_id in _chosen(context, request)
-        for rule in await _command(context, node_id, {"do": "list"})
-    ]
-    return answer({"faults": found})
-
-
-async def add_fault(context: Context, request: Request) -> Response:
-    """Add a rule to all brokers, or to none."""
-    async with json_body(context, request, hint=_HINT) as body:
-        fields = checked(body, _BODY, hint=_HINT)
-    rule = {"id": os.urandom(_ID_BYTES).hex(), **fields}
-    named = fields.get("broker")
-    brokers = _chosen(context, request) if named is None else [_alive(context, named)]
-    await add_to_all(context, rule, brokers)
-    return answer({"id": rule["id"], "brokers": brokers}, 201)
-
-
 async def add_to_all(context: Context, rule: Mapping[str, object], brokers: Sequence[NodeId]) -> None:
     """Add a rule to all of these brokers, or to none.
 
     Raises Problem. Its hint names the brokers that may have the rule all the same: each did not answer, and may still
     carry out what it received.
     """
-    asked: list[NodeId] = []
+    sent_to: list[NodeId] = []
     try:
         for node_id in brokers:
-            asked.append(node_id)
+            sent_to.append(node_id)
             await _command(context, node_id, {"do": "add", "rule": rule})
     except Problem as problem:
-        unsure = [asked[-1]] if problem.status >= _SERVER_ERROR else []
-        for node_id in asked:
+        unsure = [sent_to[-1]] if problem.status >= _SERVER_ERROR else []
+        for node_id in sent_to:
             try:
                 await _command(context, node_id, {"do": "clear", "id": rule["id"]}, timeout_s=_TAKE_BACK_SECONDS)
             except Problem as failure:
@@ -97,20 +76,6 @@ async def add_to_all(context: Context, rule: Mapping[str, object], brokers: Sequ
             named = ", ".join(map(str, unsure))
             problem.hint = f"broker {named} may have it: DELETE /api/faults/{rule['id']} once all brokers answer"
         raise
-
-
-async def clear_faults(context: Context, request: Request) -> Response:
-    """Remove all rules."""
-    return answer({"cleared": await _clear(context, request, None)})
-
-
-async def clear_fault(context: Context, request: Request) -> Response:
-    """Remove one rule."""
-    rule_id = request.path_params["id"]
-    gone = await _clear(context, request, rule_id)
-    if not gone:
-        raise Problem(404, "no-fault", f"there is no fault {rule_id[:TEXT_LENGTH_MAX]!r}", "GET /api/faults lists them")
-    return answer({"cleared": gone})
 
 
 async def _clear(context: Context, request: Request, rule_id: str | None) -> list[str]:
@@ -152,53 +117,73 @@ async def _command(
     raise Problem(_STATUS.get(error["code"], 400), error["code"], error["message"], error["why"])
 
 
-_ADMINISTRATION: Final = "Administration"
 _CLEARED: Final = record({"cleared": listing(TEXT)})
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/api/faults",
-        list_faults,
-        "The faults that tests injected into brokers, with their counts",
-        _ADMINISTRATION,
-        guard="admin",
-        parameters=(_BROKER,),
-        answers={200: Answer("each broker's faults, oldest first", record({"faults": listing(_LISTED)}))},
-        description="`calls` are the requests that matched, `hits` those that the fault acted on; each broker counts alone.",
-    ),
-    Route(
-        "POST",
-        "/api/faults",
-        add_fault,
-        "Inject a fault, for tests of Kafka clients",
-        _ADMINISTRATION,
-        guard="admin",
-        parameters=(_BROKER,),
-        body=Body(_BODY, {"fault": "inject_error", "api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 1}),
-        answers={201: Answer("the fault's id, and the brokers that have it", record({"id": TEXT, "brokers": NODES}))},
-        description=(
-            "The brokers need `yak.fault.injection.enable=true`; others answer 409 `faults-off`. A fault stays until it is "
-            "cleared or its broker restarts. docs/testing.md describes the fields."
-        ),
-    ),
-    Route(
-        "DELETE",
-        "/api/faults",
-        clear_faults,
-        "Clear all faults",
-        _ADMINISTRATION,
-        guard="admin",
-        parameters=(_BROKER,),
-        answers={200: Answer("the ids of the cleared faults", _CLEARED)},
-    ),
-    Route(
-        "DELETE",
-        "/api/faults/{id}",
-        clear_fault,
-        "Clear one fault",
-        _ADMINISTRATION,
-        guard="admin",
-        parameters=(Parameter("id", _NAME, "the fault's id", where="path"), _BROKER),
-        answers={200: Answer("the id of the cleared fault", _CLEARED)},
-    ),
+
+ROUTES: Final = Routes("Administration")
+
+
+@ROUTES.add(
+    "GET /api/faults",
+    "The faults that tests injected into brokers, with their counts",
+    guard="admin",
+    parameters=(_BROKER,),
+    answers={200: Answer("each broker's faults, oldest first", record({"faults": listing(_LISTED)}))},
+    description="`calls` are the requests that matched, `hits` those that the fault acted on; each broker counts alone.",
 )
+async def list_faults(context: Context, request: Request) -> Response:
+    """The rules of each broker with their counts."""
+    found = [
+        {"node_id": node_id, **rule}
+        for node_id in _chosen(context, request)
+        for rule in await _command(context, node_id, {"do": "list"})
+    ]
+    return answer({"faults": found})
+
+
+@ROUTES.add(
+    "POST /api/faults",
+    "Inject a fault, for tests of Kafka clients",
+    guard="admin",
+    parameters=(_BROKER,),
+    body=Body(_BODY, {"fault": "inject_error", "api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER", "times": 1}),
+    answers={201: Answer("the fault's id, and the brokers that have it", record({"id": TEXT, "brokers": NODES}))},
+    description="The brokers need `yak.fault.injection.enable=true`; others answer 409 `faults-off`. A fault stays until it is "
+    "cleared or its broker restarts. docs/testing.md describes the fields.",
+)
+async def add_fault(context: Context, request: Request) -> Response:
+    """Add a rule to all brokers, or to none."""
+    async with json_body(context, request, hint=_HINT) as body:
+        fields = checked(body, _BODY, hint=_HINT)
+    rule = {"id": os.urandom(_ID_BYTES).hex(), **fields}
+    named = fields.get("broker")
+    brokers = _chosen(context, request) if named is None else [_alive(context, named)]
+    await add_to_all(context, rule, brokers)
+    return answer({"id": rule["id"], "brokers": brokers}, 201)
+
+
+@ROUTES.add(
+    "DELETE /api/faults",
+    "Clear all faults",
+    guard="admin",
+    parameters=(_BROKER,),
+    answers={200: Answer("the ids of the cleared faults", _CLEARED)},
+)
+async def clear_faults(context: Context, request: Request) -> Response:
+    """Remove all rules."""
+    return answer({"cleared": await _clear(context, request, None)})
+
+
+@ROUTES.add(
+    "DELETE /api/faults/{id}",
+    "Clear one fault",
+    guard="admin",
+    parameters=(Parameter("id", _NAME, "the fault's id", where="path"), _BROKER),
+    answers={200: Answer("the id of the cleared fault", _CLEARED)},
+)
+async def clear_fault(context: Context, request: Request) -> Response:
+    """Remove one rule."""
+    rule_id = request.path_params["id"]
+    gone = await _clear(context, request, rule_id)
+    if not gone:
+        raise Problem(404, "no-fault", f"there is no fault {rule_id[:TEXT_LENGTH_MAX]!r}", "GET /api/faults lists them")
+    return answer({"cleared": gone})

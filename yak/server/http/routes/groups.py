@@ -1,11 +1,11 @@
 """`/api/groups`: all consumer groups; `/api/groups/{group}`: one, with members, committed offsets and lag.
 
-`ListGroups` asks every broker, everything else the group's coordinator: the leader of its partition of
+`ListGroups` goes to every broker, everything else to the group's coordinator: the leader of its partition of
 `__consumer_offsets`, known from the image.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import trio
@@ -21,17 +21,17 @@ from yak.lifecycle.liveness import serving_brokers
 from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.server.http.answers import answer
 from yak.server.http.context import Context
-from yak.server.http.problems import Problem, kafka_problem
-from yak.server.http.route import Answer, Parameter, Route
+from yak.server.http.problems import Problem, bad_parameter, check_error, kafka_problem
+from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.schemas import NODE_ID, OFFSET_OR_NULL, PARTITION, TEXT, TEXT_OR_NULL, listing, record
-from yak.server.http.topic_partitions import EARLIEST, LATEST, Patience, list_offsets
+from yak.server.http.topic_partitions import EARLIEST, LATEST, RetryBudget, list_offsets
 from yak.view.groups import Group, partition_lags
 from yak.views.described_groups import classic_group, consumer_group
 
 _ASK_SECONDS: Final = 3.0
 _OFFSET_FETCH_BY_NAME: Final = 9
 """The last version that names topics: a deleted topic has no id any more."""
-_PLACES: Final = {"type": ["array", "null"], "items": record({"topic": TEXT, "partition": PARTITION})}
+_ASSIGNMENT: Final = {"type": ["array", "null"], "items": record({"topic": TEXT, "partition": PARTITION})}
 _HEAD: Final = {
     "group": TEXT,
     "type": {"enum": ["classic", "consumer"]},
@@ -53,8 +53,8 @@ _GROUP: Final = record(
                     "instance_id": TEXT_OR_NULL,
                     "epoch": {"type": ["integer", "null"]},
                     "topics": {"type": ["array", "null"], "items": TEXT},
-                    "assignment": _PLACES,
-                    "target": _PLACES,
+                    "assignment": _ASSIGNMENT,
+                    "target": _ASSIGNMENT,
                 }
             )
         ),
@@ -77,57 +77,22 @@ _GROUP: Final = record(
 )
 
 
-async def groups(context: Context, _request: Request) -> Response:
-    """All groups of all brokers."""
-    listed = await all_groups(context)
-    return answer({"groups": listed.groups, "silent": listed.silent})
-
-
-async def group(context: Context, request: Request) -> Response:
-    """One group, with its lag."""
-    name = request.path_params["group"]
-    if not name:
-        raise Problem(404, "not-found", "the path names no group", "GET /api/groups lists all groups")
-    if len(name.encode()) > GROUP_STRING_BYTES_MAX:
-        raise Problem(400, "bad-parameter", f"a group's name has at most {GROUP_STRING_BYTES_MAX} bytes")
-    return answer(await describe_group(context, name))
-
-
-@dataclass(slots=True)
-class Listed:
-    """All groups that brokers reported, and the brokers that did not answer, with the reason."""
-
-    groups: list[dict[str, Any]] = field(default_factory=list)
-    silent: list[dict[str, Any]] = field(default_factory=list)
-
-
-async def all_groups(context: Context) -> Listed:
-    """Every group with its state, type and coordinator, sorted by name."""
-    listed = Listed()
-    async with trio.open_nursery() as nursery:
-        for info in serving_brokers(context.broker.image):
-            nursery.start_soon(_list, context, info.node_id, listed)
-    listed.groups.sort(key=lambda each: str(each["group"]))
-    listed.silent.sort(key=lambda each: int(each["node_id"]))
-    return listed
-
-
-async def _list(context: Context, node_id: NodeId, listed: Listed) -> None:
-    patience = Patience(context)
+async def _list(context: Context, node_id: NodeId, listed: list[dict[str, Any]], silent: list[dict[str, Any]]) -> None:
+    budget = RetryBudget(context)
     while True:
         try:
             fields: dict[str, object] = {"states_filter": [], "types_filter": []}
             found = await context.broker_client.ask(list_groups.KEY, fields, node_id=node_id, timeout_s=_ASK_SECONDS)
         except Problem as problem:
-            listed.silent.append({"node_id": node_id, "reason": problem.message})
+            silent.append({"node_id": node_id, "reason": problem.message})
             return
         if not found.error_code:
             break
-        if kafka_problem(found.error_code, "").status != 503 or not await patience.again():
+        if kafka_problem(found.error_code, "").status != 503 or not await budget.again():
             reason = ErrorCode(found.error_code).name.replace("_", " ")
-            listed.silent.append({"node_id": node_id, "reason": reason})
+            silent.append({"node_id": node_id, "reason": reason})
             return
-    listed.groups += [
+    listed += [
         Group(str(each.group_id), each.group_type, each.group_state, each.protocol_type, node_id).head_json()
         for each in found.groups
     ]
@@ -138,18 +103,13 @@ async def describe_group(context: Context, group_id: str) -> dict[str, Any]:
 
     Retried while the group's partition of `__consumer_offsets` moves or is loaded; it is read-only, so this is safe.
     """
-    patience = Patience(context)
+    budget = RetryBudget(context)
     while True:
         try:
             return await _describe(context, group_id)
         except Problem as problem:
-            if problem.status != 503 or not await patience.again():
+            if problem.status != 503 or not await budget.again():
                 raise
-
-
-def _check(code: int, what: str) -> None:
-    if code:
-        raise kafka_problem(code, what)
 
 
 def coordinator_of(context: Context, group_id: str) -> NodeId:
@@ -180,13 +140,13 @@ async def _describe(context: Context, group_id: str) -> dict[str, Any]:
     committed = await _committed(context, group_id, node_id)
     if found is None:
         raise _not_found(group_id)
-    places = sorted({*committed, *found.assigned})
-    starts = await list_offsets(context, places, EARLIEST, _ASK_SECONDS)
-    ends = await list_offsets(context, places, LATEST, _ASK_SECONDS)
+    partitions = sorted({*committed, *found.assigned})
+    starts = await list_offsets(context, partitions, EARLIEST, _ASK_SECONDS)
+    ends = await list_offsets(context, partitions, LATEST, _ASK_SECONDS)
     lags = partition_lags(
         found,
         {place: int(each.committed_offset) for place, each in committed.items()},
-        {place: (starts.get(place), ends.get(place)) for place in places},
+        {place: (starts.get(place), ends.get(place)) for place in partitions},
         {place: each.metadata or "" for place, each in committed.items()},
     )
     return replace(found, partitions=lags).as_json()
@@ -200,16 +160,16 @@ async def _group(
     (found,) = (await context.broker_client.ask(api_key, fields, node_id=node_id)).groups
     if found.error_code == ErrorCode.group_id_not_found:
         return None
-    _check(found.error_code, f"group {group_id!r}")
+    check_error(found, f"group {group_id!r}")
     return read(found, node_id)
 
 
 async def _committed(context: Context, group_id: str, node_id: NodeId) -> Mapping[TopicPartition, Any]:
-    asked = {"group_id": group_id, "member_id": None, "member_epoch": -1, "topics": None}
-    fields = {"groups": [asked], "require_stable": False}
+    requested = {"group_id": group_id, "member_id": None, "member_epoch": -1, "topics": None}
+    fields = {"groups": [requested], "require_stable": False}
     asking = context.broker_client.ask(offset_fetch.KEY, fields, node_id=node_id, version=_OFFSET_FETCH_BY_NAME)
     (group,) = (await asking).groups
-    _check(group.error_code, f"group {group_id!r}")
+    check_error(group, f"group {group_id!r}")
     return {
         TopicPartition(str(topic.name), int(each.partition_index)): each
         for topic in group.topics
@@ -218,29 +178,43 @@ async def _committed(context: Context, group_id: str, node_id: NodeId) -> Mappin
     }
 
 
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/api/groups",
-        groups,
-        "All groups with state and coordinator",
-        "Administration",
-        answers={
-            200: Answer(
-                "the groups by name; `silent` lists brokers that did not answer, whose groups are missing",
-                record(
-                    {"groups": listing(record(_HEAD)), "silent": listing(record({"node_id": NODE_ID, "reason": TEXT}))}
-                ),
-            )
-        },
-    ),
-    Route(
-        "GET",
-        "/api/groups/{group:path}",  # a group's name may have slashes, and the path is matched unquoted
-        group,
-        "One group: members, assignments, committed offsets and lag",
-        "Administration",
-        parameters=(Parameter("group", {"type": "string", "minLength": 1}, "its name", where="path"),),
-        answers={200: Answer("the group; `lag` is the sum over partitions with a known lag", _GROUP)},
-    ),
+ROUTES: Final = Routes("Administration")
+
+
+@ROUTES.add(
+    "GET /api/groups",
+    "All groups with state and coordinator",
+    answers={
+        200: Answer(
+            "the groups by name; `silent` lists brokers that did not answer, whose groups are missing",
+            record({"groups": listing(record(_HEAD)), "silent": listing(record({"node_id": NODE_ID, "reason": TEXT}))}),
+        )
+    },
 )
+async def groups(context: Context, _request: Request) -> Response:
+    """All groups of all brokers, and the brokers that did not answer, with the reason."""
+    listed: list[dict[str, Any]] = []
+    silent: list[dict[str, Any]] = []
+    async with trio.open_nursery() as nursery:
+        for info in serving_brokers(context.broker.image):
+            nursery.start_soon(_list, context, info.node_id, listed, silent)
+    listed.sort(key=lambda each: str(each["group"]))
+    silent.sort(key=lambda each: int(each["node_id"]))
+    return answer({"groups": listed, "silent": silent})
+
+
+# a group's name may have slashes, and the path is matched unquoted
+@ROUTES.add(
+    "GET /api/groups/{group:path}",
+    "One group: members, assignments, committed offsets and lag",
+    parameters=(Parameter("group", {"type": "string", "minLength": 1}, "its name", where="path"),),
+    answers={200: Answer("the group; `lag` is the sum over partitions with a known lag", _GROUP)},
+)
+async def group(context: Context, request: Request) -> Response:
+    """One group, with its lag."""
+    name = request.path_params["group"]
+    if not name:
+        raise Problem(404, "not-found", "the path names no group", "GET /api/groups lists all groups")
+    if len(name.encode()) > GROUP_STRING_BYTES_MAX:
+        raise bad_parameter(f"a group's name has at most {GROUP_STRING_BYTES_MAX} bytes")
+    return answer(await describe_group(context, name))

@@ -2,8 +2,7 @@
 
 The store has the log, except for trimmed records (it keeps at least 100,000): Redis, or this broker's node of the
 metadata quorum. This broker's copy has the newest records and a snapshot of the earlier state, and is available while
-Redis is not. The event loop reads and replays nothing
-large: threads read files, decode JSON and replay records, a hundred at a time.
+Redis is not. Threads read files, decode JSON and replay records, a hundred at a time: the event loop does nothing large.
 """
 
 import datetime as dt
@@ -13,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 from starlette.requests import Request
@@ -33,8 +32,8 @@ from yak.server.http.bodies import query_integer, query_text
 from yak.server.http.context import Context
 from yak.server.http.external_brokers import ExternalBrokers, Reading
 from yak.server.http.metadata_bodies import BROKER_CHANGES, CLIENT_CHANGES, CLUSTER, LOG
-from yak.server.http.problems import Problem
-from yak.server.http.route import Answer, Parameter, Route
+from yak.server.http.problems import Problem, bad_parameter
+from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.schemas import OFFSET
 from yak.server.redis_client import ConnectionLost, ReplyError
 from yak.server.redis_store import LogPage, RedisStore, record_of
@@ -52,7 +51,6 @@ OFFSET_DIGITS_MAX: Final = 9
 _PAGE_RECORDS: Final = 100
 _RECORD_ITEMS: Final = 10
 """A record of the log may name many partitions."""
-_TAG: Final = "Metadata service: changes and history"
 _SECONDS: Final = re.compile(r"[0-9]{1,15}(\.[0-9]{1,9})?", re.ASCII)
 _TIME_HINT: Final = "a time in seconds since 1970, as `date +%s` prints it; 0 for the full state"
 _AT_HINT: Final = "at=42 is after record 42, at=1763668800 or at=2026-11-20T20:00:00Z is a time"
@@ -60,65 +58,10 @@ RECORDS_PER_READ: Final = 100
 """Records read from the store, and replayed, in one piece: a few ms of a thread."""
 PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
 """A page of the log ends when its records together exceed this size."""
-FOLD_SECONDS_MAX: Final = 30.0
+REPLAY_SECONDS_MAX: Final = 30.0
 _REST_SECONDS: Final = 0.001
 """The pause between two pieces, for the event loop: a computing thread holds the GIL."""
 _SNAPSHOT: Final = "snapshot"
-
-Source = Literal["store", "copy"]
-
-
-async def broker_mgmt(context: Context, request: Request) -> Response:
-    """The whole metadata, or what changed."""
-    return await _changes(context, request, for_brokers=True)
-
-
-async def client_mgmt(context: Context, request: Request) -> Response:
-    """Brokers, topics and partitions: all, or those that changed."""
-    return await _changes(context, request, for_brokers=False)
-
-
-async def _changes(context: Context, request: Request, *, for_brokers: bool) -> Response:
-    broker, now_ms = context.broker, context.shell.clock.now_ms()
-    since_ms = _past_ms("previous_offset", request.path_params["previous_offset"], now_ms, _TIME_HINT)
-    external = await context.part(ExternalBrokers).read()
-    image = broker.image
-    is_current = broker.metadata.lifecycle.state is LifecycleState.ACTIVE
-    told_ms = min(told_up_to_ms(image, now_ms, is_current=is_current), external.at_ms)
-    brokers = external.brokers.values()
-    show = partial(changes_json, image, brokers, since_ms, now_ms, told_ms, for_brokers=for_brokers)
-    return await large_answer(context, show, len(brokers) + _size(image))
-
-
-async def log(context: Context, request: Request) -> Response:
-    """Records of the metadata log, one page at a time."""
-    first = query_integer(request, "from", 0)
-    limit = query_integer(request, "limit", _PAGE_RECORDS, minimum=1, maximum=PAGE_RECORDS_MAX)
-    async with context.parts.setdefault("metadata-pages", trio.Semaphore(PAGES_MAX)):
-        page = await context.part(History).page(first, limit)
-        shown: dict[str, Any] = {
-            "begin": page.begin,
-            "end": page.end,
-            "next": page.next_offset,
-            "source": page.source,
-            "records": page.records,
-        }
-        return await large_answer(context, lambda: shown, limit * _RECORD_ITEMS)
-
-
-async def image(context: Context, request: Request) -> Response:
-    """The cluster at an offset or a time; the current one by default."""
-    at = query_text(request, "at")
-    if at is None:
-        external, then = await context.part(ExternalBrokers).read(), context.broker.image
-    else:
-        # The registry has no history.
-        external, then = Reading(), await context.part(History).image_at(_point(at, context.shell.clock.now_ms()))
-    brokers = external.brokers.values()
-    return await large_answer(context, partial(cluster_json, then, brokers), len(brokers) + _size(then))
-
-
-# ------------------------------------------------------------------------------------------------------ helpers
 
 
 def _size(image: Image) -> int:
@@ -128,7 +71,7 @@ def _size(image: Image) -> int:
 def _past_ms(name: str, text: str, now_ms: int, hint: str) -> int:
     """A past time in seconds, converted to ms. Raises Problem 400 `bad-parameter`."""
     if not _SECONDS.fullmatch(text):
-        raise Problem(400, "bad-parameter", f"{name}={text[:64]!r} is not a time in seconds", hint)
+        raise bad_parameter(f"{name}={text[:64]!r} is not a time in seconds", hint)
     whole, _, fraction = text.partition(".")
     time_ms = int(whole) * 1000 + int(f"{fraction:0<3}"[:3] or 0)
     _refuse_future(name, text, time_ms, now_ms)
@@ -137,8 +80,8 @@ def _past_ms(name: str, text: str, now_ms: int, hint: str) -> int:
 
 def _refuse_future(name: str, text: str, time_ms: int, now_ms: int) -> None:
     if time_ms > now_ms + CLOCKS_MS:
-        words = f"{name}={text[:64]} is in the future"
-        raise Problem(400, "bad-parameter", words, f"it is {seconds(now_ms):.3f} now; times are in seconds")
+        message = f"{name}={text[:64]} is in the future"
+        raise bad_parameter(message, f"it is {seconds(now_ms):.3f} now; times are in seconds")
 
 
 def _point(text: str, now_ms: int) -> "Point":
@@ -152,22 +95,11 @@ def _point(text: str, now_ms: int) -> "Point":
         moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
         time_ms = int(moment.timestamp() * 1000)
     except (ValueError, OverflowError):
-        raise Problem(400, "bad-parameter", f"at={text[:64]!r} is neither an offset nor a time", _AT_HINT) from None
+        raise bad_parameter(f"at={text[:64]!r} is neither an offset nor a time", _AT_HINT) from None
     if time_ms < 0:
-        raise Problem(400, "bad-parameter", f"at={text[:64]} is before 1970", _AT_HINT)
+        raise bad_parameter(f"at={text[:64]} is before 1970", _AT_HINT)
     _refuse_future("at", text, time_ms, now_ms)
     return Point(time_ms=time_ms)
-
-
-@dataclass(slots=True, frozen=True)
-class Page:
-    """Records as JSON, from a log that spans `begin` to `end`; `next_offset` continues, None at the end."""
-
-    records: list[dict[str, Any]]
-    begin: MetadataOffset
-    end: MetadataOffset
-    next_offset: MetadataOffset | None
-    source: Source
 
 
 @dataclass(slots=True, frozen=True)
@@ -219,31 +151,31 @@ class History:
         self._broker: Broker = context.broker
         store = context.shell.store
         self._store = store if isinstance(store, RedisStore) else None
-        self._folding = trio.Lock()
+        self._replaying = trio.Lock()
         self._last: Image | None = None
 
     # ---------------------------------------------------------------------------------------------------- pages
 
-    async def page(self, first: MetadataOffset, limit: int) -> Page:
+    async def page(self, first: MetadataOffset, limit: int) -> dict[str, Any]:
         """Up to `limit` records from `first` on, or from the log's beginning if that is later."""
         try:
             return await self._page_of_store(first, limit)
         except (ConnectionLost, ReplyError):
             return await trio.to_thread.run_sync(partial(_page_of_copy, self._folder, first, limit))
 
-    async def _page_of_store(self, first: MetadataOffset, limit: int) -> Page:
+    async def _page_of_store(self, first: MetadataOffset, limit: int) -> dict[str, Any]:
         records: list[dict[str, Any]] = []
         size = 0
         while True:
             wanted = min(RECORDS_PER_READ, limit - len(records))
             found = await self._read(first, wanted)
-            page, bytes_read = await trio.to_thread.run_sync(_shown, found.records)
+            page, bytes_read = await trio.to_thread.run_sync(_as_json, found.records)
             records += page
             size += bytes_read
             if page:
                 first = page[-1]["offset"] + 1
             if len(page) < wanted or len(records) >= limit or size >= PAGE_BYTES_MAX:
-                return Page(records, found.begin, found.end, _next(records, found.end), "store")
+                return _page(records, found.begin, found.end, "store")
 
     async def _read(self, first: MetadataOffset, count: int, *, with_snapshot: bool = False) -> StoredRecords:
         """Raises ConnectionLost or ReplyError."""
@@ -272,27 +204,27 @@ class History:
             raise Problem(404, "not-yet", f"record {point.offset} does not exist yet", f"the newest is {now.offset}")
         if point.offset == now.offset or (point.time_ms is not None and point.time_ms >= now.timestamp_ms):
             return now
-        with trio.move_on_after(FOLD_SECONDS_MAX):
-            async with self._folding:
-                image = await self._folded(point)
+        with trio.move_on_after(REPLAY_SECONDS_MAX):
+            async with self._replaying:
+                image = await self._replayed(point)
                 self._last = image
                 return image
         raise Problem(
             504,
             "too-slow",
-            f"it took more than {FOLD_SECONDS_MAX:g} s",
+            f"it took more than {REPLAY_SECONDS_MAX:g} s",
             "use a later offset, or yak metadata snapshot --at",
         )
 
-    async def _folded(self, point: Point) -> Image:
+    async def _replayed(self, point: Point) -> Image:
         copy = await trio.to_thread.run_sync(_read_copy, self._folder)
         if copy.reaches(point):
             try:
-                return await self._fold_copy(copy, point)
+                return await self._replay_copy(copy, point)
             except ChainBroken:
                 pass  # compacted while it was read
         try:
-            return await self._fold_store(point)
+            return await self._replay_store(point)
         except (ConnectionLost, ReplyError) as error:
             begin = 1 if copy.base is None else copy.base.offset
             raise Problem(
@@ -306,7 +238,7 @@ class History:
                 503, "log-broken", f"the metadata records are inconsistent: {error}", "see: yak cluster"
             ) from None
 
-    async def _fold_copy(self, copy: Copy, point: Point) -> Image:
+    async def _replay_copy(self, copy: Copy, point: Point) -> Image:
         image = Image() if copy.base is None else Image().apply(copy.base)
         for start in range(0, len(copy.records), RECORDS_PER_READ):
             image, is_there = await self._apply(image, copy.records[start : start + RECORDS_PER_READ], point)
@@ -314,7 +246,7 @@ class History:
                 break
         return image
 
-    async def _fold_store(self, point: Point) -> Image:
+    async def _replay_store(self, point: Point) -> Image:
         found = await self._read(1, RECORDS_PER_READ, with_snapshot=True)
         image = Image()
         if self._is_on_the_way(point) and self._last is not None:
@@ -356,8 +288,10 @@ def _gone(begin: MetadataOffset) -> Problem:
     )
 
 
-def _next(records: Sequence[dict[str, Any]], end: MetadataOffset) -> MetadataOffset | None:
-    return records[-1]["offset"] + 1 if records and records[-1]["offset"] < end else None
+def _page(records: list[dict[str, Any]], begin: MetadataOffset, end: MetadataOffset, source: str) -> dict[str, Any]:
+    """A page of a log that spans `begin` to `end`, as JSON; `next` is None at its end."""
+    following = records[-1]["offset"] + 1 if records and records[-1]["offset"] < end else None
+    return {"begin": begin, "end": end, "next": following, "source": source, "records": records}
 
 
 def _records_of_quorum(state: "StoreState", first: MetadataOffset, count: int) -> StoredRecords:
@@ -378,11 +312,11 @@ def _records_of_redis(page: LogPage) -> StoredRecords:
     return StoredRecords([record_of(entry) for entry in page.entries], page.begin, page.end, snapshot)
 
 
-def _shown(records: Sequence[TailedRecord]) -> tuple[list[dict[str, Any]], int]:
+def _as_json(records: Sequence[TailedRecord]) -> tuple[list[dict[str, Any]], int]:
     return [record_json(record) for record in records], sum(sys.getsizeof(str(record.payload)) for record in records)
 
 
-def _page_of_copy(folder: str, first: MetadataOffset, limit: int) -> Page:
+def _page_of_copy(folder: str, first: MetadataOffset, limit: int) -> dict[str, Any]:
     copy = _read_copy(folder)
     records: list[dict[str, Any]] = []
     size = 0
@@ -392,11 +326,11 @@ def _page_of_copy(folder: str, first: MetadataOffset, limit: int) -> Page:
             size += sys.getsizeof(str(record.payload))
     begin = copy.records[0].offset if copy.records else 0
     end = copy.records[-1].offset if copy.records else 0
-    return Page(records, begin, end, _next(records, end), "copy")
+    return _page(records, begin, end, "copy")
 
 
 def _read_copy(folder: str) -> Copy:
-    """The files as they are now, even while the broker writes them; a torn tail is ignored.
+    """The files as they are now, even while the broker writes them; an incomplete tail is ignored.
 
     Raises Problem 503 `log-unreadable`.
     """
@@ -433,47 +367,69 @@ _FEED: Final = (
     "response as the time of the next request: no change is missed, but some may be repeated."
 )
 
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/broker_mgmt/{previous_offset}",
-        broker_mgmt,
-        "All changes since a time",
-        _TAG,
-        parameters=(_PREVIOUS,),
-        answers={200: Answer("the full state, or the changes", BROKER_CHANGES)},
-        description=_FEED,
-    ),
-    Route(
-        "GET",
-        "/client_mgmt/{previous_offset}",
-        client_mgmt,
-        "Brokers, topics and partitions changed since a time",
-        _TAG,
-        parameters=(_PREVIOUS,),
-        answers={200: Answer("the full state, or the changes", CLIENT_CHANGES)},
-        description=_FEED,
-    ),
-    Route(
-        "GET",
-        "/metadata/log",
-        log,
-        "Records of the metadata log",
-        _TAG,
-        parameters=(
-            Parameter("from", OFFSET, "the first offset; the log begins at `begin`"),
-            Parameter("limit", {"type": "integer", "minimum": 1, "maximum": PAGE_RECORDS_MAX}, "the maximum number"),
-        ),
-        answers={200: Answer("a page; `next` is where the next one begins", LOG)},
-        description="Read from the metadata store; from this broker's copy, which begins later, while the store is away.",
-    ),
-    Route(
-        "GET",
-        "/metadata/image",
-        image,
-        "The cluster's current or an earlier state",
-        _TAG,
-        parameters=(Parameter("at", {"type": "string"}, _AT_HINT),),
-        answers={200: Answer("the state after all records up to then", CLUSTER)},
-    ),
+ROUTES: Final = Routes("Metadata service: changes and history")
+
+
+@ROUTES.add(
+    "GET /client_mgmt/{previous_offset}",
+    "Brokers, topics and partitions changed since a time",
+    parameters=(_PREVIOUS,),
+    answers={200: Answer("the full state, or the changes", CLIENT_CHANGES)},
+    description=_FEED,
 )
+@ROUTES.add(
+    "GET /broker_mgmt/{previous_offset}",
+    "All changes since a time",
+    parameters=(_PREVIOUS,),
+    answers={200: Answer("the full state, or the changes", BROKER_CHANGES)},
+    description=_FEED,
+)
+async def changes(context: Context, request: Request) -> Response:
+    """The whole metadata, or what changed since a time; for clients only brokers, topics and partitions."""
+    broker, now_ms = context.broker, context.shell.clock.now_ms()
+    since_ms = _past_ms("previous_offset", request.path_params["previous_offset"], now_ms, _TIME_HINT)
+    external = await context.part(ExternalBrokers).read()
+    image = broker.image
+    is_current = broker.metadata.lifecycle.state is LifecycleState.ACTIVE
+    known_ms = min(told_up_to_ms(image, now_ms, is_current=is_current), external.at_ms)
+    brokers = external.brokers.values()
+    for_brokers = request.url.path.startswith("/broker_mgmt/")
+    show = partial(changes_json, image, brokers, since_ms, now_ms, known_ms, for_brokers=for_brokers)
+    return await large_answer(context, show, len(brokers) + _size(image))
+
+
+@ROUTES.add(
+    "GET /metadata/log",
+    "Records of the metadata log",
+    parameters=(
+        Parameter("from", OFFSET, "the first offset; the log begins at `begin`"),
+        Parameter("limit", {"type": "integer", "minimum": 1, "maximum": PAGE_RECORDS_MAX}, "the maximum number"),
+    ),
+    answers={200: Answer("a page; `next` is where the next one begins", LOG)},
+    description="Read from the metadata store; from this broker's copy, which begins later, while the store is away.",
+)
+async def log(context: Context, request: Request) -> Response:
+    """Records of the metadata log, one page at a time."""
+    first = query_integer(request, "from", 0)
+    limit = query_integer(request, "limit", _PAGE_RECORDS, minimum=1, maximum=PAGE_RECORDS_MAX)
+    async with context.parts.setdefault("metadata-pages", trio.Semaphore(PAGES_MAX)):
+        page = await context.part(History).page(first, limit)
+        return await large_answer(context, lambda: page, limit * _RECORD_ITEMS)
+
+
+@ROUTES.add(
+    "GET /metadata/image",
+    "The cluster's current or an earlier state",
+    parameters=(Parameter("at", {"type": "string"}, _AT_HINT),),
+    answers={200: Answer("the state after all records up to then", CLUSTER)},
+)
+async def image(context: Context, request: Request) -> Response:
+    """The cluster at an offset or a time; the current one by default."""
+    at = query_text(request, "at")
+    if at is None:
+        external, then = await context.part(ExternalBrokers).read(), context.broker.image
+    else:
+        # The registry has no history.
+        external, then = Reading(), await context.part(History).image_at(_point(at, context.shell.clock.now_ms()))
+    brokers = external.brokers.values()
+    return await large_answer(context, partial(cluster_json, then, brokers), len(brokers) + _size(then))

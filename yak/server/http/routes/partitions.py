@@ -15,7 +15,7 @@ from yak.server.http.context import Context
 from yak.server.http.other_brokers import ask_broker
 from yak.server.http.problems import Problem
 from yak.server.http.replica_rows import all_rows, own_rows
-from yak.server.http.route import Answer, Parameter, Route
+from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.schemas import (
     BOOLEAN,
     ISR_ROW,
@@ -65,6 +65,33 @@ _DETAIL: Final = record(
 )
 
 
+def find_partition(context: Context, name: str, number: str) -> tuple[TopicInfo, PartitionInfo]:
+    """A partition by name and number. Raises Problem: 404 `unknown-topic-or-partition`, 400 `bad-parameter`."""
+    topic = find_topic(context, name)
+    index = checked_integer("partition", number, maximum=_PARTITION_MAX)
+    check_partition(topic, index)
+    return topic, topic.partitions[index]
+
+
+_LOCAL: Final = flag("local", "only this broker's own state; brokers use it between themselves")
+
+ROUTES: Final = Routes("Administration")
+
+
+@ROUTES.add(
+    "GET /api/isr",
+    "Leader, in-sync replicas, high watermark and log ends of all partitions",
+    parameters=(
+        Parameter("topic", TOPIC_NAME, "only this topic"),
+        flag("offline", "only partitions without a leader; with several conditions, any is enough"),
+        flag("under_min_isr", "only partitions that refuse acks=all: ISR below min.insync.replicas"),
+        flag("at_min_isr", "only partitions whose ISR has the size of min.insync.replicas"),
+        flag("under_replicated", "only partitions with a replica that is not in the ISR"),
+        _LOCAL,
+    ),
+    answers={200: Answer("one entry for each partition, as `yak isr -o json` shows it", listing(record(ISR_ROW)))},
+    description="Log end offsets come from the leaders; they are null if a leader does not answer.",
+)
 async def isr(context: Context, request: Request) -> Response:
     """The partitions that match the query."""
     topic = query_text(request, "topic")
@@ -78,65 +105,31 @@ async def isr(context: Context, request: Request) -> Response:
     return await large_answer(context, lambda: rows, len(rows))
 
 
+@ROUTES.add(
+    "GET /api/partitions/{topic}/{partition}",
+    "One partition: offsets of each replica, epochs, log start, size",
+    parameters=(
+        Parameter("topic", TOPIC_NAME, "the topic", where="path"),
+        Parameter("partition", PARTITION, "its number, from 0", where="path"),
+        _LOCAL,
+    ),
+    answers={
+        200: Answer("the partition; `told_by` is its leader, or this broker if the leader does not answer", _DETAIL)
+    },
+)
 async def partition(context: Context, request: Request) -> Response:
     """One partition as its leader reports it, or as this broker knows it if the leader does not answer."""
     topic, info = find_partition(context, request.path_params["topic"], request.path_params["partition"])
     leader = context.broker.image.brokers.get(info.leader)
-    is_asked = query_flag(request, "local")
-    if not is_asked and leader is not None and leader.node_id != context.broker.node_id and is_serving(leader):
+    is_local = query_flag(request, "local")
+    if not is_local and leader is not None and leader.node_id != context.broker.node_id and is_serving(leader):
         path = f"/api/partitions/{quote(topic.name, safe='')}/{info.partition}?local=true"
         try:
-            told = await ask_broker(context, leader, "GET", path)
+            reply = await ask_broker(context, leader, "GET", path)
         except Problem:
             pass
         else:
-            if told.status == 200:
-                return Response(told.body, media_type="application/json")
+            if reply.status == 200:
+                return Response(reply.body, media_type="application/json")
         topic, info = find_partition(context, topic.name, str(info.partition))
     return answer(detail(context.broker, topic, info))
-
-
-def find_partition(context: Context, name: str, number: str) -> tuple[TopicInfo, PartitionInfo]:
-    """A partition by name and number. Raises Problem: 404 `unknown-topic-or-partition`, 400 `bad-parameter`."""
-    topic = find_topic(context, name)
-    index = checked_integer("partition", number, maximum=_PARTITION_MAX)
-    check_partition(topic, index)
-    return topic, topic.partitions[index]
-
-
-_LOCAL: Final = flag("local", "only this broker's own state; brokers use it between themselves")
-
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/api/isr",
-        isr,
-        "Leader, in-sync replicas, high watermark and log ends of all partitions",
-        "Administration",
-        parameters=(
-            Parameter("topic", TOPIC_NAME, "only this topic"),
-            flag("offline", "only partitions without a leader; with several conditions, any is enough"),
-            flag("under_min_isr", "only partitions that refuse acks=all: ISR below min.insync.replicas"),
-            flag("at_min_isr", "only partitions whose ISR has the size of min.insync.replicas"),
-            flag("under_replicated", "only partitions with a replica that is not in the ISR"),
-            _LOCAL,
-        ),
-        answers={200: Answer("one entry for each partition, as `yak isr -o json` shows it", listing(record(ISR_ROW)))},
-        description="Log end offsets come from the leaders; they are null if a leader does not answer.",
-    ),
-    Route(
-        "GET",
-        "/api/partitions/{topic}/{partition}",
-        partition,
-        "One partition: offsets of each replica, epochs, log start, size",
-        "Administration",
-        parameters=(
-            Parameter("topic", TOPIC_NAME, "the topic", where="path"),
-            Parameter("partition", PARTITION, "its number, from 0", where="path"),
-            _LOCAL,
-        ),
-        answers={
-            200: Answer("the partition; `told_by` is its leader, or this broker if the leader does not answer", _DETAIL)
-        },
-    ),
-)

@@ -20,10 +20,10 @@ from yak.server.http.bodies import (
     query_text,
 )
 from yak.server.http.context import Context
-from yak.server.http.problems import Problem
+from yak.server.http.problems import Problem, bad_body, bad_parameter
 from yak.server.http.record_json import HEADERS_MAX, ROW_FIELDS, Row, read_rows
 from yak.server.http.record_producer import ACKS_ALL, PLACED_AT_ONCE_MAX, Lane, Placing, refuse, topics_of, write
-from yak.server.http.route import Answer, Body, Parameter, Route
+from yak.server.http.route import Answer, Body, Parameter, Routes
 from yak.server.http.schemas import NUMBER, PARTITION, TEXT, TEXT_OR_NULL, TOPIC_NAME, listing, or_null, record
 from yak.server.http.topic_partitions import leader_of
 from yak.views.cluster import http_address
@@ -33,38 +33,10 @@ _ACKS: Final[Mapping[Any, int]] = {"all": ACKS_ALL, "-1": ACKS_ALL, "1": 1, "0":
 _UNKNOWN_FATE: Final = "the result is unknown: check the topic before a retry"
 
 
-class _Asked(NamedTuple):
+class _ProduceRequest(NamedTuple):
     rows: list[Row]
     is_single: bool
     acks: int
-
-
-async def produce(context: Context, request: Request) -> Response:
-    """Check all records, choose their partitions, then write."""
-    redirect = query_flag(request, "redirect")
-    query_acks = query_text(request, "acks")
-    async with json_body(context, request, hint=_HINT) as body:
-        if is_small(request) and _length(body) <= PLACED_AT_ONCE_MAX:
-            asked = _read(context, body, query_acks)
-        else:
-            asked = await in_thread(context, _read, context, body, query_acks)
-        topics = await topics_of(context, asked.rows)
-        placing = Placing(context, topics, context.broker.node_id if redirect else None)
-        if len(asked.rows) <= PLACED_AT_ONCE_MAX:
-            placing.put(asked.rows)
-        else:
-            await in_thread(context, placing.put, asked.rows)
-        if placing.failed:
-            raise refuse(placing.failed, len(asked.rows), placing.faults)
-        lanes = list(placing.lanes.values())
-        if redirect:
-            elsewhere = _elsewhere(context, request, lanes)
-            if elsewhere is not None:
-                return elsewhere
-        await write(context, lanes, asked.acks)
-        if len(asked.rows) <= PLACED_AT_ONCE_MAX:
-            return _answer(lanes, asked)
-        return await in_thread(context, _answer, lanes, asked)
 
 
 def _length(body: Any) -> int:
@@ -72,7 +44,7 @@ def _length(body: Any) -> int:
     return len(records) if isinstance(records, list) else 0
 
 
-def _read(context: Context, body: Any, query_acks: str | None) -> _Asked:
+def _read(context: Context, body: Any, query_acks: str | None) -> _ProduceRequest:
     """The rows of a body in one of its three shapes. Raises Problem, naming the first invalid rows."""
     limits = context.limits
     acks: Any = None
@@ -84,13 +56,13 @@ def _read(context: Context, body: Any, query_acks: str | None) -> _Asked:
         fields = fields_of(body, ("topic", "records", "acks"), hint=_HINT)
         rows, acks, topic = fields["records"], fields.get("acks"), _topic(fields.get("topic"))
         if not isinstance(rows, list):
-            raise Problem(400, "bad-body", f"records is {kind_of(rows)}, not a list", _HINT)
+            raise bad_body(f"records is {kind_of(rows)}, not a list", _HINT)
     else:
         fields = fields_of(body, ("topic", "acks", *ROW_FIELDS), hint=_HINT)
         is_single, acks = True, fields.get("acks")
         rows = [{name: value for name, value in fields.items() if name != "acks"}]
     if not rows:
-        raise Problem(400, "bad-body", "the list has no records", _HINT)
+        raise bad_body("the list has no records", _HINT)
     if len(rows) > limits.records_per_request_max:
         raise Problem(
             413,
@@ -101,29 +73,26 @@ def _read(context: Context, body: Any, query_acks: str | None) -> _Asked:
     read, failed, faults = read_rows(rows, topic, limits.failed_rows_named_max)
     if failed:
         raise refuse(failed, len(rows), faults)
-    return _Asked(read, is_single, _acks(acks, query_acks))
+    return _ProduceRequest(read, is_single, _acks(acks, query_acks))
 
 
 def _topic(topic: Any) -> str:
     if type(topic) is not str:
-        raise Problem(400, "bad-body", f"beside records, topic is {kind_of(topic)}, not a text", _HINT)
+        raise bad_body(f"beside records, topic is {kind_of(topic)}, not a text", _HINT)
     return topic
 
 
 def _acks(in_body: Any, in_query: str | None) -> int:
     if in_body is not None and in_query is not None:
-        raise Problem(400, "bad-parameter", "acks is in the query and in the body", "send it once")
-    asked = in_query if in_body is None else in_body
-    if asked is None:
+        raise bad_parameter("acks is in the query and in the body", "send it once")
+    acks = in_query if in_body is None else in_body
+    if acks is None:
         return ACKS_ALL
-    if type(asked) not in (str, int) or asked not in _ACKS:
-        raise Problem(
-            400,
-            "bad-parameter",
-            f"acks is {str(asked)[:16]!r}",
-            '"all" waits for the ISR, 1 for the leader, 0 for no acknowledgement',
+    if type(acks) not in (str, int) or acks not in _ACKS:
+        raise bad_parameter(
+            f"acks is {str(acks)[:16]!r}", '"all" waits for the ISR, 1 for the leader, 0 for no acknowledgement'
         )
-    return _ACKS[asked]
+    return _ACKS[acks]
 
 
 def _elsewhere(context: Context, request: Request, lanes: Sequence[Lane]) -> Response | None:
@@ -147,8 +116,8 @@ def _elsewhere(context: Context, request: Request, lanes: Sequence[Lane]) -> Res
     return answer({"leader": leader, "location": location}, 307, {"location": location})
 
 
-def _answer(lanes: Sequence[Lane], asked: _Asked) -> Response:
-    answers: list[Any] = [None] * len(asked.rows)
+def _answer(lanes: Sequence[Lane], produced: _ProduceRequest) -> Response:
+    answers: list[Any] = [None] * len(produced.rows)
     written = 0
     for lane in lanes:
         topic, partition = lane.place
@@ -164,9 +133,9 @@ def _answer(lanes: Sequence[Lane], asked: _Asked) -> Response:
     first = next((lane.problem for lane in lanes if lane.problem is not None), None)
     if first is not None and not written:
         hint = _UNKNOWN_FATE if any(lane.is_unknown for lane in lanes) else first.hint
-        more = {} if asked.is_single else {"written": 0, "failed": failed, "records": answers}
+        more = {} if produced.is_single else {"written": 0, "failed": failed, "records": answers}
         raise Problem(first.status, first.error, first.message, hint, headers=first.headers, more=more)
-    if asked.is_single:
+    if produced.is_single:
         return answer(answers[0])
     return answer({"written": written, "failed": failed, "records": answers}, 207 if failed else 200)
 
@@ -243,30 +212,54 @@ _WRITTEN: Final = record(
 _FAILED: Final = record({"topic": TEXT, "partition": NUMBER, "error": TEXT, "message": TEXT, "hint": TEXT})
 _BATCH: Final = record({"written": NUMBER, "failed": NUMBER, "records": listing({"anyOf": [_WRITTEN, _FAILED]})})
 
-ROUTES: Final = (
-    Route(
-        "POST",
-        "/produce",
-        produce,
-        "Produce one record or several",
-        "Data",
-        guard="change",
-        parameters=(
-            Parameter("acks", {"enum": ["all", "-1", "1", "0"]}, "acknowledgement by the ISR, the leader, or none"),
-            Parameter(
-                "redirect",
-                {"enum": ["true", "false"]},
-                "respond with 307 and the leader's address instead of forwarding",
-            ),
+ROUTES: Final = Routes("Data")
+
+
+@ROUTES.add(
+    "POST /produce",
+    "Produce one record or several",
+    guard="change",
+    parameters=(
+        Parameter("acks", {"enum": ["all", "-1", "1", "0"]}, "acknowledgement by the ISR, the leader, or none"),
+        Parameter(
+            "redirect",
+            {"enum": ["true", "false"]},
+            "respond with 307 and the leader's address instead of forwarding",
         ),
-        body=Body(_BODY, {"topic": "orders", "key": "k1", "payload": {"item": "tea", "count": 2}}),
-        answers={
-            200: Answer("all records are written", {"anyOf": [_WRITTEN, _BATCH]}),
-            207: Answer("some records are written: each has its own result", _BATCH),
-            307: Answer("another broker is the leader", {"type": "object", "required": ["leader", "location"]}),
-        },
-        description="All records are checked before any is written. auto.create.topics.enable decides whether a "
-        "missing topic is created.",
-        operation=Operation.WRITE,
     ),
+    body=Body(_BODY, {"topic": "orders", "key": "k1", "payload": {"item": "tea", "count": 2}}),
+    answers={
+        200: Answer("all records are written", {"anyOf": [_WRITTEN, _BATCH]}),
+        207: Answer("some records are written: each has its own result", _BATCH),
+        307: Answer("another broker is the leader", {"type": "object", "required": ["leader", "location"]}),
+    },
+    description="All records are checked before any is written. auto.create.topics.enable decides whether a "
+    "missing topic is created.",
+    operation=Operation.WRITE,
 )
+async def produce(context: Context, request: Request) -> Response:
+    """Check all records, choose their partitions, then write."""
+    redirect = query_flag(request, "redirect")
+    query_acks = query_text(request, "acks")
+    async with json_body(context, request, hint=_HINT) as body:
+        if is_small(request) and _length(body) <= PLACED_AT_ONCE_MAX:
+            produced = _read(context, body, query_acks)
+        else:
+            produced = await in_thread(context, _read, context, body, query_acks)
+        topics = await topics_of(context, produced.rows)
+        placing = Placing(context, topics, context.broker.node_id if redirect else None)
+        if len(produced.rows) <= PLACED_AT_ONCE_MAX:
+            placing.put(produced.rows)
+        else:
+            await in_thread(context, placing.put, produced.rows)
+        if placing.failed:
+            raise refuse(placing.failed, len(produced.rows), placing.faults)
+        lanes = list(placing.lanes.values())
+        if redirect:
+            elsewhere = _elsewhere(context, request, lanes)
+            if elsewhere is not None:
+                return elsewhere
+        await write(context, lanes, produced.acks)
+        if len(produced.rows) <= PLACED_AT_ONCE_MAX:
+            return _answer(lanes, produced)
+        return await in_thread(context, _answer, lanes, produced)

@@ -9,8 +9,8 @@ from yak.errors import ErrorCode
 from yak.protocol.topic_names import METADATA_TOPIC
 from yak.server.http.answers import answer
 from yak.server.http.context import Context
-from yak.server.http.problems import Problem, kafka_problem
-from yak.server.http.route import Answer, Route, Schema
+from yak.server.http.problems import Problem, check_error
+from yak.server.http.route import Answer, Routes, Schema
 from yak.server.http.schemas import NODE_ID, NODES, NUMBER, OFFSET, OFFSET_OR_NULL, TEXT, TEXT_OR_NULL, listing, record
 from yak.views.quorum import ROLES, described_quorum_json, role_of, undescribed_quorum_json
 
@@ -54,44 +54,35 @@ _QUORUM: Final = record(
     },
 )
 
+ROUTES: Final = Routes("Administration")
 
+
+@ROUTES.add(
+    "GET /api/quorum",
+    "The metadata quorum: leader, epoch, high watermark, voters and observers",
+    answers={200: Answer("as the quorum's leader knows it; without a quorum only `metadata` and `message`", _QUORUM)},
+    description="Any broker answers; it asks the quorum's leader. `role` is that of the broker that answers. While no leader "
+    "answers, `message` says so, and what only the leader knows is null.",
+)
 async def quorum(context: Context, _request: Request) -> Response:
     """The quorum as its leader describes it; what this broker knows itself while no leader answers."""
     broker = context.broker
     if broker.quorum is None:
-        words = (
+        message = (
             "the metadata of this cluster are in Redis, not in a quorum of brokers; GET /health has the state of Redis"
         )
-        return answer({"metadata": "redis", "told_by": broker.node_id, "message": words})
+        return answer({"metadata": "redis", "told_by": broker.node_id, "message": message})
     node = broker.quorum.quorum
     store = "raft" if broker.metadata_in_quorum else "redis"
-    shown: dict[str, Any] = {"metadata": store, "told_by": broker.node_id, "role": role_of(node)}
+    known: dict[str, Any] = {"metadata": store, "told_by": broker.node_id, "role": role_of(node)}
     topics = [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]
     try:
         found = await context.broker_client.ask(_DESCRIBE_QUORUM, {"topics": topics}, timeout_s=_LEADER_SECONDS)
         if found.error_code == ErrorCode.none and found.topics[0].partitions[0].error_code == ErrorCode.none:
-            return answer(shown | described_quorum_json(found, broker.image.brokers))
+            return answer(known | described_quorum_json(found, broker.image.brokers))
     except Problem:
         found = None  # the leader is dead, or does not answer in time
-    if found is not None and found.error_code != ErrorCode.none:
-        raise kafka_problem(found.error_code, "the quorum", found.error_message)
-    words = "the quorum has no leader that answers: only this broker's own log is known"
-    return answer(shown | {"message": words} | undescribed_quorum_json(node))
-
-
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/api/quorum",
-        quorum,
-        "The metadata quorum: leader, epoch, high watermark, voters and observers",
-        "Administration",
-        answers={
-            200: Answer("as the quorum's leader knows it; without a quorum only `metadata` and `message`", _QUORUM)
-        },
-        description=(
-            "Any broker answers; it asks the quorum's leader. `role` is that of the broker that answers. While no leader "
-            "answers, `message` says so, and what only the leader knows is null."
-        ),
-    ),
-)
+    if found is not None:
+        check_error(found, "the quorum")
+    message = "the quorum has no leader that answers: only this broker's own log is known"
+    return answer(known | {"message": message} | undescribed_quorum_json(node))

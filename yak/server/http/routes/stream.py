@@ -19,15 +19,15 @@ from starlette.responses import Response
 from yak.acls.bindings import Operation
 from yak.cluster.image import Image
 from yak.errors import ErrorCode
-from yak.ids import NodeId, TopicPartition, by_topic
+from yak.ids import NodeId, TopicPartition
 from yak.protocol.versions import FETCH
 from yak.server.http.answers import UntilGone, Write
-from yak.server.http.bodies import INT64_MAX, in_thread, query_text
+from yak.server.http.bodies import INT64_MAX, in_thread, query_choice, query_text
 from yak.server.http.context import Context
-from yak.server.http.problems import Problem, json_bytes, kafka_problem
+from yak.server.http.problems import Problem, bad_parameter, json_bytes, kafka_problem
 from yak.server.http.record_json import Form, record_json
-from yak.server.http.record_reader import FETCH_VERSION, Read, is_quick, list_offset, walk_from
-from yak.server.http.route import Answer, Parameter, Route
+from yak.server.http.record_reader import FETCH_VERSION, Read, fetch_request, is_quick, list_offset, walk_from
+from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.routes.consume import FORM_PARAMETER, read_form
 from yak.server.http.routes.topics import NAME, facts_of
 from yak.server.http.topic_partitions import EARLIEST, LATEST, find_topic, leader_of
@@ -43,7 +43,7 @@ IDS_BYTES_MAX: Final = 256 * 1024
 """Of one write: its events, and their ids. Rendering takes about a millisecond of the loop."""
 _WAIT_MS: Final = 5_000
 _TROUBLE_SECONDS: Final = 0.2
-_LOOK_SECONDS: Final = 1.0
+_IMAGE_POLL_SECONDS: Final = 1.0
 RETRY_MS: Final = 2_000
 _MARK: Final = -1
 """Stands for the offset that differs between the ids of a write; no position is negative."""
@@ -54,41 +54,15 @@ _POSITION: Final = re.compile(
 """With an optional comma a run of digits could be split in many ways, and a refusal would try all of them."""
 
 
-async def stream(context: Context, request: Request) -> Response:
-    """Stream records. The start positions are found first, so that a missing topic is an error and no empty stream."""
-    form = read_form(request)
-    names = _names(request)
-    begin = query_text(request, "from")
-    begin = "latest" if begin is None else begin
-    if begin not in ("earliest", "latest"):
-        raise Problem(400, "bad-parameter", f"from={begin[:64]!r} is not known", "one of earliest, latest")
-    last_event_id = request.headers.get("last-event-id")
-    resumed = read_event_id(last_event_id) if last_event_id else Resumed({}, {})
-    positions = await first_positions(context, names, resumed, begin == "earliest")
-
-    async def run(write: Write) -> None:
-        streams = context.parts.get("record_streams", 0)
-        context.parts["record_streams"] = streams + 1
-        try:
-            await RecordStream(context, positions, form).run(write)
-        finally:
-            context.parts["record_streams"] -= 1
-
-    if context.parts.get("record_streams", 0) >= context.limits.streams_max:
-        limit = context.limits.streams_max
-        raise Problem(503, "too-many-streams", f"this broker has the maximum of {limit} streams", "use another broker")
-    return UntilGone(run, _MEDIA_TYPE)
-
-
 def _names(request: Request) -> list[str]:
     more = query_text(request, "topics")
     names = [request.path_params["name"]] if "name" in request.path_params else []
     names += [] if more is None else more.split(",")
     if not any(names):
-        raise Problem(400, "bad-parameter", "topics is missing", "add ?topics=orders,payments")
+        raise bad_parameter("topics is missing", "add ?topics=orders,payments")
     names = list(dict.fromkeys(names))
     if len(names) > TOPICS_MAX:
-        raise Problem(400, "bad-parameter", f"{len(names)} topics in one stream, at most {TOPICS_MAX}", "open several")
+        raise bad_parameter(f"{len(names)} topics in one stream, at most {TOPICS_MAX}", "open several")
     return names
 
 
@@ -108,14 +82,6 @@ class _Chunk(NamedTuple):
     name: str = ""
 
 
-class _Over(Exception):
-    """Ends the stream; the last event gives the reason."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.message)
-        self.problem = problem
-
-
 async def first_positions(
     context: Context, names: Sequence[str], resumed: Resumed, from_start: bool
 ) -> dict[TopicPartition, int]:
@@ -125,17 +91,17 @@ async def first_positions(
     _check_count(context, count)
     positions: dict[TopicPartition, int] = {}
     for topic in topics:
-        places = [TopicPartition(topic.name, info.partition) for info in topic.partitions]
+        partitions = [TopicPartition(topic.name, info.partition) for info in topic.partitions]
         own_id = id_to_text(topic.topic_id)
         is_another = resumed.topic_ids.get(topic.name, own_id) != own_id
         known = {} if is_another else resumed.positions
-        if all(place in known for place in places):
-            positions.update((place, known[place]) for place in places)
+        if all(place in known for place in partitions):
+            positions.update((place, known[place]) for place in partitions)
             continue
         # the event id lacks partitions that were added after the event, and all of a topic that was created again: the
         # client has none of their records
-        is_earliest = from_start or is_another or any(place in known for place in places)
-        for place, facts in zip(places, await facts_of(context, topic), strict=True):
+        is_earliest = from_start or is_another or any(place in known for place in partitions)
+        for place, facts in zip(partitions, await facts_of(context, topic), strict=True):
             at = facts.log_start_offset if is_earliest else facts.high_watermark
             if place in known:
                 at = known[place]
@@ -208,8 +174,9 @@ class RecordStream:
                     with trio.move_on_after(self._context.limits.heartbeat_ms / 1000):
                         chunk = await self._chunks.receive()
                     await write(b": still here\n\n" if chunk is None else self._render(chunk))
-        except* _Over as over:
-            problem = _first_problem(over)
+        except* Problem as problems:
+            problem = problems.exceptions[0]
+            assert isinstance(problem, Problem)
             await write(b"event: end\ndata: %b\n" % json_bytes(problem.as_json()))
 
     def _event_id(self) -> str:
@@ -231,28 +198,25 @@ class RecordStream:
             image = self._context.broker.image
             if image is not self._image:
                 self._image = image
-                self._look_for_changes(image)
+                self._check_topics(image)
             for place in self._fetch_at:
                 leader = leader_of(image, *place)
                 if leader is not None and leader not in self._pumps:
                     self._pumps.add(leader)
                     nursery.start_soon(self._pump, leader)
             self._pump_ended = trio.Event()
-            with trio.move_on_after(_LOOK_SECONDS):
+            with trio.move_on_after(_IMAGE_POLL_SECONDS):
                 await self._pump_ended.wait()
 
-    def _look_for_changes(self, image: Image) -> None:
+    def _check_topics(self, image: Image) -> None:
         for name, topic_id in self._topic_ids.items():
             topic = image.topics.get(name)
             if topic is None or topic.topic_id != topic_id:
                 what = f"topic {name!r}"
-                raise _Over(kafka_problem(ErrorCode.unknown_topic_or_partition, what, "it was deleted"))
+                raise kafka_problem(ErrorCode.unknown_topic_or_partition, what, "it was deleted")
             for info in topic.partitions:
                 self._fetch_at.setdefault(TopicPartition(name, info.partition), 0)
-        try:
-            _check_count(self._context, len(self._fetch_at))
-        except Problem as problem:
-            raise _Over(problem) from None
+        _check_count(self._context, len(self._fetch_at))
 
     async def _pump(self, leader: NodeId) -> None:
         try:
@@ -267,15 +231,17 @@ class RecordStream:
             self._pumps.discard(leader)
             self._pump_ended.set()
 
-    async def _fetch(self, leader: NodeId, places: Iterable[TopicPartition]) -> bool:
-        """Fetch once; False after an error that may be transient. Raises _Over for a client that may not read."""
+    async def _fetch(self, leader: NodeId, partitions: Iterable[TopicPartition]) -> bool:
+        """Fetch once; False after an error that may be transient. Raises Problem for a client that may not read."""
+        offsets = {place: self._fetch_at[place] for place in partitions}
+        fields = fetch_request(offsets, bytes_max=CHUNK_BYTES, wait_ms=_WAIT_MS)
         try:
             answer = await self._context.broker_client.ask(
-                FETCH, self._request(places), node_id=leader, version=FETCH_VERSION, timeout_s=10 + _WAIT_MS / 1000
+                FETCH, fields, node_id=leader, version=FETCH_VERSION, timeout_s=10 + _WAIT_MS / 1000
             )
         except Problem as problem:
             if problem.status == 403:
-                raise _Over(problem) from None
+                raise
             return False
         is_well = answer.error_code is ErrorCode.none
         for topic in answer.responses:
@@ -287,31 +253,10 @@ class RecordStream:
                 elif found.error_code is ErrorCode.offset_out_of_range:
                     is_well = await self._skip_to_what_there_is(place) and is_well
                 elif found.error_code is ErrorCode.topic_authorization_failed:
-                    raise _Over(kafka_problem(found.error_code, f"topic {place.topic!r}"))
+                    raise kafka_problem(found.error_code, f"topic {place.topic!r}")
                 else:
                     is_well = False
         return is_well
-
-    def _request(self, places: Iterable[TopicPartition]) -> Mapping[str, object]:
-        def asked(place: TopicPartition) -> dict[str, int]:
-            return {
-                "partition": place.partition,
-                "current_leader_epoch": -1,
-                "fetch_offset": self._fetch_at[place],
-                "last_fetched_epoch": -1,
-                "log_start_offset": -1,
-                "partition_max_bytes": CHUNK_BYTES,
-            }
-
-        return {
-            "replica_id": -1,
-            "max_wait": _WAIT_MS,
-            "min_bytes": 1,
-            "max_bytes": CHUNK_BYTES,
-            "isolation_level": 0,
-            "session_epoch": -1,
-            "topics": [{"topic": name, "partitions": list(map(asked, of))} for name, of in by_topic(places).items()],
-        }
 
     async def _give(self, place: TopicPartition, data: bytes) -> None:
         offset = self._fetch_at[place]
@@ -367,12 +312,6 @@ class RecordStream:
         return _Chunk(place, [(to, json_bytes(gap).decode().rstrip("\n"))], to, "gap")
 
 
-def _first_problem(group: BaseExceptionGroup[_Over]) -> Problem:
-    for each in group.exceptions:
-        return _first_problem(each) if isinstance(each, BaseExceptionGroup) else each.problem
-    raise AssertionError("a group of none")
-
-
 _BEGIN: Final = Parameter(
     "from", {"enum": ["latest", "earliest"], "default": "latest"}, "the start without a Last-Event-ID"
 )
@@ -382,36 +321,52 @@ _DESCRIPTION: Final = (
     "sent as Last-Event-ID, it continues there. `event: gap` reports offsets that were deleted, `event: end` the reason of the end."
 )
 
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/topics/{name}/stream",
-        stream,
-        "Follow a topic as server-sent events",
-        "Data",
-        parameters=(
-            NAME,
-            Parameter("topics", {"type": "string"}, "more topics, separated by commas"),
-            _BEGIN,
-            FORM_PARAMETER,
-        ),
-        answers=_ANSWERS,
-        description=_DESCRIPTION,
-        operation=Operation.READ,
+ROUTES: Final = Routes("Data")
+
+
+@ROUTES.add(
+    "GET /stream",
+    "Follow several topics as server-sent events",
+    parameters=(
+        Parameter("topics", {"type": "string", "minLength": 1}, "the topics, separated by commas", required=True),
+        _BEGIN,
+        FORM_PARAMETER,
     ),
-    Route(
-        "GET",
-        "/stream",
-        stream,
-        "Follow several topics as server-sent events",
-        "Data",
-        parameters=(
-            Parameter("topics", {"type": "string", "minLength": 1}, "the topics, separated by commas", required=True),
-            _BEGIN,
-            FORM_PARAMETER,
-        ),
-        answers=_ANSWERS,
-        description=_DESCRIPTION,
-        operation=Operation.READ,
-    ),
+    answers=_ANSWERS,
+    description=_DESCRIPTION,
+    operation=Operation.READ,
 )
+@ROUTES.add(
+    "GET /topics/{name}/stream",
+    "Follow a topic as server-sent events",
+    parameters=(
+        NAME,
+        Parameter("topics", {"type": "string"}, "more topics, separated by commas"),
+        _BEGIN,
+        FORM_PARAMETER,
+    ),
+    answers=_ANSWERS,
+    description=_DESCRIPTION,
+    operation=Operation.READ,
+)
+async def stream(context: Context, request: Request) -> Response:
+    """Stream records. The start positions are found first, so that a missing topic is an error and no empty stream."""
+    form = read_form(request)
+    names = _names(request)
+    begin = query_choice(request, "from", ("earliest", "latest"), "latest")
+    last_event_id = request.headers.get("last-event-id")
+    resumed = read_event_id(last_event_id) if last_event_id else Resumed({}, {})
+    positions = await first_positions(context, names, resumed, begin == "earliest")
+
+    async def run(write: Write) -> None:
+        streams = context.parts.get("record_streams", 0)
+        context.parts["record_streams"] = streams + 1
+        try:
+            await RecordStream(context, positions, form).run(write)
+        finally:
+            context.parts["record_streams"] -= 1
+
+    if context.parts.get("record_streams", 0) >= context.limits.streams_max:
+        limit = context.limits.streams_max
+        raise Problem(503, "too-many-streams", f"this broker has the maximum of {limit} streams", "use another broker")
+    return UntilGone(run, _MEDIA_TYPE)

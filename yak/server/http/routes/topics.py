@@ -10,15 +10,14 @@ from starlette.responses import Response
 
 from yak.acls.bindings import Operation
 from yak.cluster.image import Image, PartitionInfo, TopicInfo
-from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
 from yak.limits import PARTITIONS_PER_TOPIC_MAX
 from yak.protocol.topic_names import is_internal
 from yak.server.http.answers import answer, large_answer
 from yak.server.http.bodies import checked, json_body, query_flag
 from yak.server.http.context import Context
-from yak.server.http.problems import Problem, kafka_problem
-from yak.server.http.route import Answer, Body, Parameter, Route
+from yak.server.http.problems import Problem, check_error
+from yak.server.http.route import Answer, Body, Parameter, Routes
 from yak.server.http.schemas import (
     BOOLEAN,
     NOT_EMPTY,
@@ -59,16 +58,16 @@ class Facts:
 async def facts_of(context: Context, topic: TopicInfo) -> list[Facts]:
     """The facts of all partitions of a topic, in order. A leader that does not answer is no error."""
     facts = [Facts() for _ in topic.partitions]
-    places = [TopicPartition(topic.name, info.partition) for info in topic.partitions]
+    partitions = [TopicPartition(topic.name, info.partition) for info in topic.partitions]
 
-    async def look(name: str, timestamp: int) -> None:
-        for place, offset in (await list_offsets(context, places, timestamp, _FACTS_SECONDS)).items():
+    async def fill(name: str, timestamp: int) -> None:
+        for place, offset in (await list_offsets(context, partitions, timestamp, _FACTS_SECONDS)).items():
             setattr(facts[place.partition], name, offset)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(look, "log_start_offset", EARLIEST)
-        nursery.start_soon(look, "high_watermark", LATEST)
-        for node_id, led in by_leader(context.broker.image, places).items():
+        nursery.start_soon(fill, "log_start_offset", EARLIEST)
+        nursery.start_soon(fill, "high_watermark", LATEST)
+        for node_id, led in by_leader(context.broker.image, partitions).items():
             nursery.start_soon(_sizes, context, node_id, topic.name, [each.partition for each in led], facts)
     return facts
 
@@ -87,12 +86,6 @@ async def _sizes(context: Context, node_id: NodeId, topic: str, partitions: list
                 facts[each.partition_index].size_bytes = each.partition_size
 
 
-async def list_topics(context: Context, request: Request) -> Response:
-    """All topics by name; internal topics only on request."""
-    image, with_internal = context.broker.image, query_flag(request, "internal")
-    return await large_answer(context, lambda: _list(image, with_internal), len(image.topics))
-
-
 def _list(image: Image, with_internal: bool) -> dict[str, Any]:
     topics = [_summary(image.topics[name]) for name in sorted(image.topics) if with_internal or not is_internal(name)]
     return {"topics": topics}
@@ -108,18 +101,6 @@ def _summary(topic: TopicInfo) -> dict[str, Any]:
     }
 
 
-async def show_topic(context: Context, request: Request) -> Response:
-    """One topic, with what only its leaders know: offsets and sizes."""
-    topic = find_topic(context, request.path_params["name"])
-    facts = await facts_of(context, topic)
-
-    def show() -> dict[str, Any]:
-        partitions = [_partition(info, each) for info, each in zip(topic.partitions, facts, strict=True)]
-        return {**_summary(topic), "partitions": partitions, "configs": dict(topic.configs)}
-
-    return await large_answer(context, show, len(facts))
-
-
 def _partition(info: PartitionInfo, facts: Facts) -> dict[str, Any]:
     return {
         "partition": info.partition,
@@ -133,50 +114,34 @@ def _partition(info: PartitionInfo, facts: Facts) -> dict[str, Any]:
     }
 
 
-async def create_topic(context: Context, request: Request) -> Response:
-    """Create a topic by CreateTopics, which answers when the topic is usable."""
-    async with json_body(context, request, hint=_HINT) as body:
-        fields = checked(body, _NEW, hint=_HINT)
-        configs = config_texts(fields.get("configs"))
-        asked = {
-            "name": fields["name"],
-            "num_partitions": int(fields.get("partitions") or -1),
-            "replication_factor": int(fields.get("replication_factor") or -1),
-            "assignments": [],
-            "configs": [{"name": name, "value": value} for name, value in configs.items()],
-        }
-        only_checked = bool(fields.get("validate_only"))
-    request_fields: Mapping[str, object] = {"topics": [asked], "timeout": _TIMEOUT_MS, "validate_only": only_checked}
-    made = (await context.broker_client.ask(CREATE_TOPICS, request_fields, version=_CREATE_VERSION)).topics[0]
-    if made.error_code is not ErrorCode.none:
-        raise kafka_problem(made.error_code, f"topic {asked['name'][:249]!r}", made.error_message)
-    created = {
-        "name": made.name,
-        "topic_id": None if only_checked else str(made.topic_id),
-        "partitions": made.num_partitions,
-        "replication_factor": made.replication_factor,
-        "configs": configs,
-        "created": not only_checked,
+async def request_topic(
+    context: Context,
+    name: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: Mapping[str, Any] | None,
+    *,
+    validate_only: bool = False,
+) -> Any:
+    """Kafka's answer for a topic to create; None stands for the broker's defaults. Raises Problem."""
+    topic = {
+        "name": name,
+        "num_partitions": int(partitions or -1),
+        "replication_factor": int(replication_factor or -1),
+        "assignments": [],
+        "configs": [{"name": key, "value": value} for key, value in _config_texts(configs).items()],
     }
-    headers = {} if only_checked else {"location": f"/topics/{made.name}"}
-    return answer(created, 200 if only_checked else 201, headers)
+    fields: Mapping[str, object] = {"topics": [topic], "timeout": _TIMEOUT_MS, "validate_only": validate_only}
+    found = (await context.broker_client.ask(CREATE_TOPICS, fields, version=_CREATE_VERSION)).topics[0]
+    check_error(found, f"topic {name[:249]!r}")
+    return found
 
 
-def config_texts(configs: Mapping[str, Any] | None) -> dict[str, str]:
+def _config_texts(configs: Mapping[str, Any] | None) -> dict[str, str]:
     """Configs by name; numbers and booleans as Kafka writes them."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in (configs or {}).items()
     }
-
-
-async def delete_topic(context: Context, request: Request) -> Response:
-    """Delete a topic with all its records."""
-    topic = find_topic(context, request.path_params["name"])
-    fields: Mapping[str, object] = {"topic_names": [topic.name], "timeout": _TIMEOUT_MS}
-    deleted = (await context.broker_client.ask(DELETE_TOPICS, fields, version=_DELETE_VERSION)).responses[0]
-    if deleted.error_code is not ErrorCode.none:
-        raise kafka_problem(deleted.error_code, f"topic {topic.name!r}", deleted.error_message)
-    return answer({"name": topic.name, "topic_id": str(topic.topic_id), "deleted": True})
 
 
 NAME: Final = Parameter("name", NOT_EMPTY, "the topic's name", where="path")
@@ -214,46 +179,86 @@ _NEW: Final = closed(
 )
 _DELETED: Final = record({"name": TEXT, "topic_id": TEXT, "deleted": {"const": True}})
 
-ROUTES: Final = (
-    Route(
-        "GET",
-        "/topics",
-        list_topics,
-        "All topics",
-        "Data",
-        parameters=(Parameter("internal", {"enum": ["true", "false"]}, "include internal topics"),),
-        answers={200: Answer("by name", record({"topics": listing(record(_SUMMARY))}))},
-    ),
-    Route(
-        "POST",
-        "/topics",
-        create_topic,
-        "Make a topic",
-        "Data",
-        guard="change",
-        body=Body(_NEW, {"name": "orders", "partitions": 3, "configs": {"retention.ms": 86400000}}),
-        answers={201: Answer("made", _CREATED), 200: Answer("it could be created (validate_only)", _CREATED)},
-        description="Defaults: the broker's num.partitions and default.replication.factor.",
-        operation=Operation.CREATE,
-    ),
-    Route(
-        "GET",
-        "/topics/{name}",
-        show_topic,
-        "One topic with its partitions",
-        "Data",
-        parameters=(NAME,),
-        answers={200: Answer("with null for offsets that a leader does not report", _TOPIC)},
-    ),
-    Route(
-        "DELETE",
-        "/topics/{name}",
-        delete_topic,
-        "Delete a topic with all its records",
-        "Data",
-        guard="change",
-        parameters=(NAME,),
-        answers={200: Answer("it is gone", _DELETED)},
-        operation=Operation.DELETE,
-    ),
+ROUTES: Final = Routes("Data")
+
+
+@ROUTES.add(
+    "GET /topics",
+    "All topics",
+    parameters=(Parameter("internal", {"enum": ["true", "false"]}, "include internal topics"),),
+    answers={200: Answer("by name", record({"topics": listing(record(_SUMMARY))}))},
 )
+async def list_topics(context: Context, request: Request) -> Response:
+    """All topics by name; internal topics only on request."""
+    image, with_internal = context.broker.image, query_flag(request, "internal")
+    return await large_answer(context, lambda: _list(image, with_internal), len(image.topics))
+
+
+@ROUTES.add(
+    "POST /topics",
+    "Make a topic",
+    guard="change",
+    body=Body(_NEW, {"name": "orders", "partitions": 3, "configs": {"retention.ms": 86400000}}),
+    answers={201: Answer("made", _CREATED), 200: Answer("it could be created (validate_only)", _CREATED)},
+    description="Defaults: the broker's num.partitions and default.replication.factor.",
+    operation=Operation.CREATE,
+)
+async def create_topic(context: Context, request: Request) -> Response:
+    """Create a topic by CreateTopics, which answers when the topic is usable."""
+    async with json_body(context, request, hint=_HINT) as body:
+        fields = checked(body, _NEW, hint=_HINT)
+    configs = _config_texts(fields.get("configs"))
+    only_checked = bool(fields.get("validate_only"))
+    made = await request_topic(
+        context,
+        fields["name"],
+        fields.get("partitions"),
+        fields.get("replication_factor"),
+        configs,
+        validate_only=only_checked,
+    )
+    created = {
+        "name": made.name,
+        "topic_id": None if only_checked else str(made.topic_id),
+        "partitions": made.num_partitions,
+        "replication_factor": made.replication_factor,
+        "configs": configs,
+        "created": not only_checked,
+    }
+    headers = {} if only_checked else {"location": f"/topics/{made.name}"}
+    return answer(created, 200 if only_checked else 201, headers)
+
+
+@ROUTES.add(
+    "GET /topics/{name}",
+    "One topic with its partitions",
+    parameters=(NAME,),
+    answers={200: Answer("with null for offsets that a leader does not report", _TOPIC)},
+)
+async def show_topic(context: Context, request: Request) -> Response:
+    """One topic, with what only its leaders know: offsets and sizes."""
+    topic = find_topic(context, request.path_params["name"])
+    facts = await facts_of(context, topic)
+
+    def show() -> dict[str, Any]:
+        partitions = [_partition(info, each) for info, each in zip(topic.partitions, facts, strict=True)]
+        return {**_summary(topic), "partitions": partitions, "configs": dict(topic.configs)}
+
+    return await large_answer(context, show, len(facts))
+
+
+@ROUTES.add(
+    "DELETE /topics/{name}",
+    "Delete a topic with all its records",
+    guard="change",
+    parameters=(NAME,),
+    answers={200: Answer("it is gone", _DELETED)},
+    operation=Operation.DELETE,
+)
+async def delete_topic(context: Context, request: Request) -> Response:
+    """Delete a topic with all its records."""
+    topic = find_topic(context, request.path_params["name"])
+    fields: Mapping[str, object] = {"topic_names": [topic.name], "timeout": _TIMEOUT_MS}
+    deleted = (await context.broker_client.ask(DELETE_TOPICS, fields, version=_DELETE_VERSION)).responses[0]
+    check_error(deleted, f"topic {topic.name!r}")
+    return answer({"name": topic.name, "topic_id": str(topic.topic_id), "deleted": True})

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from yak.ids import TopicPartition
 from yak.replication.traffic import Traffic
-from yak.server.http.events.pump import LOOKED_AT_MAX, MOVED_MAX, TOPICS_MAX, Progress, Rates
+from yak.server.http.events.pump import CHECKED_MAX, MOVED_MAX, TOPICS_MAX, Progress, Rates
 
 
 class FakePartition:
@@ -26,10 +26,10 @@ def broker_with(count):
 
 
 def moved(progress):
-    return [each["partition"] for each in progress.look()]
+    return [each["partition"] for each in progress.moved()]
 
 
-def test_only_what_moved_is_told_and_only_once():
+def test_partition_that_moved_is_reported_once():
     partitions, broker = broker_with(3)
     progress = Progress(broker)
     assert moved(progress) == []
@@ -45,15 +45,15 @@ def test_only_what_moved_is_told_and_only_once():
 def test_a_row_has_the_high_watermark_and_every_log_end():
     partitions, broker = broker_with(1)
     progress = Progress(broker)
-    progress.look()
+    progress.moved()
     partitions[0].high_watermark, partitions[0].ends = 4, {1: 6, 2: 4}
-    assert progress.look() == [
+    assert progress.moved() == [
         {"topic": "a", "partition": 0, "leader_epoch": 1, "high_watermark": 4, "log_end_offsets": {"1": 6, "2": 4}}
     ]
 
 
-def test_many_are_looked_at_in_turns_and_all_are_told_in_the_end():
-    partitions, broker = broker_with(LOOKED_AT_MAX * 2 + 10)
+def test_many_partitions_are_checked_in_slices_and_all_reported():
+    partitions, broker = broker_with(CHECKED_MAX * 2 + 10)
     progress = Progress(broker)
     for _ in range(3):
         assert moved(progress) == []
@@ -61,16 +61,16 @@ def test_many_are_looked_at_in_turns_and_all_are_told_in_the_end():
         each.high_watermark = 1
     found = []
     for _ in range(20):
-        told = moved(progress)
-        assert len(told) <= MOVED_MAX
-        found += told
+        reported = moved(progress)
+        assert len(reported) <= MOVED_MAX
+        found += reported
     assert sorted(found) == list(range(len(partitions)))
 
 
-def test_what_moved_while_nobody_listened_is_not_told():
+def test_progress_without_listeners_is_not_reported():
     partitions, broker = broker_with(2)
     progress = Progress(broker)
-    progress.look()
+    progress.moved()
     progress.forget()
     partitions[0].high_watermark = 5
     assert moved(progress) == []
@@ -89,7 +89,7 @@ def test_rates_are_a_second_and_for_the_time_that_went_by():
     broker = counters(a=traffic, idle=Traffic())
     rates = rates_of(broker)
     traffic.bytes_in, traffic.messages_in, traffic.bytes_out, traffic.messages_out = 4000, 40, 2000, 20
-    found = rates.look(12_000)
+    found = rates.since_last(12_000)
     assert found["elapsed_ms"] == 2000
     assert found["bytes_in_per_second"] == 2000.0
     assert found["topics"] == [
@@ -101,7 +101,7 @@ def test_rates_are_a_second_and_for_the_time_that_went_by():
             "messages_out_per_second": 10.0,
         }
     ]
-    assert rates.look(13_000)["topics"] == []
+    assert rates.since_last(13_000)["topics"] == []
 
 
 def test_the_busiest_topics_are_named_and_the_others_are_summed():
@@ -109,14 +109,14 @@ def test_the_busiest_topics_are_named_and_the_others_are_summed():
     rates = rates_of(counters(**topics))
     for number, traffic in enumerate(topics.values()):
         traffic.bytes_in = 1000 + number
-    found = rates.look(11_000)
+    found = rates.since_last(11_000)
     assert len(found["topics"]) == TOPICS_MAX
     assert found["topics"][0]["topic"] == f"t{TOPICS_MAX + 4}"
     assert found["other_topics"]["count"] == 5
     assert found["other_topics"]["bytes_in_per_second"] == sum(1000 + number for number in range(5))
 
 
-def test_a_topic_that_was_made_anew_has_no_negative_rates():
+def test_recreated_topic_has_no_negative_rates():
     topics = {"a": Traffic()}
     topics["a"].bytes_in = 500
     broker = counters()
@@ -125,6 +125,6 @@ def test_a_topic_that_was_made_anew_has_no_negative_rates():
     broker.counters.retired.bytes_in = 500
     topics["a"] = Traffic()
     topics["a"].bytes_in = 100
-    found = rates.look(11_000)
+    found = rates.since_last(11_000)
     assert found["bytes_in_per_second"] == 100.0
     assert found["topics"] == []

@@ -1,4 +1,4 @@
-"""A listener: what the socket does not take waits, within bounds; what is left out is told."""
+"""A listener: what the socket does not take is queued, within bounds; dropped events are reported."""
 
 import itertools
 import random
@@ -77,7 +77,7 @@ def test_whatever_the_socket_takes_chunks_stay_whole_and_in_order(seed):
     assert bodies(socket.got) == sent
 
 
-def test_too_much_is_left_out_and_told_when_the_rest_was_taken():
+def test_dropped_events_are_reported_once_the_queue_is_empty():
     ring = EventRing("1-abc", 10)
     for _ in range(7):
         ring.add("topic-created", None, {})
@@ -86,15 +86,15 @@ def test_too_much_is_left_out_and_told_when_the_rest_was_taken():
     for _ in range(6):
         listener.offer(big)
     assert listener.has_gap
-    listener.tell_gap(ring, 5)
+    listener.send_gap(ring, 5)
     assert listener.has_gap, "first what waits"
     socket.room = 10_000_000
     listener.drain()
-    listener.tell_gap(ring, 5)
+    listener.send_gap(ring, 5)
     listener.offer(chunk_of(b"after"))
-    *taken, told, after = bodies(socket.got)
+    *taken, reported, after = bodies(socket.got)
     assert len(taken) == 4
-    assert told.startswith(b"id: 1-abc:7\nevent: gap\n")
+    assert reported.startswith(b"id: 1-abc:7\nevent: gap\n")
     assert after == b"after"
 
 

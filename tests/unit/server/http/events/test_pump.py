@@ -1,4 +1,4 @@
-"""The pump: everybody gets what they want once, in order; with nobody listening it ends; many are told less often."""
+"""The pump: each listener gets the wanted events once, in order; it ends without listeners; many get fewer rounds."""
 
 import json
 from types import SimpleNamespace
@@ -128,7 +128,7 @@ def test_who_joins_later_gets_what_follows_its_place():
     run(play)
 
 
-def test_with_nobody_listening_nothing_runs_and_it_begins_again():
+def test_pump_stops_without_listeners_and_starts_again():
     async def play(pump):
         for _ in range(2):
             ear, listener = join(pump)
@@ -144,7 +144,7 @@ def test_with_nobody_listening_nothing_runs_and_it_begins_again():
     run(play)
 
 
-def test_a_quiet_line_is_kept_alive_even_while_others_are_busy():
+def test_quiet_listener_gets_comments_while_others_are_busy():
     async def play(pump):
         ear, _ = join(pump, OTHERS)
         join(pump)
@@ -156,7 +156,7 @@ def test_a_quiet_line_is_kept_alive_even_while_others_are_busy():
     run(play)
 
 
-def test_many_listeners_are_told_less_often():
+def test_many_listeners_get_fewer_rounds():
     async def play(pump):
         ears = [join(pump)[0] for _ in range(300)]
         for number in range(100):
@@ -209,7 +209,7 @@ def all_of(ring):
     return ring.collect(ring.first, ring.next, Wish(), 1 << 30)[0].decode()
 
 
-def test_notes_are_told_in_the_order_in_which_they_were_taken():
+def test_events_have_the_order_of_their_notes():
     ring, gathering, woken = gathering_of()
     gathering.is_heard = True
     gathering.note_notice(empty("g1"))
@@ -223,7 +223,7 @@ def test_notes_are_told_in_the_order_in_which_they_were_taken():
     assert '"time_ms":7200005,"node_id":1,"message":"group g1 has no members"' in all_of(ring)
 
 
-def test_while_nobody_listens_little_is_kept_and_the_loss_is_a_gap():
+def test_without_listeners_few_notes_are_buffered_and_the_loss_is_a_gap():
     ring, gathering, woken = gathering_of()
     gathering.is_heard = True
     gathering.note_notice(empty("known"))
@@ -242,7 +242,7 @@ def test_while_nobody_listens_little_is_kept_and_the_loss_is_a_gap():
     assert ring.next - ring.first == NOTES_UNHEARD_MAX
 
 
-def test_notes_have_a_bound_while_somebody_listens_too():
+def test_notes_are_bounded_with_listeners_too():
     ring, gathering, _woken = gathering_of()
     gathering.is_heard = True
     for _ in range(NOTES_MAX + 10):

@@ -8,7 +8,7 @@ from tests.unit.server.http.rig import make_context
 from yak.server.http.context import HttpLimits
 from yak.server.http.events.listeners import EventRing, Subscription, Wish
 from yak.server.http.events.pump import Pump
-from yak.server.http.events.stream import Asked, EventStream, event_pump
+from yak.server.http.events.stream import EventStream, StreamRequest, event_pump
 from yak.server.http.problems import Problem
 
 EVERYTHING = Subscription(Wish(), None, has_progress=True)
@@ -24,12 +24,12 @@ def context_with(listeners):
 
 
 def test_as_many_as_the_bound_may_listen():
-    assert EventStream(context_with(2), Asked(EVERYTHING)).media_type == "text/event-stream"
+    assert EventStream(context_with(2), StreamRequest(EVERYTHING)).media_type == "text/event-stream"
     with pytest.raises(Problem, match="maximum of 3 event streams") as refused:
-        EventStream(context_with(3), Asked(EVERYTHING))
+        EventStream(context_with(3), StreamRequest(EVERYTHING))
     assert (refused.value.status, refused.value.error) == (503, "too-many-listeners")
 
 
 def test_what_is_no_cursor_is_refused_before_the_stream_begins():
     with pytest.raises(Problem, match="not an event id"):
-        EventStream(context_with(0), Asked(EVERYTHING, "yesterday"))
+        EventStream(context_with(0), StreamRequest(EVERYTHING, "yesterday"))

@@ -128,7 +128,7 @@ def test_a_replica_without_its_log_is_offline(rig):
     assert len(values(samples, "yak_partition_log_end_offset")) == 3
 
 
-def test_a_follower_that_hangs_lags_and_leaves_the_partition_under_replicated():
+def test_paused_follower_lags_and_the_partition_is_under_replicated():
     rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"})
     rig.create_topic("pairs", min_insync_replicas="3")
     rig.produce("pairs", [b"a"])
@@ -136,25 +136,25 @@ def test_a_follower_that_hangs_lags_and_leaves_the_partition_under_replicated():
     leader = rig.leader("pairs")
     slow = next(node for node in rig.info("pairs").replicas if node != leader)
 
-    def look() -> Samples:
+    def gathered() -> Samples:
         samples = Samples()
         for _ in partitions.gather(rig.nodes[leader - 1].broker, samples, 100, rig.world.now_ms):
             pass
         return samples
 
-    samples = look()
+    samples = gathered()
     assert set(values(samples, "yak_replica_lag_messages").values()) == {0}
     assert value(samples, "yak_under_replicated_partitions") == value(samples, "yak_under_min_isr_partitions") == 0
     rig.nodes[slow - 1].pause()
     rig.begin_produce("pairs", [b"a"] * 7)
     rig.run_for(1_000)
-    samples = look()
+    samples = gathered()
     # labels by name: partition, replica, topic
     assert values(samples, "yak_replica_lag_messages")["0", str(slow), "pairs"] == 7
     assert values(samples, "yak_replica_lag_max_messages")[str(slow),] == 7
     assert 0.5 <= values(samples, "yak_replica_lag_max_seconds")[str(slow),] <= 1.5
     rig.run_until(lambda: slow not in rig.replica(leader, "pairs").isr)
-    samples = look()
+    samples = gathered()
     assert value(samples, "yak_under_replicated_partitions") == value(samples, "yak_under_min_isr_partitions") == 1
     assert values(samples, "yak_partition_in_sync_replicas") == {("0", "pairs"): 2}
 
@@ -162,11 +162,11 @@ def test_a_follower_that_hangs_lags_and_leaves_the_partition_under_replicated():
 def test_topics_past_the_bound_are_left_out_but_summed(rig):
     rig.produce("orders", [b"a", b"b"])
     rig.produce("mail", [b"c"])
-    for topics_max, shown in ((10, {("orders",): 2, ("mail",): 1}), (1, {("orders",): 2})):
+    for topics_max, listed in ((10, {("orders",): 2, ("mail",): 1}), (1, {("orders",): 2})):
         samples = Samples()
         *_, left_out = topics.gather(rig.node.broker, samples, topics_max)
-        assert left_out == 2 - len(shown)
-        assert values(samples, "yak_topic_in_messages") == shown
+        assert left_out == 2 - len(listed)
+        assert values(samples, "yak_topic_in_messages") == listed
         assert value(samples, "yak_in_messages") == 3
         assert value(samples, "yak_in_bytes") > 100
 
@@ -205,7 +205,7 @@ def test_groups_have_members_states_and_lag(grouped):
 
 
 @pytest.mark.parametrize(
-    ("bounds", "left_out", "shown"),
+    ("bounds", "left_out", "listed"),
     [
         ({"groups_max": 1}, Counter(groups=1), {"g"}),
         ({"group_name_length_max": 5}, Counter(groups=1), {"g"}),
@@ -213,14 +213,14 @@ def test_groups_have_members_states_and_lag(grouped):
         ({"group_offsets_max": 1}, Counter(group_topics=1, group_offsets=2), {'it"s\\nmine'}),
     ],
 )
-def test_groups_past_a_bound_are_left_out_and_counted(grouped, bounds, left_out, shown):
+def test_groups_past_a_bound_are_left_out_and_counted(grouped, bounds, left_out, listed):
     samples, _, found = of_groups(grouped, **bounds)
     assert found == left_out
-    assert {key[0] for key in values(samples, "yak_group_lag_messages")} == shown
+    assert {key[0] for key in values(samples, "yak_group_lag_messages")} == listed
     assert values(samples, "yak_groups") == {("Stable",): 2}
 
 
-def test_what_another_broker_holds_is_not_known_until_its_leader_tells(grouped):
+def test_lag_of_a_remote_partition_is_unknown_until_its_leader_answers(grouped):
     broker = grouped.node.broker
     del broker.partitions["orders", 0]
     samples, lags, _ = of_groups(grouped)
@@ -232,11 +232,11 @@ def test_what_another_broker_holds_is_not_known_until_its_leader_tells(grouped):
 def test_offsets_of_a_topic_that_is_gone_count_for_nothing(grouped):
     broker = grouped.node.broker
     image = broker.context.image
-    kept = {name: topic for name, topic in image.topics.items() if name != "orders"}
-    broker.context.image = replace(image, topics=kept)
+    rest = {name: topic for name, topic in image.topics.items() if name != "orders"}
+    broker.context.image = replace(image, topics=rest)
     samples, _, _ = of_groups(grouped)
     assert set(values(samples, "yak_group_lag_messages").values()) == {0}
-    assert OFFSETS_TOPIC in kept
+    assert OFFSETS_TOPIC in rest
 
 
 def test_quorum_reports_roles_offsets_elections_and_commits():

@@ -1,4 +1,4 @@
-"""One look for all who ask at once, in slices between which others run, in the format that each wants."""
+"""One collection for simultaneous scrapes, in slices between which others run, in the format of each."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def number(text: list[bytes], name: str) -> float:
     raise AssertionError(name)
 
 
-def test_each_gets_the_format_that_it_asks_for():
+def test_accept_header_chooses_the_format():
     async def test(_rig: Rig, rendering: Rendering) -> None:
         kind, text = await rendering.text("")
         assert kind == "text/plain; version=0.0.4; charset=utf-8"
@@ -79,7 +79,7 @@ def test_a_wish_that_makes_no_sense_gets_plain_text(accept):
     with_rendering(test)
 
 
-def test_who_asks_at_once_gets_the_same_and_later_there_is_a_new_one():
+def test_scrapes_within_a_second_share_one_text():
     clock = trio.testing.MockClock()
 
     async def test(rig: Rig, rendering: Rendering) -> None:

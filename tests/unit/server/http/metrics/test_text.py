@@ -38,7 +38,7 @@ def parsed(samples: Samples, *, open_metrics: bool) -> dict[str, tuple[str, dict
     }
 
 
-def shown(labels):
+def escaped_labels(labels):
     """What a scraper reads: what drives a terminal as escapes, a backslash as two."""
     return {name: one_line(text.replace("\\", "\\\\")) for name, text in labels.items()}
 
@@ -57,7 +57,7 @@ def test_counters_and_gauges_are_read_as_they_were_written(open_metrics, rows):
         samples.add(COUNTER, value, **labels)
         samples.add(GAUGE, value, **labels)
     found = parsed(samples, open_metrics=open_metrics)
-    expected = {frozenset(shown(labels).items()): float(value) for labels, value in rows}
+    expected = {frozenset(escaped_labels(labels).items()): float(value) for labels, value in rows}
     assert len(expected) == len(rows), "no two texts are one label"
     name = COUNTER.name
     if rows:
@@ -81,7 +81,7 @@ def test_histograms_are_read_as_they_were_written(open_metrics, times_ns, labels
         **{bound: sum(time_ns < bound * 1e9 for time_ns in times_ns) for bound in BOUNDS_SECONDS},
         math.inf: len(times_ns),
     }
-    key = frozenset(shown(labels).items())
+    key = frozenset(escaped_labels(labels).items())
     assert found[f"{TIMES.name}_count", key] == len(times_ns)
     assert found[f"{TIMES.name}_sum", key] == pytest.approx(sum(times_ns) / 1e9)
 

@@ -14,19 +14,19 @@ class FakeBrokerClient:
 
     def __init__(self, answer):
         self.answer = answer
-        self.asked = []
+        self.requests = []
 
     async def ask(self, api_key, fields, *, node_id=None, timeout_s=0, version=None):
-        self.asked.append((api_key, fields, node_id))
+        self.requests.append((api_key, fields, node_id))
         found = self.answer(api_key, fields, node_id)
         return await found if hasattr(found, "__await__") else found
 
-    async def tell(self, api_key, version, fields, node_id):
-        self.asked.append((api_key, fields, node_id))
+    async def send(self, api_key, version, fields, node_id):
+        self.requests.append((api_key, fields, node_id))
 
 
 def image_of(topics, nodes=(1, 2), http_port=0):
-    """`topics`: name -> the leader of each partition, -1 for nobody."""
+    """`topics`: name -> the leader of each partition, -1 for none."""
     brokers = {
         node: BrokerInfo(node, 1, "", (), f"host{node}", 9092, None, "leader", BrokerState.ACTIVE, http_port=http_port)
         for node in nodes
