@@ -90,7 +90,7 @@ class _Printer:
             self._topic_names.update((str(each.topic_id), each.name) for each in image.topics.values())
 
     def show(self, record: "TailedRecord") -> None:
-        from yak.views.metadata_records_json import shown_payload
+        from yak.views.metadata_records_json import payload_json
 
         out = self._g.out
         time = format_time(record.timestamp_ms, self._g.zone)
@@ -99,7 +99,7 @@ class _Printer:
             "time": time,
             "kind": str(record.kind),
             "hash": record.chain_hash,
-            "payload": shown_payload(record),
+            "payload": payload_json(record),
         }
         if out.format == "json":
             out.line(to_json(document))

@@ -127,12 +127,12 @@ class ProtocolViolation(Exception):
 class LoginRefused(Exception):
     """A SASL exchange failed. The text is for this end's log: the other end learns only that it failed.
 
-    With `is_told` the other end gets the text, as that of Kafka's SaslAuthenticationException.
+    With `is_public` the other end gets the text, as that of Kafka's SaslAuthenticationException.
     """
 
-    def __init__(self, reason: str, *, is_told: bool = False) -> None:
+    def __init__(self, reason: str, *, is_public: bool = False) -> None:
         super().__init__(reason)
-        self.is_told = is_told
+        self.is_public = is_public
 
 
 class TooManyElements(ProtocolViolation):

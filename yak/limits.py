@@ -187,7 +187,7 @@ FETCH_PARTITIONS_REMEMBERED_MAX: Final = 250_000
 connections and idle ones are evicted, new sessions are refused, and fetches of more than a fair share are not delayed."""
 FETCH_SESSIONS_MAX: Final = 1000
 """Kafka's `max.incremental.fetch.session.cache.slots`."""
-FETCH_SESSION_KEPT_MS_MIN: Final = 120_000
+FETCH_SESSION_EVICTION_MS_MIN: Final = 120_000
 """A session idle for less time is not evicted for another (Kafka's FetchSession.MIN_INCREMENTAL_FETCH_SESSION_EVICTION)."""
 
 # ------------------------------------------------------------------------------------------------------------- quotas

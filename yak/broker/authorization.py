@@ -28,6 +28,8 @@ DENIED: Final = {
 }
 """The error code of a denied operation, by the type of the resource."""
 AUTHORIZATION_ERRORS: Final = frozenset(DENIED.values())
+OPERATIONS_OMITTED: Final = -(2**31)
+"""The authorized operations of an answer whose request does not include them."""
 
 
 def denial(kind: ResourceType) -> PeerError:

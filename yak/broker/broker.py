@@ -312,7 +312,7 @@ class Broker:
             PartitionEvent.ADDED: (self.counters.replica_added, self.damaged_replicas.added),
             PartitionEvent.LEADER_CHANGED: (*fail(ErrorCode.not_leader_or_follower), *role, *led),
             PartitionEvent.LEADER_EPOCH_CHANGED: (*replicated, *led),
-            PartitionEvent.ISR_CHANGED: (followers.request_full_fetches, self.isr_changes.look),
+            PartitionEvent.ISR_CHANGED: (followers.request_full_fetches, self.isr_changes.check),
             PartitionEvent.OFFSETS_MOVED: (self.advanced,),
             PartitionEvent.LOG_START_MOVED: (Partition.mark_sessions, followers.watermark_moved),
             PartitionEvent.FOLLOWER_LOG_START_MOVED: (self.record_deletions.on_log_start,),

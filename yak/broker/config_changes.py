@@ -36,10 +36,10 @@ def change_configs(broker: Broker, call: Call, new_settings: _NewSettings, *, re
     One that changes a list, which another broker may have changed, or names a topic that the image lacks, needs the newest
     image.
     """
-    changes_lists = any(_changes_list(config) for asked in call.request.resources for config in asked.configs)
+    changes_lists = any(_changes_list(config) for requested in call.request.resources for config in requested.configs)
     lacks = any(
-        asked.resource_type == TOPIC and asked.resource_name not in broker.image.topics
-        for asked in call.request.resources
+        requested.resource_type == TOPIC and requested.resource_name not in broker.image.topics
+        for requested in call.request.resources
     )
     begin = partial(_change, new_settings=new_settings, replaces=replaces)
     return from_newest_image(broker, call, _TIMEOUT_MS, begin, is_needed=changes_lists or lacks)
@@ -49,39 +49,41 @@ def _change(broker: Broker, call: Call, *, new_settings: _NewSettings, replaces:
     resources = call.request.resources
 
     def build(results: dict[Any, PeerError | None]) -> Outcome:
-        return Now({"responses": [_answer(asked, results.get(index)) for index, asked in enumerate(resources)]})
+        return Now({"responses": [_answer(requested, results.get(index)) for index, requested in enumerate(resources)]})
 
     waiting = DelayedMetadataChanges(broker, call, _TIMEOUT_MS, build)
-    times = Counter((asked.resource_type, asked.resource_name) for asked in resources)
-    for index, asked in enumerate(resources):
-        is_repeated = times[(asked.resource_type, asked.resource_name)] > 1
+    times = Counter((requested.resource_type, requested.resource_name) for requested in resources)
+    for index, requested in enumerate(resources):
+        is_repeated = times[(requested.resource_type, requested.resource_name)] > 1
         waiting.change_from_image(
             index,
-            partial(_plan, broker, call, asked, new_settings, replaces=replaces, is_repeated=is_repeated),
+            partial(_plan, broker, call, requested, new_settings, replaces=replaces, is_repeated=is_repeated),
         )
     return waiting.outcome()
 
 
 def _plan(
-    broker: Broker, call: Call, asked: Any, new_settings: _NewSettings, *, replaces: bool, is_repeated: bool
+    broker: Broker, call: Call, requested: Any, new_settings: _NewSettings, *, replaces: bool, is_repeated: bool
 ) -> Sequence[StoreRequest]:
     """The change of one resource, by the present image. Raises PeerError."""
-    key = (asked.resource_type, asked.resource_name)
+    key = (requested.resource_type, requested.resource_name)
     check_resource(broker, call, Operation.ALTER_CONFIGS, *key)
     if is_repeated:
         raise PeerError(ErrorCode.invalid_request, "a resource is named more than once")
     if key == (TOPIC, ""):
         raise PeerError(ErrorCode.invalid_request, "topic configs need a topic name")
     resource = resource_of(broker, *key)
-    settings = new_settings(resource, asked)
+    settings = new_settings(resource, requested)
     if isinstance(resource, TopicResource | GroupResource):
         resource.check(settings)
-    if call.request.validate_only or not (asked.configs or replaces):
+    if call.request.validate_only or not (requested.configs or replaces):
         return ()
-    if settings == dict(resource.overrides) and any(of_one_listener(config.name) for config in asked.configs):
+    if settings == dict(resource.overrides) and any(of_one_listener(config.name) for config in requested.configs):
         broker.listener_configs.read_again()  # as in Kafka, the same path reads a file that changed
-    named = {config.name: settings.get(config.name) for config in asked.configs}
-    expected = {config.name: resource.overrides.get(config.name) for config in asked.configs if _changes_list(config)}
+    named = {config.name: settings.get(config.name) for config in requested.configs}
+    expected = {
+        config.name: resource.overrides.get(config.name) for config in requested.configs if _changes_list(config)
+    }
     return plan_alter_configs(broker.image, resource.kind, resource.name, named, expected, replace=replaces)
 
 
@@ -90,9 +92,9 @@ def _changes_list(config: Any) -> bool:
     return getattr(config, "config_operation", IncrementalOp.SET) in (IncrementalOp.APPEND, IncrementalOp.SUBTRACT)
 
 
-def _answer(asked: Any, error: PeerError | None) -> Fields:
+def _answer(requested: Any, error: PeerError | None) -> Fields:
     return {
         **error_fields(error),
-        "resource_type": asked.resource_type,
-        "resource_name": asked.resource_name,
+        "resource_type": requested.resource_type,
+        "resource_name": requested.resource_name,
     }

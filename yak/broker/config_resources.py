@@ -76,8 +76,8 @@ class BrokerResource:
             self.overrides = broker.image.default_broker_configs
             return
         if name != str(broker.node_id):  # the metadata store knows no other spelling
-            words = f"this is broker {broker.node_id}; send the request to broker {name[:20]!r}, if that is a node id"
-            raise PeerError(ErrorCode.invalid_request, words)
+            message = f"this is broker {broker.node_id}; send the request to broker {name[:20]!r}, if that is a node id"
+            raise PeerError(ErrorCode.invalid_request, message)
         self.overrides = broker.image.broker_configs.get(broker.node_id, {})
 
     def validate(self, name: str, value: str) -> None:
@@ -92,8 +92,8 @@ class BrokerResource:
         except PeerError as error:
             raise PeerError(ErrorCode.invalid_request, error.message) from None
         if name == METADATA_STORE_TARGET and (not self.is_default or value not in self._broker.metadata_stores):
-            words = "it counts for all brokers, and each of them must be started with --metadata both first"
-            raise PeerError(ErrorCode.invalid_request, f"Cannot set {name} to {value}: {words}")
+            message = "it counts for all brokers, and each of them must be started with --metadata both first"
+            raise PeerError(ErrorCode.invalid_request, f"Cannot set {name} to {value}: {message}")
 
     def inherited(self, name: str) -> str | None:
         """The value that applies when this resource sets none."""

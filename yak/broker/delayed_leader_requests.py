@@ -44,7 +44,7 @@ class LeaderRequests:
     ) -> Outcome:
         """Answer with the leaders of these topics, once suspected brokers are fenced or cleared and named brokers
         probed."""
-        return DelayedLeaderRequest(self, call, topics, answer).look()
+        return DelayedLeaderRequest(self, call, topics, answer).wait()
 
     def answer_probe(self, call: Call, offset: MetadataOffset, answer: Callable[[], Outcome]) -> Outcome:
         """Answer another broker's probe once this broker's image is as new as its own."""
@@ -71,7 +71,7 @@ class DelayedLeaderRequest(DelayedOperation):
         self._outstanding: dict[NodeId, None] = {}
         """The brokers whose probes are not answered yet."""
 
-    def look(self) -> Outcome:
+    def wait(self) -> Outcome:
         """Wait for the decision on suspected leaders, then for the liveness probes of the named brokers; then
         answer."""
         if self._is_open():
@@ -103,9 +103,9 @@ class DelayedLeaderRequest(DelayedOperation):
     def answer(self) -> Outcome:
         """Decided: probe the new leaders, whose images may be older. Probed: answer from the current state."""
         if not self._probes:
-            return self.look()
+            return self.wait()
         is_late = self._requests.context.clock.now_ms - self.call.now_ms >= DECISION_MS_MAX
-        return self.look() if self._is_open() and not is_late else self._answer()
+        return self.wait() if self._is_open() and not is_late else self._answer()
 
     def on_expiration(self) -> Outcome:
         """Not decided in time: the answer names no suspected leader. Or a connected broker is silent."""

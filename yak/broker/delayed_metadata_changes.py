@@ -174,15 +174,15 @@ class PartitionChanges(DelayedMetadataChanges[TopicPartition]):
     def _take(
         self,
         attempt: int,
-        asked: Sequence[TopicPartition],
+        requested: Sequence[TopicPartition],
         error: PeerError | None,
         values: tuple[dict[str, Any], ...],
     ) -> None:
         if error is not None:
-            self._record(asked, error, values)
+            self._record(requested, error, values)
             return
         again = []
-        for topic_partition, code in zip(asked, values[0]["codes"], strict=True):
+        for topic_partition, code in zip(requested, values[0]["codes"], strict=True):
             if code == "OK":
                 self.results[topic_partition] = None
             elif code == "INVALID_UPDATE_VERSION" and attempt < ATTEMPTS_MAX:

@@ -204,7 +204,7 @@ class FaultInjection:
                 if rule.fault is FaultKind.LAG_REPLICA and rule.hits(*topic_partition):
                     broker.replica_fetchers.changed(partition)
                 elif rule.fault is FaultKind.FREEZE_ISR and rule.hits(*topic_partition):
-                    broker.isr_changes.look(partition)
+                    broker.isr_changes.check(partition)
 
 
 class RequestFault:

@@ -791,7 +791,7 @@ class FollowerFetch(DelayedFetch[FollowerItem]):
             size = min(size, throttle.room(now_ms))
         at_least_one = not reading.bytes_count
         try:
-            if item.asks_again:
+            if item.is_repeated:
                 found: Buffer | PendingRead = log.checked_read(offset, size, end, at_least_one=at_least_one)
             else:
                 found = self._find(partition, log, offset, size, end, at_least_one=at_least_one)

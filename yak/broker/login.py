@@ -171,9 +171,9 @@ class Logins:
             login.reauthenticated_ms = now_ms
             enabled = (login.mechanism,)
         if name not in enabled:
-            words = f"mechanism {name[:40]!r} is not enabled"
+            message = f"mechanism {name[:40]!r} is not enabled"
             answer = {"error_code": ErrorCode.unsupported_sasl_mechanism, "mechanisms": list(enabled)}
-            return self._refuse(call, login, answer, words)
+            return self._refuse(call, login, answer, message)
         login.state, login.mechanism = LoginState.AUTHENTICATE, name
         login.scram, login.token_error, login.is_bare = None, b"", call.version < _FRAMED_VERSION
         mechanism = MECHANISMS.get(name)
@@ -218,7 +218,7 @@ class Logins:
         waiting = DelayedAnswer(self._purgatory, call, LOGIN_MS_MAX, partial(checked, too_late))
 
         def done(is_right: bool | None, error: BaseException | None) -> None:
-            wrong = LoginRefused("Authentication failed: Invalid username or password", is_told=True)
+            wrong = LoginRefused("Authentication failed: Invalid username or password", is_public=True)
             waiting.complete_with(partial(checked, None if error is None and is_right else wrong))
 
         mechanism, credential = self.password_credential(token.user)
@@ -238,7 +238,7 @@ class Logins:
         if login.token_error:
             if token != ERROR_SEEN:
                 raise LoginRefused("Invalid OAUTHBEARER message after an error: expected one byte 01")
-            raise LoginRefused(login.token_error.decode(), is_told=True)
+            raise LoginRefused(login.token_error.decode(), is_public=True)
         message = TokenMessage.decode(token)
         assert self._verifiers is not None, "OAUTHBEARER is enabled"
         self._hold(call, login)
@@ -265,7 +265,7 @@ class Logins:
                 raise LoginRefused(
                     f"Authentication failed: Client requested an authorization id ({message.authorization_id[:100]}) "
                     f"that is different from the token's principal name ({found.user})",
-                    is_told=True,
+                    is_public=True,
                 )
             return self._accept(call, login, found.user, b"", expires_ms=found.expires_ms)
         except LoginRefused as refusal:
@@ -287,7 +287,7 @@ class Logins:
         """
         if login.user not in (None, user):
             change = f"from User.{login.user}: User.{user}"
-            raise LoginRefused(f"Cannot change principals during re-authentication {change}", is_told=True)
+            raise LoginRefused(f"Cannot change principals during re-authentication {change}", is_public=True)
         lifetimes_ms = [limit_ms for limit_ms in (self._context.config.connections_max_reauth_ms,) if limit_ms]
         if expires_ms is not None:
             lifetimes_ms.append(max(0, expires_ms - self._context.clock.wall_ms))
@@ -304,9 +304,11 @@ class Logins:
     def _fail(self, call: Call, login: Login, refusal: LoginRefused, user: str) -> Outcome:
         """Refuse a token. The client learns the reason only where that helps no guess at users or passwords."""
         reason, which = str(refusal), "authentication" if login.user is None else "re-authentication"
-        words = f"Authentication failed during {which} due to invalid credentials with SASL mechanism {login.mechanism}"
+        message = (
+            f"Authentication failed during {which} due to invalid credentials with SASL mechanism {login.mechanism}"
+        )
         answer = {"error_code": ErrorCode.sasl_authentication_failed, "auth_bytes": b""}
-        answer["error_message"] = reason if refusal.is_told else words
+        answer["error_message"] = reason if refusal.is_public else message
         return self._refuse(call, login, None if login.is_bare else answer, reason, user)
 
     def _refuse(self, call: Call, login: Login, answer: Fields | None, reason: str, user: str = "") -> Outcome:

@@ -130,7 +130,7 @@ class TokenVerifier:
             return
         document, keys_count = found
         if document != self._document:
-            self._context.notice("info", "key-set-read", url=self._shown_url, keys=keys_count)
+            self._context.notice("info", "key-set-read", url=self._display_url, keys=keys_count)
         self._document, self._failures_count = document, 0
         self._end_reading("")
 
@@ -142,17 +142,17 @@ class TokenVerifier:
             doubled_ms = settings.retry_backoff_ms << min(self._failures_count, _DOUBLINGS_MAX)
             pause_ms = min(settings.retry_backoff_max_ms, doubled_ms)
             self._failures_count += 1
-            self._context.notice("warning", "key-set-unreadable", url=self._shown_url, reason=problem)
+            self._context.notice("warning", "key-set-unreadable", url=self._display_url, reason=problem)
         self._context.after(("key set", settings), pause_ms, self._read)
         waiting, self._waiting = self._waiting, []
         for token, done in waiting:
             if self._document is None:
-                done(None, f"the keys of {self._shown_url} could not be read: {problem}")
+                done(None, f"the keys of {self._display_url} could not be read: {problem}")
             else:
                 self._check(token, done, may_wait=False)
 
     @property
-    def _shown_url(self) -> str:
+    def _display_url(self) -> str:
         """The URL without a user, a password and a query, which may be secrets."""
         parts = urlsplit(self._settings.jwks_url)
         return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()

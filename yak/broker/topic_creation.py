@@ -31,8 +31,8 @@ def refuse_many_partitions(new_partitions: Iterable[int]) -> None:
     Kafka's ReplicationControlManager.validateTotalNumberOfPartitions, with its message.
     """
     if sum(new_partitions) > PARTITIONS_PER_REQUEST_MAX:
-        words = f"Excessively large number of partitions per request. At most {PARTITIONS_PER_REQUEST_MAX} are created at once."
-        raise PeerError(ErrorCode.policy_violation, words)
+        message = f"Excessively large number of partitions per request. At most {PARTITIONS_PER_REQUEST_MAX} are created at once."
+        raise PeerError(ErrorCode.policy_violation, message)
 
 
 def named_twice(names: Iterable[str]) -> frozenset[str]:

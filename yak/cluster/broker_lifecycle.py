@@ -178,10 +178,10 @@ class BrokerLifecycle:
         if self.state is LifecycleState.ACTIVE:
             return None
         if self.state is LifecycleState.DISCONNECTED:
-            words = "The metadata store cannot be reached. Nothing was changed; try again."
+            message = "The metadata store cannot be reached. Nothing was changed; try again."
         else:
-            words = f"Metadata cannot be changed now ({self.state}: {self.reason}). Nothing was changed; try again."
-        return PeerError(ErrorCode.request_timed_out, words)
+            message = f"Metadata cannot be changed now ({self.state}: {self.reason}). Nothing was changed; try again."
+        return PeerError(ErrorCode.request_timed_out, message)
 
     def describe(self) -> dict[str, object]:
         """The broker's state for people and scripts (`yak cluster`)."""
@@ -220,8 +220,8 @@ class BrokerLifecycle:
             session.say("warning", "metadata-store-restarted", process_id=process_id)
         self._process_id = process_id
         self._unsafe = tuple(unsafe)
-        for words in self._unsafe:
-            session.say("warning", "metadata-store-unsafe", setting=words)
+        for setting in self._unsafe:
+            session.say("warning", "metadata-store-unsafe", setting=setting)
         self._drop_calls()
         if self.state not in (LifecycleState.FROZEN, LifecycleState.DISCONNECTED):
             self._move(LifecycleState.DISCONNECTED, "the store connected again")

@@ -42,7 +42,7 @@ _ERRORS = {
     "FENCED_CONTROLLER": ErrorCode.not_controller,
     "BAD_REQUEST": ErrorCode.invalid_request,
 }
-_WORDS = {
+_MESSAGES = {
     "NO_TOPIC": "The topic was deleted meanwhile.",
     "BROKER_ACTIVE": "The broker is alive, or was until a moment ago: stop it first.",
     "NO_BROKER": "The broker was unregistered meanwhile.",
@@ -154,11 +154,11 @@ def _ignore(outcome: StoreOutcome, now_ms: int) -> None:
 
 
 def _error(outcome: StoreOutcome) -> PeerError:
-    words = outcome.value.get("message")
-    message = words if isinstance(words, str) else ""
+    sent = outcome.value.get("message")
+    message = sent if isinstance(sent, str) else ""
     if outcome.code in FREEZING_CODES or outcome.code in ("STALE_BROKER_EPOCH", "STORE_ERROR"):
         # Retriable: nothing was changed, and the broker is verifying its state with the store.
         return PeerError(ErrorCode.request_timed_out, f"The metadata store refused: {outcome.code}. {message}".strip())
     return PeerError(
-        _ERRORS.get(outcome.code, ErrorCode.unknown_server_error), message or _WORDS.get(outcome.code, outcome.code)
+        _ERRORS.get(outcome.code, ErrorCode.unknown_server_error), message or _MESSAGES.get(outcome.code, outcome.code)
     )

@@ -45,8 +45,8 @@ def plan_reassignment(
     if not may_change_factor:
         factor = len(info.replicas) - len(info.removing_replicas)
         if factor != len(target):
-            words = f"The replication factor is changed from {factor} to {len(target)}"
-            raise PeerError(ErrorCode.invalid_replication_factor, words)
+            message = f"The replication factor is changed from {factor} to {len(target)}"
+            raise PeerError(ErrorCode.invalid_replication_factor, message)
     if tuple(target) == info.replicas and not is_reassigning(info):
         return None
     return item | {"replicas": format_nodes(tuple(target))}
@@ -70,23 +70,23 @@ def _check_cancel(topic_name: str, info: PartitionInfo) -> None:
     if not is_reassigning(info):
         raise PeerError(ErrorCode.no_reassignment_in_progress, "No partition reassignment is in progress.")
     if not set(info.isr) - set(info.adding_replicas):
-        words = (
+        message = (
             f"Unable to revert partition assignment for {topic_name}:{info.partition} because it would require an "
             "unclean leader election."
         )
-        raise PeerError(ErrorCode.invalid_replica_assignment, words)
+        raise PeerError(ErrorCode.invalid_replica_assignment, message)
 
 
 def _check_target(image: Image, target: Sequence[NodeId]) -> None:
     if not target:
-        words = "The manual partition assignment includes an empty replica list."
+        message = "The manual partition assignment includes an empty replica list."
     elif unknown := [node_id for node_id in target if node_id not in image.brokers]:
-        words = f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
+        message = f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
     elif len(set(target)) != len(target):
         twice = next(node_id for node_id in target if target.count(node_id) > 1)
-        words = f"The manual partition assignment includes the broker {twice} more than once."
+        message = f"The manual partition assignment includes the broker {twice} more than once."
     elif machine := shared_machine(target, image.brokers):
-        words = f"The manual partition assignment includes two brokers of {machine}."
+        message = f"The manual partition assignment includes two brokers of {machine}."
     else:
         return
-    raise PeerError(ErrorCode.invalid_replica_assignment, words)
+    raise PeerError(ErrorCode.invalid_replica_assignment, message)

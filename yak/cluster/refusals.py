@@ -13,7 +13,7 @@ def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
     `is_serving`: the broker became ready before; otherwise it waits for the store's history first.
     """
     known = f"this broker holds metadata up to record {image.offset}"
-    words = {
+    reasons = {
         "NO_CLUSTER": f"the metadata store is empty, but {known} of cluster {image.cluster_id or 'known before'}",
         "WRONG_CLUSTER": f"the metadata store holds cluster {outcome.value.get('cluster_id')}, not {image.cluster_id}",
         "WRONG_INCARNATION": "the metadata store holds another incarnation of this cluster",
@@ -27,7 +27,7 @@ def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
         "FORKED": f"the metadata store's history is not ours at record {image.offset}: it was rolled back and went on",
         "TRIMMED": f"the metadata store no longer has record {image.offset}, the newest that this broker holds",
     }
-    reason = words.get(outcome.code, f"the metadata store refused: {outcome.code} {outcome.value.get('message', '')}")
+    reason = reasons.get(outcome.code, f"the metadata store refused: {outcome.code} {outcome.value.get('reasons', '')}")
     if outcome.code == "TRIMMED":
         # not the whole folder: it has the votes of a quorum's voter
         files = "`snapshot` and `*.log` in its __yak_metadata"

@@ -112,18 +112,18 @@ def plan_create_partitions(
     if total == present:
         raise PeerError(ErrorCode.invalid_partitions, f"Topic already has {present} partition(s).")
     if total < present:
-        words = f"The topic {name} currently has {present} partition(s); {total} would not be an increase."
-        raise PeerError(ErrorCode.invalid_partitions, words)
+        message = f"The topic {name} currently has {present} partition(s); {total} would not be an increase."
+        raise PeerError(ErrorCode.invalid_partitions, message)
     _check_partition_count(total)
     replication_factor = len(topic.partitions[0].replicas)
     if assignments is not None:
         new = [tuple(replicas) for replicas in assignments]
         if len(new) != total - present:
-            words = (
+            message = (
                 f"Attempted to add {total - present} additional partition(s), but only {len(new)} assignment(s) were "
                 "specified."
             )
-            raise PeerError(ErrorCode.invalid_replica_assignment, words)
+            raise PeerError(ErrorCode.invalid_replica_assignment, message)
         _check_replicas(image, dict(enumerate(new, present)), replication_factor)
         refuse_full(new, full)
     else:
@@ -217,8 +217,8 @@ def plan_unregister_broker(image: Image, node_id: NodeId) -> tuple[StoreRequest,
 def _checked_configs(configs: Mapping[str, str | None], validate_config: ValidateConfig | None) -> dict[str, str]:
     missing = [name for name, value in configs.items() if value is None]
     if missing:
-        words = f"Null value not supported for topic configs: {','.join(missing)}"
-        raise PeerError(ErrorCode.invalid_config, words)
+        message = f"Null value not supported for topic configs: {','.join(missing)}"
+        raise PeerError(ErrorCode.invalid_config, message)
     checked = {name: value for name, value in sorted(configs.items()) if value is not None}
     if validate_config is not None:
         for name, value in checked.items():
@@ -228,17 +228,17 @@ def _checked_configs(configs: Mapping[str, str | None], validate_config: Validat
 
 def _check_replication_factor(replication_factor: int) -> None:
     if replication_factor < 1 or replication_factor > REPLICATION_FACTOR_MAX:
-        words = "Replication factor must be larger than 0, or -1 to use the default value."
-        raise PeerError(ErrorCode.invalid_replication_factor, words)
+        message = "Replication factor must be larger than 0, or -1 to use the default value."
+        raise PeerError(ErrorCode.invalid_replication_factor, message)
 
 
 def _check_partition_count(count: int) -> None:
     if count < 1:
-        words = "Number of partitions was set to an invalid non-positive value."
-        raise PeerError(ErrorCode.invalid_partitions, words)
+        message = "Number of partitions was set to an invalid non-positive value."
+        raise PeerError(ErrorCode.invalid_partitions, message)
     if count > PARTITIONS_PER_TOPIC_MAX:
-        words = f"{count} partitions are more than the {PARTITIONS_PER_TOPIC_MAX} that a topic may have."
-        raise PeerError(ErrorCode.invalid_partitions, words)
+        message = f"{count} partitions are more than the {PARTITIONS_PER_TOPIC_MAX} that a topic may have."
+        raise PeerError(ErrorCode.invalid_partitions, message)
 
 
 def _usable_brokers(image: Image, replication_factor: int, full: Collection[NodeId]) -> list[BrokerInfo]:
@@ -270,8 +270,8 @@ def _usable_brokers(image: Image, replication_factor: int, full: Collection[Node
         ):
             refuse_full([[broker.node_id for broker in brokers]], full)
         return roomy
-    words = f"Unable to replicate the partition {replication_factor} time(s): {reason}"
-    raise PeerError(ErrorCode.invalid_replication_factor, words)
+    message = f"Unable to replicate the partition {replication_factor} time(s): {reason}"
+    raise PeerError(ErrorCode.invalid_replication_factor, message)
 
 
 def refuse_full(assignments: Iterable[Iterable[NodeId]], full: Collection[NodeId]) -> None:
@@ -279,8 +279,8 @@ def refuse_full(assignments: Iterable[Iterable[NodeId]], full: Collection[NodeId
     hit = sorted({node_id for replicas in assignments for node_id in replicas if node_id in full})
     if hit:
         named = ", ".join(map(str, hit))
-        words = f"No log directory of broker(s) {named} has room for another log; make room there, or add brokers."
-        raise PeerError(ErrorCode.kafka_storage_error, words)
+        message = f"No log directory of broker(s) {named} has room for another log; make room there, or add brokers."
+        raise PeerError(ErrorCode.kafka_storage_error, message)
 
 
 def _placed(image: Image, count: int, replication_factor: int, full: Collection[NodeId]) -> list[tuple[NodeId, ...]]:
@@ -299,17 +299,17 @@ def _start(image: Image, topic: TopicInfo) -> int:
 
 def _manual_assignments(image: Image, new: NewTopic) -> list[tuple[NodeId, ...]]:
     if new.replication_factor != -1:
-        words = "A manual partition assignment was specified, but replication factor was not set to -1."
-        raise PeerError(ErrorCode.invalid_request, words)
+        message = "A manual partition assignment was specified, but replication factor was not set to -1."
+        raise PeerError(ErrorCode.invalid_request, message)
     if new.num_partitions != -1:
-        words = "A manual partition assignment was specified, but numPartitions was not set to -1."
-        raise PeerError(ErrorCode.invalid_request, words)
+        message = "A manual partition assignment was specified, but numPartitions was not set to -1."
+        raise PeerError(ErrorCode.invalid_request, message)
     if new.assigned_twice is not None:
-        words = f"Found multiple manual partition assignments for partition {new.assigned_twice}"
-        raise PeerError(ErrorCode.invalid_replica_assignment, words)
+        message = f"Found multiple manual partition assignments for partition {new.assigned_twice}"
+        raise PeerError(ErrorCode.invalid_replica_assignment, message)
     if sorted(new.assignments) != list(range(len(new.assignments))):
-        words = "partitions should be a consecutive 0-based integer sequence"
-        raise PeerError(ErrorCode.invalid_replica_assignment, words)
+        message = "partitions should be a consecutive 0-based integer sequence"
+        raise PeerError(ErrorCode.invalid_replica_assignment, message)
     _check_partition_count(len(new.assignments))
     _check_replicas(image, new.assignments, len(new.assignments[0]))
     return [tuple(new.assignments[number]) for number in range(len(new.assignments))]
@@ -319,27 +319,27 @@ def _check_replicas(image: Image, assignments: Mapping[int, Sequence[NodeId]], r
     active = {broker.node_id for broker in image.active_brokers()}
     for number, replicas in assignments.items():
         if not replicas:
-            words = "The manual partition assignment includes an empty replica list."
+            message = "The manual partition assignment includes an empty replica list."
         elif len(set(replicas)) != len(replicas):
             twice = next(one for one, other in pairwise(sorted(replicas)) if one == other)
-            words = f"The manual partition assignment includes the broker {twice} more than once."
+            message = f"The manual partition assignment includes the broker {twice} more than once."
         elif unknown := [node_id for node_id in replicas if node_id not in image.brokers]:
-            words = f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
+            message = f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
         elif len(replicas) != replication_factor:
-            words = (
+            message = (
                 f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is "
                 f"not consistent with previous partitions, which have {replication_factor} replica(s)."
             )
         elif machine := shared_machine(replicas, image.brokers):
-            words = f"The manual partition assignment of partition {number} includes two brokers of {machine}."
+            message = f"The manual partition assignment of partition {number} includes two brokers of {machine}."
         elif not active.intersection(replicas):
-            words = (
+            message = (
                 f"All brokers specified in the manual partition assignment for partition {number} are fenced or in "
                 "controlled shutdown."
             )
         else:
             continue
-        raise PeerError(ErrorCode.invalid_replica_assignment, words)
+        raise PeerError(ErrorCode.invalid_replica_assignment, message)
 
 
 def _slices(

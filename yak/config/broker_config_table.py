@@ -45,7 +45,7 @@ from yak.config.definitions import (
 )
 from yak.config.kafka_releases import RELEASES
 from yak.config.oauth_configs import OAUTH_CONFIGS
-from yak.config.ssl_configs import SSL_CONFIGS, one_of_words
+from yak.config.ssl_configs import SSL_CONFIGS, one_of_ignoring_case
 from yak.config.topic_config_table import TOPIC_CONFIGS
 from yak.limits import (
     COMPACTION_MAP_BYTES,
@@ -137,14 +137,14 @@ _WITH_EFFECT: Final = (
         _STRING,
         "PLAINTEXT",
         "PLAINTEXT, or SSL: HTTPS with the ssl.* configs, which listener.name.http. in front sets for it. Only in YAK.",
-        one_of_words("plaintext", "ssl"),
+        one_of_ignoring_case("plaintext", "ssl"),
     ),
     _static(
         "yak.http.authentication",
         _STRING,
         "none",
         "none, or basic: every HTTP request needs a user and a password, the token, or a certificate. Only in YAK.",
-        one_of_words("none", "basic"),
+        one_of_ignoring_case("none", "basic"),
     ),
     _static("log.dirs", _LIST, None, "Log directories of this broker, usually one per disk."),
     _static("log.dir", _STRING, "/tmp/kafka-logs", "The log directory if log.dirs is not set."),  # noqa: S108

@@ -282,8 +282,8 @@ def check_bounds(name: str, value: str, static: Mapping[str, str]) -> None:
         return
     least, most = (int(str(_value(static, f"group.consumer.{bound}.{short}"))) for bound in ("min", "max"))
     if not least <= int(value) <= most:
-        words = f"it is not between group.consumer.min.{short}={least} and group.consumer.max.{short}={most}"
-        raise PeerError(errors.ErrorCode.invalid_config, f"Invalid value {value} for configuration {name}: {words}")
+        message = f"it is not between group.consumer.min.{short}={least} and group.consumer.max.{short}={most}"
+        raise PeerError(errors.ErrorCode.invalid_config, f"Invalid value {value} for configuration {name}: {message}")
 
 
 def validate_listener_config(name: str, value: str, *, per_broker: bool) -> None:
@@ -308,7 +308,7 @@ def _refuse_bad(name: str, text: str) -> None:
             "bad-config",
             f"There is no broker config {name!r}.",
             why="YAK takes Kafka's broker configs by their names.",
-            try_=("yak config show",) if near is None else (f"-c {near}={_shown(near, text)}",),
+            try_=("yak config show",) if near is None else (f"-c {near}={_quoted(near, text)}",),
         )
     try:
         definition.accept(text)
@@ -331,7 +331,7 @@ def _nearest(name: str) -> str | None:
     return next(iter(difflib.get_close_matches(name, BROKER_CONFIGS, n=1)), None)
 
 
-def _shown(name: str, text: str) -> str:
+def _quoted(name: str, text: str) -> str:
     """A value for a config as an error shows it: not one that may be a secret."""
     definition = definition_of(name)
     assert definition is not None, "it is one of the configs"

@@ -14,9 +14,9 @@ _STRING, _LIST, _PASSWORD = ConfigType.STRING, ConfigType.LIST, ConfigType.PASSW
 _OF_ONE_LISTENER: Final = re.compile(r"listener\.name\.[^.\sA-Z]+\.(.+)")
 
 
-def one_of_words(*words: str) -> Check:
+def one_of_ignoring_case(*names: str) -> Check:
     """As `one_of`, of lower-case words, whatever the case of the value."""
-    check = one_of(*words)
+    check = one_of(*names)
     return lambda name, value: check(name, str(value).lower())
 
 
@@ -58,7 +58,7 @@ SSL_CONFIGS: Final = (
         _STRING,
         "none",
         "Whether clients present a certificate: required, requested (one that is presented must be valid), or none.",
-        one_of_words("required", "requested", "none"),
+        one_of_ignoring_case("required", "requested", "none"),
     ),
     ConfigDef(
         "ssl.enabled.protocols",
@@ -78,7 +78,7 @@ SSL_CONFIGS: Final = (
         _STRING,
         "https",
         "How a broker checks the host name of another: https, or empty for no check.",
-        one_of_words("https", ""),
+        one_of_ignoring_case("https", ""),
     ),
     ConfigDef(
         "ssl.principal.mapping.rules",

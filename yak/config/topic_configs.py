@@ -45,8 +45,8 @@ def check_topic_configs(topic_overrides: Mapping[str, str], *broker_levels: Mapp
         return
     config = resolve_log_config(topic_overrides, *broker_levels)
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
-        words = f"{_MIN_LAG} ({config.min_compaction_lag_ms}) is above {_MAX_LAG} ({config.max_compaction_lag_ms})"
-        raise PeerError(errors.ErrorCode.invalid_config, words)
+        message = f"{_MIN_LAG} ({config.min_compaction_lag_ms}) is above {_MAX_LAG} ({config.max_compaction_lag_ms})"
+        raise PeerError(errors.ErrorCode.invalid_config, message)
 
 
 def resolve_log_config(

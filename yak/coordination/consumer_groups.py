@@ -16,7 +16,7 @@ from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
 from yak.groups.classic.group import ClassicGroup, Join
 from yak.groups.classic.records import StoredGroup, group_record
-from yak.groups.consumer.checks import read_beat
+from yak.groups.consumer.checks import parse_heartbeat
 from yak.groups.consumer.description import described
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.heartbeat import Decision
@@ -92,7 +92,7 @@ class ConsumerGroups:
         Regular expressions match topics that the client `sees` (GroupMetadataManager.filterTopicDescribeAuthorizedTopics).
         """
         group_id, world = request.group_id, self._world(request.group_id, sees)
-        beat = read_beat(
+        heartbeat = parse_heartbeat(
             request,
             api_version,
             world.settings,
@@ -100,7 +100,7 @@ class ConsumerGroups:
             client_host=client_host,
             new_member_id=str(self._coordinator.new_uuid()),
         )
-        is_joining = beat.epoch == JOIN_EPOCH
+        is_joining = heartbeat.epoch == JOIN_EPOCH
         group = coordinated.shard.groups.get(group_id)
         if not is_joining and (group is None or group.consumer is None):
             reason = "not found" if group is None else "is not a consumer group"
@@ -111,7 +111,7 @@ class ConsumerGroups:
             if group.consumer is None and group.has_members:
                 # Written with the decision: a heartbeat that is refused leaves the classic group as it is.
                 upgrade = self._upgrade(group, consumer)
-            decision = consumer.heartbeat(beat, world)
+            decision = consumer.heartbeat(heartbeat, world)
             self._carry_out(coordinated, group, consumer, decision, then, upgrade)
         finally:
             coordinated.shard.drop_if_void(group)

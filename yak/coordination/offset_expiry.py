@@ -33,7 +33,7 @@ class OffsetExpiry:
         self._coordinator = coordinator
         self._interval_ms = context.config.offsets_retention_check_interval_ms
         self._retention_ms = context.config.offsets_retention_minutes * 60_000
-        self._round = self._look()
+        self._round = self._expire_next()
         self._context.after(self, self._interval_ms, self.run)
 
     def run(self) -> None:
@@ -44,10 +44,10 @@ class OffsetExpiry:
             if seen >= SLICE_ELEMENTS:
                 self._context.after(self, _SLICE_GAP_MS, self.run)
                 return
-        self._round = self._look()
+        self._round = self._expire_next()
         self._context.after(self, self._interval_ms, self.run)
 
-    def _look(self) -> Iterator[int]:
+    def _expire_next(self) -> Iterator[int]:
         """One round: expires the offsets of one group a step, and yields how many the group has."""
         runtime = self._coordinator.runtime
         for index, coordinated in list(runtime.coordinated.items()):
@@ -68,9 +68,9 @@ class OffsetExpiry:
                 offsets = group.offsets
                 # 100,000 groups are looked at in one step: most of them have no offset of the topics
                 if offsets.pending or not removed.isdisjoint(offsets.topics):
-                    places = list(offsets.partitions(removed))
-                    if places:
-                        self._remove(coordinated, group, places)
+                    partitions = list(offsets.partitions(removed))
+                    if partitions:
+                        self._remove(coordinated, group, partitions)
 
     def _expire(self, coordinated: GroupsPartition, group: Group) -> None:
         expired = [
@@ -96,8 +96,8 @@ class OffsetExpiry:
         now_ms, retention_ms = self._context.clock.wall_ms, self._retention_ms
         return (index for index, committed in partitions.items() if group.is_expired(committed, now_ms, retention_ms))
 
-    def _remove(self, coordinated: GroupsPartition, group: Group, places: list[tuple[str, int]]) -> None:
-        keyed = ((place, offset_record(group.group_id, *place, None).key) for place in places)
+    def _remove(self, coordinated: GroupsPartition, group: Group, partitions: list[tuple[str, int]]) -> None:
+        keyed = ((partition, offset_record(group.group_id, *partition, None).key) for partition in partitions)
         for some in tombstone_batches(keyed, coordinated.partition):
 
             def replay(some: list[tuple[str, int]] = some) -> None:

@@ -210,7 +210,7 @@ class Peers:
         if peer.exchange is None:
             self._check_hello(peer, answer.auth_bytes)
             peer.exchange = Exchange(self.cluster_id, peer.hello, answer.auth_bytes)
-            proof = secret.prove_caller(peer.exchange)
+            proof = secret.caller_proof(peer.exchange)
             self.send(peer_id, [_framed(SASL_AUTHENTICATE, _AUTHENTICATE_VERSION, {"auth_bytes": proof})])
             peer.owner.on_proven(peer_id)
             return

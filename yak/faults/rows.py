@@ -189,7 +189,7 @@ def refused_fields(api_key: int, version: int, request: Any, error_code: int) ->
     return _refused(load_response_schema(api_key, version), request, error_code)
 
 
-def _refused(entity: EntityClass, asked: Any, error_code: int) -> Fields:
+def _refused(entity: EntityClass, requested: Any, error_code: int) -> Fields:
     fields: Fields = {}
     for field in schema_fields(entity):
         if field.name in _ERRORS:
@@ -197,27 +197,27 @@ def _refused(entity: EntityClass, asked: Any, error_code: int) -> Fields:
         elif field.name == "error_message":
             fields[field.name] = MESSAGE
         elif field.is_array and field.struct is not None and _has_errors(field.struct):
-            items = _asked_items(field.name, asked)
+            items = _requested_items(field.name, requested)
             fields[field.name] = [_refused(field.struct, item, error_code) for item in items]
-        elif field.name in _REPEATED and (value := _asked_value(field.name, asked)) is not None:
+        elif field.name in _REPEATED and (value := _requested_value(field.name, requested)) is not None:
             fields[field.name] = value
         elif field.name in _NOTHING:
             fields[field.name] = _NOTHING[field.name]
     return fields
 
 
-def _asked_items(name: str, asked: Any) -> list[Any]:
-    items = [item for source in _SOURCES.get(name, (name,)) for item in getattr(asked, source, None) or ()]
+def _requested_items(name: str, requested: Any) -> list[Any]:
+    items = [item for source in _SOURCES.get(name, (name,)) for item in getattr(requested, source, None) or ()]
     # AlterReplicaLogDirs names topics inside of directories
     return [topic for item in items for topic in (item.topics if hasattr(item, "path") else (item,))]
 
 
-def _asked_value(name: str, asked: Any) -> Any:
-    if isinstance(asked, (str, int)):
-        is_text = isinstance(asked, str)
-        return asked if name in _OF_SCALARS and (name not in _PARTITIONS) == is_text else None
+def _requested_value(name: str, requested: Any) -> Any:
+    if isinstance(requested, (str, int)):
+        is_text = isinstance(requested, str)
+        return requested if name in _OF_SCALARS and (name not in _PARTITIONS) == is_text else None
     for each in (name, *(alias for names in _ALIASES if name in names for alias in names)):
-        value = getattr(asked, each, None)
+        value = getattr(requested, each, None)
         if value is not None and not callable(value):  # a named tuple has a method `index`
             return plain(value)
     return None

@@ -154,16 +154,16 @@ def _check_type(name: str, value: object) -> None:
     if name in _NUMBERS:
         least, most = _NUMBERS[name]
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            _refuse(f"{name} is {_shown(value)}", f"it is a number from {least} to {most}")
+            _refuse(f"{name} is {_quoted(value)}", f"it is a number from {least} to {most}")
     elif name in _TEXTS:
         if not isinstance(value, str) or not 0 < len(value) <= TEXT_LENGTH_MAX or not value.isprintable():
-            _refuse(f"{name} is {_shown(value)}", f"it is a text of 1 to {TEXT_LENGTH_MAX} characters")
+            _refuse(f"{name} is {_quoted(value)}", f"it is a text of 1 to {TEXT_LENGTH_MAX} characters")
     elif name == "after":
         if not isinstance(value, bool):
-            _refuse(f"after is {_shown(value)}", "it is true or false")
+            _refuse(f"after is {_quoted(value)}", "it is true or false")
     else:
         known = [*_TEXTS, *_NUMBERS, "after"]
-        _refuse(f"a fault has no field {_shown(name)}", _closest(name, known) or f"it has {', '.join(sorted(known))}")
+        _refuse(f"a fault has no field {_quoted(name)}", _closest(name, known) or f"it has {', '.join(sorted(known))}")
 
 
 def _api_of(text: str, apis: Mapping[int, str]) -> tuple[int, str]:
@@ -211,7 +211,7 @@ def _plain(text: str) -> str:
     return text.replace("_", "").replace("-", "").strip().lower()
 
 
-def _shown(value: object) -> str:
+def _quoted(value: object) -> str:
     return repr(value)[:80]
 
 

@@ -20,7 +20,7 @@ from yak.groups.record import Record
 from yak.ids import Offset, ProducerId
 from yak.protocol.record_fields import FieldReader, UnreadableRecord
 
-_KEY_BYTES_SHOWN: Final = 80
+_KEY_BYTES_LOGGED: Final = 80
 
 
 class Shard:
@@ -135,7 +135,7 @@ class Shard:
             try:
                 self._restore(key, value, offset, producer_id)
             except UnreadableRecord as error:
-                self._refuse(f"{error} (key {key[:_KEY_BYTES_SHOWN]!r})")
+                self._refuse(f"{error} (key {key[:_KEY_BYTES_LOGGED]!r})")
             yield
 
     def _refuse(self, why: str) -> None:

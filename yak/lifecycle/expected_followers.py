@@ -48,8 +48,8 @@ class ExpectedFollowers:
     def check(self, replication_factor: int) -> None:
         """Raise PeerError REQUEST_TIMED_OUT for more than one replica while followers are awaited."""
         if self.is_awaited and replication_factor > 1:
-            words = f"Expected followers are missing: {', '.join(self.missing())}. Nothing was changed; try again."
-            raise PeerError(ErrorCode.request_timed_out, words)
+            message = f"Expected followers are missing: {', '.join(self.missing())}. Nothing was changed; try again."
+            raise PeerError(ErrorCode.request_timed_out, message)
 
     def explain(self, error: PeerError) -> PeerError:
         """The error for the client: INVALID_REPLICATION_FACTOR also lists the missing followers."""

@@ -74,7 +74,7 @@ def is_current(state: StoreState, member: IsrMember, *states: str) -> bool:
     return broker is not None and broker["broker_epoch"] == member.broker_epoch and broker["state"] in states
 
 
-def kept_all(state: StoreState, member: IsrMember) -> bool:
+def has_all_data(state: StoreState, member: IsrMember) -> bool:
     """Whether the broker still has everything that it had as this member: no later incarnation may have lost data."""
     broker = state.brokers.get(member.node_id)
     return broker is not None and member.broker_epoch >= broker["lossy_epoch"]
@@ -103,12 +103,12 @@ def next_elr(state: StoreState, partition: Mapping[str, Any], isr: Iterable[IsrM
     if len(isr) >= minimum:
         return ""
     replicas = parse_nodes(partition["replicas"])
-    kept = {
+    elr = {
         member.node_id: member
         for member in [*parse_isr(partition["elr"]), *parse_isr(partition["isr"])]
-        if member.node_id in replicas and not has_node(isr, member.node_id) and kept_all(state, member)
+        if member.node_id in replicas and not has_node(isr, member.node_id) and has_all_data(state, member)
     }
-    return format_isr(kept[node_id] for node_id in sorted(kept))
+    return format_isr(elr[node_id] for node_id in sorted(elr))
 
 
 def change_of(topic_id: str, partition: Mapping[str, Any], *, unclean: bool = False) -> dict[str, Any]:

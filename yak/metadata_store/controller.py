@@ -20,9 +20,9 @@ from yak.metadata_store.checks import (
     change_of,
     check_broker,
     check_controller,
+    has_all_data,
     has_node,
     is_current,
-    kept_all,
     min_isr,
     next_elr,
     target_broker,
@@ -198,7 +198,7 @@ def _clean_candidates(state: StoreState, partition: dict[str, Any]) -> list[int]
     return [
         member.node_id
         for member in [*parse_isr(partition["isr"]), *parse_isr(partition["elr"])]
-        if kept_all(state, member) and state.brokers[member.node_id]["state"] == "ACTIVE"
+        if has_all_data(state, member) and state.brokers[member.node_id]["state"] == "ACTIVE"
     ]
 
 

@@ -15,9 +15,9 @@ from yak.metadata_store.checks import (
     change_of,
     check_broker,
     check_size,
+    has_all_data,
     has_node,
     is_current,
-    kept_all,
     min_isr,
     next_elr,
 )
@@ -124,13 +124,13 @@ def _leave(state: StoreState, node_id: int, item: Mapping[str, Any], partition: 
     if _is_last(state, node_id, (isr, elr), is_lost=item["lost"]):
         has_yielded = is_member and not item["lost"] and _yield_to(state, item, partition, elr)
         return ("OK", True) if has_yielded else ("LAST_MEMBER", False)
-    kept = partition["elr"]
+    eligible = partition["elr"]
     if is_member:
         replicas = parse_nodes(partition["replicas"])
-        kept = next_elr(state, partition, rest, min_isr(state, item["topic_id"], partition["leader"], replicas))
+        eligible = next_elr(state, partition, rest, min_isr(state, item["topic_id"], partition["leader"], replicas))
     if item["lost"]:
-        kept = format_isr(_without(parse_isr(kept), node_id))
-    partition |= {"isr": format_isr(rest), "elr": kept}
+        eligible = format_isr(_without(parse_isr(eligible), node_id))
+    partition |= {"isr": format_isr(rest), "elr": eligible}
     _void_changes_under_way(partition)
     if partition["leader"] == node_id:
         partition["leader"] = -1
@@ -147,7 +147,7 @@ def _yield_to(
     say that its log is online, so the caller names one that fetches from it.
     """
     for successor in parse_isr(item.get("yields_to", "")):
-        is_eligible = any(each.node_id == successor.node_id and kept_all(state, each) for each in elr)
+        is_eligible = any(each.node_id == successor.node_id and has_all_data(state, each) for each in elr)
         if not is_eligible or not is_current(state, successor, "ACTIVE"):
             return False
         partition["leader"] = successor.node_id
@@ -175,11 +175,11 @@ def _is_last(
     """
     isr, elr = members
     rest = _without(isr, node_id)
-    may_elr_lead = any(kept_all(state, each) for each in _without(elr, node_id))
+    may_elr_lead = any(has_all_data(state, each) for each in _without(elr, node_id))
     if not rest:
         return not (is_lost and may_elr_lead)
     mine = next(each for each in (*isr, *elr) if each.node_id == node_id)
-    return kept_all(state, mine) and not may_elr_lead and not any(kept_all(state, each) for each in rest)
+    return has_all_data(state, mine) and not may_elr_lead and not any(has_all_data(state, each) for each in rest)
 
 
 def _without(members: tuple[IsrMember, ...], node_id: int) -> tuple[IsrMember, ...]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from yak.metadata_store.state import StoreState
 
 
-_REMOVALS_LOOKED_AT = 1000
+_REMOVALS_SCANNED_MAX = 1000
 
 
 def _new_partitions(state: StoreState, a: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -81,7 +81,7 @@ def create_topic(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         half_made = held
     elif a.get("refuses_collision") and (other := find_collision(a["name"], state.topic_ids)) is not None:
         raise Refused("TOPIC_COLLIDES", message=f"Topic '{a['name']}' collides with existing topic: {other}")
-    newest = state.log[-_REMOVALS_LOOKED_AT:]
+    newest = state.log[-_REMOVALS_SCANNED_MAX:]
     if any(
         record.kind == "RemoveTopic"
         and record.payload["topic_id"] == a["topic_id"]

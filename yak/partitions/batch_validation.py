@@ -124,17 +124,17 @@ def _no_batch(records: Buffer | None) -> NoBatchError:
     if records is None or len(records) < LENGTH_OVERHEAD:
         return NoBatchError(ErrorCode.invalid_record, "a produce request must carry one record batch per partition")
     size, batch_length = len(records), int.from_bytes(records[_LENGTH_AT:LENGTH_OVERHEAD], "big", signed=True)
-    words = f"the batch length is {batch_length}, the request carries {size} bytes"
+    message = f"the batch length is {batch_length}, the request carries {size} bytes"
     if batch_length < _OLDEST_BATCH_LENGTH_MIN:
-        return NoBatchError(ErrorCode.corrupt_message, words)
+        return NoBatchError(ErrorCode.corrupt_message, message)
     magic = records[_MAGIC_AT] if size > _MAGIC_AT else MAGIC_V2
     if magic > MAGIC_V2:
         return NoBatchError(ErrorCode.corrupt_message, f"there is no message format {magic}")
     if size <= _MAGIC_AT or LENGTH_OVERHEAD + batch_length > size:
-        return NoBatchError(ErrorCode.invalid_record, words)
+        return NoBatchError(ErrorCode.invalid_record, message)
     if magic != MAGIC_V2:
         return NoBatchError(ErrorCode.invalid_record, f"message format {magic} is not supported; use format 2")
-    return NoBatchError(ErrorCode.corrupt_message, words)
+    return NoBatchError(ErrorCode.corrupt_message, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +171,12 @@ class RecordRules:
                 refused.append(RecordError(index, reason))
         if count:
             if code == ErrorCode.invalid_timestamp:
-                words = "One or more records have been rejected due to invalid timestamp"
+                message = "One or more records have been rejected due to invalid timestamp"
             else:
-                words = (
+                message = (
                     f"{count} of {index + 1} records are refused; record {refused[0].batch_index}: {refused[0].message}"
                 )
-            raise RecordValidationError(code, words, tuple(refused))
+            raise RecordValidationError(code, message, tuple(refused))
         if self.refusal:
             raise PeerError(ErrorCode.invalid_timestamp, self.refusal)
 
@@ -218,12 +218,12 @@ def check_timestamps(
     if first < NO_TIMESTAMP or newest < NO_TIMESTAMP:
         raise PeerError(ErrorCode.invalid_timestamp, f"timestamp {min(first, newest)} is before the epoch")
     if max(first, newest) - wall_ms > after_max_ms:
-        words = f"timestamp {max(first, newest)} is more than message.timestamp.after.max.ms={after_max_ms} ahead of the broker"
+        message = f"timestamp {max(first, newest)} is more than message.timestamp.after.max.ms={after_max_ms} ahead of the broker"
     elif first != NO_TIMESTAMP and wall_ms - first > before_max_ms:
-        words = f"timestamp {first} is more than message.timestamp.before.max.ms={before_max_ms} behind the broker"
+        message = f"timestamp {first} is more than message.timestamp.before.max.ms={before_max_ms} behind the broker"
     else:
         return None
-    return _time_rules(topic_partition, config, wall_ms, words)
+    return _time_rules(topic_partition, config, wall_ms, message)
 
 
 def record_rules(topic_partition: TopicPartition, config: LogConfig, wall_ms: int) -> RecordRules | None:

@@ -168,8 +168,8 @@ def _offline() -> PeerError:
 
 
 def _led_elsewhere(partition: Partition) -> PeerError:
-    words = f"broker {partition.leader_id} leads {partition.topic_partition}"
-    return PeerError(ErrorCode.not_leader_or_follower, words)
+    message = f"broker {partition.leader_id} leads {partition.topic_partition}"
+    return PeerError(ErrorCode.not_leader_or_follower, message)
 
 
 def log_start_offset_with(error: PeerError, partition: Partition | None) -> Offset:
@@ -310,8 +310,8 @@ class LeaderAppends:
             except EarlierUnread:
                 partition.deferred_sequences.defer(header, now_ms)
                 self._search_earlier(partition, log)
-                words = "the broker is still restoring this producer's state from the log; nothing was written"
-                raise PeerError(ErrorCode.not_enough_replicas, words) from None
+                message = "the broker is still restoring this producer's state from the log; nothing was written"
+                raise PeerError(ErrorCode.not_enough_replicas, message) from None
             except PeerError as error:
                 self._defer_after_gap(partition, header, error, now_ms)
                 raise
@@ -413,8 +413,8 @@ class LeaderAppends:
             return
         if gap.last_offset < partition.epoch_start_offset or now_ms - partition.leads_since_ms < DEFERRED_MS:
             partition.deferred_sequences.defer_sequence(header.producer_id, header.producer_epoch, gap.sequence, now_ms)
-            words = f"{error.message}, which a former leader may have; nothing was written"
-            raise PeerError(ErrorCode.not_enough_replicas, words) from error
+            message = f"{error.message}, which a former leader may have; nothing was written"
+            raise PeerError(ErrorCode.not_enough_replicas, message) from error
 
     def note_refusal(self, partition: Partition, records: Buffer | None, error: PeerError) -> None:
         """Defer the sequence of a batch that a fence refused: it may come again when this replica leads, or has its ISR.
@@ -649,8 +649,8 @@ class PendingAppends:
         self._context.notice(
             "error", "recompression-failed", partition=str(self._partition.topic_partition), error=f"{name}: {error}"
         )
-        words = f"the batch could not be recompressed ({name}); nothing was written"
-        return PeerError(ErrorCode.unknown_server_error, words)
+        message = f"the batch could not be recompressed ({name}); nothing was written"
+        return PeerError(ErrorCode.unknown_server_error, message)
 
     def _append(self, pending: PendingAppend) -> None:
         appends, partition = self._appends, self._partition

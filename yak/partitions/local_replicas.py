@@ -237,14 +237,14 @@ class LocalReplicas:
         for name, topic_id in delta.topics_removed:
             topic = before.topics.get(name)
             if topic is not None and topic.topic_id == topic_id:
-                yield from self._drop(topic, keep=_is_kept(before, image, topic_id))
+                yield from self._drop(topic, keep=_is_set_aside(before, image, topic_id))
 
     def deleted_topics(self, before: Image, image: Image, delta: Delta) -> list[str]:
         """The names of deleted topics, without those whose logs are set aside after a restore."""
         return [
             name
             for name, topic_id in delta.topics_removed
-            if name in image.topics or not _is_kept(before, image, topic_id)
+            if name in image.topics or not _is_set_aside(before, image, topic_id)
         ]
 
     def _drop(self, topic: TopicInfo, *, keep: bool) -> Iterator[None]:
@@ -271,8 +271,8 @@ class LocalReplicas:
     def release_slice(self, most: int | None = RELEASED_A_SLICE) -> None:
         """Move this many released logs aside; all for None, before a stop: the next start would take them for strays."""
         for topic_partition in list(islice(self._released, most)):
-            log, is_kept = self._released.pop(topic_partition)
-            self._offline_replicas.delete(log, keep=is_kept)
+            log, keep = self._released.pop(topic_partition)
+            self._offline_replicas.delete(log, keep=keep)
         if self._released:
             self._context.after(self, RELEASE_GAP_MS, self.release_slice)
 
@@ -280,8 +280,8 @@ class LocalReplicas:
         """Move released logs aside at once where new logs of the same names are about to be created."""
         for topic_partition, _topic_id, _config in new:
             if topic_partition in self._released:
-                log, is_kept = self._released.pop(topic_partition)
-                self._offline_replicas.delete(log, keep=is_kept)
+                log, keep = self._released.pop(topic_partition)
+                self._offline_replicas.delete(log, keep=keep)
 
     def apply_configs(self, delta: Delta) -> Iterator[None]:
         """Apply changed configurations to the local logs, in slices."""
@@ -309,6 +309,6 @@ class LocalReplicas:
                 self._emit(partition, PartitionEvent.OFFSETS_MOVED)
 
 
-def _is_kept(before: Image, image: Image, topic_id: uuid.UUID) -> bool:
+def _is_set_aside(before: Image, image: Image, topic_id: uuid.UUID) -> bool:
     is_restored = image.incarnation_id != before.incarnation_id and bool(before.offset)
     return is_restored and topic_id not in image.removed_topics

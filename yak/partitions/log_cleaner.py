@@ -85,7 +85,7 @@ class LogCleaner:
         log, config = partition.log, self._context.config
         if log is None or not log.config.is_compacted or not config.log_cleaner_enable:
             return
-        self._look_at(partition, self._context.clock.now_ms + config.log_cleaner_backoff_ms)
+        self._schedule(partition, self._context.clock.now_ms + config.log_cleaner_backoff_ms)
 
     def stop(self) -> None:
         """Begin no more rounds and pieces: the broker stops."""
@@ -97,7 +97,7 @@ class LogCleaner:
 
     # ----------------------------------------------------------------------------------------------------- choosing
 
-    def _look_at(self, partition: Partition, due_ms: int) -> None:
+    def _schedule(self, partition: Partition, due_ms: int) -> None:
         due_ms = self._due[partition] = min(due_ms, self._due.get(partition, due_ms))
         if self._round is None:
             self._context.timers.arm_at_the_latest(self, due_ms, self._begin)
@@ -109,7 +109,7 @@ class LogCleaner:
         now_ms = self._context.clock.now_ms
         best: tuple[Partition, Cleanable] | None = None
         for partition in [partition for partition, due_ms in self._due.items() if due_ms <= now_ms]:
-            scope = self._judge(partition, now_ms)
+            scope = self._cleanable(partition, now_ms)
             if scope is not None and (best is None or _dirt(scope) > _dirt(best[1])):
                 best = partition, scope
         if best is None:
@@ -133,7 +133,7 @@ class LogCleaner:
         if self._due:
             self._context.timers.arm(self, min(self._due.values()), self._begin)
 
-    def _judge(self, partition: Partition, now_ms: int) -> Cleanable | None:
+    def _cleanable(self, partition: Partition, now_ms: int) -> Cleanable | None:
         """The range to clean of a partition; None when it is not worth it yet, after scheduling the next examination."""
         del self._due[partition]
         log = partition.log
@@ -153,15 +153,15 @@ class LogCleaner:
         again_ms = now_ms + max(1, self._context.config.log_cleaner_backoff_ms)
         if scope.due_ms is not None:
             # by the wall clock, as the timestamps of records are
-            self._look_at(partition, max(again_ms, scope.due_ms - self._context.clock.ahead_ms))
+            self._schedule(partition, max(again_ms, scope.due_ms - self._context.clock.ahead_ms))
         elif scope.end_offset < min(log.recovery_point, log.active.base_offset):
             # it waits for the last stable offset, whose advance is not reported here
-            self._look_at(partition, again_ms)
+            self._schedule(partition, again_ms)
         return None
 
     def _wait(self, partition: Partition, log: Log, until_ms: int) -> None:
         self._put_off[log] = until_ms
-        self._look_at(partition, until_ms)
+        self._schedule(partition, until_ms)
 
     # ----------------------------------------------------------------------------------------------------- a round
 
@@ -222,7 +222,7 @@ class LogCleaner:
         self.removed_bytes += result.bytes_before - result.bytes_after
         self._checkpoint_soon()
         # another round may be due
-        self._look_at(round_.partition, now_ms)
+        self._schedule(round_.partition, now_ms)
         context.notice(
             "info",
             "log-compacted",

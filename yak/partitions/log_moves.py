@@ -290,7 +290,7 @@ class LogMoves:
         if error is not None:
             self._failed(move, error, keeps_copy=True)
             return
-        old = FolderRemoval(log.directory, log.path, is_kept=False)
+        old = FolderRemoval(log.directory, log.path, keeps_files=False)
         try:
             named = self._log_store.move(log, directory, move.folders.new_path)
         except LogDirectoryFailure as failure:

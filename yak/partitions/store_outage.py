@@ -128,13 +128,13 @@ class StoreOutage:
     def still_leads(self, partition: Partition) -> bool:
         """Whether the store accepted a heartbeat since the first request, and the image includes all it knew then."""
         heartbeats, now_ms = self._metadata.lifecycle.heartbeats, self._context.clock.now_ms
-        asked_ms = partition.asked_beyond_ms
-        if asked_ms is not None and now_ms - asked_ms >= CONFIRMATION_MS:
-            asked_ms = None
-        if asked_ms is None:
-            partition.asked_beyond_ms = now_ms
-        elif heartbeats.accepted_ms > asked_ms and self._context.image.offset >= heartbeats.accepted_offset:
-            partition.asked_beyond_ms = None
+        check_ms = partition.store_check_ms
+        if check_ms is not None and now_ms - check_ms >= CONFIRMATION_MS:
+            check_ms = None
+        if check_ms is None:
+            partition.store_check_ms = now_ms
+        elif heartbeats.accepted_ms > check_ms and self._context.image.offset >= heartbeats.accepted_offset:
+            partition.store_check_ms = None
             return True
         self._metadata.heartbeat_by(now_ms + HEARTBEAT_WAIT_MS)
         return False

@@ -91,11 +91,11 @@ class ClusterSecret:
     def __repr__(self) -> str:
         return "ClusterSecret(hidden)"
 
-    def prove_caller(self, exchange: Exchange) -> bytes:
+    def caller_proof(self, exchange: Exchange) -> bytes:
         """The proof that the caller sends once it knows the server's hello."""
         return self._sign(_CALLER, exchange)
 
-    def prove_server(self, exchange: Exchange) -> bytes:
+    def server_proof(self, exchange: Exchange) -> bytes:
         """The proof that the server sends to a proven caller."""
         return self._sign(_SERVER, exchange)
 

@@ -32,7 +32,7 @@ _GZIP_START = b"\x1f\x8b\x08"
 """Magic and the method deflate."""
 _INPUT_PIECE_BYTES = 64 * 1024
 _OUTPUT_PIECE_BYTES = 256 * 1024
-_KEPT_BYTES_MAX = 16 * 1024 * 1024
+_BUFFERED_BYTES_MAX = 16 * 1024 * 1024
 
 
 class WalkedRecord(NamedTuple):
@@ -70,16 +70,16 @@ def decompress(codec: int, data: Buffer, limit_bytes: int = RECOMPRESSED_BYTES_M
 
 
 def _gunzip(data: Buffer, limit_bytes: int) -> bytes:
-    """Inflate large records twice, first only to count: a bomb gets at most `_KEPT_BYTES_MAX` of memory."""
+    """Inflate large records twice, first only to count: a bomb gets at most `_BUFFERED_BYTES_MAX` of memory."""
     pieces: list[bytes] = []
     total = 0
     for piece in _inflate(data):
         total += len(piece)
         if total > limit_bytes:
             raise ProtocolViolation(f"a batch of more than {limit_bytes} bytes when decompressed")
-        if total <= _KEPT_BYTES_MAX:
+        if total <= _BUFFERED_BYTES_MAX:
             pieces.append(piece)
-    return b"".join(pieces if total <= _KEPT_BYTES_MAX else _inflate(data))
+    return b"".join(pieces if total <= _BUFFERED_BYTES_MAX else _inflate(data))
 
 
 def _inflate(data: Buffer) -> Iterator[bytes]:

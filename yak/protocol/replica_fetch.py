@@ -78,9 +78,9 @@ def replica_fetch_request(
     tail = _tail(cluster_id, replica_id, replica_epoch)
     if len(topics) == 1 and len(topics[0][1]) == 1 and not forgotten:
         topic_id, (partition,) = topics[0]
-        asked = _pack_one(session_epoch, 2, topic_id, 2, *partition, 0, 0, 1)
-        size = _HEADER.size - 4 + len(front) + len(asked) + len(tail)
-        return b"".join((_HEADER.pack(size, FETCH, VERSION, correlation_id), front, asked, tail))
+        partition_bytes = _pack_one(session_epoch, 2, topic_id, 2, *partition, 0, 0, 1)
+        size = _HEADER.size - 4 + len(front) + len(partition_bytes) + len(tail)
+        return b"".join((_HEADER.pack(size, FETCH, VERSION, correlation_id), front, partition_bytes, tail))
     out = bytearray(_HEADER.pack(0, FETCH, VERSION, correlation_id))
     out += front
     out += pack_int32(session_epoch)

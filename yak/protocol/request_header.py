@@ -49,8 +49,8 @@ def read_request_header(frame: Buffer) -> RequestHeader:
         try:
             client_id = str(frame[start:position], "utf-8")
         except UnicodeDecodeError:
-            shown = bytes(frame[start : start + 64]).decode("ascii", "backslashreplace")
-            raise ProtocolViolation(f"client id is not UTF-8: {shown}") from None
+            text = bytes(frame[start : start + 64]).decode("ascii", "backslashreplace")
+            raise ProtocolViolation(f"client id is not UTF-8: {text}") from None
     elif length != -1:
         raise ProtocolViolation(f"client id of {length} bytes")
     if api_version >= _first_flexible(api_key, NEVER_FLEXIBLE):

@@ -143,8 +143,8 @@ def _write_run_slowly(out: bytearray, value: Fields, run: list[SchemaField], pac
     try:
         out += pack(*numbers)
     except struct.error as error:
-        shown = {field.name: value.get(field.name) for field in run}
-        raise TypeError(f"{shown}: {error}") from None
+        values = {field.name: value.get(field.name) for field in run}
+        raise TypeError(f"{values}: {error}") from None
 
 
 def _wire_number(value: object) -> object:

@@ -61,8 +61,8 @@ class FollowerFetches:
         if known == NO_HIGH_WATERMARK:
             known = follower.sent_high_watermark
         has_more = offset < quorum.log.end_offset or known < min(quorum.high_watermark, offset)
-        is_asked = bool(leader.reads) and follower.acknowledged_round < leader.round
-        if has_more or is_asked or request.max_wait_ms <= 0:
+        is_confirming = bool(leader.reads) and follower.acknowledged_round < leader.round
+        if has_more or is_confirming or request.max_wait_ms <= 0:
             self._answer_records(follower, offset, respond)
         else:
             self._delay(leader, follower, request, respond)
@@ -132,24 +132,24 @@ class FollowerFetches:
 
     def fetch_snapshot(self, request: Any, respond: Respond) -> None:
         """Answer with a piece of a snapshot."""
-        quorum, asked = self._quorum, request.topics[0].partitions[0]
+        quorum, requested = self._quorum, request.topics[0].partitions[0]
         if quorum.is_foreign(request.cluster_id):
             respond({"error_code": ErrorCode.inconsistent_cluster_id, "topics": []})
             return
         piece, size_bytes = b"", len(quorum.log.snapshot)
-        if quorum.leader is None or asked.current_leader_epoch != quorum.epoch:
-            code = self._epoch_error(asked.current_leader_epoch)
+        if quorum.leader is None or requested.current_leader_epoch != quorum.epoch:
+            code = self._epoch_error(requested.current_leader_epoch)
         else:
             code, piece, size_bytes = quorum.snapshots.piece(request)
-            follower = quorum.leader.follower(request.replica_id, asked.replica_directory_id)
+            follower = quorum.leader.follower(request.replica_id, requested.replica_directory_id)
             follower.last_fetch_ms = self._context.clock.now_ms
         partition = {
             "index": 0,
             "error_code": code,
-            "snapshot_id": {"end_offset": asked.snapshot_id.end_offset, "epoch": asked.snapshot_id.epoch},
+            "snapshot_id": {"end_offset": requested.snapshot_id.end_offset, "epoch": requested.snapshot_id.epoch},
             "current_leader": {"leader_id": quorum.leader_id, "leader_epoch": quorum.epoch},
             "size": size_bytes,
-            "position": asked.position,
+            "position": requested.position,
             "unaligned_records": piece,
         }
         fields = {

@@ -257,7 +257,7 @@ class Quorum:
         if self._may_stand:
             self._elect_in(self.config.election_timeout_ms + self._rng.below(self.config.election_timeout_ms))
         else:
-            self._look_for_leader()
+            self._find_leader()
         self._listener.on_leader()
 
     def _become_follower(self, epoch: LeaderEpoch, address: Address) -> None:
@@ -436,7 +436,7 @@ class Quorum:
 
     # ------------------------------------------------------------------------------------------- following the leader
 
-    def _look_for_leader(self) -> None:
+    def _find_leader(self) -> None:
         """An observer without a leader asks one voter after the other."""
         # the configured ones as well: all that the log names may have been replaced since
         known = dict.fromkeys((*self.voters.voters, *self.config.voters.voters))
@@ -446,15 +446,15 @@ class Quorum:
         if not self.log.is_flushed:
             # the fetch acknowledges the log to a leader, for which this node may be a voter already
             self.flush()
-            self._context.after((self, "election"), _RETRY_MS, self._look_for_leader)
+            self._context.after((self, "election"), _RETRY_MS, self._find_leader)
             return
         voter = candidates[self._next_bootstrap % len(candidates)]
         self._next_bootstrap += 1
-        self._context.after((self, "election"), self.config.fetch_timeout_ms, self._look_for_leader)
+        self._context.after((self, "election"), self.config.fetch_timeout_ms, self._find_leader)
         fields = self._fetch_fields() | {"max_wait": 0}
-        self.send(_address(voter), FETCH, fields, partial(self._on_looked, voter))
+        self.send(_address(voter), FETCH, fields, partial(self._on_leader_response, voter))
 
-    def _on_looked(self, voter: Voter, response: Any | None) -> None:
+    def _on_leader_response(self, voter: Voter, response: Any | None) -> None:
         if self.role is not Role.UNATTACHED:
             return
         if response is not None and response.responses:
@@ -467,7 +467,7 @@ class Quorum:
             leader = result.current_leader
             if self._learn(leader.leader_epoch, leader.leader_id, response.node_endpoints):
                 return
-        self._context.after((self, "election"), _RETRY_MS + self._rng.below(5 * _RETRY_MS), self._look_for_leader)
+        self._context.after((self, "election"), _RETRY_MS + self._rng.below(5 * _RETRY_MS), self._find_leader)
 
     def leader_answered(self) -> None:
         """The leader is alive: begin to wait again."""
@@ -693,8 +693,8 @@ class Quorum:
         elif not leader.is_ready:
             leader.early.append((request, done))
         elif is_refused_in_quorum(request):
-            words = "the metadata are in a quorum of brokers, which restores nothing from one broker's copy"
-            done(StoreOutcome("BAD_REQUEST", value={"message": words}))
+            message = "the metadata are in a quorum of brokers, which restores nothing from one broker's copy"
+            done(StoreOutcome("BAD_REQUEST", value={"message": message}))
         elif self.machine.needs_command(request):
             self._append_command(leader, request, done)
         else:
@@ -808,8 +808,8 @@ class Quorum:
         if self.is_foreign(request.cluster_id):
             self.respond(respond, self._foreign_answer())
             return
-        asked = request.topics[0].partitions[0]
-        is_for_other = request.voter_id not in (_NO_NODE, self.config.node_id) or asked.voter_directory_id not in (
+        requested = request.topics[0].partitions[0]
+        is_for_other = request.voter_id not in (_NO_NODE, self.config.node_id) or requested.voter_directory_id not in (
             None,
             self.config.directory_id,
         )
@@ -817,26 +817,32 @@ class Quorum:
             # the candidate means a disk that this node has no more: its promises are forgotten
             self.respond(respond, self._answer(ErrorCode.invalid_voter_key, vote_granted=False))
             return
-        if asked.replica_epoch > self.epoch:
-            self._become_unattached(asked.replica_epoch)
-        granted = asked.replica_epoch == self.epoch and self._may_grant(asked)
-        if granted and not asked.pre_vote and self._election.state.voted_id == _NO_NODE:
+        if requested.replica_epoch > self.epoch:
+            self._become_unattached(requested.replica_epoch)
+        granted = requested.replica_epoch == self.epoch and self._may_grant(requested)
+        if granted and not requested.pre_vote and self._election.state.voted_id == _NO_NODE:
             self._become_unattached(self.epoch)
-            self._election.set(ElectionState(self.epoch, asked.replica_id, asked.replica_directory_id))
-        code = ErrorCode.none if asked.replica_epoch == self.epoch else ErrorCode.fenced_leader_epoch
+            self._election.set(ElectionState(self.epoch, requested.replica_id, requested.replica_directory_id))
+        code = ErrorCode.none if requested.replica_epoch == self.epoch else ErrorCode.fenced_leader_epoch
         self.respond(respond, self._answer(code, vote_granted=granted))
 
-    def _may_grant(self, asked: Any) -> bool:
-        is_up_to_date = (asked.last_offset_epoch, asked.last_offset) >= (self.log.last_epoch, self.log.end_offset)
+    def _may_grant(self, requested: Any) -> bool:
+        is_up_to_date = (requested.last_offset_epoch, requested.last_offset) >= (
+            self.log.last_epoch,
+            self.log.end_offset,
+        )
         if not is_up_to_date or self.role is Role.LEADER or self._is_stopped:
             return False
-        if asked.pre_vote:
+        if requested.pre_vote:
             # a follower that reaches its leader needs no election (KIP-996)
             return self.role is not Role.FOLLOWER or not self._has_fetched or self._fetch_losses > 0
         if self.role is Role.FOLLOWER:
             return False
         election = self._election.state
-        is_same = (election.voted_id, election.voted_directory_id) == (asked.replica_id, asked.replica_directory_id)
+        is_same = (election.voted_id, election.voted_directory_id) == (
+            requested.replica_id,
+            requested.replica_directory_id,
+        )
         return election.voted_id == _NO_NODE or is_same
 
     def _handle_begin(self, request: Any, respond: Respond) -> None:

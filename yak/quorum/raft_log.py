@@ -86,7 +86,7 @@ class RaftLog:
         self.snapshot_id = snapshot_id
         self.snapshot = snapshot
         """The newest snapshot's file; empty when there is none."""
-        self._kept_from = snapshot_id
+        self._retained_from = snapshot_id
         """The end of an earlier snapshot, from which the log is kept: a follower that installed that one begins there."""
         self._entries = entries
         self.flushed_offset: Offset = log.log_end_offset
@@ -166,8 +166,8 @@ class RaftLog:
         """The epoch of the batch that ends at `offset`; None if there is none, or it is unknown."""
         if offset == self.snapshot_id.end_offset:
             return self.snapshot_id.epoch
-        if offset == self._kept_from.end_offset:
-            return self._kept_from.epoch
+        if offset == self._retained_from.end_offset:
+            return self._retained_from.epoch
         index = self._index(offset)
         before = self._entries[index - 1] if index else None
         return before.epoch if before is not None and before.next_offset == offset else None
@@ -260,7 +260,7 @@ class RaftLog:
         keep_from = before if keep_from is None else min(before, keep_from)
         epoch = self.epoch_before(keep_from)
         if epoch is not None:
-            self._kept_from = SnapshotId(keep_from, epoch)
+            self._retained_from = SnapshotId(keep_from, epoch)
         self.snapshot_id, self.snapshot = plan.snapshot_id, plan.data
         if self._log.active.size:
             self._log.roll(now_ms)
@@ -279,7 +279,7 @@ class RaftLog:
     def start_at_snapshot(self, plan: SnapshotWrite, now_ms: int) -> None:
         """Replace the whole log by a snapshot of the leader, which is durable. Raises LogDirectoryFailure."""
         self.snapshot_id, self.snapshot = plan.snapshot_id, plan.data
-        self._kept_from = plan.snapshot_id
+        self._retained_from = plan.snapshot_id
         self._entries = []
         self._log.lower_recovery_point(0)
         self._log.truncate_fully_and_start_at(plan.snapshot_id.end_offset, now_ms)

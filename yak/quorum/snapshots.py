@@ -221,9 +221,9 @@ class Snapshots:
         A snapshot that is being fetched stays, with the log behind it, though newer ones replace it: otherwise a slow
         follower of a busy quorum begins again with each of them (Kafka's KafkaMetadataLog keeps snapshots likewise).
         """
-        asked, log, now_ms = request.topics[0].partitions[0], self._quorum.log, self._context.clock.now_ms
+        requested, log, now_ms = request.topics[0].partitions[0], self._quorum.log, self._context.clock.now_ms
         self._forget_served(now_ms)
-        snapshot_id = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
+        snapshot_id = SnapshotId(requested.snapshot_id.end_offset, requested.snapshot_id.epoch)
         if snapshot_id == log.snapshot_id and log.snapshot:
             self._served.setdefault(snapshot_id, _Served(log.snapshot, now_ms))
         served = self._served.get(snapshot_id)
@@ -231,10 +231,10 @@ class Snapshots:
             return ErrorCode.snapshot_not_found, b"", len(log.snapshot)
         served.last_read_ms = now_ms
         size_bytes = len(served.data)
-        if not 0 <= asked.position < size_bytes:
+        if not 0 <= requested.position < size_bytes:
             return ErrorCode.position_out_of_range, b"", size_bytes
         most = min(PIECE_BYTES, max(1, request.max_bytes))
-        return ErrorCode.none, served.data[asked.position : asked.position + most], size_bytes
+        return ErrorCode.none, served.data[requested.position : requested.position + most], size_bytes
 
     def _first_served(self) -> int | None:
         """The end offset of the oldest snapshot that is being fetched."""
@@ -243,11 +243,11 @@ class Snapshots:
 
     def _forget_served(self, now_ms: int) -> None:
         """Forget the snapshots whose followers are gone, or have long fetched on from their ends."""
-        for each in [each for each, served in self._served.items() if now_ms - served.last_read_ms > KEPT_MS]:
+        for each in [each for each, served in self._served.items() if now_ms - served.last_read_ms > CACHED_MS]:
             del self._served[each]
 
 
-KEPT_MS: Final = 30_000
+CACHED_MS: Final = 30_000
 """So long after its last piece a snapshot stays, and the log behind it: its follower installs it, and fetches on there."""
 PAUSE_MS: Final = 100
 """Before the next fetch from a leader whose snapshot was no use."""

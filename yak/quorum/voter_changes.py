@@ -100,8 +100,8 @@ class VoterChanges:
         if has_caught_up:
             self._change(self._quorum.voters.with_voter(voter), addition.respond)
             return
-        words = f"node {voter.node_id} did not catch up in time: is it running, with this directory id?"
-        self._quorum.respond(addition.respond, result(ErrorCode.request_timed_out, words))
+        message = f"node {voter.node_id} did not catch up in time: is it running, with this directory id?"
+        self._quorum.respond(addition.respond, result(ErrorCode.request_timed_out, message))
 
     def remove(self, request: Any, respond: Respond) -> None:
         """Remove a voter, this node included."""
@@ -150,8 +150,8 @@ class VoterChanges:
 
     def _change(self, voters: VoterSet, respond: Respond) -> None:
         if self._uncommitted is not None:
-            words = "another change of the voters is under way"
-            self._quorum.respond(respond, result(ErrorCode.request_timed_out, words))
+            message = "another change of the voters is under way"
+            self._quorum.respond(respond, result(ErrorCode.request_timed_out, message))
         elif voters == self._quorum.voters:
             self._quorum.respond(respond, result(ErrorCode.none))
         else:

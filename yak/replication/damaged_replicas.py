@@ -41,14 +41,14 @@ RETRY_MS: Final = 2_000
 class Damage:
     """The first damaged batch found in a log: file, position, and the offset that was read."""
 
-    __slots__ = ("batch", "by_read", "generation", "is_asked", "log", "offset")
+    __slots__ = ("batch", "by_read", "generation", "is_leaving", "log", "offset")
 
     def __init__(self, log: Log, offset: Offset, batch: DamagedBatch, *, by_read: bool) -> None:
         self.log, self.generation = log, log.generation
         self.offset, self.batch = offset, batch
         self.by_read = by_read
         """Found by a client's or follower's read; a coordinator and compaction check more than such a read does."""
-        self.is_asked = False
+        self.is_leaving = False
         """Whether a request to leave the ISR is under way."""
 
     def is_at(self, place: tuple[str, FilePosition]) -> bool:
@@ -119,7 +119,7 @@ class DamagedReplicas:
         if plan.damage is not None:
             return self.found(partition, max(plan.offset, plan.next_offset), plan.damage, by_read=True)
         known = self._found.get(partition)
-        if known is None or not known.by_read or known.is_asked:
+        if known is None or not known.by_read or known.is_leaving:
             return ErrorCode.none
         if plan.offset <= known.offset < plan.next_offset:
             del self._found[partition]
@@ -170,7 +170,7 @@ class DamagedReplicas:
         if self._found:
             self._context.after(self, RETRY_MS, self._leave_all)
         for partition, damage in self._found.items():
-            if damage.is_asked:
+            if damage.is_leaving:
                 continue
             if not may_leave(partition):
                 self._stays(partition)
@@ -188,7 +188,7 @@ class DamagedReplicas:
     def _leave(self, partition: Partition, damage: Damage) -> None:
         try:
             self._exits.request([(partition, True)], partial(self._answered, partition, damage))
-            damage.is_asked = True
+            damage.is_leaving = True
         except PeerError:
             # the metadata store is away: the replica goes on fetching, and the timer retries
             self._stays(partition)
@@ -196,7 +196,7 @@ class DamagedReplicas:
     def _answered(
         self, partition: Partition, damage: Damage, error: PeerError | None, values: tuple[dict[str, Any], ...]
     ) -> None:
-        damage.is_asked = False
+        damage.is_leaving = False
         if error is not None:
             # the store may have executed the request, or may do so later: the timer retries
             return

@@ -25,7 +25,7 @@ from yak.fail_stop import changes_state
 from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset, TopicPartition
 from yak.limits import (
     FETCH_PARTITIONS_REMEMBERED_MAX,
-    FETCH_SESSION_KEPT_MS_MIN,
+    FETCH_SESSION_EVICTION_MS_MIN,
     FETCH_SESSION_PARTITIONS_MAX,
     TOPIC_NAME_LENGTH_MAX,
 )
@@ -132,9 +132,9 @@ class FollowerItem(FetchItem):
     """One partition of one follower's session."""
 
     __slots__ = (
-        "asks_again",
         "given_offset",
         "is_fresh",
+        "is_repeated",
         "log_start_offset",
         "partition",
         "topic_id",
@@ -155,7 +155,7 @@ class FollowerItem(FetchItem):
         """The last answer needs an action of the follower; no further one until it names the partition again."""
         self.given_offset = -1
         """Base offset of the records that were sent last."""
-        self.asks_again = False
+        self.is_repeated = False
         """The follower fetches the same records again: it may have refused them as damaged."""
 
     def ask(
@@ -167,7 +167,7 @@ class FollowerItem(FetchItem):
         max_bytes: int,
     ) -> None:
         """Take a partition of the follower's request: its fetch position and limits."""
-        self.asks_again = fetch_offset == self.given_offset
+        self.is_repeated = fetch_offset == self.given_offset
         self.fetch_offset = fetch_offset
         self.last_fetched_epoch = last_fetched_epoch
         self.current_leader_epoch = current_leader_epoch
@@ -372,7 +372,7 @@ class ConsumerSessions:
                 if (
                     not session.connection.is_open
                     or session.connection is connection
-                    or now_ms - session.last_used_ms >= FETCH_SESSION_KEPT_MS_MIN
+                    or now_ms - session.last_used_ms >= FETCH_SESSION_EVICTION_MS_MIN
                 ):
                     self._close(session.session_id)
                     break
@@ -638,7 +638,7 @@ class FollowerSessions:
             else:
                 self._progressed(partition)
             if may_join(partition, session.node_id):
-                self._isr_changes.look(partition)
+                self._isr_changes.check(partition)
             if start_moved:
                 self._emit(partition, PartitionEvent.FOLLOWER_LOG_START_MOVED)
         elif replica.is_regressed and not was_regressed:

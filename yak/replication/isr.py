@@ -43,7 +43,7 @@ EXITS_MAX, EXIT_RETRY_MS = 200, 500
 YIELD_CHECK_MS = 2_000
 """How often a leader whose log is offline, and which is the last one in sync, looks for a follower that may lead."""
 UNKNOWN_OFFSET = -1
-_LOOKS_PER_LAG = 2
+_CHECKS_PER_LAG = 2
 _WATCHED_MAX = 200
 """Watched partitions that one step checks: about 1 ms."""
 Member: TypeAlias = tuple[NodeId, BrokerEpoch]
@@ -244,7 +244,7 @@ class IsrChanges:
 
     # ----------------------------------------------------------------------------------------------------- choosing
 
-    def look(self, partition: Partition) -> None:
+    def check(self, partition: Partition) -> None:
         """Check at the end of the turn whether the ISR should change."""
         self._wanted[partition] = None
 
@@ -267,7 +267,7 @@ class IsrChanges:
         self._watch_soon()
 
     def _watch_soon(self) -> None:
-        self._context.within((self, "watch"), self._lag_max_ms // _LOOKS_PER_LAG, self._look_at_watched)
+        self._context.within((self, "watch"), self._lag_max_ms // _CHECKS_PER_LAG, self._check_watched)
 
     def brokers_changed(self) -> None:
         """Brokers registered, left or restarted: check the ISR of every replicated partition that this broker leads."""
@@ -285,7 +285,7 @@ class IsrChanges:
         later, self._later = self._later, {}
         self._wanted |= later
 
-    def _look_at_watched(self) -> None:
+    def _check_watched(self) -> None:
         """Check the watched partitions for lagging followers, some in each step."""
         if not self._round:
             self._round, self._watched = self._watched, {}
@@ -303,7 +303,7 @@ class IsrChanges:
                 self._watched[partition] = None
                 self._wanted[partition] = None
         if self._round:
-            self._context.within((self, "watch"), 1, self._look_at_watched)
+            self._context.within((self, "watch"), 1, self._check_watched)
         elif self._watched:
             self._watch_soon()
 
@@ -397,16 +397,16 @@ class IsrChanges:
             if partition.pending_isr is not proposal:
                 continue
             partition.settle(proposal)
-            self._tell(partition, proposal, str(result["code"]))
+            self._report(partition, proposal, str(result["code"]))
             if partition.is_leader and partition.log is not None and partition.advance_high_watermark():
                 self._advanced(partition)
             if result["code"] == "INELIGIBLE_REPLICA":
                 # the store knows of a change of that broker which this image does not have yet
                 self._again(partition)
             else:
-                self.look(partition)
+                self.check(partition)
 
-    def _tell(self, partition: Partition, proposal: IsrProposal, code: str) -> None:
+    def _report(self, partition: Partition, proposal: IsrProposal, code: str) -> None:
         nodes = ",".join(str(node_id) for node_id, _epoch in proposal.members)
         fields: dict[str, object] = {"partition": str(partition.topic_partition), "isr": nodes}
         if code == "OK":

@@ -61,7 +61,7 @@ class Partition:
     """The high watermark and log ends that were reported last to the store."""
     leads_since_ms: int = 0
     """When this broker's current or last epoch as the leader began."""
-    asked_beyond_ms: int | None = None
+    store_check_ms: int | None = None
     """When a consumer first fetched beyond the log end since the store last confirmed this leadership."""
     epoch_start_offset: Offset = 0
     """The log end when the current leader epoch began: a follower must reach it to join the ISR."""
@@ -141,7 +141,7 @@ class Partition:
             if is_leader:
                 self.leads_since_ms = now_ms
             self._begin_epoch()
-        self._note_followers(now_ms, anew=changed)
+        self._note_followers(now_ms, resets=changed)
         for each in left:
             # It would leave again if it rejoined before it fetches.
             if each in self.replica_states:
@@ -170,11 +170,11 @@ class Partition:
             # No other log has an epoch without appends: the next leader could not tell where it ended.
             log.epochs.truncate_from_end(log.log_end_offset)
 
-    def _note_followers(self, now_ms: int, *, anew: bool) -> None:
+    def _note_followers(self, now_ms: int, *, resets: bool) -> None:
         if not self.is_leader:
             self.replica_states = {}
             return
-        known = {} if anew else self.replica_states
+        known = {} if resets else self.replica_states
         self.replica_states = {
             node_id: known.get(node_id) or Replica(node_id, now_ms)
             for node_id in self.replicas
@@ -353,20 +353,20 @@ class Partition:
         """Whether a fetch of this follower may name the partition, which acknowledges its whole log."""
         return self.truncation is None and not self.is_resigning and not self.is_handed_over
 
-    def may_follow(self, records: Buffer, asked_offset: Offset) -> bool:
-        """Whether these records, fetched when the log ended at `asked_offset`, follow its end.
+    def may_follow(self, records: Buffer, fetch_offset: Offset) -> bool:
+        """Whether these records, fetched when the log ended at `fetch_offset`, follow its end.
 
         They may begin behind a gap that compaction left. In a log without gaps the first such answer of a session is
-        refused, and the same answer again is believed: the topic was compacted before this replica copied it, and a leader
-        whose own log has no gaps finds the damage when it reads there again (`FollowerItem.asks_again`). Raises ProtocolViolation when the log still ends at
-        `asked_offset`, and they neither follow nor begin inside of it.
+        refused, and its repetition is accepted: the topic was compacted before this replica copied it, and a leader whose
+        own log has no gaps finds the damage when it reads there again (`FollowerItem.is_repeated`). Raises
+        ProtocolViolation when the log still ends at `fetch_offset`, and they neither follow nor begin inside of it.
         """
         log = self.log
         assert log is not None
         (base_offset,) = _BASE_OFFSET.unpack_from(records)
         if base_offset == log.log_end_offset:
             return True
-        if asked_offset != log.log_end_offset:
+        if fetch_offset != log.log_end_offset:
             return False
         if base_offset > log.log_end_offset:
             gap = log.log_end_offset, base_offset

@@ -31,11 +31,11 @@ class ReplicaBound:
         for node_id, new in sorted(_new_replicas(requests).items()):
             held = self._replicas[node_id]
             if held + new > replicas_max:
-                words = (
+                message = (
                     f"Broker {node_id} has {held} replicas and would get {new} more; yak.max.broker.partitions allows "
                     f"{replicas_max}. Ask for fewer partitions, delete topics, or add brokers."
                 )
-                raise PeerError(ErrorCode.policy_violation, words)
+                raise PeerError(ErrorCode.policy_violation, message)
 
     def count(self, requests: Sequence[StoreRequest]) -> None:
         """Count the replicas of requests that were sent, until the image shows them."""

@@ -312,7 +312,9 @@ class ReplicaFetcher:
             self._receive(key, partition, log, fetched, named[2])
         return 1 if log.active is active else 1 + ROLL_WORK * abs(len(log.segments) - segments)
 
-    def _receive(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition, asked: Offset) -> None:
+    def _receive(
+        self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition, fetch_offset: Offset
+    ) -> None:
         try:
             if fetched.diverging_epoch is not None:
                 self._truncations.truncate_to_divergence(
@@ -322,7 +324,7 @@ class ReplicaFetcher:
             elif fetched.error_code:
                 self._failed(key, partition, log, fetched)
             else:
-                self._append(key, partition, log, fetched, asked)
+                self._append(key, partition, log, fetched, fetch_offset)
                 self._tries.pop(key, None)
                 self._stuck_at.pop(key, None)
         except LogDirectoryFailure as failure:
@@ -334,21 +336,27 @@ class ReplicaFetcher:
             )
             self._delay(key)
 
-    def _append(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition, asked: Offset) -> None:
+    def _append(
+        self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition, fetch_offset: Offset
+    ) -> None:
         records, had_no_gap = fetched.records, log.cleaned_offset is None
-        if len(records) >= HEADER_BYTES and not partition.may_follow(records, asked):
+        if len(records) >= HEADER_BYTES and not partition.may_follow(records, fetch_offset):
             # Else it answers a request from before the log was truncated or grew.
             if partition.begins_inside(records):
-                kept = replace(fetched, records=memoryview(bytes(records)))
-                base_offset = read_header(kept.records).base_offset
+                copied = replace(fetched, records=memoryview(bytes(records)))
+                base_offset = read_header(copied.records).base_offset
                 self._truncations.move_start(
-                    partition, log, base_offset, lambda: self._begun(key, partition, log, kept)
+                    partition, log, base_offset, lambda: self._begun(key, partition, log, copied)
                 )
             self._name(key, partition, log)
             return
         if had_no_gap and log.cleaned_offset is not None:
             self._logs.gap_found(partition)
-        if log.may_have_gaps and log.producers.has_transactions and self._must_copy_again(key, log, fetched, asked):
+        if (
+            log.may_have_gaps
+            and log.producers.has_transactions
+            and self._must_copy_again(key, log, fetched, fetch_offset)
+        ):
             self._truncations.copy_again_from_open_transaction(partition, log)
             self._name(key, partition, log)
             return
@@ -362,7 +370,7 @@ class ReplicaFetcher:
             # A DeleteRecords waits until this replica reports its new log start.
             self._name(key, partition, log)
 
-    def _must_copy_again(self, key: Key, log: Log, fetched: FetchedPartition, asked: Offset) -> bool:
+    def _must_copy_again(self, key: Key, log: Log, fetched: FetchedPartition, fetch_offset: Offset) -> bool:
         """Whether the leader may have removed the marker of a transaction that is open in this log.
 
         A leader's cleaner removes a marker after all records of its transaction (KIP-534). A replica that has copied the
@@ -371,7 +379,7 @@ class ReplicaFetcher:
         is open here and over on the leader is copied again. A replica behind the high watermark is not in the leader's
         ISR, so it may truncate what it acknowledged.
         """
-        if fetched.high_watermark <= asked:
+        if fetched.high_watermark <= fetch_offset:
             self._behind.pop(key, None)
             return False
         if key in self._behind:

@@ -27,18 +27,18 @@ class PlainToken:
         try:
             tokens = raw.decode().split("\0")
         except UnicodeDecodeError:
-            raise LoginRefused("Invalid SASL/PLAIN response: it is not UTF-8", is_told=True) from None
+            raise LoginRefused("Invalid SASL/PLAIN response: it is not UTF-8", is_public=True) from None
         if len(tokens) != _TOKENS:
-            raise LoginRefused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}", is_told=True)
+            raise LoginRefused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}", is_public=True)
         authorization_id, user, password = tokens
         if not user:
-            raise LoginRefused("Authentication failed: username not specified", is_told=True)
+            raise LoginRefused("Authentication failed: username not specified", is_public=True)
         if not password:
-            raise LoginRefused("Authentication failed: password not specified", is_told=True)
+            raise LoginRefused("Authentication failed: password not specified", is_public=True)
         if authorization_id not in ("", user):
             raise LoginRefused(
                 "Authentication failed: Client requested an authorization id that is different from username",
-                is_told=True,
+                is_public=True,
             )
         return cls(user, password)
 

@@ -174,7 +174,7 @@ class ScramServer:
         if authorization_id and _user_of(authorization_id[2:]) != self.user:
             raise LoginRefused(
                 "Authentication failed: Client requested an authorization id that is different from username",
-                is_told=True,
+                is_public=True,
             )
         self._nonce = client_nonce + self._nonce
         self._channel_binding = _base64(f"{flag},{authorization_id},".encode())

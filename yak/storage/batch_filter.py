@@ -183,14 +183,14 @@ def _rebuilt(header: BatchHeader, left: _Left, horizon_ms: int | None) -> bytes:
     """The batch with these records only, in its codec; `horizon_ms`, if any, becomes its base timestamp."""
     attributes, max_timestamp = header.attributes, header.max_timestamp
     records = bytes(left.records)
-    kept = list(spans(records, left.records_count, header.last_offset_delta))
+    retained = list(spans(records, left.records_count, header.last_offset_delta))
     if not attributes & TIMESTAMP_TYPE_BIT and header.base_timestamp != NO_TIMESTAMP:
         # a producer writes any delta, and retention by time must not wait for one that its header did not have
-        newest = max(int64(header.base_timestamp + timestamp_delta(records, span)) for span in kept)
+        newest = max(int64(header.base_timestamp + timestamp_delta(records, span)) for span in retained)
         max_timestamp = min(max_timestamp, newest)
     if horizon_ms is not None:
         by_ms = header.base_timestamp - horizon_ms
-        records = b"".join([moved_timestamp(records, span, by_ms) for span in kept])
+        records = b"".join([moved_timestamp(records, span, by_ms) for span in retained])
         attributes |= DELETE_HORIZON_BIT
         header = header._replace(base_timestamp=horizon_ms)
     changed = header._replace(attributes=attributes, max_timestamp=max_timestamp, records_count=left.records_count)

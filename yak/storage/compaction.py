@@ -239,9 +239,9 @@ class Compaction:
             replacement = yield from self._rewrite(disk, group, filter_)
             result.segments_before += len(group)
             result.bytes_before += sum(segment.size for segment in group)
-            kept = group if replacement is None else [replacement.cleaned]
-            result.segments_after += len(kept)
-            result.bytes_after += sum(segment.size for segment in kept)
+            cleaned = group if replacement is None else [replacement.cleaned]
+            result.segments_after += len(cleaned)
+            result.bytes_after += sum(segment.size for segment in cleaned)
             if replacement is not None:
                 yield replacement
                 # after this sync the next segment may drop records that this one had to drop first
@@ -356,11 +356,11 @@ class Compaction:
             for segment in group:
                 left: list[tuple[BatchHeader, Buffer]] = []
                 for header, batch in self._batches(segment, 0, self._ends[segment.base_offset]):
-                    kept = filter_.filter(header, batch)
-                    if kept is not batch:
+                    filtered = filter_.filter(header, batch)
+                    if filtered is not batch:
                         has_changed = True
-                    if kept is not None:
-                        left.append((header if kept is batch else read_header(kept), kept))
+                    if filtered is not None:
+                        left.append((header if filtered is batch else read_header(filtered), filtered))
                     aborted = self._transactions.aborted_by(header) if filter_.keeps_aborted else None
                     if aborted is not None:
                         new.segment.add_aborted(aborted)

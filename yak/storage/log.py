@@ -593,8 +593,8 @@ class Log:
 
     def _truncate(self, segment: Segment, position: FilePosition, end_offset: Offset) -> None:
         self._begin_truncation(end_offset)
-        kept = self.segments.index(segment) + 1
-        removed, self.segments = self.segments[kept:], self.segments[:kept]
+        retained = self.segments.index(segment) + 1
+        removed, self.segments = self.segments[retained:], self.segments[:retained]
         self.active = segment
         for old in reversed(removed):
             old.remove_files()
@@ -609,7 +609,7 @@ class Log:
                 self.snapshot_offsets,
                 end_offset,
                 self.last_flush_ms,
-                looks_back=False,
+                reads_earlier=False,
             )
         if last_end < end_offset:
             # truncated inside a compaction gap: after a crash a segment's name gives the log end, because no batch does

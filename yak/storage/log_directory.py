@@ -196,16 +196,16 @@ class DirectoryClose:
 
 @dataclass(frozen=True, slots=True)
 class FolderRemoval:
-    """A plan to delete the renamed folder of a log, or with `is_kept` (a stray) only to sync its new name."""
+    """A plan to delete the renamed folder of a log, or with `keeps_files` (a stray) only to sync its new name."""
 
     directory: str
     path: str
-    is_kept: bool
+    keeps_files: bool
 
     def run(self, disk: Disk) -> None:
         """Delete it. Raises LogDirectoryFailure."""
         try:
-            if not self.is_kept:
+            if not self.keeps_files:
                 disk.remove_tree(self.path)
             disk.sync_directory(self.directory)
         except OSError as error:
@@ -225,7 +225,7 @@ class LogDirectory:
         """Broker epoch of the clean stop before this start; None when the stop was unclean."""
         self.machine_restarted = False
         """Whether the stop was unclean and the machine rebooted since: unsynced writes may be lost."""
-        self.machine_kept_running = False
+        self.machine_stayed_up = False
         """Whether the machine certainly did not reboot: all writes are there, except perhaps the last one."""
         self._clean_mark: bytes | None = None
         self._node_id: NodeId = -1
@@ -410,7 +410,7 @@ class LogDirectory:
         path = self.file(BOOT_MARK)
         marked = self.disk.read_file(path).decode("ascii", "replace").strip() if self.disk.exists(path) else ""
         if marked == kernel_boot_id:
-            self.machine_kept_running = True
+            self.machine_stayed_up = True
             return
         self._boot_to_mark = kernel_boot_id
         self.machine_restarted = bool(marked) and not self.disk.exists(self.file(CLEAN_SHUTDOWN))

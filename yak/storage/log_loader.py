@@ -127,7 +127,7 @@ class LogLoader:
             snapshots = trusted
         if recovered is None and (snapshots or any(segment.size for segment in segments)):
             self._repair_indexes(segments, snapshots)
-            producers.restore(self.disk, self._path, segments, snapshots, end_offset, self.now_ms, looks_back=False)
+            producers.restore(self.disk, self._path, segments, snapshots, end_offset, self.now_ms, reads_earlier=False)
         log = self._log(topic_id, segments, epochs, producers, snapshots, end_offset)
         log.names_changed = recovered is not None
         log.has_stale_checkpoints = is_new
@@ -354,7 +354,7 @@ class LogLoader:
         first = 0 if self._reads_all else first
         base = segments[first].base_offset
         self._repair_indexes(segments[:first], snapshots)
-        self._look_for_hole(segments[: first + 1])
+        self._check_contiguity(segments[: first + 1])
         trusted = [offset for offset in snapshots if offset <= base]
         producers.restore(self.disk, self._path, segments[: first + 1], trusted, base, self.now_ms)
         epochs.truncate_from_end(base)
@@ -390,7 +390,7 @@ class LogLoader:
             self._note_missing(segments[0], 0, reason, start)
         return result, end_offset, trusted
 
-    def _look_for_hole(self, segments: list[Segment]) -> None:
+    def _check_contiguity(self, segments: list[Segment]) -> None:
         """Compare the ends of segments below the recovery point, which recovery does not read, with what follows them.
 
         A consumer that reached such a hole would get nothing, without an error. Other replicas have the records, so a
@@ -414,9 +414,9 @@ class LogLoader:
         self._missing = DamagedBatch(segment.path(LOG_SUFFIX), position, f"the log {reason}", offset)
         self._damage.append(f"{self._path} {reason}")
 
-    def _drop_snapshots(self, snapshots: list[Offset], kept: list[Offset]) -> None:
+    def _drop_snapshots(self, snapshots: list[Offset], retained: list[Offset]) -> None:
         for offset in snapshots:
-            if offset not in kept:
+            if offset not in retained:
                 self.disk.remove(f"{self._path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
 
     def _log(

@@ -338,7 +338,7 @@ class LogStore:
             cleaned_offset=checkpoints.cleaned.get(topic_partition),
             was_clean=checkpoints.was_clean,
             closed_bytes=checkpoints.sizes.get(topic_partition),
-            keeps_written=directory.machine_kept_running and is_replicated(topic_partition),
+            keeps_written=directory.machine_stayed_up and is_replicated(topic_partition),
             is_replicated=is_replicated(topic_partition),
             now_ms=self._opened_ms,
         )
@@ -649,12 +649,12 @@ class LogStore:
         except OSError as error:
             raise LogDirectoryFailure(log.directory, error) from error
         self._rename(log, self.aside_path(log, log.directory, DELETE_FOLDER_SUFFIX))
-        return FolderRemoval(log.directory, log.path, is_kept=True)
+        return FolderRemoval(log.directory, log.path, keeps_files=True)
 
     def put_back(self, log: Log) -> FolderRemoval:
         """Undo `set_aside`; the returned plan syncs the directory. Raises LogDirectoryFailure."""
         self._rename(log, f"{log.directory}/{log.topic_partition}")
-        return FolderRemoval(log.directory, log.path, is_kept=True)
+        return FolderRemoval(log.directory, log.path, keeps_files=True)
 
     def move(self, log: Log, directory: str, future: str) -> FolderRemoval:
         """Let a log that was set aside continue in its sealed copy, under its name.
@@ -669,7 +669,7 @@ class LogStore:
         except OSError as error:
             raise LogDirectoryFailure(directory, error) from error
         switch(log, directory, path)
-        return FolderRemoval(directory, path, is_kept=True)
+        return FolderRemoval(directory, path, keeps_files=True)
 
     # ----------------------------------------------------------------------------------------------- directories
 
@@ -785,11 +785,11 @@ class LogStore:
     def _directory_checkpoint(self, directory: LogDirectory, draft: CheckpointDraft) -> DirectoryCheckpoint:
         # damaged logs keep their offsets: without them the next recovery would truncate the damage as an incomplete tail
         for tp, held in self._damaged_in(directory):
-            kept = self.high_watermarks.get(tp)
+            saved = self.high_watermarks.get(tp)
             for offsets, offset in (
                 (draft.recovery_points, held.recovery_point),
                 (draft.log_starts, held.log_start_offset),
-                (draft.high_watermarks, kept),
+                (draft.high_watermarks, saved),
                 (draft.cleaned, held.cleaned_offset),
             ):
                 if offset is not None:

@@ -10,7 +10,7 @@ from yak.storage.segment import Segment
 
 NEWEST_BYTES_MAX = 2048
 """Larger batches are not buffered in memory, because a broker may append to thousands of partitions."""
-RECENT_MAX, _RECENT_KEPT = 256, 128
+RECENT_MAX, _RECENT_RETAINED = 256, 128
 CURSORS_MAX = 16
 _NO_BATCH = (-1, -1, b"")
 
@@ -47,7 +47,7 @@ class PositionCache:
 
     def trim(self) -> None:
         """Forget the older half of the recent appends, when there are more than `RECENT_MAX`."""
-        self.recent = dict(list(self.recent.items())[-_RECENT_KEPT:])
+        self.recent = dict(list(self.recent.items())[-_RECENT_RETAINED:])
 
     def newest_batch(self, offset: Offset, up_to: Offset, max_bytes: int) -> bytes | None:
         """The batch that spans exactly `offset` to `up_to`, if it is the last appended one and still in memory."""

@@ -49,7 +49,7 @@ DEFERRED_MS = 5_000
 """How long a successor is deferred; clients retry within a second."""
 DEFERRED_EXPIRY_MS = 60_000
 """A deferred sequence expires after this time: its client has retried, and the records may have been deleted since."""
-_LOOK_BACK_BYTES = 8 * 1024 * 1024
+_EARLIER_BYTES_MAX = 8 * 1024 * 1024
 """How far before a snapshot to search: the most that a producer of large batches has in flight."""
 
 
@@ -548,12 +548,12 @@ class ProducerState:
         end_offset: Offset,
         now_ms: int,
         *,
-        looks_back: bool = True,
+        reads_earlier: bool = True,
     ) -> None:
         """Restore the state as of `end_offset`: the newest valid snapshot, then the batch headers after it.
 
         A snapshot holds the last batch of each producer. The earlier ones that still count are read from the log before
-        it, or, without `looks_back`, only once a producer sends a sequence that does not follow. If a snapshot was
+        it, or, without `reads_earlier`, only once a producer sends a sequence that does not follow. If a snapshot was
         corrupt, the batches read in its place are checked against their CRC. Raises OSError, DamagedBatch.
         """
         self.clear()
@@ -574,7 +574,7 @@ class ProducerState:
             if self.has_transactions:
                 self._last_marker_offset = offset - 1
             start = max(start, offset)
-            if entries and looks_back:
+            if entries and reads_earlier:
                 self.earlier_read(list(earlier_batches(segments, start, self._epochs())))
             elif entries:
                 self.unread_before = start
@@ -642,10 +642,10 @@ def earlier_batches(
 ) -> Iterator[BatchHeader]:
     """The newest batches before an offset that producers of these epochs may still retry, newest first.
 
-    Reads up to `_LOOK_BACK_BYTES` of the disk; raises OSError.
+    Reads up to `_EARLIER_BYTES_MAX` of the disk; raises OSError.
     """
     counts = dict.fromkeys(epochs, 0)
-    left = _LOOK_BACK_BYTES
+    left = _EARLIER_BYTES_MAX
     for segment in reversed(segments):
         if segment.base_offset >= before or not segment.size:
             continue
@@ -759,13 +759,13 @@ class DeferredSequences(dict[ProducerId, DeferredSequence]):
         if follows and (is_expired or not comes_again):
             del self[header.producer_id]
             return
-        words = f"sequence {header.base_sequence} came before {sequence}"
+        message = f"sequence {header.base_sequence} came before {sequence}"
         if is_stored and not follows:
             # the batches behind the deferred one are missing
-            words = f"sequence {header.base_sequence} came behind {sequence}; {missing} is missing"
+            message = f"sequence {header.base_sequence} came behind {sequence}; {missing} is missing"
         if not is_expired:
-            raise PeerError(ErrorCode.not_enough_replicas, f"{words}; nothing was written")
-        raise PeerError(ErrorCode.out_of_order_sequence_number, words)
+            raise PeerError(ErrorCode.not_enough_replicas, f"{message}; nothing was written")
+        raise PeerError(ErrorCode.out_of_order_sequence_number, message)
 
 
 def _is_before(one: int, other: int) -> bool:

@@ -21,10 +21,10 @@ class ClusterView:
         self._broker, self._http_scheme = broker, http_scheme
         self._health = HealthView(broker)
 
-    def look(self) -> dict[str, Any]:
+    def present(self) -> dict[str, Any]:
         """The present state of the cluster."""
         image = self._broker.image
-        health = self._health.look()
+        health = self._health.present()
         return {
             "cluster_id": image.cluster_id,
             "told_by": self._broker.node_id,

@@ -19,26 +19,26 @@ UNKNOWN: Final = -1
 
 def classic_group(answer: Any, coordinator: NodeId = UNKNOWN) -> Group:
     """A group of a DescribeGroups response (key 15). Its assignments are known while it is Stable."""
-    is_told = answer.protocol_type in _CONSUMERS and answer.group_state == _STABLE
+    is_stable = answer.protocol_type in _CONSUMERS and answer.group_state == _STABLE
     return Group(
         str(answer.group_id),
         CLASSIC,
         answer.group_state,
         answer.protocol_type,
         coordinator,
-        tuple(_classic_member(each, is_told=is_told) for each in answer.members),
+        tuple(_classic_member(each, is_stable=is_stable) for each in answer.members),
         answer.protocol_data or None,
     )
 
 
-def _classic_member(member: Any, *, is_told: bool) -> Member:
-    topics = subscribed_topics([member.member_metadata]) if is_told else None
+def _classic_member(member: Any, *, is_stable: bool) -> Member:
+    topics = subscribed_topics([member.member_metadata]) if is_stable else None
     return Member(
         member.member_id,
         member.client_id,
         member.client_host,
         member.group_instance_id,
-        assigned_partitions(member.member_assignment) if is_told else None,
+        assigned_partitions(member.member_assignment) if is_stable else None,
         None if topics is None else tuple(sorted(topics)),
     )
 

@@ -65,19 +65,19 @@ def _broker(node_id: NodeId, before: BrokerInfo | None, after: BrokerInfo | None
     # a new registration begins fenced: no event
     known = BrokerState.FENCED if before is None or is_new else before.state
     if after.state is not known:
-        kind, words = _STATES[after.state]
-        yield Happening(kind, f"broker {node_id} {words}", None, fields)
+        kind, message = _STATES[after.state]
+        yield Happening(kind, f"broker {node_id} {message}", None, fields)
 
 
 def _controller(before: Image, after: Image) -> Happening:
     old, new = _named(before.controller_id), _named(after.controller_id)
-    words = (
+    message = (
         f"broker {new} is elected controller, previously broker {old}" if new is not None else "there is no controller"
     )
     if old is None and new is not None:
-        words = f"broker {new} is elected controller"
+        message = f"broker {new} is elected controller"
     fields = {"from": old, "to": new, "controller_epoch": after.controller_epoch}
-    return Happening("controller-changed", words, None, fields)
+    return Happening("controller-changed", message, None, fields)
 
 
 def _topic(before: TopicInfo | None, after: TopicInfo, delta: Delta) -> Iterator[Happening]:
@@ -114,7 +114,7 @@ def _partition(topic: str, before: PartitionInfo, after: PartitionInfo) -> Itera
     if (before.leader, before.leader_epoch) != (after.leader, after.leader_epoch):
         yield Happening(
             "leader-changed",
-            _leader_words(name, before, after),
+            _leader_change(name, before, after),
             topic,
             {**fields, "from": _named(before.leader), "to": _named(after.leader)},
         )
@@ -123,12 +123,12 @@ def _partition(topic: str, before: PartitionInfo, after: PartitionInfo) -> Itera
     if left or joined:
         kind = "isr-changed" if left and joined else "isr-shrunk" if left else "isr-expanded"
         isr = {"from": list(before.isr), "to": list(after.isr), "left": left, "joined": joined}
-        words = f"ISR of {name}: {_nodes(before.isr)} -> {_nodes(after.isr)}"
-        yield Happening(kind, words, topic, {**fields, **isr, "eligible_leaders": list(after.elr)})
+        message = f"ISR of {name}: {_nodes(before.isr)} -> {_nodes(after.isr)}"
+        yield Happening(kind, message, topic, {**fields, **isr, "eligible_leaders": list(after.elr)})
     yield from _reassignment(name, topic, fields, before, after)
 
 
-def _leader_words(name: str, before: PartitionInfo, after: PartitionInfo) -> str:
+def _leader_change(name: str, before: PartitionInfo, after: PartitionInfo) -> str:
     if after.leader == NO_LEADER:
         return f"{name} is offline, previously led by {before.leader}"
     if before.leader == NO_LEADER:
@@ -146,17 +146,17 @@ def _reassignment(
         return
     if any(new):
         kind = "reassignment-started" if not any(old) else "reassignment-changed"
-        words = f"{name} is being reassigned: adding {_nodes(new[0])}, removing {_nodes(new[1])}"
+        message = f"{name} is being reassigned: adding {_nodes(new[0])}, removing {_nodes(new[1])}"
     elif any(old):
-        kind, words = "reassignment-done", f"{name} has the replicas {_nodes(after.replicas)}"
+        kind, message = "reassignment-done", f"{name} has the replicas {_nodes(after.replicas)}"
     else:
-        kind, words = "reassignment-done", f"{name} has the new replica order {_nodes(after.replicas)}"
+        kind, message = "reassignment-done", f"{name} has the new replica order {_nodes(after.replicas)}"
     replicas = {
         "replicas": list(after.replicas),
         "adding_replicas": list(after.adding_replicas),
         "removing_replicas": list(after.removing_replicas),
     }
-    yield Happening(kind, words, topic, {**fields, **replicas})
+    yield Happening(kind, message, topic, {**fields, **replicas})
 
 
 def _config(before: Image, after: Image, resource_type: str, name: str) -> Iterator[Happening]:
@@ -166,10 +166,10 @@ def _config(before: Image, after: Image, resource_type: str, name: str) -> Itera
     if resource_type in (USER, TOKEN):
         old, new = dict.fromkeys(old, HIDDEN), dict.fromkeys(new, HIDDEN)
     changed = {key: new.get(key) for key in sorted({*old, *new}) if old.get(key) != new.get(key)}
-    words = ", ".join(f"{key}={'(default)' if value is None else value}" for key, value in changed.items())
+    message = ", ".join(f"{key}={'(default)' if value is None else value}" for key, value in changed.items())
     what = f"{resource_type} {name}" if name else "all brokers"
     fields = {"resource_type": resource_type, "resource_name": name, "changed": changed}
-    yield Happening("config-changed", f"{what}: {words}", name if resource_type == "topic" else None, fields)
+    yield Happening("config-changed", f"{what}: {message}", name if resource_type == "topic" else None, fields)
 
 
 def _configs_of(image: Image, resource_type: str, name: str) -> Mapping[str, str] | None:

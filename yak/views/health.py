@@ -104,7 +104,7 @@ class HealthView:
         self._image: Image | None = None
         self._counts = PartitionCounts()
 
-    def look(self) -> Health:
+    def present(self) -> Health:
         """The present health of the broker."""
         broker = self._broker
         image, lifecycle = broker.image, broker.metadata.lifecycle

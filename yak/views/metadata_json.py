@@ -138,16 +138,16 @@ def cluster_json(image: Image, external: Iterable[ExternalBroker] = ()) -> Json:
 
 
 def changes_json(
-    image: Image, external: Iterable[ExternalBroker], since_ms: int, now_ms: int, told_ms: int, *, for_brokers: bool
+    image: Image, external: Iterable[ExternalBroker], since_ms: int, now_ms: int, until_ms: int, *, for_brokers: bool
 ) -> Json:
     """The changes since `since_ms`, or everything if `is_full`.
 
-    The answer is complete up to `told_ms`, its `timestamp`, from which the next request should ask. A change may be
+    The answer is complete up to `until_ms`, its `timestamp`, from which the next request should ask. A change may be
     repeated in that next answer; none is left out. Clients get brokers, topics and partitions; brokers get everything.
     """
     full = is_full(image, since_ms, now_ms)
     least_ms = 0 if full else since_ms
-    answer: Json = {"full": full, "offset": image.offset, "timestamp": seconds(told_ms)}
+    answer: Json = {"full": full, "offset": image.offset, "timestamp": seconds(until_ms)}
     if for_brokers:
         answer |= _controller(image)
     answer |= _for_clients(image, external, least_ms)
@@ -166,7 +166,7 @@ def is_full(image: Image, since_ms: int, now_ms: int) -> bool:
     return len(removed) >= REMOVED_TOPICS_MAX and all(each.changed_ms >= since_ms for each in removed.values())
 
 
-def told_up_to_ms(image: Image, now_ms: int, *, is_current: bool) -> int:
+def complete_until_ms(image: Image, now_ms: int, *, is_current: bool) -> int:
     """The time up to which a broker knows all changes: about now while it follows the metadata log (`is_current`)."""
     return max(image.timestamp_ms, now_ms - CLOCKS_MS) if is_current else image.timestamp_ms
 

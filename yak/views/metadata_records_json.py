@@ -34,7 +34,7 @@ _SECRET = (USER, TOKEN)
 """Resource types whose configs are shown nowhere."""
 
 
-def shown_payload(record: TailedRecord) -> Json:
+def payload_json(record: TailedRecord) -> Json:
     """A record's payload, without the credentials of users and of delegation tokens."""
     payload = dict(record.payload)
     if payload.get("resource_type") in _SECRET:
@@ -52,7 +52,7 @@ def record_json(record: TailedRecord) -> Json:
         content = parse(record)
         fields = _FIELDS[type(content)](content)
     except BadRecord:
-        fields = shown_payload(record)
+        fields = payload_json(record)
     return {
         "offset": record.offset,
         "timestamp": seconds(record.timestamp_ms),

@@ -18,7 +18,7 @@ _SECRET: Final = ("directory", "from_directory", "to_directory", "failure")
 """Fields with paths stay in the log: not every reader of events may see them."""
 
 _Fields = Mapping[str, Any]
-_WORDS: Final[Mapping[str, tuple[str, Callable[[_Fields], str]]]] = {
+_EVENTS: Final[Mapping[str, tuple[str, Callable[[_Fields], str]]]] = {
     "group-rebalancing": (
         "group-rebalancing",
         lambda f: f"group {f['group']} rebalances, after generation {f['generation']}: {f['reason']}",
@@ -118,18 +118,18 @@ _RENAMED: Final = {"node_id": "broker", "partition": "log"}
 
 def of_notice(notice: Notice) -> Happening | None:
     """The event of a notice; None if the notice is only for the log."""
-    known = _WORDS.get(notice.event)
+    known = _EVENTS.get(notice.event)
     if known is None:
         return None
-    kind, words = known
+    kind, describe = known
     fields: dict[str, Any] = {
         _RENAMED.get(name, name): _plain(value) for name, value in notice.fields.items() if name not in _SECRET
     }
     topic, _, number = str(notice.fields.get("partition", "")).rpartition("-")
     if not topic or not number.isdigit():
-        return Happening(kind, words(notice.fields), None, fields)
+        return Happening(kind, describe(notice.fields), None, fields)
     del fields["log"]
-    return Happening(kind, words(notice.fields), topic, {**fields, "partition": int(number)})
+    return Happening(kind, describe(notice.fields), topic, {**fields, "partition": int(number)})
 
 
 def _plain(value: object) -> Any:
@@ -138,4 +138,4 @@ def _plain(value: object) -> Any:
 
 def kinds() -> list[str]:
     """All kinds of events that `of_notice` gives."""
-    return sorted({kind for kind, _words in _WORDS.values()})
+    return sorted({kind for kind, _ in _EVENTS.values()})

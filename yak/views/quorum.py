@@ -57,7 +57,7 @@ def described_quorum_json(described: Any, brokers: Mapping[NodeId, BrokerInfo]) 
     addresses |= {node.node_id: node.listeners[0] for node in described.nodes if node.listeners}
     end = leader_log_end(partition)
 
-    def shown(replica: Any) -> dict[str, Any]:
+    def node_json(replica: Any) -> dict[str, Any]:
         address = addresses.get(replica.replica_id)
         does_fetch = replica.replica_id != partition.leader_id
         return {
@@ -75,8 +75,8 @@ def described_quorum_json(described: Any, brokers: Mapping[NodeId, BrokerInfo]) 
         "leader_id": partition.leader_id,
         "epoch": partition.leader_epoch,
         "high_watermark": partition.high_watermark,
-        "voters": [shown(replica) for replica in partition.current_voters],
-        "observers": [shown(replica) for replica in partition.observers],
+        "voters": [node_json(replica) for replica in partition.current_voters],
+        "observers": [node_json(replica) for replica in partition.observers],
     }
 
 

@@ -29,7 +29,7 @@ def make_rig(**settings: str) -> Rig:
     return rig
 
 
-def beat_fields(
+def heartbeat_fields(
     member_id: str = "",
     epoch: int = 0,
     *,
@@ -60,12 +60,12 @@ def beat_fields(
     return fields
 
 
-def begin_beat(rig: Rig, *words: Any, client: Any = None, version: int = 1, **named: Any) -> Pending:
-    return rig.begin(HEARTBEAT, version, client=client, **beat_fields(*words, version=version, **named))
+def begin_heartbeat(rig: Rig, *words: Any, client: Any = None, version: int = 1, **named: Any) -> Pending:
+    return rig.begin(HEARTBEAT, version, client=client, **heartbeat_fields(*words, version=version, **named))
 
 
-def beat(rig: Rig, *words: Any, version: int = 1, **named: Any) -> Any:
-    return rig.ask(HEARTBEAT, version, **beat_fields(*words, version=version, **named))
+def heartbeat(rig: Rig, *words: Any, version: int = 1, **named: Any) -> Any:
+    return rig.ask(HEARTBEAT, version, **heartbeat_fields(*words, version=version, **named))
 
 
 def owned(rig: Rig, *partitions: int) -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ def describe(rig: Rig, group: str = "g", version: int = 1) -> Any:
 
 @pytest.mark.parametrize("version", range(2))
 def test_a_lone_member_gets_everything_in_every_version(rig: Rig, version: int) -> None:
-    answer = beat(rig, "" if version == 0 else "mine", version=version)
+    answer = heartbeat(rig, "" if version == 0 else "mine", version=version)
     assert (answer.error_code, answer.member_epoch) == (NONE, 2)
     assert partitions(answer) == [0, 1, 2]
     assert answer.heartbeat_interval == ask.ms(5_000)
@@ -93,62 +93,62 @@ def test_a_lone_member_gets_everything_in_every_version(rig: Rig, version: int) 
 
 
 def test_partitions_move_only_when_they_were_given_back(rig: Rig) -> None:
-    first = beat(rig, "a")
-    joined = beat(rig, "b")
+    first = heartbeat(rig, "a")
+    joined = heartbeat(rig, "b")
     assert partitions(joined) == []
-    told = beat(rig, "a", first.member_epoch)
+    told = heartbeat(rig, "a", first.member_epoch)
     kept = partitions(told)
     assert len(kept) == 2
-    assert beat(rig, "b", joined.member_epoch, owned=[]).assignment is None, "it is not given back yet"
-    beat(rig, "a", told.member_epoch, owned=owned(rig, *kept))
-    moved = partitions(beat(rig, "b", joined.member_epoch, owned=[], topics=["orders"]))
+    assert heartbeat(rig, "b", joined.member_epoch, owned=[]).assignment is None, "it is not given back yet"
+    heartbeat(rig, "a", told.member_epoch, owned=owned(rig, *kept))
+    moved = partitions(heartbeat(rig, "b", joined.member_epoch, owned=[], topics=["orders"]))
     assert sorted(kept + moved) == [0, 1, 2]
 
 
 def test_a_member_leaves_and_the_others_take_over(rig: Rig) -> None:
-    beat(rig, "a")
-    gone = beat(rig, "a", -1)
+    heartbeat(rig, "a")
+    gone = heartbeat(rig, "a", -1)
     assert (gone.error_code, gone.member_epoch) == (NONE, -1)
     assert describe(rig).group_state == "Empty"
-    assert beat(rig, "a", 1).error_code == ErrorCode.unknown_member_id
+    assert heartbeat(rig, "a", 1).error_code == ErrorCode.unknown_member_id
 
 
 def test_a_group_or_member_that_is_not_there_is_refused_in_words(rig: Rig) -> None:
-    answer = beat(rig, "a", 3)
+    answer = heartbeat(rig, "a", 3)
     assert answer.error_code == ErrorCode.group_id_not_found
     assert "not found" in answer.error_message
-    beat(rig, "a")
-    assert beat(rig, "b", 3).error_code == ErrorCode.unknown_member_id
-    assert beat(rig, "a", 9).error_code == ErrorCode.fenced_member_epoch
-    assert beat(rig, "b", regex="(").error_code == ErrorCode.invalid_regular_expression
-    assert beat(rig, "b", assignor="best").error_code == ErrorCode.unsupported_assignor
-    assert beat(rig, "x" * 40_000).error_code == ErrorCode.invalid_request
+    heartbeat(rig, "a")
+    assert heartbeat(rig, "b", 3).error_code == ErrorCode.unknown_member_id
+    assert heartbeat(rig, "a", 9).error_code == ErrorCode.fenced_member_epoch
+    assert heartbeat(rig, "b", regex="(").error_code == ErrorCode.invalid_regular_expression
+    assert heartbeat(rig, "b", assignor="best").error_code == ErrorCode.unsupported_assignor
+    assert heartbeat(rig, "x" * 40_000).error_code == ErrorCode.invalid_request
     assert [each.member_id for each in describe(rig).members] == ["a"]
 
 
 def test_heartbeat_of_a_member_to_a_group_that_has_offsets_only_is_refused(rig: Rig) -> None:
     # GroupMetadataManager.getOrMaybeCreateConsumerGroup: it is a classic group, empty, until a member joins
     assert ask.commit(rig, {0: 2}) == [NONE]
-    assert beat(rig, "a", 3).error_code == ErrorCode.group_id_not_found
-    assert beat(rig, "a").error_code == NONE
-    assert beat(rig, "b", 3).error_code == ErrorCode.unknown_member_id
+    assert heartbeat(rig, "a", 3).error_code == ErrorCode.group_id_not_found
+    assert heartbeat(rig, "a").error_code == NONE
+    assert heartbeat(rig, "b", 3).error_code == ErrorCode.unknown_member_id
 
 
 def test_an_expression_means_the_topics_there_are_and_those_that_come(rig: Rig) -> None:
-    answer = beat(rig, "a", regex="ord.*")
+    answer = heartbeat(rig, "a", regex="ord.*")
     assert partitions(answer) == [0, 1, 2]
     rig.create_topic("orders-new")
     rig.run_for(11_000)
-    grown = beat(rig, "a", answer.member_epoch)
+    grown = heartbeat(rig, "a", answer.member_epoch)
     assert len(partitions(grown)) == 4
 
 
 def test_a_coordinator_that_starts_knows_its_members(rig: Rig) -> None:
-    answer = beat(rig, "a")
+    answer = heartbeat(rig, "a")
     ask.commit(rig, {0: 7}, member_id="a", generation=answer.member_epoch)
     rig.restart()
     rig.run_for(100)
-    assert beat(rig, "a", answer.member_epoch, owned=owned(rig, 0, 1, 2)).error_code == NONE
+    assert heartbeat(rig, "a", answer.member_epoch, owned=owned(rig, 0, 1, 2)).error_code == NONE
     assert ask.committed(rig, [0]) == [7]
     assert [(each.group_id, each.group_type, each.group_state) for each in ask.list_groups(rig).groups] == [
         ("g", "consumer", "Stable")
@@ -157,18 +157,18 @@ def test_a_coordinator_that_starts_knows_its_members(rig: Rig) -> None:
 
 def test_a_silent_member_is_fenced_after_its_session() -> None:
     rig = make_rig(group_consumer_session_timeout_ms="6000")
-    answer = beat(rig, "a")
+    answer = heartbeat(rig, "a")
     rig.run_for(5_900)
-    assert beat(rig, "a", answer.member_epoch).error_code == NONE
+    assert heartbeat(rig, "a", answer.member_epoch).error_code == NONE
     rig.run_for(6_100)
-    assert beat(rig, "a", answer.member_epoch).error_code == ErrorCode.unknown_member_id
+    assert heartbeat(rig, "a", answer.member_epoch).error_code == ErrorCode.unknown_member_id
     rig.restart()
     rig.run_for(100)
     assert describe(rig).group_state == "Empty"
 
 
 def test_only_members_commit_and_they_say_their_epoch(rig: Rig) -> None:
-    answer = beat(rig, "a")
+    answer = heartbeat(rig, "a")
     mine = {"member_id": "a", "generation": answer.member_epoch}
     assert ask.commit(rig, {0: 1}, **mine) == [NONE]
     assert ask.commit(rig, {0: 2}, **mine | {"generation": 0}) == [ErrorCode.stale_member_epoch]
@@ -185,12 +185,12 @@ def test_only_members_commit_and_they_say_their_epoch(rig: Rig) -> None:
 
 
 def test_member_commits_with_its_last_epoch_while_the_answer_with_the_new_one_is_on_its_way(rig: Rig) -> None:
-    answer = beat(rig, "a")
+    answer = heartbeat(rig, "a")
     late = {"member_id": "a", "generation": answer.member_epoch}
-    beat(rig, "b")
-    told = beat(rig, "a", answer.member_epoch)
+    heartbeat(rig, "b")
+    told = heartbeat(rig, "a", answer.member_epoch)
     kept = partitions(told)
-    assert beat(rig, "a", told.member_epoch, owned=owned(rig, *kept)).member_epoch > answer.member_epoch
+    assert heartbeat(rig, "a", told.member_epoch, owned=owned(rig, *kept)).member_epoch > answer.member_epoch
     gone = next(index for index in range(3) if index not in kept)
     assert ask.commit(rig, {kept[0]: 7}, **late) == [NONE]
     # one partition that the member has no more refuses the whole request (OffsetMetadataManager.commitOffset)
@@ -210,21 +210,21 @@ def test_a_heartbeat_that_is_malformed_is_refused_before_its_group_is_looked_up(
 ) -> None:
     # GroupCoordinatorService.consumerGroupHeartbeat validates the request first
     for group in ("none", "g"):
-        answer = beat(rig, **{"member_id": "a", "epoch": 1, "group": group} | wrong)
+        answer = heartbeat(rig, **{"member_id": "a", "epoch": 1, "group": group} | wrong)
         assert answer.error_code == ErrorCode.invalid_request
         assert words in answer.error_message
 
 
 @pytest.mark.parametrize("group", ["", " "])
 def test_a_heartbeat_with_a_blank_group_id_is_an_invalid_request(rig: Rig, group: str) -> None:
-    answer = beat(rig, "a", group=group)
+    answer = heartbeat(rig, "a", group=group)
     assert (answer.error_code, answer.error_message) == (ErrorCode.invalid_request, "GroupId can't be empty.")
     assert ask.list_groups(rig).groups == ()
 
 
 def test_authorized_operations_are_described_of_groups_without_an_error_only(rig: Rig) -> None:
     # KafkaApis.handleConsumerGroupDescribe and handleDescribeGroupsRequest
-    beat(rig, "a")
+    heartbeat(rig, "a")
     assert describe(rig).authorized_operations > 0
     assert describe(rig, "none").authorized_operations == -(2**31)
     for group, version, is_described in (("none", 6, False), ("none", 5, True), ("g", 6, False)):
@@ -233,13 +233,13 @@ def test_authorized_operations_are_described_of_groups_without_an_error_only(rig
 
 
 def test_a_group_is_deleted_when_it_is_empty(rig: Rig) -> None:
-    answer = beat(rig, "a")
+    answer = heartbeat(rig, "a")
     ask.commit(rig, {0: 1}, member_id="a", generation=answer.member_epoch)
     assert rig.ask(ask.DELETE, 2, groups_names=["g"]).results[0].error_code == ErrorCode.non_empty_group
     topics = [{"name": "orders", "partitions": [{"partition_index": 0}]}]
     deleted = rig.ask(ask.DELETE_OFFSETS, 0, group_id="g", topics=topics)
     assert deleted.topics[0].partitions[0].error_code == ErrorCode.group_subscribed_to_topic
-    beat(rig, "a", -1)
+    heartbeat(rig, "a", -1)
     assert rig.ask(ask.DELETE, 2, groups_names=["g"]).results[0].error_code == NONE
     rig.restart()
     rig.run_for(100)
@@ -248,7 +248,7 @@ def test_a_group_is_deleted_when_it_is_empty(rig: Rig) -> None:
 
 
 def test_each_kind_of_group_is_described_by_its_own_api(rig: Rig) -> None:
-    beat(rig, "a")
+    heartbeat(rig, "a")
     ask.stable(rig, "old")
     assert ask.describe(rig, "g").error_code == ErrorCode.group_id_not_found
     assert "not a classic group" in ask.describe(rig, "g").error_message
@@ -260,7 +260,7 @@ def test_each_kind_of_group_is_described_by_its_own_api(rig: Rig) -> None:
 def test_no_answer_leaves_before_its_records_are_committed() -> None:
     rig = make_rig(offsets_commit_timeout_ms="2000")
     replicated(rig)
-    waiting = begin_beat(rig, "a")
+    waiting = begin_heartbeat(rig, "a")
     rig.run_for(1_500)
     assert not waiting.is_done
     rig.run_for(700)
@@ -289,13 +289,13 @@ def classic(rig: Rig) -> Any:
 
 def test_a_refused_join_to_a_consumer_group_names_no_member(rig: Rig) -> None:
     old = classic(rig)
-    assert beat(rig, "new").error_code == NONE
+    assert heartbeat(rig, "new").error_code == NONE
     again = rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", old.member_id, metadata=b"\x00\x01\xff\xff"))
     assert (again.error_code, again.member_id) == (ErrorCode.inconsistent_group_protocol, "")
 
 
 def test_a_first_join_to_a_consumer_group_gets_a_member_id_before_its_subscription_is_read(rig: Rig) -> None:
-    assert beat(rig, "new").error_code == NONE
+    assert heartbeat(rig, "new").error_code == NONE
     first = rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", metadata=b""))
     assert first.error_code == ErrorCode.member_id_required
     assert first.member_id
@@ -303,7 +303,7 @@ def test_a_first_join_to_a_consumer_group_gets_a_member_id_before_its_subscripti
 
 def test_a_classic_group_changes_over_and_its_members_go_on(rig: Rig) -> None:
     old = classic(rig)
-    new = beat(rig, "new")
+    new = heartbeat(rig, "new")
     assert new.error_code == NONE
     assert partitions(new) == []
     assert [each.group_type for each in ask.list_groups(rig).groups] == ["consumer"]
@@ -322,9 +322,9 @@ def test_a_classic_group_changes_over_and_its_members_go_on(rig: Rig) -> None:
 
 def test_it_goes_back_when_the_last_new_member_left(rig: Rig) -> None:
     old = classic(rig)
-    beat(rig, "new")
+    heartbeat(rig, "new")
     again = rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", old.member_id, metadata=subscription("orders")))
-    assert beat(rig, "new", -1).error_code == NONE
+    assert heartbeat(rig, "new", -1).error_code == NONE
     assert [each.group_type for each in ask.list_groups(rig).groups] == ["classic"]
     assert ask.heartbeat(rig, again) == ErrorCode.rebalance_in_progress
     back = rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", old.member_id, metadata=subscription("orders")))
@@ -338,7 +338,7 @@ def test_it_goes_back_when_the_last_new_member_left(rig: Rig) -> None:
 def test_a_policy_can_forbid_it() -> None:
     rig = make_rig(group_consumer_migration_policy="disabled")
     classic(rig)
-    answer = beat(rig, "new")
+    answer = heartbeat(rig, "new")
     assert answer.error_code == ErrorCode.group_id_not_found
     assert "disabled" in answer.error_message
     assert ask.describe(rig).group_state == "Stable"
@@ -357,7 +357,7 @@ def test_a_refused_heartbeat_leaves_a_classic_group_as_it_is(rig: Rig, wrong: di
     second = rig.new_client()
     member_id = rig.ask(ask.JOIN, 9, client=second, **ask.join_fields(9, metadata=subscription("orders"))).member_id
     waiting = ask.begin_join(rig, 9, "g", member_id, client=second, metadata=subscription("orders"))
-    assert rig.ask(HEARTBEAT, 1, **{**beat_fields("new"), **wrong}).error_code == code
+    assert rig.ask(HEARTBEAT, 1, **{**heartbeat_fields("new"), **wrong}).error_code == code
     assert [each.group_type for each in ask.list_groups(rig).groups] == ["classic"]
     assert not waiting.is_done, "its rebalance goes on"
     rig.restart()
@@ -369,7 +369,7 @@ def test_an_upgrade_and_its_first_member_are_one_batch(rig: Rig) -> None:
     classic(rig)
     partition = rig.node.broker.group_coordinator.of("g").partition
     before = partition.log_end_offset
-    beat(rig, "new")
+    heartbeat(rig, "new")
     batches = rig.fetch("__consumer_offsets", partition.topic_partition.partition).records
     assert [header.base_offset for _, header in iterate_headers(bytes(batches))][-1] == before
 
@@ -379,7 +379,7 @@ def test_subscriptions_are_searched_once_for_a_topic_and_not_for_each_offset(
 ) -> None:
     """With a thousand members of a hundred topics each search takes a millisecond, in the step of all clients."""
     rig = make_rig(offsets_retention_check_interval_ms="1000")
-    beat(rig, "a")
+    heartbeat(rig, "a")
     assert ask.commit(rig, {0: 1, 1: 2, 2: 3}, member_id="a", generation=2) == [NONE] * 3
     searched: list[str] = []
     search = GroupState.is_subscribed_to
@@ -398,9 +398,9 @@ def test_an_empty_group_takes_the_protocol_of_whoever_comes(rig: Rig) -> None:
     old = classic(rig)
     ask.commit(rig, {0: 5}, member_id=old.member_id, generation=old.generation_id)
     ask.leave(rig, old.member_id)
-    assert beat(rig, "new").error_code == NONE
+    assert heartbeat(rig, "new").error_code == NONE
     assert ask.committed(rig, [0]) == [5]
-    beat(rig, "new", -1)
+    heartbeat(rig, "new", -1)
     assert classic(rig).error_code == NONE
     rig.restart()
     rig.run_for(100)
@@ -415,7 +415,7 @@ def test_who_waits_in_a_rebalance_is_told_to_come_again(rig: Rig) -> None:
     waiting = ask.begin_join(rig, 9, "g", member_id, client=second, metadata=subscription("orders"))
     rig.run_for(20)
     assert not waiting.is_done
-    assert beat(rig, "new").error_code == NONE
+    assert heartbeat(rig, "new").error_code == NONE
     rig.run_for(20)
     assert waiting.answer.error_code == ErrorCode.rebalance_in_progress
     again = rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", old.member_id, metadata=subscription("orders")))
@@ -425,6 +425,6 @@ def test_who_waits_in_a_rebalance_is_told_to_come_again(rig: Rig) -> None:
 def test_consumer_protocol_that_is_not_enabled_gets_unsupported_version() -> None:
     # KafkaApis.isConsumerGroupProtocolEnabled: clients then say that the cluster does not support the protocol
     rig = make_rig(group_coordinator_rebalance_protocols="classic")
-    refused = beat(rig, "a")
+    refused = heartbeat(rig, "a")
     assert (refused.error_code, refused.member_epoch, refused.assignment) == (ErrorCode.unsupported_version, 0, None)
     assert describe(rig).error_code == ErrorCode.unsupported_version

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker import group_requests as ask
-from tests.unit.broker.test_consumer_groups import begin_beat, describe, make_rig
+from tests.unit.broker.test_consumer_groups import begin_heartbeat, describe, make_rig
 from yak.groups.classic.records import group_key
 from yak.groups.consumer.records import (
     Change,
@@ -84,9 +84,9 @@ def ask_everything(rig: Rig, generation: int) -> None:
         ask.begin_join(rig, 9, "g", member_id)
         ask.begin_join(rig, 9, "g", member_id, instance="i")
         rig.ask(12, 4, group_id="g", generation_id=generation, member_id=member_id, group_instance_id=None)
-        begin_beat(rig, member_id or "n", 0)
+        begin_heartbeat(rig, member_id or "n", 0)
         if generation >= -2:
-            begin_beat(rig, member_id or "n", generation)
+            begin_heartbeat(rig, member_id or "n", generation)
     sync: dict[str, Any] = {"group_id": "g", "generation_id": generation, "member_id": "m", "assignments": []}
     rig.begin(14, 3, group_instance_id=None, **sync)
     ask.describe(rig)
@@ -140,11 +140,11 @@ def test_classic_group_with_values_out_of_range_is_refused_with_one_line(record:
 def test_consumer_group_in_last_epoch_ends_with_its_sessions_and_begins_again() -> None:
     rig = make_rig()
     load(rig, *consumer_records(INT32_MAX, INT32_MAX, INT32_MAX))
-    first = begin_beat(rig, "n", 0)
+    first = begin_heartbeat(rig, "n", 0)
     rig.run_for(100)
     assert first.answer.error_code == ErrorCode.coordinator_not_available, "clients retry this"
     rig.run_for(46_000)
-    second = begin_beat(rig, "n", 0)
+    second = begin_heartbeat(rig, "n", 0)
     rig.run_for(100)
     assert (second.answer.error_code, second.answer.member_epoch) == (NONE, 2)
     assert describe(rig).group_epoch == 2
@@ -153,7 +153,7 @@ def test_consumer_group_in_last_epoch_ends_with_its_sessions_and_begins_again() 
 def test_consumer_group_with_target_of_a_later_epoch_computes_it_again() -> None:
     rig = make_rig()
     load(rig, *consumer_records(5, INT32_MAX, 5))
-    begin_beat(rig, "n", 0)
+    begin_heartbeat(rig, "n", 0)
     rig.run_for(100)
     assert (describe(rig).group_epoch, describe(rig).assignment_epoch) == (6, 6)
 

@@ -9,7 +9,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.groups_rig import COMMIT, DESCRIBE, GroupsRig
-from tests.unit.broker.test_consumer_groups import beat
+from tests.unit.broker.test_consumer_groups import heartbeat
 from yak.broker.apis import describe_topic_partitions
 from yak.broker.apis.delete_records import DelayedDeleteRecords
 from yak.broker.apis.metadata import describe_partitions
@@ -72,7 +72,7 @@ def test_deletion_of_offsets_under_a_long_group_id_is_refused_as_too_large(rig):
 
 def test_group_that_is_named_again_and_again_is_described_once(rig):
     rig.member("classic")
-    assert beat(rig, "m", group="new").error_code == NONE
+    assert heartbeat(rig, "m", group="new").error_code == NONE
     classic = rig.ask(DESCRIBE, 5, groups=["classic", "none", "classic"], include_authorized_operations=False)
     assert [each.group_id for each in classic.groups] == ["classic", "none"]
     new = rig.ask(69, 1, group_ids=["new", "none", "new"], include_authorized_operations=False)

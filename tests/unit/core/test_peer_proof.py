@@ -114,7 +114,7 @@ def test_proof_with_the_secret_of_the_cluster_is_answered_with_the_servers_own(r
     leader, follower = rig.leader("orders"), rig.followers("orders")[0]
     who, secret, caller = incarnation(rig, follower), secret_of(rig), Caller(rig, leader)
     exchange = caller.exchange(who)
-    answer = caller.authenticate(secret.prove_caller(exchange))
+    answer = caller.authenticate(secret.caller_proof(exchange))
     assert answer.error_code == ErrorCode.none
     assert secret.is_server(answer.auth_bytes, exchange)
     assert Hello.decode(exchange.server).broker == incarnation(rig, leader)
@@ -125,38 +125,38 @@ def test_proof_with_the_secret_of_the_cluster_is_answered_with_the_servers_own(r
 def test_proven_broker_that_fetches_as_another_one_is_refused(rig):
     leader, (one, other) = rig.leader("orders"), rig.followers("orders")
     caller = Caller(rig, leader)
-    caller.authenticate(secret_of(rig).prove_caller(caller.exchange(incarnation(rig, one))))
+    caller.authenticate(secret_of(rig).caller_proof(caller.exchange(incarnation(rig, one))))
     assert caller.fetch(incarnation(rig, other), 0).error_code == ErrorCode.cluster_authorization_failed
     assert caller.fetch(incarnation(rig, one), 0).error_code == ErrorCode.none
 
 
 def other_secret(_secret: ClusterSecret, exchange: Exchange) -> bytes:
-    return ClusterSecret(bytes(32)).prove_caller(exchange)
+    return ClusterSecret(bytes(32)).caller_proof(exchange)
 
 
 def the_servers_side(secret: ClusterSecret, exchange: Exchange) -> bytes:
-    return secret.prove_server(exchange)
+    return secret.server_proof(exchange)
 
 
 def of_another_connection(secret: ClusterSecret, exchange: Exchange) -> bytes:
     server = Hello(Hello.decode(exchange.server).broker, bytes(32)).encode()
-    return secret.prove_caller(exchange._replace(server=server))
+    return secret.caller_proof(exchange._replace(server=server))
 
 
 def for_another_broker(secret: ClusterSecret, exchange: Exchange) -> bytes:
     there = Hello.decode(exchange.server)
     server = Hello(there.broker._replace(node_id=there.broker.node_id + 1), there.nonce).encode()
-    return secret.prove_caller(exchange._replace(server=server))
+    return secret.caller_proof(exchange._replace(server=server))
 
 
 def for_another_incarnation(secret: ClusterSecret, exchange: Exchange) -> bytes:
     there = Hello.decode(exchange.server)
     server = Hello(there.broker._replace(broker_epoch=1), there.nonce).encode()
-    return secret.prove_caller(exchange._replace(server=server))
+    return secret.caller_proof(exchange._replace(server=server))
 
 
 def of_another_cluster(secret: ClusterSecret, exchange: Exchange) -> bytes:
-    return secret.prove_caller(exchange._replace(cluster_id="another"))
+    return secret.caller_proof(exchange._replace(cluster_id="another"))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def of_another_cluster(secret: ClusterSecret, exchange: Exchange) -> bytes:
     [
         lambda secret, exchange: b"",
         lambda secret, exchange: bytes(32),
-        lambda secret, exchange: secret.prove_caller(exchange)[:-1],
+        lambda secret, exchange: secret.caller_proof(exchange)[:-1],
         other_secret,
         the_servers_side,
         of_another_connection,
@@ -183,7 +183,7 @@ def test_wrong_proof_is_refused_without_a_reason_and_logged(rig, proof):
     notice = next(each for each in rig.nodes[leader - 1].notices if each.event == "peer-proof-refused")
     assert notice.is_provoked
     # The whole exchange once more on the same connection, this time rightly.
-    answer = caller.authenticate(secret_of(rig).prove_caller(caller.exchange(who)))
+    answer = caller.authenticate(secret_of(rig).caller_proof(caller.exchange(who)))
     assert answer.error_code == ErrorCode.none
 
 
@@ -194,7 +194,7 @@ def test_proof_of_an_earlier_incarnation_is_refused(rig):
     rig.nodes[follower - 1].start()
     rig.run_until(lambda: incarnation(rig, follower) != earlier and rig.is_in_sync("orders"))
     caller = Caller(rig, leader)
-    answer = caller.authenticate(secret_of(rig).prove_caller(caller.exchange(earlier)))
+    answer = caller.authenticate(secret_of(rig).caller_proof(caller.exchange(earlier)))
     assert answer.error_code == ErrorCode.sasl_authentication_failed
 
 
@@ -202,7 +202,7 @@ def test_proof_of_an_earlier_incarnation_is_refused(rig):
 def test_broker_that_the_image_does_not_show_is_proven_and_not_a_follower(rig, node_id):
     leader = rig.leader("orders")
     caller, stranger = Caller(rig, leader), Incarnation(node_id, 10_000, "boot")
-    answer = caller.authenticate(secret_of(rig).prove_caller(caller.exchange(stranger)))
+    answer = caller.authenticate(secret_of(rig).caller_proof(caller.exchange(stranger)))
     assert answer.error_code == ErrorCode.none
     refused = ErrorCode.stale_broker_epoch
     if node_id >= 0:
@@ -245,7 +245,7 @@ def reconnect(rig: ClusterRig, node_id: int) -> list[str]:
 def test_process_at_a_brokers_address_without_the_secret_gets_no_follower(rig, monkeypatch):
     leader = rig.leader("orders")
     assert reconnect(rig, leader) == []
-    monkeypatch.setattr(ClusterSecret, "prove_server", lambda _self, _exchange: bytes(32))
+    monkeypatch.setattr(ClusterSecret, "server_proof", lambda _self, _exchange: bytes(32))
     assert reconnect(rig, leader) == [f"the process at the address of broker {leader} is not a broker of this cluster"]
     assert rig.begin_produce("orders", [b"a"]) is not None
     rig.run_for(500)

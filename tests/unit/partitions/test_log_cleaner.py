@@ -80,7 +80,7 @@ def test_no_second_round_begins_while_a_slow_one_is_under_way() -> None:
             rig.produce(topic, [b"%d" % number + b"x" * 50], keys=[b"k%d" % (number % 3)])
     broker = rig.node.broker
     for partition in broker.partitions.values():
-        broker.log_cleaner._look_at(partition, rig.world.now_ms)  # both in the same examination
+        broker.log_cleaner._schedule(partition, rig.world.now_ms)  # both in the same examination
     rig.run_for(10_000)
     assert len(held) == 1
     jobs.run = run  # type: ignore[method-assign]
@@ -398,7 +398,7 @@ def test_deleted_partition_and_its_log_are_freed() -> None:
     commit(rig, range(60))
     partition = broker.partitions[PLACE]
     assert partition.log is not None
-    broker.log_cleaner._look_at(partition, broker.now_ms + 10**9)
+    broker.log_cleaner._schedule(partition, broker.now_ms + 10**9)
     broker.log_cleaner._uncleanable.add(partition.log)
     broker.log_cleaner._put_off[partition.log] = broker.now_ms + 10**9
     log = weakref.ref(partition.log)

@@ -401,14 +401,14 @@ def test_watched_partitions_are_checked_some_in_each_step(monkeypatch):
     rig.run_until(lambda: all(rig.is_in_sync("many", index) for index in range(partitions)))
     led = [index for index in range(partitions) if rig.leader("many", index) == 1]
     changes, looked = rig.nodes[0].broker.isr_changes, list[int]()
-    real = changes._look_at_watched
+    real = changes._check_watched
 
     def look() -> None:
         before = len(changes._wanted)
         real()
         looked.append(len(changes._wanted) - before)
 
-    monkeypatch.setattr(type(changes), "_look_at_watched", lambda _self: look())
+    monkeypatch.setattr(type(changes), "_check_watched", lambda _self: look())
     rig.cluster.cut("n1", "n2")
     for index in led:
         rig.begin_produce("many", [b"a"], partition=index, acks=1)

@@ -26,7 +26,7 @@ ANN = AccessToken("ann", NOW_MS + 3_600_000)
 def refused(given_token, expected=ANY, document=RSA_SET, now_ms=NOW_MS):
     with pytest.raises(LoginRefused) as caught:
         verify(given_token, document, expected, now_ms)
-    assert not caught.value.is_told
+    assert not caught.value.is_public
     return str(caught.value)
 
 

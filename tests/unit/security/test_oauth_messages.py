@@ -68,7 +68,7 @@ def test_message_that_is_cut_short_is_refused(token, name, extensions, data):
 def test_malformed_message_is_refused_with_the_reason(raw, reason):
     with pytest.raises(LoginRefused, match=reason) as caught:
         TokenMessage.decode(raw)
-    assert not caught.value.is_told
+    assert not caught.value.is_public
 
 
 def test_message_hides_its_token_in_its_repr():

@@ -31,20 +31,20 @@ def test_each_broker_knows_its_role_and_the_leader_who_is_caught_up(rig):
 
 
 def test_health_names_the_quorum_instead_of_redis(rig):
-    shown = HealthView(broker_of(rig, 1)).look().as_json()
+    shown = HealthView(broker_of(rig, 1)).present().as_json()
     assert shown["redis"] is None
     assert (shown["quorum"]["state"], shown["quorum"]["voters"]) == ("connected", [1, 2, 3])
 
 
 def test_health_of_a_cluster_with_redis_has_no_quorum():
-    shown = HealthView(Rig().node.broker).look().as_json()
+    shown = HealthView(Rig().node.broker).present().as_json()
     assert (shown["redis"], shown["quorum"]) == ({"state": "connected", "lost_ms": None}, None)
 
 
 def test_health_of_brokers_with_both_stores_names_the_one_that_has_the_metadata():
     broker = broker_of(ClusterRig(metadata="both"), 1)
     assert broker.quorum is not None
-    shown = HealthView(broker).look().as_json()
+    shown = HealthView(broker).present().as_json()
     assert (shown["redis"], shown["quorum"]) == ({"state": "connected", "lost_ms": None}, None)
 
 

@@ -101,16 +101,16 @@ def _described(broker: Broker, wanted: AclFilter) -> Slices:
     )
 
 
-def _filter_of(asked: Any) -> AclFilter:
+def _filter_of(requested: Any) -> AclFilter:
     """The filter of a request. Raises PeerError."""
     return AclFilter(
-        _code(ResourceType, asked.resource_type_filter, "resource type", is_filter=True),
-        asked.resource_name_filter,
-        _code(PatternType, asked.pattern_type_filter, "pattern type", is_filter=True),
-        asked.principal_filter,
-        asked.host_filter,
-        _code(Operation, asked.operation, "operation", is_filter=True),
-        _code(Permission, asked.permission_type, "permission type", is_filter=True),
+        _code(ResourceType, requested.resource_type_filter, "resource type", is_filter=True),
+        requested.resource_name_filter,
+        _code(PatternType, requested.pattern_type_filter, "pattern type", is_filter=True),
+        requested.principal_filter,
+        requested.host_filter,
+        _code(Operation, requested.operation, "operation", is_filter=True),
+        _code(Permission, requested.permission_type, "permission type", is_filter=True),
     )
 
 
@@ -146,13 +146,13 @@ def create_acls(broker: Broker, call: Call) -> Outcome:
         return Now({"results": [error_fields(error) for error in errors]})
 
     waiting: DelayedMetadataChanges[str] = DelayedMetadataChanges(broker, call, _TIMEOUT_MS, build)
-    for index, asked in enumerate(creations):
+    for index, creation in enumerate(creations):
         try:
             _check_active(broker, call, Operation.ALTER)
             if index >= ACLS_PER_REQUEST_MAX:
-                words = f"One request creates at most {ACLS_PER_REQUEST_MAX} ACLs."
-                raise PeerError(ErrorCode.policy_violation, words)
-            binding = _new_binding(asked)
+                message = f"One request creates at most {ACLS_PER_REQUEST_MAX} ACLs."
+                raise PeerError(ErrorCode.policy_violation, message)
+            binding = _new_binding(creation)
             pattern = encode_pattern(binding.pattern)
             _add(broker, pattern, binding, changes)
         except PeerError as error:
@@ -174,34 +174,36 @@ def _add(broker: Broker, pattern: str, binding: AclBinding, changes: dict[str, d
     is_new = entry not in present and entry not in added
     may_be_full = len(present) + len(added) >= ACLS_PER_RESOURCE_MAX  # it counts entries in both twice
     if is_new and may_be_full and len(present.keys() | added.keys()) >= ACLS_PER_RESOURCE_MAX:
-        words = f"A resource pattern has at most {ACLS_PER_RESOURCE_MAX} ACLs."
-        raise PeerError(ErrorCode.policy_violation, words)
+        message = f"A resource pattern has at most {ACLS_PER_RESOURCE_MAX} ACLs."
+        raise PeerError(ErrorCode.policy_violation, message)
     changes.setdefault(pattern, {})[entry] = ""
 
 
-def _new_binding(asked: Any) -> AclBinding:
+def _new_binding(creation: Any) -> AclBinding:
     """The ACL of a creation. Raises PeerError (AclControlManager.validateNewAcl)."""
-    kind = _code(ResourceType, asked.resource_type, "resource type", is_filter=False)
-    pattern_type = _code(PatternType, asked.resource_pattern_type, "pattern type", is_filter=False)
-    operation = _code(Operation, asked.operation, "operation", is_filter=False)
-    permission = _code(Permission, asked.permission_type, "permission type", is_filter=False)
-    if not asked.resource_name:
+    kind = _code(ResourceType, creation.resource_type, "resource type", is_filter=False)
+    pattern_type = _code(PatternType, creation.resource_pattern_type, "pattern type", is_filter=False)
+    operation = _code(Operation, creation.operation, "operation", is_filter=False)
+    permission = _code(Permission, creation.permission_type, "permission type", is_filter=False)
+    if not creation.resource_name:
         raise PeerError(ErrorCode.invalid_request, "Resource name should not be empty")
-    if kind is ResourceType.CLUSTER and asked.resource_name != CLUSTER_NAME:
-        words = f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
-        raise PeerError(ErrorCode.invalid_request, words)
-    principal_type, colon, name = asked.principal.partition(":")
+    if kind is ResourceType.CLUSTER and creation.resource_name != CLUSTER_NAME:
+        message = f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+        raise PeerError(ErrorCode.invalid_request, message)
+    principal_type, colon, name = creation.principal.partition(":")
     if not colon or not principal_type or not name:
-        words = f"Could not parse principal from `{asked.principal[:100]}` (it is a type, a colon and a name: User:ann)"
-        raise PeerError(ErrorCode.invalid_request, words)
-    if not asked.host:
+        message = (
+            f"Could not parse principal from `{creation.principal[:100]}` (it is a type, a colon and a name: User:ann)"
+        )
+        raise PeerError(ErrorCode.invalid_request, message)
+    if not creation.host:
         raise PeerError(ErrorCode.invalid_request, "The host should not be empty: * is every host")
-    for text in (asked.resource_name, asked.principal, asked.host):
+    for text in (creation.resource_name, creation.principal, creation.host):
         if len(text) > ACL_NAME_LENGTH_MAX:
-            words = f"A name in an ACL has at most {ACL_NAME_LENGTH_MAX} characters, not {len(text)}."
-            raise PeerError(ErrorCode.invalid_request, words)
-    entry = AccessControlEntry(asked.principal, asked.host, operation, permission)
-    return AclBinding(ResourcePattern(kind, asked.resource_name, pattern_type), entry)
+            message = f"A name in an ACL has at most {ACL_NAME_LENGTH_MAX} characters, not {len(text)}."
+            raise PeerError(ErrorCode.invalid_request, message)
+    entry = AccessControlEntry(creation.principal, creation.host, operation, permission)
+    return AclBinding(ResourcePattern(kind, creation.resource_name, pattern_type), entry)
 
 
 # ------------------------------------------------------------------------------------------------------------ delete
@@ -243,12 +245,12 @@ def _deletion(broker: Broker, call: Call) -> Slices:
         left.setdefault(binding.pattern, []).append(binding.entry)
         if pace.is_over(1):
             yield
-    for index, asked in enumerate(filters):
+    for index, requested in enumerate(filters):
         try:
             _check_active(broker, call, Operation.ALTER)
             if index >= ACLS_PER_REQUEST_MAX:
                 raise PeerError(ErrorCode.policy_violation, f"One request has at most {ACLS_PER_REQUEST_MAX} filters.")
-            wanted = _filter_of(asked)
+            wanted = _filter_of(requested)
         except PeerError as error:
             refused[index] = error
             continue

@@ -23,11 +23,11 @@ def alter_configs(broker: Broker, call: Call) -> Outcome:
     return change_configs(broker, call, _replacement, replaces=True)
 
 
-def _replacement(resource: Resource, asked: Any) -> dict[str, str]:
+def _replacement(resource: Resource, requested: Any) -> dict[str, str]:
     if isinstance(resource, BrokerLoggerResource):
         raise PeerError(ErrorCode.invalid_request, "AlterConfigs does not take broker loggers")
     settings: dict[str, str] = {}
-    for config in asked.configs:
+    for config in requested.configs:
         if config.name in settings:
             raise PeerError(ErrorCode.invalid_request, f"config {config.name} is given twice")
         if config.value is None:
@@ -43,11 +43,11 @@ def incremental_alter_configs(broker: Broker, call: Call) -> Outcome:
     return change_configs(broker, call, _changed, replaces=False)
 
 
-def _changed(resource: Resource, asked: Any) -> dict[str, str]:
+def _changed(resource: Resource, requested: Any) -> dict[str, str]:
     if isinstance(resource, BrokerLoggerResource):
-        for config in asked.configs:
+        for config in requested.configs:
             resource.validate(config.name, "")
-    changes = [Change(config.name, config.config_operation, config.value) for config in asked.configs]
+    changes = [Change(config.name, config.config_operation, config.value) for config in requested.configs]
     return apply_incremental(resource.table, resource.overrides, changes, resource.validate, resource.inherited)
 
 

@@ -52,9 +52,9 @@ def _reassign(broker: Broker, call: Call) -> Outcome:
     may_change_factor = getattr(request, "allow_replication_factor_change", True)
     full = broker.full_brokers()
     targets = {
-        TopicPartition(topic.name, asked.partition_index): asked.replicas
+        TopicPartition(topic.name, requested.partition_index): requested.replicas
         for topic in request.topics
-        for asked in topic.partitions
+        for requested in topic.partitions
     }
 
     def plan(topic_partition: TopicPartition) -> dict[str, object] | None:
@@ -69,7 +69,7 @@ def _reassign(broker: Broker, call: Call) -> Outcome:
                 "responses": [
                     {
                         "name": topic.name,
-                        "partitions": [_answer(topic.name, asked, results) for asked in topic.partitions],
+                        "partitions": [_answer(topic.name, requested, results) for requested in topic.partitions],
                     }
                     for topic in request.topics
                 ],
@@ -94,9 +94,9 @@ def _reassign(broker: Broker, call: Call) -> Outcome:
     return waiting.outcome()
 
 
-def _answer(topic: str, asked: Any, results: Results) -> Fields:
-    error = results[TopicPartition(topic, asked.partition_index)]
+def _answer(topic: str, requested: Any, results: Results) -> Fields:
+    error = results[TopicPartition(topic, requested.partition_index)]
     return {
-        "partition_index": asked.partition_index,
+        "partition_index": requested.partition_index,
         **error_fields(error),
     }

@@ -27,9 +27,9 @@ ABSENT = (
 def handle(broker: Broker, call: Call) -> Outcome:
     """Answer for each partition; of a partition named for several directories the last one counts, as in Kafka."""
     wanted = {
-        TopicPartition(topic.name, index): asked.path
-        for asked in call.request.dirs
-        for topic in asked.topics
+        TopicPartition(topic.name, index): log_dir.path
+        for log_dir in call.request.dirs
+        for topic in log_dir.topics
         for index in topic.partitions
     }
     results: dict[str, list[dict[str, int]]] = {}

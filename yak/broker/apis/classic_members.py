@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from yak.coordination.runtime import Then
     from yak.groups.group import Group
 
-_ASKS_TWICE_VERSION = 4
+_KNOWN_MEMBER_ID_VERSION = 4
 _NULL_PROTOCOL_VERSION = 7
 _SKIPS_VERSION = 9
 _MS = dt.timedelta(milliseconds=1)
@@ -37,18 +37,18 @@ def join_group(broker: Broker, call: Call) -> Outcome:
     request = call.request
     try:
         broker.authorization.check(call, Operation.READ, ResourceType.GROUP, request.group_id)
-        asked = _join_of(call)
+        join = _join_of(call)
         coordinated = broker.group_coordinator.of(request.group_id)
-        _check_session_timeout(broker.config, asked.session_timeout_ms)
+        _check_session_timeout(broker.config, join.session_timeout_ms)
         group = coordinated.shard.groups.get(request.group_id)
         if group is None:
-            if asked.member_id:
+            if join.member_id:
                 raise PeerError(ErrorCode.unknown_member_id)
             group = coordinated.shard.ensure(request.group_id)
         if group.consumer is not None and not group.consumer.state.members:
             broker.group_coordinator.consumers.make_room(coordinated, group)
         if group.consumer is not None:
-            return _join_consumer_group(broker, call, coordinated, group, asked)
+            return _join_consumer_group(broker, call, coordinated, group, join)
     except PeerError as refusal:
         return Now(_shape(call, refused_join(request.member_id, refusal.error_code)))
     waiting = DelayedMemberAnswer(
@@ -58,7 +58,7 @@ def join_group(broker: Broker, call: Call) -> Outcome:
         lambda fields: _shape(call, fields),
         refused_join(request.member_id, ErrorCode.rebalance_in_progress),
     )
-    group.members.join(asked, waiting, broker.now_ms)
+    group.members.join(join, waiting, broker.now_ms)
     coordinated.shard.drop_if_void(group)
     return Later(waiting)
 
@@ -81,21 +81,19 @@ def _join_of(call: Call) -> Join:
         session_timeout_ms,
         request.protocol_type,
         protocols,
-        must_ask_twice=call.version >= _ASKS_TWICE_VERSION,
+        requires_known_member_id=call.version >= _KNOWN_MEMBER_ID_VERSION,
         skips_assignment=call.version >= _SKIPS_VERSION,
     )
 
 
-def _join_consumer_group(
-    broker: Broker, call: Call, coordinated: GroupsPartition, group: Group, asked: Join
-) -> Outcome:
+def _join_consumer_group(broker: Broker, call: Call, coordinated: GroupsPartition, group: Group, join: Join) -> Outcome:
     """A member of the classic protocol joins a consumer group; the answer does not wait for other members."""
 
     def refused(error_code: ErrorCode) -> Fields:
         return _shape(call, refused_join("", error_code))  # as GroupCoordinatorService.joinGroup
 
     def operation(then: Then) -> Fields:
-        answer = broker.group_coordinator.consumers.join_classic(coordinated, group, asked, then)
+        answer = broker.group_coordinator.consumers.join_classic(coordinated, group, join, then)
         return _shape(call, refused_join(answer["member_id"], ErrorCode.none) | answer)
 
     try:
@@ -156,7 +154,7 @@ def sync_group(broker: Broker, call: Call) -> Outcome:
     waiting = DelayedMemberAnswer(
         broker.purgatory, call, group.members, lambda fields: fields, refused_sync(ErrorCode.rebalance_in_progress)
     )
-    asked = Sync(
+    sync = Sync(
         request.member_id,
         getattr(request, "group_instance_id", None),
         request.generation_id,
@@ -164,7 +162,7 @@ def sync_group(broker: Broker, call: Call) -> Outcome:
         getattr(request, "protocol_name", None),
         {each.member_id: bytes(each.assignment) for each in request.assignments},
     )
-    group.members.sync(asked, waiting, broker.now_ms)
+    group.members.sync(sync, waiting, broker.now_ms)
     return Later(waiting)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
+from yak.broker.authorization import OPERATIONS_OMITTED
 from yak.broker.call import Call, Fields, Now, Outcome, Slices
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.pace import Pace
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 69, "ConsumerGroupDescribe", range(2)
-
-_NOT_ASKED = -(2**31)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -48,7 +47,7 @@ def _describe(broker: Broker, call: Call, group_id: str, pace: Pace) -> Generato
         "assignment_epoch": 0,
         "assignor_name": "",
         "members": [],
-        "authorized_operations": _NOT_ASKED,
+        "authorized_operations": OPERATIONS_OMITTED,
     }
     if "consumer" not in broker.config.group_coordinator_rebalance_protocols:
         return fields | {"error_code": ErrorCode.unsupported_version}
@@ -71,8 +70,8 @@ def _describe(broker: Broker, call: Call, group_id: str, pace: Pace) -> Generato
         if pace.is_over(1 + len(named)):
             yield
     if not all(broker.authorization.allows(call, Operation.DESCRIBE, ResourceType.TOPIC, name) for name in topics):
-        words = "The group has described topic(s) that the client is not authorized to describe."
-        return fields | {"error_code": ErrorCode.topic_authorization_failed, "error_message": words}
+        message = "The group has described topic(s) that the client is not authorized to describe."
+        return fields | {"error_code": ErrorCode.topic_authorization_failed, "error_message": message}
     if call.request.include_authorized_operations:
         fields["authorized_operations"] = broker.authorization.operations(call, ResourceType.GROUP, group_id)
     return fields | known | {"members": members}

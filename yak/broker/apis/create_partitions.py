@@ -42,16 +42,16 @@ def _factor(broker: Broker, name: str) -> int:
 
 def _grow(broker: Broker, call: Call) -> Outcome:
     request = call.request
-    asked = request.topics
+    requested = request.topics
 
     def build(results: dict[Any, PeerError | None]) -> Outcome:
-        names = dict.fromkeys(topic.name for topic in asked)
+        names = dict.fromkeys(topic.name for topic in requested)
         return Now({"results": [{"name": name, **error_fields(results.get(name))} for name in names]})
 
     waiting = DelayedMetadataChanges(broker, call, call.timeout_ms, build)
-    twice = named_twice(topic.name for topic in asked)
-    refusal, full = _refusal(broker, call, asked, twice), broker.full_brokers()
-    for topic in asked:
+    twice = named_twice(topic.name for topic in requested)
+    refusal, full = _refusal(broker, call, requested, twice), broker.full_brokers()
+    for topic in requested:
         try:
             if topic.name in twice:
                 raise PeerError(ErrorCode.invalid_request, "Duplicate topic name.")
@@ -59,8 +59,8 @@ def _grow(broker: Broker, call: Call) -> Outcome:
             if refusal is not None:
                 raise refusal
             if topic.name in (OFFSETS_TOPIC, TRANSACTION_TOPIC):
-                words = f"The number of partitions of {topic.name} decides where each group or transaction is stored and cannot change."
-                raise PeerError(ErrorCode.invalid_partitions, words)
+                message = f"The number of partitions of {topic.name} decides where each group or transaction is stored and cannot change."
+                raise PeerError(ErrorCode.invalid_partitions, message)
             assignments = None
             if topic.assignments is not None:
                 assignments = [tuple(assignment.broker_ids) for assignment in topic.assignments]
@@ -76,7 +76,7 @@ def _grow(broker: Broker, call: Call) -> Outcome:
     return waiting.outcome()
 
 
-def _refusal(broker: Broker, call: Call, asked: Sequence[Any], twice: Collection[str]) -> PeerError | None:
+def _refusal(broker: Broker, call: Call, requested: Sequence[Any], twice: Collection[str]) -> PeerError | None:
     """The error for all topics but those named `twice`: too many partitions. Kafka bounds CreateTopics only; YAK bounds both alike.
 
     A topic that the client may not alter does not count: the error would tell how many partitions it has.
@@ -85,7 +85,7 @@ def _refusal(broker: Broker, call: Call, asked: Sequence[Any], twice: Collection
     try:
         refuse_many_partitions(
             max(0, topic.count - len(present[topic.name].partitions))
-            for topic in asked
+            for topic in requested
             if topic.name in present
             and topic.name not in twice
             and may_see(call, Operation.ALTER, ResourceType.TOPIC, topic.name)

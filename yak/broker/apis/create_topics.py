@@ -47,9 +47,9 @@ def _create_with_followers(broker: Broker, call: Call) -> Outcome:
     return _create(broker, call)
 
 
-def _is_replicated(broker: Broker, asked: Any) -> bool:
+def _is_replicated(broker: Broker, requested: Any) -> bool:
     try:
-        return broker.topic_creation.replication_factor(_new_topic(asked)) > 1
+        return broker.topic_creation.replication_factor(_new_topic(requested)) > 1
     except PeerError:
         return False
 
@@ -57,25 +57,25 @@ def _is_replicated(broker: Broker, asked: Any) -> bool:
 def _create(broker: Broker, call: Call) -> Outcome:
     """Check each topic on its own, and create the valid ones."""
     request = call.request
-    asked = request.topics
+    requested = request.topics
     plans: dict[str, TopicPlan] = {}
 
     def build(results: dict[Any, PeerError | None]) -> Outcome:
-        names = list(dict.fromkeys(topic.name for topic in asked))
+        names = list(dict.fromkeys(topic.name for topic in requested))
         alike: _Alike = {}
         answers = [_answer(broker, call, name, plans.get(name), results.get(name), alike) for name in names]
         return Now({"topics": answers})
 
     waiting = DelayedMetadataChanges(broker, call, call.timeout_ms, build)
-    twice = named_twice(topic.name for topic in asked)
-    refusal, full = _refusal(broker, call, asked, twice), broker.full_brokers()
-    for topic in asked:
+    twice = named_twice(topic.name for topic in requested)
+    refusal, full = _refusal(broker, call, requested, twice), broker.full_brokers()
+    for topic in requested:
         try:
             if topic.name in twice:
                 raise PeerError(ErrorCode.invalid_request, "Duplicate topic name.")
             if topic.name == METADATA_TOPIC:
-                words = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
-                raise PeerError(ErrorCode.invalid_request, words)
+                message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
+                raise PeerError(ErrorCode.invalid_request, message)
             check_creation(broker, call, topic.name)
             if refusal is not None:
                 raise refusal
@@ -90,16 +90,16 @@ def _create(broker: Broker, call: Call) -> Outcome:
     return waiting.outcome()
 
 
-def _refusal(broker: Broker, call: Call, asked: Sequence[Any], twice: Collection[str]) -> PeerError | None:
+def _refusal(broker: Broker, call: Call, requested: Sequence[Any], twice: Collection[str]) -> PeerError | None:
     """The error for all topics of a request that can be created, if any: those named `twice` or denied cannot."""
-    if len(asked) > TOPICS_PER_CREATE_MAX:
-        words = f"{len(asked)} topics in one request; the maximum is {TOPICS_PER_CREATE_MAX}"
-        return PeerError(ErrorCode.policy_violation, words)
+    if len(requested) > TOPICS_PER_CREATE_MAX:
+        message = f"{len(requested)} topics in one request; the maximum is {TOPICS_PER_CREATE_MAX}"
+        return PeerError(ErrorCode.policy_violation, message)
     default = broker.config.num_partitions
     try:
         refuse_many_partitions(
             len(topic.assignments) or (default if topic.num_partitions == -1 else max(0, topic.num_partitions))
-            for topic in asked
+            for topic in requested
             if topic.name not in twice and topic.name != METADATA_TOPIC and may_create(broker, call, topic.name)
         )
     except PeerError as error:
@@ -107,16 +107,18 @@ def _refusal(broker: Broker, call: Call, asked: Sequence[Any], twice: Collection
     return None
 
 
-def _new_topic(asked: Any) -> NewTopic:
+def _new_topic(requested: Any) -> NewTopic:
     # If a config is given twice, the last value counts, as in Kafka.
-    configs: dict[str, str | None] = {config.name: config.value for config in asked.configs}
+    configs: dict[str, str | None] = {config.name: config.value for config in requested.configs}
     assignments: dict[int, tuple[int, ...]] = {}
     assigned_twice: int | None = None
-    for assignment in asked.assignments:
+    for assignment in requested.assignments:
         if assignment.partition_index in assignments:
             assigned_twice = assignment.partition_index
         assignments[assignment.partition_index] = tuple(assignment.broker_ids)
-    return NewTopic(asked.name, asked.num_partitions, asked.replication_factor, assignments, configs, assigned_twice)
+    return NewTopic(
+        requested.name, requested.num_partitions, requested.replication_factor, assignments, configs, assigned_twice
+    )
 
 
 def _answer(

@@ -44,8 +44,8 @@ def slices(broker: Broker, call: Call) -> Slices:
     for topic in call.request.topics:
         answers: list[Fields] = []
         topics.append({"name": topic.name, "partitions": answers})
-        for asked in topic.partitions:
-            answers.append(_delete_below(broker, call, topic.name, asked, held))
+        for requested in topic.partitions:
+            answers.append(_delete_below(broker, call, topic.name, requested, held))
             passed += 1
             if passed % SLICE_ELEMENTS == 0:
                 yield
@@ -53,9 +53,9 @@ def slices(broker: Broker, call: Call) -> Slices:
     return waiting.outcome()
 
 
-def _delete_below(broker: Broker, call: Call, topic: str, asked: Any, held: list[Held]) -> Fields:
+def _delete_below(broker: Broker, call: Call, topic: str, requested: Any, held: list[Held]) -> Fields:
     answer: Fields = {
-        "partition_index": asked.partition_index,
+        "partition_index": requested.partition_index,
         "low_watermark": NO_LOW_WATERMARK,
         "error_code": ErrorCode.none,
     }
@@ -63,13 +63,13 @@ def _delete_below(broker: Broker, call: Call, topic: str, asked: Any, held: list
         broker.authorization.check(call, Operation.DELETE, ResourceType.TOPIC, topic)
         if is_internal(topic):
             raise PeerError(ErrorCode.invalid_topic_exception, "records of internal topics cannot be deleted")
-        partition = broker.leadership.leader_of(TopicPartition(topic, asked.partition_index))
+        partition = broker.leadership.leader_of(TopicPartition(topic, requested.partition_index))
         log = partition.log
         assert log is not None
         if log.config.is_compacted and "delete" not in log.config.cleanup_policy:
             # Kafka's Partition.deleteRecordsOnLeader, with KIP-1161
             raise PeerError(ErrorCode.policy_violation, "cleanup.policy=compact keeps the last record of each key")
-        offset = partition.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
+        offset = partition.high_watermark if requested.offset == HIGH_WATERMARK else requested.offset
         if offset < 0 or offset > partition.high_watermark:
             raise PeerError(ErrorCode.offset_out_of_range)
         if offset > log.log_start_offset:

@@ -32,14 +32,14 @@ _BY_ID_VERSION = 6
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Delete each topic. Another broker may have created one that this image lacks: the image must be the newest."""
-    image, asked = broker.image, _asked(call)
+    image, requested = broker.image, _requested(call)
     lacks = any(
         name not in image.topics if topic_id is None else image.topic_by_id(topic_id) is None
-        for name, topic_id in asked
+        for name, topic_id in requested
     )
     # a large request would be served in one turn after the wait, not in slices
     return from_newest_image(
-        broker, call, call.timeout_ms, _delete_found, is_needed=lacks and len(asked) <= LARGE_REQUEST_ELEMENTS
+        broker, call, call.timeout_ms, _delete_found, is_needed=lacks and len(requested) <= LARGE_REQUEST_ELEMENTS
     )
 
 
@@ -49,14 +49,14 @@ def _delete_found(broker: Broker, call: Call) -> Outcome:
 
 def slices(broker: Broker, call: Call) -> Slices:
     """Find the topics in slices, then delete those that exist."""
-    times = _asked(call)
-    asked = list(times)
+    times = _requested(call)
+    requested = list(times)
     found: dict[int, TopicInfo] = {}
     named: dict[int, TopicInfo] = {}
 
     def describe(results: dict[Any, PeerError | None]) -> Slices:
         responses = []
-        for index, (name, topic_id) in enumerate(asked):
+        for index, (name, topic_id) in enumerate(requested):
             topic = found.get(index) or named.get(index)
             responses.append(_answer(name, topic_id, topic, results.get(index)))
             if index % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
@@ -68,7 +68,7 @@ def slices(broker: Broker, call: Call) -> Slices:
 
     timeout_ms = call.timeout_ms
     waiting = DelayedMetadataChanges(broker, call, timeout_ms, build)
-    for index, (name, topic_id) in enumerate(asked):
+    for index, (name, topic_id) in enumerate(requested):
         try:
             if times[name, topic_id] > 1:
                 raise PeerError(ErrorCode.invalid_request, "the topic is named more than once")
@@ -89,7 +89,7 @@ def slices(broker: Broker, call: Call) -> Slices:
                 ErrorCode.invalid_request, "the request has both a name and an id for the topic"
             )
         elif broker.image.topics.get(topic.name) is not topic and broker.image.topic_by_id(topic.topic_id) is None:
-            gone = ErrorCode.unknown_topic_or_partition if asked[index][1] is None else ErrorCode.unknown_topic_id
+            gone = ErrorCode.unknown_topic_or_partition if requested[index][1] is None else ErrorCode.unknown_topic_id
             waiting.results[index] = PeerError(gone, f"topic {topic.name!r} does not exist")
         else:
             _delete(broker, call, waiting, index, topic)
@@ -98,7 +98,7 @@ def slices(broker: Broker, call: Call) -> Slices:
     return (yield from describe(waiting.results))
 
 
-def _asked(call: Call) -> Counter[tuple[str | None, Any]]:
+def _requested(call: Call) -> Counter[tuple[str | None, Any]]:
     """How often the request has each name or id."""
     if call.version >= _BY_ID_VERSION:
         return Counter((topic.name, topic.topic_id) for topic in call.request.topics)

@@ -27,14 +27,14 @@ def handle(broker: Broker, call: Call) -> Outcome:
     request, image, listener = call.request, broker.image, call.connection.listener.name
     endpoint_type = getattr(request, "endpoint_type", _BROKERS)
     if endpoint_type != _BROKERS:
-        error_code, words = ErrorCode.unsupported_endpoint_type, f"Unsupported endpoint type {endpoint_type}"
+        error_code, message = ErrorCode.unsupported_endpoint_type, f"Unsupported endpoint type {endpoint_type}"
         if endpoint_type == _CONTROLLERS:
             error_code = ErrorCode.mismatched_endpoint_type
-            words = "This endpoint is of type BROKER; YAK has no endpoints of type CONTROLLER"
+            message = "This endpoint is of type BROKER; YAK has no endpoints of type CONTROLLER"
         return Now(
             {
                 "error_code": error_code,
-                "error_message": words,
+                "error_message": message,
                 "endpoint_type": _BROKERS,
                 "cluster_id": image.cluster_id,
                 "controller_id": -1,

@@ -78,33 +78,35 @@ _VIEWS = {
 def slices(broker: Broker, call: Call) -> Slices:
     """Describe the resources in slices."""
     resources = call.request.resources
-    times = Counter((asked.resource_type, asked.resource_name) for asked in resources)
+    times = Counter((requested.resource_type, requested.resource_name) for requested in resources)
     alike: _Alike = {}
     results = []
     pace, described = Pace(), 0
-    for asked in resources:
-        results.append(_describe(broker, call, asked, alike, times[asked.resource_type, asked.resource_name]))
+    for requested in resources:
+        results.append(
+            _describe(broker, call, requested, alike, times[requested.resource_type, requested.resource_name])
+        )
         new, described = len(alike) - described, len(alike)
         if pace.is_over(1 + new * _ROWS_OF_A_RESOURCE):
             yield
     return Now({"results": results})
 
 
-def _describe(broker: Broker, call: Call, asked: Any, alike: _Alike, times: int) -> Fields:
+def _describe(broker: Broker, call: Call, requested: Any, alike: _Alike, times: int) -> Fields:
     result: Fields = {
         "error_code": ErrorCode.none,
         "error_message": "",
-        "resource_type": asked.resource_type,
-        "resource_name": asked.resource_name,
+        "resource_type": requested.resource_type,
+        "resource_name": requested.resource_name,
         "configs": [],
     }
-    names = frozenset(asked.configuration_keys or ()) or None
+    names = frozenset(requested.configuration_keys or ()) or None
     try:
         if times > 1:
             # A broker described 10,000 times would be an answer of 600 MB.
             raise PeerError(ErrorCode.invalid_request, "the resource is named more than once")
-        check_resource(broker, call, Operation.DESCRIBE_CONFIGS, asked.resource_type, asked.resource_name)
-        resource = resource_of(broker, asked.resource_type, asked.resource_name)
+        check_resource(broker, call, Operation.DESCRIBE_CONFIGS, requested.resource_type, requested.resource_name)
+        resource = resource_of(broker, requested.resource_type, requested.resource_name)
         if isinstance(resource, TopicResource):
             result["configs"] = _of_topic(broker, call, resource, names, alike)
         elif isinstance(resource, BrokerResource):
@@ -173,12 +175,12 @@ def _views(broker: Broker, names: Any, *, documented: bool) -> list[Fields]:
     brokers = broker.image.brokers
     state["stopped"] = ",".join(str(node) for node in sorted(brokers) if brokers[node].state is BrokerState.CLOSED)
     rows = []
-    for name, (key, words) in _VIEWS.items():
+    for name, (key, documentation) in _VIEWS.items():
         if names is not None and name not in names:
             continue
         value = state[key]
         text = "; ".join(value) if isinstance(value, list) else str(value)
-        rows.append(_view(name, text, ConfigSource.STATIC_BROKER, words if documented else None))
+        rows.append(_view(name, text, ConfigSource.STATIC_BROKER, documentation if documented else None))
     return rows
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
+from yak.broker.authorization import OPERATIONS_OMITTED
 from yak.broker.call import Call, Fields, Now, Slices
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.group import ClassicState
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 KEY, NAME, VERSIONS = 15, "DescribeGroups", range(7)
 
 _NOT_FOUND_VERSION = 6
-_NOT_ASKED = -(2**31)
 
 
 def slices(broker: Broker, call: Call) -> Slices:
@@ -45,7 +45,7 @@ def _describe(broker: Broker, call: Call, group_id: str) -> Fields:
         "protocol_type": "",
         "protocol_data": "",
         "members": [],
-        "authorized_operations": _NOT_ASKED,
+        "authorized_operations": OPERATIONS_OMITTED,
     }
     try:
         broker.authorization.check(call, Operation.DESCRIBE, ResourceType.GROUP, group_id)
@@ -59,8 +59,8 @@ def _describe(broker: Broker, call: Call, group_id: str) -> Fields:
         fields["group_state"] = ClassicState.DEAD.value
         if call.version >= _NOT_FOUND_VERSION:
             what = "not found" if group is None else "is not a classic group"
-            words = f"Group {group_id} {what}."
-            return fields | {"error_code": ErrorCode.group_id_not_found, "error_message": words}
+            message = f"Group {group_id} {what}."
+            return fields | {"error_code": ErrorCode.group_id_not_found, "error_message": message}
     if getattr(call.request, "include_authorized_operations", False):
         fields["authorized_operations"] = broker.authorization.operations(call, ResourceType.GROUP, group_id)
     return fields

@@ -24,8 +24,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
     """Describe every directory, with the requested partitions, or all if the topics are null."""
     if not broker.authorization.allows_cluster(call, Operation.DESCRIBE):
         return Now({"error_code": ErrorCode.cluster_authorization_failed, "results": []})
-    asked = call.request.topics
-    wanted = None if asked is None else {(topic.topic, index) for topic in asked for index in topic.partitions}
+    requested = call.request.topics
+    wanted = None if requested is None else {(topic.topic, index) for topic in requested for index in topic.partitions}
     return broker.large_requests.answer(call, _described(broker, wanted))
 
 

@@ -40,8 +40,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
     except PeerError as error:
         return Now({"error_code": error.error_code, "error_message": error.message, "topics": [], "nodes": []})
     topics = call.request.topics
-    asked = [(topic.topic_name, part.partition_index) for topic in topics for part in topic.partitions]
-    if asked != [(METADATA_TOPIC, 0)]:
+    requested = [(topic.topic_name, part.partition_index) for topic in topics for part in topic.partitions]
+    if requested != [(METADATA_TOPIC, 0)]:
         return _refusal(call, ErrorCode.unknown_topic_or_partition, "this broker does not host this partition")
     if broker.quorum is not None:
         return _of_quorum(broker, call, broker.quorum)

@@ -58,10 +58,10 @@ def slices(broker: Broker, call: Call) -> Slices:
         topics.append(answer)
         if pace.is_over(1):
             yield
-        shown = len(answer["partitions"])
-        room -= shown
-        if info is not None and start + shown < len(info.partitions):
-            cursor = {"topic_name": name, "partition_index": start + shown}
+        count = len(answer["partitions"])
+        room -= count
+        if info is not None and start + count < len(info.partitions):
+            cursor = {"topic_name": name, "partition_index": start + count}
             break
         start = 0
     return Now({"topics": topics, "next_cursor": cursor})
@@ -89,9 +89,9 @@ def _describe(
             "partitions": [],
             "topic_authorized_operations": operations,
         }
-    shown = topic.partitions[start : start + room]
-    partitions = yield from describe_partitions(broker, call, name, shown, pace)
-    for answer, info in zip(partitions, shown, strict=True):
+    page = topic.partitions[start : start + room]
+    partitions = yield from describe_partitions(broker, call, name, page, pace)
+    for answer, info in zip(partitions, page, strict=True):
         answer["eligible_leader_replicas"] = list(info.elr)
         answer["last_known_elr"] = []
         answer["error_code"] = ErrorCode.none  # also without a leader, unlike in Metadata (KRaftMetadataCache)

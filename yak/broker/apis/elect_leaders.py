@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 KEY, NAME, VERSIONS = 43, "ElectLeaders", range(3)
 
 PREFERRED, UNCLEAN = 0, 1
-_WORDS: Final = {
+_MESSAGES: Final = {
     ErrorCode.not_controller: "This is not the correct controller for this cluster.",
     ErrorCode.request_timed_out: "The controller did not answer in time; the result is unknown.",
 }
@@ -44,7 +44,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         return from_newest_image(broker, call, call.timeout_ms, _elect, is_needed=True)
 
     def failed(code: ErrorCode) -> Now:
-        return _refused(broker, call, PeerError(code, _WORDS[code]))
+        return _refused(broker, call, PeerError(code, _MESSAGES[code]))
 
     return broker.controller_requests.forward(call, VERSIONS.stop - 1, failed, election_type=PREFERRED)
 
@@ -101,8 +101,8 @@ def plan_requested_election(image: Image, topic_name: str, partition: int, *, un
         else:
             leader = NO_LEADER if has_leader(info, brokers) else clean_leader(info, brokers)
         if leader == NO_LEADER:
-            words = f"The preferred leader, node {preferred}, is not alive and in sync."
-            raise PeerError(ErrorCode.preferred_leader_not_available, words)
+            message = f"The preferred leader, node {preferred}, is not alive and in sync."
+            raise PeerError(ErrorCode.preferred_leader_not_available, message)
         return Election(topic.topic_id, partition, leader, info.partition_epoch, unclean=False, cause=Cause.PREFERRED)
     leader = clean_leader(info, brokers)
     is_unclean = leader == NO_LEADER
@@ -118,14 +118,14 @@ def _type_of(call: Call) -> int:
 
 
 def _wanted(broker: Broker, call: Call) -> list[TopicPartition]:
-    asked = call.request.topic_partitions
-    if asked is None:
+    requested = call.request.topic_partitions
+    if requested is None:
         return [
             TopicPartition(topic.name, info.partition)
             for topic in broker.image.topics.values()
             for info in topic.partitions
         ]
-    return list(dict.fromkeys(TopicPartition(topic.topic, index) for topic in asked for index in topic.partitions))
+    return list(dict.fromkeys(TopicPartition(topic.topic, index) for topic in requested for index in topic.partitions))
 
 
 def _refused(broker: Broker, call: Call, error: PeerError) -> Now:
@@ -135,10 +135,10 @@ def _refused(broker: Broker, call: Call, error: PeerError) -> Now:
 
 
 def _answer(call: Call, results: Results, error_code: ErrorCode) -> Now:
-    asks_for_all = call.request.topic_partitions is None
+    is_for_all = call.request.topic_partitions is None
     topics: dict[str, list[Fields]] = {}
     for (topic, index), error in results.items():
-        if asks_for_all and error is not None and error.error_code == ErrorCode.election_not_needed:
+        if is_for_all and error is not None and error.error_code == ErrorCode.election_not_needed:
             continue
         topics.setdefault(topic, []).append(
             {

@@ -59,15 +59,17 @@ def slices(broker: Broker, call: Call) -> Slices:
     topics: list[Fields] = []
     searches: list[PlannedSearch] = []
     times = Counter(
-        TopicPartition(topic.name, asked.partition_index) for topic in call.request.topics for asked in topic.partitions
+        TopicPartition(topic.name, requested.partition_index)
+        for topic in call.request.topics
+        for requested in topic.partitions
     )
     passed = 0
     for topic in call.request.topics:
         partitions: list[Fields] = []
         topics.append({"name": topic.name, "partitions": partitions})
-        for asked in topic.partitions:
+        for requested in topic.partitions:
             answer: Fields = {
-                "partition_index": asked.partition_index,
+                "partition_index": requested.partition_index,
                 "error_code": ErrorCode.none,
                 "timestamp": -1,
                 "offset": -1,
@@ -77,12 +79,12 @@ def slices(broker: Broker, call: Call) -> Slices:
             passed += 1
             if passed % SLICE_ELEMENTS == 0:
                 yield
-            topic_partition = TopicPartition(topic.name, asked.partition_index)
+            topic_partition = TopicPartition(topic.name, requested.partition_index)
             try:
                 broker.authorization.check(call, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
                 if times[topic_partition] > 1:
                     raise PeerError(ErrorCode.invalid_request, "a partition is named more than once")
-                search = _look_up(broker, call, topic_partition, asked, answer)
+                search = _plan_search(broker, call, topic_partition, requested, answer)
             except PeerError as error:
                 answer["error_code"] = error.error_code
                 continue
@@ -107,12 +109,14 @@ def _hosted(broker: Broker, topic_partition: TopicPartition, leader_epoch: Leade
     return partition
 
 
-def _look_up(broker: Broker, call: Call, topic_partition: TopicPartition, asked: Any, answer: Fields) -> Search | None:
+def _plan_search(
+    broker: Broker, call: Call, topic_partition: TopicPartition, requested: Any, answer: Fields
+) -> Search | None:
     """Fill in an answer that needs no disk read, or return the search for a job. Raises PeerError."""
-    timestamp = asked.timestamp
+    timestamp = requested.timestamp
     if timestamp < 0 and call.version < _VERSION_OF.get(timestamp, VERSIONS.stop):
         raise PeerError(ErrorCode.unsupported_version, f"timestamp {timestamp} has no meaning in this version")
-    epoch = getattr(asked, "current_leader_epoch", -1)
+    epoch = getattr(requested, "current_leader_epoch", -1)
     if call.request.replica_id == _DEBUGGING:
         partition = _hosted(broker, topic_partition, epoch)
     else:

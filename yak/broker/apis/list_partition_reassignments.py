@@ -24,21 +24,21 @@ KEY, NAME, VERSIONS = 46, "ListPartitionReassignments", range(1)
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """List the reassignments of the image."""
-    asked, topics = call.request.topics, broker.image.topics
+    requested, topics = call.request.topics, broker.image.topics
     try:
         broker.authorization.check_cluster(call, Operation.DESCRIBE)
     except PeerError as error:
         refused = [
             {"name": topic.name, "partitions": [_replicas(index) for index in topic.partition_indexes]}
-            for topic in asked or ()
+            for topic in requested or ()
         ]
         return Now({**error_fields(error), "topics": refused})
-    if asked is None:
+    if requested is None:
         wanted: list[tuple[TopicInfo, Iterable[int]]] = [
             (topic, range(len(topic.partitions))) for _name, topic in sorted(topics.items())
         ]
     else:
-        wanted = [(topics[topic.name], topic.partition_indexes) for topic in asked if topic.name in topics]
+        wanted = [(topics[topic.name], topic.partition_indexes) for topic in requested if topic.name in topics]
     listed = [{"name": topic.name, "partitions": _under_way(topic, indexes)} for topic, indexes in wanted]
     return Now(
         {

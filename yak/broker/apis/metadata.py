@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
+from yak.broker.authorization import OPERATIONS_OMITTED
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.errors import ErrorCode, PeerError
@@ -31,7 +32,6 @@ KEY, NAME, VERSIONS = 3, "Metadata", range(14)
 _AUTO_CREATE_TIMEOUT_MS = 5_000
 _CREATION_FLAG_VERSION = 4
 _BY_ID_VERSION = 12
-_NOT_ASKED = -(2**31)
 _Wanted: TypeAlias = list[tuple[str | None, Any]]
 """Name and topic id of each topic."""
 _Results: TypeAlias = dict[Any, PeerError | None]
@@ -71,14 +71,14 @@ def slices(broker: Broker, call: Call) -> Slices:
 
 
 def _is_for_all(call: Call) -> bool:
-    asked = call.request.topics
-    return asked is None or (call.version == 0 and not asked)
+    requested = call.request.topics
+    return requested is None or (call.version == 0 and not requested)
 
 
 def _wanted(call: Call) -> _Wanted:
     """The requested topics, each once."""
-    asked = call.request.topics
-    return list(dict.fromkeys((getattr(topic, "name", None), getattr(topic, "topic_id", None)) for topic in asked))
+    requested = call.request.topics
+    return list(dict.fromkeys((getattr(topic, "name", None), getattr(topic, "topic_id", None)) for topic in requested))
 
 
 def _when_decided(broker: Broker, call: Call, wanted: _Wanted, build: Callable[[_Results], Outcome]) -> Outcome:
@@ -117,7 +117,7 @@ def _of_topics(broker: Broker, call: Call, wanted: _Wanted, results: _Results) -
     topics: list[Fields] = []
     pace = Pace()
     for name, topic_id in wanted:
-        topic = yield from _asked(broker, call, name, topic_id, results, pace)
+        topic = yield from _requested(broker, call, name, topic_id, results, pace)
         topics.append(topic)
         if pace.is_over(1):
             yield
@@ -196,7 +196,7 @@ def controller_for(broker: Broker, listener: str) -> int:
     return found if found >= 0 or not is_serving(image.brokers.get(broker.node_id)) else broker.node_id
 
 
-def _asked(
+def _requested(
     broker: Broker, call: Call, name: str | None, topic_id: Any, results: _Results, pace: Pace
 ) -> Generator[None, None, Fields]:
     """One topic that the client requested by name or by id."""
@@ -230,7 +230,7 @@ def _asked(
     return _missing(code, name, None, topic_operations(broker, call, name))
 
 
-def _missing(error_code: ErrorCode, name: str | None, topic_id: Any, operations: int = _NOT_ASKED) -> Fields:
+def _missing(error_code: ErrorCode, name: str | None, topic_id: Any, operations: int = OPERATIONS_OMITTED) -> Fields:
     return {
         "error_code": error_code,
         "name": name,
@@ -261,14 +261,14 @@ def may_create(broker: Broker, call: Call, name: str) -> bool:
 def topic_operations(broker: Broker, call: Call, name: str) -> int:
     """The operations allowed on a topic, also on an unknown one, if the client asked for them."""
     if not getattr(call.request, "include_topic_authorized_operations", False):
-        return _NOT_ASKED
+        return OPERATIONS_OMITTED
     return broker.authorization.operations(call, ResourceType.TOPIC, name)
 
 
 def cluster_operations(broker: Broker, call: Call) -> int:
     """The operations allowed on the cluster, if the client asked for them; none without the right to describe it."""
     if not getattr(call.request, "include_cluster_authorized_operations", False):
-        return _NOT_ASKED
+        return OPERATIONS_OMITTED
     authorization = broker.authorization
     if not authorization.may_see(call, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return 0

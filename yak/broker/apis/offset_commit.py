@@ -33,7 +33,7 @@ _GROUP_UNKNOWN_VERSION = 9
 _BY_ID_VERSION = 10
 _MS = dt.timedelta(milliseconds=1)
 
-Place = tuple[str, int, Committed]
+OffsetToCommit = tuple[str, int, Committed]
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -43,31 +43,31 @@ def handle(broker: Broker, call: Call) -> Outcome:
         broker.authorization.check(call, Operation.READ, ResourceType.GROUP, request.group_id)
     except PeerError as refusal:
         return Now(with_error_for_all(call, refusal.error_code))
-    places: list[Place] = []
+    commits: list[OffsetToCommit] = []
     by_id = call.version >= _BY_ID_VERSION
     expire_ms = NO_EXPIRY
     if call.version <= _LAST_RETENTION_VERSION:
         retention_ms = request.retention_time // _MS
         expire_ms = broker.wall_ms + retention_ms if retention_ms >= 0 else NO_EXPIRY
-    fields = check_topics(broker, call, places, by_id=by_id, expire_ms=expire_ms)
+    fields = check_topics(broker, call, commits, by_id=by_id, expire_ms=expire_ms)
     if not has_existing(fields):
         return Now(fields)
     try:
-        coordinated, group = _group_of(broker, call, places)
+        coordinated, group = _group_of(broker, call, commits)
     except PeerError as refusal:
         return Now(with_error(fields, refusal.error_code))
-    if not places:
+    if not commits:
         coordinated.shard.drop_if_void(group)
         return Now(fields)
 
     def commit(then: Then) -> Fields:
-        broker.group_coordinator.commit(coordinated, group, places, then)
+        broker.group_coordinator.commit(coordinated, group, commits, then)
         return fields
 
     return answer_when_safe(broker, call, commit, partial(with_error, fields))
 
 
-def _group_of(broker: Broker, call: Call, places: list[Place]) -> tuple[GroupsPartition, Group]:
+def _group_of(broker: Broker, call: Call, commits: list[OffsetToCommit]) -> tuple[GroupsPartition, Group]:
     """The group; a "simple" consumer (generation below zero) creates it. Raises PeerError if it may not commit."""
     request = call.request
     coordinated = broker.group_coordinator.of(request.group_id, may_be_empty=True)
@@ -83,25 +83,27 @@ def _group_of(broker: Broker, call: Call, places: list[Place]) -> tuple[GroupsPa
         request.member_id,
         getattr(request, "group_instance_id", None),
         generation,
-        partitions_by_id(broker, places),
+        partitions_by_id(broker, commits),
         api_version=call.version,
         now_ms=broker.now_ms,
     )
     return coordinated, group
 
 
-def partitions_by_id(broker: Broker, places: list[Place]) -> Iterator[TopicIdPartition]:
+def partitions_by_id(broker: Broker, commits: list[OffsetToCommit]) -> Iterator[TopicIdPartition]:
     """The partitions of offsets; without those of a topic that was deleted since."""
     topics = broker.image.topics
-    return ((topics[name].topic_id, partition) for name, partition, _ in places if name in topics)
+    return ((topics[name].topic_id, partition) for name, partition, _ in commits if name in topics)
 
 
-def check_topics(broker: Broker, call: Call, places: list[Place], *, by_id: bool, expire_ms: int = NO_EXPIRY) -> Fields:
+def check_topics(
+    broker: Broker, call: Call, commits: list[OffsetToCommit], *, by_id: bool, expire_ms: int = NO_EXPIRY
+) -> Fields:
     """Add the offsets that can be stored to `places`; returns the answer, with an error for each other.
 
     Partitions that do not exist for the client come first (KafkaApis.handleOffsetCommitRequest).
     """
-    answers = [_check_topic(broker, call, topic, places, by_id, expire_ms) for topic in call.request.topics]
+    answers = [_check_topic(broker, call, topic, commits, by_id, expire_ms) for topic in call.request.topics]
     for answer in answers:
         answer["partitions"].sort(key=_exists)
     answers.sort(key=lambda answer: all(map(_exists, answer["partitions"])))
@@ -112,27 +114,29 @@ def _exists(answer: Fields) -> bool:
     return answer["error_code"] in (ErrorCode.none, ErrorCode.offset_metadata_too_large)
 
 
-def _check_topic(broker: Broker, call: Call, topic: Any, places: list[Place], by_id: bool, expire_ms: int) -> Fields:
+def _check_topic(
+    broker: Broker, call: Call, topic: Any, commits: list[OffsetToCommit], by_id: bool, expire_ms: int
+) -> Fields:
     name = broker.topic_name(topic.topic_id) if by_id else topic.name
     info = None if name is None else broker.image.topics.get(name)
     may_read = name is None or broker.authorization.allows(call, Operation.READ, ResourceType.TOPIC, name)
     answers = []
-    for asked in topic.partitions:
-        metadata = asked.committed_metadata or ""
+    for requested in topic.partitions:
+        metadata = requested.committed_metadata or ""
         code = ErrorCode.none
         if not may_read:
             code = ErrorCode.topic_authorization_failed
         elif info is None or name is None:
             code = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
-        elif not 0 <= asked.partition_index < len(info.partitions):
+        elif not 0 <= requested.partition_index < len(info.partitions):
             code = ErrorCode.unknown_topic_or_partition
         elif _is_too_long(metadata, broker.config.offset_metadata_max_bytes):
             code = ErrorCode.offset_metadata_too_large
         else:
-            epoch = getattr(asked, "committed_leader_epoch", -1)
-            committed = Committed(asked.committed_offset, epoch, metadata, broker.wall_ms, expire_ms)
-            places.append((name, asked.partition_index, committed))
-        answers.append({"partition_index": asked.partition_index, "error_code": code})
+            epoch = getattr(requested, "committed_leader_epoch", -1)
+            committed = Committed(requested.committed_offset, epoch, metadata, broker.wall_ms, expire_ms)
+            commits.append((name, requested.partition_index, committed))
+        answers.append({"partition_index": requested.partition_index, "error_code": code})
     return _topic(topic, answers)
 
 
@@ -166,7 +170,10 @@ def with_error_for_all(call: Call, error_code: ErrorCode) -> Fields:
         "topics": [
             _topic(
                 topic,
-                [{"partition_index": asked.partition_index, "error_code": error_code} for asked in topic.partitions],
+                [
+                    {"partition_index": requested.partition_index, "error_code": error_code}
+                    for requested in topic.partitions
+                ],
             )
             for topic in call.request.topics
         ]

@@ -35,17 +35,17 @@ def handle(broker: Broker, call: Call) -> Outcome:
         group.check_deletion_of_offsets()
     except PeerError as refusal:
         return Now({"error_code": refusal.error_code, "topics": []})
-    places: list[tuple[str, int]] = []
+    partitions: list[tuple[str, int]] = []
     topics: list[Fields] = []
     for topic in request.topics:
         may_read = broker.authorization.allows(call, Operation.READ, ResourceType.TOPIC, topic.name)
         known = broker.image.topics.get(topic.name)
         is_subscribed = group.is_subscribed(topic.name)
         answers: list[Fields] = []
-        for asked in topic.partitions:
+        for requested in topic.partitions:
             code = ErrorCode.none
-            exists = known is not None and 0 <= asked.partition_index < len(known.partitions)
-            has_offset = group.offsets.has(topic.name, asked.partition_index)
+            exists = known is not None and 0 <= requested.partition_index < len(known.partitions)
+            has_offset = group.offsets.has(topic.name, requested.partition_index)
             if not may_read:
                 code = ErrorCode.topic_authorization_failed
             elif not exists and not has_offset:
@@ -53,22 +53,22 @@ def handle(broker: Broker, call: Call) -> Outcome:
             elif is_subscribed:
                 code = ErrorCode.group_subscribed_to_topic
             elif has_offset:
-                places.append((topic.name, asked.partition_index))
-            answers.append({"partition_index": asked.partition_index, "error_code": code})
+                partitions.append((topic.name, requested.partition_index))
+            answers.append({"partition_index": requested.partition_index, "error_code": code})
         answers.sort(key=_exists)
         topics.append({"name": topic.name, "partitions": answers})
     topics.sort(key=lambda topic: all(map(_exists, topic["partitions"])))
     fields: Fields = {"error_code": ErrorCode.none, "topics": topics}
-    if not places:
+    if not partitions:
         return Now(fields)
 
     def replay() -> None:
-        for topic, index in places:
+        for topic, index in partitions:
             group.offsets.remove(topic, index, group.uncommitted_end)
         coordinated.shard.drop_if_void(group)
 
     def remove(then: Then) -> Fields:
-        records = (offset_record(group.group_id, topic, index, None) for topic, index in places)
+        records = (offset_record(group.group_id, topic, index, None) for topic, index in partitions)
         broker.group_coordinator.append(coordinated, group, records, replay, then)
         return fields
 

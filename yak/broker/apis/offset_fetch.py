@@ -43,11 +43,11 @@ def handle(broker: Broker, call: Call) -> Outcome:
     request = call.request
     # Each group once: a request of 100 KB that names one with all its offsets again and again would be answered with GBs.
     several = call.version >= _SEVERAL_GROUPS_VERSION
-    asked = list({(each.group_id, each.topics): each for each in request.groups}.values()) if several else [request]
+    requested = list({(each.group_id, each.topics): each for each in request.groups}.values()) if several else [request]
     found: dict[int, GroupsPartition] = {}
     groups: dict[int, Group | None] = {}
     refusals: dict[int, ErrorCode] = {}
-    for index, each in enumerate(asked):
+    for index, each in enumerate(requested):
         try:
             broker.authorization.check(call, Operation.DESCRIBE, ResourceType.GROUP, each.group_id)
             coordinated = broker.group_coordinator.of(each.group_id, may_be_empty=True)
@@ -66,12 +66,12 @@ def handle(broker: Broker, call: Call) -> Outcome:
         groups[index] = group
 
     def answer() -> Outcome:
-        return broker.large_requests.answer(call, _answer(broker, call, asked, groups, refusals))
+        return broker.large_requests.answer(call, _answer(broker, call, requested, groups, refusals))
 
     missing = {
         index: coordinated
         for index, coordinated in found.items()
-        if coordinated.partition.high_watermark < coordinated.shard.end_of(asked[index].group_id)
+        if coordinated.partition.high_watermark < coordinated.shard.end_of(requested[index].group_id)
     }
     if not missing:
         return answer()
@@ -90,18 +90,18 @@ def handle(broker: Broker, call: Call) -> Outcome:
             waiting.complete_with(answer)
 
     for index, coordinated in list(missing.items()):
-        broker.group_coordinator.when_committed(coordinated, asked[index].group_id, partial(then, index))
+        broker.group_coordinator.when_committed(coordinated, requested[index].group_id, partial(then, index))
     return waiting.outcome()
 
 
 def _answer(
-    broker: Broker, call: Call, asked: list[Any], groups: dict[int, Group | None], refusals: dict[int, ErrorCode]
+    broker: Broker, call: Call, requested: list[Any], groups: dict[int, Group | None], refusals: dict[int, ErrorCode]
 ) -> Slices:
     """All slices answer with the offsets that are committed at the first one: later changes may be taken back."""
-    sizes = [_size(each, groups.get(index)) for index, each in enumerate(asked)]
-    is_copy = len(asked) + sum(sizes) >= SLICE_ELEMENTS
+    sizes = [_size(each, groups.get(index)) for index, each in enumerate(requested)]
+    is_copy = len(requested) + sum(sizes) >= SLICE_ELEMENTS
     offsets = []
-    for index, each in enumerate(asked):
+    for index, each in enumerate(requested):
         try:
             is_known = index in groups and index not in refusals
             offsets.append(_offsets(broker, each, groups[index], is_copy=is_copy) if is_known else _NO_OFFSETS)
@@ -109,22 +109,22 @@ def _answer(
             refusals[index] = error.error_code
             offsets.append(_NO_OFFSETS)
     answers, pace = [], Pace()
-    for index, each in enumerate(asked):
+    for index, each in enumerate(requested):
         answer = yield from _group(broker, call, each, offsets[index], refusals.get(index), pace)
         answers.append(answer)
         if pace.is_over(1):
             yield
     if call.version >= _SEVERAL_GROUPS_VERSION:
-        named = zip(asked, answers, strict=True)
+        named = zip(requested, answers, strict=True)
         return Now({"groups": [{"group_id": each.group_id, **answer} for each, answer in named]})
     for topic in answers[0]["topics"]:
         del topic["topic_id"]
     return Now(answers[0])
 
 
-def _check(asked: Any, group: Group | None) -> None:
+def _check(requested: Any, group: Group | None) -> None:
     """Raise PeerError if the request names an unknown member, or another epoch of it (v9, KIP-848)."""
-    member_id, member_epoch = getattr(asked, "member_id", None), getattr(asked, "member_epoch", -1)
+    member_id, member_epoch = getattr(requested, "member_id", None), getattr(requested, "member_epoch", -1)
     if group is not None:
         group.check_fetch(member_id, member_epoch)
 
@@ -134,50 +134,50 @@ def _as_fetch(error_code: ErrorCode) -> ErrorCode:
     return ErrorCode.not_coordinator if error_code == ErrorCode.coordinator_not_available else error_code
 
 
-def _offsets(broker: Broker, asked: Any, was: Group | None, *, is_copy: bool) -> Offsets:
+def _offsets(broker: Broker, requested: Any, was: Group | None, *, is_copy: bool) -> Offsets:
     """The committed offsets of a group that was `was` when the request came.
 
     Raises PeerError if the group has moved to another coordinator, and NOT_COORDINATOR if it was deleted meanwhile: its
     tombstones may not be committed yet.
     """
-    coordinated = broker.group_coordinator.of(asked.group_id, may_be_empty=True)
-    group = coordinated.shard.groups.get(asked.group_id)
+    coordinated = broker.group_coordinator.of(requested.group_id, may_be_empty=True)
+    group = coordinated.shard.groups.get(requested.group_id)
     if was is not None and group is not was:
         raise PeerError(ErrorCode.not_coordinator)
     if group is None:
         return _NO_OFFSETS
-    return group.offsets.at(coordinated.partition.high_watermark, _names(broker, asked), is_copy=is_copy)
+    return group.offsets.at(coordinated.partition.high_watermark, _names(broker, requested), is_copy=is_copy)
 
 
-def _names(broker: Broker, asked: Any) -> set[str] | None:
+def _names(broker: Broker, requested: Any) -> set[str] | None:
     """The topics that the request names for a group; None for all, also if an id is unknown: it may be known later."""
-    if asked.topics is None:
+    if requested.topics is None:
         return None
-    names = [getattr(topic, "name", None) or broker.topic_name(topic.topic_id) for topic in asked.topics]
+    names = [getattr(topic, "name", None) or broker.topic_name(topic.topic_id) for topic in requested.topics]
     return None if None in names else {name for name in names if name}
 
 
-def _size(asked: Any, group: Group | None) -> int:
+def _size(requested: Any, group: Group | None) -> int:
     """How many partitions the answer has for a group."""
-    if asked.topics is None:
+    if requested.topics is None:
         return 0 if group is None else sum(map(len, group.offsets.topics.values()))
-    return sum(len(topic.partition_indexes) for topic in asked.topics)
+    return sum(len(topic.partition_indexes) for topic in requested.topics)
 
 
 def _group(
-    broker: Broker, call: Call, asked: Any, offsets: Offsets, refusal: ErrorCode | None, pace: Pace
+    broker: Broker, call: Call, requested: Any, offsets: Offsets, refusal: ErrorCode | None, pace: Pace
 ) -> Generator[None, None, Fields]:
     topics: list[Fields] = []
     if refusal is not None and call.version >= _TOP_LEVEL_ERROR_VERSION:
-        topics = _to_be_retried(call, asked) if refusal == ErrorCode.not_coordinator else []
-    elif asked.topics is None:
+        topics = _to_be_retried(call, requested) if refusal == ErrorCode.not_coordinator else []
+    elif requested.topics is None:
         for name in offsets.topics:
             if broker.authorization.may_see(call, Operation.DESCRIBE, ResourceType.TOPIC, name):
                 known = yield from _known_topic(broker, call, name, offsets, pace)
                 topics.append(known)
     else:
         answers = []
-        for topic in asked.topics:
+        for topic in requested.topics:
             answer = yield from _topic(broker, call, topic, offsets, refusal, pace)
             answers.append(answer)
         # those with an error are behind the others, as in KafkaApis.fetchOffsetsForGroup
@@ -185,7 +185,7 @@ def _group(
     return {"error_code": refusal or ErrorCode.none, "topics": topics}
 
 
-def _to_be_retried(call: Call, asked: Any) -> list[Fields]:
+def _to_be_retried(call: Call, requested: Any) -> list[Fields]:
     """The topics of an answer with NOT_COORDINATOR: none, as in Kafka, except for librdkafka.
 
     librdkafka (2.16) then looks for the new coordinator and never repeats the request, so that a consumer that was just
@@ -193,7 +193,7 @@ def _to_be_retried(call: Call, asked: Any) -> list[Fields]:
     partition it does both. If its assignment has changed since, it does not repeat the request but continues each
     partition from the offset of this answer; -1 would mean `auto.offset.reset`.
     """
-    if call.version < _STABLE_VERSION or asked.topics is None or not is_librdkafka(call.connection.client_software):
+    if call.version < _STABLE_VERSION or requested.topics is None or not is_librdkafka(call.connection.client_software):
         return []
     return [
         {
@@ -210,7 +210,7 @@ def _to_be_retried(call: Call, asked: Any) -> list[Fields]:
                 for index in topic.partition_indexes
             ],
         }
-        for topic in asked.topics
+        for topic in requested.topics
     ]
 
 
@@ -224,18 +224,18 @@ def _known_topic(broker: Broker, call: Call, name: str, offsets: Offsets, pace: 
 
 
 def _topic(
-    broker: Broker, call: Call, asked: Any, offsets: Offsets, refusal: ErrorCode | None, pace: Pace
+    broker: Broker, call: Call, requested: Any, offsets: Offsets, refusal: ErrorCode | None, pace: Pace
 ) -> Generator[None, None, tuple[bool, Fields]]:
     """Whether the topic has an error, and its answer."""
     by_id = call.version >= _BY_ID_VERSION
-    name = broker.topic_name(asked.topic_id) if by_id else asked.name
+    name = broker.topic_name(requested.topic_id) if by_id else requested.name
     code = refusal or (ErrorCode.unknown_topic_id if name is None else ErrorCode.none)
     if name is not None and not broker.authorization.allows(call, Operation.DESCRIBE, ResourceType.TOPIC, name):
         offsets, code = _NO_OFFSETS, ErrorCode.topic_authorization_failed
     return code != ErrorCode.none, {
-        "name": getattr(asked, "name", ""),
-        "topic_id": getattr(asked, "topic_id", None),
-        "partitions": (yield from _partitions(call, name or "", asked.partition_indexes, offsets, pace, code)),
+        "name": getattr(requested, "name", ""),
+        "topic_id": getattr(requested, "topic_id", None),
+        "partitions": (yield from _partitions(call, name or "", requested.partition_indexes, offsets, pace, code)),
     }
 
 

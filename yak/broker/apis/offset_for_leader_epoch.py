@@ -32,37 +32,37 @@ def slices(broker: Broker, call: Call) -> Slices:
     for topic in call.request.topics:
         partitions: list[Fields] = []
         topics.append({"topic": topic.topic, "partitions": partitions})
-        for asked in topic.partitions:
-            partitions.append(_end_of(broker, call, topic.topic, asked))
+        for requested in topic.partitions:
+            partitions.append(_end_of(broker, call, topic.topic, requested))
             passed += 1
             if passed % SLICE_ELEMENTS == 0:
                 yield
     return Now({"topics": topics})
 
 
-def _end_of(broker: Broker, call: Call, topic: str, asked: Any) -> Fields:
+def _end_of(broker: Broker, call: Call, topic: str, requested: Any) -> Fields:
     answer: Fields = {
         "error_code": ErrorCode.none,
-        "partition": asked.partition,
+        "partition": requested.partition,
         "leader_epoch": -1,
         "end_offset": -1,
     }
     try:
         if not broker.authorization.may_see(call, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
             broker.authorization.check(call, Operation.DESCRIBE, ResourceType.TOPIC, topic)
-        place = TopicPartition(topic, asked.partition)
-        partition = broker.leadership.leader_of(place, asked.current_leader_epoch)
-        if asked.leader_epoch > partition.leader_epoch:
+        place = TopicPartition(topic, requested.partition)
+        partition = broker.leadership.leader_of(place, requested.current_leader_epoch)
+        if requested.leader_epoch > partition.leader_epoch:
             # Another broker may lead, with epochs that are unknown here: -1 would tell the reader that records are lost.
             # Once the store confirmed this leader, the reader's records are of a log that is gone: a deleted topic's.
             if partition.replica_states and not broker.store_outage.still_leads(partition):
                 raise PeerError(ErrorCode.unknown_leader_epoch)
             return answer
         assert partition.log is not None
-        if asked.leader_epoch == partition.leader_epoch:
-            answer["leader_epoch"], answer["end_offset"] = asked.leader_epoch, partition.log.log_end_offset
+        if requested.leader_epoch == partition.leader_epoch:
+            answer["leader_epoch"], answer["end_offset"] = requested.leader_epoch, partition.log.log_end_offset
         else:
-            answer["leader_epoch"], answer["end_offset"] = partition.log.end_offset_for_epoch(asked.leader_epoch)
+            answer["leader_epoch"], answer["end_offset"] = partition.log.end_offset_for_epoch(requested.leader_epoch)
     except PeerError as error:
         answer["error_code"] = error.error_code
     return answer

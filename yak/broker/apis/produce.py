@@ -122,15 +122,15 @@ def _denied_transaction(
 
     Batches outside of transactions do not need that right (Kafka's RequestUtils.hasTransactionalRecords).
     """
-    asked = call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
-    if broker.authorization.may_see(*asked) or not any(
+    access = call, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+    if broker.authorization.may_see(*access) or not any(
         header.is_transactional
         for topic_data in topic_data_list
         for data in topic_data.partition_data
         for _position, header in islice(iterate_headers(data.records or b""), 1)
     ):
         return None
-    broker.authorization.note_denied(*asked)
+    broker.authorization.note_denied(*access)
     denied = denial(ResourceType.TRANSACTIONAL_ID)
     return denied.error_code, denied.message
 
@@ -212,8 +212,8 @@ def _hints(broker: Broker, call: Call, topics: _Topics) -> tuple[NodeEndpoint, .
 
 def _failed(index: int, error: PeerError, log_start_offset: Offset = -1) -> ProducePartitionAnswer:
     """The answer of a partition whose batch was not appended."""
-    words = error.message or None
-    return ProducePartitionAnswer(index, error.error_code, -1, -1, log_start_offset, record_errors_of(error), words)
+    message = error.message or None
+    return ProducePartitionAnswer(index, error.error_code, -1, -1, log_start_offset, record_errors_of(error), message)
 
 
 def _close_on_error(broker: Broker, call: Call, topics: _Topics) -> None:

@@ -75,8 +75,8 @@ def change_voters(broker: Broker, call: Call) -> Outcome:
     except PeerError as error:
         return Now({"error_code": error.error_code, "error_message": error.message})
     if broker.quorum is None:
-        words = "the metadata of this cluster are in Redis; a quorum needs --metadata raft"
-        return Now({"error_code": ErrorCode.unsupported_version, "error_message": words})
+        message = "the metadata of this cluster are in Redis; a quorum needs --metadata raft"
+        return Now({"error_code": ErrorCode.unsupported_version, "error_message": message})
     quorum = broker.quorum.quorum
     if quorum.leader is not None:
         return serve_in_quorum(broker, call, lambda respond: quorum.handle(call.api_key, call.request, respond))

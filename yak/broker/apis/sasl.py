@@ -60,8 +60,8 @@ def sasl_authenticate(broker: Broker, call: Call) -> Outcome:
         if connection.login is not None and connection.login.state is LoginState.AUTHENTICATE:
             return broker.logins.authenticate(call, connection.login, token)
         is_logged_in = connection.login is not None and connection.login.state is LoginState.DONE
-        words = _LOGGED_IN if is_logged_in else "SaslAuthenticate needs a SaslHandshake first"
-        return _answer(ErrorCode.illegal_sasl_state, b"", words)
+        message = _LOGGED_IN if is_logged_in else "SaslAuthenticate needs a SaslHandshake first"
+        return _answer(ErrorCode.illegal_sasl_state, b"", message)
     try:
         if proving.exchange is None:
             proving.exchange, proving.caller = _exchange(broker, token)
@@ -105,7 +105,7 @@ def _verify(broker: Broker, connection: Connection, exchange: Exchange, caller: 
     connection.proving, connection.proven = None, caller
     broker.logins.forget(connection)
     broker.emit(events.PeerProven(connection.connection_id))
-    return secret.prove_server(exchange)
+    return secret.server_proof(exchange)
 
 
 def _answer(error_code: ErrorCode, auth_bytes: bytes, message: str | None = None) -> Now:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.apis.offset_commit import (
-    Place,
+    OffsetToCommit,
     check_topics,
     has_existing,
     partitions_by_id,
@@ -48,14 +48,14 @@ def handle(broker: Broker, call: Call) -> Outcome:
         authorization.check(call, Operation.READ, ResourceType.GROUP, request.group_id)
     except PeerError as refusal:
         return Now(with_error_for_all(call, refusal.error_code))
-    places: list[Place] = []
-    fields = check_topics(broker, call, places, by_id=call.version >= _BY_ID_VERSION)
+    commits: list[OffsetToCommit] = []
+    fields = check_topics(broker, call, commits, by_id=call.version >= _BY_ID_VERSION)
     if not has_existing(fields):
         return Now(fields)
 
     def commit(then: Then) -> Fields:
         try:
-            _commit(broker, call, places, then)
+            _commit(broker, call, commits, then)
         except PeerError as refusal:
             then(refusal.error_code)
         return fields
@@ -69,7 +69,9 @@ def handle(broker: Broker, call: Call) -> Outcome:
     return answer_when_safe(broker, call, commit, refused)
 
 
-def _commit(broker: Broker, call: Call, places: list[Place], then: Then, *, is_verified: bool = False) -> None:
+def _commit(
+    broker: Broker, call: Call, commits: list[OffsetToCommit], then: Then, *, is_verified: bool = False
+) -> None:
     request, coordinator = call.request, broker.group_coordinator
     coordinated = coordinator.of(request.group_id)
     producer = request.producer_id, request.producer_epoch
@@ -78,7 +80,7 @@ def _commit(broker: Broker, call: Call, places: list[Place], then: Then, *, is_v
         version = _LIKE_PRODUCE.get(call.version, _OLD_PRODUCE)
         code = transactional.verify(partition, producer, version, request.transactional_id)
         if code is None:
-            verified = partial(_verified, broker, call, places, then)
+            verified = partial(_verified, broker, call, commits, then)
             transactional.wait(partition, request.producer_id, verified)
             return
         if code != ErrorCode.none:
@@ -91,7 +93,7 @@ def _commit(broker: Broker, call: Call, places: list[Place], then: Then, *, is_v
             member_id,
             instance_id,
             generation,
-            partitions_by_id(broker, places),
+            partitions_by_id(broker, commits),
             knows_stale_epochs=call.version >= _BY_ID_VERSION,
         )
     elif generation >= 0:
@@ -100,20 +102,20 @@ def _commit(broker: Broker, call: Call, places: list[Place], then: Then, *, is_v
         )
     else:
         group = coordinated.shard.ensure(request.group_id)
-    if places:
-        coordinator.commit(coordinated, group, places, then, producer)
+    if commits:
+        coordinator.commit(coordinated, group, commits, then, producer)
     else:
         coordinated.shard.drop_if_void(group)
         then(ErrorCode.none)
 
 
-def _verified(broker: Broker, call: Call, places: list[Place], then: Then, code: ErrorCode) -> None:
+def _verified(broker: Broker, call: Call, commits: list[OffsetToCommit], then: Then, code: ErrorCode) -> None:
     """The transaction coordinator's answer came: commit, or refuse."""
     if code != ErrorCode.none:
         then(_as_coordinator(code))
         return
     try:
-        _commit(broker, call, places, then, is_verified=True)
+        _commit(broker, call, commits, then, is_verified=True)
     except PeerError as refusal:
         then(refusal.error_code)
 

@@ -39,11 +39,11 @@ def describe_user_scram_credentials(broker: Broker, call: Call) -> Outcome:
 
 def _described(user: str, texts: Any, times: int) -> Fields:
     if times > 1:
-        words = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
-        return _result(user, PeerError(ErrorCode.duplicate_resource, words)) | {"credential_infos": []}
+        message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+        return _result(user, PeerError(ErrorCode.duplicate_resource, message)) | {"credential_infos": []}
     if texts is None:
-        words = f"Attempt to describe a user credential that does not exist: {user}"
-        return _result(user, PeerError(ErrorCode.resource_not_found, words)) | {"credential_infos": []}
+        message = f"Attempt to describe a user credential that does not exist: {user}"
+        return _result(user, PeerError(ErrorCode.resource_not_found, message)) | {"credential_infos": []}
     parsed = ((MECHANISMS.get(name), ScramCredential.parse(text)) for name, text in sorted(texts.items()))
     infos = [
         {"mechanism": mechanism.code, "iterations": credential.iterations}
@@ -70,15 +70,15 @@ def alter_user_scram_credentials(broker: Broker, call: Call) -> Outcome:
 
 def _alter(broker: Broker, call: Call) -> Outcome:
     request = call.request
-    asked: dict[str, list[Any]] = {}
+    requested: dict[str, list[Any]] = {}
     for change in (*request.deletions, *request.upsertions):
-        asked.setdefault(change.name, []).append(change)
+        requested.setdefault(change.name, []).append(change)
 
     def build(results: dict[str, PeerError | None]) -> Outcome:
-        return Now({"results": [_result(user, results.get(user)) for user in asked]})
+        return Now({"results": [_result(user, results.get(user)) for user in requested]})
 
     waiting = DelayedMetadataChanges(broker, call, _TIMEOUT_MS, build)
-    for user, named in asked.items():
+    for user, named in requested.items():
         try:
             broker.authorization.check_cluster(call, Operation.ALTER)
             changes = _changes(broker, user, named)
@@ -89,13 +89,13 @@ def _alter(broker: Broker, call: Call) -> Outcome:
     return waiting.outcome()
 
 
-def _changes(broker: Broker, user: str, asked: Sequence[Any]) -> dict[str, str | None]:
+def _changes(broker: Broker, user: str, requested: Sequence[Any]) -> dict[str, str | None]:
     """The user's changed credential by its mechanism, None for a deletion. Raises PeerError.
 
     `asked` has the deletions before the upsertions. A request changes a user once, whatever the mechanisms: the first
     change is checked, a second one is a duplicate.
     """
-    first = asked[0]
+    first = requested[0]
     mechanism = _mechanism(user, first.mechanism)
     credential: str | None = None
     if hasattr(first, "salted_password"):
@@ -105,9 +105,9 @@ def _changes(broker: Broker, user: str, asked: Sequence[Any]) -> dict[str, str |
         credential = mechanism.credential(salted, salt, iterations).to_text()
     elif mechanism.name not in broker.image.user_credentials.get(user, {}):
         raise PeerError(ErrorCode.resource_not_found, "Attempt to delete a user credential that does not exist")
-    if len(asked) > 1:
-        words = "A user credential cannot be altered twice in the same request"
-        raise PeerError(ErrorCode.duplicate_resource, words)
+    if len(requested) > 1:
+        message = "A user credential cannot be altered twice in the same request"
+        raise PeerError(ErrorCode.duplicate_resource, message)
     return {mechanism.name: credential}
 
 

@@ -49,17 +49,17 @@ def slices(broker: Broker, call: Call) -> Slices:
     is_allowed = broker.authorization.may_see(
         call, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME
     ) or broker.authorization.allows_cluster(call, Operation.CLUSTER_ACTION)
-    for asked in call.request.markers:
+    for requested in call.request.markers:
         topics: list[Fields] = []
-        markers.append({"producer_id": asked.producer_id, "topics": topics})
+        markers.append({"producer_id": requested.producer_id, "topics": topics})
         marker = TxnMarker(
-            asked.producer_id,
-            asked.producer_epoch,
-            asked.coordinator_epoch,
-            asked.transaction_result,
-            getattr(asked, "transaction_version", 0),
+            requested.producer_id,
+            requested.producer_epoch,
+            requested.coordinator_epoch,
+            requested.transaction_result,
+            getattr(requested, "transaction_version", 0),
         )
-        for topic in asked.topics:
+        for topic in requested.topics:
             answers: list[Fields] = []
             topics.append({"name": topic.name, "partitions": answers})
             for index in topic.partition_indexes:

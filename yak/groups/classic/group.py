@@ -68,8 +68,8 @@ class ClassicSettings:
 class Join:
     """A JoinGroup of any version. `instance_id` is None for a dynamic member.
 
-    `must_ask_twice`: from v4 on, the first response to a new member only gives it an id. `skips_assignment`: from v9
-    on, a response can tell the leader that its assignment still holds.
+    `requires_known_member_id`: from v4 on, the first response to a new member only gives it an id. `skips_assignment`:
+    from v9 on, the response lets the leader keep its assignment.
     """
 
     member_id: str
@@ -80,7 +80,7 @@ class Join:
     session_timeout_ms: int
     protocol_type: str
     protocols: Protocols
-    must_ask_twice: bool = True
+    requires_known_member_id: bool = True
     skips_assignment: bool = False
 
 
@@ -126,12 +126,12 @@ class ClassicGroup(Roster):
     """One classic group. Every call gets `now_ms`, which never goes back."""
 
     __slots__ = (
+        "checked_ms",
         "generation",
         "group_id",
         "initial_left_ms",
         "is_initial",
         "join_due_ms",
-        "looked_ms",
         "must_wait_longer",
         "port",
         "protocol",
@@ -164,7 +164,7 @@ class ClassicGroup(Roster):
         self.must_wait_longer = False
         self.join_due_ms: int | None = None
         self.sync_due_ms: int | None = None
-        self.looked_ms = 0
+        self.checked_ms = 0
         """When `on_time` last scanned the members."""
 
     # ------------------------------------------------------------------------------------------------- JoinGroup
@@ -179,7 +179,7 @@ class ClassicGroup(Roster):
                     self.remove(held, ErrorCode.group_max_size_reached)
                     self.try_complete_join(now_ms)
                 raise PeerError(ErrorCode.group_max_size_reached)
-            self._check_words(request)
+            self._check_metadata_size(request)
             if not self._takes_protocols(request.protocol_type, request.protocols):
                 raise PeerError(ErrorCode.inconsistent_group_protocol)
             if not request.member_id:
@@ -202,7 +202,7 @@ class ClassicGroup(Roster):
             return self.joining_count < limit
         return known is not None or len(self.members) < limit
 
-    def _check_words(self, request: Join) -> None:
+    def _check_metadata_size(self, request: Join) -> None:
         """Raise GROUP_MAX_SIZE_REACHED when the group's metadata, without the member's old one, would exceed its bound."""
         before = self.members.get(request.member_id)
         if before is None and request.instance_id is not None:
@@ -223,7 +223,7 @@ class ClassicGroup(Roster):
                 self._replace(held, request, member_id, ticket, now_ms)
             return
         member_id = self.port.new_member_id(request.client_id)
-        if request.must_ask_twice:
+        if request.requires_known_member_id:
             self.expect(member_id, now_ms + request.session_timeout_ms)
             self.port.schedule(self, now_ms + request.session_timeout_ms)
             ticket.reply(refused_join(member_id, ErrorCode.member_id_required))
@@ -673,12 +673,12 @@ class ClassicGroup(Roster):
         silent = [member.deadline_ms for member in self.members.values()]
         silent.extend(self.pending.values())
         if silent:
-            dues.append(max(min(silent), self.looked_ms + len(silent) // MEMBERS_A_MS))
+            dues.append(max(min(silent), self.checked_ms + len(silent) // MEMBERS_A_MS))
         return min(dues, default=None)
 
     def on_time(self, now_ms: int) -> None:
         """Remove members whose session expired, and end join and sync phases that timed out."""
-        self.looked_ms = now_ms
+        self.checked_ms = now_ms
         for member_id in [each for each, due_ms in self.pending.items() if due_ms <= now_ms]:
             del self.pending[member_id]
         for member in [each for each in self.members.values() if each.deadline_ms <= now_ms]:

@@ -23,7 +23,7 @@ _TEXT_BYTES_MAX = 0x7FFF
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class Heartbeat:
     """A well-formed heartbeat. None means that a field is unchanged and was not sent."""
 
     member_id: str
@@ -50,7 +50,7 @@ class Beat:
         return self.rebalance_timeout_ms is not None and subscribes and self.owned is not None
 
 
-def read_beat(
+def parse_heartbeat(
     request: Any,
     api_version: int,
     settings: ConsumerGroupSettings,
@@ -58,14 +58,14 @@ def read_beat(
     client_id: str,
     client_host: str,
     new_member_id: str,
-) -> Beat:
+) -> Heartbeat:
     """Check and convert a ConsumerGroupHeartbeat. A new member of version 0, which sends no id, gets `new_member_id`.
 
     Raises PeerError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR.
     """
     rebalance_timeout_ms = request.rebalance_timeout // dt.timedelta(milliseconds=1)
     topic_names, owned = request.subscribed_topic_names, request.topic_partitions
-    beat = Beat(
+    heartbeat = Heartbeat(
         member_id=request.member_id,
         epoch=request.member_epoch,
         instance_id=request.instance_id,
@@ -78,58 +78,58 @@ def read_beat(
         client_id=client_id,
         client_host=client_host,
     )
-    if not beat.member_id.strip() and (
-        api_version >= _CLIENT_MAKES_MEMBER_ID or beat.epoch > 0 or beat.epoch == LEAVE_EPOCH
+    if not heartbeat.member_id.strip() and (
+        api_version >= _CLIENT_MAKES_MEMBER_ID or heartbeat.epoch > 0 or heartbeat.epoch == LEAVE_EPOCH
     ):
         raise _invalid("MemberId can't be empty.")
-    _check_texts(request.group_id, beat)
-    _check_epoch(beat)
-    if beat.assignor is not None and beat.assignor not in settings.assignors:
+    _check_texts(request.group_id, heartbeat)
+    _check_epoch(heartbeat)
+    if heartbeat.assignor is not None and heartbeat.assignor not in settings.assignors:
         supported = ", ".join(settings.assignors)
         raise PeerError(
             ErrorCode.unsupported_assignor,
-            f"ServerAssignor {beat.assignor} is not supported. Supported assignors: {supported}.",
+            f"ServerAssignor {heartbeat.assignor} is not supported. Supported assignors: {supported}.",
         )
-    return beat if beat.member_id else replace(beat, member_id=new_member_id)
+    return heartbeat if heartbeat.member_id else replace(heartbeat, member_id=new_member_id)
 
 
 def _id(topic_id: uuid.UUID | None) -> uuid.UUID:
     return topic_id or uuid.UUID(int=0)
 
 
-def _check_texts(group_id: str, beat: Beat) -> None:
+def _check_texts(group_id: str, heartbeat: Heartbeat) -> None:
     if not group_id.strip():
         raise _invalid("GroupId can't be empty.")
-    if beat.instance_id is not None and not beat.instance_id.strip():
+    if heartbeat.instance_id is not None and not heartbeat.instance_id.strip():
         raise _invalid("InstanceId can't be empty.")
-    if beat.rack_id is not None and not beat.rack_id.strip():
+    if heartbeat.rack_id is not None and not heartbeat.rack_id.strip():
         raise _invalid("RackId can't be empty.")
     named: dict[str, Iterable[str | None]] = {
-        "MemberId": [beat.member_id],
-        "InstanceId": [beat.instance_id],
-        "RackId": [beat.rack_id],
-        "SubscribedTopicRegex": [beat.topic_regex],
-        "SubscribedTopicNames": beat.topic_names or (),
+        "MemberId": [heartbeat.member_id],
+        "InstanceId": [heartbeat.instance_id],
+        "RackId": [heartbeat.rack_id],
+        "SubscribedTopicRegex": [heartbeat.topic_regex],
+        "SubscribedTopicNames": heartbeat.topic_names or (),
     }
     for name, texts in named.items():
         if any(text is not None and len(text.encode()) > _TEXT_BYTES_MAX for text in texts):
             raise _invalid(f"{name} can't be longer than {_TEXT_BYTES_MAX} bytes.")
 
 
-def _check_epoch(beat: Beat) -> None:
-    if beat.epoch == JOIN_EPOCH:
-        if beat.rebalance_timeout_ms is None:
+def _check_epoch(heartbeat: Heartbeat) -> None:
+    if heartbeat.epoch == JOIN_EPOCH:
+        if heartbeat.rebalance_timeout_ms is None:
             raise _invalid("RebalanceTimeoutMs must be provided in first request.")
-        if beat.owned is None or beat.owned:
+        if heartbeat.owned is None or heartbeat.owned:
             raise _invalid("TopicPartitions must be empty when (re-)joining.")
-        if beat.topic_names is None and beat.topic_regex is None:
+        if heartbeat.topic_names is None and heartbeat.topic_regex is None:
             raise _invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
-    elif beat.epoch == STATIC_LEAVE_EPOCH:
-        if beat.instance_id is None:
+    elif heartbeat.epoch == STATIC_LEAVE_EPOCH:
+        if heartbeat.instance_id is None:
             raise _invalid("InstanceId can't be null.")
-    elif beat.epoch < STATIC_LEAVE_EPOCH:
+    elif heartbeat.epoch < STATIC_LEAVE_EPOCH:
         raise _invalid("MemberEpoch is invalid.")
-    if beat.rebalance_timeout_ms is not None and beat.rebalance_timeout_ms < 0:
+    if heartbeat.rebalance_timeout_ms is not None and heartbeat.rebalance_timeout_ms < 0:
         raise _invalid("RebalanceTimeoutMs can't be negative.")
 
 
@@ -137,20 +137,22 @@ def _invalid(message: str) -> PeerError:
     return PeerError(ErrorCode.invalid_request, message)
 
 
-def check_epoch_of(member: Member, beat: Beat) -> None:
+def check_epoch_of(member: Member, heartbeat: Heartbeat) -> None:
     """Raise PeerError(FENCED_MEMBER_EPOCH) unless the heartbeat has the member's epoch, its previous epoch, or 0.
 
     The previous epoch is valid only if all partitions that the member owns are assigned to it: the response with the
     new epoch was lost. Epoch 0 says that the member has revoked everything (KAFKA-19233).
     """
-    if beat.epoch in (member.epoch, JOIN_EPOCH):
+    if heartbeat.epoch in (member.epoch, JOIN_EPOCH):
         return
-    relation = "greater" if beat.epoch > member.epoch else "smaller"
-    was_lost = beat.epoch == member.previous_epoch and beat.owned is not None and beat.owned <= member.assigned
+    relation = "greater" if heartbeat.epoch > member.epoch else "smaller"
+    was_lost = (
+        heartbeat.epoch == member.previous_epoch and heartbeat.owned is not None and heartbeat.owned <= member.assigned
+    )
     if relation == "greater" or not was_lost:
         raise PeerError(
             ErrorCode.fenced_member_epoch,
-            f"The consumer group member has a {relation} member epoch ({beat.epoch}) than the one known by the group "
+            f"The consumer group member has a {relation} member epoch ({heartbeat.epoch}) than the one known by the group "
             f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
         )
 

@@ -45,7 +45,7 @@ def join(draft: Draft, request: Join, new_member_id: str, seen: Seen, world: Wor
     member_id = request.member_id or new_member_id
     check_room(draft.state, member_id, request.instance_id, world.settings.max_size)
     _check_protocols(draft.state, member_id, request)
-    if request.must_ask_twice and not request.member_id and request.instance_id is None:
+    if request.requires_known_member_id and not request.member_id and request.instance_id is None:
         return {"error_code": ErrorCode.member_id_required, "member_id": member_id}, seen
     subscription = _subscription(member_id, request)
     before = _joining(draft, member_id, request)

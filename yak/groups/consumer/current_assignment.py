@@ -62,15 +62,15 @@ def reconciled(member: Member, goal: Goal, owners: Mapping[TopicIdPartition, str
 
 def _advanced(member: Member, goal: Goal, owners: Mapping[TopicIdPartition, str]) -> Member:
     wanted = {partition for partition in goal.target if partition[0] in goal.subscribed}
-    kept = member.assigned & wanted
-    surplus = member.assigned - kept
+    retained = member.assigned & wanted
+    surplus = member.assigned - retained
     if surplus and _holds_any(goal.owned, surplus):
-        return _step(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, kept, surplus)
+        return _step(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, retained, surplus)
     # Partitions that this member itself was revoking are free for it.
     free = frozenset(
-        partition for partition in wanted - kept if owners.get(partition, member.member_id) == member.member_id
+        partition for partition in wanted - retained if owners.get(partition, member.member_id) == member.member_id
     )
-    assigned = kept | free
+    assigned = retained | free
     state = MemberState.STABLE if len(assigned) == len(wanted) else MemberState.UNRELEASED_PARTITIONS
     return _step(member, state, goal.target_epoch, assigned, NO_PARTITIONS, added=free)
 
@@ -79,13 +79,13 @@ def _within_subscription(member: Member, goal: Goal) -> Member:
     """Revoke topics that the member no longer subscribes to, even before there is a new target."""
     if not goal.subscription_changed:
         return member
-    kept = frozenset(partition for partition in member.assigned if partition[0] in goal.subscribed)
-    if len(kept) == len(member.assigned):
+    retained = frozenset(partition for partition in member.assigned if partition[0] in goal.subscribed)
+    if len(retained) == len(member.assigned):
         return member
-    revoking = member.revoking | (member.assigned - kept)
+    revoking = member.revoking | (member.assigned - retained)
     if _holds_any(goal.owned, revoking):
-        return _step(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, kept, revoking)
-    return _step(member, member.state, member.epoch, kept, member.revoking)
+        return _step(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, retained, revoking)
+    return _step(member, member.state, member.epoch, retained, member.revoking)
 
 
 def _holds_any(owned: Partitions | None, partitions: Partitions) -> bool:
@@ -106,7 +106,7 @@ def _step(
 
     The `added` ones of the assigned partitions get the epoch as their assignment epoch, the others keep theirs.
     """
-    kept = member.assignment_epochs
+    retained = member.assignment_epochs
     stepped = replace(
         member,
         epoch=epoch,
@@ -114,6 +114,6 @@ def _step(
         state=state,
         assigned=assigned,
         revoking=revoking,
-        assignment_epochs={each: epoch if each in added else kept[each] for each in assigned | revoking},
+        assignment_epochs={each: epoch if each in added else retained[each] for each in assigned | revoking},
     )
     return member if stepped == member else stepped

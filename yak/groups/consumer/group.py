@@ -18,10 +18,10 @@ from typing import Any
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.group import Join
 from yak.groups.consumer import checks, classic_members
-from yak.groups.consumer.checks import Beat
+from yak.groups.consumer.checks import Heartbeat
 from yak.groups.consumer.deadlines import Deadlines, Due
 from yak.groups.consumer.downgrade import downgraded, must_downgrade
-from yak.groups.consumer.heartbeat import Decision, farewell, go, go_on
+from yak.groups.consumer.heartbeat import Decision, join_or_renew, leave_answer, leave_as_static
 from yak.groups.consumer.member import STATIC_LEAVE_EPOCH, Member, MemberState
 from yak.groups.consumer.member_removal import fence, take_back_all
 from yak.groups.consumer.records import Change, Kind, encode
@@ -43,20 +43,20 @@ class ConsumerGroup:
         """The group id."""
         return self.state.group_id
 
-    def heartbeat(self, beat: Beat, world: World) -> Decision:
+    def heartbeat(self, heartbeat: Heartbeat, world: World) -> Decision:
         """Handle a ConsumerGroupHeartbeat, which also joins and leaves.
 
         Raises PeerError: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
         UNRELEASED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION.
         """
         draft = Draft(self.state)
-        if not beat.is_leaving:
-            answer, seen = go_on(draft, beat, self.seen, world)
-            return self._decision(draft, answer, beat.member_id, seen)
-        if beat.epoch == STATIC_LEAVE_EPOCH:
-            return self._decision(draft, go(draft, beat), beat.member_id)
-        member = checks.known_member(self.state, beat.member_id, beat.instance_id)
-        return self._without([member.member_id], world, farewell(beat))
+        if not heartbeat.is_leaving:
+            answer, seen = join_or_renew(draft, heartbeat, self.seen, world)
+            return self._decision(draft, answer, heartbeat.member_id, seen)
+        if heartbeat.epoch == STATIC_LEAVE_EPOCH:
+            return self._decision(draft, leave_as_static(draft, heartbeat), heartbeat.member_id)
+        member = checks.known_member(self.state, heartbeat.member_id, heartbeat.instance_id)
+        return self._without([member.member_id], world, leave_answer(heartbeat))
 
     def join_classic(self, request: Join, new_member_id: str, world: World) -> Decision:
         """Handle a JoinGroup, which is answered at once. Raises PeerError: see `classic_members.join`."""

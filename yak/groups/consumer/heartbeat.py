@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from yak.errors import ErrorCode, PeerError
-from yak.groups.consumer.checks import Beat, check_epoch_of, known_member
+from yak.groups.consumer.checks import Heartbeat, check_epoch_of, known_member
 from yak.groups.consumer.current_assignment import Goal, reconciled
 from yak.groups.consumer.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Member
 from yak.groups.consumer.partitions import NO_PARTITIONS, Partitions, by_topic
@@ -48,48 +48,52 @@ class Decision:
     must_rebalance: bool = False
 
 
-def go_on(draft: Draft, beat: Beat, seen: Seen, world: World) -> tuple[dict[str, Any], Seen]:
+def join_or_renew(draft: Draft, heartbeat: Heartbeat, seen: Seen, world: World) -> tuple[dict[str, Any], Seen]:
     """Handle a heartbeat that does not leave. Returns its response and the new `Seen`.
 
     Raises PeerError: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
     UNRELEASED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION.
     """
-    before = _joining(draft, beat, world.settings) if beat.epoch == JOIN_EPOCH else _present(draft.state, beat)
-    member = updated(before, beat)
+    before = (
+        _joining(draft, heartbeat, world.settings)
+        if heartbeat.epoch == JOIN_EPOCH
+        else _present(draft.state, heartbeat)
+    )
+    member = updated(before, heartbeat)
     seen, subscription_changed = catch_up(draft, before, member, seen, world)
-    after = step(draft, member.member_id, beat.owned, world.topics, subscription_changed=subscription_changed)
-    tell = beat.epoch == JOIN_EPOCH or beat.is_full or after.assigned != before.assigned
+    after = step(draft, member.member_id, heartbeat.owned, world.topics, subscription_changed=subscription_changed)
+    sends_assignment = heartbeat.epoch == JOIN_EPOCH or heartbeat.is_full or after.assigned != before.assigned
     answer = {
         "error_code": ErrorCode.none,
         "error_message": None,
         "member_id": after.member_id,
         "member_epoch": after.epoch,
         "heartbeat_interval": world.settings.heartbeat_interval_ms,
-        "assignment": {"topic_partitions": listed(after.assigned)} if tell else None,
+        "assignment": {"topic_partitions": listed(after.assigned)} if sends_assignment else None,
     }
     return answer, seen
 
 
-def go(draft: Draft, beat: Beat) -> dict[str, Any]:
+def leave_as_static(draft: Draft, heartbeat: Heartbeat) -> dict[str, Any]:
     """A static member leaves for a while: it keeps its assignment until its session expires. Returns the response.
 
     Raises PeerError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
     """
-    member = known_member(draft.state, beat.member_id, beat.instance_id)
+    member = known_member(draft.state, heartbeat.member_id, heartbeat.instance_id)
     # the epochs of the next member with this instance id begin below these assignment epochs
     epochs = dict.fromkeys(member.assigned, 0)
     gone = replace(member, epoch=STATIC_LEAVE_EPOCH, revoking=NO_PARTITIONS, assignment_epochs=epochs)
     draft.put(Kind.CURRENT, member.member_id, gone.current())
-    return farewell(beat)
+    return leave_answer(heartbeat)
 
 
-def farewell(beat: Beat) -> dict[str, Any]:
+def leave_answer(heartbeat: Heartbeat) -> dict[str, Any]:
     """The response to a leaving member."""
     return {
         "error_code": ErrorCode.none,
         "error_message": None,
-        "member_id": beat.member_id,
-        "member_epoch": beat.epoch,
+        "member_id": heartbeat.member_id,
+        "member_epoch": heartbeat.epoch,
         "heartbeat_interval": 0,
         "assignment": None,
     }
@@ -166,9 +170,9 @@ def remove_members(draft: Draft, member_ids: Iterable[str]) -> None:
             draft.put(kind, member_id, None)
 
 
-def check_room(state: GroupState, beat_member_id: str, instance_id: str | None, max_size: int) -> None:
+def check_room(state: GroupState, member_id: str, instance_id: str | None, max_size: int) -> None:
     """Raise PeerError(GROUP_MAX_SIZE_REACHED) when the group is full and the member is new."""
-    returns = beat_member_id in state.members or state.static_member(instance_id) is not None
+    returns = member_id in state.members or state.static_member(instance_id) is not None
     if len(state.members) >= max_size and not returns:
         raise PeerError(
             ErrorCode.group_max_size_reached,
@@ -176,17 +180,17 @@ def check_room(state: GroupState, beat_member_id: str, instance_id: str | None, 
         )
 
 
-def updated(member: Member, beat: Beat) -> Member:
+def updated(member: Member, heartbeat: Heartbeat) -> Member:
     """The member with the fields of the heartbeat, now of the consumer protocol; the same object if nothing changed."""
     fields = {
-        "instance_id": beat.instance_id,
-        "rack_id": beat.rack_id,
-        "rebalance_timeout_ms": beat.rebalance_timeout_ms,
-        "topic_names": beat.topic_names,
-        "topic_regex": beat.topic_regex,
-        "assignor": beat.assignor,
-        "client_id": beat.client_id,
-        "client_host": beat.client_host,
+        "instance_id": heartbeat.instance_id,
+        "rack_id": heartbeat.rack_id,
+        "rebalance_timeout_ms": heartbeat.rebalance_timeout_ms,
+        "topic_names": heartbeat.topic_names,
+        "topic_regex": heartbeat.topic_regex,
+        "assignor": heartbeat.assignor,
+        "client_id": heartbeat.client_id,
+        "client_host": heartbeat.client_host,
     }
     changes: dict[str, Any] = {
         name: value for name, value in fields.items() if value is not None and value != getattr(member, name)
@@ -196,22 +200,22 @@ def updated(member: Member, beat: Beat) -> Member:
     return replace(member, **changes) if changes else member
 
 
-def _joining(draft: Draft, beat: Beat, settings: ConsumerGroupSettings) -> Member:
+def _joining(draft: Draft, heartbeat: Heartbeat, settings: ConsumerGroupSettings) -> Member:
     state = draft.state
-    check_room(state, beat.member_id, beat.instance_id, settings.max_size)
-    holder = state.static_member(beat.instance_id)
-    if holder is None or holder.member_id == beat.member_id:
-        return state.members.get(beat.member_id) or Member(beat.member_id)
+    check_room(state, heartbeat.member_id, heartbeat.instance_id, settings.max_size)
+    holder = state.static_member(heartbeat.instance_id)
+    if holder is None or holder.member_id == heartbeat.member_id:
+        return state.members.get(heartbeat.member_id) or Member(heartbeat.member_id)
     if holder.epoch != STATIC_LEAVE_EPOCH and holder.classic is None:
         raise PeerError(
             ErrorCode.unreleased_instance_id,
-            f"Static member {beat.member_id} with instance id {beat.instance_id} cannot join the group because the "
+            f"Static member {heartbeat.member_id} with instance id {heartbeat.instance_id} cannot join the group because the "
             f"instance id is owned by {holder.member_id} member.",
         )
-    return replace_member(draft, holder, beat.member_id)
+    return replace_member(draft, holder, heartbeat.member_id)
 
 
-def _present(state: GroupState, beat: Beat) -> Member:
-    member = known_member(state, beat.member_id, beat.instance_id)
-    check_epoch_of(member, beat)
+def _present(state: GroupState, heartbeat: Heartbeat) -> Member:
+    member = known_member(state, heartbeat.member_id, heartbeat.instance_id)
+    check_epoch_of(member, heartbeat)
     return member

@@ -32,11 +32,11 @@ _STEPS_TO_CALL = 400
 class Expression:
     """A compiled expression."""
 
-    __slots__ = ("_program_size", "_regexp", "_shown")
+    __slots__ = ("_program_size", "_regexp", "_text")
 
     def __init__(self, expression: str, *, is_of_ascii: bool = True) -> None:
         """`is_of_ascii`: all names to match are ASCII. Raises PeerError(INVALID_REGULAR_EXPRESSION) with the reason."""
-        self._shown = expression if len(expression) <= 100 else expression[:100] + "..."
+        self._text = expression if len(expression) <= 100 else expression[:100] + "..."
         if len(expression) > LENGTH_MAX:
             raise self._refusal(f"it has {len(expression)} characters, more than {LENGTH_MAX}")
         import re2  # imported when it is needed: most groups have no expression
@@ -60,7 +60,7 @@ class Expression:
     def _refusal(self, reason: str) -> PeerError:
         return PeerError(
             ErrorCode.invalid_regular_expression,
-            f"SubscribedTopicRegex `{self._shown}` is not a valid regular expression: {reason}.",
+            f"SubscribedTopicRegex `{self._text}` is not a valid regular expression: {reason}.",
         )
 
     def steps(self, names: Collection[str]) -> int:

@@ -260,7 +260,7 @@ async def _authenticate(broker: Broker, stream: Stream, address: tuple[str, int]
         # else a process there could pass this broker's proof on to another one
         raise ProtocolViolation(f"the process at the address of broker {wanted.node_id} is not that broker")
     exchange = Exchange(peers.cluster_id, hello, there)
-    answer = await _ask(stream, SASL_AUTHENTICATE, {"auth_bytes": peers.secret.prove_caller(exchange)})
+    answer = await _ask(stream, SASL_AUTHENTICATE, {"auth_bytes": peers.secret.caller_proof(exchange)})
     if not peers.secret.is_server(answer.auth_bytes, exchange):
         raise ProtocolViolation(f"the process at the address of broker {wanted.node_id} is not of this cluster")
 

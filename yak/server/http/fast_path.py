@@ -138,7 +138,7 @@ class HealthAnswers:
 
 
 def _all(view: HealthView) -> tuple[int, bytes]:
-    found = view.look()
+    found = view.present()
     return 503 if found.reasons else 200, json_bytes(found.as_json())
 
 
@@ -147,7 +147,7 @@ def _live(_view: HealthView) -> tuple[int, bytes]:
 
 
 def _ready(view: HealthView) -> tuple[int, bytes]:
-    found: Health = view.look()
+    found: Health = view.present()
     body = {"status": "ok" if found.is_ready else "unhealthy", "reasons": found.own_reasons}
     return 200 if found.is_ready else 503, json_bytes(body)
 

@@ -66,7 +66,7 @@ class DamagedReplicasResign(Watcher):
             found = broker.damaged_replicas.of(partition)
             damage = found or recovery_damage(partition.log)
             if damage is not None:
-                if found is not None and found.is_asked and broker.replica_fetchers.is_naming(partition):
+                if found is not None and found.is_leaving and broker.replica_fetchers.is_naming(partition):
                     raise Violation(
                         f"broker {node.node_id} asked the store to leave the ISR of {partition.topic_partition}, and fetches it"
                         " before the answer: its leader may bring the damaged log back"

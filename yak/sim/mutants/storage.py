@@ -319,7 +319,7 @@ def _write_on_during_the_handover(swaps: Swaps) -> None:
 )
 @around(FolderRemoval, "run")
 def _rename_without_sync(real: Any, self: Any, disk: Any) -> Any:
-    return None if self.is_kept else real(self, disk)
+    return None if self.keeps_files else real(self, disk)
 
 
 @mutant("copy-sealed-unsynced", "a copy is on the device before it is sealed", seeds=300, brokers=1, faults=_FAULTS)

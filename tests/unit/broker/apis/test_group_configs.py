@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.unit.broker.test_consumer_groups import beat, make_rig
+from tests.unit.broker.test_consumer_groups import heartbeat, make_rig
 from yak.cluster.image import Image
 from yak.cluster.records import Kind
 from yak.cluster.snapshot import read_snapshot, write_snapshot
@@ -147,13 +147,13 @@ def test_the_session_timeout_of_a_group_is_in_force_for_its_members():
     rig = make_rig(group_consumer_session_timeout_ms="20000")
     altered(rig, SESSION, "6000")
     altered(rig, HEARTBEAT, "700")
-    answer = beat(rig, "a")
+    answer = heartbeat(rig, "a")
     assert answer.heartbeat_interval.total_seconds() == 0.7
     rig.run_for(5_900)
-    assert beat(rig, "a", answer.member_epoch).error_code == ErrorCode.none
+    assert heartbeat(rig, "a", answer.member_epoch).error_code == ErrorCode.none
     rig.run_for(6_100)
-    assert beat(rig, "a", answer.member_epoch).error_code == ErrorCode.unknown_member_id
-    assert beat(rig, "b", group="other").heartbeat_interval.total_seconds() == 5
+    assert heartbeat(rig, "a", answer.member_epoch).error_code == ErrorCode.unknown_member_id
+    assert heartbeat(rig, "b", group="other").heartbeat_interval.total_seconds() == 5
 
 
 def test_a_restart_keeps_the_configs_of_groups(rig):
@@ -184,7 +184,7 @@ def test_the_assignment_interval_of_brokers_and_of_a_group_changes_while_they_ru
         return [(each.value, each.source) for each in described(rig)[1][INTERVAL].synonyms]
 
     def joins_at_once(member_id):
-        beat(rig, member_id)
+        heartbeat(rig, member_id)
         group = rig.node.broker.group_coordinator.of("g").shard.groups["g"].consumer
         return group.state.target_epoch == group.state.epoch
 

@@ -10,7 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.groups_rig import FETCH, GroupsRig
-from tests.unit.broker.test_consumer_groups import beat, owned, partitions
+from tests.unit.broker.test_consumer_groups import heartbeat, owned, partitions
 from yak.coordination.loader import CoordinatorLoader
 from yak.core.placement import partition_of
 from yak.groups.offsets import OFFSETS_TOPIC
@@ -288,7 +288,7 @@ def test_commit_while_a_rebalance_completes_is_accepted(rig: TransactionsRig) ->
 
 
 def test_members_of_a_consumer_group(rig: TransactionsRig) -> None:
-    joined = beat(rig, "m1")
+    joined = heartbeat(rig, "m1")
     assert joined.error_code == NONE
 
     def code(epoch: int, member: str, version: int = 3) -> ErrorCode:
@@ -304,11 +304,11 @@ def test_members_of_a_consumer_group(rig: TransactionsRig) -> None:
 
 
 def test_older_member_epoch_is_enough_for_partitions_that_the_member_still_has(rig: TransactionsRig) -> None:
-    epoch = beat(rig, "m1").member_epoch
+    epoch = heartbeat(rig, "m1").member_epoch
     member = {"generation_id": epoch, "member_id": "m1", "group_instance_id": None}
-    beat(rig, "m2")
-    kept = partitions(beat(rig, "m1", epoch))
-    assert beat(rig, "m1", epoch, owned=owned(rig, *kept)).member_epoch == epoch + 1
+    heartbeat(rig, "m2")
+    kept = partitions(heartbeat(rig, "m1", epoch))
+    assert heartbeat(rig, "m1", epoch, owned=owned(rig, *kept)).member_epoch == epoch + 1
     lost = next(index for index in range(4) if index not in kept)
     for version, stale in ((5, ErrorCode.illegal_generation), (BY_ID, ErrorCode.stale_member_epoch)):
         assert rig.txn_commit({("orders", kept[0]): 1}, version=version, **member) == {("orders", kept[0]): NONE}

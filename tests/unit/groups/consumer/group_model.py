@@ -12,7 +12,7 @@ from kio.schema.consumer_group_heartbeat.v0 import request as v0
 from kio.schema.consumer_group_heartbeat.v1 import request as v1
 from kio.serial import entity_reader
 
-from yak.groups.consumer.checks import read_beat
+from yak.groups.consumer.checks import parse_heartbeat
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.heartbeat import Decision
 from yak.groups.consumer.member import Member
@@ -114,7 +114,7 @@ class Coordinator:
     def world(self) -> World:
         return World(self.topics, self.settings, self.now_ms)
 
-    def beat(self, member_id: str, epoch: int, *, version: int = 1, host: str = "/10.0.0.1", **said: Any) -> Any:
+    def heartbeat(self, member_id: str, epoch: int, *, version: int = 1, host: str = "/10.0.0.1", **said: Any) -> Any:
         """A heartbeat; the answer as a client decodes it. PeerError goes through, and then nothing changed."""
         decision = self.decide(member_id, epoch, version=version, host=host, **said)
         self.take(decision)
@@ -123,7 +123,7 @@ class Coordinator:
     def decide(self, member_id: str, epoch: int, *, version: int = 1, host: str = "/10.0.0.1", **said: Any) -> Decision:
         before = self.group.state.copy()
         try:
-            beat = read_beat(
+            heartbeat = parse_heartbeat(
                 request(member_id, epoch, version=version, **said),
                 version,
                 self.settings,
@@ -131,13 +131,13 @@ class Coordinator:
                 client_host=host,
                 new_member_id="made-by-the-coordinator",
             )
-            return self.group.heartbeat(beat, self.world)
+            return self.group.heartbeat(heartbeat, self.world)
         finally:
             assert self.group.state == before, "a decision changes nothing"
 
     def join(self, member_id: str, *topics: str, **said: Any) -> Any:
         said.setdefault("rebalance_timeout_ms", 60_000)
-        return self.beat(member_id, 0, topics=topics, owned=frozenset(), **said)
+        return self.heartbeat(member_id, 0, topics=topics, owned=frozenset(), **said)
 
     def take(self, decision: Decision) -> None:
         for record in decision.records:

@@ -103,7 +103,7 @@ class Migrating(Coordinator):
                 "session_timeout_ms": 10_000,
                 "protocol_type": "consumer",
                 "protocols": (("range", subscription(*topics, owned=owned)),),
-                "must_ask_twice": False,
+                "requires_known_member_id": False,
                 **said,
             }
         )
@@ -124,7 +124,7 @@ class Migrating(Coordinator):
         )
         return given_to(answer["assignment"])
 
-    def beat_classic(self, member_id: str, generation: int, instance_id: str | None = None) -> ErrorCode:
+    def heartbeat_classic(self, member_id: str, generation: int, instance_id: str | None = None) -> ErrorCode:
         return self.group.heartbeat_classic(member_id, instance_id, generation, self.world)
 
     def leave_classic(self, *identities: tuple[str, str | None]) -> list[dict[str, Any]]:

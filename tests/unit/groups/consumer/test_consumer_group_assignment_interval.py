@@ -24,11 +24,11 @@ def test_members_that_join_within_the_interval_wait_for_one_assignment(one: Migr
         assert (joined.member_epoch, assigned(joined)) == (2, parts("t"))
     assert (one.group.state.epoch, one.group.state.state_name) == (4, "Assigning")
     one.pass_time(INTERVAL_MS - 1_001)
-    assert assigned(one.beat("a", 2)) is None
+    assert assigned(one.heartbeat("a", 2)) is None
     one.pass_time(1)
-    one.beat("b", 2)
+    one.heartbeat("b", 2)
     assert (one.group.state.target_epoch, one.group.state.state_name) == (4, "Reconciling")
-    assert len(assigned(one.beat("a", 2)) or ()) == 1
+    assert len(assigned(one.heartbeat("a", 2)) or ()) == 1
 
 
 def test_change_after_the_interval_is_assigned_at_once(one: Migrating) -> None:
@@ -48,11 +48,11 @@ def test_classic_member_rejoins_only_when_the_next_assignment_is_due(one: Migrat
     one.join("a", "t")
     one.pass_time(INTERVAL_MS)
     joined = one.join_classic("made", "t")
-    one.beat("a", 2, owned=parts("t", 0, 1, 2))
+    one.heartbeat("a", 2, owned=parts("t", 0, 1, 2))
     one.join("b", "t")
     assert (one.group.state.epoch, one.group.state.target_epoch) == (4, 3)
     assert one.sync_classic("made", joined["generation_id"]) == {}, "without the interval it had to rejoin"
-    assert one.beat_classic("made", 3) is ErrorCode.none
+    assert one.heartbeat_classic("made", 3) is ErrorCode.none
     one.pass_time(INTERVAL_MS)
-    assert one.beat_classic("made", 3) is ErrorCode.rebalance_in_progress
+    assert one.heartbeat_classic("made", 3) is ErrorCode.rebalance_in_progress
     assert one.join_classic("made", "t")["generation_id"] == 4

@@ -200,7 +200,7 @@ class Group(RuleBasedStateMachine):
                 self.one.leave_classic((client.member_id, client.instance_id))
             return
         with contextlib.suppress(PeerError):
-            self.one.beat(client.member_id, epoch, instance_id=client.instance_id)
+            self.one.heartbeat(client.member_id, epoch, instance_id=client.instance_id)
 
     def heartbeat(self, client: Client, *, answer_is_lost: bool = False) -> None:
         """A client says all when it joins or does not know what of its last words arrived; else what changed."""
@@ -220,7 +220,7 @@ class Group(RuleBasedStateMachine):
                 "assignor": client.assignor,
             }
         try:
-            answer = self.one.beat(client.member_id, client.epoch, **said)
+            answer = self.one.heartbeat(client.member_id, client.epoch, **said)
         except PeerError as error:
             self.refused(client, error.error_code)
             return
@@ -238,7 +238,7 @@ class Group(RuleBasedStateMachine):
         """A cooperative consumer (KIP-429): told to rejoin, it goes on with what it has, says so, and fetches what it may."""
         try:
             if client.epoch > 0 and not client.must_say_all:
-                code = self.one.beat_classic(client.member_id, client.epoch, client.instance_id)
+                code = self.one.heartbeat_classic(client.member_id, client.epoch, client.instance_id)
                 if code is ErrorCode.none:
                     return
                 assert code is ErrorCode.rebalance_in_progress

@@ -28,19 +28,19 @@ def test_the_first_member_gets_all(one: Coordinator) -> None:
 def test_a_heartbeat_without_news_writes_nothing_and_says_nothing(one: Coordinator) -> None:
     one.join("a", "t")
     written = len(one.log)
-    answer = one.beat("a", 2)
+    answer = one.heartbeat("a", 2)
     assert (answer.member_epoch, answer.assignment) == (2, None)
-    assert one.beat("a", 2, owned=parts("t", 0, 1, 2, 3)).assignment is None
+    assert one.heartbeat("a", 2, owned=parts("t", 0, 1, 2, 3)).assignment is None
     assert len(one.log) == written
 
 
 def test_a_full_request_is_told_the_assignment_again(one: Coordinator) -> None:
     one.join("a", "t")
     said: dict[str, Any] = {"topics": ["t"], "owned": parts("t", 0), "rebalance_timeout_ms": 60_000}
-    assert assigned(one.beat("a", 2, **said)) == parts("t", 0, 1, 2, 3)
+    assert assigned(one.heartbeat("a", 2, **said)) == parts("t", 0, 1, 2, 3)
     for left_out in said:
         part = {name: value for name, value in said.items() if name != left_out}
-        assert one.beat("a", 2, **part).assignment is None
+        assert one.heartbeat("a", 2, **part).assignment is None
 
 
 def test_a_second_member_waits_until_the_first_gave_back(one: Coordinator) -> None:
@@ -48,14 +48,14 @@ def test_a_second_member_waits_until_the_first_gave_back(one: Coordinator) -> No
     answer = one.join("b", "t")
     assert (answer.member_epoch, assigned(answer)) == (3, NO_PARTITIONS)
     assert one.group.state.state_name == "Reconciling"
-    answer = one.beat("a", 2)
+    answer = one.heartbeat("a", 2)
     assert (answer.member_epoch, assigned(answer)) == (2, parts("t", 0, 1))
     assert one.member("a").state is MemberState.UNREVOKED_PARTITIONS
-    assert one.beat("b", 3).assignment is None
-    assert one.beat("a", 2, owned=parts("t", 0, 1, 2)).assignment is None, "it still holds one of them"
-    answer = one.beat("a", 2, owned=parts("t", 0, 1))
+    assert one.heartbeat("b", 3).assignment is None
+    assert one.heartbeat("a", 2, owned=parts("t", 0, 1, 2)).assignment is None, "it still holds one of them"
+    answer = one.heartbeat("a", 2, owned=parts("t", 0, 1))
     assert (answer.member_epoch, answer.assignment) == (3, None)
-    answer = one.beat("b", 3)
+    answer = one.heartbeat("b", 3)
     assert (answer.member_epoch, assigned(answer)) == (3, parts("t", 2, 3))
     assert one.group.state.state_name == "Stable"
 
@@ -64,26 +64,26 @@ def test_who_keeps_all_it_has_never_stops(one: Coordinator) -> None:
     one.topics.put("u", 1)
     one.join("a", "t")
     one.join("b", "u")
-    assert one.beat("a", 2).member_epoch == 3
+    assert one.heartbeat("a", 2).member_epoch == 3
     assert one.member("a").state is MemberState.STABLE
     assert assigned(one.join("c", "u")) == NO_PARTITIONS
-    answer = one.beat("a", 3)
+    answer = one.heartbeat("a", 3)
     assert (answer.member_epoch, answer.assignment) == (4, None)
 
 
 def test_a_member_of_version_0_is_given_its_id(one: Coordinator) -> None:
-    answer = one.beat("", 0, topics=["t"], owned=frozenset(), rebalance_timeout_ms=1_000, version=0)
+    answer = one.heartbeat("", 0, topics=["t"], owned=frozenset(), rebalance_timeout_ms=1_000, version=0)
     assert answer.member_id == "made-by-the-coordinator"
-    assert one.beat("made-by-the-coordinator", 2, version=0).member_epoch == 2
+    assert one.heartbeat("made-by-the-coordinator", 2, version=0).member_epoch == 2
 
 
 def test_the_assignor_that_most_ask_for_is_used(one: Coordinator) -> None:
     one.topics = Topics(t=2, u=2)
     one.join("a", "t", "u", assignor="range")
     one.join("b", "t", "u")
-    one.beat("a", 2)
-    one.beat("a", 2, owned=parts("t", 0) | parts("u", 0))
-    assert assigned(one.beat("b", 3)) == parts("t", 1) | parts("u", 1)
+    one.heartbeat("a", 2)
+    one.heartbeat("a", 2, owned=parts("t", 0) | parts("u", 0))
+    assert assigned(one.heartbeat("b", 3)) == parts("t", 1) | parts("u", 1)
     assert described(one.group.state, one.topics, one.settings.assignors[0])["assignor_name"] == "range"
 
 
@@ -92,9 +92,9 @@ def test_another_preferred_assignor_reassigns_at_once(one: Coordinator) -> None:
     one.topics = Topics(t=1, u=1)
     one.join("a", "t", "u")
     one.join("b", "t", "u")
-    one.beat("a", 2, assignor="uniform")
+    one.heartbeat("a", 2, assignor="uniform")
     assert one.group.state.epoch == 3, "the group uses it already"
-    one.beat("a", 2, assignor="range")
+    one.heartbeat("a", 2, assignor="range")
     assert one.group.state.epoch == 4
     assert one.group.state.target_of("a") == parts("t", 0) | parts("u", 0)
 
@@ -105,17 +105,17 @@ def test_another_preferred_assignor_reassigns_at_once(one: Coordinator) -> None:
 def test_who_leaves_frees_its_partitions(one: Coordinator) -> None:
     one.join("a", "t")
     one.join("b", "t")
-    answer = one.beat("a", -1)
+    answer = one.heartbeat("a", -1)
     assert (answer.member_id, answer.member_epoch, answer.assignment) == ("a", -1, None)
     assert "a" not in one.group.state.members
     assert one.group.state.state_name == "Assigning"
-    answer = one.beat("b", 3)
+    answer = one.heartbeat("b", 3)
     assert (answer.member_epoch, assigned(answer)) == (4, parts("t", 0, 1, 2, 3))
 
 
 def test_a_group_that_all_left_is_empty_and_can_be_taken_back(one: Coordinator) -> None:
     one.join("a", regex="t.*")
-    one.beat("a", -1)
+    one.heartbeat("a", -1)
     assert one.group.state.state_name == "Empty"
     state = one.group.state
     assert (state.epoch, state.target_epoch) == (3, 3), "a group without members has nothing to assign"
@@ -145,12 +145,14 @@ def test_tombstones_of_a_group_make_it_dead(one: Coordinator) -> None:
 def test_a_static_member_that_goes_for_a_while_keeps_all(one: Coordinator) -> None:
     one.join("a", "t", instance_id="i")
     one.join("b", "t", instance_id="j")
-    one.beat("a", 2)
-    one.beat("a", 2, owned=parts("t", 0, 1))
-    one.beat("b", 3)
-    answer = one.beat("a", -2, instance_id="i")
+    one.heartbeat("a", 2)
+    one.heartbeat("a", 2, owned=parts("t", 0, 1))
+    one.heartbeat("b", 3)
+    answer = one.heartbeat("a", -2, instance_id="i")
     assert (answer.member_id, answer.member_epoch) == ("a", -2)
-    assert assigned(one.beat("b", 3, topics=["t"], owned=parts("t", 2, 3), rebalance_timeout_ms=1)) == parts("t", 2, 3)
+    assert assigned(one.heartbeat("b", 3, topics=["t"], owned=parts("t", 2, 3), rebalance_timeout_ms=1)) == parts(
+        "t", 2, 3
+    )
     answer = one.join("a2", "t", instance_id="i")
     assert (answer.member_epoch, assigned(answer)) == (3, parts("t", 0, 1))
     assert one.group.state.epoch == 3, "no other member notices"
@@ -166,30 +168,30 @@ def test_an_instance_id_that_is_in_use(one: Coordinator) -> None:
 
 def test_who_was_replaced_is_fenced(one: Coordinator) -> None:
     one.join("a", "t", instance_id="i")
-    one.beat("a", -2, instance_id="i")
+    one.heartbeat("a", -2, instance_id="i")
     one.join("a2", "t", instance_id="i")
     with refused(ErrorCode.fenced_instance_id, "fenced by member a2"):
-        one.beat("a", 2, instance_id="i")
+        one.heartbeat("a", 2, instance_id="i")
     with refused(ErrorCode.fenced_instance_id):
-        one.beat("a", -1, instance_id="i")
+        one.heartbeat("a", -1, instance_id="i")
     with refused(ErrorCode.unknown_member_id):
-        one.beat("a", 2)
+        one.heartbeat("a", 2)
     with refused(ErrorCode.unknown_member_id, "Instance id j is unknown"):
-        one.beat("a", 2, instance_id="j")
+        one.heartbeat("a", 2, instance_id="j")
 
 
 def test_a_static_member_that_leaves_for_good(one: Coordinator) -> None:
     one.join("a", "t", instance_id="i")
-    assert one.beat("a", -1, instance_id="i").member_epoch == -1
+    assert one.heartbeat("a", -1, instance_id="i").member_epoch == -1
     assert not one.group.state.members
 
 
 def test_who_goes_for_a_while_has_given_back_what_it_was_asked_for(one: Coordinator) -> None:
     one.join("a", "t", instance_id="i")
     one.join("b", "t")
-    one.beat("a", 2)
-    one.beat("a", -2, instance_id="i")
-    assert assigned(one.beat("b", 3)) == parts("t", 2, 3)
+    one.heartbeat("a", 2)
+    one.heartbeat("a", -2, instance_id="i")
+    assert assigned(one.heartbeat("b", 3)) == parts("t", 2, 3)
     answer = one.join("a2", "t", instance_id="i")
     assert (answer.member_epoch, assigned(answer)) == (3, parts("t", 0, 1))
 
@@ -197,7 +199,7 @@ def test_who_goes_for_a_while_has_given_back_what_it_was_asked_for(one: Coordina
 def test_a_static_member_that_comes_back_with_other_topics(one: Coordinator) -> None:
     one.topics.put("u", 1)
     one.join("a", "t", instance_id="i")
-    one.beat("a", -2, instance_id="i")
+    one.heartbeat("a", -2, instance_id="i")
     answer = one.join("a2", "u", instance_id="i")
     assert (answer.member_epoch, assigned(answer)) == (3, parts("u", 0))
 
@@ -209,7 +211,7 @@ def test_static_member_survives_the_end_of_an_earlier_member_whose_tombstones_we
     one.join("b", "t")
     one.join("a", "t", instance_id="i")
     joined = len(one.log)
-    one.beat("a", -1, instance_id="i")
+    one.heartbeat("a", -1, instance_id="i")
     left = len(one.log)
     one.join("a2", "t", instance_id="i")
     tombstones = [record for record in one.log[joined:left] if record.value is None]
@@ -221,11 +223,11 @@ def test_static_member_survives_the_end_of_an_earlier_member_whose_tombstones_we
     assert sorted(one.group.state.members) == ["a", "a2", "b"]
     epoch = one.member("a2").epoch
     one.pass_time(44_000)
-    one.beat("a2", epoch, instance_id="i", owned=NO_PARTITIONS)
-    one.beat("b", one.member("b").epoch, owned=NO_PARTITIONS)
+    one.heartbeat("a2", epoch, instance_id="i", owned=NO_PARTITIONS)
+    one.heartbeat("b", one.member("b").epoch, owned=NO_PARTITIONS)
     assert one.pass_time(1_000) == ["a"]
-    epoch = one.beat("a2", one.member("a2").epoch, instance_id="i", owned=NO_PARTITIONS).member_epoch
-    assert one.beat("a2", epoch, instance_id="i").error_code == ErrorCode.none
+    epoch = one.heartbeat("a2", one.member("a2").epoch, instance_id="i", owned=NO_PARTITIONS).member_epoch
+    assert one.heartbeat("a2", epoch, instance_id="i").error_code == ErrorCode.none
     assert one.group.state.static_member("i") is one.member("a2")
 
 
@@ -236,10 +238,10 @@ def test_a_silent_member_is_fenced_when_its_session_ends(one: Coordinator) -> No
     one.join("a", "t")
     one.join("b", "t")
     one.pass_time(44_000)
-    one.beat("b", 3)
+    one.heartbeat("b", 3)
     assert one.pass_time(999) == []
     assert one.pass_time(1) == ["a"]
-    assert assigned(one.beat("b", 3)) == parts("t", 0, 1, 2, 3)
+    assert assigned(one.heartbeat("b", 3)) == parts("t", 0, 1, 2, 3)
 
 
 def test_several_that_end_together_are_one_change(one: Coordinator) -> None:
@@ -254,36 +256,36 @@ def test_several_that_end_together_are_one_change(one: Coordinator) -> None:
 def test_who_does_not_give_back_in_time_is_fenced(one: Coordinator) -> None:
     one.join("a", "t", rebalance_timeout_ms=20_000)
     one.join("b", "t")
-    one.beat("a", 2)
+    one.heartbeat("a", 2)
     for _ in range(3):
         assert one.pass_time(6_000) == []
-        one.beat("a", 2, owned=parts("t", 0, 1, 2, 3))
-        one.beat("b", 3)
+        one.heartbeat("a", 2, owned=parts("t", 0, 1, 2, 3))
+        one.heartbeat("b", 3)
     assert one.pass_time(2_000) == ["a"]
     with refused(ErrorCode.unknown_member_id):
-        one.beat("a", 2)
+        one.heartbeat("a", 2)
 
 
 def test_who_gives_back_in_time_is_left_alone(one: Coordinator) -> None:
     one.join("a", "t", rebalance_timeout_ms=20_000)
     one.join("b", "t")
-    one.beat("a", 2)
+    one.heartbeat("a", 2)
     one.pass_time(19_000)
-    one.beat("a", 2, owned=parts("t", 0, 1))
+    one.heartbeat("a", 2, owned=parts("t", 0, 1))
     assert one.pass_time(5_000) == []
 
 
 def test_a_static_member_away_does_not_get_a_longer_session(one: Coordinator) -> None:
     one.join("a", "t", instance_id="i")
     one.pass_time(40_000)
-    one.beat("a", -2, instance_id="i")
+    one.heartbeat("a", -2, instance_id="i")
     assert one.pass_time(5_000) == ["a"]
 
 
 def test_after_a_failover_everybody_has_a_whole_session(one: Coordinator) -> None:
     one.join("a", "t", rebalance_timeout_ms=10_000)
     one.join("b", "t")
-    one.beat("a", 2)
+    one.heartbeat("a", 2)
     one.pass_time(9_000)
     one.fail_over()
     assert one.pass_time(9_999) == []
@@ -308,7 +310,7 @@ def test_deadlines_that_were_not_acted_on_stay(one: Coordinator) -> None:
 def test_a_group_is_described(one: Coordinator, version: int) -> None:
     one.join("a", "t", instance_id="i", rack_id="r")
     one.join("b", regex="t")
-    one.beat("a", 2)
+    one.heartbeat("a", 2)
     fields = described(one.group.state, one.topics, one.settings.assignors[0])
     fields["members"] = list(fields["members"])
     (group,) = decoded(DESCRIBE, version, {"groups": [{"error_code": ErrorCode.none, **fields}]}).groups

@@ -98,7 +98,7 @@ def test_a_classic_group_goes_on_as_it_was(one: Migrating) -> None:
     assert (one.group.state.epoch, one.group.state.state_name) == (7, "Stable")
     member = one.member("a")
     assert (member.epoch, member.assigned, member.topic_names) == (7, parts("t", 0, 1), {"t"})
-    assert one.beat_classic("a", 7) is ErrorCode.none
+    assert one.heartbeat_classic("a", 7) is ErrorCode.none
     check_commit(one.group.state, "a", None, 7, parts("t", 0, 1), api_version=3)
     with refused(ErrorCode.illegal_generation):
         check_commit(one.group.state, "a", None, 6, parts("t", 0, 1), api_version=9)
@@ -111,7 +111,7 @@ def test_members_change_over_one_by_one(one: Migrating) -> None:
     answer = one.join("c", "t")
     assert (answer.member_epoch, assigned(answer)) == (8, NO_PARTITIONS)
     # The classic ones are told to come; a gives back, b has nothing to give.
-    assert one.beat_classic("a", 7) is ErrorCode.rebalance_in_progress
+    assert one.heartbeat_classic("a", 7) is ErrorCode.rebalance_in_progress
     with refused(ErrorCode.rebalance_in_progress):
         one.sync_classic("a", 7)
     targets = {name: len(held) for name, held in one.group.state.targets.items()}
@@ -122,11 +122,11 @@ def test_members_change_over_one_by_one(one: Migrating) -> None:
         if one.member(name).state is MemberState.UNREVOKED_PARTITIONS:
             assert one.member(name).epoch == 7
             assert one.sync_classic(name, 7) == {"t": [number for _, number in sorted(one.member(name).assigned)]}
-            assert one.beat_classic(name, 7) is ErrorCode.rebalance_in_progress
+            assert one.heartbeat_classic(name, 7) is ErrorCode.rebalance_in_progress
             one.join_classic(name, "t", owned=one.sync_classic(name, 7))
         assert one.sync_classic(name, 8) == {"t": [number for _, number in sorted(one.member(name).assigned)]}
-        assert one.beat_classic(name, 8) is ErrorCode.none
-    assert assigned(one.beat("c", 8)) == one.group.state.target_of("c")
+        assert one.heartbeat_classic(name, 8) is ErrorCode.none
+    assert assigned(one.heartbeat("c", 8)) == one.group.state.target_of("c")
     assert one.group.state.state_name == "Stable"
     # a is restarted with the new protocol.
     one.leave_classic(("a", None))
@@ -142,7 +142,7 @@ def test_an_eager_member_gives_all_back_by_rejoining(one: Migrating) -> None:
     answer = one.join_classic("a", "t", protocols=old)
     assert answer["generation_id"] == 8
     assert one.sync_classic("a", 8) == {"t": [0, 1]}
-    assert assigned(one.beat("c", 8)) == parts("t", 2, 3)
+    assert assigned(one.heartbeat("c", 8)) == parts("t", 2, 3)
 
 
 def test_a_member_that_never_fetched_its_assignment_has_none(one: Migrating) -> None:
@@ -188,7 +188,7 @@ def test_the_policy_can_forbid_either_way(one: Migrating) -> None:
     one.settings = ConsumerGroupSettings(migration_policy=MigrationPolicy.UPGRADE)
     upgraded_pair(one)
     one.join("c", "t")
-    one.beat("c", -1)
+    one.heartbeat("c", -1)
     assert one.classic is None
     assert one.group.state.state_name == "Assigning"
 
@@ -208,7 +208,7 @@ def test_a_disabled_migration_lets_no_classic_member_join_or_rejoin(one: Migrati
 def test_the_last_of_the_new_protocol_takes_the_group_back_with_it(one: Migrating) -> None:
     upgraded_pair(one)
     one.join("c", "t")
-    one.beat("c", -1)
+    one.heartbeat("c", -1)
     assert one.classic is not None
     plan = one.classic.downgrade
     assert plan is not None
@@ -246,7 +246,7 @@ def test_a_static_member_that_is_restarted_with_the_old_protocol(one: Migrating)
         classic_member("a", parts("t", 0, 1), one.topics, instance_id="i"),
         classic_member("b", parts("t", 2, 3), one.topics, instance_id="j"),
     )
-    one.beat("a", 0, topics=["t"], owned=frozenset(), rebalance_timeout_ms=60_000, instance_id="i")
+    one.heartbeat("a", 0, topics=["t"], owned=frozenset(), rebalance_timeout_ms=60_000, instance_id="i")
     assert one.member("a").classic is None
     assert one.group.state.epoch == 7
     answer = one.join_classic("", "t", instance_id="i")
@@ -283,16 +283,16 @@ def test_the_protocol_is_one_that_all_have() -> None:
 
 def test_a_classic_member_joins_a_consumer_group(one: Migrating) -> None:
     one.join("c", "t")
-    answer = one.join_classic("", "t", must_ask_twice=True)
+    answer = one.join_classic("", "t", requires_known_member_id=True)
     assert (answer["error_code"], answer["member_id"]) == (ErrorCode.member_id_required, "made")
     assert "made" not in one.group.state.members
-    answer = one.join_classic("made", "t", must_ask_twice=True)
+    answer = one.join_classic("made", "t", requires_known_member_id=True)
     assert (answer["generation_id"], answer["protocol_name"], answer["leader"]) == (3, "range", "")
     assert one.sync_classic("made", 3) == {}
-    assert one.beat_classic("made", 3) is ErrorCode.none, "what it waits for is held"
-    one.beat("c", 2)
-    one.beat("c", 2, owned=parts("t", 0, 1))
-    assert one.beat_classic("made", 3) is ErrorCode.rebalance_in_progress, "it is free now"
+    assert one.heartbeat_classic("made", 3) is ErrorCode.none, "what it waits for is held"
+    one.heartbeat("c", 2)
+    one.heartbeat("c", 2, owned=parts("t", 0, 1))
+    assert one.heartbeat_classic("made", 3) is ErrorCode.rebalance_in_progress, "it is free now"
     answer = one.join_classic("made", "t")
     assert one.sync_classic("made", answer["generation_id"]) == {"t": [2, 3]}
 
@@ -315,25 +315,25 @@ def test_protocols_that_do_not_fit(one: Migrating) -> None:
 def test_who_is_not_such_a_member(one: Migrating) -> None:
     one.join("c", "t")
     with refused(ErrorCode.unknown_member_id, "does not use the classic protocol"):
-        one.beat_classic("c", 2)
+        one.heartbeat_classic("c", 2)
     with refused(ErrorCode.unknown_member_id):
         one.sync_classic("x", 1)
     upgraded = Migrating(Topics(t=4))
     upgraded_pair(upgraded)
     with refused(ErrorCode.illegal_generation):
-        upgraded.beat_classic("a", 6)
+        upgraded.heartbeat_classic("a", 6)
 
 
 def test_topics_that_grow_are_noticed_where_all_are_classic(one: Migrating) -> None:
     upgraded_pair(one)
     one.topics.put("other", 1)
-    assert one.beat_classic("a", 7) is ErrorCode.none
+    assert one.heartbeat_classic("a", 7) is ErrorCode.none
     one.topics.put("t", 6)
-    assert one.beat_classic("a", 7) is ErrorCode.rebalance_in_progress
+    assert one.heartbeat_classic("a", 7) is ErrorCode.rebalance_in_progress
     answer = one.join_classic("a", "t", owned={"t": [0, 1]})
     assert answer["generation_id"] == 8
     assert len(one.sync_classic("a", 8)["t"]) == 3
-    assert one.beat_classic("a", 8) is ErrorCode.none
+    assert one.heartbeat_classic("a", 8) is ErrorCode.none
 
 
 def test_leaving_by_instance_id_alone(one: Migrating) -> None:
@@ -358,8 +358,8 @@ def test_a_classic_member_that_is_told_to_rejoin_and_does_not(one: Migrating) ->
     one.upgrade(classic_member("a", parts("t", 0, 1, 2, 3), one.topics, rebalance_timeout_ms=20_000))
     one.join("c", "t")
     for _ in range(4):
-        assert one.beat_classic("a", 7) is ErrorCode.rebalance_in_progress
-        one.beat("c", 8)
+        assert one.heartbeat_classic("a", 7) is ErrorCode.rebalance_in_progress
+        one.heartbeat("c", 8)
         assert one.pass_time(4_999) == []
     assert one.pass_time(4) == ["a"]
 
@@ -368,7 +368,7 @@ def test_a_classic_member_that_joins_and_never_syncs(one: Migrating) -> None:
     one.join("c", "t")
     one.join_classic("made", "t", rebalance_timeout_ms=15_000, session_timeout_ms=10_000)
     for _ in range(2):
-        one.beat_classic("made", 3)
+        one.heartbeat_classic("made", 3)
         assert one.pass_time(7_000) == []
     assert one.pass_time(1_000) == ["made"]
 

@@ -51,9 +51,9 @@ def test_requests_that_make_no_sense(one: Coordinator, said: dict[str, Any], wor
         "rebalance_timeout_ms": 1_000,
     }
     with refused(ErrorCode.invalid_request, words):
-        one.beat(**{**sound, **said})
+        one.heartbeat(**{**sound, **said})
     assert one.log == []
-    assert one.beat(**sound).member_epoch == 2
+    assert one.heartbeat(**sound).member_epoch == 2
 
 
 def test_an_assignor_that_is_not_offered(one: Coordinator) -> None:
@@ -64,7 +64,7 @@ def test_an_assignor_that_is_not_offered(one: Coordinator) -> None:
 def test_members_that_the_group_does_not_have(one: Coordinator) -> None:
     for epoch in (1, -1):
         with refused(ErrorCode.unknown_member_id):
-            one.beat("a", epoch)
+            one.heartbeat("a", epoch)
 
 
 def test_a_full_group_takes_nobody_new() -> None:
@@ -74,7 +74,7 @@ def test_a_full_group_takes_nobody_new() -> None:
     with refused(ErrorCode.group_max_size_reached, "capacity of 2"):
         one.join("c", "t")
     assert one.join("b", "t").member_epoch > 0, "a member may rejoin"
-    one.beat("a", -2, instance_id="i")
+    one.heartbeat("a", -2, instance_id="i")
     assert one.join("a2", "t", instance_id="i").member_epoch > 0, "who takes another's place is not one more"
 
 
@@ -84,28 +84,28 @@ def test_a_full_group_takes_nobody_new() -> None:
 def test_epochs_that_are_not_the_members(one: Coordinator) -> None:
     one.join("a", "t")
     with refused(ErrorCode.fenced_member_epoch, "greater member epoch"):
-        one.beat("a", 3)
+        one.heartbeat("a", 3)
     one.join("b", "t")
-    one.beat("a", 2)
-    one.beat("a", 2, owned=parts("t", 0, 1))
+    one.heartbeat("a", 2)
+    one.heartbeat("a", 2, owned=parts("t", 0, 1))
     assert one.member("a").epoch == 3
     one.join("c", "u")
-    one.beat("a", 3)
+    one.heartbeat("a", 3)
     with refused(ErrorCode.fenced_member_epoch, "smaller member epoch"):
-        one.beat("a", 2, owned=parts("t", 0))
+        one.heartbeat("a", 2, owned=parts("t", 0))
 
 
 def test_the_epoch_before_is_taken_when_the_answer_may_have_been_lost(one: Coordinator) -> None:
     one.join("a", "t")
     one.join("b", "t")
-    one.beat("a", 2)
-    one.beat("a", 2, owned=parts("t", 0, 1))  # the answer, with epoch 3, is lost
-    assert one.beat("a", 2, owned=parts("t", 0, 1)).member_epoch == 3
-    assert one.beat("a", 2, owned=parts("t", 0)).member_epoch == 3
+    one.heartbeat("a", 2)
+    one.heartbeat("a", 2, owned=parts("t", 0, 1))  # the answer, with epoch 3, is lost
+    assert one.heartbeat("a", 2, owned=parts("t", 0, 1)).member_epoch == 3
+    assert one.heartbeat("a", 2, owned=parts("t", 0)).member_epoch == 3
     with refused(ErrorCode.fenced_member_epoch):
-        one.beat("a", 2, owned=parts("t", 0, 1, 2))
+        one.heartbeat("a", 2, owned=parts("t", 0, 1, 2))
     with refused(ErrorCode.fenced_member_epoch):
-        one.beat("a", 2)
+        one.heartbeat("a", 2)
 
 
 def test_an_answer_that_is_lost_while_the_member_waits_can_be_lost_again(one: Coordinator) -> None:
@@ -113,7 +113,7 @@ def test_an_answer_that_is_lost_while_the_member_waits_can_be_lost_again(one: Co
     one.join("b", "t")
     assert one.member("b").state is MemberState.UNRELEASED_PARTITIONS
     for _ in range(3):
-        assert one.beat("b", 0, topics=["t"], owned=frozenset(), rebalance_timeout_ms=1_000).member_epoch == 3
+        assert one.heartbeat("b", 0, topics=["t"], owned=frozenset(), rebalance_timeout_ms=1_000).member_epoch == 3
     assert one.member("b").previous_epoch == 0
 
 
@@ -122,7 +122,7 @@ def test_a_fenced_member_may_come_back_with_epoch_0(one: Coordinator, state: str
     one.join("a", "t")
     if state != "stable":
         one.join("b", "t")
-        one.beat("a", 2)
+        one.heartbeat("a", 2)
     answer = one.join("b" if state == "unreleased" else "a", "t")
     if state == "stable":
         assert (answer.member_epoch, assigned(answer)) == (2, parts("t", 0, 1, 2, 3))
@@ -140,7 +140,7 @@ def test_a_member_of_an_unknown_state_begins_anew(one: Coordinator) -> None:
     one.group.replay(Change(Kind.CURRENT, "g", "a", replace(current, state=9)))
     assert one.member("a").state is MemberState.UNKNOWN
     with refused(ErrorCode.fenced_member_epoch, "does not know"):
-        one.beat("a", 2)
+        one.heartbeat("a", 2)
     assert assigned(one.join("a", "t")) == parts("t", 0, 1, 2, 3)
 
 
@@ -168,14 +168,14 @@ def test_commit_with_an_older_epoch_is_for_partitions_that_the_member_had_then(o
     # the rule of KIP-1251, from createAssignmentEpochValidator in Kafka
     one.join("a", "t")
     one.join("b", "t")
-    told = one.beat("a", 2)
+    told = one.heartbeat("a", 2)
     assert told.member_epoch == 2
     kept = assigned(told)
     revoked = parts("t", 0, 1, 2, 3) - kept
     check = partial(check_commit, one.group.state)
-    told = one.beat("a", 2, owned=kept)
+    told = one.heartbeat("a", 2, owned=kept)
     assert told.member_epoch == 3
-    one.beat("b", 3, owned=NO_PARTITIONS)
+    one.heartbeat("b", 3, owned=NO_PARTITIONS)
     for _ in range(2):
         check("a", None, 2, kept, api_version=9)
         with refused(ErrorCode.stale_member_epoch, "neither assigned"):
@@ -190,10 +190,10 @@ def test_commit_with_an_older_epoch_is_for_partitions_that_the_member_had_then(o
 def test_commit_with_an_older_epoch_is_for_partitions_that_the_member_is_revoking(one: Coordinator) -> None:
     one.join("a", "t")
     one.join("b", "t")
-    kept = assigned(one.beat("a", 2))
-    assert one.beat("a", 2, owned=kept).member_epoch == 3
+    kept = assigned(one.heartbeat("a", 2))
+    assert one.heartbeat("a", 2, owned=kept).member_epoch == 3
     one.join("c", "t")
-    one.beat("a", 3)
+    one.heartbeat("a", 3)
     assert (one.member("a").epoch, len(one.member("a").revoking)) == (3, 1)
     check_commit(one.group.state, "a", None, 2, kept, api_version=9)
 
@@ -201,11 +201,11 @@ def test_commit_with_an_older_epoch_is_for_partitions_that_the_member_is_revokin
 def test_partition_that_returns_to_a_member_has_a_new_assignment_epoch(one: Coordinator) -> None:
     one.join("a", "t")
     one.join("b", "t")
-    kept = assigned(one.beat("a", 2))
+    kept = assigned(one.heartbeat("a", 2))
     returned = parts("t", 0, 1, 2, 3) - kept
-    one.beat("a", 2, owned=kept)
-    one.beat("b", -1)
-    assert assigned(one.beat("a", 3)) == kept | returned
+    one.heartbeat("a", 2, owned=kept)
+    one.heartbeat("b", -1)
+    assert assigned(one.heartbeat("a", 3)) == kept | returned
     check_commit(one.group.state, "a", None, 2, kept, api_version=9)
     for epoch in (2, 3):
         with refused(ErrorCode.stale_member_epoch, "older"):
@@ -215,7 +215,7 @@ def test_partition_that_returns_to_a_member_has_a_new_assignment_epoch(one: Coor
 def test_static_member_that_returns_may_commit_with_every_epoch(one: Coordinator) -> None:
     # ConsumerGroupMember.resetAssignedPartitionsEpochsToZero: its epochs begin at zero
     one.join("a", "t", instance_id="i")
-    one.beat("a", -2, instance_id="i")
+    one.heartbeat("a", -2, instance_id="i")
     one.join("b", "t", instance_id="i")
     check_commit(one.group.state, "b", "i", 0, parts("t", 0, 1, 2, 3), api_version=9)
 

@@ -26,7 +26,7 @@ def test_a_member_that_means_no_topic_is_a_member_all_the_same(one: Coordinator)
     assert (answer.member_epoch, assigned(answer)) == (1, NO_PARTITIONS), "the epoch of a new group (ModernGroup.java)"
     one.fail_over()
     assert (one.group.state.state_name, one.group.state.epoch) == ("Stable", 1)
-    assert one.beat("a", 1, topics=["t"]).member_epoch == 2
+    assert one.heartbeat("a", 1, topics=["t"]).member_epoch == 2
 
 
 def test_topics_of_a_group_are_those_of_its_members_without_a_look_at_each() -> None:
@@ -61,37 +61,37 @@ def test_topics_that_are_not_there_count_for_nothing_until_they_are(one: Coordin
     answer = one.join("a", "t", "later")
     assert assigned(answer) == parts("t", 0, 1, 2, 3)
     one.topics.put("later", 1)
-    answer = one.beat("a", 2)
+    answer = one.heartbeat("a", 2)
     assert (answer.member_epoch, assigned(answer)) == (3, parts("t", 0, 1, 2, 3) | parts("later", 0))
 
 
 def test_a_topic_that_grows_is_noticed_at_the_next_heartbeat(one: Coordinator) -> None:
     one.join("a", "t")
     one.topics.put("t", 6)
-    assert assigned(one.beat("a", 2)) == parts("t", *range(6))
+    assert assigned(one.heartbeat("a", 2)) == parts("t", *range(6))
 
 
 def test_a_topic_that_is_gone_is_given_back(one: Coordinator) -> None:
     one.topics.put("u", 1)
     one.join("a", "t", "u")
     one.topics.remove("u")
-    assert assigned(one.beat("a", 2)) == parts("t", 0, 1, 2, 3)
-    assert one.beat("a", 2, owned=parts("t", 0, 1, 2, 3)).member_epoch == 3
+    assert assigned(one.heartbeat("a", 2)) == parts("t", 0, 1, 2, 3)
+    assert one.heartbeat("a", 2, owned=parts("t", 0, 1, 2, 3)).member_epoch == 3
 
 
 def test_a_change_of_other_topics_does_not_move_the_epoch(one: Coordinator) -> None:
     one.join("a", "t")
     one.topics.put("u", 3)
-    assert one.beat("a", 2).member_epoch == 2
+    assert one.heartbeat("a", 2).member_epoch == 2
     assert one.group.state.epoch == 2
 
 
 def test_a_member_can_change_its_mind(one: Coordinator) -> None:
     one.topics.put("u", 2)
     one.join("a", "t")
-    answer = one.beat("a", 2, topics=["u"])
+    answer = one.heartbeat("a", 2, topics=["u"])
     assert (answer.member_epoch, assigned(answer)) == (2, NO_PARTITIONS), "first it gives back"
-    answer = one.beat("a", 2, owned=frozenset())
+    answer = one.heartbeat("a", 2, owned=frozenset())
     assert (answer.member_epoch, assigned(answer)) == (3, parts("u", 0, 1))
 
 
@@ -99,7 +99,7 @@ def test_topics_as_kafka_4_0_listed_them_are_taken_back(one: Coordinator) -> Non
     one.join("a", "t")
     one.group.replay(Change(Kind.PARTITION_METADATA, "g", "", PartitionMetadataValue(b"\x01\x00")))
     one.topics.put("x", 1)
-    one.beat("a", 2)
+    one.heartbeat("a", 2)
     assert encode(Change(Kind.PARTITION_METADATA, "g", "", None)) in one.log
     assert not one.group.state.has_partition_metadata
 
@@ -109,47 +109,47 @@ def test_topics_as_kafka_4_0_listed_them_are_taken_back(one: Coordinator) -> Non
 
 def test_an_expression_is_resolved_at_once(one: Coordinator) -> None:
     one.topics.put("tx", 1)
-    answer = one.beat("a", 0, regex="t.?", owned=frozenset(), rebalance_timeout_ms=1_000)
+    answer = one.heartbeat("a", 0, regex="t.?", owned=frozenset(), rebalance_timeout_ms=1_000)
     assert (answer.member_epoch, assigned(answer)) == (2, parts("t", 0, 1, 2, 3) | parts("tx", 0))
 
 
 def test_an_expression_without_topics_raises_no_epoch(one: Coordinator) -> None:
     """As GroupMetadataManager.updateRegularExpressions, also for a member that has topics by name."""
-    assert one.beat("a", 0, regex="x.*", owned=frozenset(), rebalance_timeout_ms=1_000).member_epoch == 1
+    assert one.heartbeat("a", 0, regex="x.*", owned=frozenset(), rebalance_timeout_ms=1_000).member_epoch == 1
     assert one.join("b", "t").member_epoch == 2
-    assert one.beat("b", 2, regex="y.*").member_epoch == 2
+    assert one.heartbeat("b", 2, regex="y.*").member_epoch == 2
     one.fail_over()
     one.topics.put("x1", 1)
     one.pass_time(10_000)
-    assert assigned(one.beat("a", 1)) == parts("x1", 0)
+    assert assigned(one.heartbeat("a", 1)) == parts("x1", 0)
     assert one.group.state.epoch == 3
 
 
 def test_topics_made_later_are_found_within_ten_seconds(one: Coordinator) -> None:
-    one.beat("a", 0, regex="t.*", owned=frozenset(), rebalance_timeout_ms=1_000)
+    one.heartbeat("a", 0, regex="t.*", owned=frozenset(), rebalance_timeout_ms=1_000)
     one.topics.put("tx", 1)
-    assert one.beat("a", 2).assignment is None
+    assert one.heartbeat("a", 2).assignment is None
     one.pass_time(10_000)
-    assert assigned(one.beat("a", 2)) == parts("t", 0, 1, 2, 3) | parts("tx", 0)
+    assert assigned(one.heartbeat("a", 2)) == parts("t", 0, 1, 2, 3) | parts("tx", 0)
 
 
 def test_looking_again_and_finding_the_same_writes_nothing(one: Coordinator) -> None:
-    one.beat("a", 0, regex="t.*", owned=frozenset(), rebalance_timeout_ms=1_000)
+    one.heartbeat("a", 0, regex="t.*", owned=frozenset(), rebalance_timeout_ms=1_000)
     one.topics.put("other", 1)
     one.pass_time(10_000)
     written = len(one.log)
-    one.beat("a", 2)
+    one.heartbeat("a", 2)
     assert len(one.log) == written
 
 
 def test_an_expression_that_nobody_uses_is_forgotten(one: Coordinator) -> None:
     one.topics.put("u", 1)
-    one.beat("a", 0, regex="t.*", owned=frozenset(), rebalance_timeout_ms=1_000)
-    one.beat("b", 0, regex="u.*", owned=frozenset(), rebalance_timeout_ms=1_000)
+    one.heartbeat("a", 0, regex="t.*", owned=frozenset(), rebalance_timeout_ms=1_000)
+    one.heartbeat("b", 0, regex="u.*", owned=frozenset(), rebalance_timeout_ms=1_000)
     assert sorted(one.group.state.regexes) == ["t.*", "u.*"]
-    one.beat("a", 2, regex="u.*")
+    one.heartbeat("a", 2, regex="u.*")
     assert sorted(one.group.state.regexes) == ["u.*"]
-    one.beat("b", -1)
+    one.heartbeat("b", -1)
     assert sorted(one.group.state.regexes) == ["u.*"]
 
 
@@ -157,15 +157,15 @@ def test_names_and_an_expression_together(one: Coordinator) -> None:
     one.topics.put("u", 1)
     answer = one.join("a", "t", regex="u")
     assert assigned(answer) == parts("t", 0, 1, 2, 3) | parts("u", 0)
-    assert assigned(one.beat("a", 2, regex="")) == parts("t", 0, 1, 2, 3)
+    assert assigned(one.heartbeat("a", 2, regex="")) == parts("t", 0, 1, 2, 3)
 
 
 def test_an_expression_that_is_refused_changes_nothing(one: Coordinator) -> None:
     one.join("a", "t")
     for expression in ("(", r"(a)\1"):
         with refused(ErrorCode.invalid_regular_expression):
-            one.beat("a", 2, regex=expression)
-    assert one.beat("a", 2).member_epoch == 2
+            one.heartbeat("a", 2, regex=expression)
+    assert one.heartbeat("a", 2).member_epoch == 2
 
 
 def test_a_recorded_expression_that_cannot_be_compiled_keeps_its_topics(one: Coordinator) -> None:
@@ -176,7 +176,7 @@ def test_a_recorded_expression_that_cannot_be_compiled_keeps_its_topics(one: Coo
     one.group.replay(Change(Kind.REGEX, "g", "(?=t)t", RegexValue(("t",), 1, 1)))
     one.pass_time(20_000)
     one.topics.put("x", 1)
-    assert one.beat("a", 2).member_epoch == 2, "others go on"
+    assert one.heartbeat("a", 2).member_epoch == 2, "others go on"
     assert one.group.state.regexes["(?=t)t"].topics == ("t",)
 
 
@@ -189,18 +189,18 @@ def test_an_expression_too_large_for_all_names_together_is_refused(one: Coordina
     for number in range(400):
         one.topics.put(f"{number:a>249}", 1)
     with refused(ErrorCode.invalid_regular_expression, "too large to be compared with 401 topics"):
-        one.beat("a", 2, regex=COSTLY)
+        one.heartbeat("a", 2, regex=COSTLY)
     assert one.group.state.regexes == {}
-    one.beat("a", 2, regex="a*a*a*a*!")
+    one.heartbeat("a", 2, regex="a*a*a*a*!")
     assert one.group.state.regexes["a*a*a*a*!"].topics == ()
 
 
 def test_an_expression_resolved_before_topics_became_too_many_keeps_its_topics(one: Coordinator) -> None:
-    one.beat("a", 0, regex=COSTLY + "|t", owned=frozenset(), rebalance_timeout_ms=1_000)
+    one.heartbeat("a", 0, regex=COSTLY + "|t", owned=frozenset(), rebalance_timeout_ms=1_000)
     for number in range(400):
         one.topics.put(f"{number:a>249}", 1)
     one.pass_time(10_000)
-    assert one.beat("a", 2).member_epoch == 2
+    assert one.heartbeat("a", 2).member_epoch == 2
     assert one.group.state.regexes[COSTLY + "|t"].topics == ("t",)
 
 
@@ -209,14 +209,14 @@ def test_expressions_of_many_members_are_resolved_over_several_heartbeats(
 ) -> None:
     expressions = [f"t|x{number}" for number in range(6)]
     for number, expression in enumerate(expressions):
-        one.beat(f"m{number}", 0, regex=expression, owned=frozenset(), rebalance_timeout_ms=100_000)
+        one.heartbeat(f"m{number}", 0, regex=expression, owned=frozenset(), rebalance_timeout_ms=100_000)
     for number in range(6):
         one.topics.put(f"x{number}", 1)
     one.pass_time(10_000)
     matched: list[int] = []
     monkeypatch.setattr(subscriptions, "STEPS_MAX", 2 * compiled(expressions[0]).steps(one.topics.names()))
     for _ in range(4):
-        one.beat("m0", one.member("m0").epoch)
+        one.heartbeat("m0", one.member("m0").epoch)
         matched.append(sum(len(each.topics) == 2 for each in one.group.state.regexes.values()))
     assert matched == [2, 4, 6, 6]
     assert one.group.seen.round_version is None
@@ -226,16 +226,16 @@ def test_topics_made_while_expressions_are_resolved_are_found_by_the_next_round(
     one: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "b"):
-        one.beat(name, 0, regex=f"{name}.", owned=frozenset(), rebalance_timeout_ms=100_000)
+        one.heartbeat(name, 0, regex=f"{name}.", owned=frozenset(), rebalance_timeout_ms=100_000)
     one.topics.put("a1", 1)
     one.pass_time(10_000)
     monkeypatch.setattr(subscriptions, "STEPS_MAX", 1)
-    one.beat("a", 1)
+    one.heartbeat("a", 1)
     one.topics.put("a2", 1)
-    one.beat("a", one.member("a").epoch)
+    one.heartbeat("a", one.member("a").epoch)
     assert one.group.state.regexes["a."].topics == ("a1",)
     one.pass_time(10_000)
-    one.beat("a", one.member("a").epoch)
+    one.heartbeat("a", one.member("a").epoch)
     assert one.group.state.regexes["a."].topics == ("a1", "a2")
 
 

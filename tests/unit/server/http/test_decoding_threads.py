@@ -121,7 +121,7 @@ async def snapshot(context):
 
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setattr(event_stream, "all_rows", rows)
-    context.parts[event_stream.cluster_view] = SimpleNamespace(look=dict)
+    context.parts[event_stream.cluster_view] = SimpleNamespace(present=dict)
     events = event_stream.EventStream.__new__(event_stream.EventStream)
     events._context, events._request = (
         context,

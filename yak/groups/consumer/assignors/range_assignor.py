@@ -13,15 +13,15 @@ from yak.groups.consumer.partitions import Partitions, TopicIdPartition
 def assign_ranges(spec: AssignmentSpec) -> dict[str, Partitions]:
     """Split each topic into one range per subscriber; with a remainder, the first ranges are longer by one."""
     assigned: list[set[TopicIdPartition]] = [set() for _ in spec.subscribers]
-    for topic_id, places in subscribers_by_topic(spec).items():
-        if not places:
+    for topic_id, subscribers in subscribers_by_topic(spec).items():
+        if not subscribers:
             continue
-        quota, longer = divmod(spec.num_partitions[topic_id], len(places))
+        quota, longer = divmod(spec.num_partitions[topic_id], len(subscribers))
         start = 0
         # members behind the last partition get none
-        for rank, place in enumerate(places[: spec.num_partitions[topic_id]]):
+        for rank, index in enumerate(subscribers[: spec.num_partitions[topic_id]]):
             end = start + quota + (rank < longer)
-            assigned[place].update((topic_id, partition) for partition in range(start, end))
+            assigned[index].update((topic_id, partition) for partition in range(start, end))
             start = end
     return {
         subscriber.member_id: frozenset(partitions)

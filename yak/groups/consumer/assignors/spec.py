@@ -43,13 +43,13 @@ def subscribers_by_topic(spec: AssignmentSpec) -> dict[uuid.UUID, list[int]]:
     Members with the same topics are taken together: 500 members of 1,500 topics would need 750,000 hashes of ids.
     """
     alike: dict[frozenset[uuid.UUID], list[int]] = {}
-    for place, subscriber in enumerate(spec.subscribers):
-        alike.setdefault(subscriber.topic_ids, []).append(place)
+    for index, subscriber in enumerate(spec.subscribers):
+        alike.setdefault(subscriber.topic_ids, []).append(index)
     by_topic: dict[uuid.UUID, list[int]] = {topic_id: [] for topic_id in spec.num_partitions}
-    for topic_ids, places in alike.items():
+    for topic_ids, subscribers in alike.items():
         for topic_id in topic_ids:
-            by_topic[topic_id] += places
+            by_topic[topic_id] += subscribers
     if len(alike) > 1:
-        for places in by_topic.values():
-            places.sort()
+        for subscribers in by_topic.values():
+            subscribers.sort()
     return by_topic

@@ -112,7 +112,7 @@ class EventStream(Response):
             "kind": "snapshot",
             "time_ms": self._context.shell.clock.wall_ms(),
             "node_id": self._context.broker.node_id,
-            "cluster": self._context.part(cluster_view).look(),
+            "cluster": self._context.part(cluster_view).present(),
             "partitions": rows,
         }
         data = await in_thread(self._context, large_json_bytes, content)

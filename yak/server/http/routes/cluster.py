@@ -94,7 +94,7 @@ _DATA: Final = Routes("Data")
 )
 async def cluster(context: Context, _request: Request) -> Response:
     """The cluster as this broker knows it."""
-    return answer(context.part(cluster_view).look())
+    return answer(context.part(cluster_view).present())
 
 
 @_DATA.add(
