@@ -8,4 +8,4 @@ from yak.core.context import Context
 class StubContext(SimpleNamespace):
     """The parts that a test sets, and the context's own ways to arm timers."""
 
-    after, within = Context.after, Context.within
+    after, within, is_stopping = Context.after, Context.within, False

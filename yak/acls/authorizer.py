@@ -184,7 +184,7 @@ class Authorizer:
 
 
 _ANY_NAME: Final = "hardcode"
-"""The name with which Kafka asks whether super users, or all, may do it with any resource of a type."""
+"""The resource name in Kafka's check whether super users, or all, may do it with any resource of a type."""
 
 
 def _compile(text: str, entries: Mapping[str, str]) -> _Compiled:

@@ -1,4 +1,4 @@
-"""The audit log: who changed what, or tried to, as log events named `audit`.
+"""The audit log: each change, or attempt, and its principal, as log events named `audit`.
 
 Each request of a client that changes the cluster gives an event for each result: `done`, `denied`, or `failed` with its
 error. It has the principal, the host, the API, and the changed resources. Of any other request the first denied operation

@@ -4,7 +4,7 @@ Without an authorizer (`authorizer.class.name`) every client may do everything. 
 (`yak.protocol.peer_proof`) is a super user: it may do everything, and the clients' rights were checked by the broker that
 took their request. A request of this process, as for HTTP, counts as its connection's principal.
 
-`yak.broker.apis.authorization_rules` lists what each API asks for.
+`yak.broker.apis.authorization_rules` lists the authorizations that each API needs.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Authorization:
         return not self.is_active or self.authorizer.authorize(principal, host, operation, kind, name)
 
     def is_super_user(self, call: Call) -> bool:
-        """Whether the other end is a broker, or a user of `super.users` that has proven who it is; also without ACLs."""
+        """Whether the other end is a broker, or an authenticated user of `super.users`; also without ACLs."""
         connection = call.connection
         if connection.proven is not None:
             return True

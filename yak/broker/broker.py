@@ -345,13 +345,7 @@ class Broker:
         self.leadership.stop()
         for partition in self.partitions.values():
             self.follower_sessions.changed(partition)
-        self.peers.is_stopping = True
-        self.maintenance.stop()
-        self.log_cleaner.stop()
-        self.log_moves.stop()
         self.failure_watch.stop()
-        self.damaged_replicas.stop()
-        self.offline_replicas.stop()
         self.group_coordinator.runtime.stop()
         self.transaction_coordinator.stop()
         self.verification.stop()

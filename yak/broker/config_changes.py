@@ -29,7 +29,8 @@ _NewSettings: TypeAlias = Callable[[Resource, Any], dict[str, str]]
 
 
 def change_configs(broker: Broker, call: Call, new_settings: _NewSettings, *, replaces: bool) -> Outcome:
-    """Answer a request: `new_settings(resource, asked)` returns all new overrides of the resource, or raises PeerError.
+    """Answer a request: `new_settings(resource, requested)` returns all new overrides of the resource, or raises
+    PeerError.
 
     The store gets what the request names, also where this broker's image has it already: the image may be older than a
     change that another broker has acknowledged. Only a request that `replaces` removes overrides that it does not name.

@@ -27,11 +27,11 @@ class ControlledShutdown:
     @property
     def is_draining(self) -> bool:
         """Whether a stop was requested, and leaderships are still moving away."""
-        return self._has_drain_begun and not self._broker.leadership.is_stopping
+        return self._has_drain_begun and not self._broker.context.is_stopping
 
     def on_stop_requested(self, event: events.StopRequested) -> None:  # noqa: ARG002
         """Move the leaderships away, leave the cluster, flush all logs, and mark the stop as clean."""
-        if self._broker.leadership.is_stopping or self._has_drain_begun:
+        if self._broker.context.is_stopping or self._has_drain_begun:
             return
         context, lifecycle = self._context, self._metadata.lifecycle
         others = [each for each in context.image.active_brokers() if each.node_id != lifecycle.identity.node_id]

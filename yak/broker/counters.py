@@ -23,7 +23,7 @@ from yak.replication.traffic import Traffic
 FOLLOWER_FETCH: Final = -1
 """Pseudo API key for the Fetch of a follower, which is counted apart: it waits for other things than a consumer's Fetch."""
 _MEASURED_MAX: Final = 65_536
-"""Answered requests kept for measurement: those of one turn, or the latest where none are measured (the simulator)."""
+"""Answered requests, for measurement: those of one turn, or the latest where none are measured (the simulator)."""
 
 
 class Counters:

@@ -1,13 +1,13 @@
 """Requests whose answer names leaders: they wait until suspected brokers are fenced or cleared.
 
-A client whose leader died asks another broker for Metadata at once. An answer with the old leader would send it back to
-a closed port, and librdkafka then waits a second before it asks again. So the answer waits for the election, for at
+A client whose leader died sends Metadata to another broker at once. An answer with the old leader would send it back to
+a closed port, and librdkafka then waits a second before it retries. So the answer waits for the election, for at
 most `DECISION_MS_MAX`. After that it names no leader, and every client retries soon.
 
-The kernel of a killed process closes its connections one by one, so a client may ask before our connection breaks. So
-an answer names another broker only after that broker answered a liveness probe sent since the request, or lost its
-connection (`yak.lifecycle.failure_watch`). Its image must be as new as ours: a new leader that does not know it yet would send the
-client away.
+The kernel of a killed process closes its connections one by one, so a client's request may arrive before our connection
+breaks. So an answer names another broker only after that broker answered a liveness probe sent since the request, or
+lost its connection (`yak.lifecycle.failure_watch`). Its image must be as new as ours: a new leader that does not know
+it yet would send the client away.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ class FaultInjection:
         return ids
 
     def _replicas_changed(self, rules: list[FaultRule]) -> None:
-        """Stop or resume the fetches of replicas, and look at ISRs that may change again."""
+        """Stop or resume the fetches of replicas, and check ISRs that may change again."""
         broker = self._broker
         for rule in rules:
             for topic_partition, partition in broker.partitions.items():

@@ -149,7 +149,7 @@ class Fetches:
 
 
 class DelayedFetch(DelayedOperation, Generic[Item]):
-    """A fetch until its answer: read again when it completes. A subclass says who may read, and up to which offset."""
+    """A fetch until its answer: read again when it completes. A subclass limits the partitions and offsets."""
 
     __slots__ = ("_fetches", "_max_bytes", "_reading", "_session")
     _session: ConsumerSession | FollowerSession | None
@@ -295,7 +295,7 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         self._takes_follower = call.version >= _RACK_VERSION
         """Whether a follower may answer (KIP-392)."""
         self._rack_id = ""
-        """The rack in which the leader looks for a follower to name; empty where the leader serves every consumer."""
+        """The rack of the followers that the leader may name; empty where the leader serves every consumer."""
         if self._takes_follower and request.rack_id and chooses_by_rack(config, request.rack_id):
             self._rack_id = request.rack_id
         self._bytes_seen = 0
@@ -379,7 +379,7 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         if fetches.authorization.is_active:
             self._denied = self._topics_denied({item.name for item in items})
         takes_care = (
-            fetches.leadership.is_stopping or self._rack_id != "" or bool(self._denied) or self.call.fault is not None
+            fetches.context.is_stopping or self._rack_id != "" or bool(self._denied) or self.call.fault is not None
         )
         for item in items:
             partition: Partition | None = find((item.name, item.index))  # type: ignore[call-overload]
@@ -443,7 +443,7 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
             partition is None
             or partition.log is None
             or not (partition.is_leader or (self._takes_follower and partition.is_follower))
-            or fetches.leadership.is_stopping
+            or fetches.context.is_stopping
         ):
             place = TopicPartition(item.name, item.index)
             partition = fetches.leadership.leader_of(place, item.current_leader_epoch)
@@ -520,7 +520,7 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         return FetchPartitionAnswer(item.index, _NONE, high_watermark, last_stable_offset, log.log_start_offset, b"")
 
     def _may_be_elsewhere(self, partition: Partition, log: Log, item: ConsumerItem) -> bool:
-        """Whether a consumer with an offset outside of the log must look for the leader first."""
+        """Whether a consumer with an offset outside of the log must find the leader first."""
         store_outage = self._fetches.store_outage
         if partition.is_follower:
             # A client without a leader epoch takes this follower for the leader.
@@ -583,7 +583,8 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
             session_id = self._session.session_id
             answers = self._only_changes(self._session, answers)
         if reading.has_error:
-            answers = sorted(answers, key=_is_absent)  # they come last (KafkaApis.handleFetchRequest)
+            # absent partitions come last (KafkaApis.handleFetchRequest)
+            answers = sorted(answers, key=lambda entry: entry[1].error_code in _ABSENT)
         topics = _by_topic(answers)
         if not reading.has_error or self.call.version < _LEADER_VERSION:
             return session_id, topics, ()
@@ -751,7 +752,7 @@ class FollowerFetch(DelayedFetch[FollowerItem]):
             raise PeerError(ErrorCode.unknown_topic_id)
         if partition.log is None:
             raise PeerError(ErrorCode.kafka_storage_error)
-        if not partition.is_leader or fetches.leadership.is_stopping:
+        if not partition.is_leader or fetches.context.is_stopping:
             raise PeerError(ErrorCode.not_leader_or_follower)
         partition.check_leader_epoch(item.current_leader_epoch)
         return partition
@@ -842,10 +843,6 @@ class FollowerFetch(DelayedFetch[FollowerItem]):
         call, topics = self.call, _by_topic(reading.answers)
         session_id = self._session.session_id
         return fetch_response(call.version, call.correlation_id, 0, _NONE, session_id, topics)
-
-
-def _is_absent(entry: tuple[FetchItem, FetchPartitionAnswer]) -> bool:
-    return entry[1].error_code in _ABSENT
 
 
 def must_act(answer: FetchPartitionAnswer) -> bool:

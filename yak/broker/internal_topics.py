@@ -1,6 +1,6 @@
 """Internal topics: only brokers and super users write or delete them, with ACLs and without.
 
-A super user is a principal of `super.users` that has proven who it is, by a login or a certificate. Where clients prove
+A super user is a principal of `super.users` that is authenticated, by a login or a certificate. Where clients prove
 nothing, `yak.internal.topics.admin.enable` lets one on the same machine repair a cluster, under Kafka's
 AdminUtils.ADMIN_CLIENT_ID: a client id proves nothing; it only shows the intent. So a write needs it in any case.
 """

@@ -144,7 +144,7 @@ class LargeRequests:
         self._broker.purgatory.forget(large)
         self._broker.settle_large(large.call, outcome)
         for frame in behind:
-            # A request is kept again when one of those before it is large too.
+            # A request is delayed again when one of those before it is large too.
             self._broker.on_frame(connection, memoryview(frame))
 
     def _work(self, call: Call, served: Slices, frame: bytes, offset: int) -> Slices:

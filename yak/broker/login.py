@@ -1,6 +1,6 @@
 """The logins of clients on listeners with SASL: the handshake, the mechanism's exchange, the end of a login, a new one.
 
-Before its login a connection may ask for ApiVersions, SaslHandshake and SaslAuthenticate only, in this order; any other
+Before its login a connection may send ApiVersions, SaslHandshake and SaslAuthenticate only, in this order; any other
 request closes it. A failed login is answered after a delay, and then the connection is closed. The rules and the texts
 that clients get are those of Kafka's SaslServerAuthenticator and KafkaChannel, re-authentication is KIP-368.
 
@@ -91,7 +91,7 @@ class Login:
     is_by_token: bool = False
     """Whether the client logged in with a delegation token (KafkaPrincipal.tokenAuthenticated)."""
     user: str | None = None
-    """The user that has proven who it is; a later login of the connection must be the same one's."""
+    """The authenticated user; a later login of the connection must be the same one's."""
     reauthenticated_ms: int | None = None
     """When the last re-authentication began; None: there was none."""
     expires_ms: int | None = None

@@ -108,7 +108,7 @@ class QuorumNode:
             self.choice.on_redis(event)
 
     def stop(self) -> None:
-        """Resign. The connections stay open, since the other voters are told over them; the process ends soon."""
+        """Resign. The connections stay open, since the other voters are notified over them; the process ends soon."""
         self.quorum.stop()
 
 

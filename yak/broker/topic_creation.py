@@ -31,7 +31,10 @@ def refuse_many_partitions(new_partitions: Iterable[int]) -> None:
     Kafka's ReplicationControlManager.validateTotalNumberOfPartitions, with its message.
     """
     if sum(new_partitions) > PARTITIONS_PER_REQUEST_MAX:
-        message = f"Excessively large number of partitions per request. At most {PARTITIONS_PER_REQUEST_MAX} are created at once."
+        message = (
+            "Excessively large number of partitions per request. "
+            f"At most {PARTITIONS_PER_REQUEST_MAX} are created at once."
+        )
         raise PeerError(ErrorCode.policy_violation, message)
 
 

@@ -9,7 +9,7 @@ was fenced although it is alive registers again: ACTIVE -> REGISTERING.
 
 A broker uses a store only while the store holds the metadata history that the broker has on disk. If the store was
 rolled back, emptied or forked, or belongs to another cluster, the broker freezes its metadata: produce and fetch go on
-and metadata cannot change. The broker asks the store again every few seconds, since an operator may bring the history
+and metadata cannot change. The broker checks the store again every few seconds, since an operator may bring the history
 back. Only a broker with neither an image nor a `meta.properties` creates a new cluster.
 """
 
@@ -27,7 +27,7 @@ from yak.cluster.hash_chain import HashChainTail
 from yak.cluster.heartbeat import HeartbeatAnswer, Heartbeats
 from yak.cluster.high_watermark_sender import HighWatermarkSender
 from yak.cluster.image import Image
-from yak.cluster.outputs import BecameReady, Left, Output, Refuse, SecretAgreed, Tail
+from yak.cluster.outputs import BecameReady, Left, Output, Refused, SecretAgreed, TailStore
 from yak.cluster.records import BrokerState, Kind
 from yak.cluster.registration import Identity, Registration
 from yak.cluster.settings import ClusterSettings
@@ -174,7 +174,7 @@ class BrokerLifecycle:
         return self.state in (LifecycleState.CATCHING_UP, LifecycleState.ACTIVE)
 
     def refusal(self) -> PeerError | None:
-        """The error for a client that asks for a metadata change now; None when changes are possible."""
+        """The error for a client's metadata change now; None when changes are possible."""
         if self.state is LifecycleState.ACTIVE:
             return None
         if self.state is LifecycleState.DISCONNECTED:
@@ -381,7 +381,7 @@ class BrokerLifecycle:
         return self._session.take_outputs()
 
     def begin(self, requests: Sequence[StoreRequest], *, when_joined: bool = False) -> tuple[int, list[Output]]:
-        """Send a change; `ChangeDone` with the returned id tells its end. Raises PeerError when it cannot be sent.
+        """Send a change; `ChangeDone` with the returned id reports its end. Raises PeerError when it cannot be sent.
 
         With `when_joined` it is sent right behind the registration, before the broker is unfenced.
         """
@@ -398,7 +398,7 @@ class BrokerLifecycle:
     # ------------------------------------------------------------------------- verification and registration
 
     def verify(self) -> None:
-        """Ask whether the store holds this broker's history."""
+        """Verify that the store holds this broker's history."""
         if self.state not in (LifecycleState.FROZEN, LifecycleState.VERIFYING):
             self._move(LifecycleState.VERIFYING, "comparing the store's history with ours")
         self._session.send("verify", {}, self._on_verified)
@@ -455,7 +455,7 @@ class BrokerLifecycle:
         """Use the ids of the store, whose history contains this broker's, and tail its log."""
         self._session.cluster_id = str(outcome.value["cluster_id"])
         self._session.incarnation_id = str(outcome.value["incarnation_id"])
-        self._session.put(Tail(self.admitted[0]))
+        self._session.put(TailStore(self.admitted[0]))
 
     def _agree_on_secret(self, outcome: StoreOutcome) -> None:
         """Use the store's secret as that of the cluster; the answer to every registration carries it."""
@@ -467,7 +467,7 @@ class BrokerLifecycle:
         self._session.put(SecretAgreed(self._secret))
 
     def _register(self, *, renew: bool = False) -> None:
-        """Register this incarnation of the broker; `renew` asks for another broker epoch."""
+        """Register this incarnation of the broker; `renew` requests another broker epoch."""
         if self.state is not LifecycleState.REGISTERING:
             self._move(LifecycleState.REGISTERING, "registering")
         arguments = self._registration.arguments(renew=renew) | {"secret": self._secret.to_text()}
@@ -610,7 +610,7 @@ class BrokerLifecycle:
         self._dues = {name: due_ms for name, due_ms in self._dues.items() if name == "leave"}
 
     def _freeze(self, outcome: StoreOutcome, now_ms: int) -> None:
-        """The store does not hold this broker's history: make no metadata change, and ask again later."""
+        """The store does not hold this broker's history: make no metadata change, and check again later."""
         if self._is_over:
             return
         self._drop_calls()
@@ -627,7 +627,7 @@ class BrokerLifecycle:
                 self._end("frozen")
         self._reason = reason
 
-    def _refuse(self, refusal: Refuse) -> None:
+    def _refuse(self, refusal: Refused) -> None:
         """This broker cannot be part of this cluster."""
         self._drop_calls()
         self._move(LifecycleState.REFUSED, refusal.message)
@@ -648,7 +648,7 @@ class BrokerLifecycle:
             self._move(LifecycleState.VERIFYING)
         self._reason = "reading the store's snapshot of the metadata"
         self._dues["recheck"] = due_ms
-        self._session.put(Tail(self.admitted[0]))
+        self._session.put(TailStore(self.admitted[0]))
 
     def end_adoption(self) -> None:
         """Verify the snapshot's history, which is on this broker's disk."""

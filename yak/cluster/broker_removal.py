@@ -50,7 +50,9 @@ def plan_removal(
         order.remove(chosen)  # the next partition's turn is the next broker's
         order.append(chosen)
         target = [chosen if each == node_id else each for each in replicas]
-        targets[partition] = tuple(target if replicas[0] != node_id else _leader_first(target, by_id))
+        if replicas[0] == node_id:
+            target.sort(key=lambda each: each not in by_id or by_id[each].role != LEADER_ROLE)
+        targets[partition] = tuple(target)
     return RemovalPlan(targets, tuple(too_few))
 
 
@@ -59,7 +61,3 @@ def _choose(order: list[NodeId], others: list[NodeId], by_id: Mapping[NodeId, Re
     machines = {rack for rack in racks if rack is not None and rack.startswith(MACHINE)}
     candidates = [each for each in order if each not in others and by_id[each].rack not in machines]
     return next((each for each in candidates if by_id[each].rack not in racks), next(iter(candidates), None))
-
-
-def _leader_first(target: list[NodeId], by_id: Mapping[NodeId, RemainingBroker]) -> list[NodeId]:
-    return sorted(target, key=lambda each: each not in by_id or by_id[each].role != LEADER_ROLE)

@@ -1,6 +1,6 @@
 """A broker's heartbeats: one per interval, and one at once when the broker has something to report.
 
-The timer sends no heartbeat while an answer is outstanding. A store that hangs would otherwise collect many of them and
+The timer sends no heartbeat while an answer is outstanding. A hung store would otherwise collect many of them and
 count them all later, as if the broker had just sent many heartbeats.
 """
 

@@ -113,7 +113,7 @@ class ProducerBlock:
 
 @dataclass(slots=True, frozen=True)
 class RemovedTopic:
-    """A deleted topic; `name` is empty where only its id was kept."""
+    """A deleted topic; `name` is empty where only its id is known."""
 
     name: str
     changed_ms: int = field(default=0, compare=False)

@@ -87,11 +87,12 @@ class ImageLog:
         self.hash_chain = HashChainTail()
         """The hash chain tail of the newest records."""
         self.cut_bytes = 0
-        """Bytes of a torn tail that `open` truncated."""
+        """Bytes of an incomplete tail that `open` truncated."""
 
     @classmethod
     def open(cls, disk: Disk, directory: str) -> tuple["ImageLog", Image]:
-        """Read all of the log; may wait for the device. A torn tail or a damaged entry is truncated with all behind it.
+        """Read all of the log; may wait for the device. An incomplete tail or a damaged entry is truncated with all
+        behind it.
 
         Raises OSError, and BadRecord when a whole entry is unreadable (written by a newer version).
         """

@@ -18,7 +18,7 @@ from yak.ports.metadata_store import StoreOutcome
 
 UNCHANGED_MS = 2_000
 NO_ROOM_PAUSE_MS = 30_000
-"""Pause between attempts when too few brokers have room: no change of the image tells when there is some."""
+"""Pause between attempts when too few brokers have room: no change of the image reports when there is some."""
 
 
 class IncompleteTopics:

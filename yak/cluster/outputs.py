@@ -1,4 +1,4 @@
-"""The outputs of the broker lifecycle: the broker core turns each into an effect."""
+"""The outputs of the broker lifecycle; the first four are effects of the broker core as well."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,33 +6,47 @@ from typing import Literal, TypeAlias
 
 from yak.cluster.snapshot import SnapshotText
 from yak.errors import PeerError
-from yak.ids import MetadataOffset, Nonce
+from yak.ids import Nonce
 from yak.ports.metadata_store import StoreRequest
 from yak.protocol.peer_proof import ClusterSecret
 
 
-@dataclass(slots=True, frozen=True)
-class Call:
-    """Call the metadata store."""
+@dataclass(slots=True)
+class CallStore:
+    """Send a request to the metadata store; exactly one `StoreReplied` or `StoreLost` follows."""
 
     nonce: Nonce
     request: StoreRequest
 
 
-@dataclass(slots=True, frozen=True)
-class Tail:
-    """(Re)start tailing the metadata log after this offset."""
+@dataclass(slots=True)
+class TailStore:
+    """(Re)start tailing the metadata log after this offset; each batch of new records comes as `RecordsTailed`."""
 
-    after: MetadataOffset
+    after: int
 
 
-@dataclass(slots=True, frozen=True)
-class Say:
-    """Log an event."""
+@dataclass(slots=True)
+class Notice:
+    """A line for the log: a level, a stable event name, and fields."""
 
     level: Literal["debug", "info", "warning", "error"]
     event: str
     fields: dict[str, object]
+    is_provoked: bool = False
+    """A client can cause it with each request: the log writes some of them, and the number it suppressed."""
+    error: Exception | None = None
+    """The exception of a bug in YAK: the log writes its traceback."""
+
+
+@dataclass(slots=True)
+class Refused:
+    """The broker cannot join this cluster (the cluster id differs, its node id is taken…): stop with this error."""
+
+    code: str
+    message: str
+    why: str
+    try_: tuple[str, ...]
 
 
 @dataclass(slots=True, frozen=True)
@@ -46,16 +60,6 @@ class Work:
 @dataclass(slots=True, frozen=True)
 class BecameReady:
     """The broker is registered, unfenced and caught up, and its partitions have leaders. Comes once."""
-
-
-@dataclass(slots=True, frozen=True)
-class Refuse:
-    """Stop this broker with this message: it cannot be part of this cluster."""
-
-    code: str
-    message: str
-    why: str
-    try_: tuple[str, ...]
 
 
 @dataclass(slots=True, frozen=True)
@@ -82,4 +86,4 @@ class SecretAgreed:
     secret: ClusterSecret
 
 
-Output: TypeAlias = Call | Tail | Say | Work | BecameReady | Refuse | ChangeDone | Left | SecretAgreed
+Output: TypeAlias = CallStore | TailStore | Notice | Refused | Work | BecameReady | ChangeDone | Left | SecretAgreed

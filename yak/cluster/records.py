@@ -22,7 +22,7 @@ NO_LEADER = -1
 USER = "user"
 """The resource type of a user's credentials, which no view shows."""
 TOKEN = "token"  # noqa: S105 - a kind, no secret
-"""The resource type of a delegation token (`yak.security.delegation_tokens`): its SCRAM credentials are shown nowhere."""
+"""The resource type of a delegation token (`yak.security.delegation_tokens`): its SCRAM credentials stay secret."""
 QUOTA = "quota"
 """The resource type of the quotas of clients, by entity (`yak.quotas.entity`)."""
 ACL = "acl"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from yak.cluster.image import Image
-from yak.cluster.outputs import Refuse
+from yak.cluster.outputs import Refused
 from yak.ports.metadata_store import StoreOutcome
 
 
@@ -38,9 +38,9 @@ def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
     return f"{reason}. {meanwhile}"
 
 
-def unsafe_store(unsafe: tuple[str, ...]) -> Refuse:
+def unsafe_store(unsafe: tuple[str, ...]) -> Refused:
     """Refuse a store whose settings could lose acknowledged metadata."""
-    return Refuse(
+    return Refused(
         code="metadata-store-unsafe",
         message="the metadata store's settings are not safe",
         why="; ".join(unsafe),
@@ -48,9 +48,9 @@ def unsafe_store(unsafe: tuple[str, ...]) -> Refuse:
     )
 
 
-def wrong_cluster(ours: str, theirs: object) -> Refuse:
+def wrong_cluster(ours: str, theirs: object) -> Refused:
     """Refuse a store of another cluster than the data directory's."""
-    return Refuse(
+    return Refused(
         code="wrong-cluster",
         message=f"this data directory belongs to cluster {ours}, the metadata store holds cluster {theirs}",
         why="a broker of one cluster must not join another: topics and offsets would be mixed",
@@ -58,9 +58,9 @@ def wrong_cluster(ours: str, theirs: object) -> Refuse:
     )
 
 
-def node_id_in_use(node_id: int, value: Mapping[str, object]) -> Refuse:
+def node_id_in_use(node_id: int, value: Mapping[str, object]) -> Refused:
     """Refuse to start: another broker with this id is alive."""
-    return Refuse(
+    return Refused(
         code="node-id-in-use",
         message=f"node id {node_id} is in use by a broker at {value.get('host')}:{value.get('port')}",
         why="its heartbeats go on, and it has another data directory",
@@ -68,9 +68,9 @@ def node_id_in_use(node_id: int, value: Mapping[str, object]) -> Refuse:
     )
 
 
-def unreadable(reason: str) -> Refuse:
+def unreadable(reason: str) -> Refused:
     """Refuse to start: a record of the cluster's metadata is of a newer YAK, or damaged."""
-    return Refuse(
+    return Refused(
         code="metadata-unreadable",
         message="the cluster's metadata cannot be read",
         why=f"{reason}; this broker did not serve, and changed no topic",
@@ -78,9 +78,9 @@ def unreadable(reason: str) -> Refuse:
     )
 
 
-def replaced(node_id: int, broker: Mapping[str, object]) -> Refuse:
+def replaced(node_id: int, broker: Mapping[str, object]) -> Refused:
     """Refuse to go on: another process registered with this node id during an outage."""
-    return Refuse(
+    return Refused(
         code="broker-replaced",
         message=f"another broker registered as node {node_id} (at {broker.get('host')}:{broker.get('port')})",
         why="only one process may serve under a node id; this one stops so that the newer one can",

@@ -1,7 +1,7 @@
 """A broker's registration: one per start, and a new one when the broker was fenced and is alive.
 
 The store assigns the broker epoch. Repeating a registration returns the same epoch, so a lost answer does no harm; only
-`renew` asks for another one.
+`renew` requests another one.
 """
 
 from collections.abc import Mapping

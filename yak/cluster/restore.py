@@ -39,7 +39,7 @@ class Offer:
     """One broker's offer: its image, and the hash chain tail of its newest records.
 
     `boot_id` and `broker_epoch` are those of the offering process; empty and 0 when it may have lost data, so that only
-    its image tells which registrations it knows.
+    its image has the registrations that it knows.
     """
 
     node_id: NodeId

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 from yak.cluster.image import Image
-from yak.cluster.outputs import Call, Output, Say
+from yak.cluster.outputs import CallStore, Notice, Output
 from yak.ids import BrokerEpoch, ControllerEpoch, NodeId, Nonce
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 
@@ -57,7 +57,7 @@ class StoreSession:
             "controller_epoch": self.controller_epoch,
         }
         request = StoreRequest(script, envelope | arguments, self.image.offset, self.image.chain_hash)
-        self._outputs.append(Call(nonce, request))
+        self._outputs.append(CallStore(nonce, request))
 
     def take_handler(self, nonce: Nonce) -> OnReply | None:
         """The handler of this reply; None when the call was abandoned."""
@@ -73,7 +73,7 @@ class StoreSession:
 
     def say(self, level: Literal["debug", "info", "warning", "error"], event: str, **fields: Any) -> None:
         """Add a line for the log."""
-        self._outputs.append(Say(level, event, fields))
+        self._outputs.append(Notice(level, event, fields))
 
     def say_refused(self, outcome: StoreOutcome, now_ms: int) -> None:
         """Log a refused call, unless the same refusal was logged less than `REFUSAL_REPEAT_MS` ago."""

@@ -1,8 +1,8 @@
 """Plans changes of topics, partitions and configs: checks them against the image and builds the store requests.
 
-Pure. Any active broker may run this: the store's scripts check each change again and order them, so brokers do not ask
-the controller. A topic with more than 200 partitions takes several calls, sent in order; the image shows it when all
-are in the log.
+Pure. Any active broker may run this: the store's scripts check each change again and order them, so brokers do not
+consult the controller. A topic with more than 200 partitions takes several calls, sent in order; the image shows it
+when all are in the log.
 """
 
 import uuid

@@ -234,7 +234,7 @@ _OPTIONAL_FIELDS: Final = ("broker_rack", "yak_as_kafka", "replica_selector_clas
 
 
 def is_sensitive(name: str) -> bool:
-    """Whether the value of a broker config, also with the prefix of a listener, is never shown."""
+    """Whether the value of a broker config, also with the prefix of a listener, is never disclosed."""
     definition = definition_of(name)
     return definition is not None and definition.is_sensitive
 

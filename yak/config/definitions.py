@@ -96,14 +96,11 @@ class ConfigDef:
     def accept(self, text: str) -> Value:
         """`parse`, and refuse values that would have no effect. Raises ValueError with a message."""
         value = self.parse(text)
-        if not self.has_effect and not self._is_default(value):
+        if not self.has_effect and value != ("" if self.default is None else _parse(self.type, self.default)):
             raise ValueError(
                 f"it has no effect in this version of YAK; only its default, {self.default!r}, is accepted"
             )
         return value
-
-    def _is_default(self, value: Value) -> bool:
-        return value == ("" if self.default is None else _parse(self.type, self.default))
 
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)

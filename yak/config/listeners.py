@@ -203,7 +203,7 @@ def check_routable(advertised: Iterable[Listener]) -> None:
 
 
 def without_authentication(settings: Mapping[str, str]) -> tuple[Listener, ...]:
-    """The listeners that other machines reach, and that ask clients neither for a login nor for a certificate.
+    """The listeners that other machines reach, and that need neither a client's login nor its certificate.
 
     `settings` are a broker's configs by Kafka's names. Raises UsageError (`bad-listeners`).
     """

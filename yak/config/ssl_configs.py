@@ -15,7 +15,7 @@ _OF_ONE_LISTENER: Final = re.compile(r"listener\.name\.[^.\sA-Z]+\.(.+)")
 
 
 def one_of_ignoring_case(*names: str) -> Check:
-    """As `one_of`, of lower-case words, whatever the case of the value."""
+    """As `one_of`, of lower-case names, whatever the case of the value."""
     check = one_of(*names)
     return lambda name, value: check(name, str(value).lower())
 

@@ -138,13 +138,12 @@ class GroupCoordinator:
 
     def of(self, group_id: str, *, may_be_empty: bool = False) -> GroupsPartition:
         """The partition of a client's group. Raises PeerError: INVALID_GROUP_ID, and the errors of the runtime."""
-        if (not group_id and not may_be_empty) or len(group_id) > GROUP_STRING_BYTES_MAX // _UTF8_BYTES_MAX:
-            self._check_id(group_id)
-        return self.runtime.find(group_id)
-
-    def _check_id(self, group_id: str) -> None:
-        if not group_id or len(group_id.encode()) > GROUP_STRING_BYTES_MAX:
+        if not (group_id or may_be_empty) or (
+            len(group_id) > GROUP_STRING_BYTES_MAX // _UTF8_BYTES_MAX
+            and len(group_id.encode()) > GROUP_STRING_BYTES_MAX
+        ):
             raise PeerError(ErrorCode.invalid_group_id)
+        return self.runtime.find(group_id)
 
     @changes_state
     def deleted(self, coordinated: GroupsPartition, group: Group, error_code: ErrorCode) -> None:

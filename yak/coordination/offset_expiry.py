@@ -3,8 +3,8 @@
 The rules are KIP-211's (ClassicGroup.offsetExpirationCondition). For an empty group, retention runs from when its last
 member left. For a group that never had members, and for a topic that no member consumes, it runs from the commit.
 Offsets of a deleted topic are removed at once, or in the next round. A topic that a restored image lacks may come back,
-since its logs are kept: its offsets expire like any others. No offset expires while a transaction has another offset of
-the partition, and no group while it has one at all (OffsetMetadataManager.cleanupExpiredOffsets).
+since its logs are set aside: its offsets expire like any others. No offset expires while a transaction has another
+offset of the partition, and no group while it has one at all (OffsetMetadataManager.cleanupExpiredOffsets).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class OffsetExpiry:
         for coordinated in self._coordinator.runtime.loaded_partitions():
             for group in list(coordinated.shard.groups.values()):
                 offsets = group.offsets
-                # 100,000 groups are looked at in one step: most of them have no offset of the topics
+                # one step checks 100,000 groups: most of them have no offset of the topics
                 if offsets.pending or not removed.isdisjoint(offsets.topics):
                     partitions = list(offsets.partitions(removed))
                     if partitions:

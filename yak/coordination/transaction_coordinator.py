@@ -39,7 +39,7 @@ TransactionsPartition: TypeAlias = Coordinated[TransactionShard]
 Then: TypeAlias = Callable[[ErrorCode], None]
 ThenProducer: TypeAlias = Callable[[ErrorCode, ProducerIdAndEpoch], None]
 Decide: TypeAlias = Callable[[Transaction, ProducerId | None], Transaction]
-"""The transaction that follows; with a new producer id if the decision asked for one."""
+"""The transaction that follows; with a new producer id if the decision needs one."""
 RETRY_MS: Final = 100
 WAIT_MS: Final = 100
 """How long a request that adds partitions waits for changes under way, until its client has to repeat it."""
@@ -78,7 +78,7 @@ class TransactionCoordinator:
         return TransactionShard()
 
     def loaded(self, coordinated: TransactionsPartition, records: int) -> None:
-        """Serve once everything that was read is committed: a marker must not tell of an end that may be lost."""
+        """Serve once everything that was read is committed: a marker must not record an end that may be lost."""
 
         def committed(code: ErrorCode) -> None:
             if code == _NONE:
@@ -203,7 +203,7 @@ class TransactionCoordinator:
             return transaction.add_partitions(producer, partitions, client_version, self._context.clock.wall_ms)
 
         def decided(code: ErrorCode, _changed: Transaction | None) -> None:
-            # Leaders of several partitions ask at once: all but the first wait for it.
+            # Leaders of several partitions verify at once: all but the first wait for it.
             for each in additions:
                 if code == ErrorCode.concurrent_transactions and self._context.clock.now_ms < each.due_ms:
                     self._wait(transactional_id, each)
@@ -273,7 +273,7 @@ class TransactionCoordinator:
 
         def decided(code: ErrorCode, changed: Transaction | None) -> None:
             if code == _NONE and changed is not None and changed.state in PREPARED:
-                # The client asks again, until the open transaction has been aborted.
+                # The client retries until the open transaction has been aborted.
                 code = ErrorCode.concurrent_transactions
             then(code, NO_PRODUCER if code != _NONE or changed is None else _producer_of(changed))
 

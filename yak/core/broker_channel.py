@@ -134,7 +134,7 @@ class BrokerChannel:
     def give_up(self, event: str, reason: str) -> None:
         """Log this event, and close the connection after an answer that is no use, or none; reconnect after a pause."""
         self._refusals += 1
-        # A broker with a slightly older image does not know this broker's incarnation yet. One that hangs may do so for long.
+        # A broker with a slightly older image does not know this broker's incarnation yet. A hung one may lack it for long.
         is_rare = self._refusals <= REFUSALS_LOGGED or not self._refusals & (self._refusals - 1)
         level: Literal["debug", "warning"] = "warning" if self._refusals > USUAL_REFUSALS and is_rare else "debug"
         self._context.notice(level, event, leader=self._node_id, reason=reason)
@@ -195,7 +195,7 @@ class BrokerChannel:
 
     def on_lost(self, peer_id: PeerId, how: PeerEnd, reason: str) -> None:  # noqa: ARG002
         """The connection ended: reconnect after a pause, and suspect a broker that ended an established one."""
-        if self._is_connected and not self._peers.is_stopping:
+        if self._is_connected and not self._context.is_stopping:
             self._context.notice("info", self._events.lost, leader=self._node_id, how=how, reason=reason)
             if how in ("reset", "closed"):
                 self._peers.suspect(self._node_id)

@@ -87,7 +87,7 @@ class BrokerRequests:
         self.channel.close()
 
     def on_disconnected(self) -> None:
-        """Fail every request: their senders look up the right broker again."""
+        """Fail every request: their senders find the right broker again."""
         failed = [*(then for _api, then in self._in_flight), *(then for _api, _fields, then in self._queued)]
         self._in_flight.clear()
         self._queued.clear()

@@ -43,6 +43,8 @@ class Context:
     timers: Timers
     faults: FaultRules = field(default_factory=FaultRules)
     """The faults that tests inject; empty unless `yak.fault.injection.enable`."""
+    is_stopping: bool = False
+    """This broker leads no partition any more: it is in controlled shutdown, and other brokers take over."""
 
     def after(self, key: Hashable, wait_ms: int, action: Callable[[], None]) -> None:
         """Run `action` after this time, once. A timer that the key has is moved."""

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
+from yak.cluster.outputs import CallStore, Notice, Refused, TailStore
 from yak.config.listeners import PLAINTEXT_LISTENER, Listener
 from yak.ids import ConnectionId, JobId, Nonce, PeerId
 from yak.ports.disk import Disk, Part
-from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
+from yak.ports.metadata_store import StoreOutcome, TailedRecord
 from yak.security import ANONYMOUS
 
 # --------------------------------------------------------------------------------------------------------- events
@@ -77,7 +78,7 @@ class StoreConnected:
 
     process_id: str
     unsafe: tuple[str, ...] = ()
-    """The store's unsafe settings, in words (see reliability rules: appendonly, appendfsync…)."""
+    """The store's unsafe settings, as text (see reliability rules: appendonly, appendfsync…)."""
 
 
 @dataclass(slots=True)
@@ -211,7 +212,7 @@ class PeerProven:
 
 @dataclass(slots=True)
 class LoggedIn:
-    """The client has proven who it is: its requests may be as large as all others."""
+    """The client is authenticated: its requests may be as large as all others."""
 
     connection_id: ConnectionId
 
@@ -252,21 +253,6 @@ class RunJob:
 
 
 @dataclass(slots=True)
-class CallStore:
-    """Send a request to the metadata store; exactly one `StoreReplied` or `StoreLost` follows."""
-
-    nonce: Nonce
-    request: StoreRequest
-
-
-@dataclass(slots=True)
-class TailStore:
-    """(Re)start tailing the metadata log after this offset; each batch of new records comes as `RecordsTailed`."""
-
-    after: int
-
-
-@dataclass(slots=True)
 class ConnectPeer:
     """Connect to another broker; `PeerConnected` or `PeerLost` follows. A peer id is never reused."""
 
@@ -299,19 +285,6 @@ class LimitConnections:
 
 
 @dataclass(slots=True)
-class Notice:
-    """A line for the log: a level, a stable event name, and fields."""
-
-    level: Literal["debug", "info", "warning", "error"]
-    event: str
-    fields: dict[str, object]
-    is_provoked: bool = False
-    """A client can cause it with each request: the log writes some of them, and the number it suppressed."""
-    error: Exception | None = None
-    """The exception of a bug in YAK: the log writes its traceback."""
-
-
-@dataclass(slots=True)
 class ReconfigureListeners:
     """Use these configs of single listeners over those of the start, and read the files of all listeners again."""
 
@@ -321,16 +294,6 @@ class ReconfigureListeners:
 @dataclass(slots=True)
 class Ready:
     """The broker is registered and has caught up with the metadata: start to listen. Comes once."""
-
-
-@dataclass(slots=True)
-class Refused:
-    """The broker cannot join this cluster (the cluster id differs, its node id is taken…): stop with this error."""
-
-    code: str
-    message: str
-    why: str
-    try_: tuple[str, ...]
 
 
 @dataclass(slots=True)

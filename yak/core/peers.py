@@ -110,8 +110,6 @@ class Peers:
         self.rng = rng
         self.incarnation = incarnation
         self.suspect = suspect
-        self.is_stopping = False
-        """Whether this broker has left: then lost channels are expected."""
         self._peers: dict[PeerId, _Peer] = {}
         self._last_id = 0
         self.secret: ClusterSecret | None = None

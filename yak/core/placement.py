@@ -30,4 +30,4 @@ def _hash(key: str) -> int:
 
 
 _remembered = lru_cache(maxsize=1024)(_hash)
-"""Each request of a group or transaction asks for the same few keys."""
+"""Each request of a group or transaction has the same few keys."""

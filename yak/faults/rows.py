@@ -111,7 +111,7 @@ def named_rows(api_key: int, request: Any) -> Iterator[tuple[Topic, int | None]]
     rows = _ROWS.get(api_key)
     if rows is None or request is None:
         return
-    found = _array_of(request, rows.topics)
+    found = next((array for each in rows.topics if (array := getattr(request, each, None)) is not None), None)
     if found is None:
         yield None, None
         return
@@ -150,10 +150,6 @@ def _replaced(value: Any, name: str, items: Any) -> Any:
     """A copy of a request's structure: a named tuple of Produce, or kio's dataclass."""
     changed: Any = {name: items}
     return value._replace(**changed) if hasattr(value, "_replace") else dataclasses.replace(value, **changed)
-
-
-def _array_of(request: Any, names: Iterable[str]) -> Any | None:
-    return next((found for each in names if (found := getattr(request, each, None)) is not None), None)
 
 
 def _without_groups(topics: Iterable[Any]) -> Iterator[Any]:

@@ -102,7 +102,7 @@ class Offsets:
 
     def __init__(self) -> None:
         self._changes: list[_Change] = []
-        """In log order, since the last high watermark that the group was told of."""
+        """In log order, since the last high watermark that was reported to the group."""
         self.topics: dict[str, dict[int, Committed]] = {}
         self.pending: dict[ProducerId, dict[tuple[str, int], Committed]] = {}
         self._producers: dict[tuple[str, int], dict[ProducerId, None]] = {}

@@ -38,7 +38,7 @@ WATCH_CLIENT_ID = b"yak-watch"
 WATCH_SOFTWARE = WATCH_CLIENT_ID.decode()
 PROBE_MS_MAX = 100
 """A killed broker is noticed within a few ms. A busy one, or one that syncs the same metadata, answers within tens. A
-broker that is silent for longer hangs: its session decides, and no request waits for it until it answers."""
+broker that is silent for longer is hung: its session decides, and no request waits for it until it answers."""
 SUSPECTED_MS_MAX = 2_000
 """A broker that is not fenced by then is left to its session: perhaps only this broker cannot reach it."""
 PROBE_PAUSE_FIRST_MS, PROBE_PAUSE_SPREAD_MS = 20, 31
@@ -250,7 +250,6 @@ class FailureWatch:
         self._rng = rng
         self._suspected_brokers = suspected_brokers
         self._on_dead = on_dead
-        self._is_stopped = False
         self._watched: dict[NodeId, _Watched] = {}
 
     def image_changed(self, delta: Delta) -> None:
@@ -275,7 +274,7 @@ class FailureWatch:
                     self._connect(watched)
 
     def _wanted(self) -> dict[NodeId, BrokerInfo]:
-        if self._is_stopped:
+        if self._context.is_stopping:
             return {}
         return {
             node_id: info
@@ -294,7 +293,7 @@ class FailureWatch:
 
     def suspect(self, node_id: NodeId) -> None:
         """Another connection to this broker broke: suspect it until it answers a liveness probe."""
-        if self._is_stopped:
+        if self._context.is_stopping:
             return
         self._suspected_brokers.add(node_id)
         watched = self._watched.get(node_id)
@@ -308,7 +307,6 @@ class FailureWatch:
 
     def stop(self) -> None:
         """Close all watched connections, and watch no more: this broker is stopping."""
-        self._is_stopped = True
         for node_id in list(self._watched):
             self._unwatch(node_id)
 

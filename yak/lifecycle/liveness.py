@@ -10,8 +10,8 @@ from yak.core.context import Context
 from yak.ids import NodeId
 
 LISTED_MS = 5_000
-"""How long a fenced broker stays listed. A client that lost its connection asks within a few hundred ms; one that backs
-off between connects asks within a second or two.
+"""How long a fenced broker stays listed. A client that lost its connection sends Metadata within a few hundred ms; one
+that backs off between connects, within a second or two.
 
 It is not listed for longer, since librdkafka counts a broker that it lost as down until it connects to it again. When
 it has lost each of them once, it drops all at the next loss, and starts from its bootstrap servers again."""
@@ -47,7 +47,7 @@ class RecentlyFenced:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._brokers: Mapping[NodeId, BrokerInfo] = {}
-        """The brokers of the newest image that was looked at."""
+        """The brokers of the newest image that was checked."""
         self._since_ms: dict[NodeId, int] = {}
 
     def image_changed(self) -> None:
@@ -64,7 +64,7 @@ class RecentlyFenced:
 
         `client_software` is the client's name and version from ApiVersions (KIP-511). With `live_only` it gets the fenced
         ones only while no broker serves, as for a moment after a restore of the metadata: a client on librdkafka 2.16 that
-        was told of no broker dropped all it knew, and never connected again.
+        got an answer without brokers dropped all it knew, and never connected again.
         """
         # a request may come before `image_changed`: between the slices in which a large image is put in force
         self.image_changed()

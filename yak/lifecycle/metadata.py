@@ -129,18 +129,16 @@ class Metadata:
         context = self._context
         for output in outputs:
             match output:
-                case out.Call(nonce, request):
+                case events.CallStore(nonce, request):
                     self._store.call(nonce, request)
-                case out.Tail(after):
+                case events.TailStore(after):
                     self._store.tail(after)
-                case out.Say(level, event, fields):
-                    context.emit(events.Notice(level, event, dict(fields)))
+                case events.Notice() | events.Refused():
+                    context.emit(output)
                 case out.Work(plan, on_worked):
                     context.jobs.run("image", plan, partial(self._worked, on_worked))
                 case out.BecameReady():
                     self._on_ready()
-                case out.Refuse(code, message, why, try_):
-                    context.emit(events.Refused(code, message, why, tuple(try_)))
                 case out.ChangeDone(change_id, error, values):
                     done = self._changes.pop(change_id, None)
                     if done is not None:

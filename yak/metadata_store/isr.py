@@ -161,7 +161,7 @@ def _yield_to(
 
 
 def _void_changes_under_way(partition: dict[str, Any]) -> None:
-    """Raise the partition epoch: otherwise a leader that judged by the lost log could still bring it into the ISR."""
+    """Raise the partition epoch: otherwise a leader could still add it to the ISR by offsets of the lost log."""
     partition["nonce"] = ""
     partition["partition_epoch"] += 1
 

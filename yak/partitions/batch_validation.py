@@ -58,7 +58,7 @@ class RecordValidationError(PeerError):
 
 
 class NoBatchError(PeerError):
-    """Bytes that are not one batch: Kafka refuses them before it looks for the log (ProduceRequest.validateRecords)."""
+    """Bytes that are not one batch: Kafka refuses them before it finds the log (ProduceRequest.validateRecords)."""
 
 
 def record_errors_of(error: PeerError) -> tuple[RecordError, ...]:
@@ -218,7 +218,8 @@ def check_timestamps(
     if first < NO_TIMESTAMP or newest < NO_TIMESTAMP:
         raise PeerError(ErrorCode.invalid_timestamp, f"timestamp {min(first, newest)} is before the epoch")
     if max(first, newest) - wall_ms > after_max_ms:
-        message = f"timestamp {max(first, newest)} is more than message.timestamp.after.max.ms={after_max_ms} ahead of the broker"
+        limit = f"message.timestamp.after.max.ms={after_max_ms}"
+        message = f"timestamp {max(first, newest)} is more than {limit} ahead of the broker"
     elif first != NO_TIMESTAMP and wall_ms - first > before_max_ms:
         message = f"timestamp {first} is more than message.timestamp.before.max.ms={before_max_ms} behind the broker"
     else:

@@ -62,7 +62,7 @@ ACKS_ALL: Final = -1
 PRODUCE_ADDS_PARTITIONS: Final = 12
 """The first version of Produce whose client leaves AddPartitionsToTxn to the leader (protocol 2)."""
 Verify: TypeAlias = Callable[[TopicPartition, str, tuple[ProducerId, int], int, Callable[[ErrorCode], None]], None]
-"""Asks the transaction coordinator (`yak.transactions.verification.Verification.verify`)."""
+"""Verifies with the transaction coordinator (`yak.transactions.verification.Verification.verify`)."""
 
 _SEQUENCE_ERRORS = (
     ErrorCode.out_of_order_sequence_number,
@@ -90,12 +90,10 @@ class Leadership:
         is_isolated: Callable[[Partition], bool],
     ) -> None:
         self._context, self._partitions, self._is_isolated = context, partitions, is_isolated
-        self.is_stopping = False
-        """This broker leads no partition any more: it is in controlled shutdown, and others take over."""
 
     def stop(self) -> None:
         """Lead no partition any more, and refuse the batches that wait."""
-        self.is_stopping = True
+        self._context.is_stopping = True
         for partition in self._partitions.values():
             if partition.pending_appends is not None:
                 partition.pending_appends.fail(ErrorCode.not_leader_or_follower)
@@ -133,7 +131,7 @@ class Leadership:
 
         `Partition.is_leader` is false for a leader of an earlier incarnation of this broker.
         """
-        return partition.is_leader and partition.log is not None and not self.is_stopping
+        return partition.is_leader and partition.log is not None and not self._context.is_stopping
 
     def check_append(self, partition: Partition, acks: int, *, may_queue: bool = False) -> Log:
         """The log, if this broker may append to the partition now (Kafka's Partition.appendRecordsToLeader).
@@ -145,7 +143,7 @@ class Leadership:
         log = partition.log
         if log is None:
             raise _offline()
-        if not partition.is_leader or self.is_stopping:
+        if not partition.is_leader or self._context.is_stopping:
             raise _led_elsewhere(partition)
         if self._is_isolated(partition):
             raise PeerError(
@@ -697,7 +695,7 @@ class _Question:
         self.transactional_id, self.epoch, self.leader_epoch = transactional_id, epoch, leader_epoch
         self.waiting: list[Callable[[ErrorCode], None]] = []
         self.is_outdated = False
-        """Whether a marker of the producer was written since the coordinator was asked."""
+        """Whether a marker of the producer was written since the request to the coordinator."""
 
     def refusal(self, transactional_id: str, epoch: int) -> ErrorCode | None:
         """None if the answer counts for this producer too, else its error (AddPartitionsToTxnManager.addTxnData).

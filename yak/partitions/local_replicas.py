@@ -90,7 +90,7 @@ class LocalReplicas:
         self._partitions, self._log_store, self._offline_replicas = partitions, log_store, offline_replicas
         self._emit = emit
         self._released: dict[TopicPartition, tuple[Log, bool]] = {}
-        """Logs of removed partitions whose folders are still to be moved aside, and whether their files are kept."""
+        """Logs of removed partitions whose folders are still to be moved aside, and whether their files stay."""
 
     def open_all(self) -> None:
         """At the start, take the partitions of the image that have a replica on this broker."""

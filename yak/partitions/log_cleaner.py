@@ -64,7 +64,6 @@ class LogCleaner:
     ) -> None:
         self._context, self._log_failures, self._damaged_replicas = context, log_failures, damaged_replicas
         self._delete_later, self._checkpoint_soon = delete_later, checkpoint_soon
-        self._is_stopped = False
         self._due: dict[Partition, int] = {}
         self._round: _Round | None = None
         self._uncleanable: WeakSet[Log] = WeakSet()
@@ -87,10 +86,6 @@ class LogCleaner:
             return
         self._schedule(partition, self._context.clock.now_ms + config.log_cleaner_backoff_ms)
 
-    def stop(self) -> None:
-        """Begin no more rounds and pieces: the broker stops."""
-        self._is_stopped = True
-
     def forget(self, partition: Partition) -> None:
         """Drop a deleted partition."""
         self._due.pop(partition, None)
@@ -104,7 +99,7 @@ class LogCleaner:
 
     def _begin(self) -> None:
         """Start a round on the dirtiest of the logs whose examination is due."""
-        if self._is_stopped:
+        if self._context.is_stopping:
             return
         now_ms = self._context.clock.now_ms
         best: tuple[Partition, Cleanable] | None = None
@@ -123,7 +118,7 @@ class LogCleaner:
             log, scope, self._context.config.log_cleaner_dedupe_buffer_size, self._context.clock.wall_ms
         )
         self._round = _Round(partition, log, compaction, now_ms)
-        # judging the others armed it for the next examination, which waits for the end of this round
+        # examining the others armed it for the next examination, which waits for the end of this round
         self._context.timers.disarm(self)
         self._run_piece(self._round)
 
@@ -166,7 +161,7 @@ class LogCleaner:
     # ----------------------------------------------------------------------------------------------------- a round
 
     def _run_piece(self, round_: _Round) -> None:
-        if self._is_stopped:
+        if self._context.is_stopping:
             return
         if round_.is_over():
             self._give_up(round_, None)
@@ -179,7 +174,7 @@ class LogCleaner:
         if error is not None:
             self._end_round()
             self._failed(round_, error)
-        elif round_.is_over() or self._is_stopped:
+        elif round_.is_over() or self._context.is_stopping:
             self._give_up(round_, done)
         elif isinstance(done, CompactionResult):
             self._end_round()

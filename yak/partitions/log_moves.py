@@ -128,7 +128,6 @@ class LogMoves:
         self._wanted: dict[Partition, str] = {}
         """Partition -> the directory to move it to; the first is under way."""
         self._move: _Move | None = None
-        self._is_stopped = False
 
     def request(self, partition: Partition, directory: str) -> None:
         """Move a replica to a directory, in the background; to its own directory ends a move of it."""
@@ -154,10 +153,6 @@ class LogMoves:
                 found.append(FutureReplica(partition.topic_partition, 0, lag))
         return found
 
-    def stop(self) -> None:
-        """Begin no more jobs but those that end a move: the broker stops."""
-        self._is_stopped = True
-
     # ------------------------------------------------------------------------------------------------------ the copy
 
     def _begin_soon(self) -> None:
@@ -166,7 +161,7 @@ class LogMoves:
 
     def _begin(self) -> None:
         """Begin the first of the wanted moves that is possible."""
-        while self._wanted and not self._is_stopped:
+        while self._wanted and not self._context.is_stopping:
             partition, directory = next(iter(self._wanted.items()))
             log = partition.log
             if log is None or log.directory == directory or self._partitions.get(log.topic_partition) is not partition:
@@ -225,7 +220,7 @@ class LogMoves:
     def _is_over(self, move: _Move) -> bool:
         """Whether the move is no longer wanted or possible."""
         return (
-            self._is_stopped
+            self._context.is_stopping
             or self._wanted.get(move.partition) != move.folders.new_directory
             or not self._has_log(move)
             or all(each.path != move.folders.new_directory for each in self._log_store.online())
@@ -343,7 +338,7 @@ class LogMoves:
         if self._wanted.get(move.partition) == move.folders.new_directory:
             del self._wanted[move.partition]
         self._move = None
-        if not keeps_copy and not self._is_stopped:
+        if not keeps_copy and not self._context.is_stopping:
             self._context.jobs.run("delete", FutureRemoval(move.folders.new_path), self._log_failures.deleted)
         self._release(move)
         self._begin_soon()

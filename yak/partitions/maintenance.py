@@ -60,17 +60,12 @@ class Maintenance:
         self._checkpoint_round: deque[TopicPartition] = deque()
         """Logs that the checkpoint under way does not have yet."""
         self.logs_a_slice = SLICE_PARTITIONS
-        self._is_stopped = False
-
-    def stop(self) -> None:
-        """Begin no more jobs: the broker stops."""
-        self._is_stopped = True
 
     def delete_later(self, removal: FilesRemoval | FolderRemoval, delay_ms: int) -> None:
         """Remove files without readers after `delay_ms` (Kafka's file.delete.delay.ms)."""
 
         def delete() -> None:
-            if not self._is_stopped:
+            if not self._context.is_stopping:
                 self._context.jobs.run("delete", removal, self._log_failures.deleted)
 
         self._context.after((self, removal), delay_ms, delete)
@@ -91,7 +86,7 @@ class Maintenance:
         partition = next(iter(self._expired))
         del self._expired[partition]
         log = partition.log
-        may_not = self._is_stopped or partition.is_handed_over
+        may_not = self._context.is_stopping or partition.is_handed_over
         if log is not None and not may_not and self._remove_oldest(partition, log):
             self.retain(partition)
         if self._expired:
@@ -122,7 +117,7 @@ class Maintenance:
         return True
 
     def _retain_slice(self) -> None:
-        if self._is_stopped:
+        if self._context.is_stopping:
             return
         if not self._round:
             self._round.extend(self._partitions.values())
@@ -134,7 +129,7 @@ class Maintenance:
 
     def _expire_producers_slice(self) -> None:
         """Forget the idle producers of some partitions."""
-        if self._is_stopped:
+        if self._context.is_stopping:
             return
         config, now_ms = self._context.config, self._context.clock.now_ms
         if not self._producers_round:
@@ -150,7 +145,7 @@ class Maintenance:
 
     def _checkpoint(self) -> None:
         """Begin a checkpoint."""
-        if self._is_stopped:
+        if self._context.is_stopping:
             return
         if self._checkpoint_running:
             self.checkpoint_soon()  # the one that is under way may lack what this one is for
@@ -167,7 +162,7 @@ class Maintenance:
 
     def _checkpoint_slice(self) -> None:
         """Add some logs to the checkpoint, and write it once it has all of them."""
-        if self._is_stopped:
+        if self._context.is_stopping:
             return
         partitions, waiting = self._partitions, self._checkpoint_round
         is_handed_over = False
@@ -202,7 +197,7 @@ class Maintenance:
 
     def _remove_marks(self) -> None:
         """Remove the marks of some logs whose offsets the checkpoints have now."""
-        if self._is_stopped:
+        if self._context.is_stopping:
             return
         try:
             plans = self._log_store.remove_marks(MARKS_A_SLICE)

@@ -43,7 +43,6 @@ class OfflineReplicas:
         self._context, self._partitions, self._log_store = context, partitions, log_store
         self._log_failures, self._emit = log_failures, emit
         self.exits = IsrExits(context, begin_change, self._create_lost, self._serve_short)
-        self._is_stopped = False
         self._without_room: dict[TopicPartition, None] = {}
         """Partitions whose logs are created again later."""
 
@@ -63,16 +62,12 @@ class OfflineReplicas:
             return
         self.exits.leave(partition, is_lost=self._log_store.is_lost(partition.topic_partition))
 
-    def stop(self) -> None:
-        """Create no more logs: they are about to be closed."""
-        self._is_stopped = True
-
     def _create(self) -> None:
         """Repeat the creations that found no room."""
         partitions = [self._partitions.get(each) for each in self._without_room]
         wanted = self._new_logs([each for each in partitions if each is not None and each.log is None])
         self._without_room = dict.fromkeys(topic_partition for topic_partition, _topic_id, _config in wanted)
-        if wanted and not self._is_stopped:
+        if wanted and not self._context.is_stopping:
             self.create_logs(wanted, self._take_all)
 
     def _create_lost(self, partitions: list[Partition]) -> None:
@@ -122,7 +117,7 @@ class OfflineReplicas:
 
     def _take_short(self, partition: Partition) -> Log | None:
         topic = self._context.image.topics.get(partition.topic_partition.topic)
-        if self._is_stopped or topic is None or topic.topic_id != partition.topic_id:
+        if self._context.is_stopping or topic is None or topic.topic_id != partition.topic_id:
             return None
         short = self._log_store.take_short(partition.topic_partition, partition.topic_id)
         return None if short is None else self.usable(partition.topic_partition, short, self.log_config(topic))
@@ -186,7 +181,7 @@ class OfflineReplicas:
             self._emit(partition, PartitionEvent.LOG_RECREATED)
 
     def delete(self, log: Log, *, keep: bool = False) -> None:
-        """Move a log's folder aside, and delete it in a job, unless its files are kept."""
+        """Move a log's folder aside, and delete it in a job, unless `keep`."""
         try:
             removal = self._log_store.delete(log, keep=keep)
         except LogDirectoryFailure as failure:

@@ -33,7 +33,7 @@ _REPLICA_STATE: Final = struct.Struct(">iq")
 
 
 class FetchPartition(NamedTuple):
-    """What the request asks of one partition."""
+    """One partition of the request."""
 
     partition: int
     current_leader_epoch: int

@@ -147,7 +147,7 @@ def _unsnap_block(block: memoryview, limit_bytes: int) -> bytes:
 
 
 def _decompress_growing(codec: _Codec, data: Buffer, limit_bytes: int) -> Buffer:
-    """Try growing buffers up to the limit: the codecs cannot tell the size, and would otherwise allocate any."""
+    """Try growing buffers up to the limit: the codecs do not know the size, and would otherwise allocate any."""
     size = min(limit_bytes, max(_FIRST_BUFFER_BYTES, len(data) * 8))
     while True:
         output = bytearray(size)

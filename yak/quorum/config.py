@@ -21,7 +21,7 @@ class QuorumConfig:
     port: int
     voters: VoterSet
     fetch_timeout_ms: int = 2_000
-    """A voter that cannot fetch for this long asks for votes; a leader without fetches of a majority resigns after 1.5
+    """A voter that cannot fetch for this long requests votes; a leader without fetches of a majority resigns after 1.5
     times it (controller.quorum.fetch.timeout.ms)."""
     election_timeout_ms: int = 1_000
     """The longest wait for votes (controller.quorum.election.timeout.ms)."""

@@ -76,7 +76,7 @@ class Migration:
             self._check()
 
     def _check(self) -> None:
-        """Do the next step, if there is one. It is asked again and again: brokers, Redis and the target may change."""
+        """Do the next step, if there is one. It is called again and again: brokers, Redis and the target may change."""
         if not self._quorum.is_ready_leader or self._epoch != self._quorum.epoch:
             return
         self._context.after(self, _CHECK_MS, self._check)
@@ -196,7 +196,7 @@ class Migration:
         """Do the last step of a move in Redis. A refusal settles it too: Redis has something newer, or nothing."""
 
         def done(outcome: StoreOutcome) -> None:
-            if outcome.code == "STORE_ERROR":  # out of memory, read only: the next check asks again
+            if outcome.code == "STORE_ERROR":  # out of memory, read only: the next check retries
                 self._warn_once("metadata-migration-refused", by="Redis", code=outcome.code)
                 return
             self._settled = (script, migration_id)
@@ -232,7 +232,7 @@ class Migration:
     def _on_answer(
         self, epoch: LeaderEpoch, done: Callable[[StoreOutcome], None], outcome: StoreOutcome | None
     ) -> None:
-        """Act on an answer, unless this node leads no more; without one the state tells later what happened."""
+        """Act on an answer, unless this node leads no more; without one the state shows the result later."""
         if epoch != self._epoch or not self._quorum.is_ready_leader or self._quorum.epoch != epoch:
             return
         self._is_busy = False

@@ -2,13 +2,13 @@
 
     UNATTACHED    knows the epoch and no leader; waits for one, or for its election timeout
     FOLLOWER      fetches from the leader; a node that is no voter (an observer) is never more
-    PROSPECTIVE   asks the voters whether they would elect it (pre-vote, KIP-996); its epoch stays
-    CANDIDATE     voted for itself in a new epoch, and asks for votes
+    PROSPECTIVE   requests pre-votes: would the voters elect it (KIP-996)? Its epoch stays
+    CANDIDATE     voted for itself in a new epoch, and requests votes
     LEADER        appends commands, and commits what a majority of the voters has durably
 
-A message that tells others of a new epoch or vote leaves after that state is durable; a fetch offset is one that is durable.
-A node that loses its leader's connection twice in a row asks for votes at once: that is how a killed leader is replaced in
-less than a tenth of a second. The pre-vote keeps a node that alone lost the leader from disturbing the others.
+A message that announces a new epoch or vote leaves after that state is durable; a fetch offset is one that is durable.
+A node that loses its leader's connection twice in a row requests votes at once: that is how a killed leader is replaced
+in less than a tenth of a second. The pre-vote keeps a node that alone lost the leader from disturbing the others.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class Quorum:
         return self._context.clock.now_ms
 
     def start(self) -> None:
-        """Begin: the only voter elects itself at once, others ask soon whether there is a leader (a pre-vote tells)."""
+        """Begin: the only voter elects itself at once, others soon find the leader by a pre-vote."""
         self._become_unattached(self.epoch)
         if self.voters.node_ids == (self.config.node_id,):
             self._begin_election()
@@ -280,7 +280,7 @@ class Quorum:
         self._context.after((self, "election"), delay_ms, self._begin_election)
 
     def _begin_election(self) -> None:
-        """Ask the voters whether they would vote for this node (KIP-996)."""
+        """Request pre-votes: would the voters elect this node (KIP-996)?"""
         if not self._may_stand or self._is_stopped:
             return
         if not self.log.is_flushed:
@@ -381,7 +381,7 @@ class Quorum:
         self._listener.on_leader()
 
     def _begin_epoch(self) -> None:
-        """Tell the voters that have not fetched in this epoch who leads, until each has."""
+        """Announce the leader to the voters that have not fetched in this epoch, until each has."""
         leader = self.leader
         if leader is None:
             return
@@ -391,7 +391,8 @@ class Quorum:
         for voter in silent:
             leads = {"leader_id": self.config.node_id, "leader_epoch": leader.epoch}
             partition = {"voter_directory_id": voter.directory_id, **leads}
-            fields = {**self._about(partition), "voter_id": voter.node_id, "leader_endpoints": [self._own_endpoint()]}
+            endpoint = {"name": LISTENER, "host": self.config.host, "port": self.config.port}
+            fields = {**self._about(partition), "voter_id": voter.node_id, "leader_endpoints": [endpoint]}
             self.send(_address(voter), BEGIN_QUORUM_EPOCH, fields, self._on_epoch_begun)
         if silent:
             self._context.after((self, "begin"), _BEGIN_AGAIN_MS, self._begin_epoch)
@@ -437,7 +438,7 @@ class Quorum:
     # ------------------------------------------------------------------------------------------- following the leader
 
     def _find_leader(self) -> None:
-        """An observer without a leader asks one voter after the other."""
+        """An observer without a leader fetches from one voter after the other."""
         # the configured ones as well: all that the log names may have been replaced since
         known = dict.fromkeys((*self.voters.voters, *self.config.voters.voters))
         candidates = [voter for voter in known if voter.node_id != self.config.node_id]
@@ -883,9 +884,6 @@ class Quorum:
     def _about(self, partition: dict[str, Any]) -> dict[str, Any]:
         topics = [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0, **partition}]}]
         return {"cluster_id": self.config.cluster_id, "topics": topics}
-
-    def _own_endpoint(self) -> dict[str, Any]:
-        return {"name": LISTENER, "host": self.config.host, "port": self.config.port}
 
 
 def _address(voter: Voter) -> Address:

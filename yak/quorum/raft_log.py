@@ -87,7 +87,7 @@ class RaftLog:
         self.snapshot = snapshot
         """The newest snapshot's file; empty when there is none."""
         self._retained_from = snapshot_id
-        """The end of an earlier snapshot, from which the log is kept: a follower that installed that one begins there."""
+        """The end of an earlier snapshot, where the log begins: a follower that installed that one continues there."""
         self._entries = entries
         self.flushed_offset: Offset = log.log_end_offset
         """Everything below it is durable: a start leaves nothing unsynced."""

@@ -216,7 +216,7 @@ class Snapshots:
     # ------------------------------------------------------------------------------------------------- served
 
     def piece(self, request: Any) -> tuple[ErrorCode, bytes, int]:
-        """The bytes that a FetchSnapshot of a follower asks for, or an error; and the size of that snapshot.
+        """The bytes for a FetchSnapshot of a follower, or an error; and the size of that snapshot.
 
         A snapshot that is being fetched stays, with the log behind it, though newer ones replace it: otherwise a slow
         follower of a busy quorum begins again with each of them (Kafka's KafkaMetadataLog keeps snapshots likewise).

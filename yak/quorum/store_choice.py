@@ -1,6 +1,6 @@
 """The metadata store of a broker that knows both, Redis and a quorum (`--metadata both`), and uses the one that has them.
 
-The quorum's applied state tells which: it has the metadata from the command that imports them on, until the one that closes
+The quorum's applied state decides: it has the metadata from the command that imports them on, until the one that closes
 their export (`yak.metadata_store.migration`). The broker lifecycle sees a change of the store as an outage: the old store is
 lost, the new one is connected, and has the history that this broker knows.
 """

@@ -17,7 +17,7 @@ class _Sample:
 
 
 class Rate:
-    """What was recorded, per second. One more sample is kept than is configured: the oldest is in the window in part."""
+    """What was recorded, per second. There is one more sample than configured: the oldest is in the window in part."""
 
     __slots__ = ("_current", "_samples", "_samples_max", "_window_ms")
 

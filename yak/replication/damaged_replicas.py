@@ -89,12 +89,7 @@ class DamagedReplicas:
         """Takes a partition's log offline, for this reason, until it is copied again."""
         self.reads = 0
         """Reads of clients, followers, coordinators and compaction that met a damaged batch."""
-        self._is_stopping = False
         self._found: dict[Partition, Damage] = {}
-
-    def stop(self) -> None:
-        """Leave no more ISRs: the broker leaves them all."""
-        self._is_stopping = True
 
     def of(self, partition: Partition) -> Damage | None:
         """The known damage of a partition's log; None if no read found any."""
@@ -162,7 +157,7 @@ class DamagedReplicas:
 
     def _leave_all(self) -> None:
         """Leave the ISRs where another replica may lead; retry the others later."""
-        if self._is_stopping:
+        if self._context.is_stopping:
             return
         for partition in [each for each, damage in self._found.items() if not damage.is_of(each)]:
             del self._found[partition]

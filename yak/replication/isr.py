@@ -41,7 +41,7 @@ RETRY_MS = 200
 EXITS_MAX, EXIT_RETRY_MS = 200, 500
 """The ISRs that one call leaves, and the pause before it is repeated."""
 YIELD_CHECK_MS = 2_000
-"""How often a leader whose log is offline, and which is the last one in sync, looks for a follower that may lead."""
+"""How often a leader whose log is offline, and which is the last one in sync, checks for a follower that may lead."""
 UNKNOWN_OFFSET = -1
 _CHECKS_PER_LAG = 2
 _WATCHED_MAX = 200

@@ -167,7 +167,7 @@ class Partition:
             log.assign_epoch(self.leader_epoch)
             self.epoch_start_offset = log.log_end_offset
         else:
-            # No other log has an epoch without appends: the next leader could not tell where it ended.
+            # No other log has an epoch without appends: the next leader would not know where it ended.
             log.epochs.truncate_from_end(log.log_end_offset)
 
     def _note_followers(self, now_ms: int, *, resets: bool) -> None:
@@ -357,8 +357,8 @@ class Partition:
         """Whether these records, fetched when the log ended at `fetch_offset`, follow its end.
 
         They may begin behind a gap that compaction left. In a log without gaps the first such answer of a session is
-        refused, and its repetition is accepted: the topic was compacted before this replica copied it, and a leader whose
-        own log has no gaps finds the damage when it reads there again (`FollowerItem.is_repeated`). Raises
+        refused, and its repetition is accepted: the topic was compacted before this replica copied it, and a leader
+        whose own log has no gaps finds the damage when it reads there again (`FollowerItem.is_repeated`). Raises
         ProtocolViolation when the log still ends at `fetch_offset`, and they neither follow nor begin inside of it.
         """
         log = self.log

@@ -177,7 +177,7 @@ class ReplicaFetcher:
         for timer in ("retry", "take"):
             self._context.timers.disarm((self, timer))
         for held in self.partitions.values():
-            held.answered_gap = None  # the leader knows only within a session that it is asked again, and checks then
+            held.answered_gap = None  # the leader recognizes a repeated fetch only within a session, and checks then
         waiting = self._unflushed
         self._to_name = {key: None for key, held in self.partitions.items() if key not in waiting and held.may_be_named}
 

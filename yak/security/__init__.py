@@ -1,4 +1,4 @@
-"""Who a client is, and what protects its connection: TLS contexts, certificates and principals, and logins.
+"""The identity of a client and the protection of its connection: TLS, certificates, principals and logins.
 
 `yak.security.scram` has the mechanisms of SCRAM, the stored credentials and both ends of an exchange,
 `yak.security.plain` the one message of PLAIN, and `yak.security.oauth_messages` those of OAUTHBEARER, pure and without

@@ -29,7 +29,7 @@ RSA_BITS_MIN: Final = 2048
 KEYS_MAX: Final = 100
 """Keys of a set: a token without a key id is tried with each of them."""
 KEY_ID_LENGTH_MAX: Final = 1000
-"""Kafka's RefreshingHttpsJwks does not look for longer ones either."""
+"""Kafka's RefreshingHttpsJwks does not fetch longer ones either."""
 _TIME_MAX_S: Final = 1 << 40
 """A time behind any that a clock will show, and small enough for exact arithmetic."""
 _SECTIONS: Final = 3

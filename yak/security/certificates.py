@@ -40,7 +40,7 @@ _HOST: Final = re.compile(r"(?:\*\.)?[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252})")
 
 @dataclass(frozen=True, slots=True)
 class CertificateFacts:
-    """What `yak certs show` tells of one certificate."""
+    """One certificate in `yak certs show`."""
 
     subject: str
     issuer: str

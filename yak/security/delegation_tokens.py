@@ -27,7 +27,7 @@ class DelegationToken:
     owner: str
     """The principal of clients that log in with the token."""
     requester: str
-    """The principal that asked for the token, usually the owner."""
+    """The principal that requested the token, usually the owner."""
     renewers: tuple[str, ...]
     """Principals that may renew and expire it, beside the owner."""
     issued_ms: int

@@ -32,7 +32,7 @@ class TokenMessage:
 
     token: str = field(repr=False)
     authorization_id: str = ""
-    """The principal that the client asks for; empty: that of the token."""
+    """The principal that the client requests; empty: that of the token."""
     extensions: Mapping[str, str] = field(default_factory=dict, repr=False)
     """KIP-342's extensions, which YAK checks and does not use."""
 

@@ -1,4 +1,4 @@
-"""The address of a Redis: where its password comes from, and the address as it may be shown.
+"""The address of a Redis: where its password comes from, and the address without it, for display.
 
     redis://HOST:PORT/DB, rediss://USER@HOST:PORT/DB?ssl_ca_certs=FILE&password_file=FILE, unix:///PATH
 

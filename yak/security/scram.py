@@ -235,7 +235,7 @@ class ScramClient:
             salt = _bytes(salt_text)
         except ValueError:
             raise LoginRefused("the server's salt is not base64") from None
-        # a server that asks for more would make this client compute for minutes
+        # a server that requests more would make this client compute for minutes
         if not _NUMBER.fullmatch(iterations_text) or not ITERATIONS_MIN <= int(iterations_text) <= 64 * ITERATIONS_MAX:
             raise LoginRefused(f"the server asks for {iterations_text} iterations")
         salted = mechanism.salt_password(self._password, salt, int(iterations_text))

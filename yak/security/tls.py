@@ -48,7 +48,7 @@ class TlsSettings:
     def of_listener(cls, name: str, value_of: Mapping[str, str], *, uses_sasl: bool = False) -> "TlsSettings":
         """The settings of a listener from the broker's configs; `listener.name.<name>.` overrides (KIP-103).
 
-        With SASL only an override asks for client certificates (KIP-684). Raises UsageError (`tls-config`).
+        With SASL only an override requests client certificates (KIP-684). Raises UsageError (`tls-config`).
         """
         prefix = f"listener.name.{name.lower()}."
 

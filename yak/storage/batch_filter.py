@@ -153,7 +153,7 @@ class BatchFilter:
         return _Left(records if left is None else left, count, has_tombstones)
 
     def _is_outdated(self, header: BatchHeader) -> bool:
-        """Whether each record of a dirty batch has a newer one. False also when only its records can tell."""
+        """Whether each record of a dirty batch has a newer one. False also when only its records can show it."""
         dirty, offsets = self._dirty, self._offsets
         return (
             dirty is not None

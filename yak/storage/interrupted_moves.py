@@ -49,7 +49,7 @@ class InterruptedMoves:
         """Give sealed copies the names of their logs, and report the other copies as leftovers.
 
         A copy replaces a log only if no directory has that log; a folder of that name of another topic is none. While a
-        directory cannot be read, the copy is kept. A void copy loses its seal at once and for good: it may outlast this
+        directory cannot be read, the copy stays. A void copy loses its seal at once and for good: it may outlast this
         start, and the log goes on without it.
         """
         named: dict[str, list[str]] = {}

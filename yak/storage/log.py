@@ -205,7 +205,8 @@ class Log:
         return base_offset
 
     def append_as_follower(self, batches: Buffer, now_ms: int, epoch_max: LeaderEpoch = _EPOCH_MAX) -> Offset:
-        """Append whole batches as the leader of `epoch_max` stored them, offsets and epochs kept; returns the new end.
+        """Append whole batches as the leader of `epoch_max` stored them, with their offsets and epochs; returns the new
+        end.
 
         An incomplete batch at the end is ignored. Raises LogDirectoryFailure. Raises ProtocolViolation when no batch is
         whole, or a batch is corrupt, does not follow the log end, or has an epoch below the last one or above

@@ -100,7 +100,7 @@ class CheckpointDraft:
         """File name -> offsets, in the order in which the files are written.
 
         Log starts come first. Retention moves a recovery point above segments that were never flushed; should a power
-        loss bring such a segment back, a start that knows the recovery point only takes its torn end for damage.
+        loss bring such a segment back, a start that knows the recovery point only takes its incomplete end for damage.
         """
         return {
             LOG_START_CHECKPOINT: self.log_starts,

@@ -328,7 +328,7 @@ class ProducerState:
             if producer.txn_first_offset == NO_OFFSET:
                 producer.txn_first_offset = self._open[header.producer_id] = base_offset
         if header.base_sequence == NO_SEQUENCE:
-            # a coordinator's batch: nobody sends it again
+            # a coordinator's batch: no producer sends it again
             return None
         batches = producer.batches
         if len(batches) >= PRODUCER_BATCHES_REMEMBERED:

@@ -1,6 +1,6 @@
 """Sends the markers that end a transaction to the leaders of its partitions (Kafka's TransactionMarkerChannelManager).
 
-A marker is repeated until its partition has it, or is deleted: after each failure the leader is looked up again. A leader
+A marker is repeated until its partition has it, or is deleted: after each failure the leader is found again. A leader
 that knows a newer coordinator or producer epoch ends the work: another coordinator has taken over. A marker that is
 written twice does no harm, since the second one finds no open transaction.
 """
@@ -55,7 +55,6 @@ class MarkerSender:
         self._queued: dict[NodeId, list[tuple[PendingMarkers, TopicPartition]]] = {}
         self._failed: list[tuple[PendingMarkers, TopicPartition]] = []
         """Markers to send again after `RETRY_MS`."""
-        self._is_stopped = False
 
     def send(self, pending: PendingMarkers) -> None:
         """Write the markers of all partitions, then call `then`; at once if there are none."""
@@ -66,7 +65,6 @@ class MarkerSender:
 
     def stop(self) -> None:
         """Send no more."""
-        self._is_stopped = True
         self._context.timers.disarm(self)
         for leader in self._leaders.values():
             leader.channel.close()
@@ -103,7 +101,7 @@ class MarkerSender:
         leader = self._leaders.get(leader_id)
         if leader is None:
             leader = self._leaders[leader_id] = BrokerRequests(self._context, self._peers, leader_id, _EVENTS)
-        while queued and len(leader) < _REQUESTS_IN_FLIGHT_MAX and not self._is_stopped:
+        while queued and len(leader) < _REQUESTS_IN_FLIGHT_MAX and not self._context.is_stopping:
             markers = queued[:_PARTITIONS_A_REQUEST_MAX]
             del queued[:_PARTITIONS_A_REQUEST_MAX]
             fields = {"markers": _fields(markers)}
@@ -148,7 +146,7 @@ class MarkerSender:
 
     def _retry(self, pending: PendingMarkers, topic_partition: TopicPartition) -> None:
         self._failed.append((pending, topic_partition))
-        if not self._is_stopped:
+        if not self._context.is_stopping:
             self._context.within(self, RETRY_MS, self._retry_failed)
 
     def _retry_failed(self) -> None:

@@ -67,7 +67,7 @@ class TransactionShard:
     def timed_out(self, now_ms: int, wall_ms: int) -> list[TransactionalId]:
         """Those whose transaction is open for longer than its timeout, and does not change now.
 
-        The wall clock tells when it began. Where the coordinator before had a clock that was ahead, the time here does.
+        Its start is by the wall clock. Where the coordinator before had a clock that was ahead, the time here does.
         """
         return [
             entry

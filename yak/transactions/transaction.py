@@ -216,7 +216,7 @@ class Transaction(NamedTuple):
         )
 
     def verify(self, producer: ProducerIdAndEpoch, partition: TopicPartition) -> ErrorCode:
-        """NONE if the producer's transaction has the partition, else the error for the leader that asked."""
+        """NONE if the producer's transaction has the partition, else the error for the requesting leader."""
         try:
             self._check_producer(producer)
         except PeerError as error:

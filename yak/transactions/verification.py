@@ -1,9 +1,9 @@
 """Verification of transactional batches (KIP-890; Kafka's AddPartitionsToTxnManager).
 
-Before a leader appends the first batch of a transaction to its partition, it asks the transaction coordinator. With protocol
-1 the coordinator says whether the transaction has the partition. So a batch that arrives after the end of its transaction
-is refused, instead of opening a transaction that never ends. With protocol 2 (Produce v12) the coordinator adds the
-partition, and the client sends no AddPartitionsToTxn.
+Before a leader appends the first batch of a transaction to its partition, it verifies with the transaction coordinator.
+With protocol 1 the coordinator says whether the transaction has the partition. So a batch that arrives after the end of
+its transaction is refused, instead of opening a transaction that never ends. With protocol 2 (Produce v12) the
+coordinator adds the partition, and the client sends no AddPartitionsToTxn.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Verification:
                 self._coordinators[node_id].broker_changed()
 
     def stop(self) -> None:
-        """Ask no more."""
+        """Send no more requests."""
         for requests in self._coordinators.values():
             requests.channel.close()
 

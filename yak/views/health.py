@@ -145,7 +145,7 @@ class HealthView:
     def _own_reasons(self, health: Health) -> list[str]:
         broker = self._broker
         reasons = []
-        if broker.leadership.is_stopping:
+        if broker.context.is_stopping:
             reasons.append("this broker is stopping")
         elif reason := broker.store_outage.unready_reason:
             reasons.append(reason)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
-from uuid import UUID
 
 from yak.cluster.image import (
     REMOVED_TOPICS_MAX,
@@ -16,7 +15,6 @@ from yak.cluster.image import (
     Image,
     PartitionInfo,
     ProducerBlock,
-    RemovedTopic,
     TopicInfo,
 )
 from yak.cluster.records import BrokerState
@@ -29,7 +27,7 @@ CLOCKS_MS: Final = 5_000
 PLAINTEXT: Final = "PLAINTEXT"
 """The security protocol of YAK brokers."""
 HIDDEN: Final = "(hidden)"
-"""Shown in place of a secret."""
+"""The value in place of a secret."""
 STATUS: Final = {
     BrokerState.ACTIVE: "ALIVE",
     BrokerState.STOPPING: "ALIVE",
@@ -122,10 +120,6 @@ def producer_json(block: ProducerBlock) -> Json:
     }
 
 
-def _removed_json(topic_id: UUID, removed: RemovedTopic) -> Json:
-    return {"name": removed.name, "topicUUID": str(topic_id), "timestamp": seconds(removed.changed_ms)}
-
-
 def cluster_json(image: Image, external: Iterable[ExternalBroker] = ()) -> Json:
     """The whole image, and external brokers."""
     return {
@@ -142,7 +136,7 @@ def changes_json(
 ) -> Json:
     """The changes since `since_ms`, or everything if `is_full`.
 
-    The answer is complete up to `until_ms`, its `timestamp`, from which the next request should ask. A change may be
+    The answer is complete up to `until_ms`, its `timestamp`, from which the next request should start. A change may be
     repeated in that next answer; none is left out. Clients get brokers, topics and partitions; brokers get everything.
     """
     full = is_full(image, since_ms, now_ms)
@@ -211,4 +205,4 @@ def _controller(image: Image) -> Json:
 def _removed(image: Image, least_ms: int) -> Iterator[Json]:
     for topic_id, removed in image.removed_topics.items():
         if removed.changed_ms >= least_ms:
-            yield _removed_json(topic_id, removed)
+            yield {"name": removed.name, "topicUUID": str(topic_id), "timestamp": seconds(removed.changed_ms)}

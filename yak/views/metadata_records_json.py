@@ -31,7 +31,7 @@ from yak.ports.metadata_store import TailedRecord
 from yak.views.metadata_json import HIDDEN, PLAINTEXT, STATUS, Json, seconds
 
 _SECRET = (USER, TOKEN)
-"""Resource types whose configs are shown nowhere."""
+"""Resource types whose configs are never disclosed."""
 
 
 def payload_json(record: TailedRecord) -> Json:

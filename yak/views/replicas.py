@@ -1,7 +1,7 @@
 """Replication progress: one row per partition, as in `yak isr -o json`.
 
 Only the leader knows the log end offsets of all replicas: its followers report them with each fetch. In rows of other
-partitions the offsets are None until the leader is asked.
+partitions the offsets are None until the leader has answered.
 """
 
 from __future__ import annotations

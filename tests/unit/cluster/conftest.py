@@ -10,7 +10,7 @@ import pytest
 from yak.cluster.broker_lifecycle import BrokerLifecycle, LifecycleState
 from yak.cluster.hash_chain import HashChainTail
 from yak.cluster.image import Image
-from yak.cluster.outputs import BecameReady, Call, ChangeDone, Left, Output, Refuse, Say, Tail
+from yak.cluster.outputs import BecameReady, CallStore, ChangeDone, Left, Notice, Output, Refused, TailStore
 from yak.cluster.registration import Identity
 from yak.cluster.settings import ClusterSettings
 from yak.cluster.topic_changes import NewTopic, plan_create_topic
@@ -55,12 +55,12 @@ class Driver:
             hash_chain=HashChainTail,
             settings=ClusterSettings(**settings),
         )
-        self.calls: deque[Call] = deque()
+        self.calls: deque[CallStore] = deque()
         self.scripts: list[str] = []
-        self.said: list[Say] = []
+        self.said: list[Notice] = []
         self.done: dict[int, ChangeDone] = {}
         self.ready = 0
-        self.refused: Refuse | None = None
+        self.refused: Refused | None = None
         self.left = False
         self.tail_after: int | None = None
         self.persisted: list[TailedRecord] = []
@@ -73,15 +73,15 @@ class Driver:
     def take(self, outputs: list[Output]) -> None:
         for output in outputs:
             match output:
-                case Call():
+                case CallStore():
                     self.calls.append(output)
-                case Tail(after):
+                case TailStore(after):
                     self.tail_after = after
-                case Say():
+                case Notice():
                     self.said.append(output)
                 case BecameReady():
                     self.ready += 1
-                case Refuse():
+                case Refused():
                     self.refused = output
                 case ChangeDone(change_id):
                     self.done[change_id] = output
@@ -167,7 +167,7 @@ class Node:
         self.line = 0
         self.is_paused = False
         self.inbox: deque = deque()
-        self.said: list[Say] = []
+        self.said: list[Notice] = []
         self.tail_after: int | None = None
         self.call_ms = 0
 
@@ -235,16 +235,16 @@ class Node:
     def carry_out(self, outputs: list[Output]) -> None:
         for output in outputs:
             match output:
-                case Call(nonce, request):
+                case CallStore(nonce, request):
                     # In order, as on one connection.
                     self.call_ms = max(self.call_ms, self.fleet.now_ms + self.fleet.delay())
                     self.fleet.at(self.call_ms, lambda n=nonce, r=request, at=self.line: self.call(n, r, at))
-                case Tail(after):
+                case TailStore(after):
                     self.tail_after = after
                     self.pump()
-                case Say():
+                case Notice():
                     self.said.append(output)
-                case Refuse():
+                case Refused():
                     raise AssertionError(output)
 
     def call(self, nonce, request, line) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from yak.cluster.heartbeat import Heartbeats
 from yak.cluster.image import Image
-from yak.cluster.outputs import Call, Say
+from yak.cluster.outputs import CallStore, Notice
 from yak.cluster.store_session import StoreSession
 from yak.ports.metadata_store import StoreOutcome
 
@@ -59,7 +59,7 @@ class HeartbeatRig:
         )
 
     def calls(self):
-        return [output for output in self.session.take_outputs() if isinstance(output, Call)]
+        return [output for output in self.session.take_outputs() if isinstance(output, CallStore)]
 
     def answer(self, call, now_ms, code="OK", **value):
         value = {"state": "ACTIVE", "controller_epoch": 1, "lease_n": 3} | value
@@ -110,5 +110,5 @@ def test_a_slow_store_is_warned_of_once_in_a_while():
         rig.heartbeats.send(now_ms)
         [call] = rig.calls()
         rig.answer(call, now_ms + (300 if now_ms < 4_000 else 1_500))
-        said += [(now_ms, out.event) for out in rig.session.take_outputs() if isinstance(out, Say)]
+        said += [(now_ms, out.event) for out in rig.session.take_outputs() if isinstance(out, Notice)]
     assert said == [(4_000, "metadata-store-slow"), (34_000, "metadata-store-slow")]

@@ -28,7 +28,6 @@ class FakePeers:
         self.closed: list[int] = []
         self.sent: list[bytes] = []
         self.suspected: list[int] = []
-        self.is_stopping = False
         self.rng = SimpleNamespace(below=lambda bound: 0)
         self.suspect = self.suspected.append
 
@@ -197,7 +196,7 @@ def test_broker_channel_loss_suspects_a_broker_that_ended_the_connection(bench, 
 
 def test_broker_channel_loss_while_this_broker_stops_is_not_logged(bench):
     bench.connect()
-    bench.peers.is_stopping = True
+    bench.channel._context.is_stopping = True
     bench.channel.on_lost(1, "closed", "gone")
     assert (bench.notices, bench.peers.suspected, bench.disconnects) == ([], [], 1)
 

@@ -25,7 +25,6 @@ class FakePeers:
         self.owners: list[Any] = []
         self.sent: list[int] = []
         self.rng = SimpleNamespace(below=lambda _bound: 0)
-        self.is_stopping = False
 
     def open(self, _address: Any, owner: Any) -> int:
         self.owners.append(owner)

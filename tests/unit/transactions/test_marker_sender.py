@@ -43,7 +43,6 @@ class Bench:
         self.written: list[tuple[TopicPartition, TxnMarker]] = []
         self.local_codes: list[ErrorCode] = []
         self.done: list[bool] = []
-        self.is_stopping = False
         self.rng = SimpleNamespace(below=lambda _bound: 0)
         self.suspect = lambda _node_id: None
 

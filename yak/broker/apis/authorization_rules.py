@@ -1,7 +1,7 @@
-"""What each Kafka API asks the authorizer for, as in Kafka's KafkaApis, ControllerApis and AuthHelper.
+"""The authorizations that each Kafka API needs, as in Kafka's KafkaApis, ControllerApis and AuthHelper.
 
-The handlers ask for it themselves, for each resource. This table says it in one place: docs/kafka-apis.md is written from
-it, and a test compares it with what each handler asks for.
+The handlers check them, for each resource. This table lists them in one place: docs/kafka-apis.md is written from it,
+and a test compares it with each handler's checks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _O, _R = Operation, ResourceType
 
 
 class Rule(NamedTuple):
-    """An operation with a resource. `note` says when it is asked for, if not always."""
+    """An operation with a resource. `note` says when it is needed, if not always."""
 
     operation: Operation
     kind: ResourceType

@@ -1,7 +1,7 @@
 """The requests of members of classic groups: JoinGroup, Heartbeat, LeaveGroup and SyncGroup.
 
 JoinGroup (key 11, v0-9) is answered when all members have joined. v1: own rebalance time-out. v4: a new member gets an id
-first (KIP-394). v7: the protocol type in the answer. v8: a reason. v9: a static leader may be told to skip assigning
+first (KIP-394). v7: the protocol type in the answer. v8: a reason. v9: a static leader may skip assigning
 (KIP-814). LeaveGroup (key 13, v0-5) is an administrator's too. v3: several members. v5: a reason (KIP-800). SyncGroup (key
 14, v0-5) is answered when the assignment is committed. v5: protocol type and name, to refuse clients that confuse groups.
 Heartbeat: key 12, v0-4. Static members (KIP-345): JoinGroup v5, the others v3. Flexible: JoinGroup v6, the others v4.

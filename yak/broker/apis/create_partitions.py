@@ -59,7 +59,10 @@ def _grow(broker: Broker, call: Call) -> Outcome:
             if refusal is not None:
                 raise refusal
             if topic.name in (OFFSETS_TOPIC, TRANSACTION_TOPIC):
-                message = f"The number of partitions of {topic.name} decides where each group or transaction is stored and cannot change."
+                message = (
+                    f"The number of partitions of {topic.name} decides where each group or transaction is stored and "
+                    "cannot change."
+                )
                 raise PeerError(ErrorCode.invalid_partitions, message)
             assignments = None
             if topic.assignments is not None:
@@ -79,7 +82,7 @@ def _grow(broker: Broker, call: Call) -> Outcome:
 def _refusal(broker: Broker, call: Call, requested: Sequence[Any], twice: Collection[str]) -> PeerError | None:
     """The error for all topics but those named `twice`: too many partitions. Kafka bounds CreateTopics only; YAK bounds both alike.
 
-    A topic that the client may not alter does not count: the error would tell how many partitions it has.
+    A topic that the client may not alter does not count: the error would disclose its number of partitions.
     """
     present, may_see = broker.image.topics, broker.authorization.may_see
     try:

@@ -34,7 +34,7 @@ _NO_TIME: Final = 0
 
 
 def _enabled(broker: Broker, call: Call) -> DelegationTokens:
-    """The tokens, for a client that may ask for them. Raises PeerError."""
+    """The tokens, for a client that may use them. Raises PeerError."""
     connection = call.connection
     is_by_token = connection.login is not None and connection.login.is_by_token
     if connection.principal == ANONYMOUS or is_by_token:
@@ -178,7 +178,7 @@ def expire_delegation_token(broker: Broker, call: Call) -> Outcome:
 
 
 def _is_unknown(broker: Broker, call: Call) -> bool:
-    """Whether the client may ask for tokens, and names one that this image lacks."""
+    """Whether the client may use tokens, and names one that this image lacks."""
     try:
         return _enabled(broker, call).find(bytes(call.request.hmac)) is None
     except PeerError:

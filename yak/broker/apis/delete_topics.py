@@ -127,7 +127,7 @@ def _find_for_deletion(broker: Broker, call: Call, name: str | None, topic_id: A
 
 
 def _named(broker: Broker, call: Call, index: int, topic_id: Any) -> dict[int, TopicInfo]:
-    """The topic of an id, if the client may describe it: else the answer must not tell its name."""
+    """The topic of an id, if the client may describe it: else the answer must not disclose its name."""
     topic = None if topic_id is None else broker.image.topic_by_id(topic_id)
     if topic is None or not broker.authorization.may_see(call, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
         return {}

@@ -3,9 +3,9 @@
 v1: sources and synonyms. v3: types and documentation. v4: flexible. A broker also shows the state of its metadata store
 session as read-only configs (`yak.metadata.state` and others), so that any admin client can see it.
 
-A topic has two more configs, shown only when requested by name. `yak.partition.epochs`, "0:5,1:7", has the partition
-epochs, which no Kafka API gives (from v4). `yak.damaged.offsets`, "1:4711", has the first offset known to be damaged in
-this broker's own replica of a partition.
+A topic has two more configs, described only when requested by name. `yak.partition.epochs`, "0:5,1:7", has the
+partition epochs, which no Kafka API gives (from v4). `yak.damaged.offsets`, "1:4711", has the first offset known to be
+damaged in this broker's own replica of a partition.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _describe(broker: Broker, call: Call, requested: Any, alike: _Alike, times: 
 def _of_topic(broker: Broker, call: Call, topic: TopicResource, names: Any, alike: _Alike) -> EncodedItems:
     """A topic's encoded rows, shared by the topics of the request with the same overrides.
 
-    Describing and encoding the 33 rows of a topic takes 0.4 ms, and tools ask for all topics at once.
+    Describing and encoding the 33 rows of a topic takes 0.4 ms, and tools describe all topics at once.
     """
     key = (tuple(sorted(topic.overrides.items())), names)
     if key not in alike:
@@ -196,7 +196,7 @@ def _damaged_offsets(broker: Broker, topic: str) -> Fields:
 
 
 def _view(name: str, value: str, source: ConfigSource, documentation: str | None) -> Fields:
-    """A value shown as a config that cannot be set."""
+    """A value described as a config that cannot be set."""
     return {
         "name": name,
         "value": value,

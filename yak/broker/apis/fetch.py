@@ -9,7 +9,7 @@ Sizes follow Kafka: the first batch of the first partition with data is returned
 partitions by what `sendfile` may add (`limits.FETCH_SLICED_BYTES_PER_PARTITION`). The partition read first changes from
 fetch to fetch, so that none starves.
 
-A read ends with its segment. A client that asks for more bytes than an older segment has left gets those at once:
+A read ends with its segment. A fetch for more bytes than an older segment has left gets those at once:
 waiting brings no more of them (DelayedFetch.tryComplete).
 """
 

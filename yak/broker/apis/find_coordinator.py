@@ -40,7 +40,7 @@ _CREATE_TIMEOUT_MS = 10_000
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Answer with the leader of each key's partition."""
-    name = _topic_name(call)
+    name = _TOPICS.get(getattr(call.request, "key_type", _GROUP))
     if name is None or not any(_may_find(broker, call, key) for key in _keys(call)):
         return _answer(broker, call, None)
     if name in broker.image.topics:
@@ -71,10 +71,6 @@ def _may_find(broker: Broker, call: Call, key: str) -> bool:
     """Whether the client may describe the group, or the transactional id."""
     kind = _RESOURCES[getattr(call.request, "key_type", _GROUP)]
     return broker.authorization.allows(call, Operation.DESCRIBE, kind, key)
-
-
-def _topic_name(call: Call) -> str | None:
-    return _TOPICS.get(getattr(call.request, "key_type", _GROUP))
 
 
 def _when_in_image(broker: Broker, call: Call, name: str) -> Outcome:

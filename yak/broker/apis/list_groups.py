@@ -1,4 +1,4 @@
-"""ListGroups (key 16, v0-5): the groups that this broker coordinates; a client asks every broker.
+"""ListGroups (key 16, v0-5): the groups that this broker coordinates; a client sends it to every broker.
 
 v3: flexible. v4: states, and a filter by them (KIP-518). v5: types, and a filter by them (KIP-848).
 

@@ -102,7 +102,7 @@ def _hosted(broker: Broker, topic_partition: TopicPartition, leader_epoch: Leade
     replica or is stopping, KAFKA_STORAGE_ERROR when its directory is offline, and as `Partition.check_leader_epoch`.
     """
     partition = broker.partitions.get(topic_partition)
-    if partition is None or partition.log is None or not partition.is_follower or broker.leadership.is_stopping:
+    if partition is None or partition.log is None or not partition.is_follower or broker.context.is_stopping:
         return broker.leadership.leader_of(topic_partition, leader_epoch)
     if leader_epoch >= 0:
         partition.check_leader_epoch(leader_epoch)

@@ -121,7 +121,7 @@ def _of_topics(broker: Broker, call: Call, wanted: _Wanted, results: _Results) -
         topics.append(topic)
         if pace.is_over(1):
             yield
-    # A request without topics asks for the cluster, so it gets live brokers only.
+    # A request without topics is about the cluster, so it gets live brokers only.
     return Now(_answer(broker, call, topics, live_only=not topics))
 
 
@@ -259,14 +259,14 @@ def may_create(broker: Broker, call: Call, name: str) -> bool:
 
 
 def topic_operations(broker: Broker, call: Call, name: str) -> int:
-    """The operations allowed on a topic, also on an unknown one, if the client asked for them."""
+    """The operations allowed on a topic, also on an unknown one, if the request includes them."""
     if not getattr(call.request, "include_topic_authorized_operations", False):
         return OPERATIONS_OMITTED
     return broker.authorization.operations(call, ResourceType.TOPIC, name)
 
 
 def cluster_operations(broker: Broker, call: Call) -> int:
-    """The operations allowed on the cluster, if the client asked for them; none without the right to describe it."""
+    """The operations allowed on the cluster, if the request includes them; none without the right to describe it."""
     if not getattr(call.request, "include_cluster_authorized_operations", False):
         return OPERATIONS_OMITTED
     authorization = broker.authorization

@@ -188,7 +188,7 @@ def _group(
 def _to_be_retried(call: Call, requested: Any) -> list[Fields]:
     """The topics of an answer with NOT_COORDINATOR: none, as in Kafka, except for librdkafka.
 
-    librdkafka (2.16) then looks for the new coordinator and never repeats the request, so that a consumer that was just
+    librdkafka (2.16) then finds the new coordinator and never repeats the request, so that a consumer that was just
     assigned its partitions reads nothing until the next rebalance (its issue 5586). With UNSTABLE_OFFSET_COMMIT for a
     partition it does both. If its assignment has changed since, it does not repeat the request but continues each
     partition from the offset of this answer; -1 would mean `auto.offset.reset`.

@@ -53,7 +53,7 @@ def _end_of(broker: Broker, call: Call, topic: str, requested: Any) -> Fields:
         place = TopicPartition(topic, requested.partition)
         partition = broker.leadership.leader_of(place, requested.current_leader_epoch)
         if requested.leader_epoch > partition.leader_epoch:
-            # Another broker may lead, with epochs that are unknown here: -1 would tell the reader that records are lost.
+            # Another broker may lead, with epochs that are unknown here: -1 would mean lost records to the reader.
             # Once the store confirmed this leader, the reader's records are of a log that is gone: a deleted topic's.
             if partition.replica_states and not broker.store_outage.still_leads(partition):
                 raise PeerError(ErrorCode.unknown_leader_epoch)

@@ -49,7 +49,7 @@ def sasl_handshake(broker: Broker, call: Call) -> Outcome:
 
 
 _LOGGED_IN = "SaslAuthenticate request received after successful authentication"
-"""Kafka's words (KafkaApis.handleSaslAuthenticateRequest)."""
+"""Kafka's messages (KafkaApis.handleSaslAuthenticateRequest)."""
 
 
 def sasl_authenticate(broker: Broker, call: Call) -> Outcome:

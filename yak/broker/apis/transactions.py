@@ -1,4 +1,4 @@
-"""The requests of transactional producers to their coordinator, and what admin clients ask about transactions.
+"""The requests of transactional producers to their coordinator, and the admin clients' requests about transactions.
 
 AddPartitionsToTxn (key 24, v0-5). v2: PRODUCER_FENCED. v3: flexible. v4: several transactions, and questions of leaders
 (`verify_only`). v5: TRANSACTION_ABORTABLE. AddOffsetsToTxn (key 25, v0-4): adds the group's partition of

@@ -92,8 +92,8 @@ def _alter(broker: Broker, call: Call) -> Outcome:
 def _changes(broker: Broker, user: str, requested: Sequence[Any]) -> dict[str, str | None]:
     """The user's changed credential by its mechanism, None for a deletion. Raises PeerError.
 
-    `asked` has the deletions before the upsertions. A request changes a user once, whatever the mechanisms: the first
-    change is checked, a second one is a duplicate.
+    `requested` has the deletions before the upsertions. A request changes a user once, whatever the mechanisms: the
+    first change is checked, a second one is a duplicate.
     """
     first = requested[0]
     mechanism = _mechanism(user, first.mechanism)

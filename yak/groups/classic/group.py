@@ -581,7 +581,7 @@ class ClassicGroup(Roster):
         self.port.write(self, assignments, written)
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int, now_ms: int) -> None:
-        """Renew a member's session. Raises PeerError; REBALANCE_IN_PROGRESS tells the member to rejoin."""
+        """Renew a member's session. Raises PeerError; REBALANCE_IN_PROGRESS makes the member rejoin."""
         member = self._known_member(member_id, instance_id)
         if self.state is ClassicState.EMPTY:
             raise PeerError(ErrorCode.unknown_member_id)
@@ -714,7 +714,7 @@ class ClassicGroup(Roster):
     def ticket_lost(self, member: Member, ticket: Ticket, now_ms: int) -> None:
         """The connection of a pending request closed: the member's session goes on until it times out.
 
-        A dynamic member that was never told its id leaves at once, since no client can speak for it.
+        A dynamic member whose client never received its id leaves at once, since no client can renew it.
         """
         if member.joining is ticket:
             self.take_join(member)

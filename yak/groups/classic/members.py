@@ -49,7 +49,7 @@ class Member:
     is_new: bool = False
     """Whether its first JoinGroup is still unanswered."""
     knows_id: bool = True
-    """Whether a response has told the client this member id."""
+    """Whether a response has given the client this member id."""
     deadline_ms: int = 0
     """When its session expires."""
 

@@ -152,8 +152,8 @@ def check_epoch_of(member: Member, heartbeat: Heartbeat) -> None:
     if relation == "greater" or not was_lost:
         raise PeerError(
             ErrorCode.fenced_member_epoch,
-            f"The consumer group member has a {relation} member epoch ({heartbeat.epoch}) than the one known by the group "
-            f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
+            f"The consumer group member has a {relation} member epoch ({heartbeat.epoch}) than the one known by the "
+            f"group coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",
         )
 
 

@@ -107,7 +107,7 @@ def sync(
     for named, right in ((protocol_type, PROTOCOL_TYPE), (protocol_name, chosen)):
         if named is not None and named != right:
             raise _inconsistent(f"Member {member.member_id} names {named} where the group has {right}.")
-    # A member that must revoke partitions has rejoined already; a Heartbeat response tells it when to rejoin again.
+    # A member that must revoke partitions has rejoined already; a Heartbeat response makes it rejoin again.
     if newest_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         raise PeerError(
             ErrorCode.rebalance_in_progress,

@@ -209,8 +209,8 @@ def _joining(draft: Draft, heartbeat: Heartbeat, settings: ConsumerGroupSettings
     if holder.epoch != STATIC_LEAVE_EPOCH and holder.classic is None:
         raise PeerError(
             ErrorCode.unreleased_instance_id,
-            f"Static member {heartbeat.member_id} with instance id {heartbeat.instance_id} cannot join the group because the "
-            f"instance id is owned by {holder.member_id} member.",
+            f"Static member {heartbeat.member_id} with instance id {heartbeat.instance_id} cannot join the group because "
+            f"the instance id is owned by {holder.member_id} member.",
         )
     return replace_member(draft, holder, heartbeat.member_id)
 

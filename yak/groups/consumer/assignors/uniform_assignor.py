@@ -80,7 +80,7 @@ class _Dealing:
         """Step 3, starting with the member with the most partitions.
 
         Members reached from a member without a chain are settled. All of them have at most one partition less than it,
-        so none of them takes from elsewhere, and they need no second look.
+        so none of them takes from elsewhere, and they need no second pass.
         """
         if max(self.loads, default=0) - min(self.loads, default=0) <= 1:
             return

@@ -294,7 +294,7 @@ def _registered(context: Context, node_id: NodeId) -> BrokerInfo:
 def stop_this_broker(context: Context) -> None:
     """Like SIGTERM: leaders are moved away, the logs are flushed, the process ends."""
     broker = context.broker
-    if broker.leadership.is_stopping or broker.shutdown.is_draining or context.parts.get(_SHUTDOWN_STARTED):
+    if broker.context.is_stopping or broker.shutdown.is_draining or context.parts.get(_SHUTDOWN_STARTED):
         return  # a second SIGTERM would end the process at once
     context.parts[_SHUTDOWN_STARTED] = True
 
