@@ -117,16 +117,16 @@ _CONFIG_RESOURCES: Final = {2: "topic", 4: "broker", 8: "broker logger", 16: "cl
 
 def _configs(call: Call, fields: Fields) -> Iterator[Result]:
     """The names of changed configs; a value may be a secret."""
-    for requested, answer in zip(call.request.resources, fields["responses"], strict=True):
-        kind = _CONFIG_RESOURCES.get(requested.resource_type, f"resource type {requested.resource_type}")
-        names = " ".join(config.name[:_LENGTH_MAX] for config in requested.configs[:_RESOURCES_MAX])
-        yield f"{kind} {requested.resource_name or 'default'}: {names}", answer["error_code"]
+    for item, answer in zip(call.request.resources, fields["responses"], strict=True):
+        kind = _CONFIG_RESOURCES.get(item.resource_type, f"resource type {item.resource_type}")
+        names = " ".join(config.name[:_LENGTH_MAX] for config in item.configs[:_RESOURCES_MAX])
+        yield f"{kind} {item.resource_name or 'default'}: {names}", answer["error_code"]
 
 
 def _quotas(call: Call, fields: Fields) -> Iterator[Result]:
-    for requested, answer in zip(call.request.entries, fields["entries"], strict=True):
-        entity = ",".join(f"{part.entity_type}={part.entity_name or '<default>'}" for part in requested.entity)
-        changes = " ".join(f"{op.key}={'none' if op.remove else op.value}" for op in requested.ops[:_RESOURCES_MAX])
+    for item, answer in zip(call.request.entries, fields["entries"], strict=True):
+        entity = ",".join(f"{part.entity_type}={part.entity_name or '<default>'}" for part in item.entity)
+        changes = " ".join(f"{op.key}={'none' if op.remove else op.value}" for op in item.ops[:_RESOURCES_MAX])
         yield f"quotas of {entity}: {changes}", answer["error_code"]
 
 
@@ -168,26 +168,17 @@ def _code_name(codes: type[IntEnum], code: int) -> str:
 
 
 def _created_acls(call: Call, fields: Fields) -> Iterator[Result]:
-    for requested, answer in zip(call.request.creations, fields["results"], strict=True):
-        pattern = requested.resource_type, requested.resource_pattern_type, requested.resource_name
-        entry = requested.principal, requested.host, requested.operation, requested.permission_type
+    for item, answer in zip(call.request.creations, fields["results"], strict=True):
+        pattern = item.resource_type, item.resource_pattern_type, item.resource_name
+        entry = item.principal, item.host, item.operation, item.permission_type
         yield _acl(pattern, entry), answer["error_code"]
 
 
 def _deleted_acls(call: Call, fields: Fields) -> Iterator[Result]:
-    for requested, answer in zip(call.request.filters, fields["filter_results"], strict=True):
+    for item, answer in zip(call.request.filters, fields["filter_results"], strict=True):
         if answer["error_code"]:
-            pattern = (
-                requested.resource_type_filter,
-                requested.pattern_type_filter,
-                requested.resource_name_filter or "*",
-            )
-            entry = (
-                requested.principal_filter or "*",
-                requested.host_filter or "*",
-                requested.operation,
-                requested.permission_type,
-            )
+            pattern = item.resource_type_filter, item.pattern_type_filter, item.resource_name_filter or "*"
+            entry = item.principal_filter or "*", item.host_filter or "*", item.operation, item.permission_type
             yield _acl(pattern, entry), answer["error_code"]
         for each in answer["matching_acls"]:
             pattern = each["resource_type"], each["pattern_type"], each["resource_name"]

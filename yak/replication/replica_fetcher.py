@@ -312,9 +312,7 @@ class ReplicaFetcher:
             self._receive(key, partition, log, fetched, named[2])
         return 1 if log.active is active else 1 + ROLL_WORK * abs(len(log.segments) - segments)
 
-    def _receive(
-        self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition, fetch_offset: Offset
-    ) -> None:
+    def _receive(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition, offset: Offset) -> None:
         try:
             if fetched.diverging_epoch is not None:
                 self._truncations.truncate_to_divergence(
@@ -324,7 +322,7 @@ class ReplicaFetcher:
             elif fetched.error_code:
                 self._failed(key, partition, log, fetched)
             else:
-                self._append(key, partition, log, fetched, fetch_offset)
+                self._append(key, partition, log, fetched, offset)
                 self._tries.pop(key, None)
                 self._stuck_at.pop(key, None)
         except LogDirectoryFailure as failure:
@@ -336,11 +334,9 @@ class ReplicaFetcher:
             )
             self._delay(key)
 
-    def _append(
-        self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition, fetch_offset: Offset
-    ) -> None:
+    def _append(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition, offset: Offset) -> None:
         records, had_no_gap = fetched.records, log.cleaned_offset is None
-        if len(records) >= HEADER_BYTES and not partition.may_follow(records, fetch_offset):
+        if len(records) >= HEADER_BYTES and not partition.may_follow(records, offset):
             # Else it answers a request from before the log was truncated or grew.
             if partition.begins_inside(records):
                 copied = replace(fetched, records=memoryview(bytes(records)))
@@ -352,11 +348,7 @@ class ReplicaFetcher:
             return
         if had_no_gap and log.cleaned_offset is not None:
             self._logs.gap_found(partition)
-        if (
-            log.may_have_gaps
-            and log.producers.has_transactions
-            and self._must_copy_again(key, log, fetched, fetch_offset)
-        ):
+        if log.may_have_gaps and log.producers.has_transactions and self._must_copy_again(key, log, fetched, offset):
             self._truncations.copy_again_from_open_transaction(partition, log)
             self._name(key, partition, log)
             return
@@ -370,7 +362,7 @@ class ReplicaFetcher:
             # A DeleteRecords waits until this replica reports its new log start.
             self._name(key, partition, log)
 
-    def _must_copy_again(self, key: Key, log: Log, fetched: FetchedPartition, fetch_offset: Offset) -> bool:
+    def _must_copy_again(self, key: Key, log: Log, fetched: FetchedPartition, offset: Offset) -> bool:
         """Whether the leader may have removed the marker of a transaction that is open in this log.
 
         A leader's cleaner removes a marker after all records of its transaction (KIP-534). A replica that has copied the
@@ -379,7 +371,7 @@ class ReplicaFetcher:
         is open here and over on the leader is copied again. A replica behind the high watermark is not in the leader's
         ISR, so it may truncate what it acknowledged.
         """
-        if fetched.high_watermark <= fetch_offset:
+        if fetched.high_watermark <= offset:
             self._behind.pop(key, None)
             return False
         if key in self._behind:

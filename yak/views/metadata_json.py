@@ -160,7 +160,7 @@ def is_full(image: Image, since_ms: int, now_ms: int) -> bool:
     return len(removed) >= REMOVED_TOPICS_MAX and all(each.changed_ms >= since_ms for each in removed.values())
 
 
-def complete_until_ms(image: Image, now_ms: int, *, is_current: bool) -> int:
+def known_up_to_ms(image: Image, now_ms: int, *, is_current: bool) -> int:
     """The time up to which a broker knows all changes: about now while it follows the metadata log (`is_current`)."""
     return max(image.timestamp_ms, now_ms - CLOCKS_MS) if is_current else image.timestamp_ms
 

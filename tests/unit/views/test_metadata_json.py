@@ -15,7 +15,7 @@ from yak.views.metadata_json import (
     broker_json,
     changes_json,
     cluster_json,
-    complete_until_ms,
+    known_up_to_ms,
 )
 from yak.views.metadata_records_json import record_json
 
@@ -156,9 +156,9 @@ def test_when_the_first_deletions_are_forgotten_everything_is_told(image):
 
 
 def test_a_broker_that_follows_the_log_knows_all_up_to_a_moment_ago(image):
-    assert complete_until_ms(image, NOW_MS, is_current=True) == NOW_MS - CLOCKS_MS
-    assert complete_until_ms(image, NOW_MS, is_current=False) == image.timestamp_ms
-    assert complete_until_ms(image, image.timestamp_ms + 1, is_current=True) == image.timestamp_ms
+    assert known_up_to_ms(image, NOW_MS, is_current=True) == NOW_MS - CLOCKS_MS
+    assert known_up_to_ms(image, NOW_MS, is_current=False) == image.timestamp_ms
+    assert known_up_to_ms(image, image.timestamp_ms + 1, is_current=True) == image.timestamp_ms
 
 
 def test_every_kind_of_record_is_told_with_the_names_of_kraft():

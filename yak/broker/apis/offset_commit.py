@@ -33,7 +33,7 @@ _GROUP_UNKNOWN_VERSION = 9
 _BY_ID_VERSION = 10
 _MS = dt.timedelta(milliseconds=1)
 
-OffsetToCommit = tuple[str, int, Committed]
+Commit = tuple[str, int, Committed]
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -43,7 +43,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         broker.authorization.check(call, Operation.READ, ResourceType.GROUP, request.group_id)
     except PeerError as refusal:
         return Now(with_error_for_all(call, refusal.error_code))
-    commits: list[OffsetToCommit] = []
+    commits: list[Commit] = []
     by_id = call.version >= _BY_ID_VERSION
     expire_ms = NO_EXPIRY
     if call.version <= _LAST_RETENTION_VERSION:
@@ -67,7 +67,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     return answer_when_safe(broker, call, commit, partial(with_error, fields))
 
 
-def _group_of(broker: Broker, call: Call, commits: list[OffsetToCommit]) -> tuple[GroupsPartition, Group]:
+def _group_of(broker: Broker, call: Call, commits: list[Commit]) -> tuple[GroupsPartition, Group]:
     """The group; a "simple" consumer (generation below zero) creates it. Raises PeerError if it may not commit."""
     request = call.request
     coordinated = broker.group_coordinator.of(request.group_id, may_be_empty=True)
@@ -90,14 +90,14 @@ def _group_of(broker: Broker, call: Call, commits: list[OffsetToCommit]) -> tupl
     return coordinated, group
 
 
-def partitions_by_id(broker: Broker, commits: list[OffsetToCommit]) -> Iterator[TopicIdPartition]:
+def partitions_by_id(broker: Broker, commits: list[Commit]) -> Iterator[TopicIdPartition]:
     """The partitions of offsets; without those of a topic that was deleted since."""
     topics = broker.image.topics
     return ((topics[name].topic_id, partition) for name, partition, _ in commits if name in topics)
 
 
 def check_topics(
-    broker: Broker, call: Call, commits: list[OffsetToCommit], *, by_id: bool, expire_ms: int = NO_EXPIRY
+    broker: Broker, call: Call, commits: list[Commit], *, by_id: bool, expire_ms: int = NO_EXPIRY
 ) -> Fields:
     """Add the offsets that can be stored to `places`; returns the answer, with an error for each other.
 
@@ -114,29 +114,27 @@ def _exists(answer: Fields) -> bool:
     return answer["error_code"] in (ErrorCode.none, ErrorCode.offset_metadata_too_large)
 
 
-def _check_topic(
-    broker: Broker, call: Call, topic: Any, commits: list[OffsetToCommit], by_id: bool, expire_ms: int
-) -> Fields:
+def _check_topic(broker: Broker, call: Call, topic: Any, commits: list[Commit], by_id: bool, expire_ms: int) -> Fields:
     name = broker.topic_name(topic.topic_id) if by_id else topic.name
     info = None if name is None else broker.image.topics.get(name)
     may_read = name is None or broker.authorization.allows(call, Operation.READ, ResourceType.TOPIC, name)
     answers = []
-    for requested in topic.partitions:
-        metadata = requested.committed_metadata or ""
+    for item in topic.partitions:
+        metadata = item.committed_metadata or ""
         code = ErrorCode.none
         if not may_read:
             code = ErrorCode.topic_authorization_failed
         elif info is None or name is None:
             code = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
-        elif not 0 <= requested.partition_index < len(info.partitions):
+        elif not 0 <= item.partition_index < len(info.partitions):
             code = ErrorCode.unknown_topic_or_partition
         elif _is_too_long(metadata, broker.config.offset_metadata_max_bytes):
             code = ErrorCode.offset_metadata_too_large
         else:
-            epoch = getattr(requested, "committed_leader_epoch", -1)
-            committed = Committed(requested.committed_offset, epoch, metadata, broker.wall_ms, expire_ms)
-            commits.append((name, requested.partition_index, committed))
-        answers.append({"partition_index": requested.partition_index, "error_code": code})
+            epoch = getattr(item, "committed_leader_epoch", -1)
+            committed = Committed(item.committed_offset, epoch, metadata, broker.wall_ms, expire_ms)
+            commits.append((name, item.partition_index, committed))
+        answers.append({"partition_index": item.partition_index, "error_code": code})
     return _topic(topic, answers)
 
 
@@ -170,10 +168,7 @@ def with_error_for_all(call: Call, error_code: ErrorCode) -> Fields:
         "topics": [
             _topic(
                 topic,
-                [
-                    {"partition_index": requested.partition_index, "error_code": error_code}
-                    for requested in topic.partitions
-                ],
+                [{"partition_index": item.partition_index, "error_code": error_code} for item in topic.partitions],
             )
             for topic in call.request.topics
         ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.apis.offset_commit import (
-    OffsetToCommit,
+    Commit,
     check_topics,
     has_existing,
     partitions_by_id,
@@ -48,7 +48,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         authorization.check(call, Operation.READ, ResourceType.GROUP, request.group_id)
     except PeerError as refusal:
         return Now(with_error_for_all(call, refusal.error_code))
-    commits: list[OffsetToCommit] = []
+    commits: list[Commit] = []
     fields = check_topics(broker, call, commits, by_id=call.version >= _BY_ID_VERSION)
     if not has_existing(fields):
         return Now(fields)
@@ -69,9 +69,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     return answer_when_safe(broker, call, commit, refused)
 
 
-def _commit(
-    broker: Broker, call: Call, commits: list[OffsetToCommit], then: Then, *, is_verified: bool = False
-) -> None:
+def _commit(broker: Broker, call: Call, commits: list[Commit], then: Then, *, is_verified: bool = False) -> None:
     request, coordinator = call.request, broker.group_coordinator
     coordinated = coordinator.of(request.group_id)
     producer = request.producer_id, request.producer_epoch
@@ -109,7 +107,7 @@ def _commit(
         then(ErrorCode.none)
 
 
-def _verified(broker: Broker, call: Call, commits: list[OffsetToCommit], then: Then, code: ErrorCode) -> None:
+def _verified(broker: Broker, call: Call, commits: list[Commit], then: Then, code: ErrorCode) -> None:
     """The transaction coordinator's answer came: commit, or refuse."""
     if code != ErrorCode.none:
         then(_as_coordinator(code))

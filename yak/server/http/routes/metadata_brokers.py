@@ -20,15 +20,7 @@ from yak.server.http.metadata_bodies import BROKER, PLACE, SECONDS, UUID, identi
 from yak.server.http.problems import Problem, bad_body, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Routes, Schema
 from yak.server.http.schemas import NODE_ID, OFFSET, closed, listing, or_null, record
-from yak.views.metadata_json import (
-    PLAINTEXT,
-    STATUS,
-    ExternalBroker,
-    broker_json,
-    brokers_of,
-    complete_until_ms,
-    seconds,
-)
+from yak.views.metadata_json import PLAINTEXT, STATUS, ExternalBroker, broker_json, brokers_of, known_up_to_ms, seconds
 
 _UNREGISTER_BROKER: Final = 64
 _REGISTER_HINT: Final = 'send {"brokerId": 101, "brokerHost": "10.0.0.1", "brokerPort": 9092}'
@@ -151,7 +143,7 @@ async def get_active_brokers(context: Context, _request: Request) -> Response:
     brokers = brokers_of(broker.image, external.brokers.values())
     alive = [broker_json(each) for each in brokers if STATUS[each.state] == "ALIVE"]
     is_current = broker.metadata.lifecycle.state is LifecycleState.ACTIVE
-    known_ms = complete_until_ms(broker.image, context.shell.clock.now_ms(), is_current=is_current)
+    known_ms = known_up_to_ms(broker.image, context.shell.clock.now_ms(), is_current=is_current)
     return answer({"brokers": alive, "timestamp": seconds(min(known_ms, external.at_ms))})
 
 

@@ -37,7 +37,7 @@ from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.schemas import OFFSET
 from yak.server.redis_client import ConnectionLost, ReplyError
 from yak.server.redis_store import LogPage, RedisStore, record_of
-from yak.views.metadata_json import CLOCKS_MS, changes_json, cluster_json, complete_until_ms, seconds
+from yak.views.metadata_json import CLOCKS_MS, changes_json, cluster_json, known_up_to_ms, seconds
 from yak.views.metadata_records_json import record_json
 
 if TYPE_CHECKING:
@@ -391,7 +391,7 @@ async def changes(context: Context, request: Request) -> Response:
     external = await context.part(ExternalBrokers).read()
     image = broker.image
     is_current = broker.metadata.lifecycle.state is LifecycleState.ACTIVE
-    known_ms = min(complete_until_ms(image, now_ms, is_current=is_current), external.at_ms)
+    known_ms = min(known_up_to_ms(image, now_ms, is_current=is_current), external.at_ms)
     brokers = external.brokers.values()
     for_brokers = request.url.path.startswith("/broker_mgmt/")
     show = partial(changes_json, image, brokers, since_ms, now_ms, known_ms, for_brokers=for_brokers)
