@@ -7,6 +7,7 @@ does not stop the next request from being stepped, and the next answer ends the 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 
 from yak.broker.call import Call
 from yak.broker.login import Login
@@ -22,99 +23,67 @@ from yak.security import ANONYMOUS
 from yak.security.hosts import host_of
 
 
+@dataclass(slots=True, eq=False)
 class Proving:
     """The state of another broker's proof of identity on a connection (`yak.broker.apis.sasl`)."""
 
-    __slots__ = ("caller", "exchange")
-
-    def __init__(self) -> None:
-        self.exchange: Exchange | None = None
-        """None until the caller's hello arrives."""
-        self.caller: Incarnation | None = None
+    exchange: Exchange | None = None
+    """None until the caller's hello arrives."""
+    caller: Incarnation | None = None
 
 
+@dataclass(slots=True, eq=False)
 class HeldAnswers:
     """The bytes of the answers that wait for earlier ones, of all connections."""
 
-    __slots__ = ("held_bytes",)
-
-    def __init__(self) -> None:
-        self.held_bytes = 0
+    held_bytes: int = 0
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Connection:
     """One client connection: its unanswered calls, oldest first."""
 
-    __slots__ = (
-        "_held",
-        "_held_answers",
-        "answer_bytes",
-        "calls",
-        "client_software",
-        "connection_id",
-        "delayed_partitions",
-        "fetch_aim_bytes",
-        "fetch_rotation",
-        "frames_behind_large",
-        "host",
-        "is_in_process",
-        "is_open",
-        "listener",
-        "login",
-        "peer",
-        "principal",
-        "proven",
-        "proving",
-        "repeated_produce",
-        "replica_session",
-    )
+    connection_id: ConnectionId
+    peer: str
+    round_trip_ms: InitVar[int] = 0
+    _: KW_ONLY
+    is_in_process: bool = False
+    principal: str = ANONYMOUS
+    """The authenticated user, `User:ANONYMOUS` without authentication (Kafka's KafkaPrincipal)."""
+    listener: Listener = PLAINTEXT_LISTENER
+    """Answers with a broker's address give that broker's endpoint of this listener (KIP-103)."""
+    held_answers: HeldAnswers = field(default_factory=HeldAnswers)
+    host: str = field(init=False)
+    """The address of the other end, as ACLs name it."""
+    fetch_aim_bytes: int = field(init=False)
+    """Size to which a fetch answer may grow: more for a distant client, where round trips limit the throughput."""
+    is_open: bool = True
+    calls: deque[Call] = field(default_factory=deque)
+    answer_bytes: int = 0
+    """Bytes of its answers that wait for earlier ones."""
+    _held: dict[Call, int] = field(default_factory=dict)
+    client_software: str = ""
+    delayed_partitions: int = 0
+    """Number of partitions in its delayed fetches."""
+    login: Login | None = None
+    """The state of the client's login; None where none is needed: the listener is without SASL, or a broker proved itself."""
+    proving: Proving | None = None
+    proven: Incarnation | None = None
+    """The broker at the other end, once it has proven its identity."""
+    fetch_rotation: int = 0
+    """Picks the partition at which the next fetch of many starts reading, so that none of them starves."""
+    frames_behind_large: list[bytes] | None = None
+    """Requests that came after a large one (`yak.broker.large_requests`); None while no large one is under way."""
+    replica_session: FollowerSession | None = None
+    """Set while a follower fetches over this connection."""
+    repeated_produce: RepeatedProduce | None = None
+    """Set by the first produce."""
 
-    def __init__(
-        self,
-        connection_id: ConnectionId,
-        peer: str,
-        round_trip_ms: int = 0,
-        *,
-        is_in_process: bool = False,
-        principal: str = ANONYMOUS,
-        listener: Listener = PLAINTEXT_LISTENER,
-        held_answers: HeldAnswers | None = None,
-    ) -> None:
-        self.connection_id = connection_id
-        self.peer = peer
-        self.principal = principal
-        """The authenticated user, `User:ANONYMOUS` without authentication (Kafka's KafkaPrincipal)."""
-        self.host = host_of(peer)
-        """The address of the other end, as ACLs name it."""
-        self.is_open = True
-        self.is_in_process = is_in_process
-        self.listener = listener
-        """Answers with a broker's address give that broker's endpoint of this listener (KIP-103)."""
-        self.calls: deque[Call] = deque()
-        self.answer_bytes = 0
-        """Bytes of its answers that wait for earlier ones."""
-        self._held: dict[Call, int] = {}
-        self._held_answers = held_answers or HeldAnswers()
-        self.client_software = ""
-        self.delayed_partitions = 0
-        """Number of partitions in its delayed fetches."""
-        self.login: Login | None = None
-        """The state of the client's login; None where none is needed: the listener is without SASL, or a broker proved itself."""
-        self.proving: Proving | None = None
-        self.proven: Incarnation | None = None
-        """The broker at the other end, once it has proven its identity."""
+    def __post_init__(self, round_trip_ms: int) -> None:
+        self.host = host_of(self.peer)
         self.fetch_aim_bytes = max(
             FETCH_ANSWER_AIM_BYTES, min(FETCH_ANSWER_AIM_BYTES * round_trip_ms, FETCH_ANSWER_AIM_FAR_BYTES)
         )
-        """Size to which a fetch answer may grow: more for a distant client, where round trips limit the throughput."""
-        self.fetch_rotation = 0
-        """Picks the partition at which the next fetch of many starts reading, so that none of them starves."""
-        self.frames_behind_large: list[bytes] | None = None
-        """Requests that came after a large one (`yak.broker.large_requests`); None while no large one is under way."""
-        self.replica_session: FollowerSession | None = None
-        """Set while a follower fetches over this connection."""
-        self.repeated_produce: RepeatedProduce | None = None
-        """Set by the first produce."""
 
     def keep_answer(self, call: Call, parts: list[Part]) -> None:
         """Keep the answer of one of its calls; its bytes count until it is released, if others precede it."""
@@ -144,4 +113,4 @@ class Connection:
 
     def _count(self, by_bytes: int) -> None:
         self.answer_bytes += by_bytes
-        self._held_answers.held_bytes += by_bytes
+        self.held_answers.held_bytes += by_bytes

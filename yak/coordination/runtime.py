@@ -10,6 +10,7 @@ The runtime does not know what it coordinates: a `Shard` holds the state of one 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from yak.coordination.coordinator_partitions import CoordinatorPartitions
@@ -32,16 +33,14 @@ Producer: TypeAlias = tuple[ProducerId, int]
 S = TypeVar("S", bound=Shard)
 
 
+@dataclass(slots=True, eq=False)
 class Coordinated(Generic[S]):
     """A partition that this broker coordinates. Its state is complete once `loader` is None."""
 
-    __slots__ = ("loader", "partition", "shard", "started_ms")
-
-    def __init__(self, partition: Partition, shard: S, started_ms: int) -> None:
-        self.partition = partition
-        self.shard = shard
-        self.started_ms = started_ms
-        self.loader: CoordinatorLoader | None = None
+    partition: Partition
+    shard: S
+    started_ms: int
+    loader: CoordinatorLoader | None = None
 
     @property
     def is_loading(self) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from yak.cluster.image import BrokerInfo
@@ -67,26 +68,24 @@ class PeerOwner(Protocol):
         """The connection ended, was never established, or one end failed its proof."""
 
 
+_ANSWERS: Final = 3
+"""To the handshake, to the hello, and to the proof of this broker."""
+
+
+@dataclass(slots=True, eq=False)
 class _Peer:
     """One connection, and the progress of its proof."""
 
-    __slots__ = ("answers", "broker_epoch", "exchange", "hello", "is_held", "node_id", "owner")
-
-    def __init__(self, owner: PeerOwner, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
-        self.owner = owner
-        self.node_id = node_id
-        self.broker_epoch = broker_epoch
-        """The other broker's epoch in the image when the connection was opened."""
-        self.is_held = False
-        """Connected, but this broker's own registration is missing: the proof cannot begin."""
-        self.hello = b""
-        self.exchange: Exchange | None = None
-        self.answers = _ANSWERS
-        """Answers of the proof that are outstanding."""
-
-
-_ANSWERS: Final = 3
-"""To the handshake, to the hello, and to the proof of this broker."""
+    owner: PeerOwner
+    node_id: NodeId
+    broker_epoch: BrokerEpoch
+    """The other broker's epoch in the image when the connection was opened."""
+    is_held: bool = False
+    """Connected, but this broker's own registration is missing: the proof cannot begin."""
+    hello: bytes = b""
+    exchange: Exchange | None = None
+    answers: int = _ANSWERS
+    """Answers of the proof that are outstanding."""
 
 
 class Peers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.group import CONSUMER_PROTOCOL, ClassicGroup, ClassicState
@@ -17,6 +18,7 @@ from yak.ids import Offset
 CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Group:
     """A group: `consumer` is set while it uses the KIP-848 protocol; otherwise `members` has the classic members.
 
@@ -25,14 +27,11 @@ class Group:
     state waits until it is committed.
     """
 
-    __slots__ = ("consumer", "group_id", "members", "offsets", "uncommitted_end")
-
-    def __init__(self, group_id: str, members: ClassicGroup) -> None:
-        self.group_id = group_id
-        self.members = members
-        self.consumer: ConsumerGroup | None = None
-        self.offsets = Offsets()
-        self.uncommitted_end: Offset = 0
+    group_id: str
+    members: ClassicGroup
+    consumer: ConsumerGroup | None = None
+    offsets: Offsets = field(default_factory=Offsets)
+    uncommitted_end: Offset = 0
 
     @property
     def type_name(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -88,6 +89,7 @@ class _Change(NamedTuple):
     was_pending: bool
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Offsets:
     """The offsets of one group, by topic and partition, up to the last record in the log.
 
@@ -98,15 +100,12 @@ class Offsets:
     which leaves out what a failover may still take back (Kafka's TimelineHashMap).
     """
 
-    __slots__ = ("_changes", "_producers", "pending", "topics")
-
-    def __init__(self) -> None:
-        self._changes: list[_Change] = []
-        """In log order, since the last high watermark that was reported to the group."""
-        self.topics: dict[str, dict[int, Committed]] = {}
-        self.pending: dict[ProducerId, dict[tuple[str, int], Committed]] = {}
-        self._producers: dict[tuple[str, int], dict[ProducerId, None]] = {}
-        """The producers with a pending offset of each partition."""
+    topics: dict[str, dict[int, Committed]] = field(default_factory=dict)
+    pending: dict[ProducerId, dict[tuple[str, int], Committed]] = field(default_factory=dict)
+    _changes: list[_Change] = field(default_factory=list)
+    """In log order, since the last high watermark that was reported to the group."""
+    _producers: dict[tuple[str, int], dict[ProducerId, None]] = field(default_factory=dict)
+    """The producers with a pending offset of each partition."""
 
     def __bool__(self) -> bool:
         return bool(self.topics or self.pending)

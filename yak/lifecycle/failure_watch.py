@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
@@ -215,21 +216,19 @@ class _State(Enum):
     PROBING = "probing"
 
 
+@dataclass(slots=True, eq=False)
 class _Watched:
     """One incarnation of a broker, and the connection to it."""
 
-    __slots__ = ("broker_epoch", "info", "pause_ms", "peer_id", "probes", "refusals", "since_ms", "state")
-
-    def __init__(self, info: BrokerInfo, probes: LivenessProbes) -> None:
-        self.info = info
-        self.probes = probes
-        self.broker_epoch = info.broker_epoch
-        self.peer_id: PeerId | None = None
-        self.state = _State.CONNECTING
-        self.refusals = 0
-        self.pause_ms = RECONNECT_FIRST_MS
-        self.since_ms = 0
-        """Start of the connection, or of the probing, in ms."""
+    info: BrokerInfo
+    probes: LivenessProbes
+    broker_epoch: BrokerEpoch
+    peer_id: PeerId | None = None
+    state: _State = _State.CONNECTING
+    refusals: int = 0
+    pause_ms: int = RECONNECT_FIRST_MS
+    since_ms: int = 0
+    """Start of the connection, or of the probing, in ms."""
 
 
 class FailureWatch:
@@ -266,7 +265,9 @@ class FailureWatch:
                 continue
             if held is not None:
                 self._unwatch(node_id)
-            watched = self._watched[node_id] = _Watched(info, LivenessProbes(self._context, self._peers, node_id))
+            watched = self._watched[node_id] = _Watched(
+                info, LivenessProbes(self._context, self._peers, node_id), info.broker_epoch
+            )
             self._connect(watched)
         if delta.controller_changed:
             for watched in self._watched.values():

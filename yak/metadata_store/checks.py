@@ -75,7 +75,7 @@ def is_current(state: StoreState, member: IsrMember, *states: str) -> bool:
 
 
 def has_all_data(state: StoreState, member: IsrMember) -> bool:
-    """Whether the broker still has everything that it had as this member: no later incarnation may have lost data."""
+    """Whether the broker has all data that it had as this member: no later start lost some (`kept_all` in the scripts)."""
     broker = state.brokers.get(member.node_id)
     return broker is not None and member.broker_epoch >= broker["lossy_epoch"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import dataclass, field
 from typing import Final
 
 from yak.ids import Offset
@@ -11,21 +12,20 @@ COMMIT_BOUNDS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_0
 _NONE: Final = -1
 
 
+@dataclass(slots=True, eq=False)
 class QuorumCounters:
     """Elections that this node started, and commands that it appended as the leader.
 
     The time from append to commit is that of one command at a time: the next one appended after it is committed.
     """
 
-    __slots__ = ("_measured", "_measured_since_ms", "commands", "commits_by_duration", "commits_ms", "elections")
-
-    def __init__(self) -> None:
-        self.elections = self.commands = 0
-        self.commits_by_duration = [0] * (len(COMMIT_BOUNDS_MS) + 1)
-        self.commits_ms = 0
-        """Sum of the measured times."""
-        self._measured: Offset = _NONE
-        self._measured_since_ms = 0
+    elections: int = 0
+    commands: int = 0
+    commits_by_duration: list[int] = field(default_factory=lambda: [0] * (len(COMMIT_BOUNDS_MS) + 1))
+    commits_ms: int = 0
+    """Sum of the measured times."""
+    _measured: Offset = _NONE
+    _measured_since_ms: int = 0
 
     def appended(self, offset: Offset, now_ms: int) -> None:
         """Count a command."""

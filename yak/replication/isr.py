@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -52,6 +53,7 @@ EpochOf: TypeAlias = Callable[[NodeId], BrokerEpoch]
 """The epoch under which a broker is ACTIVE; -1 for one that is not."""
 
 
+@dataclass(slots=True, eq=False)
 class Replica:
     """The leader's view of one follower in one leader epoch (Kafka's Replica.scala). `log_end_offset` is -1 until it fetches.
 
@@ -59,34 +61,23 @@ class Replica:
     records before it (KIP-101, KIP-320).
     """
 
-    __slots__ = (
-        "broker_epoch",
-        "furthest_offset",
-        "has_left",
-        "is_regressed",
-        "last_caught_up_ms",
-        "last_fetch_end_offset",
-        "last_fetch_ms",
-        "log_end_offset",
-        "log_start_offset",
-        "node_id",
-    )
+    node_id: NodeId
+    last_caught_up_ms: int
+    """A follower counts as caught up when its leader is elected, so that it has time to fetch."""
+    broker_epoch: BrokerEpoch = -1
+    has_left: bool = False
+    """Whether the follower left the ISR by itself since its last fetch: its earlier offsets no longer count."""
+    furthest_offset: Offset = UNKNOWN_OFFSET
+    """The highest log end accepted under this broker epoch."""
+    is_regressed: bool = False
+    """Whether the last fetch named a lower log end than an earlier one under this broker epoch."""
+    log_end_offset: Offset = UNKNOWN_OFFSET
+    log_start_offset: Offset = UNKNOWN_OFFSET
+    last_fetch_end_offset: Offset = UNKNOWN_OFFSET
+    last_fetch_ms: int = field(init=False)
 
-    def __init__(self, node_id: NodeId, now_ms: int) -> None:
-        self.node_id = node_id
-        self.broker_epoch: BrokerEpoch = -1
-        self.has_left = False
-        """Whether the follower left the ISR by itself since its last fetch: its earlier offsets no longer count."""
-        self.furthest_offset: Offset = UNKNOWN_OFFSET
-        """The highest log end accepted under this broker epoch."""
-        self.is_regressed = False
-        """Whether the last fetch named a lower log end than an earlier one under this broker epoch."""
-        self.log_end_offset: Offset = UNKNOWN_OFFSET
-        self.log_start_offset: Offset = UNKNOWN_OFFSET
-        self.last_caught_up_ms = now_ms
-        """A follower counts as caught up when its leader is elected, so that it has time to fetch."""
-        self.last_fetch_end_offset: Offset = UNKNOWN_OFFSET
-        self.last_fetch_ms = now_ms
+    def __post_init__(self) -> None:
+        self.last_fetch_ms = self.last_caught_up_ms
 
     def fetched(
         self,
@@ -137,18 +128,17 @@ class Replica:
         return f"Replica({self.node_id}@{self.broker_epoch}, {self.log_end_offset})"
 
 
+@dataclass(slots=True, eq=False)
 class IsrProposal:
     """A change of one partition's ISR sent to the store: compare-and-set by `partition_epoch`, with a `nonce`."""
 
-    __slots__ = ("expands", "members", "min_isr", "nonce", "partition_epoch", "shrinks")
-
-    def __init__(self, members: tuple[Member, ...], partition_epoch: PartitionEpoch, min_isr: int, nonce: str) -> None:
-        self.members = members
-        self.partition_epoch = partition_epoch
-        self.min_isr = min_isr
-        self.nonce = nonce
-        self.expands = self.shrinks = False
-        """The effect on the committed ISR; both may be true."""
+    members: tuple[Member, ...]
+    partition_epoch: PartitionEpoch
+    min_isr: int
+    nonce: str
+    expands: bool = False
+    shrinks: bool = False
+    """The effect on the committed ISR; both may be true."""
 
 
 def wanted_isr(

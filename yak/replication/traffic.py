@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 
+
+@dataclass(slots=True, eq=False)
 class Traffic:
     """One topic's totals since this broker began to hold it; shared by its partitions here.
 
@@ -10,15 +13,12 @@ class Traffic:
     answer to a consumer. Replication to followers is not counted.
     """
 
-    __slots__ = ("bytes_in", "bytes_out", "messages_in", "messages_out")
-
-    def __init__(self) -> None:
-        self.bytes_in = 0
-        """Bytes of record batches, as they are stored."""
-        self.messages_in = 0
-        self.bytes_out = 0
-        self.messages_out = 0
-        """Offsets that the returned batches span: the number of records, or more where compaction removed some."""
+    bytes_in: int = 0
+    """Bytes of record batches, as they are stored."""
+    messages_in: int = 0
+    bytes_out: int = 0
+    messages_out: int = 0
+    """Offsets that the returned batches span: the number of records, or more where compaction removed some."""
 
     def add(self, other: Traffic) -> None:
         """Add another's totals."""

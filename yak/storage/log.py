@@ -537,7 +537,9 @@ class Log:
         if end < 0 and is_active and up_to == self.log_end_offset:
             end = segment.size
         rest, gaps = segments[index:], self.may_have_gaps
-        return Read(rest, offset, max_bytes, up_to, at_least_one=at_least_one, has_gaps=gaps, start=start, end=end)
+        return Read(
+            rest, offset, max_bytes, up_to, up_to, at_least_one=at_least_one, has_gaps=gaps, start=start, end=end
+        )
 
     def timestamp_search(self, timestamp_ms: int) -> TimestampSearch:
         """A plan to find the first record at or after a timestamp."""

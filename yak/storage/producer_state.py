@@ -17,7 +17,7 @@ import contextlib
 import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
@@ -110,28 +110,18 @@ class CompletedTxn(NamedTuple):
     is_aborted: bool
 
 
+@dataclass(slots=True, eq=False)
 class _Producer:
-    __slots__ = (
-        "batches",
-        "coordinator_epoch",
-        "epoch",
-        "first_seen",
-        "marker_timestamp",
-        "touched_ms",
-        "txn_first_offset",
-    )
-
-    def __init__(self, epoch: int, first_seen: Offset, touched_ms: int) -> None:
-        self.epoch = epoch
-        self.first_seen = first_seen
-        """Base offset of the producer's first batch; -1 when there may be earlier ones (a snapshot, an older epoch)."""
-        self.touched_ms = touched_ms
-        # (first sequence, last sequence, base offset, last offset, timestamp) of the last batches of this epoch
-        self.batches: list[tuple[int, int, Offset, Offset, int]] = []
-        self.coordinator_epoch = -1
-        self.marker_timestamp = NO_TIMESTAMP
-        """Of the marker after the last batch, if there is one."""
-        self.txn_first_offset: Offset = NO_OFFSET
+    epoch: int
+    first_seen: Offset
+    """Base offset of the producer's first batch; -1 when there may be earlier ones (a snapshot, an older epoch)."""
+    touched_ms: int
+    batches: list[tuple[int, int, Offset, Offset, int]] = field(default_factory=list)
+    """(first sequence, last sequence, base offset, last offset, timestamp) of the last batches of this epoch."""
+    coordinator_epoch: int = -1
+    marker_timestamp: int = NO_TIMESTAMP
+    """Of the marker after the last batch, if there is one."""
+    txn_first_offset: Offset = NO_OFFSET
 
     @property
     def last_timestamp(self) -> int:
@@ -141,35 +131,24 @@ class _Producer:
         return self.batches[-1][4]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ProducerState:
     """Producers by id. A partition without idempotent producers takes no memory."""
 
-    __slots__ = (
-        "_last_marker_offset",
-        "_limit",
-        "_open",
-        "_producers",
-        "_uncommitted",
-        "has_transactions",
-        "is_reading",
-        "unread_before",
-    )
-
-    def __init__(self, limit: int = PRODUCERS_PER_PARTITION_MAX) -> None:
-        self._producers: dict[ProducerId, _Producer] | None = None
-        self._limit = limit
-        self.unread_before: Offset | None = None
-        """Batches below this offset may count and are not yet searched (`earlier_batches`)."""
-        self.is_reading = False
-        """A job is searching them."""
-        self.has_transactions = False
-        """Whether there may be transactions in the log, open or ended."""
-        self._open: dict[ProducerId, Offset] = {}
-        """The first offset of each open transaction, in ascending order."""
-        self._uncommitted: deque[CompletedTxn] = deque()
-        """Ended transactions whose marker may be above the high watermark, in the order of the markers."""
-        self._last_marker_offset: Offset = NO_OFFSET
-        """No marker that is reflected here has a higher offset."""
+    limit: int = PRODUCERS_PER_PARTITION_MAX
+    _producers: dict[ProducerId, _Producer] | None = None
+    unread_before: Offset | None = None
+    """Batches below this offset may count and are not yet searched (`earlier_batches`)."""
+    is_reading: bool = False
+    """A job is searching them."""
+    has_transactions: bool = False
+    """Whether there may be transactions in the log, open or ended."""
+    _open: dict[ProducerId, Offset] = field(default_factory=dict)
+    """The first offset of each open transaction, in ascending order."""
+    _uncommitted: deque[CompletedTxn] = field(default_factory=deque)
+    """Ended transactions whose marker may be above the high watermark, in the order of the markers."""
+    _last_marker_offset: Offset = NO_OFFSET
+    """No marker that is reflected here has a higher offset."""
 
     def __len__(self) -> int:
         return len(self._producers) if self._producers else 0
@@ -311,7 +290,7 @@ class ProducerState:
             producers = self._producers = {}
         producer = producers.get(header.producer_id)
         if producer is None:
-            if len(producers) >= self._limit:
+            if len(producers) >= self.limit:
                 self._drop_oldest()
             producer = producers[header.producer_id] = _Producer(header.producer_epoch, base_offset, now_ms)
         elif header.producer_epoch != producer.epoch:

@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -79,45 +79,22 @@ class DamagedBatch(Exception):
         self.file, self.position, self.reason, self.offset = file, position, reason, offset
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Read:
     """One read: segments, offset, size. `start` and `end` are positions in the first segment, -1 when unknown."""
 
-    __slots__ = (
-        "_location",
-        "at_least_one",
-        "end",
-        "has_gaps",
-        "max_bytes",
-        "offset",
-        "segment_end",
-        "segments",
-        "start",
-        "up_to",
-    )
-
-    def __init__(
-        self,
-        segments: list[Segment],
-        offset: Offset,
-        max_bytes: int,
-        up_to: Offset,
-        *,
-        at_least_one: bool,
-        has_gaps: bool = True,
-        start: FilePosition = -1,
-        end: FilePosition = -1,
-    ) -> None:
-        self.segments = segments
-        self.offset = offset
-        self.max_bytes = max_bytes
-        self.up_to = up_to
-        self.at_least_one = at_least_one
-        self.has_gaps = has_gaps
-        self.start = start
-        self.end = end
-        self.segment_end = up_to
-        """The offset that follows the range that the read found."""
-        self._location: tuple[str, FilePosition] | None = None
+    segments: list[Segment]
+    offset: Offset
+    max_bytes: int
+    up_to: Offset
+    segment_end: Offset
+    """The offset that follows the range that the read found; `up_to` before."""
+    _: KW_ONLY
+    at_least_one: bool
+    has_gaps: bool = True
+    start: FilePosition = -1
+    end: FilePosition = -1
+    _location: tuple[str, FilePosition] | None = None
 
     @property
     def location(self) -> tuple[str, FilePosition]:

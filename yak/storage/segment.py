@@ -5,7 +5,7 @@ file and positions that they were given, never mutable state.
 """
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from yak.config.log_config import NEVER, LogConfig
 from yak.ids import FilePosition, Offset
@@ -32,44 +32,31 @@ class IndexUnreadable(Exception):
     """An index file does not match the known entries: the segment's indexes must be rebuilt from the log."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Segment:
     """A run of batches from `base_offset` on. `size` is in bytes; timestamps are in ms, -1 when there is none."""
 
-    __slots__ = (
-        "aside",
-        "base_offset",
-        "created_ms",
-        "disk",
-        "file",
-        "first_timestamp",
-        "folder",
-        "index_due_position",
-        "max_timestamp",
-        "max_timestamp_offset",
-        "offset_index",
-        "size",
-        "time_index",
-        "transaction_index",
-    )
+    disk: Disk
+    folder: str
+    base_offset: Offset
+    created_ms: int
+    aside: str = ""
+    """Suffix of its files while it is no part of the log: before it replaces others, and once it is replaced."""
+    file: File | None = None
+    size: FilePosition = 0
+    first_timestamp: int = NO_TIMESTAMP
+    max_timestamp: int = NO_TIMESTAMP
+    max_timestamp_offset: Offset = field(init=False)
+    index_due_position: FilePosition = 0
+    """A batch that starts after this position gets an index entry."""
+    offset_index: OffsetIndex = field(init=False)
+    time_index: TimeIndex = field(init=False)
+    transaction_index: TransactionIndex | None = None
+    """The aborted transactions that end here; None while there never was one."""
 
-    def __init__(self, disk: Disk, folder: str, base_offset: Offset, created_ms: int) -> None:
-        self.disk = disk
-        self.folder = folder
-        self.base_offset = base_offset
-        self.aside = ""
-        """Suffix of its files while it is no part of the log: before it replaces others, and once it is replaced."""
-        self.created_ms = created_ms
-        self.file: File | None = None
-        self.size: FilePosition = 0
-        self.first_timestamp = NO_TIMESTAMP
-        self.max_timestamp = NO_TIMESTAMP
-        self.max_timestamp_offset: Offset = base_offset
-        self.index_due_position: FilePosition = 0
-        """A batch that starts after this position gets an index entry."""
-        self.offset_index = OffsetIndex(base_offset)
-        self.time_index = TimeIndex(base_offset)
-        self.transaction_index: TransactionIndex | None = None
-        """The aborted transactions that end here; None while there never was one."""
+    def __post_init__(self) -> None:
+        self.max_timestamp_offset = self.base_offset
+        self.offset_index, self.time_index = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
 
     @classmethod
     def create(cls, disk: Disk, folder: str, base_offset: Offset, config: LogConfig, now_ms: int) -> "Segment":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from yak.errors import ErrorCode
@@ -23,39 +24,35 @@ class Addition(NamedTuple):
     then: Callable[[ErrorCode], None]
 
 
+@dataclass(slots=True, eq=False)
 class TransactionalId:
     """A transactional id here: its transaction as committed, and the change that is being appended."""
 
-    __slots__ = ("connection_id", "markers", "open_since_ms", "pending", "transaction", "waiting")
-
-    def __init__(self, transaction: Transaction) -> None:
-        self.transaction = transaction
-        self.pending: Transaction | None = None
-        """While it is there, every request gets CONCURRENT_TRANSACTIONS."""
-        self.markers: PendingMarkers | None = None
-        """The markers of the end that are not written yet."""
-        self.connection_id: ConnectionId = 0
-        """The newest connection that sent a request of protocol 1."""
-        self.open_since_ms = 0
-        """Since when its transaction is open here, in ms of the clock that never goes back."""
-        self.waiting: list[Addition] = []
-        """Those that wait for the change or the end that is under way."""
+    transaction: Transaction
+    pending: Transaction | None = None
+    """While it is there, every request gets CONCURRENT_TRANSACTIONS."""
+    markers: PendingMarkers | None = None
+    """The markers of the end that are not written yet."""
+    connection_id: ConnectionId = 0
+    """The newest connection that sent a request of protocol 1."""
+    open_since_ms: int = 0
+    """Since when its transaction is open here, in ms of the clock that never goes back."""
+    waiting: list[Addition] = field(default_factory=list)
+    """Those that wait for the change or the end that is under way."""
 
 
+@dataclass(slots=True, eq=False)
 class TransactionShard:
     """The transactional ids of one partition."""
 
-    __slots__ = ("gathered", "ids", "is_committed", "open", "unreadable")
-
-    def __init__(self) -> None:
-        self.ids: dict[str, TransactionalId] = {}
-        self.open: dict[str, TransactionalId] = {}
-        """Those with an open transaction."""
-        self.is_committed = False
-        """Whether everything that was loaded is below the high watermark. Until then it may not be acted on."""
-        self.gathered: dict[bytes, bytes] = {}
-        """Values by key, until `restore` has decoded them."""
-        self.unreadable = 0
+    ids: dict[str, TransactionalId] = field(default_factory=dict)
+    open: dict[str, TransactionalId] = field(default_factory=dict)
+    """Those with an open transaction."""
+    is_committed: bool = False
+    """Whether everything that was loaded is below the high watermark. Until then it may not be acted on."""
+    gathered: dict[bytes, bytes] = field(default_factory=dict)
+    """Values by key, until `restore` has decoded them."""
+    unreadable: int = 0
 
     def note_open(self, entry: TransactionalId, now_ms: int) -> None:
         """The entry's transaction is open, at the latest since `now_ms`."""

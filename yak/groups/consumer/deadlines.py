@@ -7,6 +7,7 @@ comes up early moves to its deadline, so extending a deadline, as each heartbeat
 from __future__ import annotations
 
 import heapq
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
@@ -27,15 +28,13 @@ class Due(IntEnum):
     """Fetch its assignment, as a classic member that joined."""
 
 
+@dataclass(slots=True, eq=False)
 class Deadlines:
     """All deadlines of one group, in ms of the caller's clock."""
 
-    __slots__ = ("_due", "_heap", "_queued")
-
-    def __init__(self) -> None:
-        self._due: dict[tuple[Due, str], tuple[int, int]] = {}
-        self._heap: list[tuple[int, Due, str]] = []
-        self._queued: dict[tuple[Due, str], int] = {}
+    _due: dict[tuple[Due, str], tuple[int, int]] = field(default_factory=dict)
+    _heap: list[tuple[int, Due, str]] = field(default_factory=list)
+    _queued: dict[tuple[Due, str], int] = field(default_factory=dict)
 
     def set(self, what: Due, member_id: str, at_ms: int, epoch: int = 0) -> None:
         """Set or move the deadline. `epoch` is the member epoch that it belongs to."""
