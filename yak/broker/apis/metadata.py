@@ -117,7 +117,7 @@ def _of_topics(broker: Broker, call: Call, wanted: _Wanted, results: _Results) -
     topics: list[Fields] = []
     pace = Pace()
     for name, topic_id in wanted:
-        topic = yield from _requested(broker, call, name, topic_id, results, pace)
+        topic = yield from _requested_topic(broker, call, name, topic_id, results, pace)
         topics.append(topic)
         if pace.is_over(1):
             yield
@@ -196,7 +196,7 @@ def controller_for(broker: Broker, listener: str) -> int:
     return found if found >= 0 or not is_serving(image.brokers.get(broker.node_id)) else broker.node_id
 
 
-def _requested(
+def _requested_topic(
     broker: Broker, call: Call, name: str | None, topic_id: Any, results: _Results, pace: Pace
 ) -> Generator[None, None, Fields]:
     """One topic that the client requested by name or by id."""
