@@ -25,8 +25,8 @@ from textual.worker import NoActiveWorker, Worker, WorkerFailed, get_current_wor
 
 from yak.errors import UsageError, YakError
 from yak.plain_text import one_line
+from yak.tui.formatter import ZONE_LABELS, ZONES, Formatter
 from yak.tui.keys import K9S_KEYS, KEYS, all_keys, explained, keys, keys_of_screen, notices
-from yak.tui.look import ZONE_WORDS, ZONES, Look
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.contexts import is_production
 from yak.tui.screens.base import BY_NAME, SCREENS, FileUploaded, YakScreen
@@ -132,7 +132,7 @@ class YakApp(App[int]):
         super().__init__()
         self.source = source
         self.picture = Picture()
-        self.look = Look(self.settings.zone, self.settings.is_ascii)  # type: ignore[arg-type]
+        self.fmt = Formatter(self.settings.zone, self.settings.is_ascii)  # type: ignore[arg-type]
         self.is_readonly = self.settings.is_readonly
         self.is_production = self.settings.is_production
         self.is_frozen = False
@@ -582,8 +582,8 @@ class YakApp(App[int]):
         zones: dict[str, Any] = {zone: zone for zone in ZONES}
         if name and name not in zones:
             raise UsageError("unknown-zone", f'there is no zone "{name}"', why=f"there are {', '.join(ZONES)}")
-        zone = zones[name] if name else ZONES[(ZONES.index(self.look.zone) + 1) % len(ZONES)]
-        self.look = Look(zone, self.look.is_ascii, self.look.is_wide)
+        zone = zones[name] if name else ZONES[(ZONES.index(self.fmt.zone) + 1) % len(ZONES)]
+        self.fmt = Formatter(zone, self.fmt.is_ascii, self.fmt.is_wide)
         self.repaint()
 
     def _set_theme(self, name: str) -> None:
@@ -598,10 +598,10 @@ class YakApp(App[int]):
 
     def action_zone(self) -> None:
         self._set_zone("")
-        self.notice(f"times are {ZONE_WORDS[self.look.zone]}")
+        self.notice(f"times are {ZONE_LABELS[self.fmt.zone]}")
 
     def action_wide(self) -> None:
-        self.look = Look(self.look.zone, self.look.is_ascii, not self.look.is_wide)
+        self.fmt = Formatter(self.fmt.zone, self.fmt.is_ascii, not self.fmt.is_wide)
         self.repaint()
         self.paint_now()
 
@@ -654,7 +654,7 @@ class YakApp(App[int]):
             self.push_screen(TextDialog("What these numbers mean", explained(screen)))
 
     def action_notices(self) -> None:
-        self.push_screen(TextDialog("Notices", notices(self.notices, self.look, self.now_ms())))
+        self.push_screen(TextDialog("Notices", notices(self.notices, self.fmt, self.now_ms())))
 
     def action_jump(self) -> None:
         """Show a letter on each panel; typing it moves the focus there."""

@@ -18,7 +18,7 @@ from yak.errors import UsageError, YakError
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-    from yak.tui.look import Look
+    from yak.tui.formatter import Formatter
     from yak.tui.screens.base import YakScreen
 
 
@@ -327,13 +327,13 @@ def explained(screen: "YakScreen") -> Content:
     return Content("").join(parts)
 
 
-def notices(kept: Iterable[tuple[int, YakError | str, str]], look: "Look", now_ms: int) -> Content:
+def notices(kept: Iterable[tuple[int, YakError | str, str]], fmt: "Formatter", now_ms: int) -> Content:
     """Notices and errors with their why and try, newest first."""
     parts: list[Any] = []
     for time_ms, said, tone in reversed(list(kept)):
-        when = look.time(time_ms, now_ms)
+        when = fmt.time(time_ms, now_ms)
         if isinstance(said, YakError):
-            parts.append(Content.assemble(f"{when}  ", (f"{look.sign('bad')} {said.message}", "bold $error"), "\n"))
+            parts.append(Content.assemble(f"{when}  ", (f"{fmt.sign('bad')} {said.message}", "bold $error"), "\n"))
             parts += [Content(f"            why: {said.why}\n")] if said.why else []
             parts += [Content(f"            try: {each}\n") for each in said.try_]
         else:

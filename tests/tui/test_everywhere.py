@@ -307,7 +307,7 @@ def test_times_can_be_local_or_relative_and_columns_wide():
             await pilot.pause(0.4)
             assert app.screen.query_one("#events", Grid).cursor_row.cells[0].text.endswith("ago")
             await pilot.press("w")
-            assert app.look.is_wide
+            assert app.fmt.is_wide
 
     run(scenario())
 

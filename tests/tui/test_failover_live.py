@@ -16,7 +16,7 @@ PATIENCE_S = 30.0
 
 
 def cells(app: Any, key: str) -> list[str]:
-    rows = broker_rows(app.picture, app.screen_below().processes, app.look)
+    rows = broker_rows(app.picture, app.screen_below().processes, app.fmt)
     return next(([cell.text for cell in row.cells] for row in rows if row.key == key), [])
 
 

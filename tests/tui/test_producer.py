@@ -315,7 +315,7 @@ def test_columns_are_mapped_and_the_first_rows_say_whether_they_can_be_sent(file
         await typed(app, pilot, csv_headers="src=source")
         await until(pilot, lambda: rows(app)[0][1] == "u1")
         first, second, third = rows(app)
-        assert first == ["2", "u1", '{"total":"12"}', "source=web", app.look.sign("none"), "✓ yes"]
+        assert first == ["2", "u1", '{"total":"12"}', "source=web", app.fmt.sign("none"), "✓ yes"]
         assert second[5] == "▲ no key: any partition"
         assert third[5] == "✗ 2 columns, not 3"
         assert '3 rows, 37 B, delimiter ";", utf-8' in app.screen.query_one("#csv-form").border_subtitle.replace(

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 from rich.cells import cell_len, get_character_cell_size
 
 from yak.plain_text import json_text, lines, one_line
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.messages.store import Kept
 from yak.tui.rows.cells import Tone
 
@@ -187,7 +187,7 @@ class DetailLine:
 
 def detail_lines(
     record: Kept,
-    look: Look,
+    fmt: Formatter,
     now_ms: int,
     *,
     view: View = "auto",
@@ -199,42 +199,42 @@ def detail_lines(
 
     With `is_low`, for a low window, facts beside time and size follow the value, so that the value is in sight.
     """
-    facts = list(_facts(record, look, now_ms))
+    facts = list(_facts(record, fmt, now_ms))
     if is_low:
         shown = [line for line in facts if line.text.startswith(("time", "size"))]
         facts, later = shown, [line for line in facts if line not in shown]
     else:
         later = []
     lines = facts
-    lines += _part("key", record.key, view, look, frozenset(), is_whole=False)
+    lines += _part("key", record.key, view, fmt, frozenset(), is_whole=False)
     if record.headers:
         lines.append(_heading(f"headers ({len(record.headers)})"))
         for name, data in record.headers:
             lines += _header(name, data, view)
-    return [*lines, *_part("value", record.value, view, look, folded, is_whole=is_whole), *later]
+    return [*lines, *_part("value", record.value, view, fmt, folded, is_whole=is_whole), *later]
 
 
-def _facts(record: Kept, look: Look, now_ms: int) -> Iterator[DetailLine]:
+def _facts(record: Kept, fmt: Formatter, now_ms: int) -> Iterator[DetailLine]:
     yield _fact("topic", record.topic)
     yield _fact("partition", str(record.partition))
-    yield _fact("offset", look.number(record.offset))
+    yield _fact("offset", fmt.number(record.offset))
     if record.timestamp_ms >= 0:
-        yield _fact("time", look.day_and_time(record.timestamp_ms, now_ms))
+        yield _fact("time", fmt.day_and_time(record.timestamp_ms, now_ms))
         yield _fact("", f"{record.timestamp_ms} ms, {record.timestamp_type}", "dim")
     else:
         yield _fact("time", "none", "dim")
     yield _fact("epoch", str(record.leader_epoch) if record.leader_epoch is not None else "not told")
-    yield _fact("size", f"{look.size(record.payload_bytes)} ({_sizes(record, look)})")
+    yield _fact("size", f"{fmt.size(record.payload_bytes)} ({_sizes(record, fmt)})")
 
 
-def _sizes(record: Kept, look: Look) -> str:
+def _sizes(record: Kept, fmt: Formatter) -> str:
     parts = [
-        f"{name} {look.size(len(data)) if data is not None else NULL}"
+        f"{name} {fmt.size(len(data)) if data is not None else NULL}"
         for name, data in (("key", record.key), ("value", record.value))
     ]
     if record.headers:
         size = sum(len(name) + len(data or b"") for name, data in record.headers)
-        parts.append(f"headers {look.size(size)}")
+        parts.append(f"headers {fmt.size(size)}")
     return ", ".join(parts)
 
 
@@ -263,7 +263,7 @@ def _header(name: str, data: bytes | None, view: View) -> Iterator[DetailLine]:
 
 
 def _part(
-    what: str, data: bytes | None, view: View, look: Look, folded: Collection[str], *, is_whole: bool
+    what: str, data: bytes | None, view: View, fmt: Formatter, folded: Collection[str], *, is_whole: bool
 ) -> Iterator[DetailLine]:
     if data is None:
         yield DetailLine(((f"{what} ", "strong"), (NULL, "dim")))
@@ -276,7 +276,7 @@ def _part(
     is_json, document = (False, None) if view != "auto" or is_cut else parse_json(data)
     text = None if view == "hex" or is_json else decoded(shown)
     form = "JSON" if is_json else "hex" if text is None else "text"
-    yield DetailLine(((f"{what} ", "strong"), (f"{form}, {look.size(len(data))}", "dim")))
+    yield DetailLine(((f"{what} ", "strong"), (f"{form}, {fmt.size(len(data))}", "dim")))
     if is_json:
         for line in json_lines(document, folded):
             spans = ((" " * (line.indent + 2), ""), *((part, _TONES[kind]) for part, kind in line.spans))
@@ -285,7 +285,7 @@ def _part(
         for shown_line in hex_dump(shown) if text is None else _lines(text):
             yield DetailLine((("  ", ""), (shown_line, "")))
     if is_cut:
-        words = f"shown {look.size(len(shown))} of {look.size(len(data))}: enter loads all"
+        words = f"shown {fmt.size(len(shown))} of {fmt.size(len(data))}: enter loads all"
         yield DetailLine((("  ", ""), (words, "warn")), load=what == "value")
 
 

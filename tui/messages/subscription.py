@@ -15,7 +15,7 @@ from yak.client.filters import parse_filter
 from yak.client.offset_spec import END, START, Position, parse_edge, parse_range
 from yak.client.times import format_time, parse_time_ms
 from yak.errors import UsageError
-from yak.tui.look import Zone
+from yak.tui.formatter import Zone
 
 _LAST = re.compile(r"(?:last|tail)\s*([0-9]{1,18})", re.IGNORECASE)
 _NUMBERS = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")

@@ -24,7 +24,7 @@ from yak.tui.widgets.grid import Grid
 
 if TYPE_CHECKING:
     from yak.tui.app import YakApp
-    from yak.tui.look import Look
+    from yak.tui.formatter import Formatter
     from yak.tui.state.picture import Picture
 
 NARROWEST, LOWEST = 60, 16
@@ -62,8 +62,8 @@ class YakScreen(Screen[None]):
         return self.app.picture
 
     @property
-    def look(self) -> "Look":
-        return self.app.look
+    def fmt(self) -> "Formatter":
+        return self.app.fmt
 
     def crumbs(self) -> list[str]:
         """Its place in the hierarchy, outermost first."""
@@ -118,7 +118,7 @@ class YakScreen(Screen[None]):
             return
         picture, app = self.picture, self.app
         left, right = header(
-            app.source.title, picture, self.look, now_ms,
+            app.source.title, picture, self.fmt, now_ms,
             is_readonly=app.is_readonly, is_production=app.is_production, is_frozen=app.is_frozen,
         )  # fmt: skip
         self.query_one("#header", Line).show(left, right)
@@ -126,7 +126,7 @@ class YakScreen(Screen[None]):
         notice = app.last_notice(now_ms)
         self.query_one("#notice", Line).show([notice] if notice else [])
         self.query_one("#notice", Line).set_class(notice is not None, "-shown")
-        words = f" {self.look.sign('crumb')} ".join(self.crumbs())
+        words = f" {self.fmt.sign('crumb')} ".join(self.crumbs())
         self.query_one("#place", Place).show([Cell(words, "dim")], [Cell(_SAME_EVERYWHERE, "dim")])
         if self.app.size.width >= WIDE:
             self.query_one("#rail", Rail).paint()
@@ -148,7 +148,7 @@ class YakScreen(Screen[None]):
             seconds = max(0, ((picture.retry_at_ms or now_ms) - now_ms + 999) // 1000)
             again = f"again in {seconds} s" if seconds else "trying now"
             what = "lost the cluster" if picture.is_loaded else "no broker answers"
-            banner.update(f"{self.look.sign('bad')} {what}; {again}. {picture.lost_why}", layout=False)
+            banner.update(f"{self.fmt.sign('bad')} {what}; {again}. {picture.lost_why}", layout=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide changing actions in read-only mode."""
@@ -158,7 +158,7 @@ class YakScreen(Screen[None]):
 
     def show_table(self, id_: str, columns: Sequence[Column], rows: Sequence[Row] | Rows, empty: str = "") -> None:
         """Show rows in a table, or the text `empty`, with the columns that the user wants to see."""
-        self.query_one(id_, Grid).show(columns, rows, empty=empty, is_wide=self.look.is_wide)
+        self.query_one(id_, Grid).show(columns, rows, empty=empty, is_wide=self.fmt.is_wide)
 
     def entitle(self, id_: str, title: str, subtitle: str = "") -> None:
         self.query_one(id_, Panel).entitle(title, subtitle)
@@ -306,7 +306,7 @@ class AskingScreen(YakScreen):
         if self.trouble is None:
             return ""
         why = f": {self.trouble.why}" if self.trouble.why else ""
-        return f"{self.look.sign('bad')} {self.trouble.message}{why}"[:200]
+        return f"{self.fmt.sign('bad')} {self.trouble.message}{why}"[:200]
 
 
 class FileUploaded(Message, bubble=False):

@@ -13,8 +13,8 @@ from textual.widgets import Static
 
 from yak.client.offset_spec import END
 from yak.errors import UsageError, YakError
+from yak.tui.formatter import Formatter
 from yak.tui.keys import keys
-from yak.tui.look import Look
 from yak.tui.messages.detail import DetailLine, View, detail_lines
 from yak.tui.messages.reader import Reader
 from yak.tui.messages.store import Merged, Store
@@ -83,20 +83,20 @@ class Tile(Panel):
         if not self.reader.wanted.group and not self.is_paused:
             self.reader.pause(not is_seen)
 
-    def paint(self, look: Look, now_ms: int, view: View) -> None:
+    def paint(self, fmt: Formatter, now_ms: int, view: View) -> None:
         reader = self.reader
         status, counts, wanted = reader.status, reader.store.counts(), reader.wanted
-        second = now_ms // 1000 if look.zone == "relative" else 0
-        drawn = (id(reader), counts.version, look, view, second, status.phase, status.error)
+        second = now_ms // 1000 if fmt.zone == "relative" else 0
+        drawn = (id(reader), counts.version, fmt, view, second, status.phase, status.error)
         if drawn != self._drawn:
             self._drawn = drawn
             with_topic = len(wanted.choices) > 1
-            empty = empty_words(status, counts, wanted, reader.filter_text, look)
-            self.grid.show_records(reader.store, look, now_ms, view, with_topic=with_topic, empty=empty, is_narrow=True)
+            empty = empty_words(status, counts, wanted, reader.filter_text, fmt)
+            self.grid.show_records(reader.store, fmt, now_ms, view, with_topic=with_topic, empty=empty, is_narrow=True)
         width = self.size.width - 6
         self.entitle(
             tile_title(self.letter, wanted, width),
-            tile_words(status, counts, wanted, reader.filter_text, look, width),
+            tile_words(status, counts, wanted, reader.filter_text, fmt, width),
         )
 
 
@@ -228,26 +228,26 @@ class ConsumerScreen(ReadingScreen):
     # drawing
 
     def paint(self, now_ms: int) -> None:
-        tiles, look = self.tiles, self.look
+        tiles, fmt = self.tiles, self.fmt
         if not self._is_merged:
             for tile in tiles:
-                tile.paint(look, now_ms, self.view)
+                tile.paint(fmt, now_ms, self.view)
             return
         grid = self.query_one("#merged", MessageGrid)
         versions = tuple(tile.reader.store.counts().version for tile in tiles)
-        second = now_ms // 1000 if look.zone == "relative" else 0
-        drawn = (tuple(tile.letter for tile in tiles), versions, look, self.view, second)
+        second = now_ms // 1000 if fmt.zone == "relative" else 0
+        drawn = (tuple(tile.letter for tile in tiles), versions, fmt, self.view, second)
         if drawn != self._merged_drawn:
             self._merged_drawn = drawn
             merged = Merged([tile.reader.store for tile in tiles])
             empty = "No message came yet in any of the subscriptions."
-            grid.show_records(merged, look, now_ms, self.view, with_topic=True, empty=empty)
+            grid.show_records(merged, fmt, now_ms, self.view, with_topic=True, empty=empty)
         rate = sum(tile.reader.status.rate for tile in tiles)
         lag = sum(tile.reader.status.behind or 0 for tile in tiles)
         self.entitle(
             "#merged-panel",
             ", ".join(f"{tile.letter} {tile.reader.wanted.title}" for tile in tiles),
-            f"{look.number(len(grid.records))} messages  {look.rate(rate)}  lag {look.number(lag)}",
+            f"{fmt.number(len(grid.records))} messages  {fmt.rate(rate)}  lag {fmt.number(lag)}",
         )
 
     # keys
@@ -336,7 +336,7 @@ class ConsumerScreen(ReadingScreen):
             self.app.notice(f"group {group} has committed all that this tile has read")
             return
         command = f"{tile.reader.wanted.command().replace(' --no-commit', '')} --max-messages {count}"
-        words = f"Group {group} will go on after the {self.look.number(count)} messages that this tile has read since."
+        words = f"Group {group} will go on after the {self.fmt.number(count)} messages that this tile has read since."
         if not await self.confirmed(f"Commit for {group}", words, command=command, yes="Commit"):
             return
         try:
@@ -360,7 +360,7 @@ class ConsumerScreen(ReadingScreen):
             return
         group, count = tile.reader.wanted.group, tile.reader.status.uncommitted
         if group and count:
-            words = f"{self.look.number(count)} messages were read and not committed: group {group} gets them again."
+            words = f"{self.fmt.number(count)} messages were read and not committed: group {group} gets them again."
             if not await self.confirmed(f"Leave {group}", words, yes="Leave"):
                 return
         await tile.remove()
@@ -371,7 +371,7 @@ class ConsumerScreen(ReadingScreen):
     def show_record(self) -> None:
         record = self.record_in_use()
         if record is not None:
-            lines = detail_lines(record, self.look, self.app.now_ms(), view=self.view)
+            lines = detail_lines(record, self.fmt, self.app.now_ms(), view=self.view)
             self.app.push_screen(TextDialog(record.id, _content(lines)))
 
 

@@ -54,7 +54,7 @@ class ContextsScreen(AskingScreen):
 
     def paint(self, now_ms: int) -> None:  # noqa: ARG002 - nothing here has a time
         contexts = self.app.settings.contexts
-        rows = context_rows(contexts, self.app.context_name, self._answers, self.look)
+        rows = context_rows(contexts, self.app.context_name, self._answers, self.fmt)
         self.show_table("#contexts", COLUMNS, rows, _NONE)
         where = self.app.settings.config_file
         self.query_one(Panel).entitle(

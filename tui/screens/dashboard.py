@@ -47,25 +47,25 @@ class DashboardScreen(YakScreen):
         return self.app.size.width >= BROAD
 
     def paint(self, now_ms: int) -> None:
-        picture, look = self.picture, self.look
+        picture, fmt = self.picture, self.fmt
         empty = "" if picture.is_loaded else "waiting for the cluster to say what there is ..."
         self.show_table(
             "#brokers",
             cluster.BROKER_COLUMNS,
-            cluster.broker_rows(picture, look, cluster.SPARK + max(0, self.app.size.width - BROAD) // 3),
+            cluster.broker_rows(picture, fmt, cluster.SPARK + max(0, self.app.size.width - BROAD) // 3),
             empty,
         )
         if self.is_broad:
-            self.query_one("#busiest", Grid).show(topics.BUSIEST_COLUMNS, topics.busiest_rows(picture, look))
-        rows = cluster.health_rows(picture, look, now_ms) if picture.is_loaded else []
+            self.query_one("#busiest", Grid).show(topics.BUSIEST_COLUMNS, topics.busiest_rows(picture, fmt))
+        rows = cluster.health_rows(picture, fmt, now_ms) if picture.is_loaded else []
         self.query_one("#health", Grid).show(cluster.HEALTH_COLUMNS, rows)
         rates = self.query_one("#rates", Lines)
-        rates.show(cluster.rate_lines(picture, look, rates.size.width or 36, now_ms))
+        rates.show(cluster.rate_lines(picture, fmt, rates.size.width or 36, now_ms))
         lines = list(islice(reversed(picture.activity.lines), _SHOWN_EVENTS))
         lines.reverse()
         nothing = "Nothing happened since yak ui listens. Kill a broker, or make a topic, and it shows here."
         self.query_one("#events", Grid).show(
-            activity.COLUMNS, activity.activity_rows(lines, look, now_ms), empty=nothing
+            activity.COLUMNS, activity.activity_rows(lines, fmt, now_ms), empty=nothing
         )
 
     @on(Grid.Opened, "#health")
@@ -80,7 +80,7 @@ class DashboardScreen(YakScreen):
     def describe(self, event: Grid.Opened) -> None:
         broker = self.picture.brokers.get(int(event.row.key))
         if broker is not None:
-            lines = cluster.broker_words(broker, self.picture, self.look, self.app.now_ms())
+            lines = cluster.broker_words(broker, self.picture, self.fmt, self.app.now_ms())
             self.app.push_screen(TextDialog(f"Broker {broker.node_id}", "\n".join(lines)))
 
     @on(Grid.Opened, "#busiest")

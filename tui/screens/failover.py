@@ -20,7 +20,7 @@ from yak.tui.widgets.dialogs import Field, FormDialog, TextDialog
 from yak.tui.widgets.frame import Lines, Panel
 from yak.tui.widgets.grid import Grid
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 ANY = "any in sync"
 
 
@@ -58,37 +58,37 @@ class FailoverScreen(ControlsBrokers):
         yield Panel("Acknowledged against read", Lines(id="verdict-lines", wraps=True), id="failover-verdict")
 
     def on_mount(self) -> None:
-        self.set_interval(LOOK_SECONDS, self._look)
-        self._look()
+        self.set_interval(POLL_SECONDS, self._poll)
+        self._poll()
 
     # drawing
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         if self.control is not None and self.app.screen_below() is self:
-            self._look_again()
+            self._poll_processes()
 
     @work(exclusive=True, group="processes")
-    async def _look_again(self) -> None:
+    async def _poll_processes(self) -> None:
         found = await self.look_at_processes()
         if found is not None and found != self.processes:
             self.processes = found
             self.app.repaint()
 
     def paint(self, now_ms: int) -> None:
-        picture, look = self.picture, self.look
-        brokers = rows.broker_rows(picture, self.processes, look)
+        picture, fmt = self.picture, self.fmt
+        brokers = rows.broker_rows(picture, self.processes, fmt)
         empty = "" if picture.is_loaded else "waiting for the brokers ..."
         self.show_table("#brokers", rows.COLUMNS, brokers, empty)
         self.entitle("#failover-brokers", "Brokers", self._what_works())
         found = self._timelines(now_ms)
         self._paint_timeline(found, now_ms)
         self.query_one("#failover-drills", Grid).show(
-            rows.HISTORY, rows.history_rows(found, look, now_ms), empty="None yet."
+            rows.HISTORY, rows.history_rows(found, fmt, now_ms), empty="None yet."
         )
         source, verdict = self.app.source, self.query_one("#verdict-lines", Lines)
         lines = rows.no_workload_lines()
         if isinstance(source, DemoSource):
-            lines = rows.verdict_lines(source.demo, look, now_ms)
+            lines = rows.verdict_lines(source.demo, fmt, now_ms)
         verdict.show(lines)
         verdict.styles.height = len(verdict.fitted(lines))
 
@@ -109,7 +109,7 @@ class FailoverScreen(ControlsBrokers):
         panel = self.query_one("#failover-timeline", Panel)
         if found:
             width, height = lines.size.width or 76, lines.size.height or 8
-            lines.show(rows.timeline_lines(found[-1], self.look, width, height, now_ms))
+            lines.show(rows.timeline_lines(found[-1], self.fmt, width, height, now_ms))
             panel.entitle("Last failover", found[-1].drill.command and "y copies its command")
         else:
             lines.show(rows.nothing_yet_lines(is_local=self.control is not None))
@@ -188,7 +188,7 @@ class FailoverScreen(ControlsBrokers):
         self._began(drill)
         is_done = await super().act(action, node, command, done)
         if is_done:
-            self._look()
+            self._poll()
         else:
             self.drills.forget(drill)
         return is_done
@@ -209,7 +209,7 @@ class FailoverScreen(ControlsBrokers):
     def describe(self, event: Grid.Opened) -> None:
         broker = None if event.row.key == rows.REDIS else self.picture.brokers.get(int(event.row.key))
         if broker is not None:
-            words = broker_words(broker, self.picture, self.look, self.app.now_ms())
+            words = broker_words(broker, self.picture, self.fmt, self.app.now_ms())
             self.app.push_screen(TextDialog(f"Broker {broker.node_id}", Text("\n".join(words))))
 
     def action_copy(self) -> None:

@@ -81,7 +81,7 @@ class ResetPreview(ModalScreen[bool]):
             yield Static("asking the brokers ...", id="preview-words", markup=False)
             yield Grid(id="steps")
             yield Static("", id="preview-refused", markup=False)
-            line = reset_command(self._group, self._values, self.app.look, is_done=True)
+            line = reset_command(self._group, self._values, self.app.fmt, is_done=True)
             yield Static(f"$ {line}", classes="dialog-command", markup=False)
             with Horizontal(classes="dialog-buttons"):
                 yield Button("Move them (R)", variant="error", id="yes", disabled=True, action="screen.apply")
@@ -100,17 +100,17 @@ class ResetPreview(ModalScreen[bool]):
     def action_again(self) -> None:
         if not self._is_busy and self._results is None:
             self._is_busy = True
-            self._look()
+            self._load_plan()
 
     @work(group="preview")
-    async def _look(self) -> None:
+    async def _load_plan(self) -> None:
         app = self.app
         try:
             offsets = {}
             if self._values["to"] == "file":
                 path = self._values["value"]
                 offsets = parse_offsets(await asyncio.to_thread(read_text, path), self._group, path)
-            wanted = reset_target(self._values, app.now_ms(), app.look, offsets)
+            wanted = reset_target(self._values, app.now_ms(), app.fmt, offsets)
             self._plan = await app.source.kafka(plan_group_reset, self._group, wanted, topics_of(self._values))
         except YakError as error:
             self._plan = None
@@ -121,18 +121,20 @@ class ResetPreview(ModalScreen[bool]):
             self._is_busy = False
 
     def _show(self) -> None:
-        plan, look = self._plan, self.app.look
+        plan, fmt = self._plan, self.app.fmt
         if plan is None:
             return
-        self.query_one("#steps", Grid).show(STEP_COLUMNS, step_rows(plan.steps, self._results, look))
-        words = plan_words(plan.steps, look)
+        self.query_one("#steps", Grid).show(STEP_COLUMNS, step_rows(plan.steps, self._results, fmt))
+        words = plan_words(plan.steps, fmt)
         if plan.group is None:
             words += " There is no such group yet: it will be made."
         refused = ""
         if plan.refused is not None:
-            refused = f"{look.sign('bad')} This cannot be done now: {plan.refused.why}. Stop what reads with it, then press r."
+            refused = (
+                f"{fmt.sign('bad')} This cannot be done now: {plan.refused.why}. Stop what reads with it, then press r."
+            )
         elif self.app.is_readonly:
-            refused = f"{look.sign('warn')} Only looking is allowed here (--readonly)."
+            refused = f"{fmt.sign('warn')} Only looking is allowed here (--readonly)."
         self._say(words, refused)
         self.query_one("#yes", Button).disabled = not self._may_apply()
 
@@ -154,7 +156,7 @@ class ResetPreview(ModalScreen[bool]):
     async def _apply(self) -> None:
         app, plan = self.app, self._plan
         assert plan is not None
-        line = reset_command(self._group, self._values, app.look, is_done=True)
+        line = reset_command(self._group, self._values, app.fmt, is_done=True)
         try:
             results = await app.source.kafka(move_group_offsets, self._group, plan.changes)
         except YakError as error:
@@ -196,8 +198,8 @@ class GroupChangesScreen(AskingScreen):
         topics = self.chosen_topic()
         words = "Where shall the group go on reading? A plan is shown first; nothing is moved before you say so."
         if said is not None and said["members"]:
-            words += f"\nIt has members now, which must be stopped first: {members_text(members_of(said))}."
-        look = self.look
+            words += f"\nIt has members now, which must be stopped first: {members_words(members_of(said))}."
+        fmt = self.fmt
         values = await self.app.push_screen_wait(
             FormDialog(
                 f"Move the offsets of {name}",
@@ -206,7 +208,7 @@ class GroupChangesScreen(AskingScreen):
                     Field("to", "To", WAYS[0], choices=WAYS),
                     Field("value", "Offset, time, file", "", "100, -15m, 2026-11-20T12:00Z, FILE.csv"),
                 ),
-                command=lambda found: reset_command(name, found, look),
+                command=lambda found: reset_command(name, found, fmt),
                 words=words,
                 yes="Show the plan",
             )
@@ -291,11 +293,11 @@ class GroupScreen(GroupChangesScreen):
         self.set_interval(_UNREAD_EVERY_S, self._read_in_turn)
 
     def paint(self, now_ms: int) -> None:
-        look, said = self.look, self.group.said
-        self.query_one("#summary", Lines).show(summary(self.group, look, now_ms))
+        fmt, said = self.fmt, self.group.said
+        self.query_one("#summary", Lines).show(summary(self.group, fmt, now_ms))
         self.entitle("#group-head", f"Group {self.group.name}", self.trouble_words())
-        members = [] if said is None else member_rows(said, look)
-        partitions = [] if said is None else partition_rows(said, self.unread, look, now_ms)
+        members = [] if said is None else member_rows(said, fmt)
+        partitions = [] if said is None else partition_rows(said, self.unread, fmt, now_ms)
         waiting = self.trouble_words() or "asking the coordinator ..."
         self.show_table("#members", MEMBER_COLUMNS, members, waiting if said is None else _NOBODY)
         self.show_table("#partitions", PARTITION_COLUMNS, partitions, waiting if said is None else _NOTHING)
@@ -305,7 +307,7 @@ class GroupScreen(GroupChangesScreen):
 
     def _hint(self) -> str:
         if self._unread_trouble is not None:
-            return f"{self.look.sign('warn')} no ages: {self._unread_trouble.why or self._unread_trouble.message}"[:120]
+            return f"{self.fmt.sign('warn')} no ages: {self._unread_trouble.why or self._unread_trouble.message}"[:120]
         return "m messages   t ages now   r move offsets   D forget a topic"
 
     def ask_again(self) -> None:
@@ -405,10 +407,10 @@ class GroupsScreen(GroupChangesScreen):
 
     def paint(self, now_ms: int) -> None:
         empty = _NONE if self.groups.is_listed else self.trouble_words() or "asking the brokers for their groups ..."
-        rows = group_rows(self.groups, self.look, now_ms)
+        rows = group_rows(self.groups, self.fmt, now_ms)
         self.show_table("#groups", COLUMNS, rows, empty)
         hint = self.trouble_words() or silent_words(self.groups) or _HINT
-        self.entitle("#groups-panel", list_title(self.groups, self.look), hint)
+        self.entitle("#groups-panel", list_title(self.groups, self.fmt), hint)
         self._paint_below(now_ms)
 
     @on(Grid.Moved, "#groups")
@@ -420,7 +422,7 @@ class GroupsScreen(GroupChangesScreen):
         below = self.query_one("#groups-below", Panel)
         if not below.display:
             return
-        rows = [] if said is None else partition_rows(said, {}, self.look, now_ms)
+        rows = [] if said is None else partition_rows(said, {}, self.fmt, now_ms)
         empty = "" if not name or said is None else "Nothing is committed, and no member has a partition."
         columns = [column for column in PARTITION_COLUMNS if column.label != "AGE"]
         without_age = [Row(row.key, tuple(c for n, c in enumerate(row.cells) if n != AGE)) for row in rows]

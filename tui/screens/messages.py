@@ -16,8 +16,8 @@ from yak.client.consumer import Received
 from yak.client.filters import parse_filter
 from yak.client.offset_spec import END
 from yak.errors import UsageError, YakError
+from yak.tui.formatter import Formatter
 from yak.tui.keys import keys
-from yak.tui.look import Look
 from yak.tui.messages.detail import VIEWS, View
 from yak.tui.messages.export import (
     CHOICES,
@@ -83,7 +83,7 @@ class MessageGrid(Grid):
     def show_records(
         self,
         records: Store | Merged,
-        look: Look,
+        fmt: Formatter,
         now_ms: int,
         view: View,
         *,
@@ -91,9 +91,9 @@ class MessageGrid(Grid):
         empty: str,
         is_narrow: bool = False,
     ) -> None:
-        self.records.freeze(records, look, now_ms, view=view, with_topic=with_topic)
-        columns = record_columns(look, with_topic=with_topic, is_narrow=is_narrow)
-        self.show(columns, self.records, empty=empty, is_wide=look.is_wide)
+        self.records.freeze(records, fmt, now_ms, view=view, with_topic=with_topic)
+        columns = record_columns(fmt, with_topic=with_topic, is_narrow=is_narrow)
+        self.show(columns, self.records, empty=empty, is_wide=fmt.is_wide)
 
     def _put_cursor(self, index: int) -> None:
         super()._put_cursor(index)
@@ -194,7 +194,7 @@ class ReadingScreen(YakScreen):
         with_group: bool,
     ) -> None:
         """Ask what to read, and from which position; then call `begin` with that and the filter."""
-        parse_time = time_parser(self.app.now_ms(), self.look.zone)
+        parse_time = time_parser(self.app.now_ms(), self.fmt.zone)
         is_readonly = self.app.is_readonly
         group = Field("group", "Group", given.get("group", ""), GROUP_HINT)
         fields = [
@@ -376,15 +376,13 @@ class ReadingScreen(YakScreen):
         finally:
             self.export_progress = None
         self.cli(f"{wanted.command(self.filter_words())} --output {_output(format_)} > {where}")
-        self.app.notice(
-            f"{self.look.number(progress.written)} messages, {self.look.size(progress.size_bytes)}: {where}"
-        )
+        self.app.notice(f"{self.fmt.number(progress.written)} messages, {self.fmt.size(progress.size_bytes)}: {where}")
 
     def _export_form(self, wanted: Subscription, count: int) -> FormDialog:
         name = file_name(wanted.title, "ndjson", self.app.now_ms())
-        what = [f"shown: {self.look.number(count)}"]
+        what = [f"shown: {self.fmt.number(count)}"]
         if self.marks:
-            what.insert(0, f"marked: {self.look.number(len(self.marks))}")
+            what.insert(0, f"marked: {self.fmt.number(len(self.marks))}")
         fields = [Field("what", "Messages", choices=what), Field("format", "Format", choices=FORMATS)]
         if not self.app.is_web:
             fields.append(Field("path", "File", os.path.join(FOLDER, name), is_needed=True))
@@ -542,7 +540,7 @@ class MessagesScreen(ReadingScreen):
 
     def paint(self, now_ms: int) -> None:
         """Draw new records; free if there are none."""
-        grid, reader, look = self.grid_in_use(), self.reader, self.look
+        grid, reader, fmt = self.grid_in_use(), self.reader, self.fmt
         if reader is None:
             self._paint_topics(grid)
             return
@@ -550,9 +548,9 @@ class MessagesScreen(ReadingScreen):
         drawn = (
             id(reader),
             counts.version,
-            look,
+            fmt,
             self.view,
-            now_ms // 1000 if look.zone == "relative" else 0,
+            now_ms // 1000 if fmt.zone == "relative" else 0,
             status.phase,
             status.error,
             self._is_pane_open,
@@ -560,14 +558,14 @@ class MessagesScreen(ReadingScreen):
         if drawn != self._drawn:
             self._drawn = drawn
             with_topic = len(reader.wanted.choices) > 1
-            empty = empty_words(status, counts, reader.wanted, self._filter, look)
+            empty = empty_words(status, counts, reader.wanted, self._filter, fmt)
             grid.show_records(
-                reader.store, look, now_ms, self.view,
+                reader.store, fmt, now_ms, self.view,
                 with_topic=with_topic, empty=empty, is_narrow=self._is_pane_open,
             )  # fmt: skip
         seek = f"group {reader.wanted.group}" if reader.wanted.group else reader.wanted.seek.words
         self.entitle("#records-panel", f"{reader.wanted.title}: {seek}", "/ filter  v mark  n next hit")
-        left = status_cells(status, counts, reader.wanted, self._filter, look)
+        left = status_cells(status, counts, reader.wanted, self._filter, fmt)
         self.query_one("#records-status", Line).show(left, self._right_cells())
         if self._is_pane_open:
             self._paint_pane(now_ms)
@@ -575,16 +573,16 @@ class MessagesScreen(ReadingScreen):
     def _right_cells(self) -> list[Cell]:
         cells = []
         if self.export_progress is not None:
-            cells.append(Cell(f"exporting: {self.look.number(self.export_progress.written)}", "accent"))
+            cells.append(Cell(f"exporting: {self.fmt.number(self.export_progress.written)}", "accent"))
         if self.marks:
-            cells.append(Cell(f"{self.look.sign('mark')} {len(self.marks)} marked", "accent"))
+            cells.append(Cell(f"{self.fmt.sign('mark')} {len(self.marks)} marked", "accent"))
         return cells
 
     def _paint_topics(self, grid: MessageGrid) -> None:
         """List the topics, as long as none is chosen."""
-        rows = topic_choice_rows(self.picture, self.look)
+        rows = topic_choice_rows(self.picture, self.fmt)
         empty = "No topics yet. Topics hold messages. :topics makes one; so does :sample, with messages in it."
-        grid.show(TOPIC_CHOICE_COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
+        grid.show(TOPIC_CHOICE_COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
         self.entitle("#records-panel", "Messages of which topic?", "enter read it  o several, or from where")
         self.query_one("#records-status", Line).show([])
 
@@ -617,7 +615,7 @@ class MessagesScreen(ReadingScreen):
 
     def _paint_pane(self, now_ms: int) -> None:
         record: Kept | None = self.record_in_use()
-        self._pane.show(record, self.look, now_ms, self.view)
+        self._pane.show(record, self.fmt, now_ms, self.view)
         self.entitle(
             "#record-panel", record.id if record is not None else "Message", "enter fold  J view  y copy  esc close"
         )

@@ -145,17 +145,17 @@ class MetadataScreen(AskingScreen):
         panel.entitle(*self._image_titles(now_ms))
 
     def _show_log(self, now_ms: int) -> None:
-        log, look, grid = self.log_, self.look, self.query_one("#log", Grid)
-        of_time = now_ms // 1000 if look.zone == "relative" else 0
-        drawn = (id(log), log.version, look, of_time, bool(grid.filter_text), self._offset(), self.trouble_words())
+        log, fmt, grid = self.log_, self.fmt, self.query_one("#log", Grid)
+        of_time = now_ms // 1000 if fmt.zone == "relative" else 0
+        drawn = (id(log), log.version, fmt, of_time, bool(grid.filter_text), self._offset(), self.trouble_words())
         if drawn == self._drawn:
             return
         self._drawn = drawn
-        rows = known_rows(log, look, now_ms) if grid.filter_text else LogRows(log, look, now_ms)
+        rows = known_rows(log, fmt, now_ms) if grid.filter_text else LogRows(log, fmt, now_ms)
         empty = self.trouble_words() or "reading the metadata log ..."
         if log.is_loaded and grid.filter_text:
-            empty = f"No record of {look.number(len(log.records))} that were read matches. esc clears the filter."
-        grid.show(COLUMNS, rows, empty=empty, is_wide=look.is_wide)
+            empty = f"No record of {fmt.number(len(log.records))} that were read matches. esc clears the filter."
+        grid.show(COLUMNS, rows, empty=empty, is_wide=fmt.is_wide)
         if self._wished is not None and log.begin <= self._wished <= log.end:
             grid.move_to(str(self._wished))
             self._wished = None
@@ -163,17 +163,17 @@ class MetadataScreen(AskingScreen):
         self._show_record()
 
     def _show_place(self, now_ms: int) -> None:
-        log, look, grid = self.log_, self.look, self.query_one("#log", Grid)
+        log, fmt, grid = self.log_, self.fmt, self.query_one("#log", Grid)
         offset = self._offset()
         if not log.is_loaded or offset is None:
             return
-        ends = tuple(f"{edge} {moment(log.time_ms(edge), look, now_ms)}" for edge in (log.begin, log.end))
-        self.query_one("#timeline", Timeline).show(log.begin, log.end, offset, self.mark, (ends[0], ends[1]), look)
-        live = "live" if grid.is_following else f"{look.number(log.end - offset)} newer"
+        ends = tuple(f"{edge} {moment(log.time_ms(edge), fmt, now_ms)}" for edge in (log.begin, log.end))
+        self.query_one("#timeline", Timeline).show(log.begin, log.end, offset, self.mark, (ends[0], ends[1]), fmt)
+        live = "live" if grid.is_following else f"{fmt.number(log.end - offset)} newer"
         of_copy = ", from a broker's copy" if log.source == "copy" else ""
-        title = f"Metadata log: record {look.number(offset)} of {look.number(log.end)}, {live}{of_copy}"
+        title = f"Metadata log: record {fmt.number(offset)} of {fmt.number(log.end)}, {live}{of_copy}"
         if grid.filter_text:
-            title = f"Metadata log: {grid.row_count} of {look.number(len(log.records))} read match {grid.filter_text}"
+            title = f"Metadata log: {grid.row_count} of {fmt.number(len(log.records))} read match {grid.filter_text}"
         self.entitle("#metadata-log", title, self.trouble_words() or _HINT)
 
     def _show_record(self) -> None:
@@ -199,11 +199,11 @@ class MetadataScreen(AskingScreen):
             return "The cluster then", self._image_words or ("" if offset is None else f"reading record {offset} ...")
         of, mark = shown
         if mark is None:
-            title = f"The cluster after record {of}, {moment(self.log_.time_ms(of), self.look, now_ms)}"
+            title = f"The cluster after record {of}, {moment(self.log_.time_ms(of), self.fmt, now_ms)}"
         else:
             first, last = sorted((mark, of))
             title = f"What changed from record {first} to {last}"
-        hint = f"{self.look.sign('mark')} this record" if mark is None else "= no more"
+        hint = f"{self.fmt.sign('mark')} this record" if mark is None else "= no more"
         if shown != (offset, self.mark):
             hint = f"reading record {offset} ..."
         return title, self._image_words or hint
@@ -258,7 +258,7 @@ class MetadataScreen(AskingScreen):
         if grid is not None and grid.id == "log":
             self._drawn = ()
             if text:  # only rows given as a list can be filtered
-                grid.show(COLUMNS, known_rows(self.log_, self.look, self.app.now_ms()), is_wide=self.look.is_wide)
+                grid.show(COLUMNS, known_rows(self.log_, self.fmt, self.app.now_ms()), is_wide=self.fmt.is_wide)
             grid.set_filter(text)
             self._show_log(self.app.now_ms())
             self.ask_again()
@@ -285,7 +285,7 @@ class MetadataScreen(AskingScreen):
     async def _offset_of(self, typed: str) -> int:
         if _OFFSET.fullmatch(typed):
             return int(typed)
-        zone = datetime.now(UTC).astimezone().tzinfo if self.look.zone == "local" else UTC
+        zone = datetime.now(UTC).astimezone().tzinfo if self.fmt.zone == "local" else UTC
         now_ms = self.app.now_ms()
         time_ms = parse_time_ms(typed, now_ms=now_ms, zone=zone or UTC)
         if time_ms > now_ms:
@@ -302,7 +302,7 @@ class MetadataScreen(AskingScreen):
             found = await self._things_at(offset)
             before = None if mark is None else await self._things_at(mark)
         except YakError as error:
-            self._image_words = f"{self.look.sign('warn')} {error.message}"
+            self._image_words = f"{self.fmt.sign('warn')} {error.message}"
             if error.code in _ENDED or not self._image_of:
                 self.query_one("#image", Grid).show(image_rows.IMAGE_COLUMNS, (), empty=self._image_words)
             self.paint(self.app.now_ms())
@@ -310,22 +310,22 @@ class MetadataScreen(AskingScreen):
         self._image_words = ""
         record = self.log_.records.get(offset)
         touched = set() if record is None else touched_by(record, self.log_.topic_names)
-        look = self.look
+        fmt = self.fmt
         rows: list[Row]
         if before is None:
-            rows = await asyncio.to_thread(image_rows.image_rows, found, touched, look)
+            rows = await asyncio.to_thread(image_rows.image_rows, found, touched, fmt)
             empty = ""
         else:
             assert mark is not None
             pair = (before, found) if mark <= offset else (found, before)
-            rows = await asyncio.to_thread(diff_rows, *pair, look)
+            rows = await asyncio.to_thread(diff_rows, *pair, fmt)
             empty = (
                 "Nothing changed between the two."
                 if mark != offset
                 else "Go to another record: what changed is shown here."
             )
         grid = self.query_one("#image", Grid)
-        grid.show(image_rows.IMAGE_COLUMNS, rows, empty=empty, is_wide=look.is_wide)
+        grid.show(image_rows.IMAGE_COLUMNS, rows, empty=empty, is_wide=fmt.is_wide)
         if (offset, mark) != self._image_of and before is None:
             first = next((row.key for row in rows if row.key in touched), None)
             if first is not None:

@@ -145,33 +145,33 @@ class MessageForm(Vertical):
             self.border_title = plain_title(words)
 
     def _topic_words(self, name: str) -> str:
-        look = self.app.look
+        fmt = self.app.fmt
         found = [each for (topic, _), each in self.app.picture.partitions.items() if topic == name]
         if not found:
-            return f"{look.sign('warn')} no topic {name} yet, S asks to create it"
+            return f"{fmt.sign('warn')} no topic {name} yet, S asks to create it"
         leaderless = sum(each.leader is None for each in found)
         if leaderless:
-            return f"{look.sign('bad')} {name} has {leaderless} of {len(found)} partitions without a leader"
+            return f"{fmt.sign('bad')} {name} has {leaderless} of {len(found)} partitions without a leader"
         copies = max(len(each.replicas) for each in found)
         return f"{name}, {len(found)} partition{'s' * (len(found) != 1)} of {copies} replica{'s' * (copies != 1)}"
 
     def _words(self, form: Form) -> list[Cell]:
-        look = self.app.look
+        fmt = self.app.fmt
         if form.value_kind == "json" and not form.value.strip():
             return [Cell("JSON; {{i}} counts, i: others", "dim")]
         wrong = form.value_problem() or self.problem
         if wrong is not None and not (wrong.field == "topic" and not form.topic):
-            return [Cell(f"{look.sign('bad')} {wrong.words}", "bad")]
+            return [Cell(f"{fmt.sign('bad')} {wrong.words}", "bad")]
         try:
             value = samples(form.message(), 1)[0].value
         except Wrong as error:
-            return [Cell(f"{look.sign('bad')} {error.problem.why}", "bad")]
+            return [Cell(f"{fmt.sign('bad')} {error.problem.why}", "bad")]
         if value is None:
             return [Cell("a tombstone: it deletes its key where a topic is compacted", "dim")]
-        size = look.size(len(value))
+        size = fmt.size(len(value))
         kind = {"json": "JSON, ", "base64": "bytes, "}.get(form.value_kind, "")
         about = "" if form.message().is_plain else "about "
-        return [Cell(f"{look.sign('good')} {kind}{about}{size}", "good")]
+        return [Cell(f"{fmt.sign('good')} {kind}{about}{size}", "good")]
 
 
 REPAINT_S = 0.25
@@ -255,8 +255,8 @@ class ProducerScreen(YakScreen):
     def _paint_account(self) -> None:
         account = self._run.account if self._run is not None else None
         lines = self.query_one("#account", Lines)
-        lines.show(account_lines(account, self.look, lines.size.width or 74))
-        self.entitle("#account-panel", account_title(account, self.look))
+        lines.show(account_lines(account, self.fmt, lines.size.width or 74))
+        self.entitle("#account-panel", account_title(account, self.fmt))
         self.query_one("#stop", Button).disabled = not self.is_running_one
 
     @property
@@ -426,7 +426,7 @@ class ProducerScreen(YakScreen):
         return None
 
     def _outcome(self, account: Account) -> str:
-        number = self.look.number
+        number = self.fmt.number
         words = f"{number(account.acknowledged)} of {number(account.sent)} acknowledged"
         return words + (f", {number(account.failed)} failed" if account.failed else "")
 
@@ -437,7 +437,7 @@ class ProducerScreen(YakScreen):
             at = account.few[0]
             took = "" if account.max_ms is None else f" in {account.max_ms:.0f} ms"
             self.app.notice(
-                f"written to {at.topic}-{at.partition} at offset {self.look.number(at.offset)}{took}", "good"
+                f"written to {at.topic}-{at.partition} at offset {self.fmt.number(at.offset)}{took}", "good"
             )
 
     def _tell(self, problem: Problem) -> None:

@@ -53,9 +53,9 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
             yield Panel("Failovers", Lines(id="failovers", wraps=True), id="replication-failovers")
 
     def paint(self, now_ms: int) -> None:
-        picture, look, grid = self.picture, self.look, self.query_one("#replication", Grid)
+        picture, fmt, grid = self.picture, self.fmt, self.query_one("#replication", Grid)
         rows = self._table.rows(
-            picture, look, now_ms, grid.keys_in_sight(), grid.size.width or 78, with_internal=self._with_internal
+            picture, fmt, now_ms, grid.keys_in_sight(), grid.size.width or 78, with_internal=self._with_internal
         )
         if self._only_problems:
             rows = [row for row in rows if self._table.is_problem(row.key)]
@@ -66,15 +66,15 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
                 empty = "All partitions have a leader and all replicas in sync. o shows them."
             elif grid.filter_text and rows:
                 empty = f"No partition matches {grid.filter_text}. esc clears the filter."
-        grid.show(self._table.columns(), rows, empty=empty, is_wide=look.is_wide)
-        title = f"Replication: {look.number(self._table.count_ok)} of {look.number(self._table.count)} partitions ok"
+        grid.show(self._table.columns(), rows, empty=empty, is_wide=fmt.is_wide)
+        title = f"Replication: {fmt.number(self._table.count_ok)} of {fmt.number(self._table.count)} partitions ok"
         self.entitle("#replication-table", title, "only what is not well: o shows all" if self._only_problems else "")
         self._paint_failovers(now_ms)
 
     def _paint_failovers(self, now_ms: int) -> None:
-        lines, look = self.query_one("#failovers", Lines), self.look
+        lines, fmt = self.query_one("#failovers", Lines), self.fmt
         room = LOW_LINES if self.app.size.height < HIGH else HIGH_LINES
-        shown = election_lines(self.picture.elections.failovers, look, now_ms, lines.size.width or 76, room)
+        shown = election_lines(self.picture.elections.failovers, fmt, now_ms, lines.size.width or 76, room)
         shown += self._recent(now_ms, room - len(shown))
         if not shown:
             broken = (
@@ -96,8 +96,8 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
             is_hidden = not self._with_internal and is_internal(str(line.event.get("topic", "")))
             if line.family in _FAMILIES and not is_hidden:
                 tone = "warn" if line.tone == "bad" else line.tone
-                when = self.look.time(line.time_ms, now_ms)
-                sign = self.look.sign(line.tone if line.tone in ("good", "warn", "bad") else "dot")
+                when = self.fmt.time(line.time_ms, now_ms)
+                sign = self.fmt.sign(line.tone if line.tone in ("good", "warn", "bad") else "dot")
                 found.append([Cell(when, "dim"), Cell(sign, tone), Cell(line.message)])  # type: ignore[arg-type]
         return found
 

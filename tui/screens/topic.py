@@ -303,50 +303,50 @@ class TopicScreen(ChangesTopics):
     def _paint_partitions(self, now_ms: int) -> None:
         found = self.picture.topics.get(self.topic, [])
         answers, grid = self._answers, self.query_one("#partitions", Grid)
-        rows = partitions.partition_rows(found, answers.facts, self.look, now_ms)
+        rows = partitions.partition_rows(found, answers.facts, self.fmt, now_ms)
         gone = f"Topic {self.topic} is gone: it was deleted. esc goes back to the list."
         empty = gone if self.picture.is_loaded else "waiting for the cluster to say what there is ..."
         columns = partitions.partition_columns(grid.size.width or 78)
-        grid.show(columns, rows, empty=empty, is_wide=self.look.is_wide)
-        title = partitions.partitions_title(self.topic, found, answers.facts, self.look)
+        grid.show(columns, rows, empty=empty, is_wide=self.fmt.is_wide)
+        title = partitions.partitions_title(self.topic, found, answers.facts, self.fmt)
         self.entitle("#topic-partitions", title, "" if self.is_roomy else "enter its replicas")
         if self._wanted_partition is not None and rows:
             grid.move_to(str(self._wanted_partition))
             self._wanted_partition = None
 
     def _paint_beside(self, now_ms: int) -> None:
-        partition, look = self.chosen_partition(), self.look
+        partition, fmt = self.chosen_partition(), self.fmt
         if partition is None:
             return
         detail = self._answers.details.get(partition.partition)
-        rows = partitions.replica_rows(partition, detail, self.picture.brokers, look, now_ms)
+        rows = partitions.replica_rows(partition, detail, self.picture.brokers, fmt, now_ms)
         self.show_table("#replicas-beside", partitions.REPLICA_COLUMNS, rows)
         self._paint_meaning("#meaning-beside", "#topic-replicas-beside", partition)
 
     def _paint_replicas(self, now_ms: int) -> None:
-        found, look, grid = self.picture.topics.get(self.topic, []), self.look, self.query_one("#replicas", Grid)
-        rows = partitions.topic_replica_rows(found, self._answers.details, self.picture.brokers, look, now_ms)
-        grid.show(partitions.TOPIC_REPLICA_COLUMNS, rows, is_wide=look.is_wide)
+        found, fmt, grid = self.picture.topics.get(self.topic, []), self.fmt, self.query_one("#replicas", Grid)
+        rows = partitions.topic_replica_rows(found, self._answers.details, self.picture.brokers, fmt, now_ms)
+        grid.show(partitions.TOPIC_REPLICA_COLUMNS, rows, is_wide=fmt.is_wide)
         partition = self.chosen_partition()
         if partition is not None:
             self._paint_meaning("#meaning", "#topic-replicas", partition)
 
     def _paint_meaning(self, lines_id: str, panel_id: str, partition: Partition) -> None:
-        look, lines = self.look, self.query_one(lines_id, Lines)
-        said = packed(partitions.meaning(partition, look), lines.size.width - 2)
+        fmt, lines = self.fmt, self.query_one(lines_id, Lines)
+        said = packed(partitions.meaning(partition, fmt), lines.size.width - 2)
         lines.show(said)
         lines.styles.height = len(said)
         led = "no leader" if partition.leader is None else f"leader {partition.leader}"
         window = min(partitions.window_of(partition), max(1, partitions.top_of(partition)))
         self.query_one(panel_id, Panel).entitle(
             f"Replicas of {partition.name}: {led}, epoch {partition.leader_epoch}",
-            f"bars: last {look.number(window)} offsets   [ ] other partition",
+            f"bars: last {fmt.number(window)} offsets   [ ] other partition",
         )
 
     def _paint_events(self, where: str, now_ms: int) -> None:
-        rows = activity.activity_rows(self._events(), self.look, now_ms)
+        rows = activity.activity_rows(self._events(), self.fmt, now_ms)
         nothing = f"Nothing happened to {self.topic} since yak ui listens."
-        self.query_one(where, Grid).show(activity.COLUMNS, rows, empty=nothing, is_wide=self.look.is_wide)
+        self.query_one(where, Grid).show(activity.COLUMNS, rows, empty=nothing, is_wide=self.fmt.is_wide)
 
     def _events(self, partition: int | None = None) -> list[Line]:
         found = [line for line in self.picture.activity.lines if is_about(line, self.topic, partition)]
@@ -355,11 +355,11 @@ class TopicScreen(ChangesTopics):
     def _paint_tail(self, where: str, now_ms: int) -> None:
         answers, grid = self._answers, self.query_one(where, Grid)
         messages = [each for held in answers.messages.values() for each in held]
-        rows = topics.tail_rows(messages, self.look, now_ms, TAIL_MESSAGES)
+        rows = topics.tail_rows(messages, self.fmt, now_ms, TAIL_MESSAGES)
         empty = f"{self.topic} has no records. p sends one." if answers.has_tail else "asking ..."
         if "tail" in answers.errors:
             empty = _error_words(answers, "tail")
-        grid.show(topics.TAIL_COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
+        grid.show(topics.TAIL_COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
         rate = self.picture.topic_rates(self.topic).messages_in
         if where == "#tail":
             title = f"Last messages of {self.topic}: {topics.rate_words(rate or 0.0)}"
@@ -372,8 +372,8 @@ class TopicScreen(ChangesTopics):
         empty = f"No group reads {self.topic}. A group appears when a consumer commits: yak consume {self.topic} --group NAME."
         if answers.readers is None:
             empty = _error_words(answers, "groups") if "groups" in answers.errors else "asking ..."
-        rows = groups.topic_group_rows((answers.readers or {}).values(), self.look, now_ms)
-        grid.show(groups.TOPIC_GROUP_COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
+        rows = groups.topic_group_rows((answers.readers or {}).values(), self.fmt, now_ms)
+        grid.show(groups.TOPIC_GROUP_COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
         panel = grid.parent
         if isinstance(panel, Panel):
             left_out = f"{answers.groups_left_out} more groups were not asked   " if answers.groups_left_out else ""
@@ -381,16 +381,16 @@ class TopicScreen(ChangesTopics):
 
     def _paint_configs(self) -> None:
         answers, grid = self._answers, self.query_one("#configs", Grid)
-        rows = topics.config_rows(answers.configs, self.look) if answers.configs else []
+        rows = topics.config_rows(answers.configs, self.fmt) if answers.configs else []
         empty = _error_words(answers, "configs") if "configs" in answers.errors else "asking ..."
-        grid.show(topics.CONFIG_COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
+        grid.show(topics.CONFIG_COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
         own = sum(each.source == "topic" for each in answers.configs)
         self.entitle(
             "#topic-configs", f"Configs: {own} set for {self.topic}, {len(rows)} in all", "enter or E changes it"
         )
         config = self._config()
         if config is not None:
-            first, second = topics.chosen_config_lines(config, self.look)
+            first, second = topics.chosen_config_lines(config, self.fmt)
             width = self.query_one("#config-words", Lines).size.width - 2
             self.query_one("#config-words", Lines).show(
                 [first, *packed([Cell(each, "dim") for each in second[0].text.split()], width)]
@@ -459,7 +459,7 @@ class TopicScreen(ChangesTopics):
         elif partition is not None:
             lines = reversed(self._events(partition.partition))
             now_ms = self.app.now_ms()
-            said = [f"{self.look.time(line.time_ms, now_ms)}  {line.message}" for line in lines]
+            said = [f"{self.fmt.time(line.time_ms, now_ms)}  {line.message}" for line in lines]
             self.app.push_screen(
                 TextDialog(
                     f"History of {partition.name}", as_content(said or ["Nothing happened to it since yak ui listens."])

@@ -245,7 +245,7 @@ class ChangesTopics(YakScreen):
         partitions = self.picture.topics.get(topic, ())
         held = sum((each.high_watermark or 0) for each in partitions)
         lost = (
-            f" {self.look.number(held)} messages were ever written to it."
+            f" {self.fmt.number(held)} messages were ever written to it."
             if held
             else " Nothing was ever written to it."
         )
@@ -413,13 +413,13 @@ class TopicsScreen(ChangesTopics):
 
     def paint(self, now_ms: int) -> None:  # noqa: ARG002 - nothing here is a matter of time
         picture, grid = self.picture, self.query_one("#topics", Grid)
-        rows = self._table.rows(picture, self.look, grid.keys_in_sight(), with_internal=self._with_internal)
+        rows = self._table.rows(picture, self.fmt, grid.keys_in_sight(), with_internal=self._with_internal)
         empty = _EMPTY if picture.is_loaded else "waiting for the cluster to say what there is ..."
         if grid.filter_text and rows:
             empty = f"No topic matches {grid.filter_text}: {len(rows)} looked at. esc clears the filter."
-        grid.show(COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
+        grid.show(COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
         filtered = f"{grid.row_count} of {len(rows)} match {grid.filter_text}" if grid.filter_text else ""
-        self.query_one(Panel).entitle(total_words(picture, self.look, with_internal=self._with_internal), filtered)
+        self.query_one(Panel).entitle(total_words(picture, self.fmt, with_internal=self._with_internal), filtered)
         if self._wanted is not None and picture.is_loaded:
             wanted, self._wanted = self._wanted, None
             self.call_later(self.opened, wanted)

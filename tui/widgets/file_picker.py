@@ -14,7 +14,7 @@ from textual.suggester import Suggester
 from textual.widgets import Button, Input, Static
 
 from yak.errors import YakError
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.produce.files import Entry, complete_path, directory_of, list_directory, places
 from yak.tui.rows.cells import Cell, Column, Row
 from yak.tui.screens.base import FileUploaded
@@ -32,12 +32,12 @@ COLUMNS = (
 )
 
 
-def file_rows(entries: Sequence[Entry], look: Look, now_ms: int) -> list[Row]:
+def file_rows(entries: Sequence[Entry], fmt: Formatter, now_ms: int) -> list[Row]:
     """One row per entry. Directories end with a slash, CSV files are highlighted."""
-    return [_row(entry, look, now_ms) for entry in entries]
+    return [_row(entry, fmt, now_ms) for entry in entries]
 
 
-def _row(entry: Entry, look: Look, now_ms: int) -> Row:
+def _row(entry: Entry, fmt: Formatter, now_ms: int) -> Row:
     if entry.is_directory:
         up = entry.name == ".."
         changed = Cell("" if up else format_age(now_ms - entry.changed_ms), "dim", -entry.changed_ms)
@@ -47,7 +47,7 @@ def _row(entry: Entry, look: Look, now_ms: int) -> Row:
         entry.path,
         (
             Cell(entry.name, "strong" if entry.is_likely else "dim"),
-            Cell(look.size(entry.size_bytes), order=float(entry.size_bytes)),
+            Cell(fmt.size(entry.size_bytes), order=float(entry.size_bytes)),
             Cell(format_age(now_ms - entry.changed_ms), "dim", -entry.changed_ms),
         ),
     )
@@ -98,13 +98,13 @@ class FilePicker(ModalScreen[str | None]):
         try:
             entries = await asyncio.to_thread(list_directory, directory)
         except YakError as refused:
-            error.update(f"{self.app.look.sign('bad')} {refused.message}: {refused.why}")
+            error.update(f"{self.app.fmt.sign('bad')} {refused.message}: {refused.why}")
             return
         error.update("")
         self._directory = directory_of(directory)
         self._entries = {entry.path: entry for entry in entries}
         grid = self.query_one(Grid)
-        rows = file_rows(entries, self.app.look, self.app.now_ms())
+        rows = file_rows(entries, self.app.fmt, self.app.now_ms())
         grid.show(COLUMNS, rows, empty="Nothing in here.", is_wide=False)
         if at:
             grid.move_to(at)
@@ -138,7 +138,7 @@ class FilePicker(ModalScreen[str | None]):
             if found is not None:
                 self.query_one("#picker-path", Input).value = found
             else:
-                self.query_one("#picker-error", Static).update(f"{self.app.look.sign('bad')} there is no {path}")
+                self.query_one("#picker-error", Static).update(f"{self.app.fmt.sign('bad')} there is no {path}")
 
     @on(Button.Pressed)
     def go_to_place(self, event: Button.Pressed) -> None:

@@ -203,12 +203,12 @@ class Rail(Static):
         for digit, name, label in self.app.screens_by_digit():
             is_here = name == self.app.current_mode
             text = f" {digit} {label}"
-            here = f" {self.app.look.sign('here')}" if is_here else ""
+            here = f" {self.app.fmt.sign('here')}" if is_here else ""
             style = "bold $accent" if is_here else "$dim" if name in self.app.source.lacks else ""
             lines.append(Content.styled(f"{text:<17}{here}", style))
         lines += [Content(""), Content.styled(" Context", "bold")]
         for name, is_used in self.app.context_names():
-            sign = self.app.look.sign("up" if is_used else "down")
+            sign = self.app.fmt.sign("up" if is_used else "down")
             room = min(16, _RAIL_WIDTH - 2 - len(sign))
             first, *rest = textwrap.wrap(one_line(name), room) or [""]
             style = "" if is_used else "$dim"

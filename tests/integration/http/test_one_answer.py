@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from support.waiting import wait_until
 
 from yak.client.admin import Admin
-from yak.tui.look import Look
+from yak.tui.formatter import Look
 from yak.tui.rows.cluster import BROKER_COLUMNS, broker_rows
 from yak.tui.rows.groups import COLUMNS as GROUP_COLUMNS
 from yak.tui.rows.groups import group_rows

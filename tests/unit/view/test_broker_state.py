@@ -2,7 +2,7 @@
 
 import pytest
 
-from yak.tui.look import Look
+from yak.tui.formatter import Look
 from yak.tui.rows.cluster import broker_state_cell
 from yak.tui.state.picture import Broker
 from yak.view.broker_state import SeenState

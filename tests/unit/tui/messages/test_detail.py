@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.messages import detail
 from yak.tui.messages.detail import BIG_BYTES, SHOWN_BYTES, VIEWS, cell_text, decoded, detail_lines, hex_dump
 from yak.tui.messages.store import Kept
@@ -115,7 +115,7 @@ def test_a_document_is_parsed_with_space_before_it():
     assert detail.parse_json(b' \n{"a": [1]}') == (True, {"a": [1]})
 
 
-LOOK = Look(is_ascii=True)
+FMT = Formatter(is_ascii=True)
 NOW_MS = 1_795_176_000_000
 
 
@@ -124,7 +124,7 @@ def record(value, *, key=b"u1", headers=(), timestamp_ms=NOW_MS, epoch=3):
 
 
 def lines(made, **how):
-    return detail_lines(made, LOOK, NOW_MS, **how)
+    return detail_lines(made, FMT, NOW_MS, **how)
 
 
 def text(made, **how):
@@ -162,7 +162,7 @@ def test_what_is_not_there_is_said():
 
 
 def test_times_follow_the_zone():
-    shown = detail_lines(record(b"x"), Look(zone="relative"), NOW_MS + 4000)
+    shown = detail_lines(record(b"x"), Formatter(zone="relative"), NOW_MS + 4000)
     assert "time       4 s ago" in [line.text for line in shown]
 
 

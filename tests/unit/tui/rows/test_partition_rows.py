@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.rows import partitions
 from yak.tui.rows.cells import packed
 from yak.tui.rows.failover import election_lines, failover_moves
@@ -14,7 +14,7 @@ from yak.tui.state.elections import Elections, Failover
 from yak.tui.state.picture import Broker, Partition, Picture
 from yak.view.broker_state import SeenState
 
-LOOK, ASCII = Look(), Look(is_ascii=True)
+FMT, ASCII = Formatter(), Formatter(is_ascii=True)
 BROKERS = {node: Broker(node) for node in (1, 2, 3)}
 
 
@@ -41,10 +41,10 @@ def cells(row, columns=partitions.REPLICA_COLUMNS):
 def test_a_partition_says_who_leads_it_and_a_dot_stands_for_who_is_out():
     facts = TopicFacts(0, {1: 4_011}, {1: 138 << 20})
     columns = partitions.partition_columns(120)
-    (row,) = partitions.partition_rows([partition(rate_in=840.0, since_ms=1_000)], facts, LOOK, 5_800)
+    (row,) = partitions.partition_rows([partition(rate_in=840.0, since_ms=1_000)], facts, FMT, 5_800)
     found = cells(row, columns)
     assert found == {
-        "P": "1", "LEADER": "2", "EPOCH": "8", "ISR": "1 2 ·", "HIGH WATERMARK": LOOK.number(611_310), "LOG START": LOOK.number(4_011),
+        "P": "1", "LEADER": "2", "EPOCH": "8", "ISR": "1 2 ·", "HIGH WATERMARK": FMT.number(611_310), "LOG START": FMT.number(4_011),
         "SIZE": "138 MiB", "IN": "840/s", "STATE": "▲ at min ISR", "FOR": "4.8 s",
     }  # fmt: skip
     assert len(row.cells) == len(columns)
@@ -62,11 +62,11 @@ def test_a_partition_says_who_leads_it_and_a_dot_stands_for_who_is_out():
     ],
 )
 def test_state_cell_has_sign_and_label_of_the_state(leader, isr, min_isr, words):
-    assert partitions.state_cell(partition(leader, isr, min_isr=min_isr), LOOK).text == words
+    assert partitions.state_cell(partition(leader, isr, min_isr=min_isr), FMT).text == words
 
 
 def test_the_title_says_how_much_is_in_the_topic():
-    title = partitions.partitions_title("orders", [partition()], TopicFacts(0, {1: 611_300}, {1: 2048}), LOOK)
+    title = partitions.partitions_title("orders", [partition()], TopicFacts(0, {1: 611_300}, {1: 2048}), FMT)
     assert title == "Partitions of orders: 1 × RF 3, min ISR 2, 10 messages, 2.0 KiB"
     assert partitions.partitions_title("orders", [], None, ASCII) == "Partitions of orders: 0 x RF 0"
 
@@ -82,7 +82,7 @@ def test_a_bar_is_as_wide_as_it_is_to_be_and_never_whole_for_who_is_behind(
     top, behind, unacked, window, width, is_ascii
 ):
     end, high = max(0, top - behind), max(0, top - unacked)
-    bar = partitions.offset_bar(end, high, top, window, width, Look(is_ascii=is_ascii))
+    bar = partitions.offset_bar(end, high, top, window, width, Formatter(is_ascii=is_ascii))
     full, missing, mark = "=.|" if is_ascii else "━┄┃"
     assert len(bar) == width
     if top == 0:
@@ -114,15 +114,15 @@ def test_bars_show_as_much_as_the_last_one_is_behind(end, rate, window):
 
 
 def test_a_replica_that_is_out_says_since_when_it_did_not_fetch():
-    leader, first, last = partitions.replica_rows(partition(), detail(), BROKERS, LOOK, 1_000)
+    leader, first, last = partitions.replica_rows(partition(), detail(), BROKERS, FMT, 1_000)
     assert [row.key for row in (leader, first, last)] == ["2", "1", "3"]
     assert cells(leader)["WHY"] == "✓ leads"
     assert cells(leader)["EPOCH"] == "12"
     assert cells(first)["WHY"] == "✓ in sync"
     found = cells(last)
-    assert (found["LAG"], found["WHY"]) == (LOOK.number(1_408), "✗ OUT: no fetch for 4.8 s")
+    assert (found["LAG"], found["WHY"]) == (FMT.number(1_408), "✗ OUT: no fetch for 4.8 s")
     assert (found["FETCHED"], found["CAUGHT UP"], found["EPOCH"]) == ("4.8 s", "4.9 s", "13")
-    later = cells(partitions.replica_rows(partition(), detail(), BROKERS, LOOK, 2_000)[2])
+    later = cells(partitions.replica_rows(partition(), detail(), BROKERS, FMT, 2_000)[2])
     assert (later["FETCHED"], later["WHY"]) == ("5.8 s", "✗ OUT: no fetch for 5.8 s")
 
 
@@ -148,7 +148,7 @@ def test_why_a_replica_is_in_sync_or_not():
 
 
 def test_all_replicas_of_a_topic_name_their_partition_once():
-    rows = partitions.topic_replica_rows([partition()], {1: detail()}, BROKERS, LOOK, 1_000)
+    rows = partitions.topic_replica_rows([partition()], {1: detail()}, BROKERS, FMT, 1_000)
     assert [row.key for row in rows] == ["1/2", "1/1", "1/3"]
     assert [row.cells[0].text for row in rows] == ["1", "", ""]
     assert all(len(row.cells) == len(partitions.TOPIC_REPLICA_COLUMNS) for row in rows)
@@ -158,11 +158,11 @@ def test_all_replicas_of_a_topic_name_their_partition_once():
 
 
 def said(made):
-    return " ".join(cell.text for cell in partitions.meaning(made, LOOK))
+    return " ".join(cell.text for cell in partitions.meaning(made, FMT))
 
 
 def test_the_sentence_of_the_sketch():
-    number = LOOK.number(611_310)
+    number = FMT.number(611_310)
     assert said(partition()) == (
         f"HW = min(LEO of ISR {{1,2}}) = {number}. acks=all: accepted (ISR 2 ≥ min 2). If node 1 also fails: rejected."
     )

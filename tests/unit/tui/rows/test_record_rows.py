@@ -6,7 +6,7 @@ import pytest
 
 from yak.client.offset_spec import END, START
 from yak.errors import YakError
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.messages.reader import Status
 from yak.tui.messages.store import Counts, Kept, Store
 from yak.tui.messages.subscription import Choice, Seek, Subscription
@@ -23,7 +23,7 @@ from yak.tui.rows.records import (
 )
 from yak.tui.state.picture import Picture
 
-LOOK = Look(is_ascii=True)
+FMT = Formatter(is_ascii=True)
 NOW_MS = 1_795_176_000_000
 
 
@@ -42,27 +42,27 @@ def texts(row):
 
 def frozen(store, **how):
     rows = RecordRows()
-    rows.freeze(store, LOOK, NOW_MS, **({"view": "auto", "with_topic": False} | how))
+    rows.freeze(store, FMT, NOW_MS, **({"view": "auto", "with_topic": False} | how))
     return rows
 
 
 def test_a_row_and_its_columns():
-    row = record_row(record(7, headers=[("a", b"1"), ("b", None)]), LOOK, NOW_MS, view="auto", with_topic=True)
+    row = record_row(record(7, headers=[("a", b"1"), ("b", None)]), FMT, NOW_MS, view="auto", with_topic=True)
     assert row.key == "7"
     assert texts(row) == ["orders", "1@7", "12:00:00.000Z", "k1", '{"n": 1}', "a=1, b=null", "13 B"]
-    labels = [column.label for column in record_columns(LOOK, with_topic=True)]
+    labels = [column.label for column in record_columns(FMT, with_topic=True)]
     assert labels == ["TOPIC", "OFFSET", "TIME (UTC)", "KEY", "VALUE", "HEADERS", "SIZE"]
-    assert len(record_columns(LOOK, with_topic=False)) == 6
+    assert len(record_columns(FMT, with_topic=False)) == 6
 
 
 def test_what_is_not_there_is_dim():
-    row = record_row(record(7, value=None, key=None, time_ms=-1), LOOK, NOW_MS, view="auto", with_topic=False)
+    row = record_row(record(7, value=None, key=None, time_ms=-1), FMT, NOW_MS, view="auto", with_topic=False)
     assert texts(row) == ["1@7", "-", "null", "null", "", "0 B"]
     assert row.cells[3].tone == "dim"
 
 
 def test_a_time_of_another_day_says_which():
-    row = record_row(record(7, time_ms=NOW_MS - 90_000_000), LOOK, NOW_MS, view="auto", with_topic=False)
+    row = record_row(record(7, time_ms=NOW_MS - 90_000_000), FMT, NOW_MS, view="auto", with_topic=False)
     assert texts(row)[1] == "2026-11-19 11:00:00.000Z"
 
 
@@ -73,11 +73,11 @@ def test_what_comes_and_goes_after_the_freeze_does_not_move_the_rows():
     assert [rows.at(index).key for index in range(len(rows))] == ["0", "1", "2", "3", "4"]
     store.add([packed(record(5)), packed(record(6))])
     assert [rows.at(index).key for index in range(len(rows))] == ["", "", "2", "3", "4"]
-    assert len(rows.at(0).cells) == len(record_columns(LOOK, with_topic=False))
+    assert len(rows.at(0).cells) == len(record_columns(FMT, with_topic=False))
     assert rows.place_of("3") == 3
     assert rows.place_of("6") is None, "not there yet when it was frozen"
     assert rows.place_of("0") is None
-    rows.freeze(store, LOOK, NOW_MS, view="auto", with_topic=False)
+    rows.freeze(store, FMT, NOW_MS, view="auto", with_topic=False)
     assert [rows.at(index).key for index in range(len(rows))] == ["2", "3", "4", "5", "6"]
     assert rows.place_of("6") == 4
 
@@ -88,9 +88,9 @@ def test_rows_are_made_once_and_anew_when_they_are_written_otherwise():
     rows = frozen(store)
     first = rows.at(0)
     assert rows.at(0) is first
-    rows.freeze(store, LOOK, NOW_MS + 500, view="auto", with_topic=False)
+    rows.freeze(store, FMT, NOW_MS + 500, view="auto", with_topic=False)
     assert rows.at(0) is first
-    rows.freeze(store, LOOK, NOW_MS, view="hex", with_topic=False)
+    rows.freeze(store, FMT, NOW_MS, view="hex", with_topic=False)
     assert texts(rows.at(0))[3].startswith("⟨hex⟩ 7b")
 
 
@@ -121,7 +121,7 @@ def counts(**given):
 
 
 def line(status, kept=None, wanted=TAIL, filter_text=""):
-    return [cell.text for cell in status_cells(status, kept or counts(), wanted, filter_text, LOOK)]
+    return [cell.text for cell in status_cells(status, kept or counts(), wanted, filter_text, FMT)]
 
 
 def test_a_tail_that_samples_says_so_first():
@@ -167,7 +167,7 @@ def test_a_filter_says_what_it_found_of_how_many():
 
 
 def empty(status, wanted=TAIL, filter_text="", **kept):
-    return empty_words(status, counts(**kept), wanted, filter_text, LOOK)
+    return empty_words(status, counts(**kept), wanted, filter_text, FMT)
 
 
 def test_an_empty_list_says_what_why_and_which_key():
@@ -194,9 +194,9 @@ def test_an_error_says_what_why_and_what_to_try():
 
 def test_a_tile_says_whole_words_and_as_many_as_fit():
     status = Status("reading", read=2000, rate=12.0, behind=0, uncommitted=2000)
-    wide = tile_words(status, counts(shown=2000), GROUP, "", LOOK, 80)
+    wide = tile_words(status, counts(shown=2000), GROUP, "", FMT, 80)
     assert wide == "[up] following  lag 0  2 000 uncommitted  12/s  2 000 read"
-    assert tile_words(status, counts(), GROUP, "", LOOK, 30) == "[up] following  lag 0  12/s"
+    assert tile_words(status, counts(), GROUP, "", FMT, 30) == "[up] following  lag 0  12/s"
     assert tile_title("A", GROUP, 40) == "A orders  group audit"
     assert tile_title("C", TAIL, 40) == "C orders  no group  last 100"
     assert tile_title("C", TAIL, 18) == "C orders  no group"
@@ -211,12 +211,12 @@ def test_topics_to_choose_from_with_those_of_the_cluster_last():
             "high_watermark": 1200, "log_end_offsets": {"1": 1200},
         }  # fmt: skip
         picture._partition(partition, 0)
-    rows = topic_choice_rows(picture, LOOK)
+    rows = topic_choice_rows(picture, FMT)
     assert [row.key for row in rows] == ["a", "b", "__consumer_offsets"]
     assert [cell.text for cell in rows[0].cells] == ["a", "1", "1 200", "0/s"]
 
 
 def test_record_with_a_timestamp_beyond_the_calendar_has_a_row():
     """Microseconds in place of milliseconds, where the topic does not refuse them."""
-    row = record_row(record(7, time_ms=NOW_MS * 1000), LOOK, NOW_MS, view="auto", with_topic=False)
+    row = record_row(record(7, time_ms=NOW_MS * 1000), FMT, NOW_MS, view="auto", with_topic=False)
     assert texts(row)[1] == f"{NOW_MS * 1000} ms"

@@ -2,73 +2,73 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from yak.tui.look import GROUP, Look
+from yak.tui.formatter import GROUP, Formatter
 
-LOOK = Look()
-LETTERS = Look(is_ascii=True)
+FMT = Formatter()
+LETTERS = Formatter(is_ascii=True)
 
 
 def test_numbers_are_grouped_and_none_is_a_dash():
-    assert LOOK.number(1234567) == f"1{GROUP}234{GROUP}567"
+    assert FMT.number(1234567) == f"1{GROUP}234{GROUP}567"
     assert LETTERS.number(1234567) == "1 234 567"
-    assert LOOK.number(None) == "–"
-    assert LOOK.number(0) == "0"
+    assert FMT.number(None) == "–"
+    assert FMT.number(0) == "0"
 
 
 def test_sizes_have_their_unit():
-    assert LOOK.size(0) == "0 B"
-    assert LOOK.size(999) == "999 B"
-    assert LOOK.size(1024) == "1.0 KiB"
-    assert LOOK.size(412 * 1024 * 1024) == "412 MiB"
-    assert LOOK.size(1.5 * 1024**4) == "1.5 TiB"
-    assert LOOK.size_rate(2048) == "2.0 KiB/s"
+    assert FMT.size(0) == "0 B"
+    assert FMT.size(999) == "999 B"
+    assert FMT.size(1024) == "1.0 KiB"
+    assert FMT.size(412 * 1024 * 1024) == "412 MiB"
+    assert FMT.size(1.5 * 1024**4) == "1.5 TiB"
+    assert FMT.size_rate(2048) == "2.0 KiB/s"
 
 
 @given(st.floats(min_value=0, max_value=1e17))
 def test_a_size_is_never_longer_than_eight_letters(value):
-    assert len(LOOK.size(value)) <= 8
+    assert len(FMT.size(value)) <= 8
 
 
 def test_times_are_in_the_zone_that_was_chosen():
     moment = 1_795_213_457_745
-    assert LOOK.time(moment, moment) == "22:24:17Z"
-    assert LOOK.time(moment, moment, millis=True) == "22:24:17.745Z"
-    assert LOOK.day_and_time(moment, moment) == "2026-11-20 22:24:17.745Z"
-    assert Look("relative").time(moment, moment + 4_200) == "4 s ago"
-    assert LOOK.time(None, moment) == "–"
+    assert FMT.time(moment, moment) == "22:24:17Z"
+    assert FMT.time(moment, moment, millis=True) == "22:24:17.745Z"
+    assert FMT.day_and_time(moment, moment) == "2026-11-20 22:24:17.745Z"
+    assert Formatter("relative").time(moment, moment + 4_200) == "4 s ago"
+    assert FMT.time(None, moment) == "–"
 
 
 @given(st.lists(st.floats(min_value=0, max_value=1e9), max_size=100), st.integers(1, 60))
 def test_a_spark_has_a_block_for_each_value_or_for_some_of_them(values, width):
-    assert cell_len(LOOK.spark(values, width)) == min(len(values), width)
+    assert cell_len(FMT.spark(values, width)) == min(len(values), width)
 
 
 def test_a_spark_of_more_values_shows_all_of_them():
-    assert LOOK.spark([8, 8, 0, 0], 2) == "█▁"
+    assert FMT.spark([8, 8, 0, 0], 2) == "█▁"
     assert LETTERS.spark([1, 9, 3], 10) == "3 max 9"
 
 
 @given(st.floats(0, 1), st.integers(2, 50))
 def test_a_bar_is_full_or_empty_only_when_all_or_nothing_is(share, width):
-    bar = LOOK.bar(share, width)
+    bar = FMT.bar(share, width)
     assert len(bar) == width
     assert (bar == "█" * width) == (share == 1)
     assert (bar == "░" * width) == (share == 0)
 
 
 def test_every_sign_has_letters():
-    from yak.tui.look import _SIGNS
+    from yak.tui.formatter import _SIGNS
 
     assert all(sign.strip() and letters.isascii() for sign, letters in _SIGNS.values())
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.sampled_from(["utc", "local", "relative"]))
 def test_every_timestamp_that_a_record_can_have_is_shown(time_ms, zone):
-    look = Look(zone)
-    assert look.time(time_ms, 0, millis=True)
-    assert look.day_and_time(time_ms, 0)
+    fmt = Formatter(zone)
+    assert fmt.time(time_ms, 0, millis=True)
+    assert fmt.day_and_time(time_ms, 0)
 
 
 def test_a_time_outside_of_the_calendar_is_shown_as_its_number():
     microseconds = 1_795_213_457_745_000
-    assert LOOK.day_and_time(microseconds, 0) == LOOK.time(microseconds, 0) == f"{microseconds} ms"
+    assert FMT.day_and_time(microseconds, 0) == FMT.time(microseconds, 0) == f"{microseconds} ms"

@@ -37,12 +37,12 @@ _SIGNS: Final = {
 }
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 
-ZONE_WORDS: Final[dict[Zone, str]] = {"utc": "in UTC", "local": "in local time", "relative": "how long ago"}
+ZONE_LABELS: Final[dict[Zone, str]] = {"utc": "in UTC", "local": "in local time", "relative": "how long ago"}
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """The user's display choices: time zone, letters instead of signs, all columns."""
+class Formatter:
+    """Formats values as the user chose: time zone, letters instead of signs, all columns."""
 
     zone: Zone = "utc"
     is_ascii: bool = False
