@@ -272,9 +272,9 @@ class YakApp(App[int]):
             markup=False,
         )
 
-    def notice(self, words: str, tone: str = "") -> None:
+    def notice(self, text: str, tone: str = "") -> None:
         """Show a line at the bottom for a while, and record it in the notices."""
-        self.notices.append((self.now_ms(), words, tone))
+        self.notices.append((self.now_ms(), text, tone))
         self.repaint()
 
     def last_notice(self, now_ms: int) -> Cell | None:
@@ -530,7 +530,7 @@ class YakApp(App[int]):
         screen = self.screen
         if not isinstance(screen, YakScreen):
             return
-        before = screen.filter_words()
+        before = screen.current_filter()
 
         def typed(text: str | None) -> None:
             self._filter(screen, before if text is None else text)
@@ -622,7 +622,7 @@ class YakApp(App[int]):
     def action_help(self) -> None:
         screen = self.screen_below()
         if screen is not None:
-            self.push_screen(TextDialog(f"Keys of {screen.TITLE_WORDS or 'this screen'}", keys_of_screen(screen)))
+            self.push_screen(TextDialog(f"Keys of {screen.CRUMB or 'this screen'}", keys_of_screen(screen)))
 
     def action_palette(self) -> None:
         self.action_command_palette()
@@ -630,8 +630,8 @@ class YakApp(App[int]):
     def get_system_commands(self, screen: Screen[Any]) -> Any:
         """The palette's entries: the commands of `:` and the actions of this screen."""
         for command in commands():
-            words = f"{command.name} {command.argument}".strip()
-            yield SystemCommand(f":{words}", command.help, partial(self._run_typed, command.name))
+            text = f"{command.name} {command.argument}".strip()
+            yield SystemCommand(f":{text}", command.help, partial(self._run_typed, command.name))
         if isinstance(screen, YakScreen):
             for active in screen.active_bindings.values():
                 key = KEYS.get(active.binding.id or "")

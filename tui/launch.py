@@ -39,9 +39,9 @@ async def watch(source: ClusterSource, settings: UiSettings, write: Callable[[st
             asked_ms = now_ms
             now = [" ".join(cell.text for cell in row.cells) for row in health_rows(picture, fmt, now_ms)]
             if now != health:
-                for words in now:
-                    if words not in health:
-                        write(f"{fmt.time(now_ms, now_ms)}  health  {words}")
+                for text in now:
+                    if text not in health:
+                        write(f"{fmt.time(now_ms, now_ms)}  health  {text}")
                 health = now
 
 

@@ -47,7 +47,7 @@ def nothing_is_left(folder: str) -> bool:
 
 def test_it_begins_counts_survives_a_kill_and_leaves_nothing(demo: DemoRun, folder: str):
     told: list[str] = []
-    demo.on_change = lambda: told.append(demo.state.words)
+    demo.on_change = lambda: told.append(demo.state.step)
     demo.start()
     wait_until(counted(demo, 500), "the first records")
     assert "starting broker 1 of 3" in told
@@ -67,7 +67,7 @@ def test_it_begins_counts_survives_a_kill_and_leaves_nothing(demo: DemoRun, fold
 
 def test_an_end_in_the_middle_of_the_start_leaves_nothing(demo: DemoRun, folder: str):
     is_starting = threading.Event()
-    demo.on_change = lambda: demo.state.words.startswith("starting broker") and is_starting.set()
+    demo.on_change = lambda: demo.state.step.startswith("starting broker") and is_starting.set()
     demo.start()
     assert is_starting.wait(60), "brokers on their way"
     demo.close()

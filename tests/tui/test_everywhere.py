@@ -72,7 +72,7 @@ def test_the_help_of_every_screen_tells_its_keys(entry):
             await pilot.pause()
             screen = app.screen
             assert isinstance(screen, YakScreen)
-            assert screen.TITLE_WORDS
+            assert screen.CRUMB
             bound = {active.binding.id for active in screen.active_bindings.values()}
             app.action_help()
             await pilot.pause()
@@ -139,7 +139,7 @@ def test_keys_behind_a_pasted_command_are_for_its_screen():
             await pilot.pause(0.3)
             paste(app, ":topics\r/ord\r:groups\r:topics\r")
             await until(pilot, lambda: app.current_mode == "topics" and len(app.screen_stack) == 1, "topics")
-            assert app.screen.filter_words() == "ord"
+            assert app.screen.current_filter() == "ord"
             paste(app, "/abc\x1b:groups\r")
             await until(pilot, lambda: app.current_mode == "groups" and len(app.screen_stack) == 1, "groups")
 
@@ -159,7 +159,7 @@ def test_keys_behind_one_that_goes_to_a_field_are_for_the_field():
             )
             paste(app, "\x1b:topics\r/ord\r")
             await until(pilot, lambda: app.current_mode == "topics" and len(app.screen_stack) == 1, "topics")
-            await until(pilot, lambda: app.screen.filter_words() == "ord", "the filter")
+            await until(pilot, lambda: app.screen.current_filter() == "ord", "the filter")
 
     run(scenario())
 
@@ -189,7 +189,7 @@ def test_a_pasted_filter_with_capitals_opens_no_question():
             paste(app, "/KPAD")
             await pilot.pause(0.5)
             assert app.screen.query_one("#prompt-input", Input).value == "KPAD"
-            assert app.screen_below().filter_words() == "KPAD"
+            assert app.screen_below().current_filter() == "KPAD"
 
     run(scenario())
 

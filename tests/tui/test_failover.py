@@ -130,7 +130,7 @@ def test_a_kill_asks_names_the_broker_and_its_command_and_no_means_no():
         assert isinstance(app.screen, ConfirmDialog)
         assert app.screen._title == "Kill broker 1"
         assert app.screen._command == "yak node kill 1"
-        assert "process 101" in app.screen._words
+        assert "process 101" in app.screen._text
         await answer(app, pilot, "n")
         assert control.done == []
         await answer(app, pilot, "K")

@@ -104,7 +104,7 @@ def test_enter_opens_a_group_and_escape_comes_back():
             assert row.cells[5].text == "1.0 s"
             await pilot.press("escape")
             await pilot.pause()
-            assert app.screen.TITLE_WORDS == "groups"
+            assert app.screen.CRUMB == "groups"
 
     run(scenario())
 
@@ -244,7 +244,7 @@ def test_a_group_is_deleted_once_its_name_is_typed():
             await pilot.press("g", "enter")
             await pilot.pause(0.4)
             assert deleted == ["billing"]
-            assert app.screen.TITLE_WORDS == "groups"
+            assert app.screen.CRUMB == "groups"
             assert app.picture.activity.lines[-1].message == "yak groups delete billing --yes"
 
     run(scenario())
@@ -260,7 +260,7 @@ def test_one_with_members_is_not_even_asked_about():
             error = app.notices[-1][1]
             assert error.code == "group-active"
             assert "1 member is connected: audit-" in error.why
-            assert app.screen.TITLE_WORDS == "groups"
+            assert app.screen.CRUMB == "groups"
 
     run(scenario())
 

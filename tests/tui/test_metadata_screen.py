@@ -86,7 +86,7 @@ def test_it_begins_at_the_end_with_the_cluster_as_it_is():
             assert (log_of(app).row_count, log_of(app).cursor_key) == (34, "34")
             assert "record 34 of 34, live" in str(app.screen.query_one("#metadata-log").border_title)
             assert ["  controller", "broker 2, epoch 2"] in image_texts(app)
-            assert any(name.startswith("◆") for name, _words in image_texts(app))
+            assert any(name.startswith("◆") for name, _text in image_texts(app))
             assert "PartitionChange" in str(app.screen.query_one("#record-json").render())
 
     run(scenario())

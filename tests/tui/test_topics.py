@@ -162,8 +162,8 @@ def test_a_change_is_shown_as_a_difference_before_it_is_done():
         form.query_one("#field-partitions", Input).value = "5"
         await press(pilot, "ctrl+s")
         assert isinstance(app.screen, ConfirmDialog)
-        assert "3 -> 5" in app.screen._words
-        assert "86400000 -> as the cluster has it" in app.screen._words
+        assert "3 -> 5" in app.screen._text
+        assert "86400000 -> as the cluster has it" in app.screen._text
         assert done == []
         await press(pilot, "y")
         assert done == [("orders", {}, ("retention.ms",), 5)]

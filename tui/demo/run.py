@@ -32,8 +32,8 @@ class DemoRun:
 
     def start(self) -> None:
         """Start the supervisor; it ends by itself when this process ends."""
-        words = ["demo", "cluster", "--data-dir", self.data_dir, *["--keep"] * self.keep]
-        self._child = Child(yak_argv(*words), self._on_line, self._on_end)
+        argv = ["demo", "cluster", "--data-dir", self.data_dir, *["--keep"] * self.keep]
+        self._child = Child(yak_argv(*argv), self._on_line, self._on_end)
 
     @property
     def pid(self) -> int | None:

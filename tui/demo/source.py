@@ -39,7 +39,7 @@ class DemoSource:
         """The step in progress; empty once the cluster is up."""
         state = self._run.state
         if state.phase == "starting":
-            return f"The demo begins: {state.words} ..."
+            return f"The demo begins: {state.step} ..."
         if state.phase == "failed" and state.error is not None:
             why = f": {state.error.why}" if state.error.why else ""
             return f"The demo failed: {state.error.message}{why}. Q ends it."

@@ -19,7 +19,7 @@ class DemoState:
     """The reported state: `take` applies a line; `version` increases when there is something to draw."""
 
     phase: Phase = "starting"
-    words: str = "starting"
+    step: str = "starting"
     bootstrap: str = ""
     http: dict[int, str] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
@@ -36,9 +36,9 @@ class DemoState:
         """Apply one line of the supervisor."""
         match line["kind"]:
             case "step":
-                self.words = line["words"]
+                self.step = line["step"]
             case "ready":
-                self.phase, self.words, self.bootstrap = "running", "running", line["bootstrap"]
+                self.phase, self.step, self.bootstrap = "running", "running", line["bootstrap"]
                 self.http = {int(node): address for node, address in line["http"].items()}
             case "counts" | "ended":
                 self._count(line)
@@ -53,9 +53,9 @@ class DemoState:
         if is_asked:
             self.phase = "ended"
         elif self.phase in ("starting", "running"):
-            words = "the demo's cluster and its clients are gone"
+            message = "the demo's cluster and its clients are gone"
             how = "" if code is None else f"the process that kept them ended with code {code}"
-            self.error = self.error or YakError("demo-ended", words, why=how, try_=("yak ui --demo",))
+            self.error = self.error or YakError("demo-ended", message, why=how, try_=("yak ui --demo",))
             self.phase = "failed"
 
     def _count(self, line: dict[str, Any]) -> None:

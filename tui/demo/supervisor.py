@@ -50,10 +50,10 @@ class JsonLines(Reporter):
                 return  # the screen is gone, which the end of the input reports too
 
     def step(self, number: int, steps: int, title: str) -> None:  # noqa: ARG002 - the screen shows the title only
-        self.write("step", words=title)
+        self.write("step", step=title)
 
     def say(self, text: str) -> None:
-        self.write("step", words=text)
+        self.write("step", step=text)
 
 
 class _Ended(BaseException):

@@ -285,8 +285,8 @@ def _part(
         for shown_line in hex_dump(shown) if text is None else _lines(text):
             yield DetailLine((("  ", ""), (shown_line, "")))
     if is_cut:
-        words = f"shown {fmt.size(len(shown))} of {fmt.size(len(data))}: enter loads all"
-        yield DetailLine((("  ", ""), (words, "warn")), load=what == "value")
+        note = f"shown {fmt.size(len(shown))} of {fmt.size(len(data))}: enter loads all"
+        yield DetailLine((("  ", ""), (note, "warn")), load=what == "value")
 
 
 def _lines(text: str) -> list[str]:

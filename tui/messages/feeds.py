@@ -137,7 +137,7 @@ def _group_feed(
     timeout_ms: int,
 ) -> GroupFeed:
     def tell(started: Sequence[Started]) -> None:
-        note(assignment_words(started))
+        note(assignment_text(started))
         for each in started:
             if each.trouble:
                 note(f"{each.partition}: {each.trouble}")
@@ -159,7 +159,7 @@ def _group_feed(
     )
 
 
-def assignment_words(started: Sequence[Started]) -> str:
+def assignment_text(started: Sequence[Started]) -> str:
     """A member's assignment, in one line."""
     if not started:
         return "no partition for this member: the others have them all"

@@ -31,8 +31,8 @@ def activity_rows(lines: Iterable[Line], fmt: Formatter, now_ms: int) -> list[Ro
 def _row(line: Line, fmt: Formatter, now_ms: int, count: int) -> Row:
     if line.kind == "you":
         kind = Cell(f"{fmt.sign('here')} you", "accent")
-        words = Cell(f"$ {line.message}", "accent")
+        text = Cell(f"$ {line.message}", "accent")
     else:
         kind = Cell(f"{fmt.sign(_SIGNS[line.tone])} {line.family}", line.tone)  # type: ignore[arg-type]
-        words = Cell(line.message if count == 1 else f"{line.event['topic']}: {fmt.number(count)} partitions")
-    return Row(str(line.number), (Cell(fmt.time(line.time_ms, now_ms), "dim", line.time_ms), kind, words))
+        text = Cell(line.message if count == 1 else f"{line.event['topic']}: {fmt.number(count)} partitions")
+    return Row(str(line.number), (Cell(fmt.time(line.time_ms, now_ms), "dim", line.time_ms), kind, text))

@@ -93,9 +93,9 @@ def changed_cells(columns: Sequence[Column], before: object, after: object) -> s
     }
 
 
-def figure(words: str, value: float | None, tone: Tone = "") -> Cell:
+def figure(text: str, value: float | None, tone: Tone = "") -> Cell:
     """A number in words, sorted by its value; 0 and what is unknown are dim."""
-    return Cell(words, tone if value else "dim", -1 if value is None else value)
+    return Cell(text, tone if value else "dim", -1 if value is None else value)
 
 
 def sorted_rows(rows: Sequence[Row], column: int, *, is_reverse: bool) -> list[Row]:

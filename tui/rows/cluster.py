@@ -37,9 +37,9 @@ def header(
             Cell(f"{fmt.sign('up' if whole else 'warn')} {up}/{len(picture.brokers)} up", "good" if whole else "warn")
         )
         left.append(_controller(picture))
-        words, tone, severity = state_of(picture.partitions.values())
+        text, tone, severity = state_of(picture.partitions.values())
         if severity:
-            left.append(Cell(f"{fmt.sign(tone)} {words}", tone))
+            left.append(Cell(f"{fmt.sign(tone)} {text}", tone))
     right = []
     if is_frozen:
         right.append(Cell(f"{fmt.sign('paused')} paused", "warn"))
@@ -85,43 +85,43 @@ def health_rows(picture: Picture, fmt: Formatter, now_ms: int) -> list[Row]:
         worst = min(under_replicated, key=lambda each: (-each.state.severity, len(each.isr), each.name))
         since = "" if worst.since_ms is None else f", {format_duration(now_ms - worst.since_ms)}"
         isr = ",".join(map(str, worst.isr)) or "none"
-        words = f"{len(under_replicated)} under-replicated: {worst.name} has {isr}{since}"
+        text = f"{len(under_replicated)} under-replicated: {worst.name} has {isr}{since}"
         tone = TONES[worst.state]
-        rows.append(_health_row(f"topics:{worst.name}", f"{fmt.sign(tone)} in sync", words, False, tone))
+        rows.append(_health_row(f"topics:{worst.name}", f"{fmt.sign(tone)} in sync", text, False, tone))
     else:
         rows.append(_health_row("topics:", f"{good} in sync", "all replicas", True))
     if picture.controller_id is None:
         rows.append(_health_row("metadata:", f"{warn} controller", "none just now", False, "warn"))
     else:
-        words = f"broker {picture.controller_id}, epoch {picture.controller_epoch}"
-        rows.append(_health_row("metadata:", f"{good} controller", words, True))
+        text = f"broker {picture.controller_id}, epoch {picture.controller_epoch}"
+        rows.append(_health_row("metadata:", f"{good} controller", text, True))
     rows.append(_metadata_store(picture, fmt, now_ms))
     return rows
 
 
 def _metadata_store(picture: Picture, fmt: Formatter, now_ms: int) -> Row:
     quorum = picture.quorum
-    name, words, is_good = "redis" if quorum is None else "quorum", "connected", picture.store_state == "connected"
+    name, text, is_good = "redis" if quorum is None else "quorum", "connected", picture.store_state == "connected"
     if picture.store_state == UNKNOWN_STORE:
-        words = "not visible without YAK's HTTP"
-        return _health_row("metadata:redis", f"{fmt.sign('none')} metadata", words, True)
+        text = "not visible without YAK's HTTP"
+        return _health_row("metadata:redis", f"{fmt.sign('none')} metadata", text, True)
     if quorum is not None:
         voters = f"{quorum.voters} voters"
         if quorum.caught_up is not None:
             voters = f"voters {quorum.caught_up}/{quorum.voters}"
             is_good = is_good and quorum.caught_up == quorum.voters
-        words = f"leader {quorum.leader_id}, {voters}, epoch {quorum.epoch}"
+        text = f"leader {quorum.leader_id}, {voters}, epoch {quorum.epoch}"
     if (quorum is None and not is_good) or (quorum is not None and quorum.leader_id is None):
         lost_ms = picture.store_lost_since_ms
         since = "" if lost_ms is None else f" for {format_duration(now_ms - lost_ms)}"
         state = picture.store_state if quorum is None else "no leader"
-        words, is_good = f"{state}{since}: data flows, changes wait", False
+        text, is_good = f"{state}{since}: data flows, changes wait", False
     sign = fmt.sign("good" if is_good else "warn")
-    return _health_row(f"metadata:{name}", f"{sign} {name}", words, is_good, "warn")
+    return _health_row(f"metadata:{name}", f"{sign} {name}", text, is_good, "warn")
 
 
-def _health_row(key: str, name: str, words: str, is_good: bool, tone: str = "good") -> Row:
-    return Row(key, (Cell(name, "good" if is_good else tone), Cell(words, "dim" if is_good else "")))  # type: ignore[arg-type]
+def _health_row(key: str, name: str, text: str, is_good: bool, tone: str = "good") -> Row:
+    return Row(key, (Cell(name, "good" if is_good else tone), Cell(text, "dim" if is_good else "")))  # type: ignore[arg-type]
 
 
 def rate_lines(picture: Picture, fmt: Formatter, width: int, now_ms: int) -> list[list[Cell]]:
@@ -137,8 +137,8 @@ def rate_lines(picture: Picture, fmt: Formatter, width: int, now_ms: int) -> lis
     ]
     return [
         *(
-            [Cell(words), Cell(fmt.spark([each for each in values if each is not None], room), tone)]  # type: ignore[arg-type]
-            for words, values, tone in lines
+            [Cell(text), Cell(fmt.spark([each for each in values if each is not None], room), tone)]  # type: ignore[arg-type]
+            for text, values, tone in lines
         ),
         [Cell(f"ISR changes {changes} in 5 min", "warn" if changes else "dim")],
     ]
@@ -224,7 +224,7 @@ def _broker_row(broker: Broker, counts: BrokerCounts, picture: Picture, fmt: For
     )
 
 
-def broker_words(broker: Broker, picture: Picture, fmt: Formatter, now_ms: int) -> list[str]:
+def broker_lines(broker: Broker, picture: Picture, fmt: Formatter, now_ms: int) -> list[str]:
     """All details of a broker, one per line."""
     led = sum(each.leader == broker.node_id for each in picture.partitions.values())
     held = [each for each in picture.partitions.values() if broker.node_id in each.replicas]

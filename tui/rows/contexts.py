@@ -76,9 +76,9 @@ def values_of(form: Mapping[str, str]) -> dict[str, Any]:
 
 def add_command(form: Mapping[str, str]) -> str:
     """`yak context add`, without the token, which is secret. Raises UsageError."""
-    words = ["yak", "context", "add", form["name"], "-b", values_of(form)["bootstrap_servers"]]
+    argv = ["yak", "context", "add", form["name"], "-b", values_of(form)["bootstrap_servers"]]
     for name, value in values_of(form).items():
         if name != "bootstrap_servers":
             shown = "TOKEN" if name == "http_token" else str(value).lower()
-            words += ["--set", f"{name}={shown}"]
-    return shlex.join(words)
+            argv += ["--set", f"{name}={shown}"]
+    return shlex.join(argv)

@@ -8,7 +8,7 @@ from yak.tui.produce.run import Account
 from yak.tui.rows.cells import Cell, Column, Row, Tone
 from yak.view.formats import format_duration, format_rate
 
-ROOMY, WORDS_WIDTH = 60, 46
+ROOMY, TEXT_WIDTH = 60, 46
 """The width from which counters share one line, and the width of the words beside a spark."""
 _STATES: dict[str, tuple[str, Tone, str]] = {
     "connecting": ("up", "accent", "connecting"),
@@ -62,8 +62,8 @@ def _counts(account: Account, fmt: Formatter) -> list[Cell]:
 
 
 def _rate(account: Account, fmt: Formatter, width: int) -> list[list[Cell]]:
-    words = f"rate {fmt.rate(account.rate)}  mean {fmt.rate(account.mean_rate)}"
-    return _with_spark(words, account.rates, fmt, width)
+    text = f"rate {fmt.rate(account.rate)}  mean {fmt.rate(account.mean_rate)}"
+    return _with_spark(text, account.rates, fmt, width)
 
 
 def _latency(account: Account, fmt: Formatter, width: int) -> list[list[Cell]]:
@@ -71,15 +71,15 @@ def _latency(account: Account, fmt: Formatter, width: int) -> list[list[Cell]]:
         return [[Cell("latency: nothing is acknowledged yet", "dim")]]
     if account.acknowledged == 1:
         return [[Cell(f"latency {_ms(account.max_ms)}")]]
-    words = f"latency p50 {_ms(account.p50_ms)}  p99 {_ms(account.p99_ms)}  max {_ms(account.max_ms)}"
-    return _with_spark(words, account.latencies_ms, fmt, width)
+    text = f"latency p50 {_ms(account.p50_ms)}  p99 {_ms(account.p99_ms)}  max {_ms(account.max_ms)}"
+    return _with_spark(text, account.latencies_ms, fmt, width)
 
 
-def _with_spark(words: str, values: Sequence[float], fmt: Formatter, width: int) -> list[list[Cell]]:
+def _with_spark(text: str, values: Sequence[float], fmt: Formatter, width: int) -> list[list[Cell]]:
     """Words with a spark behind them, or below if it does not fit."""
     if width >= ROOMY:
-        return [[Cell(f"{words:<{WORDS_WIDTH}}"), Cell(fmt.spark(values, width - WORDS_WIDTH - 3), "accent")]]
-    return [[Cell(words)], *([[Cell(fmt.spark(values, width - 2), "accent")]] if values else [])]
+        return [[Cell(f"{text:<{TEXT_WIDTH}}"), Cell(fmt.spark(values, width - TEXT_WIDTH - 3), "accent")]]
+    return [[Cell(text)], *([[Cell(fmt.spark(values, width - 2), "accent")]] if values else [])]
 
 
 def _outcome(account: Account, fmt: Formatter) -> list[list[Cell]]:
@@ -91,8 +91,8 @@ def _outcome(account: Account, fmt: Formatter) -> list[list[Cell]]:
     if not lines and account.few:
         last = account.few[-1]
         offset = fmt.number(last.offset) if last.offset >= 0 else "an offset that acks=0 does not tell"
-        words = "at" if account.acknowledged == 1 else "among them"
-        lines.append([Cell(f"{words} {last.topic}-{last.partition} offset {offset}", "accent")])
+        text = "at" if account.acknowledged == 1 else "among them"
+        lines.append([Cell(f"{text} {last.topic}-{last.partition} offset {offset}", "accent")])
     return lines
 
 
@@ -119,10 +119,10 @@ def upload_lines(
     share = 0.0 if not total_rows else min(done / total_rows, 1.0)
     if account.state == "done":
         share, left = 1.0, 0
-    words = f"{fmt.number(done)}" + ("" if total_rows is None else f"/{fmt.number(max(total_rows, done))}") + " rows"
+    text = f"{fmt.number(done)}" + ("" if total_rows is None else f"/{fmt.number(max(total_rows, done))}") + " rows"
     speed = format_rate(account.rate)
     eta = "" if left is None or account.is_over or account.rate < 1 else f"  ETA {_whole(left / account.rate)}"
-    right = f"{words}  {share:.0%}  {speed}{eta}"
+    right = f"{text}  {share:.0%}  {speed}{eta}"
     lines = [[Cell(fmt.bar(share, max(8, width - len(right) - 4)), "accent"), Cell(right)]]
     counts = _counts(account, fmt)[:3]
     if progress.rejected:
@@ -165,7 +165,7 @@ def _preview_row(number: int, row: PreviewRow, fmt: Formatter) -> Row:
     none = fmt.sign("none")
     partition = none if row.partition is None else str(row.partition)
     headers = " ".join(f"{name}={none if value is None else value}" for name, value in row.headers)
-    words = f"{fmt.sign(sign)} {row.why or 'yes'}"
+    text = f"{fmt.sign(sign)} {row.why or 'yes'}"
     return Row(
         str(number),
         (
@@ -174,12 +174,12 @@ def _preview_row(number: int, row: PreviewRow, fmt: Formatter) -> Row:
             Cell(none if row.value is None else row.value, "dim" if row.status == "bad" else ""),
             Cell(headers or none, "" if headers else "dim"),
             Cell(partition, "dim" if row.partition is None else ""),
-            Cell(words, tone),
+            Cell(text, tone),
         ),
     )
 
 
-def file_words(preview: CsvPreview, lines: int | None, fmt: Formatter) -> str:
+def csv_title(preview: CsvPreview, lines: int | None, fmt: Formatter) -> str:
     """The frame's title: `12 400 rows, 1.2 MiB, delimiter ",", utf-8`."""
     delimiter = {"\t": "tab", " ": "space"}.get(preview.delimiter, f'"{preview.delimiter}"')
     rows = "counting rows" if lines is None else f"{fmt.number(lines)} rows"
@@ -195,5 +195,5 @@ def check_line(preview: CsvPreview, fmt: Formatter) -> list[Cell]:
     if not preview.bad:
         return [Cell(f"{fmt.sign('good')} the first {fmt.number(preview.checked)} rows can be sent", "good")]
     line, why = preview.mistakes[0]
-    words = f"{fmt.number(preview.bad)} of the first {fmt.number(preview.checked)} rows cannot be sent"
-    return [Cell(f"{fmt.sign('warn')} {words}, line {fmt.number(line)}: {why}", "warn")]
+    text = f"{fmt.number(preview.bad)} of the first {fmt.number(preview.checked)} rows cannot be sent"
+    return [Cell(f"{fmt.sign('warn')} {text}, line {fmt.number(line)}: {why}", "warn")]

@@ -44,7 +44,7 @@ def failover_lines(failover: Failover, fmt: Formatter, now_ms: int, width: int) 
     lines = [head, failover_steps(failover, fmt)]
     if failover.moved:
         lines.append([Cell(f"  {failover_moves(failover, fmt, width - 4)}", "dim")])
-    lines += [[Cell(f"  {fmt.sign('warn')} {words}", "warn")] for words in failover.truncated[-2:]]
+    lines += [[Cell(f"  {fmt.sign('warn')} {text}", "warn")] for text in failover.truncated[-2:]]
     return lines
 
 
@@ -73,19 +73,19 @@ def failover_steps(failover: Failover, fmt: Formatter) -> list[Cell]:
 
 def failover_moves(failover: Failover, fmt: Formatter, width: int) -> str:
     """`orders-0 1 -> 2 (epoch 4), orders-1 1 -> 3 (epoch 2) and 5 more`: those that fit."""
-    arrow, words, named = fmt.sign("arrow"), "", 0
+    arrow, text, named = fmt.sign("arrow"), "", 0
     internal = sum(is_internal(name.rpartition("-")[0]) for name in failover.moved)
     width -= len(" and 999 internal") if internal else 0
     for name, (before, after, epoch) in failover.moved.items():
         if is_internal(name.rpartition("-")[0]):
             continue
         one = f"{name} {_node(before)} {arrow} {_node(after)} (epoch {epoch})"
-        longer = f"{words}, {one}" if words else one
-        if words and len(longer) + len(" and 99999 more") > width:
+        longer = f"{text}, {one}" if text else one
+        if text and len(longer) + len(" and 99999 more") > width:
             break
-        words, named = longer, named + 1
+        text, named = longer, named + 1
     more = len(failover.moved) - named - internal
-    parts = [words] if words else []
+    parts = [text] if text else []
     parts += [f"{more} more"] if more else []
     parts += [f"{internal} internal"] if internal else []
     return " and ".join(parts)
@@ -214,12 +214,12 @@ def _pid(pid: int | None, fmt: Formatter) -> Cell:
 def timeline_lines(found: Timeline, fmt: Formatter, width: int, height: int, now_ms: float) -> list[list[Cell]]:
     """The action; then each step, with a bar to scale from the step before; then the moved leaders that fit."""
     drill = found.drill
-    head = [Cell(drill.words, "strong"), Cell(f"at {fmt.time(drill.began_ms, now_ms, millis=True)}", "dim")]
+    head = [Cell(drill.title, "strong"), Cell(f"at {fmt.time(drill.began_ms, now_ms, millis=True)}", "dim")]
     lines = [head, *_bars(found, fmt, width)]
     lines.append(_outcome(found, fmt))
     if found.truncated:
-        words = "1 replica" if len(found.truncated) == 1 else f"{len(found.truncated)} replicas"
-        lines.append([Cell(f"{fmt.sign('warn')} {words} cut off what the new leader does not have", "warn")])
+        text = "1 replica" if len(found.truncated) == 1 else f"{len(found.truncated)} replicas"
+        lines.append([Cell(f"{fmt.sign('warn')} {text} cut off what the new leader does not have", "warn")])
     room = height - len(lines)
     moved = sorted(
         (each for each in found.moved.values() if not is_internal(each.partition.rpartition("-")[0])),
@@ -233,20 +233,20 @@ def timeline_lines(found: Timeline, fmt: Formatter, width: int, height: int, now
         for each in shown:
             to = "none" if each.to_node is None else str(each.to_node)
             came = fmt.sign("none") if each.from_node is None else str(each.from_node)
-            words = f"{each.partition}  {came} {fmt.sign('arrow')} {to}  epoch {each.leader_epoch}"
+            text = f"{each.partition}  {came} {fmt.sign('arrow')} {to}  epoch {each.leader_epoch}"
             lines.append(
                 [
-                    Cell(f"  {words}", "bad" if each.to_node is None else "dim"),
+                    Cell(f"  {text}", "bad" if each.to_node is None else "dim"),
                     Cell(f"+{format_duration(each.after_ms)}", "dim"),
                 ]
             )
         if len(shown) < len(moved):
             left = len(moved) - len(shown)
-            words = f"and {left} more" if shown else f"{len(found.moved)} partitions have another leader"
-            lines.append([Cell(f"  {words}", "dim")])
+            text = f"and {left} more" if shown else f"{len(found.moved)} partitions have another leader"
+            lines.append([Cell(f"  {text}", "dim")])
     if has_internal:
-        words = "1 partition" if internal == 1 else f"{internal} partitions"
-        lines.append([Cell(f"  {words} of internal topics", "dim")])
+        text = "1 partition" if internal == 1 else f"{internal} partitions"
+        lines.append([Cell(f"  {text} of internal topics", "dim")])
     return lines
 
 
@@ -274,8 +274,8 @@ def _bars(found: Timeline, fmt: Formatter, width: int) -> list[list[Cell]]:
 
 def _outcome(found: Timeline, fmt: Formatter) -> list[Cell]:
     if found.longest is not None:
-        words = f"the longest wait for an acknowledgement: {format_duration(found.longest.length_ms)}"
-        return [Cell(f"{fmt.sign('good')} {words}", "good"), Cell(found.longest.partition, "dim")]
+        text = f"the longest wait for an acknowledgement: {format_duration(found.longest.length_ms)}"
+        return [Cell(f"{fmt.sign('good')} {text}", "good"), Cell(found.longest.partition, "dim")]
     if found.leaderless:
         names = ", ".join(found.leaderless[:3])
         return [Cell(f"{fmt.sign('bad')} without a leader: {names}", "bad")]
@@ -314,7 +314,7 @@ def history_rows(found: Sequence[Timeline], fmt: Formatter, now_ms: float) -> li
 # check of the demo's records
 
 
-def verdict_lines(demo: DemoState, fmt: Formatter, now_ms: float) -> list[list[Cell]]:
+def delivery_lines(demo: DemoState, fmt: Formatter, now_ms: float) -> list[list[Cell]]:
     """Acknowledged against read records, and the result."""
     counts, number = demo.counts, fmt.number
     if demo.counted_ms is None:

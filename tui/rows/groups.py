@@ -46,8 +46,8 @@ _SHORT: Final = {"PreparingRebalance": "joining", "CompletingRebalance": "syncin
 def group_state_cell(state: str, fmt: Formatter, *, is_short: bool = True) -> Cell:
     """The state as a sign and a word."""
     sign, tone = _STATES.get(state, ("unknown", ""))
-    words = _SHORT.get(state, state) if is_short else state
-    return Cell(f"{fmt.sign(sign)} {words or 'unknown'}", tone, words)
+    text = _SHORT.get(state, state) if is_short else state
+    return Cell(f"{fmt.sign(sign)} {text or 'unknown'}", tone, text)
 
 
 def lag_cell(lag: int | None, fmt: Formatter) -> Cell:
@@ -132,7 +132,7 @@ def list_title(groups: Groups, fmt: Formatter) -> str:
     return f"Groups: {fmt.number(len(groups.by_name))}{lag}"
 
 
-def silent_words(groups: Groups) -> str:
+def silent_brokers(groups: Groups) -> str:
     """The brokers that did not answer; empty if all did."""
     if not groups.silent:
         return ""
@@ -182,20 +182,22 @@ def _member(said: Mapping[str, Any], fmt: Formatter) -> Row:
     assigned = _places(said["assignment"])
     target = _places(said["target"])
     if assigned is None:
-        words = Cell("not told while the group rebalances", "dim")
+        assignment = Cell("not told while the group rebalances", "dim")
     elif target is not None and set(target) != set(assigned):
-        words = Cell(
+        assignment = Cell(
             f"{partitions_text(assigned) or 'none'} {fmt.sign('arrow')} {partitions_text(target) or 'none'}", "warn"
         )
     else:
-        words = Cell(partitions_text(assigned) or "nothing: more members than partitions", "" if assigned else "dim")
+        assignment = Cell(
+            partitions_text(assigned) or "nothing: more members than partitions", "" if assigned else "dim"
+        )
     return Row(
         said["member_id"],
         (
             Cell(said["client_id"], "strong"),
             Cell(said["host"].lstrip("/")),
             Cell(fmt.sign("none") if assigned is None else fmt.number(len(assigned)), "", len(assigned or ())),
-            words,
+            assignment,
             Cell(said["instance_id"] or fmt.sign("none"), "dim"),
             Cell(said["member_id"], "dim"),
         ),
@@ -258,14 +260,14 @@ def summary(group: Group, fmt: Formatter, now_ms: int) -> list[list[Cell]]:
     assignor = f"assignor {said['assignor']}" if said["assignor"] else "no assignor"
     epoch = "" if said["epoch"] is None else f", epoch {said['epoch']}"
     lag, dot = lag_cell(group.lag, fmt), fmt.sign("dot")
-    words = "nothing committed" if group.lag is None else f"lag {lag.text}"
+    text = "nothing committed" if group.lag is None else f"lag {lag.text}"
     return [
         [
             group_state_cell(group.state, fmt, is_short=False),
             Cell(f"{dot} {kind}, {assignor}{epoch} {dot} coordinator {group.coordinator}", "dim"),
         ],
         [
-            Cell(words, lag.tone),
+            Cell(text, lag.tone),
             trend_cell(group, fmt, now_ms, 20),
             Cell(f"in {len(said['partitions'])} partitions {dot} ETA", "dim"),
             eta_cell(group, fmt, now_ms),
@@ -300,22 +302,22 @@ def topics_of(values: Mapping[str, str]) -> list[str]:
 def reset_command(group: str, values: Mapping[str, str], fmt: Formatter, *, is_done: bool = False) -> str:
     """The equivalent command. Raises UsageError for an invalid value."""
     way, value = values["to"], values["value"]
-    words = ["yak", "groups", "reset", group]
+    argv = ["yak", "groups", "reset", group]
     topics = topics_of(values)
     for each in topics:
-        words += ["--topic", each]
+        argv += ["--topic", each]
     if not topics and way != "file":
-        words.append("--all-topics")
+        argv.append("--all-topics")
     if way in _PLAIN:
-        words.append(_PLAIN[way])
+        argv.append(_PLAIN[way])
     else:
         _check(way, value)
-        words += [f"{_WITH[way]}={value}"] if value.startswith("-") else [_WITH[way], value]
+        argv += [f"{_WITH[way]}={value}"] if value.startswith("-") else [_WITH[way], value]
     if way == "time" and fmt.zone == "local":
-        words.append("--local")
+        argv.append("--local")
     if is_done:
-        words.append("--execute")
-    return shlex.join(words)
+        argv.append("--execute")
+    return shlex.join(argv)
 
 
 def _check(way: str, value: str) -> None:
@@ -355,7 +357,7 @@ def step_rows(
 
 def _step_row(step: Step, results: Mapping[TopicPartition, YakError | None] | None, fmt: Formatter) -> Row:
     topic, number = step.partition
-    words, tone = _result(step, results)
+    text, tone = _result(step, results)
     note = f": {step.note}" if step.note else ""
     change = None if step.before is None or step.after is None else step.after - step.before
     after = step.before if step.after is None else step.after
@@ -368,7 +370,7 @@ def _step_row(step: Step, results: Mapping[TopicPartition, YakError | None] | No
             Cell(fmt.sign("arrow"), "dim"),
             Cell(fmt.number(after), "strong" if step.is_change else "dim", after),
             Cell(_signed(change, fmt), "warn" if (change or 0) > 0 else "", change),
-            Cell(f"{fmt.sign(_SIGNS[tone])} {words}{note}", tone),
+            Cell(f"{fmt.sign(_SIGNS[tone])} {text}{note}", tone),
         ),
     )
 
@@ -393,7 +395,7 @@ def _result(step: Step, results: Mapping[TopicPartition, YakError | None] | None
     return ("set", "good") if error is None else (f"failed: {error.why or error.message}", "bad")
 
 
-def plan_words(steps: Sequence[Step], fmt: Formatter) -> str:
+def plan_summary(steps: Sequence[Step], fmt: Formatter) -> str:
     """The totals: records to be read again, records to be skipped."""
     changes = [each for each in steps if each.is_change]
     if not changes:

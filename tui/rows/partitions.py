@@ -37,8 +37,8 @@ def partition_columns(width: int) -> tuple[Column, ...]:
 
 def isr_cell(partition: Partition, fmt: Formatter) -> Cell:
     """`1 2 ·`: replicas by node, with a dot for each one out of sync."""
-    words = " ".join(str(node) if node in partition.isr else fmt.sign("dot") for node in sorted(partition.replicas))
-    return Cell(words, "warn" if partition.replication.is_under_replicated else "", len(partition.isr))
+    text = " ".join(str(node) if node in partition.isr else fmt.sign("dot") for node in sorted(partition.replicas))
+    return Cell(text, "warn" if partition.replication.is_under_replicated else "", len(partition.isr))
 
 
 def _leader_cell(partition: Partition, fmt: Formatter) -> Cell:
@@ -78,14 +78,14 @@ def _partition_row(partition: Partition, facts: TopicFacts | None, fmt: Formatte
 def partitions_title(topic: str, partitions: Sequence[Partition], facts: TopicFacts | None, fmt: Formatter) -> str:
     """`Partitions of orders: 3 x RF 3, min ISR 2, 1 843 records, 412 KiB`."""
     factor = max((len(each.replicas) for each in partitions), default=0)
-    words = [f"{fmt.number(len(partitions))} {'x' if fmt.is_ascii else '×'} RF {factor}"]
+    parts = [f"{fmt.number(len(partitions))} {'x' if fmt.is_ascii else '×'} RF {factor}"]
     if partitions:
-        words.append(f"min ISR {partitions[0].min_isr}")
+        parts.append(f"min ISR {partitions[0].min_isr}")
     if facts is not None:
         messages = facts.messages(partitions)
-        words += [f"{fmt.number(messages)} messages"] if messages is not None else []
-        words += [fmt.size(facts.size_bytes)] if facts.size_bytes is not None else []
-    return f"Partitions of {topic}: {', '.join(words)}"
+        parts += [f"{fmt.number(messages)} messages"] if messages is not None else []
+        parts += [fmt.size(facts.size_bytes)] if facts.size_bytes is not None else []
+    return f"Partitions of {topic}: {', '.join(parts)}"
 
 
 REPLICA_COLUMNS: Final = (
@@ -207,8 +207,8 @@ def topic_replica_rows(
     rows: list[Row] = []
     for each in partitions:
         for number, row in enumerate(replica_rows(each, details.get(each.partition), brokers, fmt, now_ms)):
-            words = str(each.partition) if not number else ""
-            rows.append(Row(f"{each.partition}/{row.key}", (Cell(words, "strong", each.partition), *row.cells)))
+            text = str(each.partition) if not number else ""
+            rows.append(Row(f"{each.partition}/{row.key}", (Cell(text, "strong", each.partition), *row.cells)))
     return rows
 
 
@@ -224,7 +224,7 @@ def _replica_row(
     top, window = scale
     end, is_leader = partition.log_end_offsets.get(node), node == partition.leader
     lag = partition.lag(node)
-    why, tone = why_words(node, partition, detail, broker, now_ms)
+    why, tone = replica_reason(node, partition, detail, broker, now_ms)
     follower = (
         detail.followers.get(node) if detail is not None and detail.leader_epoch == partition.leader_epoch else None
     )
@@ -280,7 +280,7 @@ def _times(
     return fetched, Cell(format_duration(follower.caught_up_ms + since), "", follower.caught_up_ms)
 
 
-def why_words(
+def replica_reason(
     node: int, partition: Partition, detail: PartitionDetail | None, broker: Broker | None, now_ms: int
 ) -> tuple[str, Tone]:
     """Why the replica is in the ISR or not."""

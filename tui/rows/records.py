@@ -182,7 +182,7 @@ def _count_cells(status: Status, counts: Counts, filter_text: str, fmt: Formatte
     return [Cell(f"{fmt.number(counts.shown)} of {fmt.number(status.read)} read")]
 
 
-def empty_words(status: Status, counts: Counts, wanted: Subscription, filter_text: str, fmt: Formatter) -> str:
+def empty_text(status: Status, counts: Counts, wanted: Subscription, filter_text: str, fmt: Formatter) -> str:
     """Why no record is shown, and which key helps."""
     if status.error is not None:
         error = status.error
@@ -212,11 +212,11 @@ def _nothing(status: Status, wanted: Subscription) -> str:
     if wanted.is_tail:
         return f"No message in {title} yet. What comes shows here. p sends one; o goes back to the beginning."
     if status.phase == "done" or status.behind == 0:
-        return f"No message in {title}, {wanted.seek.words}. o goes elsewhere; p sends one."
+        return f"No message in {title}, {wanted.seek.description}. o goes elsewhere; p sends one."
     return f"Reading {title} ..."
 
 
-def tile_words(
+def tile_status(
     status: Status, counts: Counts, wanted: Subscription, filter_text: str, fmt: Formatter, width: int
 ) -> str:
     """A short status for the edge of a tile: the parts that fit, most important first."""
@@ -248,12 +248,12 @@ def tile_title(letter: str, wanted: Subscription, width: int) -> str:
 
 def fitting(parts: Sequence[str], width: int) -> str:
     """The whole parts that fit; always the first."""
-    words = parts[0]
+    text = parts[0]
     for part in parts[1:]:
-        if len(words) + 2 + len(part) > width:
+        if len(text) + 2 + len(part) > width:
             continue
-        words += f"  {part}"
-    return words
+        text += f"  {part}"
+    return text
 
 
 def topic_choice_rows(picture: Picture, fmt: Formatter) -> list[Row]:

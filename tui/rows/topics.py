@@ -106,7 +106,7 @@ def topic_row(
     name: str, partitions: Sequence[Partition], rates: Rates, facts: TopicFacts | None, fmt: Formatter
 ) -> Row:
     """One topic."""
-    words, tone, severity = state_of(partitions)
+    text, tone, severity = state_of(partitions)
     factor = max((len(each.replicas) for each in partitions), default=0)
     messages = None if facts is None else facts.messages(partitions)
     size = None if facts is None else facts.size_bytes
@@ -114,7 +114,7 @@ def topic_row(
         name,
         (
             Cell(name, "dim" if is_internal(name) else "strong"),
-            Cell(f"{fmt.sign(tone)} {words}", tone, severity),
+            Cell(f"{fmt.sign(tone)} {text}", tone, severity),
             Cell(fmt.number(len(partitions)), "", len(partitions)),
             Cell(str(factor), "", factor),
             figure(fmt.number(messages), messages),
@@ -122,7 +122,7 @@ def topic_row(
             figure(fmt.rate(rates.messages_in), rates.messages_in),
             figure(fmt.rate(rates.messages_out), rates.messages_out),
             figure(fmt.size_rate(rates.bytes_in), rates.bytes_in),
-            Cell(config_words(facts.configs) if facts is not None else "", "dim"),
+            Cell(config_text(facts.configs) if facts is not None else "", "dim"),
         ),
     )
 
@@ -146,7 +146,7 @@ def bare_row(name: str, fmt: Formatter) -> Row:
     return Row(name, (Cell(name, "strong"), none, none, none, none, none, none, none, none, Cell("")))
 
 
-def config_words(configs: Mapping[str, str]) -> str:
+def config_text(configs: Mapping[str, str]) -> str:
     """`retention.ms=60000 min.insync.replicas=2`."""
     return " ".join(f"{name}={value}" for name, value in sorted(configs.items()))
 
@@ -186,15 +186,15 @@ class TopicTable:
         return [name for told_ms, name in sorted(known) if told_ms < now_ms - older_than_ms]
 
 
-def total_words(picture: Picture, fmt: Formatter, *, with_internal: bool) -> str:
+def topics_title(picture: Picture, fmt: Formatter, *, with_internal: bool) -> str:
     """`12 topics, 39 partitions`, the hidden ones, and those with problems."""
     names = list(picture.topics) if with_internal else [name for name in picture.topics if not is_internal(name)]
     partitions = sum(len(picture.topics[name]) for name in names)
     under_replicated = sum(each.replication.is_under_replicated for each in picture.partitions.values())
-    words = f"{fmt.number(len(names))} {'topic' if len(names) == 1 else 'topics'}, {fmt.number(partitions)} partitions"
+    text = f"{fmt.number(len(names))} {'topic' if len(names) == 1 else 'topics'}, {fmt.number(partitions)} partitions"
     if len(names) < len(picture.topics):
-        words += f" ({len(picture.topics) - len(names)} internal: I)"
-    return words + (f", {fmt.number(under_replicated)} under-replicated" if under_replicated else "")
+        text += f" ({len(picture.topics) - len(names)} internal: I)"
+    return text + (f", {fmt.number(under_replicated)} under-replicated" if under_replicated else "")
 
 
 CONFIG_COLUMNS: Final = (
@@ -221,9 +221,9 @@ def config_rows(configs: "Iterable[ConfigValue]", fmt: Formatter) -> list[Row]:
                 each.name,
                 (
                     Cell(each.name, "strong" if is_own else ""),
-                    Cell(in_words(each.name, each.value, fmt), "accent" if is_own else ""),
+                    Cell(readable_value(each.name, each.value, fmt), "accent" if is_own else ""),
                     Cell(each.source, "accent" if is_own else "dim"),
-                    Cell(in_words(each.name, default, fmt), "dim"),
+                    Cell(readable_value(each.name, default, fmt), "dim"),
                     Cell(documentation(each.name), "dim"),
                 ),
             )
@@ -239,7 +239,7 @@ def documentation(name: str) -> str:
     return "" if definition is None else definition.documentation
 
 
-def in_words(name: str, value: str | None, fmt: Formatter) -> str:
+def readable_value(name: str, value: str | None, fmt: Formatter) -> str:
     """A value with a readable form: `604800000 (7 d)`, `1048588 (1.0 MiB)`."""
     if value is None or value == "":
         return fmt.sign("none")
@@ -264,7 +264,7 @@ def chosen_config_lines(config: "ConfigValue", fmt: Formatter) -> list[list[Cell
     return [
         [
             Cell(config.name, "strong"),
-            Cell(in_words(config.name, config.value, fmt)),
+            Cell(readable_value(config.name, config.value, fmt)),
             Cell(f"from: {config.source}", "dim"),
             Cell(changes, "accent"),
         ],
@@ -300,8 +300,3 @@ def tail_rows(records: "Iterable[Received]", fmt: Formatter, now_ms: int, count:
 
 def _time(record: "Received", fmt: Formatter, now_ms: int) -> str:
     return fmt.time(record.timestamp_ms if record.timestamp_ms >= 0 else None, now_ms, millis=fmt.zone != "relative")
-
-
-def rate_words(rate: float) -> str:
-    """`840/s come in`."""
-    return f"{format_rate(rate)} come in" if rate >= 1 else "nothing comes in"

@@ -18,7 +18,7 @@ from yak.tui.widgets.grid import Grid
 class ActivityScreen(YakScreen):
     """The table of events."""
 
-    TITLE_WORDS = "activity"
+    CRUMB = "activity"
     CLI_TWIN = "curl -sN http://BROKER:8080/api/events, yak metadata log"
     BINDINGS = keys("activity.copy")
     EXPLAINED = (

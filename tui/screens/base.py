@@ -41,7 +41,7 @@ class YakScreen(Screen[None]):
     second.
     """
 
-    TITLE_WORDS: ClassVar[str] = ""
+    CRUMB: ClassVar[str] = ""
     """Its name in the crumbs."""
     EXPLAINED: ClassVar[tuple[tuple[str, str], ...]] = ()
     """The terms that `i` explains, with a sentence each."""
@@ -67,7 +67,7 @@ class YakScreen(Screen[None]):
 
     def crumbs(self) -> list[str]:
         """Its place in the hierarchy, outermost first."""
-        return [self.TITLE_WORDS]
+        return [self.CRUMB]
 
     def compose(self) -> ComposeResult:
         self._fit()  # later it would style all widgets again
@@ -126,8 +126,8 @@ class YakScreen(Screen[None]):
         notice = app.last_notice(now_ms)
         self.query_one("#notice", Line).show([notice] if notice else [])
         self.query_one("#notice", Line).set_class(notice is not None, "-shown")
-        words = f" {self.fmt.sign('crumb')} ".join(self.crumbs())
-        self.query_one("#place", Place).show([Cell(words, "dim")], [Cell(_SAME_EVERYWHERE, "dim")])
+        text = f" {self.fmt.sign('crumb')} ".join(self.crumbs())
+        self.query_one("#place", Place).show([Cell(text, "dim")], [Cell(_SAME_EVERYWHERE, "dim")])
         if self.app.size.width >= WIDE:
             self.query_one("#rail", Rail).paint()
         is_lost = picture.lost_since_ms is not None
@@ -178,7 +178,7 @@ class YakScreen(Screen[None]):
         if grid is not None:
             grid.set_filter(text)
 
-    def filter_words(self) -> str:
+    def current_filter(self) -> str:
         grid = self.find_grid()
         return grid.filter_text if grid is not None else ""
 
@@ -207,12 +207,12 @@ class YakScreen(Screen[None]):
         """Copy the line under the cursor, as `y` does where a screen has nothing better."""
         self.app.copy(self.copied(), "the line")
 
-    def cli(self, words: str, outcome: str = "") -> None:
-        self.app.note_command(words, outcome)
+    def cli(self, text: str, outcome: str = "") -> None:
+        self.app.note_command(text, outcome)
 
-    async def confirmed(self, title: str, words: str, *, command: str = "", typed: str = "", yes: str = "Yes") -> bool:
+    async def confirmed(self, title: str, text: str, *, command: str = "", typed: str = "", yes: str = "Yes") -> bool:
         """Ask a question, and return whether the user agreed. Call it from a worker."""
-        return await self.app.push_screen_wait(ConfirmDialog(title, words, command=command, typed=typed, yes=yes))
+        return await self.app.push_screen_wait(ConfirmDialog(title, text, command=command, typed=typed, yes=yes))
 
     async def carry_out(self, command: str, change: Awaitable[object], said: str = "", tone: str = "") -> bool:
         """Await a change and record its command; returns whether it succeeded. An error is recorded and shown."""
@@ -301,7 +301,7 @@ class AskingScreen(YakScreen):
         if self.is_seen:
             self.paint_all(self.app.now_ms())
 
-    def trouble_words(self) -> str:
+    def error_text(self) -> str:
         """The latest error, for a panel's edge; empty if there is none."""
         if self.trouble is None:
             return ""

@@ -23,7 +23,7 @@ from yak.tui.messages.subscription import (
     Subscription,
     fields_of,
 )
-from yak.tui.rows.records import empty_words, tile_title, tile_words
+from yak.tui.rows.records import empty_text, tile_status, tile_title
 from yak.tui.screens.messages import SHARED_KEYS, MessageGrid, ReadingScreen
 from yak.tui.widgets.dialogs import TextDialog
 from yak.tui.widgets.frame import Panel
@@ -91,12 +91,12 @@ class Tile(Panel):
         if drawn != self._drawn:
             self._drawn = drawn
             with_topic = len(wanted.choices) > 1
-            empty = empty_words(status, counts, wanted, reader.filter_text, fmt)
+            empty = empty_text(status, counts, wanted, reader.filter_text, fmt)
             self.grid.show_records(reader.store, fmt, now_ms, view, with_topic=with_topic, empty=empty, is_narrow=True)
         width = self.size.width - 6
         self.entitle(
             tile_title(self.letter, wanted, width),
-            tile_words(status, counts, wanted, reader.filter_text, fmt, width),
+            tile_status(status, counts, wanted, reader.filter_text, fmt, width),
         )
 
 
@@ -108,7 +108,7 @@ _NOTHING = (
 )
 
 
-_GROUP_WORDS = "With a group its members share the partitions; From counts only where it committed nothing yet."
+_GROUP_HINT = "With a group its members share the partitions; From counts only where it committed nothing yet."
 _STYLES: Mapping[str, str] = {
     "good": "$success",
     "warn": "$warning",
@@ -122,7 +122,7 @@ _STYLES: Mapping[str, str] = {
 class ConsumerScreen(ReadingScreen):
     """Subscriptions as tiles, or merged."""
 
-    TITLE_WORDS = "consumer"
+    CRUMB = "consumer"
     CLI_TWIN = "yak consume TOPIC --group GROUP"
     SEEK = Seek(END)
     BINDINGS = keys(
@@ -273,7 +273,7 @@ class ConsumerScreen(ReadingScreen):
 
         return apply
 
-    def filter_words(self) -> str:
+    def current_filter(self) -> str:
         tile = self.tile
         return tile.reader.filter_text if tile is not None else ""
 
@@ -300,7 +300,7 @@ class ConsumerScreen(ReadingScreen):
             except YakError as error:
                 self.app.show_error(error)
 
-        self.ask_subscription("Add a subscription", fields, "", begin, words=_GROUP_WORDS, with_group=True)
+        self.ask_subscription("Add a subscription", fields, "", begin, text=_GROUP_HINT, with_group=True)
 
     def action_seek(self) -> None:
         tile = self.tile
@@ -315,7 +315,7 @@ class ConsumerScreen(ReadingScreen):
         known = tile.reader
         self.ask_subscription(
             f"Subscription {tile.letter}", fields_of(known.wanted), known.filter_text, begin,
-            words=_GROUP_WORDS, with_group=True,
+            text=_GROUP_HINT, with_group=True,
         )  # fmt: skip
 
     @work(exclusive=True, group="commit")
@@ -336,8 +336,8 @@ class ConsumerScreen(ReadingScreen):
             self.app.notice(f"group {group} has committed all that this tile has read")
             return
         command = f"{tile.reader.wanted.command().replace(' --no-commit', '')} --max-messages {count}"
-        words = f"Group {group} will go on after the {self.fmt.number(count)} messages that this tile has read since."
-        if not await self.confirmed(f"Commit for {group}", words, command=command, yes="Commit"):
+        text = f"Group {group} will go on after the {self.fmt.number(count)} messages that this tile has read since."
+        if not await self.confirmed(f"Commit for {group}", text, command=command, yes="Commit"):
             return
         try:
             why = await asyncio.wait_for(asyncio.wrap_future(tile.reader.commit()), COMMIT_SECONDS)
@@ -360,8 +360,8 @@ class ConsumerScreen(ReadingScreen):
             return
         group, count = tile.reader.wanted.group, tile.reader.status.uncommitted
         if group and count:
-            words = f"{self.fmt.number(count)} messages were read and not committed: group {group} gets them again."
-            if not await self.confirmed(f"Leave {group}", words, yes="Leave"):
+            text = f"{self.fmt.number(count)} messages were read and not committed: group {group} gets them again."
+            if not await self.confirmed(f"Leave {group}", text, yes="Leave"):
                 return
         await tile.remove()
         left = self.tiles

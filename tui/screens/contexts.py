@@ -34,7 +34,7 @@ _HINT: Final = "enter use   a add   X forget"
 class ContextsScreen(AskingScreen):
     """The contexts of the config file. Each is tried in a thread, for at most 3 s."""
 
-    TITLE_WORDS = "contexts"
+    CRUMB = "contexts"
     CLI_TWIN = "yak context list, yak context use NAME"
     EVERY_S = 10.0
     BINDINGS = keys("contexts.add", "contexts.remove", "contexts.again", "contexts.copy")
@@ -58,7 +58,7 @@ class ContextsScreen(AskingScreen):
         self.show_table("#contexts", COLUMNS, rows, _NONE)
         where = self.app.settings.config_file
         self.query_one(Panel).entitle(
-            f"Contexts: {len(contexts)}" + (f" in {_short(where)}" if where else ""), self.trouble_words() or _HINT
+            f"Contexts: {len(contexts)}" + (f" in {_short(where)}" if where else ""), self.error_text() or _HINT
         )
 
     async def ask(self) -> None:
@@ -100,13 +100,13 @@ class ContextsScreen(AskingScreen):
     async def action_add(self) -> None:
         """Ask for a context and write it to the config file, as `yak context add` does."""
         form = await self.app.push_screen_wait(
-            FormDialog("Add a context", _FIELDS, command=add_command, words="A name for a cluster.", yes="Add")
+            FormDialog("Add a context", _FIELDS, command=add_command, text="A name for a cluster.", yes="Add")
         )
         if form is None:
             return
         name = form["name"]
-        words = f"There is a context {name}: what it says is replaced."
-        if name in self.app.settings.contexts and not await self.confirmed(f"Replace {name}?", words, yes="Replace"):
+        text = f"There is a context {name}: what it says is replaced."
+        if name in self.app.settings.contexts and not await self.confirmed(f"Replace {name}?", text, yes="Replace"):
             return
         await self._write(
             add_context, name, values_of(form), command=add_command(form), said=f"context {name} is there"
@@ -119,8 +119,8 @@ class ContextsScreen(AskingScreen):
         if name is None:
             return
         command = f"yak context remove {shlex.quote(name)} --yes"
-        words = "Its name and addresses are forgotten. The cluster is not touched."
-        if await self.confirmed(f"Forget context {name}?", words, command=command):
+        text = "Its name and addresses are forgotten. The cluster is not touched."
+        if await self.confirmed(f"Forget context {name}?", text, command=command):
             await self._write(remove_context, name, command=command, said=f"context {name} is forgotten")
 
     async def _write(self, change: Any, *arguments: Any, command: str, said: str) -> None:

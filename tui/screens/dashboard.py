@@ -19,7 +19,7 @@ _SHOWN_EVENTS = 200
 class DashboardScreen(YakScreen):
     """Brokers, health, rates, activity."""
 
-    TITLE_WORDS = "dashboard"
+    CRUMB = "dashboard"
     CLI_TWIN = "yak cluster, yak brokers"
     BINDINGS = keys("dashboard.produce", "dashboard.consume", "dashboard.failover")
     EXPLAINED = (
@@ -80,7 +80,7 @@ class DashboardScreen(YakScreen):
     def describe(self, event: Grid.Opened) -> None:
         broker = self.picture.brokers.get(int(event.row.key))
         if broker is not None:
-            lines = cluster.broker_words(broker, self.picture, self.fmt, self.app.now_ms())
+            lines = cluster.broker_lines(broker, self.picture, self.fmt, self.app.now_ms())
             self.app.push_screen(TextDialog(f"Broker {broker.node_id}", "\n".join(lines)))
 
     @on(Grid.Opened, "#busiest")

@@ -13,7 +13,7 @@ from yak.local.demo.delivery_statistics import Pause
 from yak.tui.demo.source import DemoSource
 from yak.tui.keys import keys
 from yak.tui.rows import failover as rows
-from yak.tui.rows.cluster import broker_words
+from yak.tui.rows.cluster import broker_lines
 from yak.tui.screens.processes import ControlsBrokers, End
 from yak.tui.state.drills import FIRST_SIGNS, Drill, Drills, Timeline
 from yak.tui.widgets.dialogs import Field, FormDialog, TextDialog
@@ -27,7 +27,7 @@ ANY = "any in sync"
 class FailoverScreen(ControlsBrokers):
     """Brokers with their processes, timelines of failovers, acknowledged against read records."""
 
-    TITLE_WORDS = "failover"
+    CRUMB = "failover"
     CLI_TWIN = "yak failover, yak node kill|pause|resume|restart NODE"
     BINDINGS = keys(
         "failover.move", "failover.kill", "failover.pause", "failover.heal", "failover.repeat", "failover.restart",
@@ -88,7 +88,7 @@ class FailoverScreen(ControlsBrokers):
         source, verdict = self.app.source, self.query_one("#verdict-lines", Lines)
         lines = rows.no_workload_lines()
         if isinstance(source, DemoSource):
-            lines = rows.verdict_lines(source.demo, fmt, now_ms)
+            lines = rows.delivery_lines(source.demo, fmt, now_ms)
         verdict.show(lines)
         verdict.styles.height = len(verdict.fitted(lines))
 
@@ -145,13 +145,13 @@ class FailoverScreen(ControlsBrokers):
             Field("what", "Partitions", "", f"all {len(led)}; or a topic, or TOPIC:0"),
             Field("to", "New leader", ANY, choices=(ANY, *others)),
         )
-        words = (
+        text = (
             "In order: the new leader has everything before it leads. Nothing is copied, nothing is lost. The new leader "
             f"becomes the preferred one, and stays: F on it, with {node} as new leader, brings the leaders back."
         )
         values = await self.app.push_screen_wait(
             FormDialog(
-                f"Planned failover of broker {node}", fields, words=words, yes="Move",
+                f"Planned failover of broker {node}", fields, text=text, yes="Move",
                 command=lambda given: move_command(node, given, led, nodes),
             )
         )  # fmt: skip
@@ -166,8 +166,8 @@ class FailoverScreen(ControlsBrokers):
             and body.get("topic") in (None, each.topic)
             and body.get("partition") in (None, each.partition)
         ]
-        words = f"planned failover of {len(wanted)} from broker {node}"
-        drill = Drill("failover", node, self.app.now_ms(), words, command, frozenset(wanted), request=body)
+        title = f"planned failover of {len(wanted)} from broker {node}"
+        drill = Drill("failover", node, self.app.now_ms(), title, command, frozenset(wanted), request=body)
         self._began(drill)
         try:
             answer = await self.app.source.ask("POST", "/api/failover", body=body)
@@ -201,7 +201,7 @@ class FailoverScreen(ControlsBrokers):
         if last.action in ("kill", "pause", "restart"):
             await self.end(last.action, str(last.node_id))
         elif await self.confirmed(
-            f"Again: {last.words}", "Leaders are moved in order.", command=last.command, yes="Move"
+            f"Again: {last.title}", "Leaders are moved in order.", command=last.command, yes="Move"
         ):
             await self._move(last.node_id, dict(last.request or {}), last.command)
 
@@ -209,8 +209,8 @@ class FailoverScreen(ControlsBrokers):
     def describe(self, event: Grid.Opened) -> None:
         broker = None if event.row.key == rows.REDIS else self.picture.brokers.get(int(event.row.key))
         if broker is not None:
-            words = broker_words(broker, self.picture, self.fmt, self.app.now_ms())
-            self.app.push_screen(TextDialog(f"Broker {broker.node_id}", Text("\n".join(words))))
+            lines = broker_lines(broker, self.picture, self.fmt, self.app.now_ms())
+            self.app.push_screen(TextDialog(f"Broker {broker.node_id}", Text("\n".join(lines))))
 
     def action_copy(self) -> None:
         last = self.drills.last

@@ -31,10 +31,10 @@ from yak.tui.rows.groups import (
     member_rows,
     members_of,
     partition_rows,
-    plan_words,
+    plan_summary,
     reset_command,
     reset_target,
-    silent_words,
+    silent_brokers,
     step_rows,
     summary,
     topics_of,
@@ -125,9 +125,9 @@ class ResetPreview(ModalScreen[bool]):
         if plan is None:
             return
         self.query_one("#steps", Grid).show(STEP_COLUMNS, step_rows(plan.steps, self._results, fmt))
-        words = plan_words(plan.steps, fmt)
+        text = plan_summary(plan.steps, fmt)
         if plan.group is None:
-            words += " There is no such group yet: it will be made."
+            text += " There is no such group yet: it will be made."
         refused = ""
         if plan.refused is not None:
             refused = (
@@ -135,11 +135,11 @@ class ResetPreview(ModalScreen[bool]):
             )
         elif self.app.is_readonly:
             refused = f"{fmt.sign('warn')} Only looking is allowed here (--readonly)."
-        self._say(words, refused)
+        self._say(text, refused)
         self.query_one("#yes", Button).disabled = not self._may_apply()
 
-    def _say(self, words: str, refused: str) -> None:
-        self.query_one("#preview-words", Static).update(words)
+    def _say(self, text: str, refused: str) -> None:
+        self.query_one("#preview-words", Static).update(text)
         self.query_one("#preview-refused", Static).update(refused)
 
     def _may_apply(self) -> bool:
@@ -196,9 +196,9 @@ class GroupChangesScreen(AskingScreen):
     @work(exclusive=True, group="change")
     async def _reset(self, name: str, said: Mapping[str, Any] | None) -> None:
         topics = self.chosen_topic()
-        words = "Where shall the group go on reading? A plan is shown first; nothing is moved before you say so."
+        text = "Where shall the group go on reading? A plan is shown first; nothing is moved before you say so."
         if said is not None and said["members"]:
-            words += f"\nIt has members now, which must be stopped first: {members_words(members_of(said))}."
+            text += f"\nIt has members now, which must be stopped first: {members_words(members_of(said))}."
         fmt = self.fmt
         values = await self.app.push_screen_wait(
             FormDialog(
@@ -209,7 +209,7 @@ class GroupChangesScreen(AskingScreen):
                     Field("value", "Offset, time, file", "", "100, -15m, 2026-11-20T12:00Z, FILE.csv"),
                 ),
                 command=lambda found: reset_command(name, found, fmt),
-                words=words,
+                text=text,
                 yes="Show the plan",
             )
         )
@@ -228,8 +228,8 @@ class GroupChangesScreen(AskingScreen):
             self.app.show_error(active_group(name, members_of(said), f'group "{name}" was not deleted'))
             return
         done = f"yak groups delete {shlex.quote(name)} --yes"
-        words = "What it committed is gone then: a consumer of this group starts again where auto.offset.reset says."
-        if await self.confirmed(f"Delete group {name}", words, command=done, typed=name, yes="Delete"):
+        text = "What it committed is gone then: a consumer of this group starts again where auto.offset.reset says."
+        if await self.confirmed(f"Delete group {name}", text, command=done, typed=name, yes="Delete"):
             change = self.app.source.kafka(delete_group, name)
             if await self.carry_out(done, change, f"group {name} is deleted"):
                 self.group_is_gone(name)
@@ -244,8 +244,8 @@ class GroupChangesScreen(AskingScreen):
     @work(exclusive=True, group="change")
     async def _forget(self, name: str, topic: str) -> None:
         done = f"yak groups delete {shlex.quote(name)} --topic {shlex.quote(topic)} --yes"
-        words = f"What group {name} committed of {topic} is forgotten. It cannot be while a member is subscribed to it."
-        if await self.confirmed(f"Forget offsets of {topic}", words, command=done, typed=topic, yes="Forget"):
+        text = f"What group {name} committed of {topic} is forgotten. It cannot be while a member is subscribed to it."
+        if await self.confirmed(f"Forget offsets of {topic}", text, command=done, typed=topic, yes="Forget"):
             change = self.app.source.kafka(forget_group_topic, name, topic)
             await self.carry_out(done, change, f"the offsets of {topic} are forgotten")
             self.ask_again()
@@ -262,7 +262,7 @@ _NOTHING = "Nothing is committed, and no member has a partition."
 class GroupScreen(GroupChangesScreen):
     """The screen of one group; the list of groups pushes it."""
 
-    TITLE_WORDS = "group"
+    CRUMB = "group"
     CLI_TWIN = "yak groups describe GROUP, yak groups members GROUP"
     BINDINGS = keys("group.reset", "group.forget", "group.delete", "group.age", "group.messages", "group.copy")
     EXPLAINED: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -295,10 +295,10 @@ class GroupScreen(GroupChangesScreen):
     def paint(self, now_ms: int) -> None:
         fmt, said = self.fmt, self.group.said
         self.query_one("#summary", Lines).show(summary(self.group, fmt, now_ms))
-        self.entitle("#group-head", f"Group {self.group.name}", self.trouble_words())
+        self.entitle("#group-head", f"Group {self.group.name}", self.error_text())
         members = [] if said is None else member_rows(said, fmt)
         partitions = [] if said is None else partition_rows(said, self.unread, fmt, now_ms)
-        waiting = self.trouble_words() or "asking the coordinator ..."
+        waiting = self.error_text() or "asking the coordinator ..."
         self.show_table("#members", MEMBER_COLUMNS, members, waiting if said is None else _NOBODY)
         self.show_table("#partitions", PARTITION_COLUMNS, partitions, waiting if said is None else _NOTHING)
         self.entitle("#group-members", f"Members: {len(members)}")
@@ -384,7 +384,7 @@ _NONE = "No groups. A group appears when a consumer joins or commits; press c to
 class GroupsScreen(GroupChangesScreen):
     """The list of groups. Only visible groups are asked for their lag."""
 
-    TITLE_WORDS = "groups"
+    CRUMB = "groups"
     CLI_TWIN = "yak groups list"
     BINDINGS = keys("groups.reset", "groups.delete", "groups.consume", "groups.copy")
     EXPLAINED = (
@@ -406,10 +406,10 @@ class GroupsScreen(GroupChangesScreen):
         yield Panel("Partitions", Grid(id="below"), id="groups-below")
 
     def paint(self, now_ms: int) -> None:
-        empty = _NONE if self.groups.is_listed else self.trouble_words() or "asking the brokers for their groups ..."
+        empty = _NONE if self.groups.is_listed else self.error_text() or "asking the brokers for their groups ..."
         rows = group_rows(self.groups, self.fmt, now_ms)
         self.show_table("#groups", COLUMNS, rows, empty)
-        hint = self.trouble_words() or silent_words(self.groups) or _HINT
+        hint = self.error_text() or silent_brokers(self.groups) or _HINT
         self.entitle("#groups-panel", list_title(self.groups, self.fmt), hint)
         self._paint_below(now_ms)
 

@@ -52,7 +52,7 @@ from yak.tui.rows.cells import Cell
 from yak.tui.rows.records import (
     TOPIC_CHOICE_COLUMNS,
     RecordRows,
-    empty_words,
+    empty_text,
     record_columns,
     status_cells,
     topic_choice_rows,
@@ -119,7 +119,7 @@ CLIPBOARD_BYTES = 64 << 10
 """Terminals refuse longer OSC 52 sequences; longer texts go to a file."""
 FILTER_PAUSE_S = 0.12
 """A filter applies once typing pauses: each letter would scan all rows again."""
-_VIEW_WORDS: Mapping[View, str] = {"auto": "JSON, text or hex, by what it is", "text": "plain text", "hex": "hex"}
+_VIEW_LABELS: Mapping[View, str] = {"auto": "JSON, text or hex, by what it is", "text": "plain text", "hex": "hex"}
 
 
 class ReadingScreen(YakScreen):
@@ -168,7 +168,7 @@ class ReadingScreen(YakScreen):
             self.minimize()
         elif self.close_pane():
             pass
-        elif self.filter_words():
+        elif self.current_filter():
             self.set_filter("")
         elif self.marks:
             self.action_unmark()
@@ -190,7 +190,7 @@ class ReadingScreen(YakScreen):
         filter_text: str,
         begin: Callable[[Subscription, str], None],
         *,
-        words: str,
+        text: str,
         with_group: bool,
     ) -> None:
         """Ask what to read, and from which position; then call `begin` with that and the filter."""
@@ -216,7 +216,7 @@ class ReadingScreen(YakScreen):
             if values is not None:
                 begin(wanted(values), values.get("filter", filter_text).strip())
 
-        self.app.push_screen(FormDialog(title, fields, command=command, words=words, yes="Read"), done)
+        self.app.push_screen(FormDialog(title, fields, command=command, text=text, yes="Read"), done)
 
     # for subclasses
 
@@ -270,7 +270,7 @@ class ReadingScreen(YakScreen):
 
     def action_view(self) -> None:
         self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
-        self.app.notice(f"keys and values as {_VIEW_WORDS[self.view]}")
+        self.app.notice(f"keys and values as {_VIEW_LABELS[self.view]}")
         self.paint(self.app.now_ms())
 
     def action_mark(self) -> None:
@@ -375,7 +375,7 @@ class ReadingScreen(YakScreen):
             return
         finally:
             self.export_progress = None
-        self.cli(f"{wanted.command(self.filter_words())} --output {_output(format_)} > {where}")
+        self.cli(f"{wanted.command(self.current_filter())} --output {_output(format_)} > {where}")
         self.app.notice(f"{self.fmt.number(progress.written)} messages, {self.fmt.size(progress.size_bytes)}: {where}")
 
     def _export_form(self, wanted: Subscription, count: int) -> FormDialog:
@@ -393,10 +393,10 @@ class ReadingScreen(YakScreen):
                 raise UsageError(
                     "bad-path", f"{path} does not end with .{values['format']}", why="the name says what is in it"
                 )
-            return f"{wanted.command(self.filter_words())} --output {_output(values['format'])} > {path}"
+            return f"{wanted.command(self.current_filter())} --output {_output(values['format'])} > {path}"
 
-        words = "NDJSON is what yak produce -f takes unchanged."
-        return FormDialog("Export messages", fields, command=command, words=words, yes="Export")
+        text = "NDJSON is what yak produce -f takes unchanged."
+        return FormDialog("Export messages", fields, command=command, text=text, yes="Export")
 
     def action_resend(self) -> None:
         from yak.tui.produce.form import Draft
@@ -433,7 +433,7 @@ LAST_AT_FIRST = 100
 class MessagesScreen(ReadingScreen):
     """One reading of one topic or several."""
 
-    TITLE_WORDS = "messages"
+    CRUMB = "messages"
     CLI_TWIN = "yak consume TOPIC --tail 100"
     SEEK = Seek(END, None, LAST_AT_FIRST)
     BINDINGS = keys("messages.seek", "records.detail", *SHARED_KEYS, "messages.more", "messages.consume")
@@ -527,7 +527,7 @@ class MessagesScreen(ReadingScreen):
 
         return apply
 
-    def filter_words(self) -> str:
+    def current_filter(self) -> str:
         return self._filter
 
     def close_pane(self) -> bool:
@@ -558,12 +558,12 @@ class MessagesScreen(ReadingScreen):
         if drawn != self._drawn:
             self._drawn = drawn
             with_topic = len(reader.wanted.choices) > 1
-            empty = empty_words(status, counts, reader.wanted, self._filter, fmt)
+            empty = empty_text(status, counts, reader.wanted, self._filter, fmt)
             grid.show_records(
                 reader.store, fmt, now_ms, self.view,
                 with_topic=with_topic, empty=empty, is_narrow=self._is_pane_open,
             )  # fmt: skip
-        seek = f"group {reader.wanted.group}" if reader.wanted.group else reader.wanted.seek.words
+        seek = f"group {reader.wanted.group}" if reader.wanted.group else reader.wanted.seek.description
         self.entitle("#records-panel", f"{reader.wanted.title}: {seek}", "/ filter  v mark  n next hit")
         left = status_cells(status, counts, reader.wanted, self._filter, fmt)
         self.query_one("#records-status", Line).show(left, self._right_cells())
@@ -625,8 +625,8 @@ class MessagesScreen(ReadingScreen):
     def action_seek(self) -> None:
         known = self.reader.wanted if self.reader is not None else None
         values = fields_of(known) if known is not None else {"topics": "", "from": f"last {LAST_AT_FIRST}", "to": ""}
-        words = "No other reader is affected, and nothing is committed."
-        self.ask_subscription("Read messages", values, self._filter, self.read, words=words, with_group=False)
+        text = "No other reader is affected, and nothing is committed."
+        self.ask_subscription("Read messages", values, self._filter, self.read, text=text, with_group=False)
 
     def action_more(self) -> None:
         """Resume a reading that stopped because its buffer was full."""

@@ -43,7 +43,7 @@ _HINT: Final = "enter JSON   [ ] step   T time   = mark"
 class MetadataScreen(AskingScreen):
     """The log above, the resulting image below."""
 
-    TITLE_WORDS = "metadata log"
+    CRUMB = "metadata log"
     CLI_TWIN = "yak metadata log, yak metadata snapshot --at TIME"
     EVERY_S = 1.0
     BINDINGS = keys("metadata.older", "metadata.newer", "metadata.time", "metadata.mark", "metadata.copy")
@@ -62,7 +62,7 @@ class MetadataScreen(AskingScreen):
         self.mark: int | None = None
         self._things: OrderedDict[int, Things] = OrderedDict()
         self._image_of: tuple[int, int | None] | None = None
-        self._image_words = ""
+        self._image_status = ""
         self._resting: Timer | None = None
         self._drawn: tuple[object, ...] = ()
         self._told_json: int | None = None
@@ -147,12 +147,12 @@ class MetadataScreen(AskingScreen):
     def _show_log(self, now_ms: int) -> None:
         log, fmt, grid = self.log_, self.fmt, self.query_one("#log", Grid)
         of_time = now_ms // 1000 if fmt.zone == "relative" else 0
-        drawn = (id(log), log.version, fmt, of_time, bool(grid.filter_text), self._offset(), self.trouble_words())
+        drawn = (id(log), log.version, fmt, of_time, bool(grid.filter_text), self._offset(), self.error_text())
         if drawn == self._drawn:
             return
         self._drawn = drawn
         rows = known_rows(log, fmt, now_ms) if grid.filter_text else LogRows(log, fmt, now_ms)
-        empty = self.trouble_words() or "reading the metadata log ..."
+        empty = self.error_text() or "reading the metadata log ..."
         if log.is_loaded and grid.filter_text:
             empty = f"No record of {fmt.number(len(log.records))} that were read matches. esc clears the filter."
         grid.show(COLUMNS, rows, empty=empty, is_wide=fmt.is_wide)
@@ -174,7 +174,7 @@ class MetadataScreen(AskingScreen):
         title = f"Metadata log: record {fmt.number(offset)} of {fmt.number(log.end)}, {live}{of_copy}"
         if grid.filter_text:
             title = f"Metadata log: {grid.row_count} of {fmt.number(len(log.records))} read match {grid.filter_text}"
-        self.entitle("#metadata-log", title, self.trouble_words() or _HINT)
+        self.entitle("#metadata-log", title, self.error_text() or _HINT)
 
     def _show_record(self) -> None:
         offset = self._offset()
@@ -196,7 +196,7 @@ class MetadataScreen(AskingScreen):
         """The title names what is shown, which follows the cursor once that rests."""
         offset, shown = self._offset(), self._image_of
         if offset is None or shown is None:
-            return "The cluster then", self._image_words or ("" if offset is None else f"reading record {offset} ...")
+            return "The cluster then", self._image_status or ("" if offset is None else f"reading record {offset} ...")
         of, mark = shown
         if mark is None:
             title = f"The cluster after record {of}, {moment(self.log_.time_ms(of), self.fmt, now_ms)}"
@@ -206,7 +206,7 @@ class MetadataScreen(AskingScreen):
         hint = f"{self.fmt.sign('mark')} this record" if mark is None else "= no more"
         if shown != (offset, self.mark):
             hint = f"reading record {offset} ..."
-        return title, self._image_words or hint
+        return title, self._image_status or hint
 
     # navigation
 
@@ -302,12 +302,12 @@ class MetadataScreen(AskingScreen):
             found = await self._things_at(offset)
             before = None if mark is None else await self._things_at(mark)
         except YakError as error:
-            self._image_words = f"{self.fmt.sign('warn')} {error.message}"
+            self._image_status = f"{self.fmt.sign('warn')} {error.message}"
             if error.code in _ENDED or not self._image_of:
-                self.query_one("#image", Grid).show(image_rows.IMAGE_COLUMNS, (), empty=self._image_words)
+                self.query_one("#image", Grid).show(image_rows.IMAGE_COLUMNS, (), empty=self._image_status)
             self.paint(self.app.now_ms())
             return
-        self._image_words = ""
+        self._image_status = ""
         record = self.log_.records.get(offset)
         touched = set() if record is None else touched_by(record, self.log_.topic_names)
         fmt = self.fmt

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 JUDGE_AFTER_S = 0.1
 """The delay before validating: checking a megabyte at each letter would be noticeable."""
-_KIND_WORDS = {"json": "JSON", "text": "text", "null": "null", "none": "no key", "base64": "base64"}
+_KIND_LABELS = {"json": "JSON", "text": "text", "null": "null", "none": "no key", "base64": "base64"}
 
 
 class MessageForm(Vertical):
@@ -67,11 +67,11 @@ class MessageForm(Vertical):
             yield Input(placeholder="by key", compact=True, id="form-partition")
         with Horizontal(classes="row"):
             yield Label("Key", classes="name")
-            yield selection("form-key-kind", [(_KIND_WORDS[each], each) for each in KEY_KINDS])
+            yield selection("form-key-kind", [(_KIND_LABELS[each], each) for each in KEY_KINDS])
             yield Input(placeholder="empty: no key", compact=True, id="form-key", select_on_focus=False)
         with Horizontal(classes="row"):
             yield Label("Value", classes="name")
-            yield selection("form-value-kind", [(_KIND_WORDS[each], each) for each in VALUE_KINDS])
+            yield selection("form-value-kind", [(_KIND_LABELS[each], each) for each in VALUE_KINDS])
             yield Line(id="form-words")
         yield TextArea(id="form-value", compact=True, highlight_cursor_line=False, soft_wrap=True)
         with Horizontal(id="form-headers-row"):
@@ -133,18 +133,18 @@ class MessageForm(Vertical):
         self.problem = form.problem()
         self.query_one("#form-key", Input).disabled = form.key_kind == "none"
         self.query_one("#form-value", TextArea).disabled = form.value_kind == "null"
-        self.query_one("#form-words", Line).show(self._words(form))
+        self.query_one("#form-words", Line).show(self._status(form))
         self.show_topic()
         self.post_message(self.Changed())
 
     def show_topic(self) -> None:
         name = self.query_one("#form-topic", Input).value.strip()
-        words = f"Message: {self._topic_words(name)}" if name and self.app.picture.is_loaded else "Message"
-        if words != self._title:
-            self._title = words
-            self.border_title = plain_title(words)
+        text = f"Message: {self._topic_title(name)}" if name and self.app.picture.is_loaded else "Message"
+        if text != self._title:
+            self._title = text
+            self.border_title = plain_title(text)
 
-    def _topic_words(self, name: str) -> str:
+    def _topic_title(self, name: str) -> str:
         fmt = self.app.fmt
         found = [each for (topic, _), each in self.app.picture.partitions.items() if topic == name]
         if not found:
@@ -155,13 +155,13 @@ class MessageForm(Vertical):
         copies = max(len(each.replicas) for each in found)
         return f"{name}, {len(found)} partition{'s' * (len(found) != 1)} of {copies} replica{'s' * (copies != 1)}"
 
-    def _words(self, form: Form) -> list[Cell]:
+    def _status(self, form: Form) -> list[Cell]:
         fmt = self.app.fmt
         if form.value_kind == "json" and not form.value.strip():
             return [Cell("JSON; {{i}} counts, i: others", "dim")]
         wrong = form.value_problem() or self.problem
         if wrong is not None and not (wrong.field == "topic" and not form.topic):
-            return [Cell(f"{fmt.sign('bad')} {wrong.words}", "bad")]
+            return [Cell(f"{fmt.sign('bad')} {wrong.text}", "bad")]
         try:
             value = samples(form.message(), 1)[0].value
         except Wrong as error:
@@ -184,7 +184,7 @@ ONE, CSV = "producer-one", "producer-csv"
 class ProducerScreen(YakScreen):
     """A form and the results of what it sent; a second tab for files."""
 
-    TITLE_WORDS = "producer"
+    CRUMB = "producer"
     CLI_TWIN = "yak produce"
     AUTO_FOCUS = ""
     CSS_PATH = "../producer.tcss"
@@ -298,9 +298,9 @@ class ProducerScreen(YakScreen):
         is_fine = form.problem is None and not self.app.is_readonly
         self.query_one("#send", Button).disabled = not is_fine
         self.query_one("#repeat", Button).disabled = not is_fine
-        problem = form.problem.words if form.problem is not None and form.form().topic else ""
+        problem = form.problem.text if form.problem is not None and form.form().topic else ""
         self.query_one("#one-command", Static).update(problem or shown_command(self._command()))
-        self.query_one("#sample", Static).update(_sample_words(form.form(), self.app.now_ms()))
+        self.query_one("#sample", Static).update(_sample_text(form.form(), self.app.now_ms()))
 
     def _command(self) -> str:
         try:
@@ -427,8 +427,8 @@ class ProducerScreen(YakScreen):
 
     def _outcome(self, account: Account) -> str:
         number = self.fmt.number
-        words = f"{number(account.acknowledged)} of {number(account.sent)} acknowledged"
-        return words + (f", {number(account.failed)} failed" if account.failed else "")
+        text = f"{number(account.acknowledged)} of {number(account.sent)} acknowledged"
+        return text + (f", {number(account.failed)} failed" if account.failed else "")
 
     def _tell_outcome(self, account: Account) -> None:
         if account.first_failure is not None:
@@ -441,7 +441,7 @@ class ProducerScreen(YakScreen):
             )
 
     def _tell(self, problem: Problem) -> None:
-        self.app.notice(f"not sent: {problem.words}", "bad")
+        self.app.notice(f"not sent: {problem.text}", "bad")
         field: Widget = self.query_one(f"#form-{problem.field}")
         field.focus()
         if isinstance(field, TextArea):
@@ -457,7 +457,7 @@ def _how_often(values: Mapping[str, str]) -> tuple[int | None, float | None]:
     return number, parse_rate(values["rate"], "records")
 
 
-def _sample_words(form: Form, now_ms: int) -> str:
+def _sample_text(form: Form, now_ms: int) -> str:
     try:
         message = form.message()
     except Wrong:

@@ -18,7 +18,7 @@ from yak.tui.produce.files import FileFeed, FilePlan, checkpoint_path, count_row
 from yak.tui.produce.form import shown_command
 from yak.tui.produce.run import ACKS, CODECS, Account, Plan, Producers, Run, parse_rate
 from yak.tui.rows.cells import Cell
-from yak.tui.rows.delivery import PREVIEW_COLUMNS, account_title, check_line, file_words, preview_rows, upload_lines
+from yak.tui.rows.delivery import PREVIEW_COLUMNS, account_title, check_line, csv_title, preview_rows, upload_lines
 from yak.tui.screens.topics import create_command, whole_number
 from yak.tui.widgets.dialogs import Completing, Field, FormDialog
 from yak.tui.widgets.file_picker import FilePicker
@@ -63,7 +63,7 @@ async def ask_to_create(app: "YakApp", topic: str) -> bool:
                 Field("partitions", "Partitions", "3", "empty: the broker's default"),
                 Field("replication_factor", "Replicas", "", "empty: the broker's default"),
             ],
-            words="It does not exist. It is created, and then the records are sent.",
+            text="It does not exist. It is created, and then the records are sent.",
             command=lambda given: create_command(body(given)),
             yes="Create and send",
         )
@@ -177,11 +177,11 @@ class CsvForm(Vertical):
         self._offer("csv-partition", [("partition: by key", NONE), *((f"partition: {each}", each) for each in columns)])
         self._offer("csv-value", _values(columns))
 
-    def complain(self, words: str) -> None:
+    def complain(self, text: str) -> None:
         """Show an error of the file or the mapping; an empty text hides it."""
         error = self.query_one("#csv-error", Static)
-        error.update(words)
-        error.display = bool(words)
+        error.update(text)
+        error.display = bool(text)
 
     def on_mount(self) -> None:
         self.complain("")
@@ -345,8 +345,8 @@ class CsvPane(Vertical):
         plan, form = self._plan, self.form
         is_ready = plan is not None and bool(form.topic) and not self.app.is_readonly
         self.query_one("#csv-send", Button).disabled = not is_ready or self.producer.is_running_one
-        words = "" if plan is None else file_words(plan.preview, self._lines, self.app.fmt)
-        self.form.border_subtitle = plain_title(words)
+        text = "" if plan is None else csv_title(plan.preview, self._lines, self.app.fmt)
+        self.form.border_subtitle = plain_title(text)
         self.command = ""
         if plan is not None and form.topic:
             acks, codec = form.how
@@ -364,21 +364,21 @@ class CsvPane(Vertical):
             self.app.notice("not sent: choose a file first" if plan is None else "not sent: no topic is named", "bad")
             self.query_one("#csv-path" if plan is None else "#csv-topic").focus()
             return
-        fmt, words = self.app.fmt, []
+        fmt, notes = self.app.fmt, []
         rows = "its rows" if self._lines is None else f"{fmt.number(self._lines)} rows"
         if plan.preview.bad:
             line, why = plan.preview.mistakes[0]
-            words.append(
+            notes.append(
                 f"{fmt.number(plan.preview.bad)} of the first {fmt.number(plan.preview.checked)} rows cannot be sent "
                 f"(line {line}: {why}). Such rows go to {os.path.basename(plan.preview.path)}.rejected.csv."
             )
         fields = [Field("rate", "Rows in a second", "", "empty: as fast as the cluster takes them")]
         if plan.settled:
-            words.append(f"An earlier upload was stopped after row {fmt.number(plan.settled)}.")
+            notes.append(f"An earlier upload was stopped after row {fmt.number(plan.settled)}.")
             fields.insert(0, Field("start", "Begin with", _GO_ON, choices=(_GO_ON, _FROM_START)))
         values = await self.app.push_screen_wait(
             FormDialog(
-                f"Send {rows} to {form.topic}", fields, command=self._command_of, words="\n".join(words), yes="Send"
+                f"Send {rows} to {form.topic}", fields, command=self._command_of, text="\n".join(notes), yes="Send"
             )
         )
         if values is not None:
@@ -444,8 +444,8 @@ class CsvPane(Vertical):
             return
         shown = [check_line(plan.preview, fmt)]
         if plan.settled:
-            words = f"an earlier upload stopped after row {fmt.number(plan.settled)}: S goes on there"
-            shown.append([Cell(f"{fmt.sign('paused')} {words}", "accent")])
+            text = f"an earlier upload stopped after row {fmt.number(plan.settled)}: S goes on there"
+            shown.append([Cell(f"{fmt.sign('paused')} {text}", "accent")])
         shown.append(
             [Cell("S sends them; it asks first, and shows the command." if self.form.topic else "Name a topic.", "dim")]
         )

@@ -24,7 +24,7 @@ _FAMILIES = ("isr", "leader", "log", "broker", "reassignment")
 class ReplicationScreen(ChangesTopics, ControlsBrokers):
     """All partitions, those with problems first; below, the timelines of the last failovers."""
 
-    TITLE_WORDS = "replication"
+    CRUMB = "replication"
     NO_PROCESS = "put the cursor on a partition that has a leader"
     CLI_TWIN = "yak isr --watch"
     BINDINGS = keys(

@@ -99,7 +99,7 @@ _BY_NAME: Final = {tab.name: tab for tab in TABS}
 class SecurityScreen(AskingScreen):
     """Three tables in tabs. Users are added by the command, so that no password is typed here."""
 
-    TITLE_WORDS = "security"
+    CRUMB = "security"
     CLI_TWIN = "yak users list, yak acls list, yak quotas list"
     EVERY_S = 10.0
     BINDINGS = keys("security.create", "security.delete", "security.again", "security.copy")
@@ -149,7 +149,7 @@ class SecurityScreen(AskingScreen):
             items, error = self._items.get(tab.name), self._errors.get(tab.name)
             empty = "asking ..."
             if error is not None:
-                empty = rows.trouble_words(error, tab.needs)
+                empty = rows.error_text(error, tab.needs)
             elif items is not None:
                 empty = f"{tab.label}: none. {tab.how}."
             shown = [tab.row(key, item) for key, item in (items or {}).items()]
@@ -195,8 +195,8 @@ class SecurityScreen(AskingScreen):
         item = self._items.get(tab.name, {}).get(key or "")
         if key is None or item is None:
             return
-        title, words, command, typed = tab.removal(key, item)
-        if await self.confirmed(title, words, command=command, typed=typed, yes="Remove"):
+        title, text, command, typed = tab.removal(key, item)
+        if await self.confirmed(title, text, command=command, typed=typed, yes="Remove"):
             removed = self.app.source.kafka(tab.remove, key, item)
             if await self.carry_out(command, removed, title.replace("Remove", "removed", 1), "warn"):
                 self.ask_again()

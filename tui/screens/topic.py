@@ -167,7 +167,7 @@ _EVENTS_MAX = 500
 class TopicScreen(ChangesTopics):
     """A topic. In a small window each panel is a tab; in a larger one the replicas stand below the partitions."""
 
-    TITLE_WORDS = "topic"
+    CRUMB = "topic"
     CLI_TWIN = "yak topics describe TOPIC, yak isr TOPIC"
     BINDINGS = keys(
         "topics.browse", "topics.produce", "topics.alter", "partitions.move", "topics.delete", "topics.copy",
@@ -358,7 +358,7 @@ class TopicScreen(ChangesTopics):
         rows = topics.tail_rows(messages, self.fmt, now_ms, TAIL_MESSAGES)
         empty = f"{self.topic} has no records. p sends one." if answers.has_tail else "asking ..."
         if "tail" in answers.errors:
-            empty = _error_words(answers, "tail")
+            empty = _error_text(answers, "tail")
         grid.show(topics.TAIL_COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
         rate = self.picture.topic_rates(self.topic).messages_in
         if where == "#tail":
@@ -371,7 +371,7 @@ class TopicScreen(ChangesTopics):
         answers, grid = self._answers, self.query_one(where, Grid)
         empty = f"No group reads {self.topic}. A group appears when a consumer commits: yak consume {self.topic} --group NAME."
         if answers.readers is None:
-            empty = _error_words(answers, "groups") if "groups" in answers.errors else "asking ..."
+            empty = _error_text(answers, "groups") if "groups" in answers.errors else "asking ..."
         rows = groups.topic_group_rows((answers.readers or {}).values(), self.fmt, now_ms)
         grid.show(groups.TOPIC_GROUP_COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
         panel = grid.parent
@@ -382,7 +382,7 @@ class TopicScreen(ChangesTopics):
     def _paint_configs(self) -> None:
         answers, grid = self._answers, self.query_one("#configs", Grid)
         rows = topics.config_rows(answers.configs, self.fmt) if answers.configs else []
-        empty = _error_words(answers, "configs") if "configs" in answers.errors else "asking ..."
+        empty = _error_text(answers, "configs") if "configs" in answers.errors else "asking ..."
         grid.show(topics.CONFIG_COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
         own = sum(each.source == "topic" for each in answers.configs)
         self.entitle(
@@ -537,6 +537,6 @@ def is_about(line: Line, topic: str, partition: int | None = None) -> bool:
     return partition is None or event.get("partition") == partition
 
 
-def _error_words(answers: TopicAnswers, name: str) -> str:
+def _error_text(answers: TopicAnswers, name: str) -> str:
     error = answers.errors[name]
     return f"{error.message}. {error.why}"

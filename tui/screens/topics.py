@@ -13,7 +13,7 @@ from yak.client.admin import ConfigValue
 from yak.client.numbers import parse_long
 from yak.errors import UsageError, YakError
 from yak.tui.keys import keys
-from yak.tui.rows.topics import COLUMNS, TopicFacts, TopicTable, is_internal, total_words
+from yak.tui.rows.topics import COLUMNS, TopicFacts, TopicTable, is_internal, topics_title
 from yak.tui.screens.base import YakScreen
 from yak.tui.source.base import gather_few
 from yak.tui.source.kafka import alter_topic, topic_configs
@@ -60,12 +60,12 @@ def create_body(values: Mapping[str, str]) -> dict[str, Any]:
 
 def create_command(body: Mapping[str, Any]) -> str:
     """`yak topics create orders -p 3 -r 3 -c retention.ms=60000`."""
-    words = ["yak", "topics", "create", body["name"]]
-    words += ["-p", str(body["partitions"])] if "partitions" in body else []
-    words += ["-r", str(body["replication_factor"])] if "replication_factor" in body else []
+    argv = ["yak", "topics", "create", body["name"]]
+    argv += ["-p", str(body["partitions"])] if "partitions" in body else []
+    argv += ["-r", str(body["replication_factor"])] if "replication_factor" in body else []
     for name, value in body.get("configs", {}).items():
-        words += ["-c", f"{name}={value}"]
-    return shlex.join(words)
+        argv += ["-c", f"{name}={value}"]
+    return shlex.join(argv)
 
 
 def check_name(name: str) -> str:
@@ -92,13 +92,13 @@ def other_configs(text: str) -> dict[str, str]:
     """`NAME=VALUE` pairs, separated by spaces. Raises UsageError `bad-config`."""
     found: dict[str, str] = {}
     try:
-        words = shlex.split(text)
+        tokens = shlex.split(text)
     except ValueError as error:
         raise UsageError("bad-config", "a quote in the other configs is not closed", why=str(error)) from None
-    for word in words:
-        name, equals, value = word.partition("=")
+    for token in tokens:
+        name, equals, value = token.partition("=")
         if not equals or not name:
-            raise UsageError("bad-config", f'"{word}" is not NAME=VALUE')
+            raise UsageError("bad-config", f'"{token}" is not NAME=VALUE')
         found[name] = value
     return found
 
@@ -131,13 +131,13 @@ class Change:
 
     def command(self) -> str:
         """`yak topics alter orders -p 6 -c retention.ms=60000 --delete-config flush.ms`."""
-        words = ["yak", "topics", "alter", self.topic]
-        words += ["-p", str(self.partitions)] if self.partitions is not None else []
+        argv = ["yak", "topics", "alter", self.topic]
+        argv += ["-p", str(self.partitions)] if self.partitions is not None else []
         for name, value in self.configs.items():
-            words += ["-c", f"{name}={value}"]
+            argv += ["-c", f"{name}={value}"]
         for name in self.deletions:
-            words += ["--delete-config", name]
-        return shlex.join(words)
+            argv += ["--delete-config", name]
+        return shlex.join(argv)
 
     def diff(self, partitions: int, before: Mapping[str, ConfigValue]) -> list[str]:
         """A line for each difference, with the old and the new value."""
@@ -281,7 +281,7 @@ class ChangesTopics(YakScreen):
                 f"Change {topic}",
                 alter_fields(count, configs),
                 command=lambda given: alter_change(topic, count, configs, given).command(),
-                words="An empty field: as the cluster has it.",
+                text="An empty field: as the cluster has it.",
                 yes="Go on",
             )
         )
@@ -294,7 +294,7 @@ class ChangesTopics(YakScreen):
                 f"{config.name} of {topic}",
                 (Field("value", "Value", config.value or "" if config.source == "topic" else "", f"{config.value}"),),
                 command=lambda given: config_change(topic, config, given["value"]).command(),
-                words=f"{documentation}\nNow {config.value or '(empty)'}, from: {config.source}. Empty: as the cluster has it.",
+                text=f"{documentation}\nNow {config.value or '(empty)'}, from: {config.source}. Empty: as the cluster has it.",
                 yes="Go on",
             )
         )
@@ -341,7 +341,7 @@ class ChangesTopics(YakScreen):
                 f"Elect another leader of {partition.name}",
                 (Field("to", "New leader", str(choices[0]), choices=[str(node) for node in choices]),),
                 command=lambda given: f"yak failover {name} --to {given['to']}",
-                words=f"{led} The new leader has every record before it leads: nothing is lost, nothing is copied.",
+                text=f"{led} The new leader has every record before it leads: nothing is lost, nothing is copied.",
                 yes="Move",
             )
         )
@@ -383,7 +383,7 @@ _EMPTY = "No topics yet. Topics hold messages. Press a to make one, or type :sam
 class TopicsScreen(ChangesTopics):
     """The list of topics; enter opens one."""
 
-    TITLE_WORDS = "topics"
+    CRUMB = "topics"
     CLI_TWIN = "yak topics list -o wide"
     BINDINGS = keys(
         "topics.create", "topics.alter", "topics.delete", "topics.browse", "topics.produce", "topics.describe",
@@ -419,7 +419,7 @@ class TopicsScreen(ChangesTopics):
             empty = f"No topic matches {grid.filter_text}: {len(rows)} looked at. esc clears the filter."
         grid.show(COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
         filtered = f"{grid.row_count} of {len(rows)} match {grid.filter_text}" if grid.filter_text else ""
-        self.query_one(Panel).entitle(total_words(picture, self.fmt, with_internal=self._with_internal), filtered)
+        self.query_one(Panel).entitle(topics_title(picture, self.fmt, with_internal=self._with_internal), filtered)
         if self._wanted is not None and picture.is_loaded:
             wanted, self._wanted = self._wanted, None
             self.call_later(self.opened, wanted)

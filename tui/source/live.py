@@ -215,7 +215,7 @@ class LiveSource:
                     wait_ms = RETRY_MS[min(tries, len(RETRY_MS) - 1)]
                     tries += 1
                     if not self._up:
-                        await events.put(_event("lost", why=_words(error), retry_ms=wait_ms))
+                        await events.put(_event("lost", why=_error_text(error), retry_ms=wait_ms))
                         if looking is None or looking.done():
                             looking = asyncio.create_task(self._look_elsewhere())
                         await asyncio.sleep(wait_ms / 1000)
@@ -242,7 +242,7 @@ class LiveSource:
             except (YakError, OSError) as error:
                 wait_ms = RETRY_MS[min(tries, len(RETRY_MS) - 1)]
                 tries += 1
-                await events.put(_event("lost", why=_words(error), retry_ms=wait_ms))
+                await events.put(_event("lost", why=_error_text(error), retry_ms=wait_ms))
                 await asyncio.sleep(wait_ms / 1000)
                 continue
             tries = 0
@@ -339,7 +339,7 @@ def _event(kind: str, **fields: Any) -> Event:
     return {"kind": kind, "time_ms": int(time.time() * 1000), **fields}
 
 
-def _words(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return f"{error.message}: {error.why}" if isinstance(error, YakError) and error.why else str(error)
 
 

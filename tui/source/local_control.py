@@ -15,10 +15,10 @@ _SAME_HOST: Final = ("localhost", "127.0.0.1", "0.0.0.0", "[::1]", "::1", "[::]"
 class LocalClusterControl(LocalCluster):
     """The brokers and the Redis server of one data directory, and the commands that do the same."""
 
-    def command(self, words: str) -> str:
+    def command(self, text: str) -> str:
         """`yak WORDS` with the options that select this cluster."""
         is_usual = self.data_dir == os.path.realpath(USUAL_DIR)
-        return f"yak {words}" + ("" if is_usual else f" --data-dir {shlex.quote(self.data_dir)}")
+        return f"yak {text}" + ("" if is_usual else f" --data-dir {shlex.quote(self.data_dir)}")
 
 
 def find_local(bootstrap: str, data_dirs: Iterable[str] = (USUAL_DIR,)) -> LocalClusterControl | None:

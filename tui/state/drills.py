@@ -34,7 +34,7 @@ class Drill:
     action: Action
     node_id: int | None
     began_ms: float
-    words: str
+    title: str
     command: str = ""
     led: frozenset[str] = frozenset()
     was_controller: bool = False
@@ -232,8 +232,8 @@ class Drills:
         for each in picture.elections.failovers:
             if each.node_id is None or any(_is_of(drill, each.node_id, each.began_ms) for drill in self._done):
                 continue
-            words = f"broker {each.node_id} was lost"
-            yield Drill("seen", each.node_id, each.began_ms, words, was_controller=True)
+            title = f"broker {each.node_id} was lost"
+            yield Drill("seen", each.node_id, each.began_ms, title, was_controller=True)
 
 
 def is_settled(found: Timeline, now_ms: float) -> bool:

@@ -252,9 +252,9 @@ def app_page(request: web.BaseRequest, options: WebOptions) -> web.Response:
     return web.Response(text=text, content_type="text/html", headers={"Cache-Control": "no-store"})
 
 
-def message_page(status: int, words: str, detail: str = "") -> web.Response:
+def message_page(status: int, reason: str, detail: str = "") -> web.Response:
     """A page with a message only."""
-    text = _environment.get_template("message.html").render(words=words, detail=detail)
+    text = _environment.get_template("message.html").render(reason=reason, detail=detail)
     return web.Response(status=status, text=text, content_type="text/html", headers={"Cache-Control": "no-store"})
 
 
@@ -398,8 +398,8 @@ class WebServer:
 
     async def _page(self, request: web.Request) -> web.Response:
         if self.sessions.are_full:
-            words = self.sessions.full_words
-            return message_page(503, words.words, words.detail)
+            end = self.sessions.too_many
+            return message_page(503, end.reason, end.detail)
         return app_page(request, self._options)
 
     async def _socket(self, request: web.Request) -> web.WebSocketResponse:

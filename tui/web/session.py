@@ -122,7 +122,7 @@ _HEIGHTS: Final = (5, 500)
 class End:
     """Why a session ended, for its page."""
 
-    words: str
+    reason: str
     detail: str = ""
     """The child's own error, if it gave one."""
 
@@ -326,7 +326,7 @@ async def farewell(socket: web.WebSocketResponse, end: End) -> None:
     """Send the reason and close, without waiting for the page."""
     with contextlib.suppress(ConnectionError, RuntimeError, TimeoutError):
         async with asyncio.timeout(QUIT_SECONDS):
-            await socket.send_str(json.dumps(["ended", {"words": end.words, "detail": end.detail}]))
+            await socket.send_str(json.dumps(["ended", {"reason": end.reason, "detail": end.detail}]))
             await socket.close(code=WSCloseCode.GOING_AWAY, message=b"ended")
 
 
@@ -365,13 +365,13 @@ class Sessions:
         return len(self._open) >= self._count_max
 
     @property
-    def full_words(self) -> End:
+    def too_many(self) -> End:
         return End(f"{self._count_max} tabs are open, and more are not served.", "Close one, then reload this page.")
 
     async def serve(self, socket: web.WebSocketResponse, width: int, height: int) -> None:
         """Run one tab from start to end; its child is gone on return."""
         if self._is_stopping or self.are_full:
-            await farewell(socket, STOPPED if self._is_stopping else self.full_words)
+            await farewell(socket, STOPPED if self._is_stopping else self.too_many)
             return
         session = Session(self._argv, self._environment, socket, self.downloads)
         self._open[session.app_service_id] = session

@@ -56,9 +56,9 @@ class ConfirmDialog(FieldsDialog[bool]):
     ]
     AUTO_FOCUS = ""
 
-    def __init__(self, title: str, words: str, *, command: str = "", typed: str = "", yes: str = "Yes") -> None:
+    def __init__(self, title: str, text: str, *, command: str = "", typed: str = "", yes: str = "Yes") -> None:
         super().__init__()
-        self._title, self._words, self._command, self._typed, self._yes = title, words, command, typed, yes
+        self._title, self._text, self._command, self._typed, self._yes = title, text, command, typed, yes
         self.takes_text = bool(typed)
 
     def compose(self) -> ComposeResult:
@@ -66,7 +66,7 @@ class ConfirmDialog(FieldsDialog[bool]):
             dialog.border_title = plain_title(self._title)
             if self.app.is_production:
                 yield Static(f"This is {self.app.source.title}: PROD", classes="dialog-prod", markup=False)
-            yield Static(self._words, classes="dialog-words", markup=False)
+            yield Static(self._text, classes="dialog-words", markup=False)
             if self._typed:
                 yield Label(f"Type {self._typed} to confirm:", markup=False)
                 yield Input(id="typed", placeholder=self._typed, compact=True)
@@ -139,17 +139,17 @@ class FormDialog(FieldsDialog[dict[str, str] | None]):
         fields: Sequence[Field],
         *,
         command: Callable[[Mapping[str, str]], str],
-        words: str = "",
+        text: str = "",
         yes: str = "Do it",
     ) -> None:
         super().__init__()
-        self._title, self._fields, self._command, self._words, self._yes = title, fields, command, words, yes
+        self._title, self._fields, self._command, self._text, self._yes = title, fields, command, text, yes
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog") as dialog:
             dialog.border_title = plain_title(self._title)
-            if self._words:
-                yield Static(self._words, classes="dialog-words", markup=False)
+            if self._text:
+                yield Static(self._text, classes="dialog-words", markup=False)
             with VerticalScroll(id="fields"):
                 for field in self._fields:
                     with Horizontal(classes="field"):

@@ -220,12 +220,12 @@ class Grid(WithCursor):
             if len(columns) != len(self.columns):
                 self._rows.sort = None
             self.columns, self._is_wide, self._widths = tuple(columns), is_wide, []
-        are_new_words = empty != self._empty
+        is_new_empty = empty != self._empty
         self._empty = empty
         self._rows.give(rows)
         self._keep_cursor()
         # Without rows, only the text `empty` is drawn.
-        self._lay_out(is_new_head=is_new_head or (are_new_words and not len(self._rows)))
+        self._lay_out(is_new_head=is_new_head or (is_new_empty and not len(self._rows)))
 
     def set_filter(self, text: str) -> int:
         """Show only rows that match; returns their number. Raises UsageError `bad-filter`, and keeps the old filter."""

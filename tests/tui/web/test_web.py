@@ -258,7 +258,7 @@ def test_a_tab_draws_takes_keys_clicks_and_pastes_and_ends_when_the_app_does(pla
             return pid, await opened.ended()
 
     pid, said = asyncio.run(story())
-    assert said == {"words": "You left the UI.", "detail": ""}
+    assert said == {"reason": "You left the UI.", "detail": ""}
     assert gone(pid)
 
 
@@ -294,7 +294,7 @@ def test_an_app_that_fails_says_why_in_its_tab_and_in_the_terminal(web, tab):
             return await opened.ended()
 
     assert asyncio.run(story()) == {
-        "words": "The UI ended by an error.",
+        "reason": "The UI ended by an error.",
         "detail": "error[tiny]: the tiny app failed\n  why:  it was told to",
     }
     assert "warning: a tab's UI said: error[tiny]: the tiny app failed" in server.stop()
@@ -307,7 +307,7 @@ def test_a_command_that_is_no_app_says_why(web, tab):
         async with aiohttp.ClientSession() as session, tab(session, server.url) as opened:
             return await opened.ended()
 
-    assert asyncio.run(story())["words"] == "The UI ended by an error."
+    assert asyncio.run(story())["reason"] == "The UI ended by an error."
     assert "nosuch.py" in server.stop()
 
 
@@ -325,7 +325,7 @@ def test_nonsense_ends_its_own_tab_only(plain, tab, gone, message):
             return pid, said
 
     pid, said = asyncio.run(story())
-    assert said["words"] == "The page sent what no page of ours sends."
+    assert said["reason"] == "The page sent what no page of ours sends."
     assert gone(pid)
 
 
@@ -363,7 +363,7 @@ def test_a_signal_ends_the_server_its_tabs_and_their_processes_quietly(web, tab,
             return pids, ends, kept
 
     pids, ends, kept = asyncio.run(story())
-    assert [end["words"] for end in ends] == ["yak ui was stopped."] * 2
+    assert [end["reason"] for end in ends] == ["yak ui was stopped."] * 2
     assert server.process.returncode == 0
     assert [gone(pid) for pid in pids] == [True, True]
     assert kept.parent.name.startswith("yak-ui-uploads-")
@@ -403,9 +403,9 @@ def test_more_tabs_than_the_bound_are_turned_away_with_words(web, tab):
             return said, full
 
     said, (status, text) = asyncio.run(story())
-    assert said["words"] == "1 tabs are open, and more are not served."
+    assert said["reason"] == "1 tabs are open, and more are not served."
     assert status == 503
-    assert said["words"] in text
+    assert said["reason"] in text
 
 
 # ------------------------------------------------------------------------------------------------------ files to and fro

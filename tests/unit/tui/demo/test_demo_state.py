@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from yak.local.demo.delivery_statistics import Counts
 from yak.tui.demo.run import DemoRun
-from yak.tui.demo.show import last_words
+from yak.tui.demo.show import summary
 from yak.tui.demo.state import DemoState
 
 
@@ -15,8 +15,8 @@ def counts(time_ms: int, acknowledged: int, kind: str = "counts", **more: object
 
 def test_it_begins_with_words_and_goes_on_with_addresses() -> None:
     state = DemoState()
-    state.take({"kind": "step", "time_ms": 1, "words": "starting broker 2 of 3"})
-    assert (state.phase, state.words) == ("starting", "starting broker 2 of 3")
+    state.take({"kind": "step", "time_ms": 1, "step": "starting broker 2 of 3"})
+    assert (state.phase, state.step) == ("starting", "starting broker 2 of 3")
     state.take({"kind": "ready", "time_ms": 2, "bootstrap": "b:1", "http": {"1": "http://b:2"}})
     assert (state.phase, state.bootstrap, state.http) == ("running", "b:1", {1: "http://b:2"})
 
@@ -71,11 +71,11 @@ def test_an_end_that_was_asked_for_is_none() -> None:
 def test_the_last_words_count_what_was_never_read_as_lost_only_when_all_could_be_read() -> None:
     run = DemoRun(data_dir="/nowhere")
     run.state.take(counts(1, 100, kind="ended", read=99, waiting=1, oldest_waiting_ms=2000.0))
-    assert last_words(run)[0] == (
+    assert summary(run)[0] == (
         "demo: acknowledged 100, read 99, lost 0, duplicated 0, reordered 0, not read in the end 1"
     )
     run.state.take(counts(1, 100, kind="ended"))
-    assert last_words(run)[0] == "demo: acknowledged 100, read 100, lost 0, duplicated 0, reordered 0"
-    assert last_words(run)[-1] == "its cluster is stopped, and its data deleted"
+    assert summary(run)[0] == "demo: acknowledged 100, read 100, lost 0, duplicated 0, reordered 0"
+    assert summary(run)[-1] == "its cluster is stopped, and its data deleted"
     run.keep = True
-    assert last_words(run)[-1].endswith("yak down --purge --data-dir /nowhere")
+    assert summary(run)[-1].endswith("yak down --purge --data-dir /nowhere")

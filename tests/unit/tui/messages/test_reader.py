@@ -9,7 +9,7 @@ import pytest
 from yak.client.offset_spec import START
 from yak.errors import Unreachable, UsageError, YakError
 from yak.ids import TopicPartition
-from yak.tui.messages.feeds import Opened, assignment_words
+from yak.tui.messages.feeds import Opened, assignment_text
 from yak.tui.messages.reader import Limits, Reader
 from yak.tui.messages.subscription import Choice, Seek, Subscription
 
@@ -325,9 +325,9 @@ def test_partitions_that_are_added_are_told_of(made):
 def test_words_about_an_assignment():
     from yak.client.groups.group_reader import Started
 
-    assert "the others have them all" in assignment_words([])
+    assert "the others have them all" in assignment_text([])
     started = [Started(TopicPartition("orders", number), 5, 5 if number else None) for number in range(6)]
-    assert assignment_words(started) == (
+    assert assignment_text(started) == (
         "reads orders-0, orders-1, orders-2, orders-3, …: 1 of 6 with nothing committed"
     )
-    assert assignment_words(started[1:2]) == "reads orders-1: from the committed offset"
+    assert assignment_text(started[1:2]) == "reads orders-1: from the committed offset"

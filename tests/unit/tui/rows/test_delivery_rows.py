@@ -10,7 +10,7 @@ from yak.tui.rows.delivery import (
     account_lines,
     account_title,
     check_line,
-    file_words,
+    csv_title,
     preview_rows,
     upload_lines,
 )
@@ -136,8 +136,8 @@ def test_a_row_for_each_with_a_sign_and_a_word():
 
 
 def test_the_file_in_a_line():
-    assert file_words(preview(), 12_400, FMT) == '12 400 rows, 12.4 KiB, delimiter ",", utf-8'
-    assert file_words(preview(), None, FMT).startswith("counting rows, ")
+    assert csv_title(preview(), 12_400, FMT) == '12 400 rows, 12.4 KiB, delimiter ",", utf-8'
+    assert csv_title(preview(), None, FMT).startswith("counting rows, ")
 
 
 def test_what_the_first_rows_say_of_the_file():

@@ -11,14 +11,14 @@ from yak.tui.rows.failover import (
     Process,
     Processes,
     broker_rows,
+    delivery_lines,
     history_rows,
     nothing_yet_lines,
     sole_in_sync,
     timeline_lines,
-    verdict_lines,
 )
 from yak.tui.screens.failover import move_body, move_command
-from yak.tui.screens.processes import heal_plan, kill_words
+from yak.tui.screens.processes import end_question, resume_plan
 from yak.tui.state.drills import Drill, Moved, Timeline
 from yak.tui.state.picture import Broker, Partition, Picture
 
@@ -73,13 +73,13 @@ def test_what_hangs_on_a_broker_is_counted() -> None:
 
 def test_the_question_names_the_process_the_office_and_what_would_be_offline() -> None:
     processes = Processes({1: Process("running", 4711)})
-    text, title, yes = kill_words("kill", 1, cluster(), processes)
+    text, title, yes = end_question("kill", 1, cluster(), processes)
     assert (title, yes) == ("Kill broker 1", "Kill")
     assert "4711" in text
     assert "leads 2 of 3" in text
     assert "controller" in text
     assert "orders-1: offline" in text
-    assert "offline" not in kill_words("kill", 2, cluster(), processes)[0]
+    assert "offline" not in end_question("kill", 2, cluster(), processes)[0]
 
 
 def test_bars_are_to_scale_and_each_begins_where_the_one_before_ends() -> None:
@@ -160,21 +160,21 @@ def test_the_history_has_the_newest_first() -> None:
 )
 def test_the_verdict(counts: Counts, said: str) -> None:
     demo = DemoState(counts=counts, counted_ms=1_000)
-    text = words(verdict_lines(demo, Formatter(), 1_000))
+    text = words(delivery_lines(demo, Formatter(), 1_000))
     assert said in text
     assert all(len(line) <= 76 for line in text.splitlines())
 
 
 def test_the_rate_is_told_and_so_is_that_nothing_comes_through() -> None:
     demo = DemoState(phase="running", counts=Counts(acknowledged=5, read=5), counted_ms=1_000, rate=498.0)
-    assert "498 acked/s" in words(verdict_lines(demo, FMT, 1_000))
+    assert "498 acked/s" in words(delivery_lines(demo, FMT, 1_000))
     demo.rate = 0.0
-    assert "▲ no write comes through" in words(verdict_lines(demo, FMT, 1_000))
+    assert "▲ no write comes through" in words(delivery_lines(demo, FMT, 1_000))
 
 
 def test_counts_that_are_old_and_topics_that_are_gone_are_told() -> None:
     demo = DemoState(counts=Counts(acknowledged=5, failed=2), counted_ms=1_000, gone=("orders",), last_error="gone")
-    text = words(verdict_lines(demo, FMT, 11_000))
+    text = words(delivery_lines(demo, FMT, 11_000))
     assert "told 10 s ago" in text
     assert "topic orders was deleted" in text
     assert "2 were given up by the client: gone" in text
@@ -244,11 +244,11 @@ BROKEN = Processes({1: Process("dead", None), 2: Process("paused", 12), 3: Proce
 )
 def test_what_is_chosen_is_healed_or_else_all_and_redis_first(chosen: str | None, done: list[str]) -> None:
     control = Control()
-    for remedy in heal_plan(chosen, BROKEN, control):  # type: ignore[arg-type]
+    for remedy in resume_plan(chosen, BROKEN, control):  # type: ignore[arg-type]
         assert remedy.command.startswith("yak ")
         remedy.action()
     assert control.done == done
 
 
 def test_nothing_is_healed_where_all_runs() -> None:
-    assert heal_plan("1", Processes({1: Process("running", 1)}, True), Control()) == []  # type: ignore[arg-type]
+    assert resume_plan("1", Processes({1: Process("running", 1)}, True), Control()) == []  # type: ignore[arg-type]

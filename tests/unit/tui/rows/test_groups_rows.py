@@ -20,10 +20,10 @@ from yak.tui.rows.groups import (
     member_rows,
     members_of,
     partition_rows,
-    plan_words,
+    plan_summary,
     reset_command,
     reset_target,
-    silent_words,
+    silent_brokers,
     step_rows,
     summary,
     topics_of,
@@ -96,7 +96,7 @@ def test_a_group_shows_state_lag_and_where_it_goes():
     assert rows["none"][-3:] == ["–", "", "–"]
     assert rows["new"] == ["new", "▲ joining", "classic", "", "2", "", "", ""]
     assert list_title(groups, FMT) == f"Groups: 4, lag {FMT.number(1204)}"
-    assert silent_words(groups) == "broker 3 did not answer: its groups are missing"
+    assert silent_brokers(groups) == "broker 3 did not answer: its groups are missing"
     assert all(len(row) == len(COLUMNS) for row in rows.values())
 
 
@@ -105,7 +105,7 @@ def test_a_group_that_could_not_be_asked_is_marked():
     groups.listed({"groups": [{"group": "a", "type": "classic", "state": "Empty", "coordinator": 1}], "silent": []})
     groups.failed("a", "no coordinator")
     assert texts(group_rows(groups, FMT, 0)[0])[3:6] == ["?", "1", "?"]
-    assert silent_words(groups) == ""
+    assert silent_brokers(groups) == ""
     assert list_title(Groups(), FMT) == "Groups"
 
 
@@ -259,7 +259,7 @@ def test_afterwards_it_shows_what_was_done():
 
 
 def test_what_it_comes_to_is_said_in_records():
-    assert plan_words(STEPS, FMT) == "1 partition will be moved: 400 records will be read again."
-    assert "30 records will be skipped" in plan_words([Step(O0, 0, 30), Step(O1, 5, 1)], FMT)
-    assert "1 partitions get their first offset" in plan_words([Step(O0, None, 30)], FMT)
-    assert plan_words(STEPS[1:], FMT) == "Nothing to move: the offsets are there already."
+    assert plan_summary(STEPS, FMT) == "1 partition will be moved: 400 records will be read again."
+    assert "30 records will be skipped" in plan_summary([Step(O0, 0, 30), Step(O1, 5, 1)], FMT)
+    assert "1 partitions get their first offset" in plan_summary([Step(O0, None, 30)], FMT)
+    assert plan_summary(STEPS[1:], FMT) == "Nothing to move: the offsets are there already."

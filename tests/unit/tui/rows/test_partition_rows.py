@@ -128,7 +128,7 @@ def test_a_replica_that_is_out_says_since_when_it_did_not_fetch():
 
 def why(node=3, brokers=BROKERS, told=None, **more):
     made = partition(**more)
-    return partitions.why_words(node, made, detail() if told is None else told, brokers.get(node), 1_000)[0]
+    return partitions.replica_reason(node, made, detail() if told is None else told, brokers.get(node), 1_000)[0]
 
 
 def test_why_a_replica_is_in_sync_or_not():

@@ -12,13 +12,13 @@ from yak.tui.messages.store import Counts, Kept, Store
 from yak.tui.messages.subscription import Choice, Seek, Subscription
 from yak.tui.rows.records import (
     RecordRows,
-    empty_words,
+    empty_text,
     fitting,
     record_columns,
     record_row,
     status_cells,
+    tile_status,
     tile_title,
-    tile_words,
     topic_choice_rows,
 )
 from yak.tui.state.picture import Picture
@@ -167,7 +167,7 @@ def test_a_filter_says_what_it_found_of_how_many():
 
 
 def empty(status, wanted=TAIL, filter_text="", **kept):
-    return empty_words(status, counts(**kept), wanted, filter_text, FMT)
+    return empty_text(status, counts(**kept), wanted, filter_text, FMT)
 
 
 def test_an_empty_list_says_what_why_and_which_key():
@@ -194,9 +194,9 @@ def test_an_error_says_what_why_and_what_to_try():
 
 def test_a_tile_says_whole_words_and_as_many_as_fit():
     status = Status("reading", read=2000, rate=12.0, behind=0, uncommitted=2000)
-    wide = tile_words(status, counts(shown=2000), GROUP, "", FMT, 80)
+    wide = tile_status(status, counts(shown=2000), GROUP, "", FMT, 80)
     assert wide == "[up] following  lag 0  2 000 uncommitted  12/s  2 000 read"
-    assert tile_words(status, counts(), GROUP, "", FMT, 30) == "[up] following  lag 0  12/s"
+    assert tile_status(status, counts(), GROUP, "", FMT, 30) == "[up] following  lag 0  12/s"
     assert tile_title("A", GROUP, 40) == "A orders  group audit"
     assert tile_title("C", TAIL, 40) == "C orders  no group  last 100"
     assert tile_title("C", TAIL, 18) == "C orders  no group"

@@ -84,7 +84,7 @@ def test_removal_of_an_acl_has_a_command_that_removes_only_it(binding, resource)
 def test_removal_of_a_denying_acl_says_denies():
     binding = acl(ResourceType.TOPIC, "pay", PatternType.PREFIXED, "10.0.0.7", permission=Permission.DENY)
     removal = security.acl_removal("key", binding)
-    assert removal.words == (
+    assert removal.text == (
         "This ACL no longer denies User:ann, from host 10.0.0.7, read of topic pay and all whose names begin so. "
         "Other ACLs stay."
     )
@@ -163,7 +163,7 @@ def test_form_of_a_quota_that_no_broker_accepts_is_refused(wrong):
 def test_refusal_names_the_acl_that_is_needed(code):
     error = YakError(code, "the quotas could not be read", why="Cluster authorization failed.")
     assert security.is_refusal(error)
-    assert security.trouble_words(error, "describe-configs") == (
+    assert security.error_text(error, "describe-configs") == (
         "The quotas could not be read: Cluster authorization failed. Reading them needs describe-configs of the cluster, which a "
         "super user allows: yak acls add --allow USER --operation describe-configs --cluster"
     )
@@ -172,9 +172,9 @@ def test_refusal_names_the_acl_that_is_needed(code):
 def test_brokers_without_an_authorizer_are_explained_and_silent_ones_are_asked_again():
     off = YakError("acls-off", "the ACLs could not be read", why="the brokers have no authorizer")
     assert security.is_refusal(off)
-    assert "yak help acls-off" in security.trouble_words(off, "describe")
+    assert "yak help acls-off" in security.error_text(off, "describe")
     silent = Unreachable("unreachable", "the ACLs could not be read", why="a:1 did not answer: timed out")
     assert not security.is_refusal(silent)
-    assert security.trouble_words(silent, "describe") == (
+    assert security.error_text(silent, "describe") == (
         "The ACLs could not be read: a:1 did not answer: timed out. The brokers are asked again every 10 s."
     )

@@ -14,10 +14,10 @@ from yak.tui.rows.topics import (
     chosen_config_lines,
     config_rows,
     documentation,
-    in_words,
+    readable_value,
     tail_rows,
     topic_row,
-    total_words,
+    topics_title,
 )
 from yak.tui.state.groups import group_on_topic
 from yak.tui.state.picture import Partition, Picture, Rates
@@ -84,8 +84,8 @@ def test_internal_topics_are_there_when_they_are_wanted():
     picture, table = picture_of(["orders", "__consumer_offsets"]), TopicTable()
     assert [row.key for row in table.rows(picture, FMT, [])] == ["orders"]
     assert [row.key for row in table.rows(picture, FMT, [], with_internal=True)] == ["__consumer_offsets", "orders"]
-    assert total_words(picture, FMT, with_internal=False) == "1 topic, 2 partitions (1 internal: I)"
-    assert total_words(picture, FMT, with_internal=True) == "2 topics, 4 partitions"
+    assert topics_title(picture, FMT, with_internal=False) == "1 topic, 2 partitions (1 internal: I)"
+    assert topics_title(picture, FMT, with_internal=True) == "2 topics, 4 partitions"
 
 
 def test_of_thousands_of_topics_those_in_sight_are_fresh_and_the_others_in_turns():
@@ -221,7 +221,7 @@ def test_what_is_set_for_the_topic_comes_first():
     ],
 )
 def test_values_with_their_meaning(name, value, words):
-    assert in_words(name, value, FMT) == words
+    assert readable_value(name, value, FMT) == words
 
 
 def test_a_config_that_we_do_not_know_says_so():

@@ -152,7 +152,7 @@ def test_a_broker_that_was_lost_by_itself_is_a_failover_too_and_one_that_was_kil
     for each in KILLED:
         picture.take(each)
     (seen,) = drills.timelines(picture, (), T0 + 100)
-    assert (seen.drill.action, seen.drill.node_id, seen.drill.words) == ("seen", 1, "broker 1 was lost")
+    assert (seen.drill.action, seen.drill.node_id, seen.drill.title) == ("seen", 1, "broker 1 was lost")
     assert seen.elected_ms is not None
     drills.add(DRILL)
     (done,) = drills.timelines(picture, (), T0 + 100)
