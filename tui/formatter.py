@@ -101,13 +101,13 @@ class Formatter:
 
         In letters: the last and the largest value.
         """
-        shown = _means(list(values), width)
+        means = _means(list(values), width)
         if self.is_ascii:
-            return f"{format_count(shown[-1])} max {format_count(max(shown))}" if shown else ""
-        top = max(shown, default=0.0)
+            return f"{format_count(means[-1])} max {format_count(max(means))}" if means else ""
+        top = max(means, default=0.0)
         if top <= 0:
-            return _BLOCKS[0] * len(shown)
-        return "".join(_BLOCKS[min(7, int(max(value, 0.0) / top * 7.999))] for value in shown)
+            return _BLOCKS[0] * len(means)
+        return "".join(_BLOCKS[min(7, int(max(value, 0.0) / top * 7.999))] for value in means)
 
     def bar(self, share: float, width: int) -> str:
         """A bar of `width` cells, filled by a share of 0 to 1.

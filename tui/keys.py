@@ -278,9 +278,9 @@ def keys_of_screen(screen: "YakScreen") -> Content:
         if key is None or not active.enabled:
             continue
         scope = _PLACES.get(key.scope, screen.CRUMB or key.scope)
-        shown, text = groups.setdefault(scope, {}).get(key.id, ("", key.help))
+        pressed, text = groups.setdefault(scope, {}).get(key.id, ("", key.help))
         display = screen.app.get_key_display(binding)
-        groups[scope][key.id] = (f"{shown} {display}".strip(), text)
+        groups[scope][key.id] = (f"{pressed} {display}".strip(), text)
     order = [name for name in groups if name not in _PLACES.values()] + [n for n in _PLACES.values() if n in groups]
     width = max(30, min(screen.app.size.width * 96 // 100, 100) - _WIDTH - 8)
     parts = []
@@ -288,7 +288,7 @@ def keys_of_screen(screen: "YakScreen") -> Content:
         parts.append(Content.assemble("The same as a command: ", (screen.CLI_TWIN, "bold"), "\n\n"))
     for name in order:
         parts.append(Content.styled(f"{name}\n", "bold $accent"))
-        parts += [_line(shown, text, width) for shown, text in groups[name].values()]
+        parts += [_line(pressed, text, width) for pressed, text in groups[name].values()]
         parts.append(Content("\n"))
     parts.append(
         Content.styled("ctrl+d is half a page down here, not delete as in k9s; :k9s-keys changes that.", "$dim")
@@ -312,8 +312,8 @@ def all_keys() -> Content:
     return Content("").join(parts)
 
 
-def _line(shown: str, text: str, width: int = 60) -> Content:
-    padded = f"  {shown}".ljust(_WIDTH) if len(shown) < _WIDTH - 3 else f"  {shown}  "
+def _line(pressed: str, text: str, width: int = 60) -> Content:
+    padded = f"  {pressed}".ljust(_WIDTH) if len(pressed) < _WIDTH - 3 else f"  {pressed}  "
     first, *rest = textwrap.wrap(text, width) or [""]
     more = "".join(f"{'':{_WIDTH}}{line}\n" for line in rest)
     return Content.assemble((padded, "bold"), f"{first}\n{more}")

@@ -15,7 +15,7 @@ from yak.errors import YakError
 from yak.plain_text import one_line
 from yak.tui.produce.files import checkpoint_path
 from yak.tui.produce.form import Draft
-from yak.tui.produce.run import Account
+from yak.tui.produce.run import DeliveryStatistics
 from yak.tui.screens.base import FileUploaded
 from yak.tui.screens.producer import MessageForm, ProducerScreen
 from yak.tui.widgets.dialogs import FormDialog
@@ -45,8 +45,10 @@ class Sends:
         if self.error is not None:
             raise self.error
         acknowledged = (Acknowledged(0, run.plan.topic, 1, 41),)
-        run._account = Account("done", sent=1, acknowledged=1, few=acknowledged, p50_ms=3.0, p99_ms=3.0, max_ms=3.0)
-        return run._account
+        run._stats = DeliveryStatistics(
+            "done", sent=1, acknowledged=1, few=acknowledged, p50_ms=3.0, p99_ms=3.0, max_ms=3.0
+        )
+        return run._stats
 
 
 def drive(scenario, *, error=None, **settings):

@@ -57,8 +57,8 @@ def _joined(text: str) -> str:
 
 
 def _hex(data: bytes, limit: int) -> str:
-    shown = data[: max(1, limit // 3)]
-    return cut(f"⟨hex⟩ {shown.hex(' ')}", limit, is_cut=len(shown) < len(data))
+    head = data[: max(1, limit // 3)]
+    return cut(f"⟨hex⟩ {head.hex(' ')}", limit, is_cut=len(head) < len(data))
 
 
 def cut(text: str, limit: int, *, is_cut: bool = False) -> str:
@@ -159,7 +159,7 @@ def _quoted(text: str) -> str:
 
 
 BIG_BYTES: Final = 32 << 10
-SHOWN_BYTES: Final = 2 << 10
+PREVIEW_BYTES: Final = 2 << 10
 _LABEL: Final = 11
 _TONES: Final[dict[Kind, Tone]] = {
     "key": "accent",
@@ -201,8 +201,8 @@ def detail_lines(
     """
     facts = list(_facts(record, fmt, now_ms))
     if is_low:
-        shown = [line for line in facts if line.text.startswith(("time", "size"))]
-        facts, later = shown, [line for line in facts if line not in shown]
+        first = [line for line in facts if line.text.startswith(("time", "size"))]
+        facts, later = first, [line for line in facts if line not in first]
     else:
         later = []
     lines = facts
@@ -251,10 +251,10 @@ def _header(name: str, data: bytes | None, view: View) -> Iterator[DetailLine]:
     if data is None:
         yield DetailLine((*label, (NULL, "dim")))
         return
-    shown = data[:SHOWN_BYTES]
-    text = decoded(shown)
+    head = data[:PREVIEW_BYTES]
+    text = decoded(head)
     if text is None or view == "hex":
-        yield DetailLine((*label, (f"⟨hex⟩ {shown.hex(' ')}", "")))
+        yield DetailLine((*label, (f"⟨hex⟩ {head.hex(' ')}", "")))
         return
     first, *others = _lines(text)
     yield DetailLine((*label, (first, "")))
@@ -272,9 +272,9 @@ def _part(
         yield DetailLine(((f"{what} ", "strong"), ("empty", "dim")))
         return
     is_cut = len(data) > BIG_BYTES and not is_whole
-    shown = data[:SHOWN_BYTES] if is_cut else data
+    head = data[:PREVIEW_BYTES] if is_cut else data
     is_json, document = (False, None) if view != "auto" or is_cut else parse_json(data)
-    text = None if view == "hex" or is_json else decoded(shown)
+    text = None if view == "hex" or is_json else decoded(head)
     form = "JSON" if is_json else "hex" if text is None else "text"
     yield DetailLine(((f"{what} ", "strong"), (f"{form}, {fmt.size(len(data))}", "dim")))
     if is_json:
@@ -282,10 +282,10 @@ def _part(
             spans = ((" " * (line.indent + 2), ""), *((part, _TONES[kind]) for part, kind in line.spans))
             yield DetailLine(spans, line.path if line.is_foldable else None, line.is_folded)
     else:
-        for shown_line in hex_dump(shown) if text is None else _lines(text):
-            yield DetailLine((("  ", ""), (shown_line, "")))
+        for text_line in hex_dump(head) if text is None else _lines(text):
+            yield DetailLine((("  ", ""), (text_line, "")))
     if is_cut:
-        note = f"shown {fmt.size(len(shown))} of {fmt.size(len(data))}: enter loads all"
+        note = f"shown {fmt.size(len(head))} of {fmt.size(len(data))}: enter loads all"
         yield DetailLine((("  ", ""), (note, "warn")), load=what == "value")
 
 

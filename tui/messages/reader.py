@@ -24,7 +24,7 @@ from yak.tui.messages.store import MAX_BYTES, MAX_ROWS, Packed, Store, pack, unp
 from yak.tui.messages.subscription import Subscription, filter_parts
 
 Phase = Literal["opening", "joining", "reading", "paused", "full", "done", "waiting", "failed", "closed"]
-SHOWN_PER_SECOND: Final = 500.0
+DISPLAYED_PER_SECOND: Final = 500.0
 BATCH: Final = 500
 WAIT_S: Final = 0.05
 BREATH_S: Final = 0.0005
@@ -46,7 +46,7 @@ class Limits:
 
     rows: int = MAX_ROWS
     size_bytes: int = MAX_BYTES
-    shown_per_second: float = SHOWN_PER_SECOND
+    displayed_per_second: float = DISPLAYED_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ class Reader:
     def _reset(self) -> None:
         self._counters = _Counters()
         self._meter = RateMeter()
-        self._sampler = Sampler(self.limits.shown_per_second)
-        self._hidden_sampler = Sampler(self.limits.shown_per_second)
+        self._sampler = Sampler(self.limits.displayed_per_second)
+        self._hidden_sampler = Sampler(self.limits.displayed_per_second)
 
     # -- orders: from any thread ---------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class Reader:
                 self._must_reopen = True
             self.store.begin_filter(test)
             counts = self.store.counts()
-            self._counters.scanned = counts.shown + counts.hidden
+            self._counters.scanned = counts.visible + counts.hidden
 
         self._orders.put(order)
 
@@ -274,8 +274,8 @@ class Reader:
         counters.uncommitted += len(messages) if self.wanted.group else 0
         self._meter.add(len(messages), now_ms)
         if not self.wanted.is_tail:
-            shown, hidden = self._parted([pack(message, next(self._numbering)) for message in messages])
-            self.store.add(shown, hidden)
+            visible, hidden = self._parted([pack(message, next(self._numbering)) for message in messages])
+            self.store.add(visible, hidden)
             return
         if self._new_from:
             messages = self._take_old(messages, now_ms)
@@ -283,8 +283,8 @@ class Reader:
             picked = self._sampler.pick(messages, now_ms)
             self.store.add([pack(message, next(self._numbering)) for message in picked])
             return
-        shown, hidden = self._parted([pack(message, next(self._numbering)) for message in messages])
-        self.store.add(self._sampler.pick(shown, now_ms), self._hidden_sampler.pick(hidden, now_ms))
+        visible, hidden = self._parted([pack(message, next(self._numbering)) for message in messages])
+        self.store.add(self._sampler.pick(visible, now_ms), self._hidden_sampler.pick(hidden, now_ms))
 
     def _take_old(self, messages: list[Any], now_ms: float) -> list[Any]:
         """Keep all records from before the tail began, sorted by time over all partitions; return the new ones."""
@@ -297,9 +297,9 @@ class Reader:
                 del self._new_from[partition]
         if not self._new_from or len(self._old) >= self.limits.rows or now_ms >= self._old_until_ms:
             self._old.sort(key=lambda message: message.timestamp()[1])
-            shown, hidden = self._parted([pack(message, next(self._numbering)) for message in self._old])
+            visible, hidden = self._parted([pack(message, next(self._numbering)) for message in self._old])
             self._old = []
-            self.store.add(shown, hidden)
+            self.store.add(visible, hidden)
         return new
 
     def _parted(self, records: list[Packed]) -> tuple[list[Packed], list[Packed]]:
@@ -307,11 +307,11 @@ class Reader:
         test = self.store.test
         if test is None:
             return records, []
-        shown: list[Packed] = []
+        visible: list[Packed] = []
         hidden: list[Packed] = []
         for record in records:
-            (shown if test(unpack(record)) else hidden).append(record)
-        return shown, hidden
+            (visible if test(unpack(record)) else hidden).append(record)
+        return visible, hidden
 
     def _look_around(self, feed: Feed) -> None:
         """Look for added partitions every few seconds, and update the lag a few times a second."""

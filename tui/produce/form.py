@@ -310,7 +310,7 @@ def upload_command(plan: Plan, path: str, mapping: CsvMapping, encoding: str, ch
     return shlex.join([*argv, "--resume", checkpoint, *_how(replace(plan, count=1))])
 
 
-def shown_command(command: str) -> str:
+def display_command(command: str) -> str:
     """A command on one line, with arrows for line ends. Not for a shell."""
     return f"$ {command}".replace("\n", "↵") if command else ""
 

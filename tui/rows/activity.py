@@ -14,18 +14,18 @@ _SIGNS = {"good": "good", "warn": "warn", "bad": "bad"}
 
 def activity_rows(lines: Iterable[Line], fmt: Formatter, now_ms: int) -> list[Row]:
     """Newest first. Each key is the line's number. Events of one kind for an internal topic are one row."""
-    shown: list[tuple[Line, int]] = []
-    places: dict[tuple[str, str], int] = {}
+    entries: list[tuple[Line, int]] = []
+    positions: dict[tuple[str, str], int] = {}
     for line in lines:
         topic = str(line.event.get("topic", ""))
-        place = places.get((line.kind, topic))
-        if place is not None and line.time_ms - shown[place][0].time_ms < FOLDED_WITHIN_MS:
-            shown[place] = (shown[place][0], shown[place][1] + 1)
+        position = positions.get((line.kind, topic))
+        if position is not None and line.time_ms - entries[position][0].time_ms < FOLDED_WITHIN_MS:
+            entries[position] = (entries[position][0], entries[position][1] + 1)
             continue
         if topic in INTERNAL_TOPICS:
-            places[line.kind, topic] = len(shown)
-        shown.append((line, 1))
-    return [_row(line, fmt, now_ms, count) for line, count in reversed(shown)]
+            positions[line.kind, topic] = len(entries)
+        entries.append((line, 1))
+    return [_row(line, fmt, now_ms, count) for line, count in reversed(entries)]
 
 
 def _row(line: Line, fmt: Formatter, now_ms: int, count: int) -> Row:

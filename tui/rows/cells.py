@@ -233,35 +233,35 @@ def fit(
 
 
 def _squeezed(columns: Sequence[Column], wanted: list[int], width: int) -> list[int]:
-    shown = list(wanted)
+    widths = list(wanted)
 
     def needed() -> int:
-        return sum(each + GAP for each in shown if each)
+        return sum(each + GAP for each in widths if each)
 
     def least(number: int) -> int:
         return max(columns[number].least, min(cell_len(columns[number].label), 6))
 
     def slack(rank: int) -> int:
         floors = {n: max(least(n), column.kept if rank > 1 else 0) for n, column in enumerate(columns) if column.flex}
-        return sum(max(0, shown[n] - floor) for n, floor in floors.items() if shown[n])
+        return sum(max(0, widths[n] - floor) for n, floor in floors.items() if widths[n])
 
     for rank in sorted({column.rank for column in columns} - {0}, reverse=True):
         for number in reversed(range(len(columns))):
             if columns[number].rank == rank and needed() - width > slack(rank):
-                shown[number] = 0
-    flexible = [number for number, column in enumerate(columns) if column.flex and shown[number]]
+                widths[number] = 0
+    flexible = [number for number, column in enumerate(columns) if column.flex and widths[number]]
     over = needed() - width
     for number in reversed(flexible):
         if over <= 0:
             break
-        give = min(over, max(0, shown[number] - least(number)))
-        shown[number] -= give
+        give = min(over, max(0, widths[number] - least(number)))
+        widths[number] -= give
         over -= give
     if over < 0 and flexible:
         shares = sum(columns[number].flex for number in flexible)
         for number in flexible:
-            shown[number] += -over * columns[number].flex // shares
-    return shown
+            widths[number] += -over * columns[number].flex // shares
+    return widths
 
 
 def column_at(widths: Sequence[int], x: int) -> int | None:

@@ -79,6 +79,6 @@ def add_command(form: Mapping[str, str]) -> str:
     argv = ["yak", "context", "add", form["name"], "-b", values_of(form)["bootstrap_servers"]]
     for name, value in values_of(form).items():
         if name != "bootstrap_servers":
-            shown = "TOKEN" if name == "http_token" else str(value).lower()
-            argv += ["--set", f"{name}={shown}"]
+            text = "TOKEN" if name == "http_token" else str(value).lower()
+            argv += ["--set", f"{name}={text}"]
     return shlex.join(argv)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from yak.tui.formatter import Formatter
 from yak.tui.produce.files import CsvPreview, FileProgress, PreviewRow
-from yak.tui.produce.run import Account
+from yak.tui.produce.run import DeliveryStatistics
 from yak.tui.rows.cells import Cell, Column, Row, Tone
 from yak.view.formats import format_duration, format_rate
 
@@ -21,58 +21,58 @@ _STATES: dict[str, tuple[str, Tone, str]] = {
 }
 
 
-def account_title(account: Account | None, fmt: Formatter) -> str:
+def statistics_title(stats: DeliveryStatistics | None, fmt: Formatter) -> str:
     """The frame's title: `Sent ● sending for 3.1 s`."""
-    if account is None:
+    if stats is None:
         return "Sent"
-    sign, _, word = _STATES[account.state]
-    joint = "after" if account.state in ("stopped", "failed") else "in" if account.state == "done" else "for"
-    if account.state == "done" and account.failed:
+    sign, _, word = _STATES[stats.state]
+    joint = "after" if stats.state in ("stopped", "failed") else "in" if stats.state == "done" else "for"
+    if stats.state == "done" and stats.failed:
         sign, word = "warn", "done, not all written,"
-    return f"Sent {fmt.sign(sign)} {word} {joint} {format_duration(account.elapsed_ms)}"
+    return f"Sent {fmt.sign(sign)} {word} {joint} {format_duration(stats.elapsed_ms)}"
 
 
-def account_lines(account: Account | None, fmt: Formatter, width: int) -> list[list[Cell]]:
+def statistics_lines(stats: DeliveryStatistics | None, fmt: Formatter, width: int) -> list[list[Cell]]:
     """Counters, rate, latency, and the partitions, or why it failed."""
-    if account is None:
+    if stats is None:
         return [
             [Cell("Nothing was sent yet. S sends it once, R many times.", "dim")],
             [Cell("Counts, rate and latency of what is sent are shown here.", "dim")],
         ]
-    counts = _counts(account, fmt)
+    counts = _counts(stats, fmt)
     if width >= ROOMY:
         lines = [counts]
     else:
         lines = [counts[:2], [Cell(counts[2].text.strip(), counts[2].tone), *counts[3:]]]
-    if account.sent > 1:
-        lines += _rate(account, fmt, width)
-    return [*lines, *_latency(account, fmt, width), *_outcome(account, fmt)]
+    if stats.sent > 1:
+        lines += _rate(stats, fmt, width)
+    return [*lines, *_latency(stats, fmt, width), *_outcome(stats, fmt)]
 
 
-def _counts(account: Account, fmt: Formatter) -> list[Cell]:
+def _counts(stats: DeliveryStatistics, fmt: Formatter) -> list[Cell]:
     cells = [
-        Cell(f"sent {fmt.number(account.sent)}", "strong"),
-        Cell(f" acknowledged {fmt.number(account.acknowledged)}", "good" if account.acknowledged else ""),
-        Cell(f" waiting {fmt.number(account.waiting)}", "" if account.waiting else "dim"),
-        Cell(f" failed {fmt.number(account.failed)}", "bad" if account.failed else "dim"),
+        Cell(f"sent {fmt.number(stats.sent)}", "strong"),
+        Cell(f" acknowledged {fmt.number(stats.acknowledged)}", "good" if stats.acknowledged else ""),
+        Cell(f" waiting {fmt.number(stats.waiting)}", "" if stats.waiting else "dim"),
+        Cell(f" failed {fmt.number(stats.failed)}", "bad" if stats.failed else "dim"),
     ]
-    if account.unknown:
-        cells.append(Cell(f"({fmt.number(account.unknown)} unknown)", "bad"))
+    if stats.unknown:
+        cells.append(Cell(f"({fmt.number(stats.unknown)} unknown)", "bad"))
     return cells
 
 
-def _rate(account: Account, fmt: Formatter, width: int) -> list[list[Cell]]:
-    text = f"rate {fmt.rate(account.rate)}  mean {fmt.rate(account.mean_rate)}"
-    return _with_spark(text, account.rates, fmt, width)
+def _rate(stats: DeliveryStatistics, fmt: Formatter, width: int) -> list[list[Cell]]:
+    text = f"rate {fmt.rate(stats.rate)}  mean {fmt.rate(stats.mean_rate)}"
+    return _with_spark(text, stats.rates, fmt, width)
 
 
-def _latency(account: Account, fmt: Formatter, width: int) -> list[list[Cell]]:
-    if account.p50_ms is None:
+def _latency(stats: DeliveryStatistics, fmt: Formatter, width: int) -> list[list[Cell]]:
+    if stats.p50_ms is None:
         return [[Cell("latency: nothing is acknowledged yet", "dim")]]
-    if account.acknowledged == 1:
-        return [[Cell(f"latency {_ms(account.max_ms)}")]]
-    text = f"latency p50 {_ms(account.p50_ms)}  p99 {_ms(account.p99_ms)}  max {_ms(account.max_ms)}"
-    return _with_spark(text, account.latencies_ms, fmt, width)
+    if stats.acknowledged == 1:
+        return [[Cell(f"latency {_ms(stats.max_ms)}")]]
+    text = f"latency p50 {_ms(stats.p50_ms)}  p99 {_ms(stats.p99_ms)}  max {_ms(stats.max_ms)}"
+    return _with_spark(text, stats.latencies_ms, fmt, width)
 
 
 def _with_spark(text: str, values: Sequence[float], fmt: Formatter, width: int) -> list[list[Cell]]:
@@ -82,16 +82,16 @@ def _with_spark(text: str, values: Sequence[float], fmt: Formatter, width: int) 
     return [[Cell(text)], *([[Cell(fmt.spark(values, width - 2), "accent")]] if values else [])]
 
 
-def _outcome(account: Account, fmt: Formatter) -> list[list[Cell]]:
-    lines = [[Cell(f"{fmt.sign('bad')} {fmt.number(times)} x {why}", "bad")] for why, times in account.reasons]
-    if account.why and account.state == "failed":
-        lines.insert(0, [Cell(f"{fmt.sign('bad')} {account.why}", "bad")])
-    if account.unknown and account.is_over:
+def _outcome(stats: DeliveryStatistics, fmt: Formatter) -> list[list[Cell]]:
+    lines = [[Cell(f"{fmt.sign('bad')} {fmt.number(times)} x {why}", "bad")] for why, times in stats.reasons]
+    if stats.why and stats.state == "failed":
+        lines.insert(0, [Cell(f"{fmt.sign('bad')} {stats.why}", "bad")])
+    if stats.unknown and stats.is_over:
         lines.append([Cell("unknown: they may be written; sending them again may double them", "dim")])
-    if not lines and account.few:
-        last = account.few[-1]
+    if not lines and stats.few:
+        last = stats.few[-1]
         offset = fmt.number(last.offset) if last.offset >= 0 else "an offset that acks=0 does not tell"
-        text = "at" if account.acknowledged == 1 else "among them"
+        text = "at" if stats.acknowledged == 1 else "among them"
         lines.append([Cell(f"{text} {last.topic}-{last.partition} offset {offset}", "accent")])
     return lines
 
@@ -103,7 +103,7 @@ def _ms(length_ms: float | None) -> str:
 
 
 def upload_lines(
-    account: Account,
+    stats: DeliveryStatistics,
     progress: FileProgress,
     total_rows: int | None,
     rejected_name: str,
@@ -117,25 +117,25 @@ def upload_lines(
     """
     done, left = progress.settled, None if total_rows is None else max(total_rows - progress.settled, 0)
     share = 0.0 if not total_rows else min(done / total_rows, 1.0)
-    if account.state == "done":
+    if stats.state == "done":
         share, left = 1.0, 0
     text = f"{fmt.number(done)}" + ("" if total_rows is None else f"/{fmt.number(max(total_rows, done))}") + " rows"
-    speed = format_rate(account.rate)
-    eta = "" if left is None or account.is_over or account.rate < 1 else f"  ETA {_whole(left / account.rate)}"
+    speed = format_rate(stats.rate)
+    eta = "" if left is None or stats.is_over or stats.rate < 1 else f"  ETA {_whole(left / stats.rate)}"
     right = f"{text}  {share:.0%}  {speed}{eta}"
     lines = [[Cell(fmt.bar(share, max(8, width - len(right) - 4)), "accent"), Cell(right)]]
-    counts = _counts(account, fmt)[:3]
+    counts = _counts(stats, fmt)[:3]
     if progress.rejected:
         counts.append(Cell(f" {fmt.number(progress.rejected)} bad {fmt.sign('arrow')} {rejected_name}", "warn"))
     else:
         counts.append(Cell(" 0 bad", "dim"))
     lines.append(counts)
-    if account.state in ("failed", "stopped"):
-        sign, tone = ("bad", "bad") if account.state == "failed" else ("paused", "warn")
-        why = account.why or "stopped"
+    if stats.state in ("failed", "stopped"):
+        sign, tone = ("bad", "bad") if stats.state == "failed" else ("paused", "warn")
+        why = stats.why or "stopped"
         lines.insert(1, [Cell(f"{fmt.sign(sign)} {why}: S goes on after row {fmt.number(done)}", tone)])  # type: ignore[arg-type]
     else:
-        lines += _latency(account, fmt, width)
+        lines += _latency(stats, fmt, width)
     return lines[:height]
 
 

@@ -185,10 +185,10 @@ def _broker_row(picture: Picture, node: int, counts: BrokerCounts, processes: Pr
     is_controller = node == picture.controller_id
     mark = f" {fmt.sign('mark')}" if is_controller else ""
     process = processes.brokers.get(node) if processes is not None else None
-    shown = Cell("not here", "dim")
+    state = Cell("not here", "dim")
     if process is not None:
         sign, word, tone = _PROCESSES.get(process.state, ("unknown", process.state, "warn"))
-        shown = Cell(f"{fmt.sign(sign)} {word}", tone)
+        state = Cell(f"{fmt.sign(sign)} {word}", tone)
     return Row(
         str(node),
         (
@@ -197,7 +197,7 @@ def _broker_row(picture: Picture, node: int, counts: BrokerCounts, processes: Pr
             broker_state_cell(broker, fmt, counts.out_of_sync),
             figure(str(counts.leaders), counts.leaders),
             figure(str(counts.out_of_sync), counts.out_of_sync, "warn"),
-            shown,
+            state,
             _pid(process.pid if process is not None else None, fmt),
             Cell(f"{broker.host}:{broker.port}" if broker.port else "", "dim"),
         ),
@@ -229,8 +229,8 @@ def timeline_lines(found: Timeline, fmt: Formatter, width: int, height: int, now
     has_internal = internal > 0 and room > (1 if moved else 0)
     room -= has_internal
     if moved and room > 0:
-        shown = moved if len(moved) <= room else moved[: room - 1]
-        for each in shown:
+        listed = moved if len(moved) <= room else moved[: room - 1]
+        for each in listed:
             to = "none" if each.to_node is None else str(each.to_node)
             came = fmt.sign("none") if each.from_node is None else str(each.from_node)
             text = f"{each.partition}  {came} {fmt.sign('arrow')} {to}  epoch {each.leader_epoch}"
@@ -240,9 +240,9 @@ def timeline_lines(found: Timeline, fmt: Formatter, width: int, height: int, now
                     Cell(f"+{format_duration(each.after_ms)}", "dim"),
                 ]
             )
-        if len(shown) < len(moved):
-            left = len(moved) - len(shown)
-            text = f"and {left} more" if shown else f"{len(found.moved)} partitions have another leader"
+        if len(listed) < len(moved):
+            left = len(moved) - len(listed)
+            text = f"and {left} more" if listed else f"{len(found.moved)} partitions have another leader"
             lines.append([Cell(f"  {text}", "dim")])
     if has_internal:
         text = "1 partition" if internal == 1 else f"{internal} partitions"

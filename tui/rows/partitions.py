@@ -390,8 +390,8 @@ def _ordinal(number: int) -> str:
 def bar_width(width: int, replicas: int) -> int:
     """The width of a bar in a window."""
     fixed = 11 + 16 + 8 + (27 if width >= 96 else 0) + (8 if width >= 110 else 0) + (22 if width >= 130 else 0)
-    shown = max(1, min(replicas, REPLICAS_MAX))
-    return min(20, max(3, (width - fixed) // shown - _BESIDE_BAR - 2))
+    count = max(1, min(replicas, REPLICAS_MAX))
+    return min(20, max(3, (width - fixed) // count - _BESIDE_BAR - 2))
 
 
 def state_cell(partition: Partition, fmt: Formatter) -> Cell:

@@ -175,11 +175,11 @@ def _count_cells(status: Status, counts: Counts, filter_text: str, fmt: Formatte
     if filter_text:
         return [
             Cell(f"/{filter_text}", "accent"),
-            Cell(f"{fmt.number(counts.shown)} match, {fmt.number(status.scanned)} scanned"),
+            Cell(f"{fmt.number(counts.visible)} match, {fmt.number(status.scanned)} scanned"),
         ]
-    if status.read == counts.shown or status.every > 1 or counts.dropped:
+    if status.read == counts.visible or status.every > 1 or counts.dropped:
         return [Cell(f"{fmt.number(status.read)} read")]
-    return [Cell(f"{fmt.number(counts.shown)} of {fmt.number(status.read)} read")]
+    return [Cell(f"{fmt.number(counts.visible)} of {fmt.number(status.read)} read")]
 
 
 def empty_text(status: Status, counts: Counts, wanted: Subscription, filter_text: str, fmt: Formatter) -> str:
@@ -232,7 +232,7 @@ def tile_status(
     if status.phase == "reading":
         parts.append(format_rate(status.rate))
     if filter_text:
-        parts.append(f"{fmt.number(counts.shown)} match")
+        parts.append(f"{fmt.number(counts.visible)} match")
     elif status.read:
         parts.append(f"{fmt.number(status.read)} read")
     return fitting(parts, width)

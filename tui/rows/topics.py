@@ -9,7 +9,7 @@ from yak.tui.formatter import Formatter
 from yak.tui.messages.detail import cell_text
 from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
 from yak.tui.state.picture import Partition, Picture, Rates
-from yak.view.formats import format_duration, format_rate
+from yak.view.formats import format_duration
 from yak.view.partition_state import PartitionState, worst
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from yak.tui.widgets.dialogs import TextDialog
 from yak.tui.widgets.frame import Lines, Panel
 from yak.tui.widgets.grid import Grid
 
-_SHOWN_EVENTS = 200
+_EVENTS_MAX = 200
 
 
 class DashboardScreen(YakScreen):
@@ -61,7 +61,7 @@ class DashboardScreen(YakScreen):
         self.query_one("#health", Grid).show(cluster.HEALTH_COLUMNS, rows)
         rates = self.query_one("#rates", Lines)
         rates.show(cluster.rate_lines(picture, fmt, rates.size.width or 36, now_ms))
-        lines = list(islice(reversed(picture.activity.lines), _SHOWN_EVENTS))
+        lines = list(islice(reversed(picture.activity.lines), _EVENTS_MAX))
         lines.reverse()
         nothing = "Nothing happened since yak ui listens. Kill a broker, or make a topic, and it shows here."
         self.query_one("#events", Grid).show(

@@ -256,5 +256,5 @@ def move_command(node: int, values: Mapping[str, str], led: Sequence[str], nodes
 
 
 def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:4])
-    return shown + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    text = ", ".join(names[:4])
+    return text + (f" and {len(names) - 4} more" if len(names) > 4 else "")

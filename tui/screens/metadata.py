@@ -193,18 +193,18 @@ class MetadataScreen(AskingScreen):
         return json.dumps(self.log_.records[offset])
 
     def _image_titles(self, now_ms: int) -> tuple[str, str]:
-        """The title names what is shown, which follows the cursor once that rests."""
-        offset, shown = self._offset(), self._image_of
-        if offset is None or shown is None:
+        """The title names what is displayed, which follows the cursor once that rests."""
+        offset, displayed = self._offset(), self._image_of
+        if offset is None or displayed is None:
             return "The cluster then", self._image_status or ("" if offset is None else f"reading record {offset} ...")
-        of, mark = shown
+        of, mark = displayed
         if mark is None:
             title = f"The cluster after record {of}, {moment(self.log_.time_ms(of), self.fmt, now_ms)}"
         else:
             first, last = sorted((mark, of))
             title = f"What changed from record {first} to {last}"
         hint = f"{self.fmt.sign('mark')} this record" if mark is None else "= no more"
-        if shown != (offset, self.mark):
+        if displayed != (offset, self.mark):
             hint = f"reading record {offset} ..."
         return title, self._image_status or hint
 

@@ -24,13 +24,13 @@ from yak.tui.produce.form import (
     Form,
     Problem,
     Wrong,
+    display_command,
     produce_command,
     samples,
-    shown_command,
 )
-from yak.tui.produce.run import Account, MadeFeed, Plan, Producers, Run, parse_rate, send
+from yak.tui.produce.run import DeliveryStatistics, MadeFeed, Plan, Producers, Run, parse_rate, send
 from yak.tui.rows.cells import Cell
-from yak.tui.rows.delivery import account_lines, account_title
+from yak.tui.rows.delivery import statistics_lines, statistics_title
 from yak.tui.screens.base import FileUploaded, YakScreen
 from yak.tui.screens.producer_csv import ACKS_OPTIONS, CODEC_OPTIONS, CsvPane, TopicField, ask_to_create, selection
 from yak.tui.widgets.dialogs import Check, Field, FormDialog
@@ -244,19 +244,19 @@ class ProducerScreen(YakScreen):
     def paint(self, now_ms: int) -> None:
         del now_ms
         self.query_one(MessageForm).show_topic()
-        self._paint_account()
+        self._paint_statistics()
         self.csv.paint()
 
     def _paint_running(self) -> None:
         if self.is_current and self.is_running_one:
-            self._paint_account()
+            self._paint_statistics()
             self.csv.paint()
 
-    def _paint_account(self) -> None:
-        account = self._run.account if self._run is not None else None
+    def _paint_statistics(self) -> None:
+        stats = self._run.stats if self._run is not None else None
         lines = self.query_one("#account", Lines)
-        lines.show(account_lines(account, self.fmt, lines.size.width or 74))
-        self.entitle("#account-panel", account_title(account, self.fmt))
+        lines.show(statistics_lines(stats, self.fmt, lines.size.width or 74))
+        self.entitle("#account-panel", statistics_title(stats, self.fmt))
         self.query_one("#stop", Button).disabled = not self.is_running_one
 
     @property
@@ -299,7 +299,7 @@ class ProducerScreen(YakScreen):
         self.query_one("#send", Button).disabled = not is_fine
         self.query_one("#repeat", Button).disabled = not is_fine
         problem = form.problem.text if form.problem is not None and form.form().topic else ""
-        self.query_one("#one-command", Static).update(problem or shown_command(self._command()))
+        self.query_one("#one-command", Static).update(problem or display_command(self._command()))
         self.query_one("#sample", Static).update(_sample_text(form.form(), self.app.now_ms()))
 
     def _command(self) -> str:
@@ -398,25 +398,27 @@ class ProducerScreen(YakScreen):
             self._run = Run(plan, MadeFeed(plan, message), producers=self._producers)
             return self._run
 
-        account = await self.execute(made, produce_command(plan, message), self._outcome)
+        stats = await self.execute(made, produce_command(plan, message), self._outcome)
         if self.is_attached:
-            self._paint_account()
-        if account is not None:
-            self._tell_outcome(account)
+            self._paint_statistics()
+        if stats is not None:
+            self._tell_outcome(stats)
 
-    async def execute(self, made: Callable[[], Run], command: str, outcome: Callable[[Account], str]) -> Account | None:
+    async def execute(
+        self, made: Callable[[], Run], command: str, outcome: Callable[[DeliveryStatistics], str]
+    ) -> DeliveryStatistics | None:
         """Make a run and wait for it; None if it could not begin. If the topic does not exist, offer to create it."""
         run = self.running = made()
         try:
-            account = await self.app.source.kafka(send, run)
+            stats = await self.app.source.kafka(send, run)
         except YakError as error:
             self.cli(command, f"not sent: {error.message}")
             if error.code != "unknown-topic":
                 self.app.show_error(error)
                 return None
         else:
-            self.cli(command, outcome(account))
-            return account
+            self.cli(command, outcome(stats))
+            return stats
         finally:
             run.drop()  # for an app that ends during the run; otherwise it does nothing
             if self.running is run:
@@ -425,17 +427,17 @@ class ProducerScreen(YakScreen):
             return await self.execute(made, command, outcome)
         return None
 
-    def _outcome(self, account: Account) -> str:
+    def _outcome(self, stats: DeliveryStatistics) -> str:
         number = self.fmt.number
-        text = f"{number(account.acknowledged)} of {number(account.sent)} acknowledged"
-        return text + (f", {number(account.failed)} failed" if account.failed else "")
+        text = f"{number(stats.acknowledged)} of {number(stats.sent)} acknowledged"
+        return text + (f", {number(stats.failed)} failed" if stats.failed else "")
 
-    def _tell_outcome(self, account: Account) -> None:
-        if account.first_failure is not None:
-            self.app.show_error(account.first_failure.error)
-        elif account.acknowledged == 1 and account.few[0].offset >= 0:
-            at = account.few[0]
-            took = "" if account.max_ms is None else f" in {account.max_ms:.0f} ms"
+    def _tell_outcome(self, stats: DeliveryStatistics) -> None:
+        if stats.first_failure is not None:
+            self.app.show_error(stats.first_failure.error)
+        elif stats.acknowledged == 1 and stats.few[0].offset >= 0:
+            at = stats.few[0]
+            took = "" if stats.max_ms is None else f" in {stats.max_ms:.0f} ms"
             self.app.notice(
                 f"written to {at.topic}-{at.partition} at offset {self.fmt.number(at.offset)}{took}", "good"
             )
@@ -462,8 +464,8 @@ def _sample_text(form: Form, now_ms: int) -> str:
         message = form.message()
     except Wrong:
         return ""
-    shown = samples(message, 1 if message.is_plain else SAMPLES, now_ms)
-    return "\n\n".join(_one_sample(record) for record in shown)
+    records = samples(message, 1 if message.is_plain else SAMPLES, now_ms)
+    return "\n\n".join(_one_sample(record) for record in records)
 
 
 def _one_sample(record: Outgoing) -> str:

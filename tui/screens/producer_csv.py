@@ -15,10 +15,10 @@ from yak.client.csv_files import ENCODINGS
 from yak.client.inputs import JSON_OF_CHOSEN, JSON_OF_OTHERS, CsvMapping
 from yak.errors import YakError
 from yak.tui.produce.files import FileFeed, FilePlan, checkpoint_path, count_rows, prepare, preview_csv
-from yak.tui.produce.form import shown_command
-from yak.tui.produce.run import ACKS, CODECS, Account, Plan, Producers, Run, parse_rate
+from yak.tui.produce.form import display_command
+from yak.tui.produce.run import ACKS, CODECS, DeliveryStatistics, Plan, Producers, Run, parse_rate
 from yak.tui.rows.cells import Cell
-from yak.tui.rows.delivery import PREVIEW_COLUMNS, account_title, check_line, csv_title, preview_rows, upload_lines
+from yak.tui.rows.delivery import PREVIEW_COLUMNS, check_line, csv_title, preview_rows, statistics_title, upload_lines
 from yak.tui.screens.topics import create_command, whole_number
 from yak.tui.widgets.dialogs import Completing, Field, FormDialog
 from yak.tui.widgets.file_picker import FilePicker
@@ -351,7 +351,7 @@ class CsvPane(Vertical):
         if plan is not None and form.topic:
             acks, codec = form.how
             self.command = plan.command(Plan(form.topic, acks=acks, compression=codec))
-        self.query_one("#csv-command", Static).update(shown_command(self.command))
+        self.query_one("#csv-command", Static).update(display_command(self.command))
         self.paint()
 
     # sending
@@ -406,16 +406,16 @@ class CsvPane(Vertical):
             self.call_later(self._show_plan)
             return self.run
 
-        account = await self.producer.execute(made, file.command(plan), self._outcome)
-        if account is not None and account.first_failure is not None and account.state == "failed":
-            self.app.show_error(account.first_failure.error)
+        stats = await self.producer.execute(made, file.command(plan), self._outcome)
+        if stats is not None and stats.first_failure is not None and stats.state == "failed":
+            self.app.show_error(stats.first_failure.error)
         if self.is_attached:
             self.preview_file(is_new=False)
 
-    def _outcome(self, account: Account) -> str:
+    def _outcome(self, stats: DeliveryStatistics) -> str:
         number = self.app.fmt.number
         bad = self._feed.progress.rejected if self._feed is not None else 0
-        return f"{number(account.acknowledged)} rows acknowledged" + (f", {number(bad)} set aside" if bad else "")
+        return f"{number(stats.acknowledged)} rows acknowledged" + (f", {number(bad)} set aside" if bad else "")
 
     @on(Button.Pressed, "#csv-send, #csv-stop, #csv-choose")
     async def press(self, event: Button.Pressed) -> None:
@@ -432,24 +432,24 @@ class CsvPane(Vertical):
         panel = self.query_one("#upload-panel", Panel)
         self.query_one("#csv-stop", Button).disabled = not self.producer.is_running_one
         if self.run is not None and self._feed is not None and (self._plan is None or self._is_same()):
-            account, progress = self.run.account, self._feed.progress
+            stats, progress = self.run.stats, self._feed.progress
             name = os.path.basename(self._feed.rejects.path)
-            panel.entitle(account_title(account, fmt).replace("Sent", "Upload", 1))
-            lines.show(upload_lines(account, progress, self._total, name, fmt, width, lines.size.height or 3))
+            panel.entitle(statistics_title(stats, fmt).replace("Sent", "Upload", 1))
+            lines.show(upload_lines(stats, progress, self._total, name, fmt, width, lines.size.height or 3))
             return
         panel.entitle("Upload")
         plan = self._plan
         if plan is None:
             lines.show([[Cell("Rows are sent here, with a bar, a rate, and the time that is left.", "dim")]])
             return
-        shown = [check_line(plan.preview, fmt)]
+        content = [check_line(plan.preview, fmt)]
         if plan.settled:
             text = f"an earlier upload stopped after row {fmt.number(plan.settled)}: S goes on there"
-            shown.append([Cell(f"{fmt.sign('paused')} {text}", "accent")])
-        shown.append(
+            content.append([Cell(f"{fmt.sign('paused')} {text}", "accent")])
+        content.append(
             [Cell("S sends them; it asks first, and shows the command." if self.form.topic else "Name a topic.", "dim")]
         )
-        lines.show(shown)
+        lines.show(content)
 
     def _is_same(self) -> bool:
         """Whether the form's file is the one that was sent."""

@@ -74,18 +74,18 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
     def _paint_failovers(self, now_ms: int) -> None:
         lines, fmt = self.query_one("#failovers", Lines), self.fmt
         room = LOW_LINES if self.app.size.height < HIGH else HIGH_LINES
-        shown = election_lines(self.picture.elections.failovers, fmt, now_ms, lines.size.width or 76, room)
-        shown += self._recent(now_ms, room - len(shown))
-        if not shown:
+        content = election_lines(self.picture.elections.failovers, fmt, now_ms, lines.size.width or 76, room)
+        content += self._recent(now_ms, room - len(content))
+        if not content:
             broken = (
                 "F elects another leader, K kills the leader."
                 if self.control is not None and not self.app.is_readonly
                 else "F elects another leader."
             )
-            shown = [[Cell(f"No failover since yak ui listens. {broken}", "dim")]]
-        shown = lines.fitted(shown)[:room]
-        lines.show(shown)
-        self.query_one("#replication-failovers").styles.height = len(shown) + 2
+            content = [[Cell(f"No failover since yak ui listens. {broken}", "dim")]]
+        content = lines.fitted(content)[:room]
+        lines.show(content)
+        self.query_one("#replication-failovers").styles.height = len(content) + 2
 
     def _recent(self, now_ms: int, room: int) -> list[list[Cell]]:
         """The latest changes of ISRs, leaders and logs that fit."""

@@ -152,8 +152,8 @@ class SecurityScreen(AskingScreen):
                 empty = rows.error_text(error, tab.needs)
             elif items is not None:
                 empty = f"{tab.label}: none. {tab.how}."
-            shown = [tab.row(key, item) for key, item in (items or {}).items()]
-            self.show_table(f"#{tab.name}", tab.columns, shown, empty)
+            table = [tab.row(key, item) for key, item in (items or {}).items()]
+            self.show_table(f"#{tab.name}", tab.columns, table, empty)
             title = tab.label if items is None else f"{tab.label}: {self.fmt.number(len(items))}"
             failed = "" if error is None or items is None else f"{self.fmt.sign('bad')} {error.message}"
             self.entitle(f"#{tab.name}-panel", title, failed or tab.how)

@@ -145,14 +145,14 @@ class Change:
         if self.partitions is not None:
             lines.append(f"partitions            {partitions} -> {self.partitions}")
         for name, value in self.configs.items():
-            lines.append(f"{name:<21} {_shown(before.get(name))} -> {value}")
-        lines += [f"{name:<21} {_shown(before.get(name))} -> as the cluster has it" for name in self.deletions]
+            lines.append(f"{name:<21} {_value_text(before.get(name))} -> {value}")
+        lines += [f"{name:<21} {_value_text(before.get(name))} -> as the cluster has it" for name in self.deletions]
         if self.partitions is not None:
             lines += ["", "Keys go to other partitions from now on; partitions cannot be taken away again."]
         return lines
 
 
-def _shown(config: ConfigValue | None) -> str:
+def _value_text(config: ConfigValue | None) -> str:
     if config is None:
         return "?"
     return f"{config.value or '(empty)'}{'' if config.source == 'topic' else f' ({config.source})'}"

@@ -28,7 +28,7 @@ class Timeline(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._shown: tuple[int, int, int, int | None, str, str, Formatter] | None = None
+        self._content: tuple[int, int, int, int | None, str, str, Formatter] | None = None
         self._is_dragged = False
 
     def show(
@@ -36,15 +36,15 @@ class Timeline(Widget):
     ) -> None:
         """Show this; redrawn if it changed."""
         now = (first, last, place, mark, labels[0], labels[1], fmt)
-        if now != self._shown:
-            self._shown = now
+        if now != self._content:
+            self._content = now
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
-        if y or self._shown is None:
+        if y or self._content is None:
             return Strip.blank(width, self.rich_style)
-        first, last, place, mark, left, right, fmt = self._shown
+        first, last, place, mark, left, right, fmt = self._content
         room = self._bar()[1]
         label = self.get_component_rich_style("timeline--label", partial=True)
         parts = [Segment(" "), Segment(cut(left, cell_len(left)), label), Segment(" " * _LABEL_GAP)]
@@ -67,9 +67,9 @@ class Timeline(Widget):
         return self.get_component_rich_style(f"timeline--{name}", partial=True)
 
     def _bar(self) -> tuple[int, int]:
-        if self._shown is None:
+        if self._content is None:
             return 0, 1
-        left, right = cell_len(self._shown[4]), cell_len(self._shown[5])
+        left, right = cell_len(self._content[4]), cell_len(self._content[5])
         start = 1 + left + _LABEL_GAP
         return start, max(1, self.size.width - start - right - _LABEL_GAP - 1)
 
@@ -87,9 +87,9 @@ class Timeline(Widget):
         self.release_mouse()
 
     def _go_to(self, x: int) -> None:
-        if self._shown is not None:
+        if self._content is not None:
             start, room = self._bar()
-            self.post_message(self.Moved(value_at(x - start, self._shown[0], self._shown[1], room)))
+            self.post_message(self.Moved(value_at(x - start, self._content[0], self._content[1], room)))
 
 
 def place_of(value: int, first: int, last: int, room: int) -> int:

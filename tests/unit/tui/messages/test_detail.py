@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from yak.tui.formatter import Formatter
 from yak.tui.messages import detail
-from yak.tui.messages.detail import BIG_BYTES, SHOWN_BYTES, VIEWS, cell_text, decoded, detail_lines, hex_dump
+from yak.tui.messages.detail import BIG_BYTES, PREVIEW_BYTES, VIEWS, cell_text, decoded, detail_lines, hex_dump
 from yak.tui.messages.store import Kept
 
 
@@ -215,7 +215,7 @@ def test_of_a_large_value_the_beginning_is_shown_until_all_is_asked_for():
     short = lines(made)
     assert short[-1].load
     assert short[-1].text == "  shown 2.0 KiB of 1.3 MiB: enter loads all"
-    assert len(short[-2].text) == SHOWN_BYTES + 2
+    assert len(short[-2].text) == PREVIEW_BYTES + 2
     whole = lines(made, is_whole=True)
     assert not any(line.load for line in whole)
     assert "value JSON, 1.3 MiB" in [line.text for line in whole]

@@ -4,14 +4,14 @@ from yak.client.errors import KafkaFailure
 from yak.client.produce import Acknowledged, Failed
 from yak.tui.formatter import Formatter
 from yak.tui.produce.files import CsvPreview, FileProgress, PreviewRow
-from yak.tui.produce.run import Account
+from yak.tui.produce.run import DeliveryStatistics
 from yak.tui.rows.delivery import (
     PREVIEW_COLUMNS,
-    account_lines,
-    account_title,
     check_line,
     csv_title,
     preview_rows,
+    statistics_lines,
+    statistics_title,
     upload_lines,
 )
 
@@ -23,12 +23,12 @@ def words(lines):
 
 
 def test_before_anything_is_sent_it_says_what_will_stand_there():
-    assert account_title(None, FMT) == "Sent"
-    assert "Nothing was sent yet" in words(account_lines(None, FMT, 74))[0]
+    assert statistics_title(None, FMT) == "Sent"
+    assert "Nothing was sent yet" in words(statistics_lines(None, FMT, 74))[0]
 
 
 def test_one_message_is_told_by_its_place_and_how_long_it_took():
-    account = Account(
+    stats = DeliveryStatistics(
         "done",
         sent=1,
         acknowledged=1,
@@ -38,8 +38,8 @@ def test_one_message_is_told_by_its_place_and_how_long_it_took():
         p99_ms=8,
         max_ms=8.14,
     )
-    assert account_title(account, FMT) == "Sent [ok] done in 9 ms"
-    assert words(account_lines(account, FMT, 74)) == [
+    assert statistics_title(stats, FMT) == "Sent [ok] done in 9 ms"
+    assert words(statistics_lines(stats, FMT, 74)) == [
         "sent 1  acknowledged 1  waiting 0  failed 0",
         "latency 8.1 ms",
         "at t-2 offset 1 234",
@@ -47,19 +47,19 @@ def test_one_message_is_told_by_its_place_and_how_long_it_took():
 
 
 def test_acks_0_tells_no_offset():
-    account = Account("done", sent=1, acknowledged=1, few=(Acknowledged(0, "t", 2, -1),))
-    assert "acks=0 does not tell" in words(account_lines(account, FMT, 74))[-1]
+    stats = DeliveryStatistics("done", sent=1, acknowledged=1, few=(Acknowledged(0, "t", 2, -1),))
+    assert "acks=0 does not tell" in words(statistics_lines(stats, FMT, 74))[-1]
 
 
 def test_many_messages_have_rates_latencies_and_reasons():
     failure = Failed(3, KafkaFailure("timed-out", "x"), "too late")
-    account = Account(
+    stats = DeliveryStatistics(
         "done", sent=12_000, acknowledged=11_995, failed=5, unknown=2, reasons=(("too late", 4), ("too large", 1)),
         rate=840, mean_rate=1200, p50_ms=1, p99_ms=20, max_ms=1500, rates=(1.0, 2.0), latencies_ms=(3.0, 4.0),
         first_failure=failure, elapsed_ms=61_000,
     )  # fmt: skip
-    assert account_title(account, FMT) == "Sent [!] done, not all written, in 1 min 1 s"
-    assert words(account_lines(account, FMT, 74)) == [
+    assert statistics_title(stats, FMT) == "Sent [!] done, not all written, in 1 min 1 s"
+    assert words(statistics_lines(stats, FMT, 74)) == [
         "sent 12 000  acknowledged 11 995  waiting 0  failed 5  (2 unknown)",
         "rate 840/s  mean 1.2k/s  2 max 2",
         "latency p50 1.0 ms  p99 20.0 ms  max 1.5 s  4 max 4",
@@ -67,25 +67,27 @@ def test_many_messages_have_rates_latencies_and_reasons():
         "[x] 1 x too large",
         "unknown: they may be written; sending them again may double them",
     ]
-    narrow = account_lines(account, FMT, 42)
+    narrow = statistics_lines(stats, FMT, 42)
     assert all(sum(len(cell.text) + 1 for cell in line) <= 66 for line in narrow)
     assert words(narrow)[:2] == ["sent 12 000  acknowledged 11 995", "waiting 0  failed 5  (2 unknown)"]
 
 
 def test_a_run_that_could_not_start_says_why():
-    account = Account("failed", why="no broker answers")
-    assert words(account_lines(account, FMT, 74))[-1] == "[x] no broker answers"
+    stats = DeliveryStatistics("failed", why="no broker answers")
+    assert words(statistics_lines(stats, FMT, 74))[-1] == "[x] no broker answers"
 
 
 def uploaded(state="sending", why="", **more):
-    account = Account(state, why, sent=8_300, acknowledged=8_210, waiting=90, rate=4_200, p50_ms=2, p99_ms=9, max_ms=12)
+    stats = DeliveryStatistics(
+        state, why, sent=8_300, acknowledged=8_210, waiting=90, rate=4_200, p50_ms=2, p99_ms=9, max_ms=12
+    )
     progress = FileProgress(settled=8_213, **more)
-    return account, progress
+    return stats, progress
 
 
 def test_an_upload_has_a_bar_rows_a_rate_and_the_time_that_is_left():
-    account, progress = uploaded(rejected=3)
-    lines = words(upload_lines(account, progress, 12_400, "o.csv.rejected.csv", FMT, 74))
+    stats, progress = uploaded(rejected=3)
+    lines = words(upload_lines(stats, progress, 12_400, "o.csv.rejected.csv", FMT, 74))
     assert lines[0].endswith("8 213/12 400 rows  66%  4.2k/s  ETA 1 s")
     assert 0.6 < lines[0].count("#") / (lines[0].count("#") + lines[0].split("  ")[0].count(".")) < 0.75
     assert lines[1] == "sent 8 300  acknowledged 8 210  waiting 90  3 bad -> o.csv.rejected.csv"
@@ -94,24 +96,24 @@ def test_an_upload_has_a_bar_rows_a_rate_and_the_time_that_is_left():
 
 
 def test_an_upload_whose_rows_are_not_counted_yet_has_no_time():
-    account, progress = uploaded()
-    first = words(upload_lines(account, progress, None, "x", FMT, 74))[0]
+    stats, progress = uploaded()
+    first = words(upload_lines(stats, progress, None, "x", FMT, 74))[0]
     assert "8 213 rows  0%" in first
     assert "ETA" not in first
 
 
 def test_an_upload_that_ended_early_says_where_it_goes_on_even_in_two_lines():
-    account, progress = uploaded("failed", "timed out")
-    lines = words(upload_lines(account, progress, 12_400, "x", FMT, 74, 2))
+    stats, progress = uploaded("failed", "timed out")
+    lines = words(upload_lines(stats, progress, 12_400, "x", FMT, 74, 2))
     assert len(lines) == 2
     assert lines[1] == "[x] timed out: S goes on after row 8 213"
-    account, progress = uploaded("stopped")
-    assert words(upload_lines(account, progress, 12_400, "x", FMT, 74))[1] == "[||] stopped: S goes on after row 8 213"
+    stats, progress = uploaded("stopped")
+    assert words(upload_lines(stats, progress, 12_400, "x", FMT, 74))[1] == "[||] stopped: S goes on after row 8 213"
 
 
 def test_an_upload_that_is_done_is_full_whatever_was_estimated():
-    account, progress = uploaded("done")
-    assert "100%" in words(upload_lines(account, progress, 99_999, "x", FMT, 74))[0]
+    stats, progress = uploaded("done")
+    assert "100%" in words(upload_lines(stats, progress, 99_999, "x", FMT, 74))[0]
 
 
 ROWS = (
