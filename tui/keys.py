@@ -34,7 +34,7 @@ class Key:
     label: str
     help: str
     is_change: bool = False
-    is_shown: bool = True
+    in_key_bar: bool = True
     is_priority: bool = False
     action: str = ""
 
@@ -46,8 +46,8 @@ class Key:
 
 # A quiet key is not in the key bar.
 _change = partial(Key, is_change=True)
-_quiet = partial(Key, is_shown=False)
-_quiet_change = partial(Key, is_change=True, is_shown=False)
+_quiet = partial(Key, in_key_bar=False)
+_quiet_change = partial(Key, is_change=True, in_key_bar=False)
 _SCREENS: Final = (
     ("1", "dashboard", "cluster health, brokers, rates, activity"),
     ("2", "topics", "topics and their partitions"),
@@ -115,7 +115,13 @@ _TABLE: Final = (
     _change("replication.move", "F", "move", "Elect another replica as leader, in order."),
     _change("replication.kill", "K", "kill", "kill -9 the broker that leads this partition."),
     _change("replication.pause", "P", "pause", "SIGSTOP the broker that leads this partition: it answers nothing."),
-    _change("replication.heal", "U", "resume", "Resume brokers that are paused, start those that are dead."),
+    _change(
+        "replication.heal",
+        "U",
+        "resume",
+        "Resume brokers that are paused, start those that are dead.",
+        action="resume",
+    ),
     _quiet_change("replication.restart", "T", "restart", "Stop the leader in order, and start it."),
     Key("replication.problems", "o", "problems", "Only partitions that are not well, or all of them."),
     _quiet("replication.internal", "I", "internal", "Show the cluster's own topics too."),
@@ -179,7 +185,7 @@ _TABLE: Final = (
     _change("failover.move", "F", "failover", "Move the broker's leaders to other brokers, in order."),
     _change("failover.kill", "K", "kill", "kill -9 the broker, or the metadata store."),
     _change("failover.pause", "P", "pause", "SIGSTOP: the broker answers nothing, and its connections stay."),
-    _change("failover.heal", "U", "resume", "Undo: resume what is paused, start what is dead."),
+    _change("failover.heal", "U", "resume", "Undo: resume what is paused, start what is dead.", action="resume"),
     _change("failover.repeat", "R", "repeat", "The last one once more, with the same choice."),
     _quiet_change("failover.restart", "T", "restart", "Stop the broker in order, and start it."),
     _quiet_change("failover.add", "A", "add", "Start one more broker."),
@@ -206,7 +212,7 @@ def keys(*ids: str) -> "list[BindingType]":
             KEYS[each].keys,
             KEYS[each].action or each.rpartition(".")[2].replace("-", "_"),
             KEYS[each].label,
-            show=KEYS[each].is_shown,
+            show=KEYS[each].in_key_bar,
             id=each,
             tooltip=KEYS[each].help,
             priority=KEYS[each].is_priority,
@@ -264,7 +270,7 @@ def _split(pressed: str) -> list[str]:
     return [each.strip() for each in pressed.split(",") if each.strip()]
 
 
-_PLACES = {"app": "Everywhere", "go": "Screens", "grid": "In tables"}
+_SECTIONS = {"app": "Everywhere", "go": "Screens", "grid": "In tables"}
 _WIDTH = 14
 K9S_KEYS = {"grid.page-down": "ctrl+f,pagedown", "grid.page-up": "ctrl+b,pageup", "topics.delete": "X,ctrl+d"}
 
@@ -277,11 +283,11 @@ def keys_of_screen(screen: "YakScreen") -> Content:
         key = KEYS.get(binding.id or "")
         if key is None or not active.enabled:
             continue
-        scope = _PLACES.get(key.scope, screen.CRUMB or key.scope)
+        scope = _SECTIONS.get(key.scope, screen.CRUMB or key.scope)
         pressed, text = groups.setdefault(scope, {}).get(key.id, ("", key.help))
         display = screen.app.get_key_display(binding)
         groups[scope][key.id] = (f"{pressed} {display}".strip(), text)
-    order = [name for name in groups if name not in _PLACES.values()] + [n for n in _PLACES.values() if n in groups]
+    order = [name for name in groups if name not in _SECTIONS.values()] + [n for n in _SECTIONS.values() if n in groups]
     width = max(30, min(screen.app.size.width * 96 // 100, 100) - _WIDTH - 8)
     parts = []
     if screen.CLI_TWIN:
@@ -327,10 +333,10 @@ def explained(screen: "YakScreen") -> Content:
     return Content("").join(parts)
 
 
-def notices(kept: Iterable[tuple[int, YakError | str, str]], fmt: "Formatter", now_ms: int) -> Content:
+def notices(entries: Iterable[tuple[int, YakError | str, str]], fmt: "Formatter", now_ms: int) -> Content:
     """Notices and errors with their why and try, newest first."""
     parts: list[Any] = []
-    for time_ms, said, tone in reversed(list(kept)):
+    for time_ms, said, tone in reversed(list(entries)):
         when = fmt.time(time_ms, now_ms)
         if isinstance(said, YakError):
             parts.append(Content.assemble(f"{when}  ", (f"{fmt.sign('bad')} {said.message}", "bold $error"), "\n"))

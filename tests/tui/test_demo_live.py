@@ -46,12 +46,12 @@ def nothing_is_left(folder: str) -> bool:
 
 
 def test_it_begins_counts_survives_a_kill_and_leaves_nothing(demo: DemoRun, folder: str):
-    told: list[str] = []
-    demo.on_change = lambda: told.append(demo.state.step)
+    update: list[str] = []
+    demo.on_change = lambda: update.append(demo.state.step)
     demo.start()
     wait_until(counted(demo, 500), "the first records")
-    assert "starting broker 1 of 3" in told
-    assert told.index("starting broker 1 of 3") < told.index("running")
+    assert "starting broker 1 of 3" in update
+    assert update.index("starting broker 1 of 3") < update.index("running")
     local = LocalCluster(folder)
     local.kill(1)
     at_the_kill = demo.state.counts.acknowledged

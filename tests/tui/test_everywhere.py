@@ -103,7 +103,7 @@ def test_where_only_looking_is_allowed_no_key_changes_anything(entry):
                     await pilot.press(key.keys.split(",")[0])
                     await pilot.pause()
                     assert app.screen is before, f"{key.id} opened {app.screen}"
-            assert not [each for each in source.asked if each[0] != "GET"]
+            assert not [each for each in source.requests if each[0] != "GET"]
 
     run(scenario())
 
@@ -212,10 +212,10 @@ def test_a_checkbox_that_is_off_has_no_letter_in_it():
             app.push_screen(FormDialog("Choose", [Field("on", "It", "true", is_check=True)], command=lambda _: ""))
             await pilot.pause(0.2)
             box = app.screen.query_one("#field-on")
-            shown = box.render_line(0).text
+            text = box.render_line(0).text
             box.value = False
             await pilot.pause(0.1)
-            assert ("X" in shown, "X" in box.render_line(0).text) == (True, False)
+            assert ("X" in text, "X" in box.render_line(0).text) == (True, False)
 
     run(scenario())
 

@@ -242,12 +242,12 @@ def test_a_planned_failover_shows_the_command_as_it_is_chosen_and_asks_the_broke
         assert str(form.query_one("#form-command").render()) == f"$ {command}"
         await answer(app, pilot, "ctrl+s")
         body = {"topic": mine.topic, "partition": mine.partition, "from": node}
-        assert app.source.asked[-1] == ("POST", "/api/failover", body)
+        assert app.source.requests[-1] == ("POST", "/api/failover", body)
         assert app.picture.activity.lines[-1].message == f"{command}  moved 1 in 45 ms"
         assert app.screen_below().drills.last.led == {mine.name}
         await answer(app, pilot, "R")
         await answer(app, pilot, "y")
-        assert app.source.asked[-1] == ("POST", "/api/failover", body)
+        assert app.source.requests[-1] == ("POST", "/api/failover", body)
         assert len(app.screen_below().drills._done) == 2
 
     drive(scenario)

@@ -57,13 +57,13 @@ def test_groups_in_sight_are_asked_and_no_others():
         app = recorded_app(source=source, start="groups")
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause(0.5)
-            asked = {path for _method, path, _body in source.asked if path.startswith("/api/groups/")}
+            asked = {path for _method, path, _body in source.requests if path.startswith("/api/groups/")}
             assert "/api/groups/g0000" in asked
             assert 10 < len(asked) < 30
             await pilot.press("G")
             app.screen.ask_again()
             await pilot.pause(0.5)
-            assert "/api/groups/g0499" in {path for _method, path, _body in source.asked}
+            assert "/api/groups/g0499" in {path for _method, path, _body in source.requests}
             assert app.screen.query_one("#groups", Grid).row_count == 500
 
     run(scenario())
@@ -77,13 +77,13 @@ def test_a_screen_that_is_not_seen_asks_nothing(monkeypatch):
         app = recorded_app(source=source, start="groups")
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause(0.4)
-            asked = len([each for each in source.asked if each[1] == "/api/groups"])
+            asked = len([each for each in source.requests if each[1] == "/api/groups"])
             assert asked > 2
             await pilot.press("0")
             await pilot.pause(0.2)
-            source.asked.clear()
+            source.requests.clear()
             await pilot.pause(0.4)
-            assert source.asked == []
+            assert source.requests == []
 
     run(scenario())
 

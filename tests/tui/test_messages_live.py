@@ -292,7 +292,7 @@ def test_what_is_marked_is_exported_and_yak_produce_takes_it_back(lone, new_topi
         capture_output=True,
         env=os.environ,
     )
-    shown = subprocess.run(
+    visible = subprocess.run(
         yak_argv("-b", lone.bootstrap, "consume", back, "--from-beginning", "--exit", "-o", "json"),
         check=True,
         capture_output=True,
@@ -300,7 +300,7 @@ def test_what_is_marked_is_exported_and_yak_produce_takes_it_back(lone, new_topi
     )
     fields = ("key", "value", "headers", "timestamp")
     sent = [[json.loads(line)[field] for field in fields] for line in path.read_text().splitlines()]
-    came = [[json.loads(line)[field] for field in fields] for line in shown.stdout.splitlines()]
+    came = [[json.loads(line)[field] for field in fields] for line in visible.stdout.splitlines()]
     assert sorted(sent) == sorted(came)
 
 
@@ -442,8 +442,8 @@ def test_a_group_is_read_with_and_committed_for_when_it_is_said(lone, new_topic)
 
     on(lone, scenario)
     assert committed(lone, group, topic, 2) == 40
-    shown = cli(lone, "groups", "describe", group, "-o", "json")
-    assert {row["state"] for row in json.loads(shown)} == {"Empty"}, "the app left it when it ended"
+    visible = cli(lone, "groups", "describe", group, "-o", "json")
+    assert {row["state"] for row in json.loads(visible)} == {"Empty"}, "the app left it when it ended"
 
 
 def test_tiles_side_by_side_and_in_one_list(lone, new_topic):

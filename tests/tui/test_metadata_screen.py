@@ -41,7 +41,7 @@ class LongSource(RecordedSource):
         }
 
     async def ask(self, method, path, *, params=None, body=None, node_id=None):
-        self.asked.append((method, path, dict(params or {})))
+        self.requests.append((method, path, dict(params or {})))
         if path == "/metadata/log":
             last = min(self.end, params["from"] + params["limit"] - 1)
             records = [self.record(offset) for offset in range(params["from"], last + 1)]
@@ -121,7 +121,7 @@ def test_a_long_log_is_read_page_by_page_where_one_looks():
             await pilot.pause(0.8)
             assert log_of(app).cursor_key == "50000"
             assert log_of(app).cursor_row.cells[3].text == "broker 1 is the controller, epoch 50000"
-            asked = [each[2] for each in source.asked if each[1] == "/metadata/log"]
+            asked = [each[2] for each in source.requests if each[1] == "/metadata/log"]
             assert len(asked) < 15
             assert all(each["limit"] <= 100 for each in asked)
 

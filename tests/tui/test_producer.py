@@ -78,14 +78,14 @@ async def typed(app, pilot, **fields):
 
 def test_key_bar_names_the_keys_of_the_screen_again_when_escape_leaves_a_field():
     async def scenario(app, pilot, _sends):
-        def shown():
+        def text():
             return [cell.text for cell in app.screen.query_one(KeyBar)._left]
 
         await pilot.press("e")
-        await until(pilot, lambda: shown()[:1] == ["^s send"], "the keys of a field")
+        await until(pilot, lambda: text()[:1] == ["^s send"], "the keys of a field")
         await pilot.press("escape")
-        await until(pilot, lambda: "S send" in shown(), "the keys of the screen")
-        assert "e edit" in shown()
+        await until(pilot, lambda: "S send" in text(), "the keys of the screen")
+        assert "e edit" in text()
 
     drive(scenario)
 
@@ -186,8 +186,8 @@ def test_r_asks_how_often_and_how_fast_and_shows_the_command():
         await typed(app, pilot, field_count="20", field_rate="x")
         assert "is not a rate" in str(app.screen.query_one("#form-error", Static).content)
         await typed(app, pilot, field_rate="50")
-        shown = str(app.screen.query_one("#form-command", Static).content)
-        assert shown == "$ yak produce orders -m '{{i}}' --template --repeat 20 --rate 50"
+        text = str(app.screen.query_one("#form-command", Static).content)
+        assert text == "$ yak produce orders -m '{{i}}' --template --repeat 20 --rate 50"
         await pilot.press("ctrl+s")
         await until(pilot, lambda: sends.runs)
         assert (sends.runs[0].plan.count, sends.runs[0].plan.rate) == (20, 50.0)
@@ -234,8 +234,8 @@ def test_kinds_of_value_change_what_can_be_typed():
 def test_the_preview_counts():
     async def scenario(app, pilot, sends):
         await typed(app, pilot, form_topic="orders", form_value='{"n":{{i}}}')
-        shown = str(app.screen.query_one("#sample", Static).content)
-        assert [line for line in shown.splitlines() if "n" in line and "{" in line] == [
+        text = str(app.screen.query_one("#sample", Static).content)
+        assert [line for line in text.splitlines() if "n" in line and "{" in line] == [
             '{"n":0}',
             '{"n":1}',
             '{"n":2}',
@@ -254,7 +254,7 @@ def test_a_topic_that_is_not_there_is_created_only_when_that_is_wanted():
         await pilot.press("escape")
         await pilot.pause(0.2)
         assert len(sends.runs) == 1
-        assert ("POST", "/topics") not in [each[:2] for each in app.source.asked]
+        assert ("POST", "/topics") not in [each[:2] for each in app.source.requests]
 
     drive(scenario, error=YakError("unknown-topic", 'topic "nosuch" does not exist'))
 

@@ -77,11 +77,11 @@ class Terminal:
         """Wait until the screen has it."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            shown = self.screen()
-            found = re.search(pattern, shown, re.MULTILINE)
+            text = self.screen()
+            found = re.search(pattern, text, re.MULTILINE)
             if found is not None and also(found):
                 return found
-            assert time.monotonic() < deadline, f"not in {PATIENCE_S:.0f} s: {pattern}\n{shown}"
+            assert time.monotonic() < deadline, f"not in {PATIENCE_S:.0f} s: {pattern}\n{text}"
             time.sleep(0.1)
 
     def exit_code(self) -> int:

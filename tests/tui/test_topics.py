@@ -114,7 +114,7 @@ def test_a_topic_is_made_by_a_form_that_shows_the_command_as_it_is_typed():
         await press(pilot, "ctrl+s")
         assert isinstance(app.screen, TopicsScreen)
         body = {"name": "invoices", "partitions": 3, "replication_factor": 3, "configs": {"retention.ms": "60000"}}
-        assert ("POST", "/topics", body) in source.asked
+        assert ("POST", "/topics", body) in source.requests
         assert app.picture.activity.lines[-1].message == "yak topics create invoices -p 3 -r 3 -c retention.ms=60000"
 
     run(scenario, source=source, start="topics")
@@ -140,9 +140,9 @@ def test_a_topic_is_deleted_only_once_its_name_was_typed():
         app.screen.query_one("#topics", Grid).move_to("orders")
         await press(pilot, "X", *"order", "enter")
         assert isinstance(app.screen, ConfirmDialog)
-        assert not [each for each in source.asked if each[0] == "DELETE"]
+        assert not [each for each in source.requests if each[0] == "DELETE"]
         await press(pilot, "s", "enter")
-        assert ("DELETE", "/topics/orders", None) in source.asked
+        assert ("DELETE", "/topics/orders", None) in source.requests
         assert app.picture.activity.lines[-1].message == "yak topics delete orders --yes"
 
     run(scenario, source=source, start="topics")
@@ -244,12 +244,12 @@ def test_only_what_is_seen_is_asked_for():
     source.calls["read_tail"] = lambda _windows: pytest.fail("the messages are not seen")
 
     async def scenario(app, pilot):
-        asked = [path for _, path, _ in source.asked]
+        asked = [path for _, path, _ in source.requests]
         assert "/api/partitions/orders/0" in asked
         assert "/api/groups" not in asked
         app.screen.query_one(TabbedContent).active = "tab-groups"
         await answered(pilot)
-        assert "/api/groups/billing" in [path for _, path, _ in source.asked]
+        assert "/api/groups/billing" in [path for _, path, _ in source.requests]
         (row,) = shown(app.screen.query_one("#groups", Grid))
         assert (row["GROUP"], row["MEMBERS"], row["PARTITIONS"]) == ("billing", "2", "3")
 

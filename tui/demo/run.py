@@ -46,7 +46,7 @@ class DemoRun:
     def _on_end(self, code: int, errors: str) -> None:
         if not self._is_closed:
             self.state.error = self.state.error or parse_error(errors, code)
-        self.state.take_end(code, is_asked=self._is_closed)
+        self.state.take_end(code, is_requested=self._is_closed)
         self.on_change()
 
     def close(self) -> None:

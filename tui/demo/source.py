@@ -14,7 +14,7 @@ from yak.tui.source.local_control import LocalClusterControl
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_LOOK_SECONDS: Final = 0.05
+_POLL_SECONDS: Final = 0.05
 TITLE: Final = "demo"
 
 
@@ -59,7 +59,7 @@ class DemoSource:
             if state.phase == "running":
                 self._live = LiveSource(state.bootstrap, title=TITLE, http=state.http, local=self.local)
             else:
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)
         return self._live
 
     async def ask(self, method: str, path: str, **more: Any) -> Any:

@@ -9,7 +9,7 @@ from yak.local.demo.delivery_statistics import Counts, Pause
 
 Phase = Literal["starting", "running", "failed", "ended"]
 
-_PAUSES_KEPT: Final = 1_000  # a slow machine reports dozens a second, and a failover must stay visible for a while
+_PAUSES_MAX: Final = 1_000  # a slow machine reports dozens a second, and a failover must stay visible for a while
 _RATE_MS: Final = 2_000
 _COUNTS: Final = tuple(Counts.__dataclass_fields__)
 
@@ -29,7 +29,7 @@ class DemoState:
     gone: tuple[str, ...] = ()
     last_error: str = ""
     error: YakError | None = None
-    pauses: deque[Pause] = field(default_factory=lambda: deque(maxlen=_PAUSES_KEPT))
+    pauses: deque[Pause] = field(default_factory=lambda: deque(maxlen=_PAUSES_MAX))
     _seen: deque[tuple[int, int]] = field(default_factory=deque)
 
     def take(self, line: dict[str, Any]) -> None:
@@ -48,9 +48,9 @@ class DemoState:
                 self.phase = "failed"
                 self.error = YakError(line["code"], line["message"], why=line["why"], try_=tuple(line["try_"]))
 
-    def take_end(self, code: int | None, *, is_asked: bool = False) -> None:
+    def take_end(self, code: int | None, *, is_requested: bool = False) -> None:
         """Note that the supervisor's output has ended."""
-        if is_asked:
+        if is_requested:
             self.phase = "ended"
         elif self.phase in ("starting", "running"):
             message = "the demo's cluster and its clients are gone"

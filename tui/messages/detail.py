@@ -14,7 +14,7 @@ from rich.cells import cell_len, get_character_cell_size
 
 from yak.plain_text import json_text, lines, one_line
 from yak.tui.formatter import Formatter
-from yak.tui.messages.store import Kept
+from yak.tui.messages.store import BufferedRecord
 from yak.tui.rows.cells import Tone
 
 View = Literal["auto", "text", "hex"]
@@ -22,7 +22,7 @@ VIEWS: Final[tuple[View, ...]] = ("auto", "text", "hex")
 """`auto`: JSON on one line, other text with escaped line ends, binary data as hex."""
 CELL_CHARACTERS: Final = 120
 NULL: Final = "null"
-_BYTES_LOOKED_AT: Final = 4 * CELL_CHARACTERS
+_CELL_BYTES: Final = 4 * CELL_CHARACTERS
 
 
 def decoded(data: bytes) -> str | None:
@@ -39,7 +39,7 @@ def cell_text(data: bytes | None, view: View = "auto", limit: int = CELL_CHARACT
         return NULL
     if view == "hex":
         return _hex(data, limit)
-    head = data[: min(_BYTES_LOOKED_AT, 4 * limit)]
+    head = data[: min(_CELL_BYTES, 4 * limit)]
     text = decoded(head)
     if text is None:
         if view == "auto":
@@ -186,7 +186,7 @@ class DetailLine:
 
 
 def detail_lines(
-    record: Kept,
+    record: BufferedRecord,
     fmt: Formatter,
     now_ms: int,
     *,
@@ -214,7 +214,7 @@ def detail_lines(
     return [*lines, *_part("value", record.value, view, fmt, folded, is_whole=is_whole), *later]
 
 
-def _facts(record: Kept, fmt: Formatter, now_ms: int) -> Iterator[DetailLine]:
+def _facts(record: BufferedRecord, fmt: Formatter, now_ms: int) -> Iterator[DetailLine]:
     yield _fact("topic", record.topic)
     yield _fact("partition", str(record.partition))
     yield _fact("offset", fmt.number(record.offset))
@@ -227,7 +227,7 @@ def _facts(record: Kept, fmt: Formatter, now_ms: int) -> Iterator[DetailLine]:
     yield _fact("size", f"{fmt.size(record.payload_bytes)} ({_sizes(record, fmt)})")
 
 
-def _sizes(record: Kept, fmt: Formatter) -> str:
+def _sizes(record: BufferedRecord, fmt: Formatter) -> str:
     parts = [
         f"{name} {fmt.size(len(data)) if data is not None else NULL}"
         for name, data in (("key", record.key), ("value", record.value))

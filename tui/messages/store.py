@@ -33,7 +33,7 @@ Packed: TypeAlias = tuple[
 
 
 @dataclass(slots=True)
-class Kept(Received):
+class BufferedRecord(Received):
     """A record with its `serial`, which orders records by arrival: it only increases and is never reused."""
 
     serial: int = 0
@@ -69,10 +69,10 @@ def pack(message: Any, serial: int) -> Packed:
     )
 
 
-def unpack(of: Packed) -> Kept:
+def unpack(of: Packed) -> BufferedRecord:
     """The record."""
     topic, partition, offset, timestamp_ms, kind, key, value, headers, epoch, serial = of
-    return Kept(topic, partition, offset, timestamp_ms, kind, key, value, list(headers), epoch, serial)
+    return BufferedRecord(topic, partition, offset, timestamp_ms, kind, key, value, list(headers), epoch, serial)
 
 
 def serial_of(of: Packed) -> int:
@@ -265,7 +265,7 @@ class Store:
         with self._lock:
             return self.first, self.first + len(self._visible)
 
-    def at(self, place: int) -> Kept | None:
+    def at(self, place: int) -> BufferedRecord | None:
         """The shown record at a position; None if it is gone, or has not arrived."""
         with self._lock:
             return self.peek(place)
@@ -282,7 +282,7 @@ class Store:
         """The position of the oldest shown record."""
         return self._dropped
 
-    def peek(self, place: int) -> Kept | None:
+    def peek(self, place: int) -> BufferedRecord | None:
         index = place - self.first
         return unpack(self._visible[index]) if 0 <= index < len(self._visible) else None
 
@@ -294,7 +294,7 @@ class Store:
         """The serials of the oldest and the newest shown record; None if there are none."""
         return (serial_of(self._visible[0]), serial_of(self._visible[-1])) if self._visible else None
 
-    def with_serial(self, serial: int) -> Kept | None:
+    def with_serial(self, serial: int) -> BufferedRecord | None:
         index = self.rank(serial)
         if index == len(self._visible) or serial_of(self._visible[index]) != serial:
             return None
@@ -304,7 +304,7 @@ class Store:
         """The lock: `with store.frozen():` nothing changes. Hold it for microseconds only."""
         return self._lock
 
-    def pieces(self, size: int) -> Iterator[list[Kept]]:
+    def pieces(self, size: int) -> Iterator[list[BufferedRecord]]:
         """All shown records, oldest first, in pieces, without holding the lock for long.
 
         Records dropped meanwhile are left out.
@@ -342,7 +342,7 @@ class Merged:
             first = self._first()
             return first, first + sum(len(store) for store in self.stores)
 
-    def at(self, place: int) -> Kept | None:
+    def at(self, place: int) -> BufferedRecord | None:
         with self._frozen():
             index = place - self._first()
             ends = [each for store in self.stores if (each := store.ends()) is not None]
@@ -366,7 +366,7 @@ class Merged:
     def _first(self) -> int:
         return sum(store.first for store in self.stores)
 
-    def _with_serial(self, serial: int) -> Kept | None:
+    def _with_serial(self, serial: int) -> BufferedRecord | None:
         return next((found for store in self.stores if (found := store.with_serial(serial)) is not None), None)
 
 
@@ -379,9 +379,9 @@ def find(
     records: Records,
     start: int,
     step: int,
-    holds: Callable[[Kept], bool],
+    holds: Callable[[BufferedRecord], bool],
     is_cancelled: Callable[[], bool] = lambda: False,
-) -> Kept | None:
+) -> BufferedRecord | None:
     """The first match after `start` in the direction of `step` (1 or -1), wrapping around; None if there is none."""
     first, end = records.span()
     count = end - first

@@ -52,7 +52,7 @@ class Entry:
         return not self.is_directory and self.name.lower().endswith(CSV_ENDINGS) and ".rejected." not in self.name
 
 
-def places(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+def start_directories(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Starting points as (label, directory): uploads if there are any, then the current directory, then home."""
     found = [("uploads", environ.get(UPLOADS, "")), ("here", os.getcwd()), ("home", os.path.expanduser("~"))]
     return [(label, path) for label, path in found if path and os.path.isdir(path)]
@@ -106,7 +106,7 @@ PREVIEWED: Final = 25
 """Rows in the preview; a low window shows five."""
 CHECKED: Final = 1_000
 """Rows checked for mistakes: enough to notice a wrong delimiter or mapping, without a delay."""
-MISTAKES_KEPT: Final = 3
+MISTAKES_MAX: Final = 3
 
 RowStatus = Literal["ok", "warn", "bad"]
 
@@ -189,7 +189,7 @@ def _checked(preview: CsvPreview, rows: Iterator[Row], mapping: CsvMapping, part
             previews.append(checked_row)
         if checked_row.status == "bad":
             bad += 1
-            if len(mistakes) < MISTAKES_KEPT:
+            if len(mistakes) < MISTAKES_MAX:
                 mistakes.append((row.line, checked_row.why))
     return replace(preview, rows=tuple(previews), checked=checked, bad=bad, mistakes=tuple(mistakes))
 
@@ -274,7 +274,7 @@ class FileFeed(Feed):
         self._in_flight: dict[int, Row] = {}
         self._sender: RecordSender | None = None
         self._checkpoint: Checkpoint | None = None
-        self._kept_at = 0.0
+        self._saved_at = 0.0
         self.progress = FileProgress()
         """Replaced as a whole; any thread may read it."""
 
@@ -316,7 +316,7 @@ class FileFeed(Feed):
     def moment(self, sender: RecordSender) -> None:
         """Save the progress, twice a second."""
         self._show(sender)
-        if time.monotonic() - self._kept_at > KEEP_EVERY_S:
+        if time.monotonic() - self._saved_at > KEEP_EVERY_S:
             self._keep(self._skip + sender.prefix.length)
 
     def close(self, sender: RecordSender | None, is_complete: bool) -> None:
@@ -343,7 +343,7 @@ class FileFeed(Feed):
 
     def _keep(self, rows: int) -> None:
         assert self._checkpoint is not None
-        self._kept_at = time.monotonic()
+        self._saved_at = time.monotonic()
         try:
             self._checkpoint.write(rows)
         except OSError as error:

@@ -366,11 +366,11 @@ def _through_json(plan: Plan, message: RecordTemplate) -> str:
     if headers:
         document["headers"] = headers
     line = json.dumps(document, ensure_ascii=True, separators=(",", ":"))
-    made = f"printf '%s\\n' {shlex.quote(line)}"
+    document_command = f"printf '%s\\n' {shlex.quote(line)}"
     if plan.count == 1:
-        return f"{made} | {shlex.join(['yak', 'produce', plan.topic, '-f', '-', '--format', 'json', *_how(plan)])}"
-    kept = shlex.join(["yak", "produce", plan.topic, "-f", "message.json", *_how(plan)])
-    return f"{made} > message.json && {kept}"  # a record sent repeatedly is read repeatedly
+        return f"{document_command} | {shlex.join(['yak', 'produce', plan.topic, '-f', '-', '--format', 'json', *_how(plan)])}"
+    produce = shlex.join(["yak", "produce", plan.topic, "-f", "message.json", *_how(plan)])
+    return f"{document_command} > message.json && {produce}"  # a record sent repeatedly is read repeatedly
 
 
 def _json_text(template: Template | None) -> tuple[str | None, str]:

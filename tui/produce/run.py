@@ -299,7 +299,7 @@ class Run:
                 self._serve(sender, STEP_S, "waiting")
             if self._is_over:
                 return
-            self._look_up(sender, "sending")
+            self._publish(sender, "sending")
 
     @property
     def _is_over(self) -> bool:
@@ -318,9 +318,9 @@ class Run:
 
     def _serve(self, sender: RecordSender, wait_s: float, state: State = "sending") -> None:
         sender.serve(wait_s)
-        self._look_up(sender, state)
+        self._publish(sender, state)
 
-    def _look_up(self, sender: RecordSender, state: State) -> None:
+    def _publish(self, sender: RecordSender, state: State) -> None:
         if sender.fatal is not None and not self._end_why:
             self._end_why = f"the producer sends no more records: {reason(sender.fatal)}"
             self._producers.forget()

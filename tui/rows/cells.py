@@ -36,7 +36,7 @@ class Column:
     """One column. It is as wide as its widest visible cell, within `least` and `most`.
 
     `flex` is its share of the remaining width. In a narrow window columns of a higher `rank` are hidden first; in wide
-    mode none is hidden. A flexible one that needs more than its least width keeps up to `kept`: columns of rank 2 and
+    mode none is hidden. A flexible one that needs more than its least width keeps up to `preferred`: columns of rank 2 and
     higher are hidden for that. `flash`: a changed cell is shown in reverse for a moment.
     """
 
@@ -47,7 +47,7 @@ class Column:
     flex: int = 0
     rank: int = 0
     flash: bool = False
-    kept: int = 0
+    preferred: int = 0
 
 
 class Rows(Protocol):
@@ -67,7 +67,7 @@ class RowList:
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.rows = rows
-        self._places: dict[str, int] | None = None
+        self._indexes: dict[str, int] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -77,9 +77,9 @@ class RowList:
 
     def place_of(self, key: str) -> int | None:
         """The index of a row; None if there is none."""
-        if self._places is None:
-            self._places = {row.key: place for place, row in enumerate(self.rows)}
-        return self._places.get(key)
+        if self._indexes is None:
+            self._indexes = {row.key: place for place, row in enumerate(self.rows)}
+        return self._indexes.get(key)
 
 
 def changed_cells(columns: Sequence[Column], before: object, after: object) -> set[tuple[str, int]]:
@@ -242,7 +242,9 @@ def _squeezed(columns: Sequence[Column], wanted: list[int], width: int) -> list[
         return max(columns[number].least, min(cell_len(columns[number].label), 6))
 
     def slack(rank: int) -> int:
-        floors = {n: max(least(n), column.kept if rank > 1 else 0) for n, column in enumerate(columns) if column.flex}
+        floors = {
+            n: max(least(n), column.preferred if rank > 1 else 0) for n, column in enumerate(columns) if column.flex
+        }
         return sum(max(0, widths[n] - floor) for n, floor in floors.items() if widths[n])
 
     for rank in sorted({column.rank for column in columns} - {0}, reverse=True):

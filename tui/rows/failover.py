@@ -320,11 +320,11 @@ def delivery_lines(demo: DemoState, fmt: Formatter, now_ms: float) -> list[list[
     if demo.counted_ms is None:
         return [[Cell("the clients begin as soon as the cluster is up", "dim")]]
     if counts.wrong:
-        verdict = Cell(f"{fmt.sign('bad')} {number(counts.wrong)} WRONG:", "bad")
+        result = Cell(f"{fmt.sign('bad')} {number(counts.wrong)} WRONG:", "bad")
     elif counts.oldest_waiting_ms > 5_000:
-        verdict = Cell(f"{fmt.sign('warn')} unread for {format_duration(counts.oldest_waiting_ms)}:", "warn")
+        result = Cell(f"{fmt.sign('warn')} unread for {format_duration(counts.oldest_waiting_ms)}:", "warn")
     else:
-        verdict = Cell(f"{fmt.sign('good')} all is there:", "good")
+        result = Cell(f"{fmt.sign('good')} all is there:", "good")
     is_old = now_ms - demo.counted_ms > 3_000
     first = [
         Cell(f"acked {number(counts.acknowledged)}", "strong"),
@@ -338,7 +338,7 @@ def delivery_lines(demo: DemoState, fmt: Formatter, now_ms: float) -> list[list[
     if is_old:
         first.append(Cell(f" told {format_age(now_ms - demo.counted_ms)}", "warn"))
     second = [
-        verdict,
+        result,
         *(
             Cell(f" {name} {number(value)}", "bad" if value else "good")
             for name, value in (

@@ -19,7 +19,7 @@ from yak.view.groups import Member, PartitionLag
 from yak.view.lag import total_lag
 
 COLUMNS: Final = (
-    Column("GROUP", 10, most=60, flex=1, kept=24),
+    Column("GROUP", 10, most=60, flex=1, preferred=24),
     Column("STATE", 9, most=22),
     Column("TYPE", 8, rank=3),
     Column("MEMBERS", 7, is_right=True),
@@ -179,8 +179,8 @@ def member_rows(said: Mapping[str, Any], fmt: Formatter) -> list[Row]:
 
 
 def _member(said: Mapping[str, Any], fmt: Formatter) -> Row:
-    assigned = _places(said["assignment"])
-    target = _places(said["target"])
+    assigned = _topic_partitions(said["assignment"])
+    target = _topic_partitions(said["target"])
     if assigned is None:
         assignment = Cell("not told while the group rebalances", "dim")
     elif target is not None and set(target) != set(assigned):
@@ -204,7 +204,7 @@ def _member(said: Mapping[str, Any], fmt: Formatter) -> Row:
     )
 
 
-def _places(said: list[Mapping[str, Any]] | None) -> list[TopicPartition] | None:
+def _topic_partitions(said: list[Mapping[str, Any]] | None) -> list[TopicPartition] | None:
     return None if said is None else [TopicPartition(each["topic"], each["partition"]) for each in said]
 
 

@@ -118,7 +118,7 @@ class Follower:
 class PartitionDetail:
     """The answer of `/api/partitions/TOPIC/N` at `told_ms`."""
 
-    told_ms: int
+    received_ms: int
     leader_epoch: int
     eligible_leaders: tuple[int, ...] = ()
     adding_replicas: tuple[int, ...] = ()
@@ -126,10 +126,10 @@ class PartitionDetail:
     followers: Mapping[int, Follower] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, answer: Mapping[str, Any], told_ms: int) -> "PartitionDetail":
+    def of(cls, answer: Mapping[str, Any], received_ms: int) -> "PartitionDetail":
         """Parse the answer. Brokers of an older version omit the time of the last fetch."""
         return cls(
-            told_ms,
+            received_ms,
             answer["leader_epoch"],
             tuple(answer["eligible_leaders"]),
             tuple(answer["adding_replicas"]),
@@ -265,7 +265,7 @@ def _times(
         return none, Cell("now", "dim", 0)
     if follower is None or detail is None:
         return none, none
-    since = max(0, now_ms - detail.told_ms)
+    since = max(0, now_ms - detail.received_ms)
     fetched = none
     if follower.fetched_ms is not None:
         fetched = Cell(
@@ -315,7 +315,7 @@ def _silent_ms(node: int, partition: Partition, detail: PartitionDetail | None, 
     if detail is None or detail.leader_epoch != partition.leader_epoch or node not in detail.followers:
         return None
     fetched_ms = detail.followers[node].fetched_ms
-    return None if fetched_ms is None else fetched_ms + max(0, now_ms - detail.told_ms)
+    return None if fetched_ms is None else fetched_ms + max(0, now_ms - detail.received_ms)
 
 
 def meaning(partition: Partition, fmt: Formatter) -> list[Cell]:
@@ -373,7 +373,7 @@ def replication_columns(replicas: int, bar_width: int) -> tuple[Column, ...]:
     return (
         Column("STATE", 12, most=22, flash=True),
         Column("FOR", 6, rank=2),
-        Column("PARTITION", 10, most=60, flex=1, kept=20),
+        Column("PARTITION", 10, most=60, flex=1, preferred=20),
         Column("LEADER", 6, is_right=True, flash=True, rank=3),
         Column("EPOCH", 5, is_right=True, flash=True, rank=2),
         Column("ISR", 5, flash=True, rank=1),

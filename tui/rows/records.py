@@ -9,7 +9,7 @@ from typing import Final
 from yak.tui.formatter import Formatter
 from yak.tui.messages.detail import View, cell_text
 from yak.tui.messages.reader import Phase, Status
-from yak.tui.messages.store import Counts, Kept, Records
+from yak.tui.messages.store import BufferedRecord, Counts, Records
 from yak.tui.messages.subscription import Subscription
 from yak.tui.rows.cells import Cell, Column, Row, Tone
 from yak.tui.state.picture import Picture
@@ -63,7 +63,7 @@ class RecordRows:
     def __len__(self) -> int:
         return self._end - self._first
 
-    def record_at(self, index: int) -> Kept | None:
+    def record_at(self, index: int) -> BufferedRecord | None:
         return self._records.at(self._first + index) if self._records is not None else None
 
     def at(self, index: int) -> Row:
@@ -86,7 +86,7 @@ class RecordRows:
         return place - self._first if place is not None and self._first <= place < self._end else None
 
 
-def record_row(record: Kept, fmt: Formatter, now_ms: int, *, view: View, with_topic: bool) -> Row:
+def record_row(record: BufferedRecord, fmt: Formatter, now_ms: int, *, view: View, with_topic: bool) -> Row:
     """One line."""
     is_null = record.value is None
     headers = ", ".join(f"{name}={cell_text(data, view, 24)}" for name, data in record.headers[:4])

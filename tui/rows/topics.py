@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from yak.client.consumer import Received
 
 COLUMNS: Final = (
-    Column("TOPIC", 12, most=80, flex=1, kept=30),
+    Column("TOPIC", 12, most=80, flex=1, preferred=30),
     Column("STATE", 11, flash=True),
     Column("PARTS", 5, is_right=True),
     Column("RF", 2, is_right=True),
@@ -47,17 +47,17 @@ class TopicFacts:
     Log starts by partition (None: unknown), bytes of the leaders' logs, configs set for the topic.
     """
 
-    told_ms: int
+    received_ms: int
     log_starts: Mapping[int, int | None] = field(default_factory=dict)
     sizes: Mapping[int, int | None] = field(default_factory=dict)
     configs: Mapping[str, str] = field(default_factory=dict)
     topic_id: str = ""
 
     @classmethod
-    def of(cls, answer: Mapping[str, Any], told_ms: int) -> "TopicFacts":
+    def of(cls, answer: Mapping[str, Any], received_ms: int) -> "TopicFacts":
         partitions = answer["partitions"]
         return cls(
-            told_ms,
+            received_ms,
             {each["partition"]: each["log_start_offset"] for each in partitions},
             {each["partition"]: each["size_bytes"] for each in partitions},
             dict(answer["configs"]),
@@ -182,8 +182,8 @@ class TopicTable:
 
     def stale(self, in_sight: Sequence[str], now_ms: int, older_than_ms: int) -> list[str]:
         """Visible topics with outdated facts, those without facts first."""
-        known = [(self.facts[name].told_ms if name in self.facts else -1, name) for name in in_sight]
-        return [name for told_ms, name in sorted(known) if told_ms < now_ms - older_than_ms]
+        known = [(self.facts[name].received_ms if name in self.facts else -1, name) for name in in_sight]
+        return [name for received_ms, name in sorted(known) if received_ms < now_ms - older_than_ms]
 
 
 def topics_title(picture: Picture, fmt: Formatter, *, with_internal: bool) -> str:

@@ -249,7 +249,7 @@ class AskingScreen(YakScreen):
     def __init__(self) -> None:
         super().__init__()
         self.trouble: YakError | None = None
-        self._asked_source: ClusterSource | None = None
+        self._known_source: ClusterSource | None = None
         self._is_asking = False
 
     async def ask(self) -> None:
@@ -276,10 +276,10 @@ class AskingScreen(YakScreen):
 
     def ask_again(self) -> None:
         """Ask now, unless a request is under way."""
-        if self._asked_source is not self.app.source:
-            if self._asked_source is not None:
+        if self._known_source is not self.app.source:
+            if self._known_source is not None:
                 self.forget()
-            self._asked_source = self.app.source
+            self._known_source = self.app.source
         if self.is_seen and not self._is_asking:
             self._is_asking = True
             self._ask()

@@ -65,11 +65,11 @@ class ContextsScreen(AskingScreen):
         contexts = {name: str(values["bootstrap_servers"]) for name, values in self.app.settings.contexts.items()}
         self._answers = {name: why for name, why in self._answers.items() if name in contexts}
 
-        async def tell(name: str, servers: str) -> None:
+        async def try_one(name: str, servers: str) -> None:
             self._answers[name] = await asyncio.to_thread(why_silent, servers)
             self.paint(0)
 
-        await asyncio.gather(*(tell(name, servers) for name, servers in contexts.items()))
+        await asyncio.gather(*(try_one(name, servers) for name, servers in contexts.items()))
 
     def opened(self, what: object) -> None:
         self._use(str(what))
@@ -132,8 +132,7 @@ class ContextsScreen(AskingScreen):
                 )
             found = await asyncio.to_thread(_changed, path, change, arguments)
         except (YakError, OSError) as error:
-            told = error if isinstance(error, YakError) else UsageError("config-file", str(error))
-            self.app.show_error(told)
+            self.app.show_error(error if isinstance(error, YakError) else UsageError("config-file", str(error)))
             return
         self.app.take_contexts(found)
         self.cli(command)

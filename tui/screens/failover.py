@@ -69,7 +69,7 @@ class FailoverScreen(ControlsBrokers):
 
     @work(exclusive=True, group="processes")
     async def _poll_processes(self) -> None:
-        found = await self.look_at_processes()
+        found = await self.read_processes()
         if found is not None and found != self.processes:
             self.processes = found
             self.app.repaint()
@@ -85,12 +85,12 @@ class FailoverScreen(ControlsBrokers):
         self.query_one("#failover-drills", Grid).show(
             rows.HISTORY, rows.history_rows(found, fmt, now_ms), empty="None yet."
         )
-        source, verdict = self.app.source, self.query_one("#verdict-lines", Lines)
+        source, widget = self.app.source, self.query_one("#verdict-lines", Lines)
         lines = rows.no_workload_lines()
         if isinstance(source, DemoSource):
             lines = rows.delivery_lines(source.demo, fmt, now_ms)
-        verdict.show(lines)
-        verdict.styles.height = len(verdict.fitted(lines))
+        widget.show(lines)
+        widget.styles.height = len(widget.fitted(lines))
 
     def _what_works(self) -> str:
         if self.app.is_readonly:

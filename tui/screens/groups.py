@@ -255,7 +255,7 @@ _UNREAD_EVERY_S = 15.0
 """The first unread record of each partition costs a fetch from every leader."""
 _UNKNOWN = ("group-id-not-found", "unknown-group")
 """The error of a group that does not exist, over HTTP and over the Kafka protocol."""
-_NOBODY = "No members. Offsets that it committed are kept; who reads with this group goes on from there."
+_NO_MEMBERS = "No members. Offsets that it committed are kept; who reads with this group goes on from there."
 _NOTHING = "Nothing is committed, and no member has a partition."
 
 
@@ -299,7 +299,7 @@ class GroupScreen(GroupChangesScreen):
         members = [] if said is None else member_rows(said, fmt)
         partitions = [] if said is None else partition_rows(said, self.unread, fmt, now_ms)
         waiting = self.error_text() or "asking the coordinator ..."
-        self.show_table("#members", MEMBER_COLUMNS, members, waiting if said is None else _NOBODY)
+        self.show_table("#members", MEMBER_COLUMNS, members, waiting if said is None else _NO_MEMBERS)
         self.show_table("#partitions", PARTITION_COLUMNS, partitions, waiting if said is None else _NOTHING)
         self.entitle("#group-members", f"Members: {len(members)}")
         hint = "reading the first unread records ..." if self._is_reading else self._hint()
@@ -312,7 +312,7 @@ class GroupScreen(GroupChangesScreen):
 
     def ask_again(self) -> None:
         """Ask, unless the cluster has changed: the group does not exist there."""
-        if self._asked_source not in (None, self.app.source):
+        if self._known_source not in (None, self.app.source):
             if self.is_active:
                 self.dismiss()
             return
@@ -329,30 +329,30 @@ class GroupScreen(GroupChangesScreen):
             self.dismiss()
             return
         is_first = self.group.said is None or not self.unread
-        self.group.told(said, self.app.now_ms())
+        self.group.update(said, self.app.now_ms())
         if is_first and self._unread_trouble is None:
             self._read_in_turn()
 
     def _read_in_turn(self) -> None:
         if self.is_seen and self.group.lag and not self.app.is_frozen:
-            self._read_unread(is_asked_for=False)
+            self._read_unread(is_requested=False)
 
     def action_age(self) -> None:
-        self._read_unread(is_asked_for=True)
+        self._read_unread(is_requested=True)
 
-    def _read_unread(self, *, is_asked_for: bool) -> None:
+    def _read_unread(self, *, is_requested: bool) -> None:
         if not self._is_reading:
             self._is_reading = True
-            self._find_unread(is_asked_for)
+            self._find_unread(is_requested)
 
     @work(group="unread")
-    async def _find_unread(self, is_asked_for: bool) -> None:
+    async def _find_unread(self, is_requested: bool) -> None:
         try:
             self.unread = await self.app.source.kafka(find_group_unread, self.group.name)
             self._unread_trouble = None
         except YakError as error:
             self._unread_trouble = error
-            if is_asked_for:
+            if is_requested:
                 self.app.show_error(error)
         finally:
             self._is_reading = False
@@ -443,15 +443,15 @@ class GroupsScreen(GroupChangesScreen):
         self.paint(self.app.now_ms())
         groups = self.groups
 
-        async def tell(name: str) -> None:
+        async def ask_one(name: str) -> None:
             try:
                 said = await source.ask("GET", path_of("api", "groups", name))
             except YakError as error:
                 groups.failed(name, error.message)
             else:
-                groups.told(name, said, self.app.now_ms())
+                groups.update(name, said, self.app.now_ms())
 
-        await gather_few(map(tell, self.query_one("#groups", Grid).keys_in_sight()[:_DETAILS_MAX]))
+        await gather_few(map(ask_one, self.query_one("#groups", Grid).keys_in_sight()[:_DETAILS_MAX]))
 
     def opened(self, what: object) -> None:
         self.show_group(str(what))

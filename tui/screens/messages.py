@@ -33,7 +33,7 @@ from yak.tui.messages.export import (
     format_of,
 )
 from yak.tui.messages.reader import Limits, Reader
-from yak.tui.messages.store import Kept, Merged, Store, find
+from yak.tui.messages.store import BufferedRecord, Merged, Store, find
 from yak.tui.messages.subscription import (
     FILTER_HINT,
     FROM_HINT,
@@ -131,7 +131,7 @@ class ReadingScreen(YakScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.marks: dict[int, Kept] = {}
+        self.marks: dict[int, BufferedRecord] = {}
         self.last_filter = ""
         self.export_progress: Progress | None = None
 
@@ -255,7 +255,7 @@ class ReadingScreen(YakScreen):
 
     # records
 
-    def record_in_use(self) -> Kept | None:
+    def record_in_use(self) -> BufferedRecord | None:
         grid = self.grid_in_use()
         return grid.records.record_at(grid.cursor_index) if grid is not None and grid.row_count else None
 
@@ -614,7 +614,7 @@ class MessagesScreen(ReadingScreen):
             self._paint_pane(self.app.now_ms())
 
     def _paint_pane(self, now_ms: int) -> None:
-        record: Kept | None = self.record_in_use()
+        record: BufferedRecord | None = self.record_in_use()
         self._pane.show(record, self.fmt, now_ms, self.view)
         self.entitle(
             "#record-panel", record.id if record is not None else "Message", "enter fold  J view  y copy  esc close"

@@ -30,7 +30,7 @@ from yak.tui.widgets.timeline import Timeline
 
 _DEBOUNCE_S: Final = 0.12
 """How long the cursor must rest before the image is requested."""
-_IMAGES_KEPT: Final = 48
+_IMAGES_MAX: Final = 48
 _FILTERED_MAX: Final = 10_000
 """Records that a filter searches, newest first."""
 _PAGES_A_ROUND: Final = 6
@@ -65,7 +65,7 @@ class MetadataScreen(AskingScreen):
         self._image_status = ""
         self._resting: Timer | None = None
         self._drawn: tuple[object, ...] = ()
-        self._told_json: int | None = None
+        self._noted_json: int | None = None
         self._wished: int | None = None
 
     def body(self) -> ComposeResult:
@@ -81,7 +81,7 @@ class MetadataScreen(AskingScreen):
 
     def forget(self) -> None:
         self.log_ = MetadataLog()
-        self.mark, self._image_of, self._told_json = None, None, None
+        self.mark, self._image_of, self._noted_json = None, None, None
         self._things.clear()
         self.query_one("#log", Grid).is_following = True
 
@@ -178,9 +178,9 @@ class MetadataScreen(AskingScreen):
 
     def _show_record(self) -> None:
         offset = self._offset()
-        if offset == self._told_json or offset is None or offset not in self.log_.records:
+        if offset == self._noted_json or offset is None or offset not in self.log_.records:
             return
-        self._told_json = offset
+        self._noted_json = offset
         self.query_one("#record-json", Static).update(
             JSON(self._json(offset)[:_JSON_MAX]) if self._fits(offset) else ""
         )
@@ -337,13 +337,12 @@ class MetadataScreen(AskingScreen):
         if offset in self._things:
             self._things.move_to_end(offset)
             return self._things[offset]
-        kept = self._things
         image = await self.app.source.ask("GET", "/metadata/image", params={"at": offset})
         found = await asyncio.to_thread(things, image)
         self.log_.learn_names(image)
-        kept[offset] = found
-        while len(kept) > _IMAGES_KEPT:
-            kept.popitem(last=False)
+        self._things[offset] = found
+        while len(self._things) > _IMAGES_MAX:
+            self._things.popitem(last=False)
         return found
 
     # details

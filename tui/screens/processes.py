@@ -15,7 +15,7 @@ from yak.tui.source.local_control import LocalClusterControl
 from yak.tui.state.picture import Picture
 
 End = Literal["kill", "pause", "restart"]
-_LOCAL_ACTIONS: Final = ("kill", "pause", "heal", "restart", "add")
+_LOCAL_ACTIONS: Final = ("kill", "pause", "resume", "restart", "add")
 _AFTER: Final[dict[End, str]] = {
     "kill": "It ends at once{pid}, as in a crash. U starts it again on its data.",
     "pause": "It answers nothing{pid}, with all its connections open. U resumes it.",
@@ -53,7 +53,7 @@ class ControlsBrokers(YakScreen):
             return False
         return super().check_action(action, parameters)
 
-    async def look_at_processes(self) -> Processes | None:
+    async def read_processes(self) -> Processes | None:
         """The processes now. None if their state cannot be read: the same error prevents actions, and is shown then."""
         control = self.control
         if control is None:
@@ -100,9 +100,9 @@ class ControlsBrokers(YakScreen):
         return await self.carry_out(command, asyncio.to_thread(done))
 
     @work(group="drill")
-    async def action_heal(self) -> None:
+    async def action_resume(self) -> None:
         """Repair the chosen process if it is down, else all that are."""
-        control, processes = self.control, self.processes or await self.look_at_processes()
+        control, processes = self.control, self.processes or await self.read_processes()
         if control is None or processes is None:
             return
         plan = resume_plan(self.process_to_resume(), processes, control)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from yak.tui.app import YakApp
 
 
-JUDGE_AFTER_S = 0.1
+CHECK_AFTER_S = 0.1
 """The delay before validating: checking a megabyte at each letter would be noticeable."""
 _KIND_LABELS = {"json": "JSON", "text": "text", "null": "null", "none": "no key", "base64": "base64"}
 
@@ -112,21 +112,21 @@ class MessageForm(Vertical):
         query("#form-template", Checkbox).value = form.is_template
         query("#form-acks", Select).value = form.acks
         query("#form-compression", Select).value = form.compression
-        self.judge()
+        self.check_form()
 
     def on_mount(self) -> None:
-        self.judge()
+        self.check_form()
 
     @on(Input.Changed)
     @on(Select.Changed)
     @on(TextArea.Changed)
     @on(Checkbox.Changed)
-    def judge_soon(self) -> None:
+    def check_form_soon(self) -> None:
         if not self._is_quiet:
             self._is_quiet = True
-            self.set_timer(JUDGE_AFTER_S, self.judge)
+            self.set_timer(CHECK_AFTER_S, self.check_form)
 
-    def judge(self) -> None:
+    def check_form(self) -> None:
         """Show the first problem and its position, or the record's kind and size."""
         self._is_quiet = False
         form = self.form()
@@ -345,7 +345,7 @@ class ProducerScreen(YakScreen):
         try:
             plan, message = self._what()
         except Wrong as wrong:
-            self._tell(wrong.problem)
+            self._show_problem(wrong.problem)
             return
         self.start(plan, message)
 
@@ -359,7 +359,7 @@ class ProducerScreen(YakScreen):
         try:
             self._what()
         except Wrong as wrong:
-            self._tell(wrong.problem)
+            self._show_problem(wrong.problem)
             return
         fields = [
             Field("count", "Messages", "", "empty: until X stops it"),
@@ -402,7 +402,7 @@ class ProducerScreen(YakScreen):
         if self.is_attached:
             self._paint_statistics()
         if stats is not None:
-            self._tell_outcome(stats)
+            self._report_outcome(stats)
 
     async def execute(
         self, made: Callable[[], Run], command: str, outcome: Callable[[DeliveryStatistics], str]
@@ -432,7 +432,7 @@ class ProducerScreen(YakScreen):
         text = f"{number(stats.acknowledged)} of {number(stats.sent)} acknowledged"
         return text + (f", {number(stats.failed)} failed" if stats.failed else "")
 
-    def _tell_outcome(self, stats: DeliveryStatistics) -> None:
+    def _report_outcome(self, stats: DeliveryStatistics) -> None:
         if stats.first_failure is not None:
             self.app.show_error(stats.first_failure.error)
         elif stats.acknowledged == 1 and stats.few[0].offset >= 0:
@@ -442,7 +442,7 @@ class ProducerScreen(YakScreen):
                 f"written to {at.topic}-{at.partition} at offset {self.fmt.number(at.offset)}{took}", "good"
             )
 
-    def _tell(self, problem: Problem) -> None:
+    def _show_problem(self, problem: Problem) -> None:
         self.app.notice(f"not sent: {problem.text}", "bad")
         field: Widget = self.query_one(f"#form-{problem.field}")
         field.focus()

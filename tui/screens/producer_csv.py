@@ -191,21 +191,21 @@ class CsvForm(Vertical):
     @on(Select.Changed, "#csv-encoding")
     def file_changed(self) -> None:
         """Announce that the file must be read again."""
-        self._tell_soon("file")
+        self._announce_soon("file")
 
     @on(Input.Changed)
     @on(Select.Changed)
     def mapping_changed(self) -> None:
         """Announce that the preview must be built again."""
         self.query_one("#csv-columns", Input).disabled = self._chosen("csv-value") != JSON_OF_CHOSEN
-        self._tell_soon("mapping")
+        self._announce_soon("mapping")
 
-    def _tell_soon(self, what: str) -> None:
+    def _announce_soon(self, what: str) -> None:
         if not self._waiting:
-            self.set_timer(CHANGED_AFTER_S, self._tell)
+            self.set_timer(CHANGED_AFTER_S, self._announce)
         self._waiting.add(what)
 
-    def _tell(self) -> None:
+    def _announce(self) -> None:
         is_file = "file" in self._waiting
         self._waiting.clear()
         self.post_message(self.FileChanged() if is_file else self.MappingChanged())

@@ -28,6 +28,7 @@ from yak.tui.state.picture import Partition
 from yak.tui.widgets.dialogs import TextDialog
 from yak.tui.widgets.frame import Lines, Panel
 from yak.tui.widgets.grid import Grid
+from yak.view.formats import format_rate
 
 if TYPE_CHECKING:
     from yak.tui.app import YakApp
@@ -60,11 +61,11 @@ class TopicAnswers:
         self.has_tail = False
         self.configs: list[ConfigValue] = []
         self.errors: dict[str, YakError] = {}
-        self._asked_ms: dict[str, int] = {}
+        self._requested_ms: dict[str, int] = {}
         self._begun: dict[str, None] = {}
 
     def forget(self) -> None:
-        self._asked_ms.clear()
+        self._requested_ms.clear()
 
     def configs_by_name(self) -> dict[str, ConfigValue]:
         return {each.name: each for each in self.configs}
@@ -90,9 +91,9 @@ class TopicAnswers:
     def _is_due(self, key: str, age_ms: int) -> bool:
         """Whether a request is due; if so, it counts as made."""
         now_ms = self._app.now_ms()
-        if key in self._begun or now_ms - self._asked_ms.get(key, -(10**9)) < age_ms:
+        if key in self._begun or now_ms - self._requested_ms.get(key, -(10**9)) < age_ms:
             return False
-        self._asked_ms[key] = now_ms
+        self._requested_ms[key] = now_ms
         self._begun[key] = None
         return True
 
@@ -362,7 +363,8 @@ class TopicScreen(ChangesTopics):
         grid.show(topics.TAIL_COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
         rate = self.picture.topic_rates(self.topic).messages_in
         if where == "#tail":
-            title = f"Last messages of {self.topic}: {topics.rate_words(rate or 0.0)}"
+            came = f"{format_rate(rate)} come in" if rate is not None and rate >= 1 else "nothing comes in"
+            title = f"Last messages of {self.topic}: {came}"
             panel = grid.parent
             if isinstance(panel, Panel):
                 panel.entitle(title, "m all of them: search, filter, copy, export")

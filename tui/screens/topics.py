@@ -453,7 +453,7 @@ class TopicsScreen(ChangesTopics):
         try:
             answer = await self.app.source.ask("GET", path_of("topics", topic))
         except YakError:  # the topic was deleted, or no broker answers, which the banner reports
-            facts[topic] = replace(facts.get(topic, TopicFacts(0)), told_ms=self.app.now_ms())
+            facts[topic] = replace(facts.get(topic, TopicFacts(0)), received_ms=self.app.now_ms())
         else:
             facts[topic] = TopicFacts.of(answer, self.app.now_ms())
 

@@ -460,8 +460,8 @@ def _leaders_to_be(leader: Broker, place: TopicPartition) -> tuple[list[NodeId],
     return eligible, adding
 
 
-def _reasons(places: Mapping[TopicPartition, str]) -> list[dict[str, Any]]:
-    return [{**each._asdict(), "reason": why} for each, why in places.items()]
+def _reasons(partitions: Mapping[TopicPartition, str]) -> list[dict[str, Any]]:
+    return [{**each._asdict(), "reason": why} for each, why in partitions.items()]
 
 
 # groups
@@ -567,5 +567,5 @@ def find_group_unread(servers: str, group: str) -> dict[TopicPartition, Unread]:
         committed = answered(committed_offsets(brokers, [group])[group])
         lags = read_lags(brokers.admin, replace(found, members=()), committed).partitions
         times = oldest_unread(servers, lags, timeout_s=TIMEOUT_MS / 1000)
-    asked_ms = int(time.time() * 1000)
-    return {each: Unread(committed[each], timestamp_ms, asked_ms) for each, timestamp_ms in times.items()}
+    read_ms = int(time.time() * 1000)
+    return {each: Unread(committed[each], timestamp_ms, read_ms) for each, timestamp_ms in times.items()}

@@ -26,7 +26,7 @@ T = TypeVar("T")
 ASK_SECONDS: Final = 10.0
 RETRY_MS: Final = (250, 500, 1_000, 2_000, 3_000)
 """Waits between attempts to reach a broker."""
-LOOK_SECONDS: Final = 5.0
+REFRESH_SECONDS: Final = 5.0
 """How often the list of brokers is refreshed."""
 QUEUE_MAX: Final = 4_096
 POLL_SECONDS: Final = 1.0
@@ -169,7 +169,7 @@ class LiveSource:
 
         self._kafka_only = KafkaAnswers(self._bootstrap)
 
-    async def _look_elsewhere(self) -> None:
+    async def _rediscover(self) -> None:
         """Look up the HTTP addresses again: restarted brokers may use other ports."""
         from yak.tui.source.kafka import http_addresses
 
@@ -181,18 +181,18 @@ class LiveSource:
     async def follow(self) -> AsyncIterator[Event]:
         """Events of all brokers as they arrive; `link` and `lost` report the connections."""
         events: asyncio.Queue[Event] = asyncio.Queue(QUEUE_MAX)
-        keeper = asyncio.create_task(self._keep_listening(events))
+        listener = asyncio.create_task(self._keep_listening(events))
         try:
             while True:
                 getting = asyncio.ensure_future(events.get())
-                await asyncio.wait((getting, keeper), return_when=asyncio.FIRST_COMPLETED)
-                if keeper.done():
+                await asyncio.wait((getting, listener), return_when=asyncio.FIRST_COMPLETED)
+                if listener.done():
                     getting.cancel()
-                    keeper.result()  # raises: a bug of ours must not pass silently
+                    listener.result()  # raises: a bug of ours must not pass silently
                 yield await getting
         finally:
-            keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
+            listener.cancel()
+            await asyncio.gather(listener, return_exceptions=True)
 
     async def _keep_listening(self, events: asyncio.Queue[Event]) -> None:
         tasks: dict[int, asyncio.Task[None]] = {}
@@ -217,13 +217,13 @@ class LiveSource:
                     if not self._up:
                         await events.put(_event("lost", why=_error_text(error), retry_ms=wait_ms))
                         if looking is None or looking.done():
-                            looking = asyncio.create_task(self._look_elsewhere())
+                            looking = asyncio.create_task(self._rediscover())
                         await asyncio.sleep(wait_ms / 1000)
                         continue
                 for node in self._addresses:
                     if node not in tasks or tasks[node].done():
                         tasks[node] = asyncio.create_task(self._listen(node, events))
-                await asyncio.sleep(LOOK_SECONDS if self._up else 0.1)
+                await asyncio.sleep(REFRESH_SECONDS if self._up else 0.1)
         finally:
             begun = [*tasks.values(), *([looking] if looking else [])]
             for task in begun:

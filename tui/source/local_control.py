@@ -23,7 +23,7 @@ class LocalClusterControl(LocalCluster):
 
 def find_local(bootstrap: str, data_dirs: Iterable[str] = (USUAL_DIR,)) -> LocalClusterControl | None:
     """Control of the first of these directories whose running brokers have these addresses; None if there is none."""
-    asked = {_plain(address) for address in bootstrap.split(",") if address}
+    wanted = {_plain(address) for address in bootstrap.split(",") if address}
     for data_dir in data_dirs:
         control = LocalClusterControl(data_dir)
         try:
@@ -31,7 +31,7 @@ def find_local(bootstrap: str, data_dirs: Iterable[str] = (USUAL_DIR,)) -> Local
         except YakError:
             continue  # not ours: the file was not written by this version of yak
         alive = {_plain(each.address) for each in brokers if each.pid is not None}
-        if asked & alive:
+        if wanted & alive:
             return control
     return None
 

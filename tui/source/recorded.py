@@ -40,7 +40,7 @@ class RecordedSource:
         self.answers = dict(answers)
         self.events = events
         self.calls = dict(calls or {})
-        self.asked: list[tuple[str, str, Any]] = []
+        self.requests: list[tuple[str, str, Any]] = []
         self.more: asyncio.Queue[Event] = asyncio.Queue()
         """Later events: a test adds them."""
 
@@ -54,7 +54,7 @@ class RecordedSource:
         node_id: int | None = None,  # noqa: ARG002 - all brokers say the same
     ) -> Any:
         """The recorded answer. Raises YakError `not-recorded`, or the recorded error."""
-        self.asked.append((method, path, body))
+        self.requests.append((method, path, body))
         plain = f"{method} {path}"
         full = f"{plain}?{urlencode(params)}" if params else plain
         for name in (full, plain):

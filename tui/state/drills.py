@@ -189,7 +189,7 @@ def _writes(
         found.first_write_ms = max(min(seen) - began_ms, found.elected_ms)
 
 
-KEPT: Final = 50
+DRILLS_MAX: Final = 50
 _SAME_MS: Final = 15_000
 SETTLED_MS: Final = 5_000
 """How long after the first write its figures may still grow: the clients report their waits once a second."""
@@ -207,7 +207,7 @@ class Drills:
         return self._done[-1] if self._done else None
 
     def add(self, drill: Drill) -> None:
-        self._done = [*self._done[-KEPT + 1 :], drill]
+        self._done = [*self._done[-DRILLS_MAX + 1 :], drill]
 
     def forget(self, drill: Drill) -> None:
         """Remove a drill that was refused."""
@@ -215,7 +215,7 @@ class Drills:
 
     def timelines(self, picture: Picture, pauses: Sequence[Pause], now_ms: float) -> list[Timeline]:
         """The timelines of all drills, oldest first."""
-        drills = sorted([*self._done, *self._seen(picture)], key=lambda drill: drill.began_ms)[-KEPT:]
+        drills = sorted([*self._done, *self._seen(picture)], key=lambda drill: drill.began_ms)[-DRILLS_MAX:]
         found: list[Timeline] = []
         for at, drill in enumerate(drills):
             known = self._over.get(drill)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 _TOGETHER_MS: Final = 15_000
-_KEPT: Final = 50
+_FAILOVERS_MAX: Final = 50
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class Elections:
     """The latest failovers, newest last."""
 
     def __init__(self) -> None:
-        self.failovers: deque[Failover] = deque(maxlen=_KEPT)
+        self.failovers: deque[Failover] = deque(maxlen=_FAILOVERS_MAX)
 
     @property
     def last(self) -> Failover | None:

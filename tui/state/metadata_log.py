@@ -78,6 +78,6 @@ class MetadataLog:
         return None if record is None else record["timestamp"] * 1000
 
     def _thin(self, near: int) -> None:
-        kept = sorted(self.records, key=lambda offset: abs(offset - near))[: RECORDS_MAX // 2]
-        kept += [offset for offset in (self.begin, self.end) if offset in self.records]
-        self.records = {offset: self.records[offset] for offset in sorted(set(kept))}
+        retained = sorted(self.records, key=lambda offset: abs(offset - near))[: RECORDS_MAX // 2]
+        retained += [offset for offset in (self.begin, self.end) if offset in self.records]
+        self.records = {offset: self.records[offset] for offset in sorted(set(retained))}

@@ -73,7 +73,7 @@ class Downloads(DownloadManager):
                     self.forget(key)
 
     async def _next(self, download: Download) -> bytes:
-        asked = await download.app_service.send_meta(
+        is_sent = await download.app_service.send_meta(
             {
                 "type": "deliver_chunk_request",
                 "key": download.delivery_key,
@@ -81,7 +81,7 @@ class Downloads(DownloadManager):
                 "name": download.name,
             }
         )
-        if not asked:
+        if not is_sent:
             raise ConnectionResetError("the app is gone")
         try:
             chunk = await asyncio.wait_for(download.incoming_chunks.get(), _CHUNK_SECONDS)
@@ -178,7 +178,7 @@ class Session(AppService):
             case other:
                 raise ValueError(f"no message of ours: {str(other)[:60]}")
 
-    async def tell_uploaded(self, path: Path) -> None:
+    async def notify_uploaded(self, path: Path) -> None:
         """Notify the app of an upload by its tab."""
         await self.send_meta({"type": "uploaded", "path": str(path)})
 
@@ -393,11 +393,11 @@ class Sessions:
         if said := session.stderr_text():
             self._problem(f"a tab's UI said: {said}")
 
-    async def tell_uploaded(self, session_id: str, path: Path) -> None:
+    async def notify_uploaded(self, session_id: str, path: Path) -> None:
         """Notify a tab's app of an upload by its page, unless the tab is gone."""
         session = self._open.get(session_id)
         if session is not None:
-            await session.tell_uploaded(path)
+            await session.notify_uploaded(path)
 
     async def stop(self) -> None:
         """End all tabs at once, and accept no new ones."""

@@ -172,7 +172,7 @@ class FormDialog(FieldsDialog[dict[str, str] | None]):
 
     def on_mount(self) -> None:
         """Show the first command line; focus the first field."""
-        self._judge()
+        self._validate()
         self.open_at(self.query_one(f"#{self._fields[0].widget_id}" if self._fields else "#yes"))
 
     def values(self) -> dict[str, str]:
@@ -187,7 +187,7 @@ class FormDialog(FieldsDialog[dict[str, str] | None]):
                 found[field.name] = widget.value.strip()
         return found
 
-    def _judge(self) -> bool:
+    def _validate(self) -> bool:
         values = self.values()
         missing = [field.label for field in self._fields if field.is_needed and not values[field.name]]
         error, command = "", ""
@@ -206,16 +206,16 @@ class FormDialog(FieldsDialog[dict[str, str] | None]):
     @on(Input.Changed)
     @on(Select.Changed)
     @on(Checkbox.Changed)
-    def judge(self) -> None:
+    def validate(self) -> None:
         if self.is_mounted and self.query("#form-error"):
-            self._judge()
+            self._validate()
 
     @on(Input.Submitted)
     def next_or_send(self) -> None:
         self.focus_next()
 
     def action_send(self) -> None:
-        if self._judge():
+        if self._validate():
             self.dismiss(self.values())
 
 
@@ -366,17 +366,17 @@ class Prompt(ModalScreen[str | None]):
             self.query_one(Input)._forward_event(key)  # noqa: SLF001
 
     @on(Input.Changed)
-    def tell(self, event: Input.Changed) -> None:
-        self._tell(event.value)
+    def check_input(self, event: Input.Changed) -> None:
+        self._check_input(event.value)
 
-    def _tell(self, text: str) -> str:
+    def _check_input(self, text: str) -> str:
         wrong = "" if self._changed is None else self._changed(text)
         self.query_one("#prompt-error", Static).update(wrong)
         return wrong
 
     @on(Input.Submitted)
     def done(self, event: Input.Submitted) -> None:
-        if self._tell(event.value):
+        if self._check_input(event.value):
             self.app.call_later(self.app.take_keys_behind, self)  # which waited for the end of this prompt
         else:
             self.dismiss(event.value)

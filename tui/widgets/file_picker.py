@@ -15,7 +15,7 @@ from textual.widgets import Button, Input, Static
 
 from yak.errors import YakError
 from yak.tui.formatter import Formatter
-from yak.tui.produce.files import Entry, complete_path, directory_of, list_directory, places
+from yak.tui.produce.files import Entry, complete_path, directory_of, list_directory, start_directories
 from yak.tui.rows.cells import Cell, Column, Row
 from yak.tui.screens.base import FileUploaded
 from yak.tui.widgets.grid import Grid
@@ -73,8 +73,8 @@ class FilePicker(ModalScreen[str | None]):
 
     def __init__(self, start: str = "") -> None:
         super().__init__()
-        self._places = places(os.environ)
-        self._directory = os.path.dirname(start) if start else self._places[0][1] if self._places else os.sep
+        self._starts = start_directories(os.environ)
+        self._directory = os.path.dirname(start) if start else self._starts[0][1] if self._starts else os.sep
         self._entries: dict[str, Entry] = {}
 
     def compose(self) -> ComposeResult:
@@ -83,7 +83,7 @@ class FilePicker(ModalScreen[str | None]):
             dialog.border_subtitle = "enter open   backspace up   / is typed in the path   esc leave"
             yield Input(id="picker-path", compact=True, suggester=_Paths(), select_on_focus=False)
             with Horizontal(id="picker-places"):
-                for number, (label, _) in enumerate(self._places):
+                for number, (label, _) in enumerate(self._starts):
                     yield Button(label, id=f"place-{number}", compact=True)
             yield Static("", id="picker-error", markup=False)
             yield Grid(id="picker-files")
@@ -143,7 +143,7 @@ class FilePicker(ModalScreen[str | None]):
     @on(Button.Pressed)
     def go_to_place(self, event: Button.Pressed) -> None:
         number = int((event.button.id or "place-0").partition("-")[2])
-        self.show(self._places[number][1])
+        self.show(self._starts[number][1])
 
     def action_up(self) -> None:
         self.show(os.path.dirname(self._directory))

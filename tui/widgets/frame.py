@@ -84,17 +84,17 @@ class Line(Widget):
 
 def _shortened(parts: list[Segment], room: int) -> list[Segment]:
     """The cells that fit, and a part of the next one if more than 6 cells of width remain."""
-    kept: list[Segment] = []
+    fitting: list[Segment] = []
     for part in parts:
         length = cell_len(part.text)
         if length <= room:
-            kept.append(part)
+            fitting.append(part)
             room -= length
         else:
             if room > 6 and part.text.strip():
-                kept.append(Segment(cut(part.text, room), part.style))
+                fitting.append(Segment(cut(part.text, room), part.style))
             break
-    return kept
+    return fitting
 
 
 class Lines(Widget, can_focus=False):

@@ -12,7 +12,7 @@ from yak.plain_text import one_line
 from yak.tui.formatter import Formatter
 from yak.tui.keys import keys
 from yak.tui.messages.detail import BIG_BYTES, DetailLine, View, detail_lines, wrapped
-from yak.tui.messages.store import Kept
+from yak.tui.messages.store import BufferedRecord
 from yak.tui.widgets.frame import TONES, tone_style
 from yak.tui.widgets.grid import WithCursor
 
@@ -30,7 +30,7 @@ class RecordPane(WithCursor):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._record: Kept | None = None
+        self._record: BufferedRecord | None = None
         self._fmt = Formatter()
         self._now_ms = 0
         self._view: View = "auto"
@@ -44,7 +44,7 @@ class RecordPane(WithCursor):
     def text(self) -> str:
         return "\n".join(line.text for line in self._lines)
 
-    def show(self, record: Kept | None, fmt: Formatter, now_ms: int, view: View) -> None:
+    def show(self, record: BufferedRecord | None, fmt: Formatter, now_ms: int, view: View) -> None:
         """Show a record; free if it is shown already."""
         if record is None or self._record is None or record.serial != self._record.serial:
             self._folded.clear()
@@ -71,7 +71,7 @@ class RecordPane(WithCursor):
             return
         self._set_lines([] if record is None else self._made(record, width))
 
-    def _made(self, record: Kept, width: int) -> list[DetailLine]:
+    def _made(self, record: BufferedRecord, width: int) -> list[DetailLine]:
         lines = detail_lines(
             record,
             self._fmt,

@@ -65,7 +65,7 @@ class Tab:
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.socket = socket
         self.drawn = ""
-        self.told: list[list[Any]] = []
+        self.update: list[list[Any]] = []
 
     async def see(self, words: str) -> str:
         """Read until these words were drawn since the last `see`; what came with them."""
@@ -75,9 +75,9 @@ class Tab:
                 if message.type is aiohttp.WSMsgType.BINARY:
                     self.drawn += re.sub(r"\x1b\[[0-9;?<>$]*[A-Za-z]", "", message.data.decode())
                 elif message.type is aiohttp.WSMsgType.TEXT:
-                    self.told.append(message.json())
+                    self.update.append(message.json())
                 else:
-                    raise AssertionError(f"closed before {words!r} came: {self.told} {self.drawn[-300:]!r}")
+                    raise AssertionError(f"closed before {words!r} came: {self.update} {self.drawn[-300:]!r}")
         found, self.drawn = self.drawn, ""
         return found
 
@@ -85,14 +85,14 @@ class Tab:
         """Read until a message of this kind came; its value."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
-                for told in self.told:
-                    if told[0] == kind:
-                        return told[1]
+                for update in self.update:
+                    if update[0] == kind:
+                        return update[1]
                 message = await self.socket.receive()
                 if message.type is aiohttp.WSMsgType.TEXT:
-                    self.told.append(message.json())
+                    self.update.append(message.json())
                 elif message.type is not aiohttp.WSMsgType.BINARY:
-                    raise AssertionError(f"closed before {kind!r} was told: {self.told}")
+                    raise AssertionError(f"closed before {kind!r} was told: {self.update}")
 
     async def begun(self) -> int:
         """Wait for the app's first picture; its process id."""

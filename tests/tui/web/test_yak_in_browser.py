@@ -37,18 +37,18 @@ class YakUi:
             env={**os.environ, "XDG_CONFIG_HOME": str(folder), "XDG_STATE_HOME": str(folder), "TMPDIR": str(folder)},
         )
         assert self.process.stderr is not None
-        self.told = ""
-        while not (found := re.search(r"http://\S+", self.told)):
+        self.update = ""
+        while not (found := re.search(r"http://\S+", self.update)):
             line = self.process.stderr.readline()
-            assert line, self.told
-            self.told += line
+            assert line, self.update
+            self.update += line
         self.address = found[0]
 
     def stop(self) -> int:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         assert self.process.stderr is not None
-        self.told += self.process.stderr.read()
+        self.update += self.process.stderr.read()
         return self.process.wait(20)
 
 
@@ -95,7 +95,7 @@ def test_ctrl_c_ends_it_with_its_tabs_and_without_a_word_too_many(ui, visit):
     visited.see("1/1 up")
     assert ui.stop() == 0
     visited.page.locator("#ended").filter(has_text="yak ui was stopped.").wait_for()
-    assert ui.told.splitlines() == [f"open    {ui.address}", "Ctrl+C stops it and ends its tabs"]
+    assert ui.update.splitlines() == [f"open    {ui.address}", "Ctrl+C stops it and ends its tabs"]
 
 
 def test_leaving_the_app_ends_the_session(ui, visit):
@@ -128,4 +128,4 @@ def test_a_demo_is_one_cluster_for_all_tabs_and_goes_with_the_server(tmp_path, v
     finally:
         assert started.stop() == 0
     assert list(tmp_path.glob("yak-ui-*")) == []
-    assert "making topics" in started.told
+    assert "making topics" in started.update

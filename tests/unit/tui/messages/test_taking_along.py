@@ -15,11 +15,11 @@ from yak.client.record_csv import CSV_COLUMNS
 from yak.client.record_json import parse_record
 from yak.errors import YakError
 from yak.tui.messages.export import CHOICES, Progress, as_text, copied, export, file_name, format_of, produce_command
-from yak.tui.messages.store import Kept
+from yak.tui.messages.store import BufferedRecord
 
 BYTES = st.none() | st.binary(max_size=20) | st.text(max_size=12).map(str.encode)
 RECORDS = st.builds(
-    Kept,
+    BufferedRecord,
     st.just("orders"),
     st.integers(0, 5),
     st.integers(0, 2**40),
@@ -31,7 +31,9 @@ RECORDS = st.builds(
     st.none() | st.integers(0, 9),
     st.integers(0, 1000),
 )
-RECORD = Kept("orders", 1, 42, 1_795_176_000_123, "CreateTime", b"u1", b'{"a": 1}', [("source", b"web")], 3, 7)
+RECORD = BufferedRecord(
+    "orders", 1, 42, 1_795_176_000_123, "CreateTime", b"u1", b'{"a": 1}', [("source", b"web")], 3, 7
+)
 
 
 def same(sent, record):
@@ -161,7 +163,7 @@ def test_the_command_sends_the_same_record(record):
 
 
 def test_a_command_for_bytes_that_are_no_text_goes_through_a_pipe():
-    command = produce_command(Kept("o'k", 0, 0, 0, "", b"\xff", None, [], None))
+    command = produce_command(BufferedRecord("o'k", 0, 0, 0, "", b"\xff", None, [], None))
     assert command.startswith("printf '%s\\n' ")
     assert shlex.split(command)[4:] == ["yak", "produce", "o'k", "-f", "-", "--format", "json"]
     assert json.loads(shlex.split(command)[2]) == {"key": "/w==", "value": None, "key_encoding": "base64"}

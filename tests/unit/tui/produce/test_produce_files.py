@@ -19,9 +19,9 @@ from yak.tui.produce.files import (
     checkpoint_path,
     complete_path,
     list_directory,
-    places,
     preview_csv,
     rows_settled,
+    start_directories,
 )
 from yak.tui.widgets.file_picker import file_rows
 
@@ -59,9 +59,9 @@ def test_a_path_is_completed(directory):
 
 
 def test_uploads_of_the_browser_come_first(directory):
-    assert places({"YAK_UI_UPLOADS": str(directory)})[0] == ("uploads", str(directory))
-    assert places({"YAK_UI_UPLOADS": str(directory / "nothing")})[0][0] == "here"
-    assert places({})[0][0] == "here"
+    assert start_directories({"YAK_UI_UPLOADS": str(directory)})[0] == ("uploads", str(directory))
+    assert start_directories({"YAK_UI_UPLOADS": str(directory / "nothing")})[0][0] == "here"
+    assert start_directories({})[0][0] == "here"
 
 
 def test_files_as_rows(directory):

@@ -89,7 +89,7 @@ def test_a_column_of_a_higher_rank_goes_first():
 
 
 def test_column_with_kept_width_is_cut_below_it_only_after_columns_of_rank_2_are_hidden():
-    columns = (Column("NAME", 4, flex=1, kept=8), Column("B", 10, rank=1), Column("C", 10, rank=2))
+    columns = (Column("NAME", 4, flex=1, preferred=8), Column("B", 10, rank=1), Column("C", 10, rank=2))
     rows = [Row("a", (Cell("a-long-name"), Cell(""), Cell("")))]
     assert fit(columns, rows, [], 34, is_wide=False) == [8, 10, 10]
     assert fit(columns, rows, [], 33, is_wide=False) == [19, 10, 0]

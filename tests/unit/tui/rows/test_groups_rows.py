@@ -87,9 +87,9 @@ def test_a_group_shows_state_lag_and_where_it_goes():
             "silent": [{"node_id": 3, "reason": "no"}],
         }
     )
-    groups.told("audit", SAID, 0)
-    groups.told("read", {**SAID, "state": "Empty", "members": [], "lag": 0}, 0)
-    groups.told("none", {**SAID, "state": "Dead", "members": [], "lag": None}, 0)
+    groups.update("audit", SAID, 0)
+    groups.update("read", {**SAID, "state": "Empty", "members": [], "lag": 0}, 0)
+    groups.update("none", {**SAID, "state": "Dead", "members": [], "lag": None}, 0)
     rows = {row.key: texts(row) for row in group_rows(groups, FMT, 0)}
     assert rows["audit"] == ["audit", "● Stable", "classic", "3", "2", FMT.number(1204), "█", "–"]
     assert rows["read"][-3:] == ["0", "▁", "caught up"]
@@ -113,8 +113,8 @@ def test_a_lag_that_grows_says_so_and_one_that_falls_says_when():
     groups = Groups()
     groups.listed({"groups": [{"group": n, "type": "c", "state": "S", "coordinator": 1} for n in "ab"], "silent": []})
     for second in range(0, 12, 2):
-        groups.told("a", {**SAID, "lag": 100 + second * 10}, second * 1_000)
-        groups.told("b", {**SAID, "lag": 1_000 - second * 10}, second * 1_000)
+        groups.update("a", {**SAID, "lag": 100 + second * 10}, second * 1_000)
+        groups.update("b", {**SAID, "lag": 1_000 - second * 10}, second * 1_000)
     assert [texts(row)[-1] for row in group_rows(groups, FMT, 10_000)] == ["growing", "1 min 30 s"]
 
 
@@ -165,7 +165,7 @@ def test_the_head_says_what_it_is_and_how_far():
     assert summary(group, FMT, 0)[0][0].text == "asking its coordinator ..."
     group.why = "no coordinator"
     assert summary(group, FMT, 0)[0][0].text == "no coordinator"
-    group.told(SAID, 0)
+    group.update(SAID, 0)
     first, second = (" ".join(cell.text for cell in line) for line in summary(group, FMT, 0))
     assert first == "● Stable · classic, consumer, assignor range · coordinator 2"
     assert second == f"lag {FMT.number(1204)} █ in 6 partitions · ETA –"

@@ -126,21 +126,21 @@ def test_a_replica_that_is_out_says_since_when_it_did_not_fetch():
     assert (later["FETCHED"], later["WHY"]) == ("5.8 s", "✗ OUT: no fetch for 5.8 s")
 
 
-def why(node=3, brokers=BROKERS, told=None, **more):
+def why(node=3, brokers=BROKERS, answer=None, **more):
     made = partition(**more)
-    return partitions.replica_reason(node, made, detail() if told is None else told, brokers.get(node), 1_000)[0]
+    return partitions.replica_reason(node, made, detail() if answer is None else answer, brokers.get(node), 1_000)[0]
 
 
 def test_why_a_replica_is_in_sync_or_not():
-    assert why(told=detail(silent_ms=100)) == "OUT: catching up, lag 1.4k"
+    assert why(answer=detail(silent_ms=100)) == "OUT: catching up, lag 1.4k"
     assert why(ends={1: 9, 2: 9, 3: 9}) == "OUT: caught up, joins at once"
     assert why(ends={1: 9, 2: 9, 3: None}) == "OUT: never fetched from leader 2"
-    assert why(told=detail(adding_replicas=(3,))) == "new: copying, 1.4k to go"
+    assert why(answer=detail(adding_replicas=(3,))) == "new: copying, 1.4k to go"
     assert why(leader=None) == "OUT: there is no leader to copy from"
-    assert why(told=detail(leader_epoch=7)) == "OUT: catching up, lag 1.4k"  # of a leader before: says nothing
+    assert why(answer=detail(leader_epoch=7)) == "OUT: catching up, lag 1.4k"  # of a leader before: says nothing
     fenced = BROKERS | {3: Broker(3, registered=SeenState.FENCED)}
     assert why(brokers=fenced) == "OUT: broker is fenced"
-    assert why(brokers=fenced, told=detail(eligible_leaders=(3,))) == "OUT: broker is fenced, may lead again"
+    assert why(brokers=fenced, answer=detail(eligible_leaders=(3,))) == "OUT: broker is fenced, may lead again"
     assert why(brokers=BROKERS | {3: Broker(3, registered=SeenState.CLOSED)}) == "OUT: broker has stopped"
     assert why(brokers={}) == "OUT: broker is gone"
     assert why(1, brokers=BROKERS | {1: Broker(1, registered=SeenState.FENCED)}) == "in sync, broker is fenced"

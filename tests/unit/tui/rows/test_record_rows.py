@@ -8,7 +8,7 @@ from yak.client.offset_spec import END, START
 from yak.errors import YakError
 from yak.tui.formatter import Formatter
 from yak.tui.messages.reader import Status
-from yak.tui.messages.store import Counts, Kept, Store
+from yak.tui.messages.store import BufferedRecord, Counts, Store
 from yak.tui.messages.subscription import Choice, Seek, Subscription
 from yak.tui.rows.records import (
     RecordRows,
@@ -29,11 +29,13 @@ NOW_MS = 1_795_176_000_000
 
 def record(serial, *, value=b'{"n": 1}', time_ms=NOW_MS, **more):
     fields = {"key": b"k1", "headers": []} | more
-    return Kept("orders", 1, serial, time_ms, "CreateTime", fields["key"], value, fields["headers"], 0, serial)
+    return BufferedRecord(
+        "orders", 1, serial, time_ms, "CreateTime", fields["key"], value, fields["headers"], 0, serial
+    )
 
 
-def packed(kept):
-    return tuple(getattr(kept, each.name) for each in fields(kept))
+def packed(preferred):
+    return tuple(getattr(preferred, each.name) for each in fields(preferred))
 
 
 def texts(row):
@@ -109,7 +111,7 @@ GROUP = Subscription((Choice("orders"),), group="audit")
 
 def counts(**given):
     fields = {
-        "shown": 0,
+        "visible": 0,
         "hidden": 0,
         "held_bytes": 0,
         "dropped": 0,
@@ -120,18 +122,18 @@ def counts(**given):
     return Counts(**(fields | given))
 
 
-def line(status, kept=None, wanted=TAIL, filter_text=""):
-    return [cell.text for cell in status_cells(status, kept or counts(), wanted, filter_text, FMT)]
+def line(status, preferred=None, wanted=TAIL, filter_text=""):
+    return [cell.text for cell in status_cells(status, preferred or counts(), wanted, filter_text, FMT)]
 
 
 def test_a_tail_that_samples_says_so_first():
     status = Status("reading", read=98_420, rate=9842.4, every=20, behind=12)
-    assert line(status, counts(shown=4921)) == ["[up] following", "showing 1 of 20, 9 842/s", "98 420 read"]
+    assert line(status, counts(visible=4921)) == ["[up] following", "showing 1 of 20, 9 842/s", "98 420 read"]
 
 
 def test_what_is_behind_dropped_and_not_kept_is_said():
     status = Status("reading", read=5000, rate=10.0, behind=1204, uncommitted=7)
-    words = line(status, counts(shown=10, dropped=3, left_out=4))
+    words = line(status, counts(visible=10, dropped=3, left_out=4))
     assert words[3:] == ["behind 1 204", "7 uncommitted", "3 older dropped", "4 hidden not kept"]
 
 
@@ -162,12 +164,12 @@ def test_a_full_list_names_the_key_that_helps():
 
 def test_a_filter_says_what_it_found_of_how_many():
     status = Status("reading", read=20_000, scanned=18_204)
-    assert line(status, counts(shown=3), filter_text="k:u1")[-2:] == ["/k:u1", "3 match, 18 204 scanned"]
+    assert line(status, counts(visible=3), filter_text="k:u1")[-2:] == ["/k:u1", "3 match, 18 204 scanned"]
     assert line(status, counts(filtering=0.43), filter_text="k:u1")[-1] == "filtering 43%"
 
 
-def empty(status, wanted=TAIL, filter_text="", **kept):
-    return empty_text(status, counts(**kept), wanted, filter_text, FMT)
+def empty(status, wanted=TAIL, filter_text="", **preferred):
+    return empty_text(status, counts(**preferred), wanted, filter_text, FMT)
 
 
 def test_an_empty_list_says_what_why_and_which_key():
@@ -194,7 +196,7 @@ def test_an_error_says_what_why_and_what_to_try():
 
 def test_a_tile_says_whole_words_and_as_many_as_fit():
     status = Status("reading", read=2000, rate=12.0, behind=0, uncommitted=2000)
-    wide = tile_status(status, counts(shown=2000), GROUP, "", FMT, 80)
+    wide = tile_status(status, counts(visible=2000), GROUP, "", FMT, 80)
     assert wide == "[up] following  lag 0  2 000 uncommitted  12/s  2 000 read"
     assert tile_status(status, counts(), GROUP, "", FMT, 30) == "[up] following  lag 0  12/s"
     assert tile_title("A", GROUP, 40) == "A orders  group audit"

@@ -40,8 +40,8 @@ def picture_of(names, partitions=2):
     return made
 
 
-def facts(told_ms=0, starts=(10, 0), sizes=(1024, 2048), **configs):
-    return TopicFacts(told_ms, dict(enumerate(starts)), dict(enumerate(sizes)), configs)
+def facts(received_ms=0, starts=(10, 0), sizes=(1024, 2048), **configs):
+    return TopicFacts(received_ms, dict(enumerate(starts)), dict(enumerate(sizes)), configs)
 
 
 def texts(row):
@@ -117,7 +117,7 @@ def test_rows_follow_topics_that_come_and_go():
 
 def test_who_was_never_asked_about_is_asked_about_first():
     table = TopicTable()
-    table.facts = {"a": facts(told_ms=9_000), "b": facts(told_ms=1_000)}
+    table.facts = {"a": facts(received_ms=9_000), "b": facts(received_ms=1_000)}
     assert table.stale(["a", "b", "c"], 10_000, 5_000) == ["c", "b"]
 
 
