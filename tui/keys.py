@@ -116,11 +116,7 @@ _TABLE: Final = (
     _change("replication.kill", "K", "kill", "kill -9 the broker that leads this partition."),
     _change("replication.pause", "P", "pause", "SIGSTOP the broker that leads this partition: it answers nothing."),
     _change(
-        "replication.heal",
-        "U",
-        "resume",
-        "Resume brokers that are paused, start those that are dead.",
-        action="resume",
+        "replication.heal", "U", "resume", "Resume brokers that are paused, start those that are dead.", action="resume"
     ),
     _quiet_change("replication.restart", "T", "restart", "Stop the leader in order, and start it."),
     Key("replication.problems", "o", "problems", "Only partitions that are not well, or all of them."),

@@ -40,7 +40,7 @@ class LongSource(RecordedSource):
             "record": said,
         }
 
-    async def ask(self, method, path, *, params=None, body=None, node_id=None):
+    async def ask(self, method, path, *, params=None, body=None):
         self.requests.append((method, path, dict(params or {})))
         if path == "/metadata/log":
             last = min(self.end, params["from"] + params["limit"] - 1)
@@ -60,7 +60,7 @@ class LongSource(RecordedSource):
             offset = int(at) if at.isdigit() and len(at) < 10 else int(float(at)) - 1_795_000_000
             self.images.append(offset)
             return {**NOTHING, "offset": offset, "controllerEpoch": offset}
-        return await super().ask(method, path, params=params, body=body, node_id=node_id)
+        return await super().ask(method, path, params=params, body=body)
 
 
 def long_app(source):

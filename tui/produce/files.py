@@ -336,10 +336,7 @@ class FileFeed(Feed):
         self._sender.settle_rejected(place)
 
     def _show(self, sender: RecordSender) -> None:
-        self.progress = FileProgress(
-            settled=self._skip + sender.prefix.length,
-            rejected=self.rejects.count,
-        )
+        self.progress = FileProgress(settled=self._skip + sender.prefix.length, rejected=self.rejects.count)
 
     def _keep(self, rows: int) -> None:
         assert self._checkpoint is not None

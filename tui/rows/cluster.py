@@ -69,7 +69,7 @@ def health_rows(picture: Picture, fmt: Formatter, now_ms: int) -> list[Row]:
     rows = [
         _health_row(
             "dashboard:brokers", f"{good if up == count else bad} brokers", f"{up} of {count} up", up == count, "bad"
-        ),
+        )
     ]
     offline = [each.name for each in picture.partitions.values() if each.replication.is_offline]
     if offline:

@@ -184,11 +184,7 @@ def top_of(partition: Partition) -> int:
 
 
 def replica_rows(
-    partition: Partition,
-    detail: PartitionDetail | None,
-    brokers: Mapping[int, Broker],
-    fmt: Formatter,
-    now_ms: int,
+    partition: Partition, detail: PartitionDetail | None, brokers: Mapping[int, Broker], fmt: Formatter, now_ms: int
 ) -> list[Row]:
     """Rows for `COLUMNS`, the leader first, then by node, which is the key."""
     window, top = window_of(partition), top_of(partition)

@@ -43,11 +43,7 @@ ACL_COLUMNS: Final = (
     Column("PATTERN", 8),
     Column("HOST", 4, rank=1),
 )
-QUOTA_COLUMNS: Final = (
-    Column("ENTITY", 12, most=80, flex=1),
-    Column("QUOTA", 18),
-    Column("LIMIT", 8, is_right=True),
-)
+QUOTA_COLUMNS: Final = (Column("ENTITY", 12, most=80, flex=1), Column("QUOTA", 18), Column("LIMIT", 8, is_right=True))
 PERMISSIONS: Final = ("allow", "deny")
 OPERATIONS: Final = tuple(_word(each) for each in Operation if each is not Operation.ANY)
 RESOURCES: Final = tuple(_word(each) for each in SUPPORTED)

@@ -18,7 +18,7 @@ from yak.tui.keys import change_actions
 from yak.tui.rows.cells import Cell, Column, Row, Rows
 from yak.tui.rows.cluster import header
 from yak.tui.source.base import ClusterSource
-from yak.tui.widgets.dialogs import ConfirmDialog
+from yak.tui.widgets.dialogs import ConfirmDialog, Field, FormCommand, FormDialog
 from yak.tui.widgets.frame import KeyBar, Line, Panel, Place, Rail
 from yak.tui.widgets.grid import Grid
 
@@ -209,6 +209,12 @@ class YakScreen(Screen[None]):
 
     def cli(self, text: str, outcome: str = "") -> None:
         self.app.note_command(text, outcome)
+
+    async def fill_form(
+        self, title: str, fields: Sequence[Field], command: FormCommand, *, text: str = "", yes: str
+    ) -> dict[str, str] | None:
+        """The values of a form; None if it was cancelled. Call it from a worker."""
+        return await self.app.push_screen_wait(FormDialog(title, fields, command=command, text=text, yes=yes))
 
     async def confirmed(self, title: str, text: str, *, command: str = "", typed: str = "", yes: str = "Yes") -> bool:
         """Ask a question, and return whether the user agreed. Call it from a worker."""

@@ -18,11 +18,7 @@ from yak.tui.keys import keys
 from yak.tui.messages.detail import DetailLine, View, detail_lines
 from yak.tui.messages.reader import Reader
 from yak.tui.messages.store import Merged, Store
-from yak.tui.messages.subscription import (
-    Seek,
-    Subscription,
-    fields_of,
-)
+from yak.tui.messages.subscription import Seek, Subscription, fields_of
 from yak.tui.rows.records import empty_text, tile_status, tile_title
 from yak.tui.screens.messages import SHARED_KEYS, MessageGrid, ReadingScreen
 from yak.tui.widgets.dialogs import TextDialog
@@ -95,8 +91,7 @@ class Tile(Panel):
             self.grid.show_records(reader.store, fmt, now_ms, view, with_topic=with_topic, empty=empty, is_narrow=True)
         width = self.size.width - 6
         self.entitle(
-            tile_title(self.letter, wanted, width),
-            tile_status(status, counts, wanted, reader.filter_text, fmt, width),
+            tile_title(self.letter, wanted, width), tile_status(status, counts, wanted, reader.filter_text, fmt, width)
         )
 
 

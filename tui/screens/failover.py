@@ -16,7 +16,7 @@ from yak.tui.rows import failover as rows
 from yak.tui.rows.cluster import broker_lines
 from yak.tui.screens.processes import ControlsBrokers, End
 from yak.tui.state.drills import FIRST_SIGNS, Drill, Drills, Timeline
-from yak.tui.widgets.dialogs import Field, FormDialog, TextDialog
+from yak.tui.widgets.dialogs import Field, TextDialog
 from yak.tui.widgets.frame import Lines, Panel
 from yak.tui.widgets.grid import Grid
 
@@ -149,12 +149,10 @@ class FailoverScreen(ControlsBrokers):
             "In order: the new leader has everything before it leads. Nothing is copied, nothing is lost. The new leader "
             f"becomes the preferred one, and stays: F on it, with {node} as new leader, brings the leaders back."
         )
-        values = await self.app.push_screen_wait(
-            FormDialog(
-                f"Planned failover of broker {node}", fields, text=text, yes="Move",
-                command=lambda given: move_command(node, given, led, nodes),
-            )
-        )  # fmt: skip
+        title = f"Planned failover of broker {node}"
+        values = await self.fill_form(
+            title, fields, lambda given: move_command(node, given, led, nodes), text=text, yes="Move"
+        )
         if values is not None:
             await self._move(node, move_body(node, values, led, nodes), move_command(node, values, led, nodes))
 

@@ -43,8 +43,7 @@ class FirstRunScreen(Screen[Choice]):
             yield Static(f"No cluster is named yet, and nothing answers at {self._servers}{why}.", markup=False)
             yield Static("What shall it be?", classes="first-run-ask")
             yield OptionList(
-                *(Option(f"{key}  {label}\n   {text}", id=choice) for choice, key, label, text in CHOICES),
-                markup=False,
+                *(Option(f"{key}  {label}\n   {text}", id=choice) for choice, key, label, text in CHOICES), markup=False
             )
             yield Static("j/k move   enter choose   or the letter", classes="first-run-hint")
 

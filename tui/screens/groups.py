@@ -50,7 +50,7 @@ from yak.tui.source.kafka import (
 )
 from yak.tui.source.live import path_of
 from yak.tui.state.groups import Group, Groups, Unread
-from yak.tui.widgets.dialogs import Field, FormDialog
+from yak.tui.widgets.dialogs import Field
 from yak.tui.widgets.frame import Lines, Panel, plain_title
 from yak.tui.widgets.grid import Grid
 from yak.view.groups import members_text
@@ -200,18 +200,14 @@ class GroupChangesScreen(AskingScreen):
         if said is not None and said["members"]:
             text += f"\nIt has members now, which must be stopped first: {members_words(members_of(said))}."
         fmt = self.fmt
-        values = await self.app.push_screen_wait(
-            FormDialog(
-                f"Move the offsets of {name}",
-                (
-                    Field("topics", "Topics", topics, "orders:0,2 payments; empty: all that it committed"),
-                    Field("to", "To", WAYS[0], choices=WAYS),
-                    Field("value", "Offset, time, file", "", "100, -15m, 2026-11-20T12:00Z, FILE.csv"),
-                ),
-                command=lambda found: reset_command(name, found, fmt),
-                text=text,
-                yes="Show the plan",
-            )
+        fields = (
+            Field("topics", "Topics", topics, "orders:0,2 payments; empty: all that it committed"),
+            Field("to", "To", WAYS[0], choices=WAYS),
+            Field("value", "Offset, time, file", "", "100, -15m, 2026-11-20T12:00Z, FILE.csv"),
+        )
+        title = f"Move the offsets of {name}"
+        values = await self.fill_form(
+            title, fields, lambda given: reset_command(name, given, fmt), text=text, yes="Show the plan"
         )
         if values is not None:
             await self.app.push_screen_wait(ResetPreview(name, values))

@@ -33,7 +33,7 @@ from yak.tui.rows.cells import Cell
 from yak.tui.rows.delivery import statistics_lines, statistics_title
 from yak.tui.screens.base import FileUploaded, YakScreen
 from yak.tui.screens.producer_csv import ACKS_OPTIONS, CODEC_OPTIONS, CsvPane, TopicField, ask_to_create, selection
-from yak.tui.widgets.dialogs import Check, Field, FormDialog
+from yak.tui.widgets.dialogs import Check, Field
 from yak.tui.widgets.frame import Line, Lines, Panel, plain_title
 
 if TYPE_CHECKING:
@@ -365,9 +365,7 @@ class ProducerScreen(YakScreen):
             Field("count", "Messages", "", "empty: until X stops it"),
             Field("rate", "In a second", "10", "empty: as fast as the cluster takes them"),
         ]
-        values = await self.app.push_screen_wait(
-            FormDialog("Send it again and again", fields, command=self._repeat_command, yes="Send")
-        )
+        values = await self.fill_form("Send it again and again", fields, self._repeat_command, yes="Send")
         if values is not None:
             self.start(*self._what(*_how_often(values)))
 

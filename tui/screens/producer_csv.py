@@ -376,10 +376,8 @@ class CsvPane(Vertical):
         if plan.settled:
             notes.append(f"An earlier upload was stopped after row {fmt.number(plan.settled)}.")
             fields.insert(0, Field("start", "Begin with", _GO_ON, choices=(_GO_ON, _FROM_START)))
-        values = await self.app.push_screen_wait(
-            FormDialog(
-                f"Send {rows} to {form.topic}", fields, command=self._command_of, text="\n".join(notes), yes="Send"
-            )
+        values = await self.producer.fill_form(
+            f"Send {rows} to {form.topic}", fields, self._command_of, text="\n".join(notes), yes="Send"
         )
         if values is not None:
             skip = plan.settled if values.get("start", _FROM_START) == _GO_ON else 0

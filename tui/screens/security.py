@@ -17,7 +17,7 @@ from yak.tui.rows.cells import Column, Row
 from yak.tui.screens.base import AskingScreen
 from yak.tui.source import security as requests
 from yak.tui.source.base import ClusterSource
-from yak.tui.widgets.dialogs import Field, FormDialog
+from yak.tui.widgets.dialogs import Field
 from yak.tui.widgets.frame import Panel
 from yak.tui.widgets.grid import Grid
 
@@ -178,10 +178,9 @@ class SecurityScreen(AskingScreen):
         if adding is None:
             self.app.notice(tab.how)
             return
-        dialog = FormDialog(
-            adding.title, adding.fields, command=lambda form: adding.command(adding.item(form)), yes=adding.title
+        form = await self.fill_form(
+            adding.title, adding.fields, lambda form: adding.command(adding.item(form)), yes=adding.title
         )
-        form = await self.app.push_screen_wait(dialog)
         if form is not None:
             item = adding.item(form)
             command = adding.command(item)

@@ -19,7 +19,7 @@ from yak.tui.source.base import gather_few
 from yak.tui.source.kafka import alter_topic, topic_configs
 from yak.tui.source.live import path_of
 from yak.tui.state.picture import Partition
-from yak.tui.widgets.dialogs import Field, FormDialog
+from yak.tui.widgets.dialogs import Field
 from yak.tui.widgets.frame import Panel
 from yak.tui.widgets.grid import Grid
 
@@ -218,13 +218,9 @@ class ChangesTopics(YakScreen):
 
     @work(group="change")
     async def action_create(self) -> None:
-        values = await self.app.push_screen_wait(
-            FormDialog(
-                "Make a topic",
-                create_fields(len(self.picture.brokers)),
-                command=lambda given: create_command(create_body(given)),
-                yes="Make it",
-            )
+        fields = create_fields(len(self.picture.brokers))
+        values = await self.fill_form(
+            "Make a topic", fields, lambda given: create_command(create_body(given)), yes="Make it"
         )
         if values is None:
             return
@@ -276,27 +272,23 @@ class ChangesTopics(YakScreen):
         if configs is None:
             return
         count = len(self.picture.topics.get(topic, ()))
-        values = await self.app.push_screen_wait(
-            FormDialog(
-                f"Change {topic}",
-                alter_fields(count, configs),
-                command=lambda given: alter_change(topic, count, configs, given).command(),
-                text="An empty field: as the cluster has it.",
-                yes="Go on",
-            )
+        values = await self.fill_form(
+            f"Change {topic}",
+            alter_fields(count, configs),
+            lambda given: alter_change(topic, count, configs, given).command(),
+            text="An empty field: as the cluster has it.",
+            yes="Go on",
         )
         if values is not None:
             await self._apply(alter_change(topic, count, configs, values), count, configs)
 
     async def alter_one(self, topic: str, config: ConfigValue, documentation: str) -> None:
-        values = await self.app.push_screen_wait(
-            FormDialog(
-                f"{config.name} of {topic}",
-                (Field("value", "Value", config.value or "" if config.source == "topic" else "", f"{config.value}"),),
-                command=lambda given: config_change(topic, config, given["value"]).command(),
-                text=f"{documentation}\nNow {config.value or '(empty)'}, from: {config.source}. Empty: as the cluster has it.",
-                yes="Go on",
-            )
+        values = await self.fill_form(
+            f"{config.name} of {topic}",
+            (Field("value", "Value", config.value or "" if config.source == "topic" else "", f"{config.value}"),),
+            lambda given: config_change(topic, config, given["value"]).command(),
+            text=f"{documentation}\nNow {config.value or '(empty)'}, from: {config.source}. Empty: as the cluster has it.",
+            yes="Go on",
         )
         if values is not None:
             change = config_change(topic, config, values["value"])
@@ -336,14 +328,12 @@ class ChangesTopics(YakScreen):
             if partition.leader is None
             else f"Broker {partition.leader} leads it in epoch {partition.leader_epoch}."
         )
-        values = await self.app.push_screen_wait(
-            FormDialog(
-                f"Elect another leader of {partition.name}",
-                (Field("to", "New leader", str(choices[0]), choices=[str(node) for node in choices]),),
-                command=lambda given: f"yak failover {name} --to {given['to']}",
-                text=f"{led} The new leader has every record before it leads: nothing is lost, nothing is copied.",
-                yes="Move",
-            )
+        values = await self.fill_form(
+            f"Elect another leader of {partition.name}",
+            (Field("to", "New leader", str(choices[0]), choices=[str(node) for node in choices]),),
+            lambda given: f"yak failover {name} --to {given['to']}",
+            text=f"{led} The new leader has every record before it leads: nothing is lost, nothing is copied.",
+            yes="Move",
         )
         if values is not None:
             await self._move(partition, int(values["to"]), f"yak failover {name} --to {values['to']}")

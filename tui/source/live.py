@@ -40,6 +40,8 @@ REFUSED: Final = ("not-allowed", "login-needed", "login-failed")
 class LiveSource:
     """See `ClusterSource`. `http` gives known addresses; without them the Kafka brokers are asked."""
 
+    progress = ""
+
     def __init__(
         self,
         bootstrap: str,
@@ -64,11 +66,6 @@ class LiveSource:
     def lacks(self) -> Collection[str]:
         """The metadata log, if the brokers answer no HTTP."""
         return ("metadata",) if self._kafka_only is not None else ()
-
-    @property
-    def progress(self) -> str:
-        """Empty: the cluster is up, or being searched for."""
-        return ""
 
     @property
     def bootstrap(self) -> str:
@@ -104,30 +101,16 @@ class LiveSource:
 
     # requests
 
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, Any] | None = None,
-        body: Any = None,
-        node_id: int | None = None,
-    ) -> Any:
+    async def ask(self, method: str, path: str, *, params: Mapping[str, Any] | None = None, body: Any = None) -> Any:
         """The JSON answer of any broker, connected ones first. Raises YakError."""
         if not self._addresses:
             await self._discover()
         if self._kafka_only is not None:
             self._kafka_only.servers = self._bootstrap
             return await asyncio.to_thread(self._kafka_only.ask, method, path, params or {}, body or {})
-        nodes = (
-            [node_id] if node_id is not None else sorted(self._addresses, key=lambda node: (node not in self._up, node))
-        )
         silent = ""
-        for node in nodes:
-            address = self._addresses.get(node)
-            if address is None:
-                silent = f"broker {node} answers no HTTP"
-                continue
+        for node in sorted(self._addresses, key=lambda node: (node not in self._up, node)):
+            address = self._addresses[node]
             answer = await self._ask_one(method, f"{address}{path}", params, body)
             if not isinstance(answer, str):
                 try:
@@ -155,14 +138,16 @@ class LiveSource:
 
     async def _discover(self) -> None:
         """Find the brokers' HTTP addresses; without any, requests go over the Kafka protocol."""
+        async with self._discovering:
+            if not self._addresses and self._kafka_only is None:
+                await self._find_addresses()
+                if not self._addresses:
+                    self._use_kafka_only()
+
+    async def _find_addresses(self) -> None:
         from yak.tui.source.kafka import http_addresses
 
-        async with self._discovering:
-            if self._addresses or self._kafka_only is not None:
-                return
-            self._addresses.update(await self.kafka(http_addresses))
-            if not self._addresses:
-                self._use_kafka_only()
+        self._addresses.update(await self.kafka(http_addresses))
 
     def _use_kafka_only(self) -> None:
         from yak.tui.source.kafka import KafkaAnswers
@@ -171,10 +156,8 @@ class LiveSource:
 
     async def _rediscover(self) -> None:
         """Look up the HTTP addresses again: restarted brokers may use other ports."""
-        from yak.tui.source.kafka import http_addresses
-
         with contextlib.suppress(YakError, OSError):
-            self._addresses.update(await self.kafka(http_addresses))
+            await self._find_addresses()
 
     # events
 
@@ -212,13 +195,11 @@ class LiveSource:
                     if isinstance(error, YakError) and error.code in REFUSED and not self._up:
                         self._use_kafka_only()
                         continue
-                    wait_ms = RETRY_MS[min(tries, len(RETRY_MS) - 1)]
                     tries += 1
                     if not self._up:
-                        await events.put(_event("lost", why=_error_text(error), retry_ms=wait_ms))
                         if looking is None or looking.done():
                             looking = asyncio.create_task(self._rediscover())
-                        await asyncio.sleep(wait_ms / 1000)
+                        await _report_lost(events, error, tries)
                         continue
                 for node in self._addresses:
                     if node not in tasks or tasks[node].done():
@@ -240,10 +221,8 @@ class LiveSource:
             try:
                 after = await self.kafka(read_snapshot, before)
             except (YakError, OSError) as error:
-                wait_ms = RETRY_MS[min(tries, len(RETRY_MS) - 1)]
                 tries += 1
-                await events.put(_event("lost", why=_error_text(error), retry_ms=wait_ms))
-                await asyncio.sleep(wait_ms / 1000)
+                await _report_lost(events, error, tries)
                 continue
             tries = 0
             self._bootstrap = after.bootstrap or self._bootstrap
@@ -288,8 +267,8 @@ class LiveSource:
             if node in self._up or tries == 0:
                 self._up.discard(node)
                 await events.put(_event("link", node_id=node, state="down", why=why))
-            await asyncio.sleep(RETRY_MS[min(tries, len(RETRY_MS) - 1)] / 1000)
             tries += 1
+            await asyncio.sleep(_retry_ms(tries) / 1000)
 
 
 async def _read_events(answer: "httpx.Response", events: asyncio.Queue[Event]) -> None:
@@ -339,8 +318,15 @@ def _event(kind: str, **fields: Any) -> Event:
     return {"kind": kind, "time_ms": int(time.time() * 1000), **fields}
 
 
-def _error_text(error: BaseException) -> str:
-    return f"{error.message}: {error.why}" if isinstance(error, YakError) and error.why else str(error)
+async def _report_lost(events: asyncio.Queue[Event], error: BaseException, tries: int) -> None:
+    """Report that no broker answers, and wait until the next attempt."""
+    why = f"{error.message}: {error.why}" if isinstance(error, YakError) and error.why else str(error)
+    await events.put(_event("lost", why=why, retry_ms=_retry_ms(tries)))
+    await asyncio.sleep(_retry_ms(tries) / 1000)
+
+
+def _retry_ms(tries: int) -> int:
+    return RETRY_MS[min(tries, len(RETRY_MS)) - 1]
 
 
 def path_of(*parts: object) -> str:

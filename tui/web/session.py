@@ -135,11 +135,7 @@ class Session(AppService):
     """The process of one tab. Call `start`, then `handle` for each message of the page, and always `stop`."""
 
     def __init__(
-        self,
-        argv: Sequence[str],
-        environment: Mapping[str, str],
-        socket: web.WebSocketResponse,
-        downloads: Downloads,
+        self, argv: Sequence[str], environment: Mapping[str, str], socket: web.WebSocketResponse, downloads: Downloads
     ) -> None:
         super().__init__(
             argv[0],
@@ -345,12 +341,7 @@ class Sessions:
     """A limited number of sessions, each with a child process started by the same command."""
 
     def __init__(
-        self,
-        argv: Sequence[str],
-        environment: Mapping[str, str],
-        *,
-        count_max: int,
-        problem: Callable[[str], None],
+        self, argv: Sequence[str], environment: Mapping[str, str], *, count_max: int, problem: Callable[[str], None]
     ) -> None:
         self.downloads = Downloads()
         self._argv = list(argv)

@@ -122,25 +122,20 @@ class Field:
         return f"field-{self.name.replace('.', '-')}"
 
 
+FormCommand = Callable[[Mapping[str, str]], str]
+"""The command line of a form's values. Raises YakError for invalid ones."""
+
+
 class FormDialog(FieldsDialog[dict[str, str] | None]):
     """A form, and the command line that it produces as the user types. Returns the values, or None.
 
     `command(values)` writes that line. If it raises YakError, the error is shown and the form cannot be sent.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "no"),
-        Binding("ctrl+s", "send", "send"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "no"), Binding("ctrl+s", "send", "send")]
 
     def __init__(
-        self,
-        title: str,
-        fields: Sequence[Field],
-        *,
-        command: Callable[[Mapping[str, str]], str],
-        text: str = "",
-        yes: str = "Do it",
+        self, title: str, fields: Sequence[Field], *, command: FormCommand, text: str = "", yes: str = "Do it"
     ) -> None:
         super().__init__()
         self._title, self._fields, self._command, self._text, self._yes = title, fields, command, text, yes
@@ -247,9 +242,7 @@ class TextDialog(ModalScreen[None]):
 class ChoiceMenu(ModalScreen[str | None]):
     """Returns the chosen letter, or None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "dismiss", "close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss", "close")]
 
     def __init__(self, title: str, choices: Sequence[tuple[str, str]]) -> None:
         super().__init__()

@@ -164,13 +164,7 @@ class WithCursor(ScrollView, can_focus=True):
 class Grid(WithCursor):
     """A table with a cursor. `show()` gives it rows; the cursor stays on its row by key."""
 
-    COMPONENT_CLASSES = {
-        "grid--head",
-        "grid--cursor",
-        "grid--mark",
-        "grid--empty",
-        *TONES,
-    }
+    COMPONENT_CLASSES = {"grid--head", "grid--cursor", "grid--mark", "grid--empty", *TONES}
     BINDINGS = keys(
         "grid.down", "grid.up", "grid.top", "grid.bottom", "grid.page-down", "grid.page-up", "grid.open", "grid.sort",
         "grid.left", "grid.right",

@@ -107,13 +107,7 @@ class RecordPane(WithCursor):
         over = Style()
         if index == self._cursor and self.has_focus:
             over = Style(reverse=True)
-        parts = [
-            Segment(
-                one_line(text),
-                tone_style(self, tone) + over,
-            )
-            for text, tone in line.spans
-        ]
+        parts = [Segment(one_line(text), tone_style(self, tone) + over) for text, tone in line.spans]
         if over:
             parts.append(Segment(" " * width, over))
         return Strip(parts).crop_extend(0, width, self.rich_style).apply_style(self.rich_style)
