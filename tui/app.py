@@ -99,7 +99,6 @@ class _Harmless(LineFilter):
     """The last filter before the terminal, for every widget: text from a cluster cannot send control sequences."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's
-        """The segments, with control characters escaped."""
         if all(each.text.isprintable() for each in segments):
             return segments
         return [each if each.control else Segment(one_line(each.text), each.style) for each in segments]
@@ -163,7 +162,6 @@ class YakApp(App[int]):
         return [*super().get_line_filters(), _HARMLESS]
 
     def paint_now(self) -> None:
-        """Draw the visible screen from the present state."""
         self._painted_version = self.picture.version
         self._painted_ms = self.now_ms()
         screen = self.screen_below()
@@ -350,7 +348,6 @@ class YakApp(App[int]):
     # listening and drawing
 
     def on_mount(self) -> None:
-        """Show the first screen and start listening for events."""
         self.theme = textual_name(self.settings.theme)
         self.set_class(self.settings.is_ascii, "-ascii")
         self.set_class(self.is_production, "-production")
@@ -406,7 +403,6 @@ class YakApp(App[int]):
         self._is_away = True
 
     def on_app_focus(self) -> None:
-        """Draw at full rate again."""
         self._is_away = False
         self.repaint()
 
@@ -476,7 +472,11 @@ class YakApp(App[int]):
         """Take the keys one by one: the next one is for what the one before leads to, such as a field or a screen."""
         if not isinstance(event, events.Key) or event.is_forwarded:
             await super().on_event(event)
-        elif self._ended_prompt is not None or self._key_under_way is not None or self._is_opening_fields:
+        elif (
+            self._ended_prompt is not None
+            or self._key_under_way is not None
+            or (isinstance(self.screen, FieldsDialog) and not self.screen.is_open)
+        ):
             if not self._held_keys and self._key_under_way is not None:
                 self.set_timer(KEY_WAITS_S, partial(self._take_keys_behind_key, self._key_under_way, is_late=True))
             self._held_keys.append(event)
@@ -502,10 +502,6 @@ class YakApp(App[int]):
         if self._key_under_way is key and (is_late or all(each.is_finished for each in new)):
             self._key_under_way = None
             await self._take_held_keys()
-
-    @property
-    def _is_opening_fields(self) -> bool:
-        return isinstance(self.screen, FieldsDialog) and not self.screen.is_open
 
     async def take_keys_behind_opening(self, dialog: FieldsDialog[Any]) -> None:
         """Take the keys that were held while this dialog opened; a key typed before a question is no answer to it."""
@@ -657,14 +653,9 @@ class YakApp(App[int]):
         self.push_screen(TextDialog("Notices", notices(self.notices, self.fmt, self.now_ms())))
 
     def action_jump(self) -> None:
-        """Show a letter on each panel; typing it moves the focus there."""
         screen = self.screen_below()
         if screen is not None:
-            self.push_screen(JumpDialog(screen.focus_chain), self._jumped)
-
-    def _jumped(self, widget: Any) -> None:
-        if widget is not None:
-            widget.focus()
+            self.push_screen(JumpDialog(screen.focus_chain), lambda panel: panel.focus() if panel else None)
 
     def action_panel_next(self) -> None:
         self.screen.focus_next()
@@ -696,7 +687,6 @@ class YakApp(App[int]):
 
     @work(exclusive=True, group="sample")
     async def make_sample(self) -> None:
-        """Create a topic with sample records."""
         records = [
             {"key": f"k{n % 7}", "payload": {"order": n, "total": n * 7 % 100, "currency": "EUR"}} for n in range(100)
         ]

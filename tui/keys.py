@@ -40,7 +40,6 @@ class Key:
 
     @property
     def scope(self) -> str:
-        """The screen or widget of the action."""
         return self.id.partition(".")[0]
 
 
@@ -60,6 +59,7 @@ _SCREENS: Final = (
     ("9", "replication", "every partition: replicas, lag, elections"),
     ("0", "activity", "all events, and all that you did"),
 )
+_RESET: Final = ("r", "move offsets", "Move what it committed: to earliest, latest, a time, ... Shows a plan first.")
 
 _TABLE: Final = (
     *(_quiet(f"go.{name}", key, name, f"Go to {what}.", action=f"go('{name}')") for key, name, what in _SCREENS),
@@ -146,21 +146,11 @@ _TABLE: Final = (
     Key("producer.stop", "X", "stop", "Send no more and wait for what is on its way; again: do not wait."),
     Key("producer.value", "e", "edit", "Go to the value."),
     Key("producer.file", "f", "file", "Choose a CSV file."),
-    Key(
-        "groups.reset",
-        "r",
-        "move offsets",
-        "Move what it committed: to earliest, latest, a time, ... Shows a plan first.",
-    ),
+    Key("groups.reset", *_RESET),
     _change("groups.delete", "X", "delete", "Delete the group, and all that it committed."),
     Key("groups.consume", "c", "consume", "Read with a group.", action="go('consumer')"),
     _quiet("groups.copy", "y", "copy", "Copy its name."),
-    Key(
-        "group.reset",
-        "r",
-        "move offsets",
-        "Move what it committed: to earliest, latest, a time, ... Shows a plan first.",
-    ),
+    Key("group.reset", *_RESET),
     _change("group.forget", "D", "forget", "Forget what it committed of the topic under the cursor."),
     _change("group.delete", "X", "delete", "Delete the group, and all that it committed."),
     Key("group.age", "t", "ages", "Read the first unread records now: how old they are."),

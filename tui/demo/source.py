@@ -85,7 +85,7 @@ class DemoSource:
             while True:
                 yield await events.get()
         finally:
-            self._run.on_change = _nothing
+            self._run.on_change = lambda: None
             if live is not None:
                 live.cancel()
                 await asyncio.gather(live, return_exceptions=True)
@@ -101,7 +101,3 @@ class DemoSource:
     async def close(self) -> None:
         if self._live is not None:
             await self._live.close()
-
-
-def _nothing() -> None:
-    pass

@@ -33,7 +33,6 @@ class DemoState:
     _seen: deque[tuple[int, int]] = field(default_factory=deque)
 
     def take(self, line: dict[str, Any]) -> None:
-        """Apply one line of the supervisor."""
         match line["kind"]:
             case "step":
                 self.step = line["step"]

@@ -47,13 +47,8 @@ def cell_text(data: bytes | None, view: View = "auto", limit: int = CELL_CHARACT
         text = head.decode("utf-8", "replace")
     is_cut = len(head) < len(data)
     if view == "auto" and text[:1] in ("{", "["):
-        text = _joined(text)
+        text = " ".join(part.strip() for part in text.splitlines())  # indented JSON
     return cut(one_line(text), limit, is_cut=is_cut)
-
-
-def _joined(text: str) -> str:
-    """Indented JSON on one line, without its indentation."""
-    return " ".join(part.strip() for part in text.splitlines())
 
 
 def _hex(data: bytes, limit: int) -> str:
@@ -208,7 +203,7 @@ def detail_lines(
     lines = facts
     lines += _part("key", record.key, view, fmt, frozenset(), is_whole=False)
     if record.headers:
-        lines.append(_heading(f"headers ({len(record.headers)})"))
+        lines.append(DetailLine(((f"headers ({len(record.headers)})", "strong"),)))
         for name, data in record.headers:
             lines += _header(name, data, view)
     return [*lines, *_part("value", record.value, view, fmt, folded, is_whole=is_whole), *later]
@@ -240,10 +235,6 @@ def _sizes(record: BufferedRecord, fmt: Formatter) -> str:
 
 def _fact(label: str, text: str, tone: Tone = "") -> DetailLine:
     return DetailLine(((f"{label:<{_LABEL}}", "dim"), (one_line(text), tone)))
-
-
-def _heading(text: str) -> DetailLine:
-    return DetailLine(((text, "strong"),))
 
 
 def _header(name: str, data: bytes | None, view: View) -> Iterator[DetailLine]:

@@ -100,7 +100,7 @@ class Reader:
         self.wanted = wanted
         self.limits = limits
         self.filter_text = ""
-        self.store = self._new_store()
+        self.store = Store(max_rows=limits.rows, max_bytes=limits.size_bytes, is_ring=wanted.is_tail)
         self.status = Status()
         self._servers = servers
         self._open = open_ or open_feed
@@ -117,9 +117,6 @@ class Reader:
         self._old_until_ms = 0.0
         self._reset()
         self._thread = threading.Thread(target=self._run, name="messages", daemon=True)
-
-    def _new_store(self) -> Store:
-        return Store(max_rows=self.limits.rows, max_bytes=self.limits.size_bytes, is_ring=self.wanted.is_tail)
 
     def _reset(self) -> None:
         self._counters = _Counters()
@@ -217,7 +214,9 @@ class Reader:
                 )
                 self._rest(None)
             finally:
-                self._leave()
+                feed, self._feed = self._feed, None
+                if feed is not None:
+                    feed.close()
         self._publish("closed")
 
     def _open_and_read(self) -> None:
@@ -332,11 +331,6 @@ class Reader:
             self._orders.get(timeout=longest_s)()
         except queue.Empty:
             return
-
-    def _leave(self) -> None:
-        feed, self._feed = self._feed, None
-        if feed is not None:
-            feed.close()
 
     def _phase(self, feed: Feed) -> Phase:
         if self._is_paused:

@@ -9,7 +9,6 @@ from yak.tui.state.activity import Line
 
 COLUMNS = (Column("TIME", 9), Column("WHAT", 12), Column("EVENT", 20, most=400, flex=1))
 FOLDED_WITHIN_MS = 5_000
-_SIGNS = {"good": "good", "warn": "warn", "bad": "bad"}
 
 
 def activity_rows(lines: Iterable[Line], fmt: Formatter, now_ms: int) -> list[Row]:
@@ -33,6 +32,6 @@ def _row(line: Line, fmt: Formatter, now_ms: int, count: int) -> Row:
         kind = Cell(f"{fmt.sign('here')} you", "accent")
         text = Cell(f"$ {line.message}", "accent")
     else:
-        kind = Cell(f"{fmt.sign(_SIGNS[line.tone])} {line.family}", line.tone)  # type: ignore[arg-type]
+        kind = Cell(f"{fmt.sign(line.tone)} {line.family}", line.tone)  # type: ignore[arg-type]
         text = Cell(line.message if count == 1 else f"{line.event['topic']}: {fmt.number(count)} partitions")
-    return Row(str(line.number), (Cell(fmt.time(line.time_ms, now_ms), "dim", line.time_ms), kind, text))
+    return Row(str(line.number), Cell(fmt.time(line.time_ms, now_ms), "dim", line.time_ms), kind, text)

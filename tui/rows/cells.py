@@ -23,12 +23,16 @@ class Cell:
     order: float | str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Row:
     """One line. `key` identifies its subject, and stays when the line changes."""
 
     key: str
     cells: tuple[Cell, ...]
+
+    def __init__(self, key: str, *cells: Cell) -> None:
+        object.__setattr__(self, "key", key)
+        object.__setattr__(self, "cells", cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,6 @@ class RowList:
         return self.rows[index]
 
     def place_of(self, key: str) -> int | None:
-        """The index of a row; None if there is none."""
         if self._indexes is None:
             self._indexes = {row.key: place for place, row in enumerate(self.rows)}
         return self._indexes.get(key)

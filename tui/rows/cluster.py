@@ -121,7 +121,7 @@ def _metadata_store(picture: Picture, fmt: Formatter, now_ms: int) -> Row:
 
 
 def _health_row(key: str, name: str, text: str, is_good: bool, tone: str = "good") -> Row:
-    return Row(key, (Cell(name, "good" if is_good else tone), Cell(text, "dim" if is_good else "")))  # type: ignore[arg-type]
+    return Row(key, Cell(name, "good" if is_good else tone), Cell(text, "dim" if is_good else ""))  # type: ignore[arg-type]
 
 
 def rate_lines(picture: Picture, fmt: Formatter, width: int, now_ms: int) -> list[list[Cell]]:
@@ -198,29 +198,25 @@ def _broker_row(broker: Broker, counts: BrokerCounts, picture: Picture, fmt: For
         disk = 100 * (1 - broker.disk_free_bytes / broker.disk_size_bytes)
     return Row(
         str(broker.node_id),
-        (
-            Cell(str(broker.node_id), "strong", broker.node_id),
-            Cell(broker.role + (controller if is_controller else ""), "accent" if is_controller else ""),
-            broker_state_cell(broker, fmt, out_of_sync),
-            figure(str(leads), leads),
-            figure(str(replicas), replicas),
-            figure(str(out_of_sync), out_of_sync, "warn"),
-            figure(fmt.rate(rates.messages_in) if serves else fmt.sign("none"), rates.messages_in),
-            Cell(fmt.spark(list(broker.in_history)[-60:], spark) if serves else "", "accent"),
-            figure(fmt.rate(rates.messages_out) if serves else fmt.sign("none"), rates.messages_out),
-            Cell(fmt.size_rate(rates.bytes_in) if serves else fmt.sign("none"), order=rates.bytes_in),
-            Cell(fmt.size(broker.memory_bytes) if serves else fmt.sign("none"), order=broker.memory_bytes or 0),
-            Cell(
-                fmt.sign("none") if broker.cpu_share is None or not serves else f"{broker.cpu_share * 100:.0f} %",
-                order=broker.cpu_share or 0,
-            ),
-            Cell(
-                fmt.sign("none") if disk is None else f"{disk:.0f} %",
-                "warn" if (disk or 0) > 85 else "",
-                order=disk or 0,
-            ),
-            Cell(f"{broker.host}:{broker.port}"),
+        Cell(str(broker.node_id), "strong", broker.node_id),
+        Cell(broker.role + (controller if is_controller else ""), "accent" if is_controller else ""),
+        broker_state_cell(broker, fmt, out_of_sync),
+        figure(str(leads), leads),
+        figure(str(replicas), replicas),
+        figure(str(out_of_sync), out_of_sync, "warn"),
+        figure(fmt.rate(rates.messages_in) if serves else fmt.sign("none"), rates.messages_in),
+        Cell(fmt.spark(list(broker.in_history)[-60:], spark) if serves else "", "accent"),
+        figure(fmt.rate(rates.messages_out) if serves else fmt.sign("none"), rates.messages_out),
+        Cell(fmt.size_rate(rates.bytes_in) if serves else fmt.sign("none"), order=rates.bytes_in),
+        Cell(fmt.size(broker.memory_bytes) if serves else fmt.sign("none"), order=broker.memory_bytes or 0),
+        Cell(
+            fmt.sign("none") if broker.cpu_share is None or not serves else f"{broker.cpu_share * 100:.0f} %",
+            order=broker.cpu_share or 0,
         ),
+        Cell(
+            fmt.sign("none") if disk is None else f"{disk:.0f} %", "warn" if (disk or 0) > 85 else "", order=disk or 0
+        ),
+        Cell(f"{broker.host}:{broker.port}"),
     )
 
 

@@ -41,13 +41,11 @@ def _row(name: str, values: Mapping[str, Any], is_used: bool, why: str | None, f
     marks += [str(values["accent"])] if values.get("accent") else []
     return Row(
         name,
-        (
-            Cell(fmt.sign("here") if is_used else "", "accent"),
-            Cell(name, "strong"),
-            Cell(" ".join(marks), "bad" if is_production(values) else "dim"),
-            answer,
-            Cell(str(values.get("bootstrap_servers", ""))),
-        ),
+        Cell(fmt.sign("here") if is_used else "", "accent"),
+        Cell(name, "strong"),
+        Cell(" ".join(marks), "bad" if is_production(values) else "dim"),
+        answer,
+        Cell(str(values.get("bootstrap_servers", ""))),
     )
 
 

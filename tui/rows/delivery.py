@@ -168,14 +168,12 @@ def _preview_row(number: int, row: PreviewRow, fmt: Formatter) -> Row:
     text = f"{fmt.sign(sign)} {row.why or 'yes'}"
     return Row(
         str(number),
-        (
-            Cell(str(row.line)),
-            Cell(none if row.key is None else row.key, "dim" if row.key is None else ""),
-            Cell(none if row.value is None else row.value, "dim" if row.status == "bad" else ""),
-            Cell(headers or none, "" if headers else "dim"),
-            Cell(partition, "dim" if row.partition is None else ""),
-            Cell(text, tone),
-        ),
+        Cell(str(row.line)),
+        Cell(none if row.key is None else row.key, "dim" if row.key is None else ""),
+        Cell(none if row.value is None else row.value, "dim" if row.status == "bad" else ""),
+        Cell(headers or none, "" if headers else "dim"),
+        Cell(partition, "dim" if row.partition is None else ""),
+        Cell(text, tone),
     )
 
 

@@ -165,16 +165,14 @@ def broker_rows(picture: Picture, processes: Processes | None, fmt: Formatter) -
         rows.append(
             Row(
                 REDIS,
-                (
-                    Cell("redis", "strong"),
-                    Cell("metadata"),
-                    Cell(f"{fmt.sign('up' if picture.store_state == 'connected' else 'warn')} {picture.store_state}"),
-                    none,
-                    none,
-                    Cell(f"{fmt.sign('up')} running" if is_up else f"{fmt.sign('bad')} dead", tone),
-                    _pid(processes.redis_pid, fmt),
-                    Cell(""),
-                ),
+                Cell("redis", "strong"),
+                Cell("metadata"),
+                Cell(f"{fmt.sign('up' if picture.store_state == 'connected' else 'warn')} {picture.store_state}"),
+                none,
+                none,
+                Cell(f"{fmt.sign('up')} running" if is_up else f"{fmt.sign('bad')} dead", tone),
+                _pid(processes.redis_pid, fmt),
+                Cell(""),
             )
         )
     return rows
@@ -191,16 +189,14 @@ def _broker_row(picture: Picture, node: int, counts: BrokerCounts, processes: Pr
         state = Cell(f"{fmt.sign(sign)} {word}", tone)
     return Row(
         str(node),
-        (
-            Cell(str(node), "strong", node),
-            Cell(broker.role + mark, "accent" if is_controller else ""),
-            broker_state_cell(broker, fmt, counts.out_of_sync),
-            figure(str(counts.leaders), counts.leaders),
-            figure(str(counts.out_of_sync), counts.out_of_sync, "warn"),
-            state,
-            _pid(process.pid if process is not None else None, fmt),
-            Cell(f"{broker.host}:{broker.port}" if broker.port else "", "dim"),
-        ),
+        Cell(str(node), "strong", node),
+        Cell(broker.role + mark, "accent" if is_controller else ""),
+        broker_state_cell(broker, fmt, counts.out_of_sync),
+        figure(str(counts.leaders), counts.leaders),
+        figure(str(counts.out_of_sync), counts.out_of_sync, "warn"),
+        state,
+        _pid(process.pid if process is not None else None, fmt),
+        Cell(f"{broker.host}:{broker.port}" if broker.port else "", "dim"),
     )
 
 
@@ -299,13 +295,11 @@ def history_rows(found: Sequence[Timeline], fmt: Formatter, now_ms: float) -> li
         rows.append(
             Row(
                 f"{each.drill.began_ms:.3f}",
-                (
-                    Cell(fmt.time(each.drill.began_ms, now_ms), "dim"),
-                    Cell(_SHORT[each.drill.action] + ("" if each.drill.node_id is None else f" {each.drill.node_id}")),
-                    Cell(str(len(each.drill.led or each.moved)), order=len(each.drill.led)),
-                    none if each.elected_ms is None else Cell(format_duration(each.elected_ms), order=each.elected_ms),
-                    none if length is None else Cell(format_duration(length), "strong", length),
-                ),
+                Cell(fmt.time(each.drill.began_ms, now_ms), "dim"),
+                Cell(_SHORT[each.drill.action] + ("" if each.drill.node_id is None else f" {each.drill.node_id}")),
+                Cell(str(len(each.drill.led or each.moved)), order=len(each.drill.led)),
+                none if each.elected_ms is None else Cell(format_duration(each.elected_ms), order=each.elected_ms),
+                none if length is None else Cell(format_duration(length), "strong", length),
             )
         )
     return rows

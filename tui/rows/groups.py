@@ -64,21 +64,20 @@ def group_rows(groups: Groups, fmt: Formatter, now_ms: int) -> list[Row]:
 
 def _group_row(group: Group, fmt: Formatter, now_ms: int) -> Row:
     if group.said is None:
-        rest = (_unknown(group, fmt), Cell(""), Cell(""))
-        members = Cell(fmt.sign("unknown") if group.why else "", "dim", -1)
+        unknown = fmt.sign("unknown") if group.why else ""
+        rest = (Cell(unknown, "dim", -2), Cell(""), Cell(""))
+        members = Cell(unknown, "dim", -1)
     else:
         rest = (lag_cell(group.lag, fmt), trend_cell(group, fmt, now_ms), eta_cell(group, fmt, now_ms))
         members = Cell(fmt.number(group.members), "dim" if not group.members else "", group.members)
     return Row(
         group.name,
-        (
-            Cell(group.name, "strong"),
-            group_state_cell(group.state, fmt),
-            Cell(group.type, "dim"),
-            members,
-            Cell(fmt.sign("none") if group.coordinator is None else str(group.coordinator), "dim", group.coordinator),
-            *rest,
-        ),
+        Cell(group.name, "strong"),
+        group_state_cell(group.state, fmt),
+        Cell(group.type, "dim"),
+        members,
+        Cell(fmt.sign("none") if group.coordinator is None else str(group.coordinator), "dim", group.coordinator),
+        *rest,
     )
 
 
@@ -94,14 +93,8 @@ def topic_group_rows(groups: Iterable[Group], fmt: Formatter, now_ms: int) -> li
     for group in sorted(groups, key=lambda each: each.name):
         row = _group_row(group, fmt, now_ms)
         count = 0 if group.said is None else len(group.said["partitions"])
-        rows.append(
-            Row(row.key, (*(row.cells[number] for number in (0, 1, 3, 5, 6, 7)), Cell(str(count), "dim", count)))
-        )
+        rows.append(Row(row.key, *(row.cells[number] for number in (0, 1, 3, 5, 6, 7)), Cell(str(count), "dim", count)))
     return rows
-
-
-def _unknown(group: Group, fmt: Formatter) -> Cell:
-    return Cell(fmt.sign("unknown") if group.why else "", "dim", -2)
 
 
 def trend_cell(group: Group, fmt: Formatter, now_ms: int, width: int = TREND_WIDTH) -> Cell:
@@ -193,14 +186,12 @@ def _member(said: Mapping[str, Any], fmt: Formatter) -> Row:
         )
     return Row(
         said["member_id"],
-        (
-            Cell(said["client_id"], "strong"),
-            Cell(said["host"].lstrip("/")),
-            Cell(fmt.sign("none") if assigned is None else fmt.number(len(assigned)), "", len(assigned or ())),
-            assignment,
-            Cell(said["instance_id"] or fmt.sign("none"), "dim"),
-            Cell(said["member_id"], "dim"),
-        ),
+        Cell(said["client_id"], "strong"),
+        Cell(said["host"].lstrip("/")),
+        Cell(fmt.sign("none") if assigned is None else fmt.number(len(assigned)), "", len(assigned or ())),
+        assignment,
+        Cell(said["instance_id"] or fmt.sign("none"), "dim"),
+        Cell(said["member_id"], "dim"),
     )
 
 
@@ -238,16 +229,14 @@ def _partition(
     topic, number = known.partition
     return Row(
         f"{topic}:{number}",
-        (
-            Cell(topic),
-            Cell(str(number), "", number),
-            Cell(fmt.number(known.committed), "" if known.committed is not None else "dim", known.committed),
-            Cell(fmt.number(said["high_watermark"]), "", said["high_watermark"]),
-            lag_cell(known.lag, fmt),
-            age,
-            who,
-            Cell(fmt.number(said["log_start_offset"]), "dim", said["log_start_offset"]),
-        ),
+        Cell(topic),
+        Cell(str(number), "", number),
+        Cell(fmt.number(known.committed), "" if known.committed is not None else "dim", known.committed),
+        Cell(fmt.number(said["high_watermark"]), "", said["high_watermark"]),
+        lag_cell(known.lag, fmt),
+        age,
+        who,
+        Cell(fmt.number(said["log_start_offset"]), "dim", said["log_start_offset"]),
     )
 
 
@@ -363,15 +352,13 @@ def _step_row(step: Step, results: Mapping[TopicPartition, YakError | None] | No
     after = step.before if step.after is None else step.after
     return Row(
         f"{topic}:{number}",
-        (
-            Cell(topic),
-            Cell(str(number), "", number),
-            Cell(fmt.number(step.before), "", step.before),
-            Cell(fmt.sign("arrow"), "dim"),
-            Cell(fmt.number(after), "strong" if step.is_change else "dim", after),
-            Cell(_signed(change, fmt), "warn" if (change or 0) > 0 else "", change),
-            Cell(f"{fmt.sign(_SIGNS[tone])} {text}{note}", tone),
-        ),
+        Cell(topic),
+        Cell(str(number), "", number),
+        Cell(fmt.number(step.before), "", step.before),
+        Cell(fmt.sign("arrow"), "dim"),
+        Cell(fmt.number(after), "strong" if step.is_change else "dim", after),
+        Cell(_signed(change, fmt), "warn" if (change or 0) > 0 else "", change),
+        Cell(f"{fmt.sign(_SIGNS[tone])} {text}{note}", tone),
     )
 
 

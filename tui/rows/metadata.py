@@ -47,18 +47,16 @@ def log_row(log: MetadataLog, offset: int, fmt: Formatter, now_ms: int) -> Row:
     record = log.records.get(offset)
     number = Cell(fmt.number(offset), "dim", offset)
     if record is None:
-        return Row(str(offset), (number, Cell("..." if fmt.is_ascii else "…", "dim"), Cell(""), Cell("")))
+        return Row(str(offset), number, Cell("..." if fmt.is_ascii else "…", "dim"), Cell(""), Cell(""))
     text, tone = sentence(record["kind"], record["record"], log.topic_names)
     time_ms = record["timestamp"] * 1000
     kind = Cell(record["kind"], tone)
     return Row(
         str(offset),
-        (
-            number,
-            Cell(moment(time_ms, fmt, now_ms), "dim", time_ms),
-            kind,
-            Cell(text, tone if tone in ("warn", "bad") else ""),
-        ),
+        number,
+        Cell(moment(time_ms, fmt, now_ms), "dim", time_ms),
+        kind,
+        Cell(text, tone if tone in ("warn", "bad") else ""),
     )
 
 
@@ -195,7 +193,7 @@ def image_rows(found: Things, touched: Collection[str], fmt: Formatter) -> list[
         indent = "  " if key.startswith("partition:") else ""
         sign = f"{fmt.sign(_SIGNS[thing.tone])} " if thing.tone in _SIGNS else ""
         tone: Tone = "accent" if is_touched else "strong" if thing.is_head else ""
-        rows.append(Row(key, (Cell(f"{mark}{indent}{thing.name}", tone), Cell(f"{sign}{thing.text()}", thing.tone))))
+        rows.append(Row(key, Cell(f"{mark}{indent}{thing.name}", tone), Cell(f"{sign}{thing.text()}", thing.tone)))
     return rows
 
 
@@ -207,13 +205,13 @@ def diff_rows(before: Things, after: Things, fmt: Formatter) -> list[Row]:
         if old == new:
             continue
         if old is None and new is not None:
-            rows.append(Row(key, (Cell(f"+ {new.name}", "good"), Cell(new.text()))))
+            rows.append(Row(key, Cell(f"+ {new.name}", "good"), Cell(new.text())))
         elif new is None and old is not None:
-            rows.append(Row(key, (Cell(f"- {old.name}", "bad"), Cell(f"gone; it was: {old.text()}", "dim"))))
+            rows.append(Row(key, Cell(f"- {old.name}", "bad"), Cell(f"gone; it was: {old.text()}", "dim")))
         elif old is not None and new is not None:
             text = ", ".join(_field(name, old, new, fmt) for name in _changed(old, new))
             if text:
-                rows.append(Row(key, (Cell(f"~ {new.name}", "warn"), Cell(text))))
+                rows.append(Row(key, Cell(f"~ {new.name}", "warn"), Cell(text)))
     return rows
 
 

@@ -60,18 +60,16 @@ def _partition_row(partition: Partition, facts: TopicFacts | None, fmt: Formatte
     size = None if facts is None else facts.sizes.get(partition.partition)
     return Row(
         str(partition.partition),
-        (
-            Cell(str(partition.partition), "strong", partition.partition),
-            _leader_cell(partition, fmt),
-            Cell(str(partition.leader_epoch), "", partition.leader_epoch),
-            isr_cell(partition, fmt),
-            _offset_cell(partition.high_watermark, fmt),
-            _offset_cell(start, fmt, "dim"),
-            Cell(fmt.size(size), "", -1 if size is None else size),
-            figure(fmt.rate(partition.rate_in), partition.rate_in),
-            state_cell(partition, fmt),
-            since_cell(partition, now_ms),
-        ),
+        Cell(str(partition.partition), "strong", partition.partition),
+        _leader_cell(partition, fmt),
+        Cell(str(partition.leader_epoch), "", partition.leader_epoch),
+        isr_cell(partition, fmt),
+        _offset_cell(partition.high_watermark, fmt),
+        _offset_cell(start, fmt, "dim"),
+        Cell(fmt.size(size), "", -1 if size is None else size),
+        figure(fmt.rate(partition.rate_in), partition.rate_in),
+        state_cell(partition, fmt),
+        since_cell(partition, now_ms),
     )
 
 
@@ -204,7 +202,7 @@ def topic_replica_rows(
     for each in partitions:
         for number, row in enumerate(replica_rows(each, details.get(each.partition), brokers, fmt, now_ms)):
             text = str(each.partition) if not number else ""
-            rows.append(Row(f"{each.partition}/{row.key}", (Cell(text, "strong", each.partition), *row.cells)))
+            rows.append(Row(f"{each.partition}/{row.key}", Cell(text, "strong", each.partition), *row.cells))
     return rows
 
 
@@ -233,17 +231,15 @@ def _replica_row(
         bar = offset_bar(end, partition.high_watermark or 0, top, window, BAR_WIDTH, fmt)
     return Row(
         str(node),
-        (
-            Cell(str(node), "strong", node),
-            Cell("leader" if is_leader else "follower", "accent" if is_leader else ""),
-            _offset_cell(end, fmt),
-            _offset_cell(lag, fmt, "warn" if lag and node not in partition.isr else ""),
-            Cell(bar, tone if tone != "good" else "accent"),
-            fetched,
-            caught_up,
-            Cell(fmt.number(epoch), "dim", epoch),
-            Cell(f"{fmt.sign(tone)} {why}", tone),
-        ),
+        Cell(str(node), "strong", node),
+        Cell("leader" if is_leader else "follower", "accent" if is_leader else ""),
+        _offset_cell(end, fmt),
+        _offset_cell(lag, fmt, "warn" if lag and node not in partition.isr else ""),
+        Cell(bar, tone if tone != "good" else "accent"),
+        fetched,
+        caught_up,
+        Cell(fmt.number(epoch), "dim", epoch),
+        Cell(f"{fmt.sign(tone)} {why}", tone),
     )
 
 
@@ -375,12 +371,11 @@ def replication_columns(replicas: int, bar_width: int) -> tuple[Column, ...]:
         Column("ISR", 5, flash=True, rank=1),
         Column("HW", 9, is_right=True, rank=5),
         Column("IN", 6, is_right=True, rank=4),
-        *(Column(_ordinal(number), bar_width + _BESIDE_BAR) for number in range(min(replicas, REPLICAS_MAX))),
+        *(
+            Column("FOLLOWER" if number else "LEADER LOG", bar_width + _BESIDE_BAR)
+            for number in range(min(replicas, REPLICAS_MAX))
+        ),
     )
-
-
-def _ordinal(number: int) -> str:
-    return "LEADER LOG" if number == 0 else "FOLLOWER"
 
 
 def bar_width(width: int, replicas: int) -> int:
@@ -416,17 +411,15 @@ def replication_row(
     bars += [Cell("")] * (min(replicas, REPLICAS_MAX) - len(bars))
     return Row(
         partition.name,
-        (
-            state_cell(partition, fmt),
-            since_cell(partition, now_ms),
-            Cell(partition.name, "strong"),
-            _leader_cell(partition, fmt),
-            Cell(str(partition.leader_epoch), "", partition.leader_epoch),
-            isr_cell(partition, fmt),
-            _offset_cell(partition.high_watermark, fmt),
-            figure(fmt.rate(partition.rate_in), partition.rate_in),
-            *bars,
-        ),
+        state_cell(partition, fmt),
+        since_cell(partition, now_ms),
+        Cell(partition.name, "strong"),
+        _leader_cell(partition, fmt),
+        Cell(str(partition.leader_epoch), "", partition.leader_epoch),
+        isr_cell(partition, fmt),
+        _offset_cell(partition.high_watermark, fmt),
+        figure(fmt.rate(partition.rate_in), partition.rate_in),
+        *bars,
     )
 
 
@@ -517,5 +510,5 @@ class ReplicationTable:
 
     def _bare(self, name: str) -> Row:
         return Row(
-            name, (Cell(""), Cell(""), Cell(name, "strong"), *[Cell("")] * (4 + min(self._replicas, REPLICAS_MAX)))
+            name, Cell(""), Cell(""), Cell(name, "strong"), *[Cell("")] * (4 + min(self._replicas, REPLICAS_MAX))
         )

@@ -36,10 +36,7 @@ def record_columns(fmt: Formatter, *, with_topic: bool, is_narrow: bool = False)
 
 
 class RecordRows:
-    """A snapshot of records as rows; `freeze` takes the next snapshot.
-
-    Rows are cached until their format changes.
-    """
+    """A snapshot of records as rows; `freeze` takes the next snapshot. Rows are cached until their format changes."""
 
     def __init__(self) -> None:
         self._records: Records | None = None
@@ -70,7 +67,7 @@ class RecordRows:
         """A row; an empty one if its record is gone since `freeze`."""
         record = self.record_at(index)
         if record is None:
-            return Row("", tuple(Cell("") for _ in record_columns(self._fmt, with_topic=self._with_topic)))
+            return Row("", *(Cell("") for _ in record_columns(self._fmt, with_topic=self._with_topic)))
         made = self._made.get(record.serial)
         if made is None:
             made = self._made[record.serial] = record_row(
@@ -92,15 +89,13 @@ def record_row(record: BufferedRecord, fmt: Formatter, now_ms: int, *, view: Vie
     headers = ", ".join(f"{name}={cell_text(data, view, 24)}" for name, data in record.headers[:4])
     return Row(
         str(record.serial),
-        (
-            *((Cell(record.topic),) if with_topic else ()),
-            Cell(f"{record.partition}@{record.offset}"),
-            Cell(_time(record.timestamp_ms, fmt, now_ms), "dim"),
-            Cell(cell_text(record.key, view, KEY_CHARACTERS), "dim" if record.key is None else "accent"),
-            Cell(cell_text(record.value, view), "dim" if is_null else ""),
-            Cell(cell_text(headers.encode(), "text", KEY_CHARACTERS) if headers else "", "dim"),
-            Cell(fmt.size(record.payload_bytes), "dim"),
-        ),
+        *((Cell(record.topic),) if with_topic else ()),
+        Cell(f"{record.partition}@{record.offset}"),
+        Cell(_time(record.timestamp_ms, fmt, now_ms), "dim"),
+        Cell(cell_text(record.key, view, KEY_CHARACTERS), "dim" if record.key is None else "accent"),
+        Cell(cell_text(record.value, view), "dim" if is_null else ""),
+        Cell(cell_text(headers.encode(), "text", KEY_CHARACTERS) if headers else "", "dim"),
+        Cell(fmt.size(record.payload_bytes), "dim"),
     )
 
 
@@ -266,12 +261,10 @@ def topic_choice_rows(picture: Picture, fmt: Formatter) -> list[Row]:
     return [
         Row(
             topic,
-            (
-                Cell(topic, "dim" if topic.startswith("__") else ""),
-                Cell(fmt.number(len(partitions[topic]))),
-                Cell(fmt.number(sum(partitions[topic]))),
-                Cell(fmt.rate(rates[topic])),
-            ),
+            Cell(topic, "dim" if topic.startswith("__") else ""),
+            Cell(fmt.number(len(partitions[topic]))),
+            Cell(fmt.number(sum(partitions[topic]))),
+            Cell(fmt.rate(rates[topic])),
         )
         for topic in sorted(partitions, key=lambda name: (name.startswith("__"), name))
     ]

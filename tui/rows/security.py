@@ -64,7 +64,7 @@ def user_row(name: str, mechanisms: Mapping[str, int]) -> Row:
     """A user with its mechanisms. One number stands for all if they have the same iterations."""
     iterations = list(dict.fromkeys(mechanisms.values()))
     text = ", ".join(group_digits(each) for each in iterations)
-    return Row(name, (Cell(name, "strong"), Cell(", ".join(mechanisms)), figure(text, max(iterations, default=None))))
+    return Row(name, Cell(name, "strong"), Cell(", ".join(mechanisms)), figure(text, max(iterations, default=None)))
 
 
 def acl_row(key: str, acl: AclBinding) -> Row:
@@ -72,21 +72,19 @@ def acl_row(key: str, acl: AclBinding) -> Row:
     pattern, entry = acl
     return Row(
         key,
-        (
-            Cell(entry.principal, "strong"),
-            Cell(_word(entry.permission), "warn" if entry.permission is Permission.DENY else "good"),
-            Cell(_word(entry.operation)),
-            Cell(_resource(pattern)),
-            Cell(_word(pattern.pattern_type), "dim" if pattern.pattern_type is PatternType.LITERAL else ""),
-            Cell(entry.host, "dim" if entry.host == "*" else ""),
-        ),
+        Cell(entry.principal, "strong"),
+        Cell(_word(entry.permission), "warn" if entry.permission is Permission.DENY else "good"),
+        Cell(_word(entry.operation)),
+        Cell(_resource(pattern)),
+        Cell(_word(pattern.pattern_type), "dim" if pattern.pattern_type is PatternType.LITERAL else ""),
+        Cell(entry.host, "dim" if entry.host == "*" else ""),
     )
 
 
 def quota_row(key: str, quota: Quota) -> Row:
     """A quota of an entity."""
     limit = format_quota(quota.name, quota.value)
-    return Row(key, (Cell(encode_entity(quota.entity), "strong"), Cell(quota.name), figure(limit, quota.value)))
+    return Row(key, Cell(encode_entity(quota.entity), "strong"), Cell(quota.name), figure(limit, quota.value))
 
 
 def user_removal(name: str, mechanisms: Mapping[str, int]) -> Removal:

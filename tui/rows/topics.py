@@ -110,20 +110,19 @@ def topic_row(
     factor = max((len(each.replicas) for each in partitions), default=0)
     messages = None if facts is None else facts.messages(partitions)
     size = None if facts is None else facts.size_bytes
+    configs = {} if facts is None else facts.configs
     return Row(
         name,
-        (
-            Cell(name, "dim" if is_internal(name) else "strong"),
-            Cell(f"{fmt.sign(tone)} {text}", tone, severity),
-            Cell(fmt.number(len(partitions)), "", len(partitions)),
-            Cell(str(factor), "", factor),
-            figure(fmt.number(messages), messages),
-            figure(fmt.size(size), size),
-            figure(fmt.rate(rates.messages_in), rates.messages_in),
-            figure(fmt.rate(rates.messages_out), rates.messages_out),
-            figure(fmt.size_rate(rates.bytes_in), rates.bytes_in),
-            Cell(config_text(facts.configs) if facts is not None else "", "dim"),
-        ),
+        Cell(name, "dim" if is_internal(name) else "strong"),
+        Cell(f"{fmt.sign(tone)} {text}", tone, severity),
+        Cell(fmt.number(len(partitions)), "", len(partitions)),
+        Cell(str(factor), "", factor),
+        figure(fmt.number(messages), messages),
+        figure(fmt.size(size), size),
+        figure(fmt.rate(rates.messages_in), rates.messages_in),
+        figure(fmt.rate(rates.messages_out), rates.messages_out),
+        figure(fmt.size_rate(rates.bytes_in), rates.bytes_in),
+        Cell(" ".join(f"{name}={value}" for name, value in sorted(configs.items())), "dim"),
     )
 
 
@@ -136,19 +135,14 @@ def busiest_rows(picture: Picture, fmt: Formatter) -> list[Row]:
         topic_row(name, picture.topics[name], picture.topic_rates(name), None, fmt)
         for name in topic_names(picture, with_internal=False)
     ]
-    few = [Row(row.key, (*row.cells[:3], *row.cells[6:9])) for row in rows]
+    few = [Row(row.key, *row.cells[:3], *row.cells[6:9]) for row in rows]
     return sorted(few, key=lambda row: -float(row.cells[3].order or 0))
 
 
 def bare_row(name: str, fmt: Formatter) -> Row:
     """A topic of which only the name is known yet."""
     none = Cell(fmt.sign("none"), "dim", -1)
-    return Row(name, (Cell(name, "strong"), none, none, none, none, none, none, none, none, Cell("")))
-
-
-def config_text(configs: Mapping[str, str]) -> str:
-    """`retention.ms=60000 min.insync.replicas=2`."""
-    return " ".join(f"{name}={value}" for name, value in sorted(configs.items()))
+    return Row(name, Cell(name, "strong"), none, none, none, none, none, none, none, none, Cell(""))
 
 
 class TopicTable:
@@ -219,13 +213,11 @@ def config_rows(configs: "Iterable[ConfigValue]", fmt: Formatter) -> list[Row]:
         rows.append(
             Row(
                 each.name,
-                (
-                    Cell(each.name, "strong" if is_own else ""),
-                    Cell(readable_value(each.name, each.value, fmt), "accent" if is_own else ""),
-                    Cell(each.source, "accent" if is_own else "dim"),
-                    Cell(readable_value(each.name, default, fmt), "dim"),
-                    Cell(documentation(each.name), "dim"),
-                ),
+                Cell(each.name, "strong" if is_own else ""),
+                Cell(readable_value(each.name, each.value, fmt), "accent" if is_own else ""),
+                Cell(each.source, "accent" if is_own else "dim"),
+                Cell(readable_value(each.name, default, fmt), "dim"),
+                Cell(documentation(each.name), "dim"),
             )
         )
     return rows
@@ -287,12 +279,10 @@ def tail_rows(records: "Iterable[Received]", fmt: Formatter, now_ms: int, count:
     return [
         Row(
             f"{each.partition}@{each.offset}",
-            (
-                Cell(f"{each.partition}@{each.offset}", "dim", each.offset),
-                Cell(_time(each, fmt, now_ms), "dim", max(each.timestamp_ms, 0)),
-                Cell(fmt.sign("none") if each.key is None else cell_text(each.key), "dim" if each.key is None else ""),
-                Cell(cell_text(each.value, limit=_VALUE_CHARACTERS), "dim" if each.value is None else ""),
-            ),
+            Cell(f"{each.partition}@{each.offset}", "dim", each.offset),
+            Cell(_time(each, fmt, now_ms), "dim", max(each.timestamp_ms, 0)),
+            Cell(fmt.sign("none") if each.key is None else cell_text(each.key), "dim" if each.key is None else ""),
+            Cell(cell_text(each.value, limit=_VALUE_CHARACTERS), "dim" if each.value is None else ""),
         )
         for each in newest
     ]

@@ -1,12 +1,12 @@
 """The base classes of all screens."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
@@ -19,7 +19,7 @@ from yak.tui.rows.cells import Cell, Column, Row, Rows
 from yak.tui.rows.cluster import header
 from yak.tui.source.base import ClusterSource
 from yak.tui.widgets.dialogs import ConfirmDialog, Field, FormCommand, FormDialog
-from yak.tui.widgets.frame import KeyBar, Line, Panel, Place, Rail
+from yak.tui.widgets.frame import KeyBar, Line, Panel, Rail
 from yak.tui.widgets.grid import Grid
 
 if TYPE_CHECKING:
@@ -47,11 +47,12 @@ class YakScreen(Screen[None]):
     """The terms that `i` explains, with a sentence each."""
     CLI_TWIN: ClassVar[str] = ""
     """The equivalent command, shown in the help."""
+    OPENS: ClassVar[Mapping[str, str]] = {}
+    """By the id of a table: the screen that enter opens at the row's key."""
     AUTO_FOCUS = "Grid"
     app: "YakApp"
 
     def body(self) -> ComposeResult:
-        """Build its widgets."""
         yield from ()
 
     def paint(self, now_ms: int) -> None:
@@ -79,7 +80,7 @@ class YakScreen(Screen[None]):
                 yield from self.body()
         yield Line(id="notice")
         yield KeyBar(id="keys")
-        yield Place(id="place")
+        yield Line(id="place")
         yield Static(f"Make the window larger: {NARROWEST}x{LOWEST} is needed.", id="too-small")
 
     def on_mount(self) -> None:
@@ -109,11 +110,9 @@ class YakScreen(Screen[None]):
         }
 
     def on_screen_resume(self) -> None:
-        """Redraw: the screen may be stale."""
         self.paint_all(self.app.now_ms())
 
     def paint_all(self, now_ms: int) -> None:
-        """Draw the frame and the body."""
         if not self.is_mounted or not self.query("#header"):
             return
         picture, app = self.picture, self.app
@@ -127,7 +126,7 @@ class YakScreen(Screen[None]):
         self.query_one("#notice", Line).show([notice] if notice else [])
         self.query_one("#notice", Line).set_class(notice is not None, "-shown")
         text = f" {self.fmt.sign('crumb')} ".join(self.crumbs())
-        self.query_one("#place", Place).show([Cell(text, "dim")], [Cell(_SAME_EVERYWHERE, "dim")])
+        self.query_one("#place", Line).show([Cell(text, "dim")], [Cell(_SAME_EVERYWHERE, "dim")])
         if self.app.size.width >= WIDE:
             self.query_one("#rail", Rail).paint()
         is_lost = picture.lost_since_ms is not None
@@ -162,6 +161,12 @@ class YakScreen(Screen[None]):
 
     def entitle(self, id_: str, title: str, subtitle: str = "") -> None:
         self.query_one(id_, Panel).entitle(title, subtitle)
+
+    @on(Grid.Opened)
+    def open_screen(self, event: Grid.Opened) -> None:
+        screen = self.OPENS.get(event.grid.id or "")
+        if screen is not None:
+            self.app.go(screen, event.row.key)
 
     # actions of every screen
 
@@ -233,7 +238,6 @@ class YakScreen(Screen[None]):
         return True
 
     def failed(self, command: str, error: YakError) -> None:
-        """Record a command that failed, and show why."""
         self.cli(command, f"failed: {error.message}")
         self.app.show_error(error)
 
@@ -273,7 +277,6 @@ class AskingScreen(YakScreen):
         self.set_interval(self.EVERY_S, self._ask_in_turn)
 
     def on_screen_resume(self) -> None:
-        """Refresh: the data may be old."""
         self.ask_again()
 
     def _ask_in_turn(self) -> None:

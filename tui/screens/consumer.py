@@ -248,7 +248,6 @@ class ConsumerScreen(ReadingScreen):
     # keys
 
     def hold(self) -> bool:
-        """Space: pause the focused tile, or all merged ones."""
         tiles = self.tiles if self._is_merged else [tile for tile in [self.tile] if tile is not None]
         if not tiles:
             return False
@@ -258,7 +257,6 @@ class ConsumerScreen(ReadingScreen):
         return True
 
     def filter_setter(self, text: str) -> Callable[[], None]:
-        """A function for the focused tile, or for all merged ones."""
         tiles = self.tiles if self._is_merged else [tile for tile in [self.tile] if tile is not None]
 
         def apply() -> None:

@@ -4,7 +4,6 @@ import asyncio
 import os
 import shlex
 import time
-from collections.abc import Mapping
 from typing import Any, Final
 
 from textual import on, work
@@ -16,7 +15,7 @@ from yak.errors import UsageError, YakError
 from yak.tui.keys import keys
 from yak.tui.rows.contexts import COLUMNS, NO_ACCENT, add_command, context_rows, values_of
 from yak.tui.screens.base import AskingScreen
-from yak.tui.widgets.dialogs import Field, FormDialog
+from yak.tui.widgets.dialogs import Field
 from yak.tui.widgets.frame import Panel
 from yak.tui.widgets.grid import Grid
 
@@ -99,9 +98,7 @@ class ContextsScreen(AskingScreen):
     @work(exclusive=True, group="change")
     async def action_add(self) -> None:
         """Ask for a context and write it to the config file, as `yak context add` does."""
-        form = await self.app.push_screen_wait(
-            FormDialog("Add a context", _FIELDS, command=add_command, text="A name for a cluster.", yes="Add")
-        )
+        form = await self.fill_form("Add a context", _FIELDS, add_command, text="A name for a cluster.", yes="Add")
         if form is None:
             return
         name = form["name"]
@@ -114,7 +111,6 @@ class ContextsScreen(AskingScreen):
 
     @work(exclusive=True, group="change")
     async def action_remove(self) -> None:
-        """Remove the context from the config file; the cluster is not touched."""
         name = self.query_one("#contexts", Grid).cursor_key
         if name is None:
             return
@@ -130,7 +126,8 @@ class ContextsScreen(AskingScreen):
                 raise UsageError(
                     "config-file", "it is not known where contexts are kept", try_=("yak ui --config FILE",)
                 )
-            found = await asyncio.to_thread(_changed, path, change, arguments)
+            await asyncio.to_thread(change, path, *arguments)
+            found = await asyncio.to_thread(read_contexts, path)
         except (YakError, OSError) as error:
             self.app.show_error(error if isinstance(error, YakError) else UsageError("config-file", str(error)))
             return
@@ -157,11 +154,6 @@ def why_silent(servers: str) -> str:
             return ""
         details.append(found.detail)
     return "; ".join(dict.fromkeys(details))
-
-
-def _changed(path: str, change: Any, arguments: tuple[Any, ...]) -> Mapping[str, Mapping[str, Any]]:
-    change(path, *arguments)
-    return read_contexts(path)
 
 
 def _short(path: str) -> str:

@@ -21,6 +21,7 @@ class DashboardScreen(YakScreen):
 
     CRUMB = "dashboard"
     CLI_TWIN = "yak cluster, yak brokers"
+    OPENS = {"busiest": "topics", "events": "activity"}
     BINDINGS = keys("dashboard.produce", "dashboard.consume", "dashboard.failover")
     EXPLAINED = (
         ("Role", "Of a broker, not of a partition. Brokers of role leader are preferred as leaders, those of role follower stand by. Leads counts the partitions that a broker leads now."),
@@ -41,11 +42,6 @@ class DashboardScreen(YakScreen):
             yield Panel("Activity", Grid(id="events"), id="dashboard-activity", subtitle="0 all of it")
             yield Panel("Busiest topics", Grid(id="busiest"), id="dashboard-topics", subtitle="2 all of them")
 
-    @property
-    def is_broad(self) -> bool:
-        """Whether the window has room for the topics beside the activity."""
-        return self.app.size.width >= BROAD
-
     def paint(self, now_ms: int) -> None:
         picture, fmt = self.picture, self.fmt
         empty = "" if picture.is_loaded else "waiting for the cluster to say what there is ..."
@@ -55,7 +51,7 @@ class DashboardScreen(YakScreen):
             cluster.broker_rows(picture, fmt, cluster.SPARK + max(0, self.app.size.width - BROAD) // 3),
             empty,
         )
-        if self.is_broad:
+        if self.app.size.width >= BROAD:
             self.query_one("#busiest", Grid).show(topics.BUSIEST_COLUMNS, topics.busiest_rows(picture, fmt))
         rows = cluster.health_rows(picture, fmt, now_ms) if picture.is_loaded else []
         self.query_one("#health", Grid).show(cluster.HEALTH_COLUMNS, rows)
@@ -82,11 +78,3 @@ class DashboardScreen(YakScreen):
         if broker is not None:
             lines = cluster.broker_lines(broker, self.picture, self.fmt, self.app.now_ms())
             self.app.push_screen(TextDialog(f"Broker {broker.node_id}", "\n".join(lines)))
-
-    @on(Grid.Opened, "#busiest")
-    def open_topic(self, event: Grid.Opened) -> None:
-        self.app.go("topics", event.row.key)
-
-    @on(Grid.Opened, "#events")
-    def show_event(self, event: Grid.Opened) -> None:
-        self.app.go("activity", event.row.key)

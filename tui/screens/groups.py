@@ -92,7 +92,6 @@ class ResetPreview(ModalScreen[bool]):
         self.action_again()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the reset in read-only mode."""
         if action == "apply" and self.app.is_readonly:
             return False
         return super().check_action(action, parameters)
@@ -397,7 +396,6 @@ class GroupsScreen(GroupChangesScreen):
         self.groups = Groups()
 
     def body(self) -> ComposeResult:
-        """Build the list and, if there is room, the partitions of the group under the cursor."""
         yield Panel("Groups", Grid(id="groups"), id="groups-panel", subtitle=_HINT)
         yield Panel("Partitions", Grid(id="below"), id="groups-below")
 
@@ -421,7 +419,7 @@ class GroupsScreen(GroupChangesScreen):
         rows = [] if said is None else partition_rows(said, {}, self.fmt, now_ms)
         empty = "" if not name or said is None else "Nothing is committed, and no member has a partition."
         columns = [column for column in PARTITION_COLUMNS if column.label != "AGE"]
-        without_age = [Row(row.key, tuple(c for n, c in enumerate(row.cells) if n != AGE)) for row in rows]
+        without_age = [Row(row.key, *(c for n, c in enumerate(row.cells) if n != AGE)) for row in rows]
         self.show_table("#below", columns, without_age, empty)
         below.entitle(
             f"Partitions of {name}" if name else "Partitions", "enter on the group: members, ages" if name else ""

@@ -539,7 +539,6 @@ class MessagesScreen(ReadingScreen):
     # drawing
 
     def paint(self, now_ms: int) -> None:
-        """Draw new records; free if there are none."""
         grid, reader, fmt = self.grid_in_use(), self.reader, self.fmt
         if reader is None:
             self._paint_topics(grid)
@@ -579,7 +578,6 @@ class MessagesScreen(ReadingScreen):
         return cells
 
     def _paint_topics(self, grid: MessageGrid) -> None:
-        """List the topics, as long as none is chosen."""
         rows = topic_choice_rows(self.picture, self.fmt)
         empty = "No topics yet. Topics hold messages. :topics makes one; so does :sample, with messages in it."
         grid.show(TOPIC_CHOICE_COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
@@ -629,7 +627,6 @@ class MessagesScreen(ReadingScreen):
         self.ask_subscription("Read messages", values, self._filter, self.read, text=text, with_group=False)
 
     def action_more(self) -> None:
-        """Resume a reading that stopped because its buffer was full."""
         if self.reader is not None:
             self.reader.more()
 

@@ -181,13 +181,9 @@ class MetadataScreen(AskingScreen):
         if offset == self._noted_json or offset is None or offset not in self.log_.records:
             return
         self._noted_json = offset
-        self.query_one("#record-json", Static).update(
-            JSON(self._json(offset)[:_JSON_MAX]) if self._fits(offset) else ""
-        )
+        text = self._json(offset)
+        self.query_one("#record-json", Static).update(JSON(text) if len(text) <= _JSON_MAX else "")
         self.entitle("#metadata-record", f"Record {offset}")
-
-    def _fits(self, offset: int) -> bool:
-        return len(self._json(offset)) <= _JSON_MAX
 
     def _json(self, offset: int) -> str:
         return json.dumps(self.log_.records[offset])
@@ -355,7 +351,6 @@ class MetadataScreen(AskingScreen):
             self.app.push_screen(TextDialog(f"Record {offset}", JSON(self._json(offset))))
 
     def action_copy(self) -> None:
-        """Copy the record as JSON; on another table, the line."""
         focused = self.find_grid()
         offset = self._offset()
         if focused is not None and focused.id == "image":

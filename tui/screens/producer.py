@@ -365,12 +365,14 @@ class ProducerScreen(YakScreen):
             Field("count", "Messages", "", "empty: until X stops it"),
             Field("rate", "In a second", "10", "empty: as fast as the cluster takes them"),
         ]
-        values = await self.fill_form("Send it again and again", fields, self._repeat_command, yes="Send")
+        values = await self.fill_form(
+            "Send it again and again",
+            fields,
+            lambda given: produce_command(*self._what(*_how_often(given))),
+            yes="Send",
+        )
         if values is not None:
             self.start(*self._what(*_how_often(values)))
-
-    def _repeat_command(self, values: Mapping[str, str]) -> str:
-        return produce_command(*self._what(*_how_often(values)))
 
     def action_stop(self) -> None:
         """The first time, stop and wait for records in flight; the second time, do not wait."""

@@ -87,17 +87,18 @@ class CsvForm(Vertical):
 
     app: "YakApp"
 
-    class FileChanged(Message):
-        """Another file, or another way to read it: its columns are unknown again."""
+    class Changed(Message):
+        """Another mapping; or, with `is_file`, another file or way to read it: its columns are unknown again."""
 
-    class MappingChanged(Message):
-        """The same file, with another mapping."""
+        def __init__(self, *, is_file: bool) -> None:
+            super().__init__()
+            self.is_file = is_file
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id, classes="panel")
         self.border_title = "CSV file"
         self.columns: tuple[str, ...] = ()
-        self._waiting: set[str] = set()
+        self._is_waiting = self._is_new_file = False
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="row"):
@@ -168,7 +169,6 @@ class CsvForm(Vertical):
         self.query_one("#csv-path", Input).value = path
 
     def offer(self, columns: tuple[str, ...]) -> None:
-        """Offer these columns of the file; choices among them stay."""
         if columns == self.columns:
             return
         self.columns = columns
@@ -190,25 +190,19 @@ class CsvForm(Vertical):
     @on(Select.Changed, "#csv-delimiter")
     @on(Select.Changed, "#csv-encoding")
     def file_changed(self) -> None:
-        """Announce that the file must be read again."""
-        self._announce_soon("file")
+        self._is_new_file = True
 
     @on(Input.Changed)
     @on(Select.Changed)
     def mapping_changed(self) -> None:
-        """Announce that the preview must be built again."""
         self.query_one("#csv-columns", Input).disabled = self._chosen("csv-value") != JSON_OF_CHOSEN
-        self._announce_soon("mapping")
-
-    def _announce_soon(self, what: str) -> None:
-        if not self._waiting:
+        if not self._is_waiting:
+            self._is_waiting = True
             self.set_timer(CHANGED_AFTER_S, self._announce)
-        self._waiting.add(what)
 
     def _announce(self) -> None:
-        is_file = "file" in self._waiting
-        self._waiting.clear()
-        self.post_message(self.FileChanged() if is_file else self.MappingChanged())
+        is_file, self._is_waiting, self._is_new_file = self._is_new_file, False, False
+        self.post_message(self.Changed(is_file=is_file))
 
     def _chosen(self, id_: str) -> str:
         return str(self.query_one(f"#{id_}", Select).value)
@@ -287,13 +281,9 @@ class CsvPane(Vertical):
         if path is not None:
             self.form.choose(path)
 
-    @on(CsvForm.FileChanged)
-    def reread_file(self) -> None:
-        self.preview_file(is_new=True)
-
-    @on(CsvForm.MappingChanged)
-    def refresh_preview(self) -> None:
-        self.preview_file(is_new=False)
+    @on(CsvForm.Changed)
+    def refresh_preview(self, event: CsvForm.Changed) -> None:
+        self.preview_file(is_new=event.is_file)
 
     @work(exclusive=True, group="preview")
     async def preview_file(self, *, is_new: bool) -> None:
@@ -424,12 +414,15 @@ class CsvPane(Vertical):
             getattr(self.producer, f"action_{action}")()
 
     def paint(self) -> None:
-        """Draw the progress, or before the start the result of the check."""
         fmt, lines = self.app.fmt, self.query_one("#upload", Lines)
         width = lines.size.width or 74
         panel = self.query_one("#upload-panel", Panel)
         self.query_one("#csv-stop", Button).disabled = not self.producer.is_running_one
-        if self.run is not None and self._feed is not None and (self._plan is None or self._is_same()):
+        if (
+            self.run is not None
+            and self._feed is not None
+            and (self._plan is None or self._plan.preview.path == self._feed.path)
+        ):
             stats, progress = self.run.stats, self._feed.progress
             name = os.path.basename(self._feed.rejects.path)
             panel.entitle(statistics_title(stats, fmt).replace("Sent", "Upload", 1))
@@ -448,8 +441,3 @@ class CsvPane(Vertical):
             [Cell("S sends them; it asks first, and shows the command." if self.form.topic else "Name a topic.", "dim")]
         )
         lines.show(content)
-
-    def _is_same(self) -> bool:
-        """Whether the form's file is the one that was sent."""
-        assert self._feed is not None
-        return self._plan is None or self._plan.preview.path == self._feed.path

@@ -1,6 +1,5 @@
 """Every partition with its replicas, live: leader, ISR, log ends; and keys for failures."""
 
-from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
 
@@ -27,6 +26,7 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
     CRUMB = "replication"
     NO_PROCESS = "put the cursor on a partition that has a leader"
     CLI_TWIN = "yak isr --watch"
+    OPENS = {"replication": "topics"}
     BINDINGS = keys(
         "replication.move", "replication.kill", "replication.pause", "replication.heal", "replication.problems",
         "replication.restart", "replication.internal", "replication.copy",
@@ -44,7 +44,6 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
     def __init__(self) -> None:
         super().__init__()
         self._table = ReplicationTable()
-        self._with_internal = False
         self._only_problems = False
 
     def body(self) -> ComposeResult:
@@ -88,7 +87,6 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
         self.query_one("#replication-failovers").styles.height = len(content) + 2
 
     def _recent(self, now_ms: int, room: int) -> list[list[Cell]]:
-        """The latest changes of ISRs, leaders and logs that fit."""
         found: list[list[Cell]] = []
         for line in reversed(self.picture.activity.lines):
             if len(found) >= room:
@@ -118,16 +116,8 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
         else:
             grid.move_to(str(what))
 
-    @on(Grid.Opened, "#replication")
-    def open_partition(self, event: Grid.Opened) -> None:
-        self.app.go("topics", event.row.key)
-
     def action_problems(self) -> None:
         self._only_problems = not self._only_problems
-        self.paint(self.app.now_ms())
-
-    def action_internal(self) -> None:
-        self._with_internal = not self._with_internal
         self.paint(self.app.now_ms())
 
     def chosen_process(self) -> str | None:

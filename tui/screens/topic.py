@@ -67,9 +67,6 @@ class TopicAnswers:
     def forget(self) -> None:
         self._requested_ms.clear()
 
-    def configs_by_name(self) -> dict[str, ConfigValue]:
-        return {each.name: each for each in self.configs}
-
     async def ask(self, wanted: Iterable[str], partitions: Sequence[int]) -> bool:
         """Request those of `facts`, `detail`, `groups`, `configs` and `tail` that are old; return whether any were.
 
@@ -170,6 +167,7 @@ class TopicScreen(ChangesTopics):
 
     CRUMB = "topic"
     CLI_TWIN = "yak topics describe TOPIC, yak isr TOPIC"
+    OPENS = {"groups": "groups", "groups-beside": "groups", "timeline": "activity"}
     BINDINGS = keys(
         "topics.browse", "topics.produce", "topics.alter", "partitions.move", "topics.delete", "topics.copy",
         "partitions.before", "partitions.next",
@@ -257,7 +255,6 @@ class TopicScreen(ChangesTopics):
         return wanted
 
     def ask_seen(self) -> None:
-        """Request that data if the screen is visible."""
         if self.is_active and not self.app.is_frozen and self.topic in self.picture.topics:
             self._ask_in_worker()
 
@@ -417,7 +414,7 @@ class TopicScreen(ChangesTopics):
 
     def _config(self) -> ConfigValue | None:
         key = self.query_one("#configs", Grid).cursor_key
-        return None if key is None else self._answers.configs_by_name().get(key)
+        return next((each for each in self._answers.configs if each.name == key), None)
 
     # navigation and changes
 
@@ -471,15 +468,6 @@ class TopicScreen(ChangesTopics):
     @on(Grid.Opened, "#tail")
     def open_message(self) -> None:
         self.action_browse()
-
-    @on(Grid.Opened, "#groups")
-    @on(Grid.Opened, "#groups-beside")
-    def open_group(self, event: Grid.Opened) -> None:
-        self.app.go("groups", event.row.key)
-
-    @on(Grid.Opened, "#timeline")
-    def open_event(self, event: Grid.Opened) -> None:
-        self.app.go("activity", event.row.key)
 
     @on(Grid.Opened, "#configs")
     def open_config(self) -> None:

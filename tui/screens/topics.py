@@ -125,10 +125,6 @@ class Change:
     configs: Mapping[str, str] = field(default_factory=dict)
     deletions: Sequence[str] = ()
 
-    @property
-    def is_nothing(self) -> bool:
-        return self.partitions is None and not self.configs and not self.deletions
-
     def command(self) -> str:
         """`yak topics alter orders -p 6 -c retention.ms=60000 --delete-config flush.ms`."""
         argv = ["yak", "topics", "alter", self.topic]
@@ -184,7 +180,7 @@ def alter_change(topic: str, partitions: int, configs: Mapping[str, ConfigValue]
         raise UsageError("bad-number", f"{topic} has {partitions} partitions", why="partitions cannot be taken away")
     deletions = tuple(name for name in own if name not in wanted)
     change = Change(topic, total if total > partitions else None, changes, deletions)
-    if change.is_nothing:
+    if change.partitions is None and not changes and not deletions:
         raise UsageError("nothing-to-change", "nothing is changed yet")
     return change
 
@@ -210,11 +206,17 @@ def move_choices(replicas: Sequence[int], isr: Sequence[int], leader: int | None
 class ChangesTopics(YakScreen):
     """A screen whose cursor is on a topic or a partition."""
 
+    _with_internal = False
+
     def chosen_topic(self) -> str | None:
         return None
 
     def chosen_partition(self) -> Partition | None:
         return None
+
+    def action_internal(self) -> None:
+        self._with_internal = not self._with_internal
+        self.paint(self.app.now_ms())
 
     @work(group="change")
     async def action_create(self) -> None:
@@ -264,7 +266,6 @@ class ChangesTopics(YakScreen):
 
     @work(group="change")
     async def alter_topic(self) -> None:
-        """Change partitions and configs, after showing the differences."""
         topic = self.chosen_topic()
         if topic is None:
             return
@@ -391,7 +392,6 @@ class TopicsScreen(ChangesTopics):
     def __init__(self) -> None:
         super().__init__()
         self._table = TopicTable()
-        self._with_internal = False
         self._wanted: str | None = None
         self._is_asking = False
 
@@ -496,10 +496,6 @@ class TopicsScreen(ChangesTopics):
 
     def action_produce(self) -> None:
         self.app.go("producer", self.chosen_topic())
-
-    def action_internal(self) -> None:
-        self._with_internal = not self._with_internal
-        self.paint(self.app.now_ms())
 
     def action_copy(self) -> None:
         topic = self.chosen_topic()

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from yak.local.demo.delivery_statistics import Pause
 from yak.tui.state.activity import Line
+from yak.tui.state.elections import first
 from yak.tui.state.picture import Partition, Picture
 
 Action = Literal["kill", "pause", "restart", "failover", "seen"]
@@ -126,17 +127,17 @@ def _take(found: Timeline, line: Line, after_ms: float) -> None:
     if kind == "leader-changed":
         _take_leader(found, event, after_ms)
     elif kind == "controller-changed" and drill.was_controller and event.get("to") not in (None, drill.node_id):
-        found.controller_ms = _first(found.controller_ms, after_ms)
+        found.controller_ms = first(found.controller_ms, after_ms)
     elif kind == "log-truncated":
         found.truncated.append(line.message)
     elif drill.node_id is None or broker != drill.node_id:
         return
     elif kind == "broker-dead":
-        found.detected_ms = _first(found.detected_ms, after_ms)
+        found.detected_ms = first(found.detected_ms, after_ms)
     elif kind in ("broker-fenced", "broker-stopping") and drill.action != "failover":
-        found.fenced_ms = _first(found.fenced_ms, after_ms)
+        found.fenced_ms = first(found.fenced_ms, after_ms)
     elif kind == "broker-unfenced":
-        found.back_ms = _first(found.back_ms, after_ms)
+        found.back_ms = first(found.back_ms, after_ms)
 
 
 def _take_leader(found: Timeline, event: Mapping[str, object], after_ms: float) -> None:
@@ -154,10 +155,6 @@ def _take_leader(found: Timeline, event: Mapping[str, object], after_ms: float) 
 
 def _number(value: object) -> int | None:
     return value if isinstance(value, int) and value >= 0 else None
-
-
-def _first(known_ms: float | None, after_ms: float) -> float:
-    return after_ms if known_ms is None else min(known_ms, after_ms)
 
 
 def _writes(
@@ -210,7 +207,6 @@ class Drills:
         self._done = [*self._done[-DRILLS_MAX + 1 :], drill]
 
     def forget(self, drill: Drill) -> None:
-        """Remove a drill that was refused."""
         self._done = [each for each in self._done if each is not drill]
 
     def timelines(self, picture: Picture, pauses: Sequence[Pause], now_ms: float) -> list[Timeline]:

@@ -25,7 +25,6 @@ class MetadataLog:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether a page has arrived."""
         return self.end >= 0
 
     def take(self, page: Mapping[str, Any], near: int | None = None) -> bool:

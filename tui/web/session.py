@@ -65,7 +65,6 @@ class Downloads(DownloadManager):
         self._taken.discard(key)
 
     async def cancel_app_downloads(self, app_service_id: str) -> None:
-        """Cancel the downloads of an app that ended."""
         for key, download in list(self._active_downloads.items()):
             if download.app_service.app_service_id == app_service_id:
                 download.incoming_chunks.put_nowait(None)
@@ -175,7 +174,6 @@ class Session(AppService):
                 raise ValueError(f"no message of ours: {str(other)[:60]}")
 
     async def notify_uploaded(self, path: Path) -> None:
-        """Notify the app of an upload by its tab."""
         await self.send_meta({"type": "uploaded", "path": str(path)})
 
     async def stop(self) -> None:

@@ -166,7 +166,6 @@ class FormDialog(FieldsDialog[dict[str, str] | None]):
         return Input(field.value, placeholder=field.hint, id=field.widget_id, compact=True)
 
     def on_mount(self) -> None:
-        """Show the first command line; focus the first field."""
         self._validate()
         self.open_at(self.query_one(f"#{self._fields[0].widget_id}" if self._fields else "#yes"))
 

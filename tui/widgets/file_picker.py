@@ -42,14 +42,12 @@ def _row(entry: Entry, fmt: Formatter, now_ms: int) -> Row:
         up = entry.name == ".."
         changed = Cell("" if up else format_age(now_ms - entry.changed_ms), "dim", -entry.changed_ms)
         name = f"{entry.name}/" + (" up" if up else "")
-        return Row(entry.path, (Cell(name, "accent", entry.name), Cell("", order=-1.0), changed))
+        return Row(entry.path, Cell(name, "accent", entry.name), Cell("", order=-1.0), changed)
     return Row(
         entry.path,
-        (
-            Cell(entry.name, "strong" if entry.is_likely else "dim"),
-            Cell(fmt.size(entry.size_bytes), order=float(entry.size_bytes)),
-            Cell(format_age(now_ms - entry.changed_ms), "dim", -entry.changed_ms),
-        ),
+        Cell(entry.name, "strong" if entry.is_likely else "dim"),
+        Cell(fmt.size(entry.size_bytes), order=float(entry.size_bytes)),
+        Cell(format_age(now_ms - entry.changed_ms), "dim", -entry.changed_ms),
     )
 
 

@@ -189,10 +189,6 @@ class KeyBar(Line):
         self.refresh_keys()
 
 
-class Place(Line):
-    """The crumbs, and the keys that work on every screen."""
-
-
 class Rail(Static):
     """The list of screens and contexts, on wide windows."""
 

@@ -179,7 +179,6 @@ class Grid(WithCursor):
 
         @property
         def control(self) -> "Grid":
-            """The table."""
             return self.grid
 
     class Opened(_OfRow):
@@ -358,7 +357,6 @@ class Grid(WithCursor):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One line: the heading, or a row."""
         width = self.size.width
         scroll_x, scroll_y = self.scroll_offset
         if y < self._top:

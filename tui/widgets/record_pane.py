@@ -116,10 +116,9 @@ class RecordPane(WithCursor):
     def fit_again(self) -> None:
         self._lay_out()
 
-    def on_focus(self) -> None:
-        self.refresh()
-
-    def on_blur(self) -> None:
+    @on(events.Focus)
+    @on(events.Blur)
+    def focus_changed(self) -> None:
         self.refresh()
 
     def _put_cursor(self, index: int) -> None:

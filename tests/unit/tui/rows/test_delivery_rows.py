@@ -146,8 +146,5 @@ def test_what_the_first_rows_say_of_the_file():
     assert check_line(preview(), FMT)[0].text == "[!] there is no row behind the header"
     assert check_line(preview(checked=1000), FMT)[0].text == "[ok] the first 1 000 rows can be sent"
     bad = check_line(preview(checked=1000, bad=2, mistakes=((17, "2 columns, not 3"),)), FMT)[0]
-    assert (bad.text, bad.tone) == (
-        "[!] 2 of the first 1 000 rows cannot be sent, line 17: 2 columns, not 3",
-        "warn",
-    )
+    assert (bad.text, bad.tone) == ("[!] 2 of the first 1 000 rows cannot be sent, line 17: 2 columns, not 3", "warn")
     assert "two columns are called id" in check_line(preview(doubled=("id",)), FMT)[0].text

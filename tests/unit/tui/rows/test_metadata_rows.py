@@ -4,16 +4,7 @@ import json
 from pathlib import Path
 
 from yak.tui.formatter import Formatter
-from yak.tui.rows.metadata import (
-    COLUMNS,
-    LogRows,
-    diff_rows,
-    image_rows,
-    known_rows,
-    moment,
-    things,
-    touched_by,
-)
+from yak.tui.rows.metadata import COLUMNS, LogRows, diff_rows, image_rows, known_rows, moment, things, touched_by
 from yak.tui.state.metadata_log import MetadataLog
 
 FMT = Formatter()

@@ -24,10 +24,7 @@ def partition(leader=2, isr=(1, 2), high=611_310, ends=None, min_isr=2, **more):
 
 
 def detail(silent_ms=4_800, leader_epoch=8, **more):
-    followers = {
-        1: partitions.Follower(11, 100, 100),
-        3: partitions.Follower(13, silent_ms, silent_ms + 100),
-    }
+    followers = {1: partitions.Follower(11, 100, 100), 3: partitions.Follower(13, silent_ms, silent_ms + 100)}
     return partitions.PartitionDetail(1_000, leader_epoch, epochs={2: 12, 1: 11}, followers=followers, **more)
 
 

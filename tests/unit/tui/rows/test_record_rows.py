@@ -110,15 +110,7 @@ GROUP = Subscription((Choice("orders"),), group="audit")
 
 
 def counts(**given):
-    fields = {
-        "visible": 0,
-        "hidden": 0,
-        "held_bytes": 0,
-        "dropped": 0,
-        "left_out": 0,
-        "filtering": None,
-        "version": 1,
-    }
+    fields = {"visible": 0, "hidden": 0, "held_bytes": 0, "dropped": 0, "left_out": 0, "filtering": None, "version": 1}
     return Counts(**(fields | given))
 
 
