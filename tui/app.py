@@ -657,19 +657,9 @@ class YakApp(App[int]):
         if screen is not None:
             self.push_screen(JumpDialog(screen.focus_chain), lambda panel: panel.focus() if panel else None)
 
-    def action_panel_next(self) -> None:
-        self.screen.focus_next()
-
-    def action_panel_before(self) -> None:
-        self.screen.focus_previous()
-
-    def action_tab_next(self) -> None:
+    def action_tab(self, by: int) -> None:
         for tabs in self.screen.query(Tabs):
-            tabs.action_next_tab()
-
-    def action_tab_before(self) -> None:
-        for tabs in self.screen.query(Tabs):
-            tabs.action_previous_tab()
+            (tabs.action_next_tab if by > 0 else tabs.action_previous_tab)()
 
     @work(exclusive=True, group="doctor")
     async def run_doctor(self) -> None:

@@ -64,9 +64,7 @@ class Formatter:
 
     def rate(self, value: float | None, what: str = "") -> str:
         """A rate per second: `0/s`, `840/s`, `12.4k/s`, `1.2M/s`."""
-        if value is None:
-            return self.sign("none")
-        return f"{format_count(value)}{what}/s"
+        return self.sign("none") if value is None else f"{format_count(value)}{what}/s"
 
     def size_rate(self, value: float | None) -> str:
         """Bytes per second: `1.2 MiB/s`."""

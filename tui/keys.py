@@ -39,6 +39,10 @@ class Key:
     action: str = ""
 
     @property
+    def action_name(self) -> str:
+        return self.action or self.id.rpartition(".")[2].replace("-", "_")
+
+    @property
     def scope(self) -> str:
         return self.id.partition(".")[0]
 
@@ -83,10 +87,10 @@ _TABLE: Final = (
     _quiet("app.explain", "i", "explain", "What the numbers on this screen mean."),
     _quiet("app.jump", "apostrophe", "jump", "Letters on all panels; type one to go there."),
     _quiet("app.freeze", "space", "pause", "Stop drawing, and go on; nothing is lost meanwhile."),
-    _quiet("app.panel-next", "tab,l", "panel", "The next panel."),
-    _quiet("app.panel-before", "shift+tab,h", "panel", "The panel before."),
-    _quiet("app.tab-before", "H", "tab", "The tab before."),
-    _quiet("app.tab-next", "L", "tab", "The next tab."),
+    _quiet("app.panel-next", "tab,l", "panel", "The next panel.", action="focus_next"),
+    _quiet("app.panel-before", "shift+tab,h", "panel", "The panel before.", action="focus_previous"),
+    _quiet("app.tab-before", "H", "tab", "The tab before.", action="tab(-1)"),
+    _quiet("app.tab-next", "L", "tab", "The next tab.", action="tab(1)"),
     _quiet("grid.down", "j,down", "down", "Down.", action="cursor(1)"),
     _quiet("grid.up", "k,up", "up", "Up.", action="cursor(-1)"),
     _quiet("grid.top", "g,home", "top", "The first line."),
@@ -110,8 +114,8 @@ _TABLE: Final = (
     _quiet("topics.copy", "y", "copy", "Copy its name, or the line."),
     _quiet("topics.internal", "I", "internal", "Show the cluster's own topics too."),
     _change("partitions.move", "F", "move", "Elect another replica as leader, in order."),
-    _quiet("partitions.before", "left_square_bracket", "partition", "The partition before."),
-    _quiet("partitions.next", "right_square_bracket", "partition", "The next partition."),
+    _quiet("partitions.before", "left_square_bracket", "partition", "The partition before.", action="step(-1)"),
+    _quiet("partitions.next", "right_square_bracket", "partition", "The next partition.", action="step(1)"),
     _change("replication.move", "F", "move", "Elect another replica as leader, in order."),
     _change("replication.kill", "K", "kill", "kill -9 the broker that leads this partition."),
     _change("replication.pause", "P", "pause", "SIGSTOP the broker that leads this partition: it answers nothing."),
@@ -128,8 +132,14 @@ _TABLE: Final = (
     Key("records.resend", "p", "resend", "Open the producer with this message in it, to edit and send it."),
     _quiet("records.mark", "v", "mark", "Mark the message, or take the mark away, and go on to the next."),
     _quiet("records.unmark", "V", "unmark", "Take all marks away."),
-    _quiet("records.next", "n", "next", "The next message that the last filter holds for, or the next mark."),
-    _quiet("records.before", "N", "before", "The one before, of the same."),
+    _quiet(
+        "records.next",
+        "n",
+        "next",
+        "The next message that the last filter holds for, or the next mark.",
+        action="hit(1)",
+    ),
+    _quiet("records.before", "N", "before", "The one before, of the same.", action="hit(-1)"),
     Key("records.detail", "d", "detail", "Open or close the pane with all about the message."),
     Key("messages.seek", "o", "seek", "Read other topics, or from elsewhere: a time, an offset, the last so many."),
     _quiet("messages.more", "m", "more", "Read on where there was no room: the older half goes."),
@@ -195,23 +205,16 @@ def keys(*ids: str) -> "list[BindingType]":
 
     return [
         Binding(
-            KEYS[each].keys,
-            KEYS[each].action or each.rpartition(".")[2].replace("-", "_"),
-            KEYS[each].label,
-            show=KEYS[each].in_key_bar,
-            id=each,
-            tooltip=KEYS[each].help,
-            priority=KEYS[each].is_priority,
+            key.keys, key.action_name, key.label, show=key.in_key_bar, id=key.id, tooltip=key.help,
+            priority=key.is_priority,
         )
-        for each in ids
-    ]
+        for key in (KEYS[each] for each in ids)
+    ]  # fmt: skip
 
 
 def change_actions() -> frozenset[str]:
     """Names of the actions that change something: disabled in read-only mode."""
-    return frozenset(
-        key.action or key.id.rpartition(".")[2].replace("-", "_") for key in KEYS.values() if key.is_change
-    )
+    return frozenset(key.action_name for key in KEYS.values() if key.is_change)
 
 
 def check_keymap(keymap: Mapping[str, str]) -> dict[str, str]:

@@ -42,7 +42,7 @@ _PASSES: Final = frozenset({"unreachable", "timed-out", "no-leader", "not-leader
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The buffer's limits, and the most records shown per second at the end of the log."""
+    """The buffer's limits, and the most records displayed per second at the end of the log."""
 
     rows: int = MAX_ROWS
     size_bytes: int = MAX_BYTES
@@ -304,7 +304,7 @@ class Reader:
         return new
 
     def _split(self, records: list[Packed]) -> tuple[list[Packed], list[Packed]]:
-        """Split records by the filter: shown, hidden."""
+        """Split records by the filter into visible and hidden ones."""
         test = self.store.test
         if test is None:
             return records, []

@@ -5,7 +5,7 @@ skips tuples of bytes, texts and numbers; walking through objects would stop eve
 
 The reader's thread writes, the screen's thread reads: visible state changes under a lock that is held for microseconds.
 Hidden records stay while there is room, so that another filter can find them; they are dropped first. A new filter
-tests all records in slices, and takes effect at once at the end. Several stores are shown as one by bisection over the
+tests all records in slices, and takes effect at once at the end. Several stores are displayed as one by bisection over the
 serials, which all stores share: nothing is copied or sorted.
 """
 
@@ -98,7 +98,7 @@ Test = Callable[[Received], bool]
 class Counts:
     """The buffer's counters.
 
-    `dropped` were shown once; `left_out` were hidden by the filter and are no longer buffered.
+    `dropped` were visible once; `left_out` were hidden by the filter and are no longer buffered.
     """
 
     visible: int
@@ -127,7 +127,7 @@ class _Scan:
 class Store:
     """See the module.
 
-    A full ring drops its oldest record; without `is_ring`, `has_room` becomes false and shown records stay.
+    A full ring drops its oldest record; without `is_ring`, `has_room` becomes false and visible records stay.
     """
 
     def __init__(self, *, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES, is_ring: bool = False) -> None:
@@ -266,12 +266,12 @@ class Store:
             return self.first, self.first + len(self._visible)
 
     def at(self, place: int) -> BufferedRecord | None:
-        """The shown record at a position; None if it is gone, or has not arrived."""
+        """The visible record at a position; None if it is gone, or has not arrived."""
         with self._lock:
             return self.peek(place)
 
     def place_of(self, serial: int) -> int | None:
-        """The position of a shown record; None if it is not shown."""
+        """The position of a visible record; None if it is not visible."""
         with self._lock:
             return None if self.with_serial(serial) is None else self.first + self.rank(serial)
 
@@ -279,7 +279,7 @@ class Store:
 
     @property
     def first(self) -> int:
-        """The position of the oldest shown record."""
+        """The position of the oldest visible record."""
         return self._dropped
 
     def peek(self, place: int) -> BufferedRecord | None:
@@ -287,11 +287,11 @@ class Store:
         return unpack(self._visible[index]) if 0 <= index < len(self._visible) else None
 
     def rank(self, serial: int) -> int:
-        """The number of shown records before this serial."""
+        """The number of visible records before this serial."""
         return bisect_left(self._visible, serial, key=serial_of)
 
     def ends(self) -> tuple[int, int] | None:
-        """The serials of the oldest and the newest shown record; None if there are none."""
+        """The serials of the oldest and the newest visible record; None if there are none."""
         return (serial_of(self._visible[0]), serial_of(self._visible[-1])) if self._visible else None
 
     def with_serial(self, serial: int) -> BufferedRecord | None:
@@ -305,7 +305,7 @@ class Store:
         return self._lock
 
     def pieces(self, size: int) -> Iterator[list[BufferedRecord]]:
-        """All shown records, oldest first, in pieces, without holding the lock for long.
+        """All visible records, oldest first, in pieces, without holding the lock for long.
 
         Records dropped meanwhile are left out.
         """

@@ -53,7 +53,7 @@ class Seek:
 
     @property
     def description(self) -> str:
-        """In words: `last 100 of each partition`, `from start to @2026-11-20T12:00:00.000Z`."""
+        """As text: `last 100 of each partition`, `from start to @2026-11-20T12:00:00.000Z`."""
         begin = f"last {self.last} of each partition" if self.last else f"from {_written(self.start)}"
         return begin if self.stop is None else f"{begin} to {_written(self.stop)}"
 

@@ -108,7 +108,7 @@ CHECKED: Final = 1_000
 """Rows checked for mistakes: enough to notice a wrong delimiter or mapping, without a delay."""
 MISTAKES_MAX: Final = 3
 
-RowStatus = Literal["ok", "warn", "bad"]
+RowStatus = Literal["good", "warn", "bad"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def preview_of(row: Row, mapping: CsvMapping, partitions: int | None) -> Preview
         _text(record.value),
         tuple((name, _text(data)) for name, data in record.headers),
         record.partition if record.partition >= 0 else None,
-        "bad" if problem else "warn" if why else "ok",
+        "bad" if problem else "warn" if why else "good",
         why,
     )
 
@@ -336,7 +336,7 @@ class FileFeed(Feed):
         self._sender.settle_rejected(place)
 
     def _show(self, sender: RecordSender) -> None:
-        self.progress = FileProgress(settled=self._skip + sender.prefix.length, rejected=self.rejects.count)
+        self.progress = FileProgress(self._skip + sender.prefix.length, self.rejects.count)
 
     def _keep(self, rows: int) -> None:
         assert self._checkpoint is not None

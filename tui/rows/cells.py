@@ -97,7 +97,7 @@ def changed_cells(columns: Sequence[Column], before: object, after: object) -> s
 
 
 def figure(text: str, value: float | None, tone: Tone = "") -> Cell:
-    """A number in words, sorted by its value; 0 and what is unknown are dim."""
+    """A number as text, sorted by its value; 0 and what is unknown are dim."""
     return Cell(text, tone if value else "dim", -1 if value is None else value)
 
 

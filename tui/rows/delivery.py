@@ -9,7 +9,7 @@ from yak.tui.rows.cells import Cell, Column, Row, Tone
 from yak.view.formats import format_duration, format_rate
 
 ROOMY, TEXT_WIDTH = 60, 46
-"""The width from which counters share one line, and the width of the words beside a spark."""
+"""The width from which counters share one line, and the width of the text beside a spark."""
 _STATES: dict[str, tuple[str, Tone, str]] = {
     "connecting": ("up", "accent", "connecting"),
     "sending": ("up", "accent", "sending"),
@@ -152,20 +152,17 @@ PREVIEW_COLUMNS = (
     Column("P", 1, most=6, is_right=True, rank=1),
     Column("SENT?", 10, most=44),
 )
-_STATUSES: dict[str, tuple[str, Tone]] = {"ok": ("good", "good"), "warn": ("warn", "warn"), "bad": ("bad", "bad")}
 
 
 def preview_rows(preview: CsvPreview, fmt: Formatter) -> list[Row]:
-    """One row each, with ok, warn or bad, and why."""
+    """One row each, with good, warn or bad, and why."""
     return [_preview_row(number, row, fmt) for number, row in enumerate(preview.rows)]
 
 
 def _preview_row(number: int, row: PreviewRow, fmt: Formatter) -> Row:
-    sign, tone = _STATUSES[row.status]
     none = fmt.sign("none")
     partition = none if row.partition is None else str(row.partition)
     headers = " ".join(f"{name}={none if value is None else value}" for name, value in row.headers)
-    text = f"{fmt.sign(sign)} {row.why or 'yes'}"
     return Row(
         str(number),
         Cell(str(row.line)),
@@ -173,7 +170,7 @@ def _preview_row(number: int, row: PreviewRow, fmt: Formatter) -> Row:
         Cell(none if row.value is None else row.value, "dim" if row.status == "bad" else ""),
         Cell(headers or none, "" if headers else "dim"),
         Cell(partition, "dim" if row.partition is None else ""),
-        Cell(text, tone),
+        Cell(f"{fmt.sign(row.status)} {row.why or 'yes'}", row.status),
     )
 
 

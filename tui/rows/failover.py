@@ -122,13 +122,7 @@ _PROCESSES: Mapping[str, tuple[str, str, Tone]] = {
 }
 
 
-_SHORT: Mapping[Action, str] = {
-    "kill": "kill",
-    "pause": "pause",
-    "restart": "restart",
-    "failover": "move",
-    "seen": "lost",
-}
+_SHORT: Mapping[Action, str] = {"failover": "move", "seen": "lost"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +290,10 @@ def history_rows(found: Sequence[Timeline], fmt: Formatter, now_ms: float) -> li
             Row(
                 f"{each.drill.began_ms:.3f}",
                 Cell(fmt.time(each.drill.began_ms, now_ms), "dim"),
-                Cell(_SHORT[each.drill.action] + ("" if each.drill.node_id is None else f" {each.drill.node_id}")),
+                Cell(
+                    _SHORT.get(each.drill.action, each.drill.action)
+                    + ("" if each.drill.node_id is None else f" {each.drill.node_id}")
+                ),
                 Cell(str(len(each.drill.led or each.moved)), order=len(each.drill.led)),
                 none if each.elected_ms is None else Cell(format_duration(each.elected_ms), order=each.elected_ms),
                 none if length is None else Cell(format_duration(length), "strong", length),

@@ -105,7 +105,7 @@ def trend_cell(group: Group, fmt: Formatter, now_ms: int, width: int = TREND_WID
 
 
 def eta_cell(group: Group, fmt: Formatter, now_ms: int) -> Cell:
-    """The time until the lag is 0, in short words."""
+    """The time until the lag is 0, in short form."""
     eta_ms = group.eta_ms(now_ms)
     if group.lag == 0:
         return Cell("caught up", "good", 0)

@@ -386,7 +386,7 @@ def bar_width(width: int, replicas: int) -> int:
 
 
 def state_cell(partition: Partition, fmt: Formatter) -> Cell:
-    """The partition's state as a sign and words."""
+    """The partition's state as a sign and its label."""
     state = partition.state
     return Cell(f"{fmt.sign(TONES[state])} {state.label}", TONES[state], state.severity)
 

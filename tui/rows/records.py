@@ -1,4 +1,4 @@
-"""Records as table rows, made on demand, and the state of a reading in words.
+"""Records as table rows, made on demand, and the state of a reading as text.
 
 Pure, except for the store's lock.
 """

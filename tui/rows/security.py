@@ -68,7 +68,7 @@ def user_row(name: str, mechanisms: Mapping[str, int]) -> Row:
 
 
 def acl_row(key: str, acl: AclBinding) -> Row:
-    """An ACL, in the words of `yak acls`."""
+    """An ACL, with the names of `yak acls`."""
     pattern, entry = acl
     return Row(
         key,

@@ -212,9 +212,6 @@ class YakScreen(Screen[None]):
         """Copy the line under the cursor, as `y` does where a screen has nothing better."""
         self.app.copy(self.copied(), "the line")
 
-    def cli(self, text: str, outcome: str = "") -> None:
-        self.app.note_command(text, outcome)
-
     async def fill_form(
         self, title: str, fields: Sequence[Field], command: FormCommand, *, text: str = "", yes: str
     ) -> dict[str, str] | None:
@@ -232,13 +229,13 @@ class YakScreen(Screen[None]):
         except YakError as error:
             self.failed(command, error)
             return False
-        self.cli(command)
+        self.app.note_command(command)
         if said:
             self.app.notice(said, tone)
         return True
 
     def failed(self, command: str, error: YakError) -> None:
-        self.cli(command, f"failed: {error.message}")
+        self.app.note_command(command, f"failed: {error.message}")
         self.app.show_error(error)
 
     def ask_again(self) -> None:

@@ -202,7 +202,7 @@ class ConsumerScreen(ReadingScreen):
         tile = Tile(free[0], wanted, filter_text, servers=lambda: source.bootstrap, numbering=self._numbering)
         after = [each for each in self.tiles if each.letter > free[0]]
         self.query_one("#tiles").mount(tile, before=after[0] if after else None)
-        self.cli(wanted.command(filter_text))
+        self.app.note_command(wanted.command(filter_text))
         self.call_after_refresh(self._arrange, tile)
 
     def _arrange(self, focused: Tile | None = None) -> None:
@@ -303,7 +303,7 @@ class ConsumerScreen(ReadingScreen):
 
         def begin(wanted: Subscription, filter_text: str) -> None:
             tile.read(wanted, filter_text)
-            self.cli(wanted.command(filter_text))
+            self.app.note_command(wanted.command(filter_text))
 
         known = tile.reader
         self.ask_subscription(
@@ -342,7 +342,7 @@ class ConsumerScreen(ReadingScreen):
             if why:
                 self.app.show_error(YakError("not-committed", f"not committed for {group} yet", why=why, try_=("C",)))
                 return
-            self.cli(command, "committed")
+            self.app.note_command(command, "committed")
             self.app.notice(f"committed for {group}")
 
     @work(exclusive=True, group="close")

@@ -83,7 +83,7 @@ class ContextsScreen(AskingScreen):
         except YakError as error:
             self.app.show_error(error)
         else:
-            self.cli(f"yak ui --context {shlex.quote(name)}")
+            self.app.note_command(f"yak ui --context {shlex.quote(name)}")
 
     def action_again(self) -> None:
         self._answers.clear()
@@ -132,7 +132,7 @@ class ContextsScreen(AskingScreen):
             self.app.show_error(error if isinstance(error, YakError) else UsageError("config-file", str(error)))
             return
         self.app.take_contexts(found)
-        self.cli(command)
+        self.app.note_command(command)
         self.app.notice(said)
         self.paint(0)
         super().action_again()

@@ -173,7 +173,7 @@ class FailoverScreen(ControlsBrokers):
             self.failed(command, error)
             return
         moved, failed = len(answer["moved"]), answer["failed"] + answer["stayed"]
-        self.cli(command, f"moved {moved} in {answer['took_ms']:.0f} ms")
+        self.app.note_command(command, f"moved {moved} in {answer['took_ms']:.0f} ms")
         if failed:
             first = failed[0]
             self.app.notice(f"{len(failed)} stayed: {first['topic']}-{first['partition']}: {first['reason']}", "warn")

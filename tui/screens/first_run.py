@@ -56,10 +56,7 @@ class FirstRunScreen(Screen[Choice]):
 
     def action_cursor(self, by: int) -> None:
         options = self.query_one(OptionList)
-        if by > 0:
-            options.action_cursor_down()
-        else:
-            options.action_cursor_up()
+        (options.action_cursor_down if by > 0 else options.action_cursor_up)()
 
 
 class FirstRunApp(App[Choice]):
@@ -82,7 +79,4 @@ class FirstRunApp(App[Choice]):
 
     def on_mount(self) -> None:
         self.theme = textual_name(self._theme_name)
-        self.push_screen(self._first, self._chosen)
-
-    def _chosen(self, choice: Choice | None) -> None:
-        self.exit(choice or "quit")
+        self.push_screen(self._first, lambda choice: self.exit(choice or "quit"))

@@ -187,14 +187,11 @@ class GroupChangesScreen(AskingScreen):
     def group_is_gone(self, name: str) -> None:
         """Called after the group was deleted."""
 
-    def action_reset(self) -> None:
-        name, said = self.chosen_group()
-        if name:
-            self._reset(name, said)
-
     @work(exclusive=True, group="change")
-    async def _reset(self, name: str, said: Mapping[str, Any] | None) -> None:
-        topics = self.chosen_topic()
+    async def action_reset(self) -> None:
+        (name, said), topics = self.chosen_group(), self.chosen_topic()
+        if not name:
+            return
         text = "Where shall the group go on reading? A plan is shown first; nothing is moved before you say so."
         if said is not None and said["members"]:
             text += f"\nIt has members now, which must be stopped first: {members_words(members_of(said))}."
@@ -212,13 +209,11 @@ class GroupChangesScreen(AskingScreen):
             await self.app.push_screen_wait(ResetPreview(name, values))
             self.ask_again()
 
-    def action_delete(self) -> None:
-        name, said = self.chosen_group()
-        if name:
-            self._delete(name, said)
-
     @work(exclusive=True, group="change")
-    async def _delete(self, name: str, said: Mapping[str, Any] | None) -> None:
+    async def action_delete(self) -> None:
+        name, said = self.chosen_group()
+        if not name:
+            return
         if said is not None and said["members"]:
             self.app.show_error(active_group(name, members_of(said), f'group "{name}" was not deleted'))
             return
@@ -230,14 +225,11 @@ class GroupChangesScreen(AskingScreen):
                 self.group_is_gone(name)
             self.ask_again()
 
-    def action_forget(self) -> None:
-        name, _said = self.chosen_group()
-        topic = self.chosen_topic()
-        if name and topic:
-            self._forget(name, topic)
-
     @work(exclusive=True, group="change")
-    async def _forget(self, name: str, topic: str) -> None:
+    async def action_forget(self) -> None:
+        name, topic = self.chosen_group()[0], self.chosen_topic()
+        if not name or not topic:
+            return
         done = f"yak groups delete {shlex.quote(name)} --topic {shlex.quote(topic)} --yes"
         text = f"What group {name} committed of {topic} is forgotten. It cannot be while a member is subscribed to it."
         if await self.confirmed(f"Forget offsets of {topic}", text, command=done, typed=topic, yes="Forget"):
@@ -371,13 +363,13 @@ class GroupScreen(GroupChangesScreen):
 
 
 _DETAILS_MAX = 60
-"""The most groups asked in one round."""
+"""The most groups requested in one round."""
 _HINT = "enter open   r move offsets   X delete"
 _NONE = "No groups. A group appears when a consumer joins or commits; press c to start one."
 
 
 class GroupsScreen(GroupChangesScreen):
-    """The list of groups. Only visible groups are asked for their lag."""
+    """The list of groups. The lag is requested for visible groups only."""
 
     CRUMB = "groups"
     CLI_TWIN = "yak groups list"

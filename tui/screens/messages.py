@@ -292,14 +292,8 @@ class ReadingScreen(YakScreen):
             grid.refresh()
         self.paint(self.app.now_ms())
 
-    def action_next(self) -> None:
-        self._go_to_hit(1)
-
-    def action_before(self) -> None:
-        self._go_to_hit(-1)
-
     @work(exclusive=True, group="find")
-    async def _go_to_hit(self, step: int) -> None:
+    async def action_hit(self, step: int) -> None:
         grid, source = self.grid_in_use(), self.source_in_use()
         if grid is None or source is None or not grid.row_count:
             return
@@ -375,7 +369,7 @@ class ReadingScreen(YakScreen):
             return
         finally:
             self.export_progress = None
-        self.cli(f"{wanted.command(self.current_filter())} --output {_output(format_)} > {where}")
+        self.app.note_command(f"{wanted.command(self.current_filter())} --output {_output(format_)} > {where}")
         self.app.notice(f"{self.fmt.number(progress.written)} messages, {self.fmt.size(progress.size_bytes)}: {where}")
 
     def _export_form(self, wanted: Subscription, count: int) -> FormDialog:
@@ -495,7 +489,7 @@ class MessagesScreen(ReadingScreen):
         self._is_paused = False
         self.grid_in_use().begin(follows=wanted.is_tail)
         reader.start()
-        self.cli(wanted.command(filter_text))
+        self.app.note_command(wanted.command(filter_text))
         self.paint_all(self.app.now_ms())
 
     def _close(self) -> None:

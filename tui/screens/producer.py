@@ -412,12 +412,12 @@ class ProducerScreen(YakScreen):
         try:
             stats = await self.app.source.kafka(send, run)
         except YakError as error:
-            self.cli(command, f"not sent: {error.message}")
+            self.app.note_command(command, f"not sent: {error.message}")
             if error.code != "unknown-topic":
                 self.app.show_error(error)
                 return None
         else:
-            self.cli(command, outcome(stats))
+            self.app.note_command(command, outcome(stats))
             return stats
         finally:
             run.drop()  # for an app that ends during the run; otherwise it does nothing

@@ -44,7 +44,7 @@ CONFIGS_MS: Final = 5_000
 TAIL_MS: Final = 900
 TAIL_PARTITIONS: Final = 8
 TAIL_MESSAGES: Final = 100
-"""Records of the whole topic. Each partition is asked for as many, so that the topic's newest are among them."""
+"""Records of the whole topic. As many are requested of each partition, so that the topic's newest are among them."""
 GROUPS_MAX: Final = 100
 
 
@@ -487,13 +487,7 @@ class TopicScreen(ChangesTopics):
         else:
             self.alter_topic()
 
-    def action_before(self) -> None:
-        self._step(-1)
-
-    def action_next(self) -> None:
-        self._step(1)
-
-    def _step(self, by: int) -> None:
+    def action_step(self, by: int) -> None:
         self.query_one("#partitions", Grid).action_cursor(by)
         chosen = self.chosen_partition()
         if chosen is not None and self._pane() == "replicas":

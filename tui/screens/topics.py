@@ -347,12 +347,12 @@ class ChangesTopics(YakScreen):
             self.failed(command, error)
             return
         if answer["moved"]:
-            self.cli(command, f"moved in {answer['took_ms']:.0f} ms")
+            self.app.note_command(command, f"moved in {answer['took_ms']:.0f} ms")
             self.app.notice(f"broker {to} leads {partition.name}, after {answer['took_ms']:.0f} ms")
             return
         stayed = [*answer["failed"], *answer["stayed"]]
         reason = stayed[0]["reason"] if stayed else "nothing was to be done"
-        self.cli(command, f"stayed: {reason}")
+        self.app.note_command(command, f"stayed: {reason}")
         self.app.notice(f"{partition.name} stayed: {reason}", "warn")
 
 

@@ -38,7 +38,7 @@ REFUSED: Final = ("not-allowed", "login-needed", "login-failed")
 
 
 class LiveSource:
-    """See `ClusterSource`. `http` gives known addresses; without them the Kafka brokers are asked."""
+    """See `ClusterSource`. `http` gives known addresses; without them the Kafka brokers name them."""
 
     progress = ""
 

@@ -40,7 +40,7 @@ class Drill:
     led: frozenset[str] = frozenset()
     was_controller: bool = False
     request: Mapping[str, object] | None = field(default=None, compare=False)
-    """The request of a planned failover, kept to repeat it."""
+    """The request of a planned failover, saved to repeat it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ SETTLED_MS: Final = 5_000
 
 
 class Drills:
-    """The drills of a session. Timelines of finished ones are computed once and kept."""
+    """The drills of a session. Timelines of finished ones are computed once."""
 
     def __init__(self) -> None:
         self._done: list[Drill] = []

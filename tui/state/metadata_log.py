@@ -5,7 +5,7 @@ from typing import Any, Final
 
 PAGE_RECORDS: Final = 100
 RECORDS_MAX: Final = 20_000
-"""The most records kept; those farthest from the user's position are dropped first."""
+"""The most records buffered; those farthest from the user's position are dropped first."""
 
 
 class MetadataLog:

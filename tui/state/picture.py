@@ -120,14 +120,14 @@ class Partition(Replicated):
     """Records per second, measured by the high watermark."""
     seen_high_watermarks: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=12))
     first_writes_ms: dict[int, int] = field(default_factory=dict)
-    """By leader epoch: when the high watermark first advanced in it. Only the newest epochs are kept."""
+    """By leader epoch: when the high watermark first advanced in it. Only the newest epochs stay."""
     since_ms: int | None = None
     """When a replica left the ISR; None if all are in sync."""
     topic_id: str = ""
     """Empty where the source does not say it."""
 
     def wrote(self, leader_epoch: int, time_ms: int) -> None:
-        """Note that the high watermark advanced; the first time in each epoch is kept."""
+        """Note that the high watermark advanced; the first time in each epoch counts."""
         self.first_writes_ms.setdefault(leader_epoch, time_ms)
         while len(self.first_writes_ms) > _EPOCHS_MAX:
             del self.first_writes_ms[min(self.first_writes_ms)]

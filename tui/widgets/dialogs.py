@@ -1,5 +1,6 @@
 """Dialogs: a question, a form, a text, a menu, a line of input. Before a change they show the equivalent command line."""
 
+import asyncio
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -286,13 +287,15 @@ class JumpDialog(ModalScreen[Widget | None]):
 
 
 class Completing(Suggester):
-    """Suggests what a function makes of the typed text; None or an empty text is no suggestion."""
+    """Suggests a function's completion of the typed text. `in_thread`: the function blocks."""
 
-    def __init__(self, completion: Callable[[str], str | None]) -> None:
+    def __init__(self, completion: Callable[[str], str | None], *, in_thread: bool = False) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
-        self._completion = completion
+        self._completion, self._in_thread = completion, in_thread
 
     async def get_suggestion(self, value: str) -> str | None:
+        if self._in_thread:
+            return await asyncio.to_thread(self._completion, value)
         return self._completion(value) or None
 
 

@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
-from textual.suggester import Suggester
 from textual.widgets import Button, Input, Static
 
 from yak.errors import YakError
@@ -18,6 +17,7 @@ from yak.tui.formatter import Formatter
 from yak.tui.produce.files import Entry, complete_path, directory_of, list_directory, start_directories
 from yak.tui.rows.cells import Cell, Column, Row
 from yak.tui.screens.base import FileUploaded
+from yak.tui.widgets.dialogs import Completing
 from yak.tui.widgets.grid import Grid
 from yak.view.formats import format_age
 
@@ -51,14 +51,6 @@ def _row(entry: Entry, fmt: Formatter, now_ms: int) -> Row:
     )
 
 
-class _Paths(Suggester):
-    def __init__(self) -> None:
-        super().__init__(use_cache=False, case_sensitive=True)
-
-    async def get_suggestion(self, value: str) -> str | None:
-        return await asyncio.to_thread(complete_path, value)
-
-
 class FilePicker(ModalScreen[str | None]):
     """Returns the path of a file, or None."""
 
@@ -79,7 +71,12 @@ class FilePicker(ModalScreen[str | None]):
         with Vertical(id="dialog", classes="picking") as dialog:
             dialog.border_title = "Choose a CSV file"
             dialog.border_subtitle = "enter open   backspace up   / is typed in the path   esc leave"
-            yield Input(id="picker-path", compact=True, suggester=_Paths(), select_on_focus=False)
+            yield Input(
+                id="picker-path",
+                compact=True,
+                suggester=Completing(complete_path, in_thread=True),
+                select_on_focus=False,
+            )
             with Horizontal(id="picker-places"):
                 for number, (label, _) in enumerate(self._starts):
                     yield Button(label, id=f"place-{number}", compact=True)

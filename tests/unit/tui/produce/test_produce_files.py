@@ -101,7 +101,7 @@ def test_the_first_rows_are_shown_as_they_would_be_sent_with_what_is_odd_about_t
     assert (first.line, first.key, first.value, first.partition) == (2, "u1", '{"total":"12"}', 0)
     assert first.headers == (("source", "web"),)
     assert [(row.status, row.why) for row in preview.rows[:5]] == [
-        ("ok", ""),
+        ("good", ""),
         ("warn", "no key: any partition"),
         ("warn", "no key"),
         ("bad", "2 columns, not 4"),

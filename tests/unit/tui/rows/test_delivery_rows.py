@@ -117,7 +117,7 @@ def test_an_upload_that_is_done_is_full_whatever_was_estimated():
 
 
 ROWS = (
-    PreviewRow(2, "u1", '{"a":"1"}', (("s", "web"), ("n", None)), 0, "ok"),
+    PreviewRow(2, "u1", '{"a":"1"}', (("s", "web"), ("n", None)), 0, "good"),
     PreviewRow(3, None, None, (), None, "warn", "no key: any partition"),
     PreviewRow(4, None, "u3", (), None, "bad", "1 columns, not 3"),
 )
