@@ -46,12 +46,12 @@ def nothing_is_left(folder: str) -> bool:
 
 
 def test_it_begins_counts_survives_a_kill_and_leaves_nothing(demo: DemoRun, folder: str):
-    update: list[str] = []
-    demo.on_change = lambda: update.append(demo.state.step)
+    steps: list[str] = []
+    demo.on_change = lambda: steps.append(demo.state.step)
     demo.start()
     wait_until(counted(demo, 500), "the first records")
-    assert "starting broker 1 of 3" in update
-    assert update.index("starting broker 1 of 3") < update.index("running")
+    assert "starting broker 1 of 3" in steps
+    assert steps.index("starting broker 1 of 3") < steps.index("running")
     local = LocalCluster(folder)
     local.kill(1)
     at_the_kill = demo.state.counts.acknowledged
@@ -155,8 +155,8 @@ def test_the_screen_is_there_before_the_cluster_and_shows_it_by_itself(demo: Dem
                     await pilot.pause(0.1)
             await pilot.pause(1.2)
             assert not app.screen.query_one("#banner").display
-            verdict = app.screen.query_one("#verdict-lines")._lines
-            assert verdict[0][0].text.startswith("acked")
+            widget = app.screen.query_one("#verdict-lines")._lines
+            assert widget[0][0].text.startswith("acked")
             assert await app.source.kafka(lambda servers: servers)
 
     asyncio.run(scenario())

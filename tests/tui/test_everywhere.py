@@ -77,9 +77,9 @@ def test_the_help_of_every_screen_tells_its_keys(entry):
             app.action_help()
             await pilot.pause()
             assert isinstance(app.screen, TextDialog)
-            words = " ".join(str(app.screen._content).split())
+            text = " ".join(str(app.screen._content).split())
             for each in bound & KEYS.keys():
-                assert KEYS[each].help in words
+                assert KEYS[each].help in text
             await pilot.press("q")
             await pilot.pause()
             assert app.screen is screen
@@ -472,7 +472,7 @@ def test_the_role_of_a_broker_and_the_leader_of_a_partition_have_names_of_their_
             ):
                 app.go(name, what)
                 title, other = ("  ROLE  ", "  REPLICA  ") if has_role else ("  REPLICA  ", "  ROLE  ")
-                await until(pilot, lambda t=title, o=other: t in (words := drawn(app)) and o not in words, name)
+                await until(pilot, lambda t=title, o=other: t in (text := drawn(app)) and o not in text, name)
             app.go("dashboard")
             assert "not of a partition" in dict(app.screen_below().EXPLAINED)["Role"]
 

@@ -35,8 +35,8 @@ class FakeControl:
     def redis_pid(self) -> int | None:
         return 99 if self.redis else None
 
-    def command(self, words: str) -> str:
-        return f"yak {words}"
+    def command(self, text: str) -> str:
+        return f"yak {text}"
 
     def _do(self, what: str, node: int, state: str) -> None:
         if self.refuse is not None:

@@ -57,9 +57,9 @@ def test_groups_in_sight_are_asked_and_no_others():
         app = recorded_app(source=source, start="groups")
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause(0.5)
-            asked = {path for _method, path, _body in source.requests if path.startswith("/api/groups/")}
-            assert "/api/groups/g0000" in asked
-            assert 10 < len(asked) < 30
+            requested = {path for _method, path, _body in source.requests if path.startswith("/api/groups/")}
+            assert "/api/groups/g0000" in requested
+            assert 10 < len(requested) < 30
             await pilot.press("G")
             app.screen.ask_again()
             await pilot.pause(0.5)
@@ -77,8 +77,8 @@ def test_a_screen_that_is_not_seen_asks_nothing(monkeypatch):
         app = recorded_app(source=source, start="groups")
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause(0.4)
-            asked = len([each for each in source.requests if each[1] == "/api/groups"])
-            assert asked > 2
+            requested = len([each for each in source.requests if each[1] == "/api/groups"])
+            assert requested > 2
             await pilot.press("0")
             await pilot.pause(0.2)
             source.requests.clear()
@@ -120,7 +120,7 @@ def test_group_that_does_not_exist_is_refused_once_and_the_list_stays():
             app.go("groups", "nosuch")
             await pilot.pause(0.4)
             assert isinstance(app.screen, GroupsScreen)
-            assert [str(words) for _, words, _ in app.notices] == ["there is no group nosuch"]
+            assert [str(text) for _, text, _ in app.notices] == ["there is no group nosuch"]
 
     run(scenario())
 
@@ -174,8 +174,8 @@ def test_a_group_with_members_is_refused_with_who_they_are():
             await pilot.pause(0.2)
             await pilot.press("ctrl+s")
             await pilot.pause(0.4)
-            words = str(app.screen.query_one("#preview-refused", Static).render())
-            assert "1 member is connected: worker-1 at 10.0.0.1" in words
+            text = str(app.screen.query_one("#preview-refused", Static).render())
+            assert "1 member is connected: worker-1 at 10.0.0.1" in text
             assert app.screen.query_one("#yes", Button).disabled
             await pilot.press("R", "ctrl+s")
             await pilot.pause(0.2)

@@ -402,11 +402,9 @@ def committed(live, group, topic, partitions):
     return sum(max(each.offset, 0) for each in answers)
 
 
-def cli(live, *words):
+def cli(live, *text):
     """What a command prints."""
-    return subprocess.run(
-        yak_argv("-b", live.bootstrap, *words), check=True, capture_output=True, env=os.environ
-    ).stdout
+    return subprocess.run(yak_argv("-b", live.bootstrap, *text), check=True, capture_output=True, env=os.environ).stdout
 
 
 def test_a_group_is_read_with_and_committed_for_when_it_is_said(lone, new_topic):

@@ -85,11 +85,11 @@ def test_the_keys_of_both_screens_are_in_the_help():
     async def scenario():
         app = recorded_app()
         async with app.run_test(size=(140, 40)) as pilot:
-            for name, words in (("messages", "Read other topics"), ("consumer", "Commit for the group")):
+            for name, text in (("messages", "Read other topics"), ("consumer", "Commit for the group")):
                 await opened(app, pilot, name, None)
                 await pilot.press("question_mark")
                 await until(pilot, lambda: isinstance(app.screen, TextDialog))
-                assert words in str(app.screen.query_one("#text").render())
+                assert text in str(app.screen.query_one("#text").render())
                 await pilot.press("escape")
 
     asyncio.run(scenario())

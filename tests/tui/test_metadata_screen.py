@@ -121,9 +121,9 @@ def test_a_long_log_is_read_page_by_page_where_one_looks():
             await pilot.pause(0.8)
             assert log_of(app).cursor_key == "50000"
             assert log_of(app).cursor_row.cells[3].text == "broker 1 is the controller, epoch 50000"
-            asked = [each[2] for each in source.requests if each[1] == "/metadata/log"]
-            assert len(asked) < 15
-            assert all(each["limit"] <= 100 for each in asked)
+            requested = [each[2] for each in source.requests if each[1] == "/metadata/log"]
+            assert len(requested) < 15
+            assert all(each["limit"] <= 100 for each in requested)
 
     run(scenario())
 
@@ -190,7 +190,7 @@ def test_the_latest_place_wins_when_answers_are_slow():
                 await pilot.pause(0.25)
             source.slow.set()
             await pilot.pause(0.4)
-            assert any("epoch 300" in words for _name, words in image_texts(app))
+            assert any("epoch 300" in text for _name, text in image_texts(app))
 
     run(scenario())
 
@@ -208,7 +208,7 @@ def test_two_places_are_compared_from_the_mark_on():
             await pilot.press("escape")
             await pilot.pause(0.4)
             assert app.screen.mark is None
-            assert any("epoch 100" in words for _name, words in image_texts(app))
+            assert any("epoch 100" in text for _name, text in image_texts(app))
 
     run(scenario())
 
@@ -300,6 +300,6 @@ def test_the_title_of_the_image_names_the_record_that_is_shown():
             gate.set()
             await pilot.pause(0.4)
             assert "after record 500," in str(panel.border_title)
-            assert any("epoch 500" in words for _name, words in image_texts(app))
+            assert any("epoch 500" in text for _name, text in image_texts(app))
 
     run(scenario())

@@ -17,9 +17,9 @@ from yak.tui.widgets.grid import Grid
 
 
 async def broken(app):
-    asked = [each for each in app.workers if each.group == "break" and not each.is_finished]
-    if asked:  # of an empty list all would be waited for, and one listens for ever
-        await asyncio.wait_for(app.workers.wait_for_complete(asked), 5)
+    pending = [each for each in app.workers if each.group == "break" and not each.is_finished]
+    if pending:  # of an empty list all would be waited for, and one listens for ever
+        await asyncio.wait_for(app.workers.wait_for_complete(pending), 5)
 
 
 class Broken:

@@ -29,12 +29,12 @@ def test_screen_whose_timer_fires_while_the_app_ends_asks_nothing(what):
         assert isinstance(screen, TopicScreen if what else TopicsScreen)
         ask = screen.ask_seen if what else screen._ask
         stack = app._screen_stacks[app.current_mode]
-        kept = [*stack]
+        below = [*stack]
         stack.clear()
         try:
             ask()
         finally:
-            stack += kept
+            stack += below
 
     run(scenario, start="topics", start_with=what)
 
@@ -244,9 +244,9 @@ def test_only_what_is_seen_is_asked_for():
     source.calls["read_tail"] = lambda _windows: pytest.fail("the messages are not seen")
 
     async def scenario(app, pilot):
-        asked = [path for _, path, _ in source.requests]
-        assert "/api/partitions/orders/0" in asked
-        assert "/api/groups" not in asked
+        requested = [path for _, path, _ in source.requests]
+        assert "/api/partitions/orders/0" in requested
+        assert "/api/groups" not in requested
         app.screen.query_one(TabbedContent).active = "tab-groups"
         await answered(pilot)
         assert "/api/groups/billing" in [path for _, path, _ in source.requests]

@@ -13,11 +13,11 @@ def test_a_visitor_clicks_through_three_places_and_only_this_server_is_asked(web
     visited = visit(server.address)
     visited.see("tiny app is here")
     visited.see("somebody looks")
-    for place, words in (("meadow", "green grass grows"), ("river", "cold water runs"), ("stable", "warm hay lies")):
+    for place, text in (("meadow", "green grass grows"), ("river", "cold water runs"), ("stable", "warm hay lies")):
         visited.click(place)
-        visited.see(words)
-    assert [url for url in visited.asked if re.sub(r"^ws", "http", url).split("/")[2] != server.host] == []
-    assert any(url.startswith("ws://") for url in visited.asked)
+        visited.see(text)
+    assert [url for url in visited.requests if re.sub(r"^ws", "http", url).split("/")[2] != server.host] == []
+    assert any(url.startswith("ws://") for url in visited.requests)
     assert visited.complaints == []
     assert visited.page.url == f"{server.url}/?reader=1"  # the token is gone from what is copied and remembered
 
@@ -98,16 +98,16 @@ def test_the_end_says_why_and_a_reload_begins_anew(web, visit):
 
 
 @pytest.mark.parametrize(
-    ("how", "words"), [("terminate", "yak ui was stopped."), ("kill", "The connection to yak ui is lost.")]
+    ("how", "text"), [("terminate", "yak ui was stopped."), ("kill", "The connection to yak ui is lost.")]
 )
-def test_a_server_that_ends_is_said_in_the_page(web, visit, how, words):
+def test_a_server_that_ends_is_said_in_the_page(web, visit, how, text):
     server = web()
     visited = visit(server.address)
     visited.see("tiny app is here")
     getattr(server.process, how)()
     said = visited.page.locator("#ended")
     said.wait_for(state="visible")
-    assert words in said.inner_text()
+    assert text in said.inner_text()
 
 
 def test_without_the_token_a_visitor_reads_what_is_missing(web, visit):

@@ -18,8 +18,8 @@ def records(serials):
     return [record(each) for each in serials]
 
 
-def even(kept):
-    return kept.serial % 2 == 0
+def even(record):
+    return record.serial % 2 == 0
 
 
 def visible(store):
@@ -81,7 +81,7 @@ def test_what_the_filter_hides_goes_first_and_is_found_by_another_while_there_is
     apply_filter(store, even)
     assert visible(store) == [0, 2, 4]
     assert store.has_room, "hidden rows make room"
-    apply_filter(store, lambda kept: not even(kept))
+    apply_filter(store, lambda record: not even(record))
     assert visible(store) == [1, 3, 5]
     store.add(records([7, 9]), records([6, 8]))
     assert visible(store) == [1, 3, 5, 7, 9]
@@ -107,7 +107,7 @@ def test_a_filter_that_comes_while_another_is_tried_takes_its_place():
     store.add(records(range(10)))
     store.begin_filter(even)
     store.scan(4)
-    apply_filter(store, lambda kept: kept.serial > 6)
+    apply_filter(store, lambda record: record.serial > 6)
     assert visible(store) == [7, 8, 9]
 
 
@@ -176,7 +176,7 @@ def test_whatever_happens_what_is_shown_is_the_newest_that_hold(steps, is_ring, 
             store.add(holds, [each for each in new if each not in holds])
         elif what == "filter":
             divisor = number
-            apply_filter(store, None if number is None else lambda kept, by=number: kept.serial % by == 0)
+            apply_filter(store, None if number is None else lambda record, by=number: record.serial % by == 0)
         else:
             store.forget_half()
         counts = store.counts()

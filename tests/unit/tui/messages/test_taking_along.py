@@ -141,20 +141,20 @@ def sent_by(command):
     """What a shell gives to yak: its words, and its stdin."""
     script = f"yak() {{ printf '%s\\0' \"$@\"; printf 'STDIN\\0'; [ -t 0 ] || cat; }}; {command}"
     run = subprocess.run(["bash", "-c", script], stdin=subprocess.DEVNULL, capture_output=True, check=True)
-    words, _, stdin = run.stdout.partition(b"STDIN\0")
-    return [word.decode() for word in words.split(b"\0")[:-1]], stdin.decode()
+    argv, _, stdin = run.stdout.partition(b"STDIN\0")
+    return [word.decode() for word in argv.split(b"\0")[:-1]], stdin.decode()
 
 
 @settings(max_examples=60, deadline=None)
 @given(RECORDS)
 def test_the_command_sends_the_same_record(record):
-    words, stdin = sent_by(produce_command(record))
-    assert words[:2] == ["produce", "orders"]
-    if "--format" in words:
+    argv, stdin = sent_by(produce_command(record))
+    assert argv[:2] == ["produce", "orders"]
+    if "--format" in argv:
         assert same(parse_record(stdin.removesuffix("\n")), record)
         assert parse_record(stdin).timestamp_ms == 0, "sent again means sent now"
         return
-    flags = list(zip(words[2::2], words[3::2], strict=True))
+    flags = list(zip(argv[2::2], argv[3::2], strict=True))
     values = {name: text for name, text in flags if name != "-H"}
     headers = [text.split("=", 1) for name, text in flags if name == "-H"]
     assert values.get("-k") == (None if record.key is None else record.key.decode())

@@ -142,10 +142,10 @@ def test_braces_that_are_sent_as_they_are_beside_placeholders_have_no_command():
 
 def test_bytes_that_are_no_text_go_through_json():
     form = Form.of(Draft("t", 1, b"\xff", b"text", (("h=x", b"\x00"), ("n", None))))
-    words = shlex.split(command(form))
-    assert words[:2] == ["printf", "%s\\n"]
-    assert words[3:] == ["|", "yak", "produce", "t", "-f", "-", "--format", "json", "-p", "1"]
-    assert json.loads(words[2]) == {
+    argv = shlex.split(command(form))
+    assert argv[:2] == ["printf", "%s\\n"]
+    assert argv[3:] == ["|", "yak", "produce", "t", "-f", "-", "--format", "json", "-p", "1"]
+    assert json.loads(argv[2]) == {
         "key": "/w==",
         "key_encoding": "base64",
         "value": "text",

@@ -26,7 +26,7 @@ def test_events_of_an_internal_topic_are_one_row():
 
 def test_a_failover_counts_moved_partitions_of_internal_topics():
     moved = {f"__consumer_offsets-{number}": (1, 2, 1) for number in range(17)} | {"orders-0": (1, 2, 4)}
-    words = failover_moves(Failover(node_id=1, began_ms=0, moved=moved), FMT, 80)
-    assert words.startswith("orders-0 1 ")
-    assert words.endswith(" and 17 internal")
-    assert "__consumer" not in words
+    text = failover_moves(Failover(node_id=1, began_ms=0, moved=moved), FMT, 80)
+    assert text.startswith("orders-0 1 ")
+    assert text.endswith(" and 17 internal")
+    assert "__consumer" not in text

@@ -18,7 +18,7 @@ def store_row(state, *, lost_since_ms=None, **node):
 
 
 @pytest.mark.parametrize(
-    ("given", "words", "tone"),
+    ("given", "text", "tone"),
     [
         ({"state": UNKNOWN_STORE}, ("– metadata", "not visible without YAK's HTTP"), "good"),
         ({"state": "connected"}, ("✓ redis", "connected"), "good"),
@@ -41,5 +41,5 @@ def store_row(state, *, lost_since_ms=None, **node):
         ),
     ],
 )
-def test_metadata_store_is_redis_or_the_quorum(given, words, tone):
-    assert store_row(**given) == (words, tone)
+def test_metadata_store_is_redis_or_the_quorum(given, text, tone):
+    assert store_row(**given) == (text, tone)

@@ -18,13 +18,13 @@ from yak.tui.rows.delivery import (
 FMT = Formatter(is_ascii=True)
 
 
-def words(lines):
+def text_of(lines):
     return ["  ".join(cell.text.strip() for cell in line if cell.text.strip()) for line in lines]
 
 
 def test_before_anything_is_sent_it_says_what_will_stand_there():
     assert statistics_title(None, FMT) == "Sent"
-    assert "Nothing was sent yet" in words(statistics_lines(None, FMT, 74))[0]
+    assert "Nothing was sent yet" in text_of(statistics_lines(None, FMT, 74))[0]
 
 
 def test_one_message_is_told_by_its_place_and_how_long_it_took():
@@ -39,7 +39,7 @@ def test_one_message_is_told_by_its_place_and_how_long_it_took():
         max_ms=8.14,
     )
     assert statistics_title(stats, FMT) == "Sent [ok] done in 9 ms"
-    assert words(statistics_lines(stats, FMT, 74)) == [
+    assert text_of(statistics_lines(stats, FMT, 74)) == [
         "sent 1  acknowledged 1  waiting 0  failed 0",
         "latency 8.1 ms",
         "at t-2 offset 1 234",
@@ -48,7 +48,7 @@ def test_one_message_is_told_by_its_place_and_how_long_it_took():
 
 def test_acks_0_tells_no_offset():
     stats = DeliveryStatistics("done", sent=1, acknowledged=1, few=(Acknowledged(0, "t", 2, -1),))
-    assert "acks=0 does not tell" in words(statistics_lines(stats, FMT, 74))[-1]
+    assert "acks=0 does not tell" in text_of(statistics_lines(stats, FMT, 74))[-1]
 
 
 def test_many_messages_have_rates_latencies_and_reasons():
@@ -59,7 +59,7 @@ def test_many_messages_have_rates_latencies_and_reasons():
         first_failure=failure, elapsed_ms=61_000,
     )  # fmt: skip
     assert statistics_title(stats, FMT) == "Sent [!] done, not all written, in 1 min 1 s"
-    assert words(statistics_lines(stats, FMT, 74)) == [
+    assert text_of(statistics_lines(stats, FMT, 74)) == [
         "sent 12 000  acknowledged 11 995  waiting 0  failed 5  (2 unknown)",
         "rate 840/s  mean 1.2k/s  2 max 2",
         "latency p50 1.0 ms  p99 20.0 ms  max 1.5 s  4 max 4",
@@ -69,12 +69,12 @@ def test_many_messages_have_rates_latencies_and_reasons():
     ]
     narrow = statistics_lines(stats, FMT, 42)
     assert all(sum(len(cell.text) + 1 for cell in line) <= 66 for line in narrow)
-    assert words(narrow)[:2] == ["sent 12 000  acknowledged 11 995", "waiting 0  failed 5  (2 unknown)"]
+    assert text_of(narrow)[:2] == ["sent 12 000  acknowledged 11 995", "waiting 0  failed 5  (2 unknown)"]
 
 
 def test_a_run_that_could_not_start_says_why():
     stats = DeliveryStatistics("failed", why="no broker answers")
-    assert words(statistics_lines(stats, FMT, 74))[-1] == "[x] no broker answers"
+    assert text_of(statistics_lines(stats, FMT, 74))[-1] == "[x] no broker answers"
 
 
 def uploaded(state="sending", why="", **more):
@@ -87,7 +87,7 @@ def uploaded(state="sending", why="", **more):
 
 def test_an_upload_has_a_bar_rows_a_rate_and_the_time_that_is_left():
     stats, progress = uploaded(rejected=3)
-    lines = words(upload_lines(stats, progress, 12_400, "o.csv.rejected.csv", FMT, 74))
+    lines = text_of(upload_lines(stats, progress, 12_400, "o.csv.rejected.csv", FMT, 74))
     assert lines[0].endswith("8 213/12 400 rows  66%  4.2k/s  ETA 1 s")
     assert 0.6 < lines[0].count("#") / (lines[0].count("#") + lines[0].split("  ")[0].count(".")) < 0.75
     assert lines[1] == "sent 8 300  acknowledged 8 210  waiting 90  3 bad -> o.csv.rejected.csv"
@@ -97,23 +97,23 @@ def test_an_upload_has_a_bar_rows_a_rate_and_the_time_that_is_left():
 
 def test_an_upload_whose_rows_are_not_counted_yet_has_no_time():
     stats, progress = uploaded()
-    first = words(upload_lines(stats, progress, None, "x", FMT, 74))[0]
+    first = text_of(upload_lines(stats, progress, None, "x", FMT, 74))[0]
     assert "8 213 rows  0%" in first
     assert "ETA" not in first
 
 
 def test_an_upload_that_ended_early_says_where_it_goes_on_even_in_two_lines():
     stats, progress = uploaded("failed", "timed out")
-    lines = words(upload_lines(stats, progress, 12_400, "x", FMT, 74, 2))
+    lines = text_of(upload_lines(stats, progress, 12_400, "x", FMT, 74, 2))
     assert len(lines) == 2
     assert lines[1] == "[x] timed out: S goes on after row 8 213"
     stats, progress = uploaded("stopped")
-    assert words(upload_lines(stats, progress, 12_400, "x", FMT, 74))[1] == "[||] stopped: S goes on after row 8 213"
+    assert text_of(upload_lines(stats, progress, 12_400, "x", FMT, 74))[1] == "[||] stopped: S goes on after row 8 213"
 
 
 def test_an_upload_that_is_done_is_full_whatever_was_estimated():
     stats, progress = uploaded("done")
-    assert "100%" in words(upload_lines(stats, progress, 99_999, "x", FMT, 74))[0]
+    assert "100%" in text_of(upload_lines(stats, progress, 99_999, "x", FMT, 74))[0]
 
 
 ROWS = (

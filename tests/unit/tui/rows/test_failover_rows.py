@@ -25,7 +25,7 @@ from yak.tui.state.picture import Broker, Partition, Picture
 FMT = Formatter()
 
 
-def words(lines: list[list[Cell]]) -> str:
+def text_of(lines: list[list[Cell]]) -> str:
     return "\n".join(" ".join(cell.text for cell in line) for line in lines)
 
 
@@ -96,10 +96,10 @@ def test_bars_are_to_scale_and_each_begins_where_the_one_before_ends() -> None:
 
 
 def test_the_wait_of_the_clients_and_what_moved_are_told() -> None:
-    text = words(timeline_lines(killed(), FMT, 80, 30, 1_000_200))
+    text = text_of(timeline_lines(killed(), FMT, 80, 30, 1_000_200))
     assert "the longest wait for an acknowledgement: 105 ms" in text
     assert "orders-0  1 → 2  epoch 5" in text
-    assert "orders-0" not in words(timeline_lines(killed(), FMT, 80, 6, 1_000_200)[:6])
+    assert "orders-0" not in text_of(timeline_lines(killed(), FMT, 80, 6, 1_000_200)[:6])
 
 
 def test_moved_partitions_of_internal_topics_are_one_line() -> None:
@@ -124,20 +124,20 @@ def test_partitions_of_users_come_first_and_those_without_room_are_counted() -> 
 
 def test_what_is_missing_is_said_in_words() -> None:
     found = Timeline(Drill("kill", 1, 0, "kill", "", frozenset({"orders-0"})))
-    assert "waiting for another leader of 1 partition" in words(timeline_lines(found, FMT, 80, 9, 10))
+    assert "waiting for another leader of 1 partition" in text_of(timeline_lines(found, FMT, 80, 9, 10))
     found.moved["orders-0"] = Moved("orders-0", 1, None, 5, 40)
-    assert "without a leader: orders-0" in words(timeline_lines(found, FMT, 80, 9, 10))
+    assert "without a leader: orders-0" in text_of(timeline_lines(found, FMT, 80, 9, 10))
     found.moved["orders-0"].to_node, found.elected_ms = 2, 40
-    assert "no client was seen to write" in words(timeline_lines(found, FMT, 80, 9, 10))
+    assert "no client was seen to write" in text_of(timeline_lines(found, FMT, 80, 9, 10))
     found.is_written = True
-    assert "no write came through" in words(timeline_lines(found, FMT, 80, 9, 10))
+    assert "no write came through" in text_of(timeline_lines(found, FMT, 80, 9, 10))
     idle = Timeline(Drill("kill", 1, 0, "kill"))
-    assert "led nothing" in words(timeline_lines(idle, FMT, 80, 9, 10))
+    assert "led nothing" in text_of(timeline_lines(idle, FMT, 80, 9, 10))
 
 
 def test_before_the_first_failover_it_says_how_to_see_one_and_what_does_not_work_elsewhere() -> None:
-    assert "K kills it" in words(nothing_yet_lines(is_local=True))
-    elsewhere = words(nothing_yet_lines(is_local=False))
+    assert "K kills it" in text_of(nothing_yet_lines(is_local=True))
+    elsewhere = text_of(nothing_yet_lines(is_local=False))
     assert "K, P and U work on clusters that yak up started on this machine" in elsewhere
     assert "F moves what it leads" in elsewhere
 
@@ -160,21 +160,21 @@ def test_the_history_has_the_newest_first() -> None:
 )
 def test_the_verdict(counts: Counts, said: str) -> None:
     demo = DemoState(counts=counts, counted_ms=1_000)
-    text = words(delivery_lines(demo, Formatter(), 1_000))
+    text = text_of(delivery_lines(demo, Formatter(), 1_000))
     assert said in text
     assert all(len(line) <= 76 for line in text.splitlines())
 
 
 def test_the_rate_is_told_and_so_is_that_nothing_comes_through() -> None:
     demo = DemoState(phase="running", counts=Counts(acknowledged=5, read=5), counted_ms=1_000, rate=498.0)
-    assert "498 acked/s" in words(delivery_lines(demo, FMT, 1_000))
+    assert "498 acked/s" in text_of(delivery_lines(demo, FMT, 1_000))
     demo.rate = 0.0
-    assert "▲ no write comes through" in words(delivery_lines(demo, FMT, 1_000))
+    assert "▲ no write comes through" in text_of(delivery_lines(demo, FMT, 1_000))
 
 
 def test_counts_that_are_old_and_topics_that_are_gone_are_told() -> None:
     demo = DemoState(counts=Counts(acknowledged=5, failed=2), counted_ms=1_000, gone=("orders",), last_error="gone")
-    text = words(delivery_lines(demo, FMT, 11_000))
+    text = text_of(delivery_lines(demo, FMT, 11_000))
     assert "told 10 s ago" in text
     assert "topic orders was deleted" in text
     assert "2 were given up by the client: gone" in text
@@ -217,8 +217,8 @@ class Control:
     def __init__(self) -> None:
         self.done: list[str] = []
 
-    def command(self, words: str) -> str:
-        return f"yak {words}"
+    def command(self, text_of: str) -> str:
+        return f"yak {text_of}"
 
     def start_redis(self) -> None:
         self.done.append("redis")

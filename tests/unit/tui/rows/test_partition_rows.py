@@ -48,7 +48,7 @@ def test_a_partition_says_who_leads_it_and_a_dot_stands_for_who_is_out():
 
 
 @pytest.mark.parametrize(
-    ("leader", "isr", "min_isr", "words"),
+    ("leader", "isr", "min_isr", "text"),
     [
         (2, (1, 2, 3), 2, "✓ ok"),
         (2, (1, 2), 2, "▲ at min ISR"),
@@ -58,8 +58,8 @@ def test_a_partition_says_who_leads_it_and_a_dot_stands_for_who_is_out():
         (None, (2,), 2, "✗ offline"),
     ],
 )
-def test_state_cell_has_sign_and_label_of_the_state(leader, isr, min_isr, words):
-    assert partitions.state_cell(partition(leader, isr, min_isr=min_isr), FMT).text == words
+def test_state_cell_has_sign_and_label_of_the_state(leader, isr, min_isr, text):
+    assert partitions.state_cell(partition(leader, isr, min_isr=min_isr), FMT).text == text
 
 
 def test_the_title_says_how_much_is_in_the_topic():
@@ -297,12 +297,12 @@ def failover():
     return made
 
 
-def words(lines):
+def text_of(lines):
     return [" ".join(cell.text for cell in each) for each in lines]
 
 
 def test_a_failover_says_each_step_and_what_it_took():
-    found = words(election_lines([failover()], ASCII, 14_000, 100, 10))
+    found = text_of(election_lines([failover()], ASCII, 14_000, 100, 10))
     assert found == [
         "00:00:10.000Z * broker 2 lost 4.0 s ago, not back yet".replace("4.0 s", "4 s"),
         "  detected +0 ms -> fenced +36 ms -> elected +12 ms -> write +109 ms = 157 ms",
@@ -312,20 +312,20 @@ def test_a_failover_says_each_step_and_what_it_took():
 
 def test_a_failover_that_is_not_over_and_one_that_is():
     going = Failover(10_000, 2, detected_ms=10_000, moved={"orders-1": (2, None, 1)})
-    assert "no new leader yet" in words(election_lines([going], ASCII, 10_100, 100, 10))[1]
+    assert "no new leader yet" in text_of(election_lines([going], ASCII, 10_100, 100, 10))[1]
     back = failover()
     back.back_ms, back.truncated = 26_700, ["the log of orders-1 is cut from 6682 to 6628"]
-    found = words(election_lines([back], ASCII, 30_000, 100, 10))
+    found = text_of(election_lines([back], ASCII, 30_000, 100, 10))
     assert found[0].endswith("back after 16.7 s")
     assert found[-1].endswith("cut from 6682 to 6628")
     planned = Failover(10_000, None, elected_ms=10_020, moved={"orders-1": (2, 3, 1)})
-    assert "leaders moved in order" in words(election_lines([planned], ASCII, 30_000, 100, 10))[0]
+    assert "leaders moved in order" in text_of(election_lines([planned], ASCII, 30_000, 100, 10))[0]
 
 
 def test_the_newest_failovers_are_shown_whole():
     older, newer = failover(), failover()
     newer.node_id = 3
-    assert "broker 3" in words(election_lines([older, newer], ASCII, 14_000, 100, 5))[0]
+    assert "broker 3" in text_of(election_lines([older, newer], ASCII, 14_000, 100, 5))[0]
     assert len(election_lines([older, newer], ASCII, 14_000, 100, 5)) == 3
     assert len(election_lines([older, newer], ASCII, 14_000, 100, 6)) == 6
 

@@ -125,8 +125,8 @@ def test_a_tail_that_samples_says_so_first():
 
 def test_what_is_behind_dropped_and_not_kept_is_said():
     status = Status("reading", read=5000, rate=10.0, behind=1204, uncommitted=7)
-    words = line(status, counts(visible=10, dropped=3, left_out=4))
-    assert words[3:] == ["behind 1 204", "7 uncommitted", "3 older dropped", "4 hidden not kept"]
+    text = line(status, counts(visible=10, dropped=3, left_out=4))
+    assert text[3:] == ["behind 1 204", "7 uncommitted", "3 older dropped", "4 hidden not kept"]
 
 
 def test_a_lag_of_less_than_a_second_is_none():
@@ -134,7 +134,7 @@ def test_a_lag_of_less_than_a_second_is_none():
 
 
 @pytest.mark.parametrize(
-    ("phase", "behind", "wanted", "words"),
+    ("phase", "behind", "wanted", "text"),
     [
         ("reading", 0, BROWSE, "[up] at the end"),
         ("reading", 9, BROWSE, "[up] reading"),
@@ -146,8 +146,8 @@ def test_a_lag_of_less_than_a_second_is_none():
         ("failed", None, TAIL, "[x] stopped"),
     ],
 )
-def test_every_phase_has_a_sign_and_a_word(phase, behind, wanted, words):
-    assert line(Status(phase, behind=behind), wanted=wanted)[0] == words
+def test_every_phase_has_a_sign_and_a_word(phase, behind, wanted, text):
+    assert line(Status(phase, behind=behind), wanted=wanted)[0] == text
 
 
 def test_a_full_list_names_the_key_that_helps():

@@ -134,11 +134,11 @@ def test_form_of_an_acl_has_the_command_that_adds_it():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "words"),
+    ("wrong", "text"),
     [({"name": ""}, "Name is needed"), ({"operation": "cluster-action"}, "cluster-action is no operation of a topic")],
 )
-def test_form_of_an_acl_that_no_broker_accepts_is_refused(wrong, words):
-    with pytest.raises(UsageError, match=words):
+def test_form_of_an_acl_that_no_broker_accepts_is_refused(wrong, text):
+    with pytest.raises(UsageError, match=text):
         security.acl_of(ACL_FORM | wrong)
 
 

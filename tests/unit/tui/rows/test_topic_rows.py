@@ -208,7 +208,7 @@ def test_what_is_set_for_the_topic_comes_first():
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "words"),
+    ("name", "value", "text"),
     [
         ("flush.ms", str(2**63 - 1), "never"),
         ("flush.messages", str(2**63 - 1), "no limit"),
@@ -220,8 +220,8 @@ def test_what_is_set_for_the_topic_comes_first():
         ("unknown", None, "–"),
     ],
 )
-def test_values_with_their_meaning(name, value, words):
-    assert readable_value(name, value, FMT) == words
+def test_values_with_their_meaning(name, value, text):
+    assert readable_value(name, value, FMT) == text
 
 
 def test_a_config_that_we_do_not_know_says_so():

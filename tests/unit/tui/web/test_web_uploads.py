@@ -12,8 +12,8 @@ from yak.tui.web.server import Refused, Uploads, safe_name
 
 @pytest.fixture
 def uploads(tmp_path: Path) -> Uploads:
-    (tmp_path / "kept").mkdir()
-    return Uploads(file_bytes_max=100, all_bytes_max=250, directory=tmp_path / "kept")
+    (tmp_path / "uploads").mkdir()
+    return Uploads(file_bytes_max=100, all_bytes_max=250, directory=tmp_path / "uploads")
 
 
 def keep(uploads: Uploads, name: str, *pieces: bytes) -> Path:
@@ -64,7 +64,7 @@ def test_a_directory_that_is_gone_is_said_and_is_no_crash(uploads):
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("said", "cleaned"),
     [
         ("orders.csv", "orders.csv"),
         ("../../etc/passwd", "passwd"),
@@ -77,8 +77,8 @@ def test_a_directory_that_is_gone_is_said_and_is_no_crash(uploads):
         ("", "upload"),
     ],
 )
-def test_a_name_is_cut_down_to_what_a_directory_and_a_terminal_bear(said, kept):
-    assert safe_name(said) == kept
+def test_a_name_is_cut_down_to_what_a_directory_and_a_terminal_bear(said, cleaned):
+    assert safe_name(said) == cleaned
 
 
 @given(st.text(max_size=300))
