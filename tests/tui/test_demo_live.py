@@ -106,9 +106,7 @@ def test_killed_supervisor_is_reported_by_the_screen_which_cleans_up(demo: DemoR
     assert nothing_is_left(folder)
 
 
-def test_what_keeps_it_from_starting_is_told_as_yak_up_would(
-    demo: DemoRun, folder: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_failed_start_is_reported_as_by_yak_up(demo: DemoRun, folder: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("YAK_REDIS_SERVER", "/nowhere/redis-server")
 
     async def scenario() -> None:
@@ -130,7 +128,7 @@ def test_what_keeps_it_from_starting_is_told_as_yak_up_would(
     assert nothing_is_left(folder)
 
 
-def test_what_is_kept_stays_and_can_be_stopped_by_yak_up(demo: DemoRun, folder: str):
+def test_demo_cluster_with_keep_can_be_stopped_by_yak_down(demo: DemoRun, folder: str):
     demo.keep = True
     demo.start()
     wait_until(counted(demo, 10), "the first records")

@@ -65,7 +65,7 @@ def test_every_screen_can_be_gone_to_by_its_digit_and_its_name(entry):
 
 
 @pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
-def test_the_help_of_every_screen_tells_its_keys(entry):
+def test_help_of_every_screen_lists_its_keys(entry):
     async def scenario():
         app = recorded_app(start=entry.name)
         async with app.run_test(size=(100, 40)) as pilot:
@@ -258,7 +258,7 @@ def test_a_filter_shows_as_it_is_typed_and_escape_clears_it():
     run(scenario())
 
 
-def test_a_wrong_expression_is_told_and_the_rows_stay():
+def test_invalid_filter_shows_an_error_and_leaves_the_rows():
     async def scenario():
         app = recorded_app(start="activity")
         async with app.run_test(size=(80, 24)) as pilot:

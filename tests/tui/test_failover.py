@@ -122,7 +122,7 @@ def test_lines_are_fitted_to_a_new_width_as_soon_as_the_window_has_it():
     drive(scenario, FakeControl(), size=(200, 60))
 
 
-def test_a_kill_asks_names_the_broker_and_its_command_and_no_means_no():
+def test_kill_confirmation_names_broker_and_command():
     control = FakeControl()
 
     async def scenario(app, pilot):
@@ -178,7 +178,7 @@ def test_healing_undoes_what_was_broken_and_repeating_breaks_it_again():
     drive(scenario, control)
 
 
-def test_the_metadata_store_can_be_killed_and_healed():
+def test_metadata_store_can_be_killed_and_restarted():
     control = FakeControl()
 
     async def scenario(app, pilot):
@@ -207,7 +207,7 @@ def test_one_more_broker_can_be_added():
     drive(scenario, control)
 
 
-def test_what_is_refused_is_told_and_is_no_failover():
+def test_refused_action_is_reported_and_is_no_drill():
     control = FakeControl()
     control.refuse = YakError("node-paused", "node 1 is paused already", why="it was stopped before")
 
@@ -221,7 +221,7 @@ def test_what_is_refused_is_told_and_is_no_failover():
     drive(scenario, control)
 
 
-def test_a_planned_failover_shows_the_command_as_it_is_chosen_and_asks_the_broker():
+def test_planned_failover_updates_its_command_and_sends_the_request():
     async def scenario(app, pilot):
         grid = app.screen.query_one("#brokers", Grid)
         leaders = {each.leader for each in app.picture.partitions.values()}
@@ -253,7 +253,7 @@ def test_a_planned_failover_shows_the_command_as_it_is_chosen_and_asks_the_broke
     drive(scenario)
 
 
-def test_partitions_that_stay_are_told_with_the_reason():
+def test_failed_moves_are_reported_with_the_reason():
     async def scenario(app, pilot):
         grid = app.screen.query_one("#brokers", Grid)
         leader = min(each.leader for each in app.picture.partitions.values() if each.leader is not None)

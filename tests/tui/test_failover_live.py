@@ -103,7 +103,7 @@ def test_a_leadership_is_moved_in_order_with_writes_going_on(live, new_topic):
     drive(live, topic, scenario)
 
 
-def test_a_broker_hangs_and_goes_on(live, new_topic):
+def test_paused_broker_resumes(live, new_topic):
     async def scenario(app, pilot, _partition):
         await press(pilot, "j", "P", "y")
         await until(pilot, lambda: cells(app, "2")[5].endswith("paused"))

@@ -104,7 +104,7 @@ def test_a_group_is_seen_refused_moved_and_deleted(either, new_topic):
     asyncio.run(scenario())
 
 
-def test_records_come_in_while_one_looks_and_the_cluster_can_be_seen_before_them(live, new_topic):
+def test_log_follows_new_records_and_has_earlier_images(live, new_topic):
     topic = new_topic()
 
     async def scenario():

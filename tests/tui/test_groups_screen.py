@@ -46,7 +46,7 @@ async def at_group(pilot):
     assert isinstance(pilot.app.screen, GroupScreen)
 
 
-def test_groups_in_sight_are_asked_and_no_others():
+def test_only_visible_groups_are_requested():
     async def scenario():
         source = recorded_source()
         names = [f"g{number:04}" for number in range(500)]
@@ -69,7 +69,7 @@ def test_groups_in_sight_are_asked_and_no_others():
     run(scenario())
 
 
-def test_a_screen_that_is_not_seen_asks_nothing(monkeypatch):
+def test_hidden_screen_sends_no_requests(monkeypatch):
     monkeypatch.setattr("yak.tui.screens.groups.GroupsScreen.EVERY_S", 0.05)
 
     async def scenario():
@@ -125,7 +125,7 @@ def test_group_that_does_not_exist_is_refused_once_and_the_list_stays():
     run(scenario())
 
 
-def test_a_plan_is_shown_and_moves_what_it_says():
+def test_reset_moves_the_offsets_of_its_plan():
     moved = []
 
     def move(group, changes):
@@ -191,7 +191,7 @@ def test_a_group_with_members_is_refused_with_who_they_are():
     run(scenario())
 
 
-def test_where_only_looking_is_allowed_a_plan_is_shown_and_nothing_is_moved():
+def test_readonly_reset_has_a_plan_and_moves_nothing():
     async def scenario():
         app = recorded_app(source=empty_group(), is_readonly=True)
         async with app.run_test(size=(100, 40)) as pilot:
@@ -250,7 +250,7 @@ def test_a_group_is_deleted_once_its_name_is_typed():
     run(scenario())
 
 
-def test_one_with_members_is_not_even_asked_about():
+def test_group_with_members_is_not_deleted():
     async def scenario():
         app = recorded_app(start="groups")
         async with app.run_test(size=(100, 40)) as pilot:

@@ -141,7 +141,7 @@ def test_a_filter_that_is_wrong_is_said_where_it_is_typed(lone, new_topic):
     on(lone, scenario)
 
 
-def test_where_to_read_is_asked_by_o(lone, new_topic):
+def test_o_opens_the_form_of_the_position(lone, new_topic):
     one, two = new_topic(), new_topic()
     fill(lone, one, range(30), partitions=1)
     fill(lone, two, range(100, 110), partitions=2)
@@ -340,7 +340,7 @@ def test_a_list_that_is_full_says_so_and_m_reads_on(lone, new_topic):
     on(lone, scenario)
 
 
-def test_a_large_value_is_loaded_when_it_is_asked_for(lone, new_topic):
+def test_enter_loads_all_of_a_large_value(lone, new_topic):
     topic = new_topic()
     fill(lone, topic, [])
     sender = RecordSender(topic, open_producer(producer_settings(lone.bootstrap)))

@@ -53,7 +53,7 @@ def test_a_list_of_records(size):
     asyncio.run(scenario())
 
 
-def test_signs_are_letters_where_they_are_asked_for():
+def test_ascii_mode_has_letters_for_signs():
     async def scenario():
         app = recorded_app(is_ascii=True)
         async with app.run_test(size=(80, 24)) as pilot:

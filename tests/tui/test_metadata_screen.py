@@ -107,7 +107,7 @@ def test_record_that_does_not_exist_is_refused_with_the_newest():
     run(scenario())
 
 
-def test_a_long_log_is_read_page_by_page_where_one_looks():
+def test_long_log_reads_only_the_visible_pages():
     async def scenario():
         source = LongSource(100_000)
         app = long_app(source)
@@ -154,7 +154,7 @@ def test_new_records_come_in_and_are_followed_only_from_the_end():
     run(scenario())
 
 
-def test_the_cluster_is_asked_for_where_the_cursor_rests_once():
+def test_image_is_requested_once_where_the_cursor_rests():
     async def scenario():
         source = LongSource(500)
         app = long_app(source)
@@ -195,7 +195,7 @@ def test_the_latest_place_wins_when_answers_are_slow():
     run(scenario())
 
 
-def test_two_places_are_compared_from_the_mark_on():
+def test_mark_compares_two_images():
     async def scenario():
         app = long_app(LongSource(500))
         async with app.run_test(size=(80, 24)) as pilot:
@@ -238,7 +238,7 @@ def test_one_goes_to_a_time_or_to_a_record():
     run(scenario())
 
 
-def test_a_filter_looks_through_what_was_read_and_more_is_read():
+def test_log_filter_searches_known_records_and_reads_more():
     async def scenario():
         source = LongSource(700)
         app = long_app(source)
@@ -274,7 +274,7 @@ def test_another_history_takes_the_place_of_the_old_one():
     run(scenario())
 
 
-def test_the_title_of_the_image_names_the_record_that_is_shown():
+def test_image_title_names_its_record():
     async def scenario():
         source = LongSource(1_000)
         app = long_app(source)

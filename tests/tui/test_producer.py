@@ -130,7 +130,7 @@ def test_letters_are_text_in_a_field_ctrl_s_sends_from_there_and_escape_leaves_i
     drive(scenario)
 
 
-def test_json_is_judged_as_it_is_typed_and_what_is_wrong_is_not_sent():
+def test_invalid_json_is_reported_while_typing_and_not_sent():
     async def scenario(app, pilot, sends):
         await typed(app, pilot, form_topic="orders", form_value='{"a": 1,\n "b" 2}')
         problem = app.screen.query_one(MessageForm).problem
@@ -178,7 +178,7 @@ def test_where_only_looking_is_allowed_nothing_is_sent():
     drive(scenario, is_readonly=True)
 
 
-def test_r_asks_how_often_and_how_fast_and_shows_the_command():
+def test_repeat_form_has_count_rate_and_command():
     async def scenario(app, pilot, sends):
         await typed(app, pilot, form_topic="orders", form_value="{{i}}")
         await pilot.press("R")
@@ -400,7 +400,7 @@ def test_a_worker_that_finds_widgets_gone_is_at_fault_only_while_its_screen_stay
 
 
 @pytest.mark.parametrize("topic", ["[/x]", "[red]orders", "[", "a\x1b[2Jb"])
-def test_topic_with_brackets_is_shown_as_it_is_typed(topic):
+def test_topic_with_brackets_is_displayed_as_typed(topic):
     async def scenario(app, pilot, _sends):
         await typed(app, pilot, form_topic=topic)
         title = app.screen.query_one(MessageForm)._border_title.plain

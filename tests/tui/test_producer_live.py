@@ -78,7 +78,7 @@ def stats(app):
     return screen(app)._run.stats
 
 
-def test_a_message_is_written_and_the_command_that_is_shown_writes_the_same(lone, new_topic):
+def test_displayed_command_writes_the_same_record(lone, new_topic):
     topic = new_topic()
     make_topic(lone, topic)
 

@@ -167,7 +167,7 @@ def test_user_is_added_by_the_command_so_that_no_password_is_typed_here():
     run(scenario)
 
 
-def test_refusals_are_sentences_in_the_table_and_removal_of_nothing_asks_nothing():
+def test_refused_tables_explain_why_and_have_nothing_to_remove():
     source = recorded_source()
     source.calls["list_acls"] = ACLS_OFF
     source.calls["list_quotas"] = YakError("quota-refused", "the quotas could not be read", why="refused")

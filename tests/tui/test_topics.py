@@ -21,7 +21,7 @@ def recorded(**answers):
 
 
 @pytest.mark.parametrize("what", [None, "orders"], ids=["topics", "one topic"])
-def test_screen_whose_timer_fires_while_the_app_ends_asks_nothing(what):
+def test_screen_timer_sends_no_request_while_the_app_ends(what):
     """Textual empties the stack of screens before it stops their timers."""
 
     async def scenario(app, pilot):
@@ -57,7 +57,7 @@ def test_the_list_says_how_much_is_in_each_topic():
     run(scenario, start="topics")
 
 
-def test_internal_topics_are_shown_when_asked_for():
+def test_internal_topics_are_listed_on_request():
     async def scenario(app, pilot):
         grid = app.screen.query_one("#topics", Grid)
         assert "__consumer_offsets" not in [row["TOPIC"] for row in shown(grid)]
@@ -120,7 +120,7 @@ def test_a_topic_is_made_by_a_form_that_shows_the_command_as_it_is_typed():
     run(scenario, source=source, start="topics")
 
 
-def test_what_the_cluster_refuses_is_told_and_noted():
+def test_refused_change_is_shown_and_recorded():
     source = recorded_source()
     source.answers["POST /topics"] = YakError("topic-already-exists", "topic 'orders' exists", why="HTTP 409")
 
@@ -148,7 +148,7 @@ def test_a_topic_is_deleted_only_once_its_name_was_typed():
     run(scenario, source=source, start="topics")
 
 
-def test_a_change_is_shown_as_a_difference_before_it_is_done():
+def test_topic_change_asks_with_the_difference():
     source, done = recorded_source(), []
     source.calls["alter_topic"] = lambda *arguments: done.append(arguments)
 
@@ -239,7 +239,7 @@ def test_in_a_low_window_enter_goes_to_the_replicas():
     run(scenario, size=(80, 20), start="topics", start_with="orders")
 
 
-def test_only_what_is_seen_is_asked_for():
+def test_only_visible_panels_are_requested():
     source = recorded_source()
     source.calls["read_tail"] = lambda _windows: pytest.fail("the messages are not seen")
 
@@ -256,7 +256,7 @@ def test_only_what_is_seen_is_asked_for():
     run(scenario, source=source, start="topics", start_with="orders")
 
 
-def test_the_last_messages_are_told_newest_first():
+def test_last_messages_are_newest_first():
     source = recorded_source()
     source.calls["read_tail"] = lambda windows: [
         Received(*place, 7, 1_000, "CreateTime", b"u1", b'{"total":12}', [], None) for place in windows
@@ -284,7 +284,7 @@ def test_messages_that_cannot_be_read_say_why():
     run(scenario, source=source, start="topics", start_with="orders")
 
 
-def test_a_config_is_told_with_its_source_and_changed_from_its_row():
+def test_config_tab_lists_sources_and_changes_the_chosen_config():
     source, done = recorded_source(), []
     source.calls["alter_topic"] = lambda *arguments: done.append(arguments)
 

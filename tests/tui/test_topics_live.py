@@ -74,7 +74,7 @@ def test_a_topic_is_made_filled_changed_moved_and_deleted(either, new_topic):
     assert name not in Admin(either.bootstrap).metadata().topics
 
 
-def test_a_leader_that_is_killed_is_seen_with_its_time_line_and_healed(either, new_topic):
+def test_killed_leader_has_a_timeline_and_is_restarted(either, new_topic):
     name = new_topic()
     Admin(either.bootstrap).create_topic(name, partitions=1, replication_factor=3)
 

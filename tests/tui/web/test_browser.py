@@ -8,7 +8,7 @@ import pytest
 SCREEN = ".xterm-accessibility-tree"
 
 
-def test_a_visitor_clicks_through_three_places_and_only_this_server_is_asked(web, visit):
+def test_page_requests_only_its_own_server(web, visit):
     server = web(token="s3cret")
     visited = visit(server.address)
     visited.see("tiny app is here")
@@ -64,7 +64,7 @@ def test_a_csv_is_uploaded_by_the_button_and_by_a_drop(web, visit):
     visited.see("dropped.csv=4")
 
 
-def test_a_file_that_is_too_large_is_refused_in_words(web, visit, tmp_path):
+def test_too_large_upload_shows_the_reason(web, visit, tmp_path):
     visited = visit(web().address)
     visited.see("tiny app is here")
     large = tmp_path / "large.csv"
@@ -84,7 +84,7 @@ def test_an_export_is_saved_as_a_file(web, visit):
     assert Path(download.value.path()).read_text() == "line\n" * 50_000
 
 
-def test_the_end_says_why_and_a_reload_begins_anew(web, visit):
+def test_ended_page_has_the_reason_and_reload_starts_again(web, visit):
     visited = visit(web(token="s3cret").address)
     visited.see("tiny app is here")
     visited.page.keyboard.press("f")

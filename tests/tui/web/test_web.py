@@ -94,7 +94,7 @@ def test_the_page_and_all_it_names_come_from_this_server(plain):
     assert [name for name in seen if name.endswith(".ttf")] != []
 
 
-def test_browsers_are_told_to_fetch_from_nowhere_else(plain):
+def test_content_security_policy_allows_only_this_server(plain):
     async def scenario():
         async with aiohttp.ClientSession() as session, session.get(plain.url) as answer:
             return answer.headers
@@ -109,7 +109,7 @@ def test_browsers_are_told_to_fetch_from_nowhere_else(plain):
     assert headers["Server"] == "yak"
 
 
-def test_folders_are_not_listed_and_what_is_not_there_is_said_to_whom_asks(plain):
+def test_static_folders_are_not_listed_and_missing_files_are_404(plain):
     async def scenario():
         async with aiohttp.ClientSession() as session:
             for path in ("/static/yak/", "/static/terminal", "/static/yak/../server.py", "/nosuch"):
@@ -262,7 +262,7 @@ def test_a_tab_draws_takes_keys_clicks_and_pastes_and_ends_when_the_app_does(pla
     assert gone(pid)
 
 
-def test_that_somebody_looks_is_known_from_the_first_picture_on(plain, tab):
+def test_page_focus_is_repeated_after_the_start(plain, tab):
     async def scenario():
         async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
             await opened.socket.send_json(["focus"])
@@ -384,7 +384,7 @@ def test_a_killed_server_leaves_no_process_behind(web, tab, gone):
     assert gone(asyncio.run(scenario()))
 
 
-def test_more_tabs_than_the_bound_are_turned_away_with_words(web, tab):
+def test_tab_beyond_the_limit_is_refused_with_the_reason(web, tab):
     server = web(sessions_max=1)
 
     async def scenario():
@@ -411,7 +411,7 @@ def test_more_tabs_than_the_bound_are_turned_away_with_words(web, tab):
 # ------------------------------------------------------------------------------------------------------ files to and fro
 
 
-def test_an_upload_is_kept_for_its_user_alone_and_told_to_its_tab(plain, tab):
+def test_upload_is_private_and_notifies_its_tab(plain, tab):
     async def scenario():
         async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
             await opened.begun()
@@ -482,7 +482,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(web):
     asyncio.run(scenario())
 
 
-def test_who_may_only_look_uploads_nothing(web):
+def test_readonly_refuses_uploads(web):
     server = web(readonly=True)
 
     async def scenario():
@@ -498,7 +498,7 @@ def test_who_may_only_look_uploads_nothing(web):
     assert "read-only" in page
 
 
-def test_an_export_is_downloaded_once_under_its_name_and_never_shown_as_a_page(plain, tab):
+def test_export_is_downloaded_once_as_an_attachment(plain, tab):
     async def scenario():
         async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
             await opened.begun()

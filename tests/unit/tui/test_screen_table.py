@@ -33,7 +33,7 @@ def test_no_word_and_no_digit_goes_to_two_screens():
     assert sorted(digits) == sorted("1234567890")
 
 
-def test_a_word_of_a_tab_opens_the_tab_and_other_words_only_their_argument():
+def test_alias_of_a_tab_opens_the_tab():
     security_entry, groups_entry = BY_NAME["security"], BY_NAME["groups"]
     assert security_entry.opens("acls", None) == "acls"
     assert security_entry.opens("security", "") is None

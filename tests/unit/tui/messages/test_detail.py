@@ -210,7 +210,7 @@ def test_bytes_that_are_no_text_are_dumped():
     assert text(record(b"\xff\x00"))[-1].startswith("  00000000  ff 00")
 
 
-def test_of_a_large_value_the_beginning_is_shown_until_all_is_asked_for():
+def test_large_value_is_cut_until_all_is_requested():
     made = record(b'{"text": "' + b"x" * 1_400_000 + b'"}')
     short = lines(made)
     assert short[-1].load

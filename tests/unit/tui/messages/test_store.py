@@ -162,7 +162,7 @@ _STEPS = st.lists(
 
 
 @given(_STEPS, st.booleans(), st.integers(3, 20))
-def test_whatever_happens_what_is_shown_is_the_newest_that_hold(steps, is_ring, most):
+def test_visible_records_are_the_newest_that_match(steps, is_ring, most):
     store = Store(max_rows=most, is_ring=is_ring)
     everything = []
     divisor = None

@@ -157,6 +157,6 @@ def test_topics_with_different_partitions_need_a_command_each():
     assert Subscription((Choice("a", (0,)), Choice("b"))).command() == "yak consume a --partitions 0; yak consume b"
 
 
-def test_a_filter_line_is_parted_where_and_stands():
+def test_filter_parts_split_at_and():
     assert filter_parts("k:a && !v:b&&c") == ["k:a", "!v:b&&c"]
     assert filter_parts("  ") == []

@@ -85,7 +85,7 @@ def file(tmp_path):
     return write
 
 
-def test_a_first_look_finds_columns_delimiter_and_encoding(file):
+def test_csv_preview_detects_columns_delimiter_and_encoding(file):
     preview = preview_csv(file("id;größe;id\n1;2;3\n", "cp1252"))
     assert (preview.encoding, preview.delimiter, preview.columns) == ("cp1252", ";", ("id", "größe", "id"))
     assert preview.doubled == ("id",)
@@ -93,7 +93,7 @@ def test_a_first_look_finds_columns_delimiter_and_encoding(file):
     assert preview.rows == ()
 
 
-def test_the_first_rows_are_shown_as_they_would_be_sent_with_what_is_odd_about_them(file):
+def test_csv_preview_rows_have_records_and_problems(file):
     text = "id,total,src,part\nu1,12,web,0\n,13,web,\n,14,app,1\nu4,15\nu5,16,web,9\nu6,17,web,x\n"
     mapping = CsvMapping(key="id", headers={"src": "source"}, partition="part")
     preview = preview_csv(file(text), mapping, partitions=3)
@@ -120,7 +120,7 @@ def test_chosen_columns_and_a_tombstone(file):
     assert "tombstone" in preview.rows[1].why
 
 
-def test_what_cannot_be_looked_at_says_why(file, tmp_path):
+def test_csv_preview_of_an_unreadable_file_raises_the_reason(file, tmp_path):
     path = file("id,a\n")
     with pytest.raises(UsageError, match='column "z"'):
         preview_csv(path, CsvMapping(value="json:z"))

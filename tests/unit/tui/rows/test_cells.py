@@ -33,7 +33,7 @@ def test_a_filter_is_a_text_its_opposite_or_an_expression(text, wanted):
     assert names(filtered(ROWS, text)) == wanted
 
 
-def test_an_expression_that_is_none_is_told():
+def test_invalid_regular_expression_is_refused():
     with pytest.raises(UsageError, match="no regular expression") as refused:
         filtered(ROWS, "~(")
     assert refused.value.code == "bad-filter"
@@ -88,7 +88,7 @@ def test_a_column_of_a_higher_rank_goes_first():
     assert fit(columns, [], [], 12, is_wide=True) == [10, 10, 10]
 
 
-def test_column_with_kept_width_is_cut_below_it_only_after_columns_of_rank_2_are_hidden():
+def test_column_with_preferred_width_is_cut_only_after_columns_of_rank_2_are_hidden():
     columns = (Column("NAME", 4, flex=1, preferred=8), Column("B", 10, rank=1), Column("C", 10, rank=2))
     rows = [Row("a", Cell("a-long-name"), Cell(""), Cell(""))]
     assert fit(columns, rows, [], 34, is_wide=False) == [8, 10, 10]

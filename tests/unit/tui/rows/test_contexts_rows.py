@@ -30,7 +30,7 @@ def test_each_context_says_whether_it_answers_and_how_it_is_marked():
 
 
 @pytest.mark.parametrize(("said", "is_"), [(True, True), ("true", True), ("Yes", True), (False, False), ("no", False)])
-def test_production_may_be_written_in_words(said, is_):
+def test_production_may_be_a_text(said, is_):
     assert is_production({"production": said}) is is_
     assert not is_production({})
 

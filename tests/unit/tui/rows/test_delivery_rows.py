@@ -27,7 +27,7 @@ def test_before_anything_is_sent_it_says_what_will_stand_there():
     assert "Nothing was sent yet" in text_of(statistics_lines(None, FMT, 74))[0]
 
 
-def test_one_message_is_told_by_its_place_and_how_long_it_took():
+def test_statistics_of_one_record_have_offset_and_latency():
     stats = DeliveryStatistics(
         "done",
         sent=1,
@@ -46,7 +46,7 @@ def test_one_message_is_told_by_its_place_and_how_long_it_took():
     ]
 
 
-def test_acks_0_tells_no_offset():
+def test_statistics_with_acks_0_have_no_offset():
     stats = DeliveryStatistics("done", sent=1, acknowledged=1, few=(Acknowledged(0, "t", 2, -1),))
     assert "acks=0 does not tell" in text_of(statistics_lines(stats, FMT, 74))[-1]
 

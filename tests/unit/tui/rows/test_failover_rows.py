@@ -57,13 +57,13 @@ def test_brokers_have_their_process_beside_what_the_cluster_says() -> None:
     assert rows["redis"][5:7] == ["● running", "99"]
 
 
-def test_of_a_cluster_elsewhere_no_process_and_no_redis_is_shown() -> None:
+def test_broker_rows_of_a_remote_cluster_have_no_processes() -> None:
     rows = broker_rows(cluster(), None, FMT)
     assert [row.key for row in rows] == ["1", "2", "3"]
     assert rows[0].cells[5].text == "not here"
 
 
-def test_what_hangs_on_a_broker_is_counted() -> None:
+def test_sole_in_sync_lists_partitions_that_depend_on_a_broker() -> None:
     assert sole_in_sync(cluster(), 1) == ["orders-1"]
     assert [(row.cells[3].text, row.cells[4].text) for row in broker_rows(cluster(), None, FMT)[::2]] == [
         ("2", "0"),
@@ -71,7 +71,7 @@ def test_what_hangs_on_a_broker_is_counted() -> None:
     ]
 
 
-def test_the_question_names_the_process_the_office_and_what_would_be_offline() -> None:
+def test_kill_question_names_process_controller_and_offline_partitions() -> None:
     processes = Processes({1: Process("running", 4711)})
     text, title, yes = end_question("kill", 1, cluster(), processes)
     assert (title, yes) == ("Kill broker 1", "Kill")
@@ -95,7 +95,7 @@ def test_bars_are_to_scale_and_each_begins_where_the_one_before_ends() -> None:
     assert all(len(line[0].text) + len(line[1].text) + len(line[2].text) + 4 <= 80 for line in lines[1:6])
 
 
-def test_the_wait_of_the_clients_and_what_moved_are_told() -> None:
+def test_timeline_lines_report_longest_wait_and_moved_leaders() -> None:
     text = text_of(timeline_lines(killed(), FMT, 80, 30, 1_000_200))
     assert "the longest wait for an acknowledgement: 105 ms" in text
     assert "orders-0  1 → 2  epoch 5" in text
@@ -122,7 +122,7 @@ def test_partitions_of_users_come_first_and_those_without_room_are_counted() -> 
     assert timeline_lines(found, FMT, 80, 8, 1_000_200)[-1][0].text.strip() == "31 partitions have another leader"
 
 
-def test_what_is_missing_is_said_in_words() -> None:
+def test_timeline_outcome_explains_missing_steps() -> None:
     found = Timeline(Drill("kill", 1, 0, "kill", "", frozenset({"orders-0"})))
     assert "waiting for another leader of 1 partition" in text_of(timeline_lines(found, FMT, 80, 9, 10))
     found.moved["orders-0"] = Moved("orders-0", 1, None, 5, 40)
@@ -158,21 +158,21 @@ def test_the_history_has_the_newest_first() -> None:
         (Counts(acknowledged=5, waiting=5, oldest_waiting_ms=7_000), "▲ unread for 7.0 s:"),
     ],
 )
-def test_the_verdict(counts: Counts, said: str) -> None:
+def test_delivery_lines_report_the_result(counts: Counts, said: str) -> None:
     demo = DemoState(counts=counts, counted_ms=1_000)
     text = text_of(delivery_lines(demo, Formatter(), 1_000))
     assert said in text
     assert all(len(line) <= 76 for line in text.splitlines())
 
 
-def test_the_rate_is_told_and_so_is_that_nothing_comes_through() -> None:
+def test_delivery_lines_report_the_rate_or_no_writes() -> None:
     demo = DemoState(phase="running", counts=Counts(acknowledged=5, read=5), counted_ms=1_000, rate=498.0)
     assert "498 acked/s" in text_of(delivery_lines(demo, FMT, 1_000))
     demo.rate = 0.0
     assert "▲ no write comes through" in text_of(delivery_lines(demo, FMT, 1_000))
 
 
-def test_counts_that_are_old_and_topics_that_are_gone_are_told() -> None:
+def test_delivery_lines_report_old_counts_and_deleted_topics() -> None:
     demo = DemoState(counts=Counts(acknowledged=5, failed=2), counted_ms=1_000, gone=("orders",), last_error="gone")
     text = text_of(delivery_lines(demo, FMT, 11_000))
     assert "told 10 s ago" in text
@@ -197,7 +197,7 @@ LED = ["orders-0", "orders-1", "my-topic-0"]
         ),
     ],
 )
-def test_a_move_is_asked_as_the_command_line_would(what: str, to: str, body: dict[str, object], command: str) -> None:
+def test_move_sends_the_request_of_yak_failover(what: str, to: str, body: dict[str, object], command: str) -> None:
     values = {"what": what, "to": to}
     assert move_body(1, values, LED, [1, 2, 3]) == body
     assert move_command(1, values, LED, [1, 2, 3]) == command
@@ -242,7 +242,7 @@ BROKEN = Processes({1: Process("dead", None), 2: Process("paused", 12), 3: Proce
         ("redis", ["redis"]),
     ],
 )
-def test_what_is_chosen_is_healed_or_else_all_and_redis_first(chosen: str | None, done: list[str]) -> None:
+def test_resume_plan_has_the_chosen_broker_or_all_and_redis_first(chosen: str | None, done: list[str]) -> None:
     control = Control()
     for remedy in resume_plan(chosen, BROKEN, control):  # type: ignore[arg-type]
         assert remedy.command.startswith("yak ")
@@ -250,5 +250,5 @@ def test_what_is_chosen_is_healed_or_else_all_and_redis_first(chosen: str | None
     assert control.done == done
 
 
-def test_nothing_is_healed_where_all_runs() -> None:
+def test_resume_plan_is_empty_where_all_processes_run() -> None:
     assert resume_plan("1", Processes({1: Process("running", 1)}, True), Control()) == []  # type: ignore[arg-type]

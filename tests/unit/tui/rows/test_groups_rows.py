@@ -100,7 +100,7 @@ def test_a_group_shows_state_lag_and_where_it_goes():
     assert all(len(row) == len(COLUMNS) for row in rows.values())
 
 
-def test_a_group_that_could_not_be_asked_is_marked():
+def test_group_row_marks_a_failed_request():
     groups = Groups()
     groups.listed({"groups": [{"group": "a", "type": "classic", "state": "Empty", "coordinator": 1}], "silent": []})
     groups.failed("a", "no coordinator")
@@ -130,7 +130,7 @@ def test_every_state_has_a_sign_and_a_word_in_letters_too(state):
     assert group_state_cell(state, FMT, is_short=False).text.endswith(state)
 
 
-def test_members_are_shown_with_what_they_read_and_where_they_go():
+def test_member_rows_have_assignment_and_target():
     rows = [texts(row) for row in member_rows(SAID, FMT)]
     assert rows[0] == ["w-1", "10.0.0.1", "2", "orders:0-1", "–", "w-1-uuid"]
     assert rows[1] == ["w-2", "10.0.0.2", "1", "orders:2 → orders:1-2", "static", "w-2-uuid"]
@@ -140,7 +140,7 @@ def test_members_are_shown_with_what_they_read_and_where_they_go():
     assert members_text(members_of({"members": MEMBERS + MEMBERS[:1]})).endswith(" and 1 more")
 
 
-def test_partitions_are_shown_with_lag_age_and_what_is_wrong():
+def test_partition_rows_have_lag_age_and_problem():
     unread = {TopicPartition("orders", 0): Unread(1_000, 5_000, 9_000)}
     rows = {row.key: row for row in partition_rows(SAID, unread, FMT, 9_800)}
     assert texts(rows["orders:0"])[1:] == [

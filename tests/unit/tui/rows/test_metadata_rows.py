@@ -14,7 +14,7 @@ IMAGE = RECORDED["answers"]["GET /metadata/image"]
 EARLY = RECORDED["answers"]["GET /metadata/image?at=5"]
 
 
-def test_rows_are_made_when_they_are_looked_at_also_of_records_that_were_not_read():
+def test_log_rows_are_made_on_demand_also_for_unread_records():
     log = MetadataLog()
     log.take({**PAGE, "records": PAGE["records"][:3], "end": 100_000})
     rows = LogRows(log, FMT, RECORDED["now_ms"])
@@ -33,7 +33,7 @@ def test_a_time_of_another_day_has_its_date():
     assert moment(None, FMT, 0) == "–"
 
 
-def test_the_cluster_is_told_broker_by_broker_and_partition_by_partition():
+def test_image_rows_list_brokers_and_partitions():
     rows = {row.key: [cell.text for cell in row.cells] for row in image_rows(things(IMAGE), {"broker:3"}, FMT)}
     assert rows["broker:3"] == ["◆ broker 3", "▲ FENCED, at 127.0.0.1:9094, broker epoch 2"]
     assert rows["controller"] == ["  controller", "broker 2, epoch 2"]
@@ -42,7 +42,7 @@ def test_the_cluster_is_told_broker_by_broker_and_partition_by_partition():
     assert len(rows) == len(things(IMAGE))
 
 
-def test_a_cluster_that_is_not_made_yet_can_be_shown():
+def test_things_of_an_empty_cluster():
     nothing = {
         "offset": 0, "timestamp": 0.0, "clusterId": "", "incarnation": 0, "controllerId": -1, "controllerEpoch": 0,
         "brokers": [], "topics": [], "partitions": [], "producers": [], "brokerConfigs": {"": {}},
@@ -91,7 +91,7 @@ def test_each_recorded_record_touches_things_that_there_are():
     assert touched_by(config, {}) == {"configs:1"}
 
 
-def test_the_configs_of_a_group_are_shown_and_touched_by_their_record():
+def test_group_configs_are_listed_and_marked_by_their_record():
     name, value = "consumer.session.timeout.ms", "6000"
     said = {"resourceType": "group", "resourceName": "Billing", "configs": {name: value}}
     record = {"kind": "Config", "record": said}

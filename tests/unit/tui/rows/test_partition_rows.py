@@ -322,7 +322,7 @@ def test_a_failover_that_is_not_over_and_one_that_is():
     assert "leaders moved in order" in text_of(election_lines([planned], ASCII, 30_000, 100, 10))[0]
 
 
-def test_the_newest_failovers_are_shown_whole():
+def test_election_lines_have_whole_newest_failovers():
     older, newer = failover(), failover()
     newer.node_id = 3
     assert "broker 3" in text_of(election_lines([older, newer], ASCII, 14_000, 100, 5))[0]
@@ -337,7 +337,7 @@ def test_as_many_moves_are_named_as_there_is_room_for():
     assert found.endswith("and 18 more")
 
 
-def test_a_leadership_that_went_to_nobody_first_ends_with_who_has_it():
+def test_failover_over_no_leader_ends_with_the_new_leader():
     elections = Elections()
     event = {"kind": "leader-changed", "time_ms": 5, "topic": "orders", "partition": 0, "leader_epoch": 5}
     elections.take({**event, "from": 1, "to": None}, is_new=True)

@@ -84,7 +84,7 @@ def test_what_comes_and_goes_after_the_freeze_does_not_move_the_rows():
     assert rows.place_of("6") == 4
 
 
-def test_rows_are_made_once_and_anew_when_they_are_written_otherwise():
+def test_record_rows_are_cached_until_their_format_changes():
     store = Store()
     store.add([packed(record(0))])
     rows = frozen(store)
@@ -123,7 +123,7 @@ def test_a_tail_that_samples_says_so_first():
     assert line(status, counts(visible=4921)) == ["[up] following", "showing 1 of 20, 9 842/s", "98 420 read"]
 
 
-def test_what_is_behind_dropped_and_not_kept_is_said():
+def test_status_line_reports_lag_and_dropped_records():
     status = Status("reading", read=5000, rate=10.0, behind=1204, uncommitted=7)
     text = line(status, counts(visible=10, dropped=3, left_out=4))
     assert text[3:] == ["behind 1 204", "7 uncommitted", "3 older dropped", "4 hidden not kept"]
@@ -186,7 +186,7 @@ def test_an_error_says_what_why_and_what_to_try():
     assert empty(Status("waiting", error)).endswith("It is tried again every second.")
 
 
-def test_a_tile_says_whole_words_and_as_many_as_fit():
+def test_tile_status_has_the_whole_parts_that_fit():
     status = Status("reading", read=2000, rate=12.0, behind=0, uncommitted=2000)
     wide = tile_status(status, counts(visible=2000), GROUP, "", FMT, 80)
     assert wide == "[up] following  lag 0  2 000 uncommitted  12/s  2 000 read"

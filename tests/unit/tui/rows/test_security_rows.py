@@ -39,7 +39,7 @@ def test_user_row_has_its_mechanisms_and_one_number_for_equal_iterations():
     assert texts(security.user_row("bob", {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 8192}))[2] == "4 096, 8 192"
 
 
-def test_acl_row_has_the_words_of_the_command():
+def test_acl_row_has_the_names_of_the_command():
     prefixed = acl(ResourceType.TRANSACTIONAL_ID, "pay-", PatternType.PREFIXED, "10.0.0.7", permission=Permission.DENY)
     assert texts(security.acl_row("key", prefixed)) == [
         "User:ann", "deny", "read", "transactional-id pay-", "prefixed", "10.0.0.7",
@@ -169,7 +169,7 @@ def test_refusal_names_the_acl_that_is_needed(code):
     )
 
 
-def test_brokers_without_an_authorizer_are_explained_and_silent_ones_are_asked_again():
+def test_error_text_explains_acls_off_and_silent_brokers():
     off = YakError("acls-off", "the ACLs could not be read", why="the brokers have no authorizer")
     assert security.is_refusal(off)
     assert "yak help acls-off" in security.error_text(off, "describe")

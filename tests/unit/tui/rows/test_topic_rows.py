@@ -115,7 +115,7 @@ def test_rows_follow_topics_that_come_and_go():
     assert "b" not in table.facts
 
 
-def test_who_was_never_asked_about_is_asked_about_first():
+def test_stale_topics_without_facts_come_first():
     table = TopicTable()
     table.facts = {"a": facts(received_ms=9_000), "b": facts(received_ms=1_000)}
     assert table.stale(["a", "b", "c"], 10_000, 5_000) == ["c", "b"]
@@ -177,7 +177,7 @@ def received(partition, offset, timestamp_ms, key, value):
     return Received("orders", partition, offset, timestamp_ms, "CreateTime", key, value, [], None)
 
 
-def test_messages_are_told_newest_first_whatever_is_in_them():
+def test_tail_rows_are_newest_first():
     messages = [
         received(0, 4, 1_000, b"k", '{"total":12,"cur":"€"}'.encode()),
         received(1, 7, 3_000, None, b"plain"),

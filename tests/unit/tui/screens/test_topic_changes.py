@@ -77,7 +77,7 @@ def test_the_form_of_a_topic_has_what_is_set_and_hints_at_the_rest():
     assert (fields["min.insync.replicas"].value, fields["min.insync.replicas"].hint) == ("", "2 (static)")
 
 
-def test_only_what_is_changed_is_sent_and_the_difference_is_shown():
+def test_alter_change_has_only_the_differences():
     change = altered(partitions="6", retention__ms="120000", others="segment.bytes=1048576")
     assert change.command() == (
         "yak topics alter orders -p 6 -c retention.ms=120000 -c segment.bytes=1048576 --delete-config flush.messages"

@@ -43,7 +43,7 @@ def test_one_that_stands_still_does_not_move():
     assert made.per_second(now_ms) == 0.0
 
 
-def test_too_short_a_look_says_nothing():
+def test_trend_of_few_seconds_has_no_slope():
     made, now_ms = trend(100, 50)
     assert made.per_second(now_ms) is None
 
@@ -66,7 +66,7 @@ def test_a_spark_has_the_last_value_of_each_part_of_the_minute():
 
 
 @given(st.lists(st.integers(0, 10**9), max_size=80), st.integers(1, 40))
-def test_a_spark_is_never_wider_than_asked_and_only_of_what_was_seen(lags, width):
+def test_trend_values_fit_the_width(lags, width):
     made, now_ms = trend(*lags)
     found = made.values(max(now_ms, 0), width)
     assert len(found) <= width
@@ -121,7 +121,7 @@ def test_a_group_that_is_not_listed_any_more_is_gone_unless_a_broker_was_silent(
     assert sorted(groups.by_name) == ["b"]
 
 
-def test_a_group_keeps_what_it_said_when_it_cannot_be_asked():
+def test_group_retains_its_answer_when_a_request_fails():
     groups = Groups()
     groups.listed(listed("a"))
     groups.update("a", said(4), 0)

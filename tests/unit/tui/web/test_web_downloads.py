@@ -57,7 +57,7 @@ def test_a_file_comes_whole_and_once():
 
 
 @pytest.mark.parametrize("pieces", [[b"one "], [b"one ", None]], ids=["the app is gone", "the app ends meanwhile"])
-def test_a_file_that_breaks_off_does_not_look_whole(pieces):
+def test_truncated_download_closes_the_connection(pieces):
     async def scenario():
         downloads = Downloads()
         await offer(downloads, pieces)

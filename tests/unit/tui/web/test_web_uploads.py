@@ -44,7 +44,7 @@ def test_namesakes_stand_beside_each_other(uploads):
     assert [path.read_bytes() for path in paths] == [b"1", b"2", b"3"]
 
 
-def test_a_file_up_to_the_bound_is_kept_and_one_beyond_it_leaves_nothing(uploads):
+def test_upload_beyond_the_limit_leaves_no_file(uploads):
     assert keep(uploads, "fits.csv", b"x" * 60, b"x" * 40).stat().st_size == 100
     assert refused(uploads, b"x" * 60, b"x" * 41) == (413, "upload-too-large")
     assert [path.name for path in uploads.directory.iterdir()] == ["fits.csv"]
