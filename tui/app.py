@@ -655,7 +655,7 @@ class YakApp(App[int]):
     def action_jump(self) -> None:
         screen = self.screen_below()
         if screen is not None:
-            self.push_screen(JumpDialog(screen.focus_chain), lambda panel: panel.focus() if panel else None)
+            self.push_screen(JumpDialog(screen.focus_chain), lambda panel: None if panel is None else panel.focus())
 
     def action_tab(self, by: int) -> None:
         for tabs in self.screen.query(Tabs):

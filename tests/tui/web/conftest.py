@@ -154,7 +154,7 @@ def tab() -> Callable[..., Any]:
 def gone() -> Callable[[int], bool]:
     """Whether a process ends within our patience; it is killed if not."""
 
-    def fmt(pid: int) -> bool:
+    def is_gone(pid: int) -> bool:
         process = identify(pid)
         if process is None:
             return True
@@ -166,7 +166,7 @@ def gone() -> Callable[[int], bool]:
             time.sleep(0.02)
         return True
 
-    return fmt
+    return is_gone
 
 
 @pytest.fixture(scope="module")
