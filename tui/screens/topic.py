@@ -480,7 +480,7 @@ class TopicScreen(ChangesTopics):
         if config is not None and not config.is_read_only:
             await self.alter_one(self.topic, config, topics.documentation(config.name))
 
-    def alter_chosen(self) -> None:
+    def action_alter(self) -> None:
         """Change the config under the cursor; on the other tabs, the topic."""
         if self._pane() == "config" and self._config() is not None:
             self._alter_config()

@@ -258,10 +258,6 @@ class ChangesTopics(YakScreen):
         """Called after a topic was deleted here."""
 
     def action_alter(self) -> None:
-        self.alter_chosen()
-
-    def alter_chosen(self) -> None:
-        """Change the topic; screens with other things under the cursor override it."""
         self.alter_topic()
 
     @work(group="change")
