@@ -144,7 +144,9 @@ def test_a_topic_that_is_not_there_is_created_on_request_and_then_written_to(lon
         async with app.run_test(size=(80, 24)) as pilot:
             await typed(app, pilot, form_topic=topic, form_value="1")
             await pilot.press("S")
-            await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
+            await until(
+                pilot, lambda: isinstance(app.screen, FormDialog) and app.screen.query("#field-partitions"), "it"
+            )
             await typed(app, pilot, field_partitions="2")
             await pilot.press("ctrl+s")
             await until(pilot, lambda: stats(app).state == "done", "the message")
