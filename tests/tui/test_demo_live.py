@@ -153,7 +153,7 @@ def test_the_screen_is_there_before_the_cluster_and_shows_it_by_itself(demo: Dem
                     await pilot.pause(0.1)
             await pilot.pause(1.2)
             assert not app.screen.query_one("#banner").display
-            widget = app.screen.query_one("#verdict-lines")._lines
+            widget = app.screen.query_one("#delivery-lines")._lines
             assert widget[0][0].text.startswith("acked")
             assert await app.source.kafka(lambda servers: servers)
 

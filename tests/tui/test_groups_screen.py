@@ -221,7 +221,7 @@ def test_a_plan_that_cannot_be_made_says_why():
             await pilot.pause(0.2)
             await pilot.press("ctrl+s")
             await pilot.pause(0.4)
-            assert str(app.screen.query_one("#preview-words", Static).render()) == "no such topic"
+            assert str(app.screen.query_one("#preview-text", Static).render()) == "no such topic"
             assert str(app.screen.query_one("#preview-refused", Static).render()) == "it was deleted"
             assert app.screen.query_one("#yes", Button).disabled
 

@@ -121,7 +121,7 @@ def test_messages_of_a_template_are_sent_at_a_rate_until_x_stops_them(lone, new_
             await typed(app, pilot, field_rate="100")
             await pilot.press("ctrl+s")
             await until(pilot, lambda: screen(app)._run and stats(app).acknowledged >= 50, "fifty")
-            assert "sending" in app.screen.query_one("#account-panel").border_title
+            assert "sending" in app.screen.query_one("#statistics-panel").border_title
             await pilot.press("X")
             await until(pilot, lambda: stats(app).is_over, "the end")
             ended = stats(app)

@@ -55,7 +55,7 @@ class FailoverScreen(ControlsBrokers):
         with Horizontal(id="failover-middle"):
             yield Panel("Last failover", Lines(id="failover-lines", wraps=True), id="failover-timeline")
             yield Panel("Failovers so far", Grid(id="failover-drills", has_cursor=False), id="failover-history")
-        yield Panel("Acknowledged against read", Lines(id="verdict-lines", wraps=True), id="failover-verdict")
+        yield Panel("Acknowledged against read", Lines(id="delivery-lines", wraps=True), id="failover-delivery")
 
     def on_mount(self) -> None:
         self.set_interval(POLL_SECONDS, self._poll)
@@ -85,7 +85,7 @@ class FailoverScreen(ControlsBrokers):
         self.query_one("#failover-drills", Grid).show(
             rows.HISTORY, rows.history_rows(found, fmt, now_ms), empty="None yet."
         )
-        source, widget = self.app.source, self.query_one("#verdict-lines", Lines)
+        source, widget = self.app.source, self.query_one("#delivery-lines", Lines)
         lines = rows.no_workload_lines()
         if isinstance(source, DemoSource):
             lines = rows.delivery_lines(source.demo, fmt, now_ms)

@@ -78,7 +78,7 @@ class ResetPreview(ModalScreen[bool]):
             dialog.border_title = plain_title(f"Move the offsets of {self._group}: the plan")
             if self.app.is_production:
                 yield Static(f"This is {self.app.source.title}: PROD", classes="dialog-prod", markup=False)
-            yield Static("asking the brokers ...", id="preview-words", markup=False)
+            yield Static("asking the brokers ...", id="preview-text", markup=False)
             yield Grid(id="steps")
             yield Static("", id="preview-refused", markup=False)
             line = reset_command(self._group, self._values, self.app.fmt, is_done=True)
@@ -138,7 +138,7 @@ class ResetPreview(ModalScreen[bool]):
         self.query_one("#yes", Button).disabled = not self._may_apply()
 
     def _say(self, text: str, refused: str) -> None:
-        self.query_one("#preview-words", Static).update(text)
+        self.query_one("#preview-text", Static).update(text)
         self.query_one("#preview-refused", Static).update(refused)
 
     def _may_apply(self) -> bool:

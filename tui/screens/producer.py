@@ -72,7 +72,7 @@ class MessageForm(Vertical):
         with Horizontal(classes="row"):
             yield Label("Value", classes="name")
             yield selection("form-value-kind", [(_KIND_LABELS[each], each) for each in VALUE_KINDS])
-            yield Line(id="form-words")
+            yield Line(id="form-status")
         yield TextArea(id="form-value", compact=True, highlight_cursor_line=False, soft_wrap=True)
         with Horizontal(id="form-headers-row"):
             yield Label("Headers", classes="name")
@@ -133,7 +133,7 @@ class MessageForm(Vertical):
         self.problem = form.problem()
         self.query_one("#form-key", Input).disabled = form.key_kind == "none"
         self.query_one("#form-value", TextArea).disabled = form.value_kind == "null"
-        self.query_one("#form-words", Line).show(self._status(form))
+        self.query_one("#form-status", Line).show(self._status(form))
         self.show_topic()
         self.post_message(self.Changed())
 
@@ -220,7 +220,7 @@ class ProducerScreen(YakScreen):
                         yield Button("Stop X", id="stop", compact=True)
                 with Vertical(id="one-right"):
                     yield Panel("As they would be", Static("", id="sample", markup=False), id="sample-panel")
-                    yield Panel("Sent", Lines(id="account", wraps=True), id="account-panel")
+                    yield Panel("Sent", Lines(id="statistics", wraps=True), id="statistics-panel")
             with TabPane("CSV file", id=CSV):
                 yield CsvPane(self._producers, id="csv-pane")
 
@@ -254,9 +254,9 @@ class ProducerScreen(YakScreen):
 
     def _paint_statistics(self) -> None:
         stats = self._run.stats if self._run is not None else None
-        lines = self.query_one("#account", Lines)
+        lines = self.query_one("#statistics", Lines)
         lines.show(statistics_lines(stats, self.fmt, lines.size.width or 74))
-        self.entitle("#account-panel", statistics_title(stats, self.fmt))
+        self.entitle("#statistics-panel", statistics_title(stats, self.fmt))
         self.query_one("#stop", Button).disabled = not self.is_running_one
 
     @property

@@ -215,7 +215,7 @@ class TopicScreen(ChangesTopics):
             with TabPane("Groups", id="tab-groups"):
                 yield Panel("Groups reading it", Grid(id="groups"))
             with TabPane("Config", id="tab-config"):
-                yield Panel("Configs", Grid(id="configs"), Lines(id="config-words"), id="topic-configs")
+                yield Panel("Configs", Grid(id="configs"), Lines(id="config-text"), id="topic-configs")
             with TabPane("Timeline", id="tab-timeline"):
                 yield Panel("Timeline", Grid(id="timeline"), subtitle="enter the event")
 
@@ -390,8 +390,8 @@ class TopicScreen(ChangesTopics):
         config = self._config()
         if config is not None:
             first, second = topics.chosen_config_lines(config, self.fmt)
-            width = self.query_one("#config-words", Lines).size.width - 2
-            self.query_one("#config-words", Lines).show(
+            width = self.query_one("#config-text", Lines).size.width - 2
+            self.query_one("#config-text", Lines).show(
                 [first, *packed([Cell(each, "dim") for each in second[0].text.split()], width)]
             )
 

@@ -67,7 +67,7 @@ class ConfirmDialog(FieldsDialog[bool]):
             dialog.border_title = plain_title(self._title)
             if self.app.is_production:
                 yield Static(f"This is {self.app.source.title}: PROD", classes="dialog-prod", markup=False)
-            yield Static(self._text, classes="dialog-words", markup=False)
+            yield Static(self._text, classes="dialog-text", markup=False)
             if self._typed:
                 yield Label(f"Type {self._typed} to confirm:", markup=False)
                 yield Input(id="typed", placeholder=self._typed, compact=True)
@@ -145,7 +145,7 @@ class FormDialog(FieldsDialog[dict[str, str] | None]):
         with Vertical(id="dialog") as dialog:
             dialog.border_title = plain_title(self._title)
             if self._text:
-                yield Static(self._text, classes="dialog-words", markup=False)
+                yield Static(self._text, classes="dialog-text", markup=False)
             with VerticalScroll(id="fields"):
                 for field in self._fields:
                     with Horizontal(classes="field"):
