@@ -150,7 +150,7 @@ def _group_feed(
         marks=admin.watermarks,
         flush=lambda: None,
         every=None,
-        tell=note_assignment,
+        on_start=note_assignment,
         warn=note,
         timeout_s=timeout_ms / 1000,
         until_ms=wanted.seek.stop.number if wanted.seek.stop is not None and wanted.seek.stop.kind == "time" else None,

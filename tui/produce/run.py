@@ -99,7 +99,9 @@ class Counting:
         self._all.record(latency_ns)
         self._this_second.record(latency_ns)
 
-    def statistics(self, counts: Tally, waiting: int, state: State, now_ns: int, why: str = "") -> DeliveryStatistics:
+    def statistics(
+        self, counts: DeliveryCounts, waiting: int, state: State, now_ns: int, why: str = ""
+    ) -> DeliveryStatistics:
         """The present statistics. Adds completed seconds to the history."""
         self._turn(now_ns)
         elapsed_s = max((now_ns - self._started_ns) / SECOND_NS, 1e-9)
@@ -330,7 +332,7 @@ class Run:
         self._published_ns = now_ns
         sender.serve()
         self.feed.moment(sender)
-        self._stats = self._counting.statistics(sender.tally, sender.waiting, state, now_ns)
+        self._stats = self._counting.statistics(sender.counts, sender.waiting, state, now_ns)
 
     def _end(self, sender: RecordSender | None, is_complete: bool) -> None:
         if sender is not None and sender.waiting:  # an error ended the run early: these records are not awaited
@@ -339,7 +341,7 @@ class Run:
             self.feed.close(sender, is_complete and not self._end_why)
         finally:
             state: State = "failed" if self._end_why else "stopped" if self._stop.is_set() else "done"
-            counts = Tally() if sender is None else sender.tally
+            counts = DeliveryCounts() if sender is None else sender.counts
             waiting = 0 if sender is None else sender.waiting
             self._stats = self._counting.statistics(counts, waiting, state, time.monotonic_ns(), self._end_why)
 

@@ -194,7 +194,7 @@ class GroupChangesScreen(AskingScreen):
             return
         text = "Where shall the group go on reading? A plan is shown first; nothing is moved before you say so."
         if said is not None and said["members"]:
-            text += f"\nIt has members now, which must be stopped first: {members_words(members_of(said))}."
+            text += f"\nIt has members now, which must be stopped first: {members_text(members_of(said))}."
         fmt = self.fmt
         fields = (
             Field("topics", "Topics", topics, "orders:0,2 payments; empty: all that it committed"),
