@@ -1,5 +1,5 @@
 """`yak ui`: a cluster on a screen. Everything runs on Textual's asyncio loop and never blocks it.
 
-`source` asks the cluster and listens to its events; `state` holds the cluster's present state, built from those events;
+`source` sends requests to the cluster and listens to its events; `state` builds the cluster's present state from them;
 `rows` turn the state into lines and are pure; `widgets` and `screens` draw.
 """

@@ -25,8 +25,8 @@ from textual.worker import NoActiveWorker, Worker, WorkerFailed, get_current_wor
 
 from yak.errors import UsageError, YakError
 from yak.plain_text import one_line
+from yak.tui.formatter import ZONE_LABELS, ZONES, Formatter
 from yak.tui.keys import K9S_KEYS, KEYS, all_keys, explained, keys, keys_of_screen, notices
-from yak.tui.look import ZONE_WORDS, ZONES, Look
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.contexts import is_production
 from yak.tui.screens.base import BY_NAME, SCREENS, FileUploaded, YakScreen
@@ -99,7 +99,6 @@ class _Harmless(LineFilter):
     """The last filter before the terminal, for every widget: text from a cluster cannot send control sequences."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's
-        """The segments, with control characters escaped."""
         if all(each.text.isprintable() for each in segments):
             return segments
         return [each if each.control else Segment(one_line(each.text), each.style) for each in segments]
@@ -132,7 +131,7 @@ class YakApp(App[int]):
         super().__init__()
         self.source = source
         self.picture = Picture()
-        self.look = Look(self.settings.zone, self.settings.is_ascii)  # type: ignore[arg-type]
+        self.fmt = Formatter(self.settings.zone, self.settings.is_ascii)  # type: ignore[arg-type]
         self.is_readonly = self.settings.is_readonly
         self.is_production = self.settings.is_production
         self.is_frozen = False
@@ -163,7 +162,6 @@ class YakApp(App[int]):
         return [*super().get_line_filters(), _HARMLESS]
 
     def paint_now(self) -> None:
-        """Draw the visible screen from the present state."""
         self._painted_version = self.picture.version
         self._painted_ms = self.now_ms()
         screen = self.screen_below()
@@ -272,9 +270,9 @@ class YakApp(App[int]):
             markup=False,
         )
 
-    def notice(self, words: str, tone: str = "") -> None:
+    def notice(self, text: str, tone: str = "") -> None:
         """Show a line at the bottom for a while, and record it in the notices."""
-        self.notices.append((self.now_ms(), words, tone))
+        self.notices.append((self.now_ms(), text, tone))
         self.repaint()
 
     def last_notice(self, now_ms: int) -> Cell | None:
@@ -350,7 +348,6 @@ class YakApp(App[int]):
     # listening and drawing
 
     def on_mount(self) -> None:
-        """Show the first screen and start listening for events."""
         self.theme = textual_name(self.settings.theme)
         self.set_class(self.settings.is_ascii, "-ascii")
         self.set_class(self.is_production, "-production")
@@ -406,7 +403,6 @@ class YakApp(App[int]):
         self._is_away = True
 
     def on_app_focus(self) -> None:
-        """Draw at full rate again."""
         self._is_away = False
         self.repaint()
 
@@ -476,7 +472,11 @@ class YakApp(App[int]):
         """Take the keys one by one: the next one is for what the one before leads to, such as a field or a screen."""
         if not isinstance(event, events.Key) or event.is_forwarded:
             await super().on_event(event)
-        elif self._ended_prompt is not None or self._key_under_way is not None or self._is_opening_fields:
+        elif (
+            self._ended_prompt is not None
+            or self._key_under_way is not None
+            or (isinstance(self.screen, FieldsDialog) and not self.screen.is_open)
+        ):
             if not self._held_keys and self._key_under_way is not None:
                 self.set_timer(KEY_WAITS_S, partial(self._take_keys_behind_key, self._key_under_way, is_late=True))
             self._held_keys.append(event)
@@ -503,10 +503,6 @@ class YakApp(App[int]):
             self._key_under_way = None
             await self._take_held_keys()
 
-    @property
-    def _is_opening_fields(self) -> bool:
-        return isinstance(self.screen, FieldsDialog) and not self.screen.is_open
-
     async def take_keys_behind_opening(self, dialog: FieldsDialog[Any]) -> None:
         """Take the keys that were held while this dialog opened; a key typed before a question is no answer to it."""
         if not dialog.takes_text:
@@ -530,7 +526,7 @@ class YakApp(App[int]):
         screen = self.screen
         if not isinstance(screen, YakScreen):
             return
-        before = screen.filter_words()
+        before = screen.current_filter()
 
         def typed(text: str | None) -> None:
             self._filter(screen, before if text is None else text)
@@ -582,8 +578,8 @@ class YakApp(App[int]):
         zones: dict[str, Any] = {zone: zone for zone in ZONES}
         if name and name not in zones:
             raise UsageError("unknown-zone", f'there is no zone "{name}"', why=f"there are {', '.join(ZONES)}")
-        zone = zones[name] if name else ZONES[(ZONES.index(self.look.zone) + 1) % len(ZONES)]
-        self.look = Look(zone, self.look.is_ascii, self.look.is_wide)
+        zone = zones[name] if name else ZONES[(ZONES.index(self.fmt.zone) + 1) % len(ZONES)]
+        self.fmt = Formatter(zone, self.fmt.is_ascii, self.fmt.is_wide)
         self.repaint()
 
     def _set_theme(self, name: str) -> None:
@@ -598,10 +594,10 @@ class YakApp(App[int]):
 
     def action_zone(self) -> None:
         self._set_zone("")
-        self.notice(f"times are {ZONE_WORDS[self.look.zone]}")
+        self.notice(f"times are {ZONE_LABELS[self.fmt.zone]}")
 
     def action_wide(self) -> None:
-        self.look = Look(self.look.zone, self.look.is_ascii, not self.look.is_wide)
+        self.fmt = Formatter(self.fmt.zone, self.fmt.is_ascii, not self.fmt.is_wide)
         self.repaint()
         self.paint_now()
 
@@ -622,7 +618,7 @@ class YakApp(App[int]):
     def action_help(self) -> None:
         screen = self.screen_below()
         if screen is not None:
-            self.push_screen(TextDialog(f"Keys of {screen.TITLE_WORDS or 'this screen'}", keys_of_screen(screen)))
+            self.push_screen(TextDialog(f"Keys of {screen.CRUMB or 'this screen'}", keys_of_screen(screen)))
 
     def action_palette(self) -> None:
         self.action_command_palette()
@@ -630,8 +626,8 @@ class YakApp(App[int]):
     def get_system_commands(self, screen: Screen[Any]) -> Any:
         """The palette's entries: the commands of `:` and the actions of this screen."""
         for command in commands():
-            words = f"{command.name} {command.argument}".strip()
-            yield SystemCommand(f":{words}", command.help, partial(self._run_typed, command.name))
+            text = f"{command.name} {command.argument}".strip()
+            yield SystemCommand(f":{text}", command.help, partial(self._run_typed, command.name))
         if isinstance(screen, YakScreen):
             for active in screen.active_bindings.values():
                 key = KEYS.get(active.binding.id or "")
@@ -654,31 +650,16 @@ class YakApp(App[int]):
             self.push_screen(TextDialog("What these numbers mean", explained(screen)))
 
     def action_notices(self) -> None:
-        self.push_screen(TextDialog("Notices", notices(self.notices, self.look, self.now_ms())))
+        self.push_screen(TextDialog("Notices", notices(self.notices, self.fmt, self.now_ms())))
 
     def action_jump(self) -> None:
-        """Show a letter on each panel; typing it moves the focus there."""
         screen = self.screen_below()
         if screen is not None:
-            self.push_screen(JumpDialog(screen.focus_chain), self._jumped)
+            self.push_screen(JumpDialog(screen.focus_chain), lambda panel: None if panel is None else panel.focus())
 
-    def _jumped(self, widget: Any) -> None:
-        if widget is not None:
-            widget.focus()
-
-    def action_panel_next(self) -> None:
-        self.screen.focus_next()
-
-    def action_panel_before(self) -> None:
-        self.screen.focus_previous()
-
-    def action_tab_next(self) -> None:
+    def action_tab(self, by: int) -> None:
         for tabs in self.screen.query(Tabs):
-            tabs.action_next_tab()
-
-    def action_tab_before(self) -> None:
-        for tabs in self.screen.query(Tabs):
-            tabs.action_previous_tab()
+            (tabs.action_next_tab if by > 0 else tabs.action_previous_tab)()
 
     @work(exclusive=True, group="doctor")
     async def run_doctor(self) -> None:
@@ -696,7 +677,6 @@ class YakApp(App[int]):
 
     @work(exclusive=True, group="sample")
     async def make_sample(self) -> None:
-        """Create a topic with sample records."""
         records = [
             {"key": f"k{n % 7}", "payload": {"order": n, "total": n * 7 % 100, "currency": "EUR"}} for n in range(100)
         ]

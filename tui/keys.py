@@ -18,7 +18,7 @@ from yak.errors import UsageError, YakError
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-    from yak.tui.look import Look
+    from yak.tui.formatter import Formatter
     from yak.tui.screens.base import YakScreen
 
 
@@ -34,20 +34,23 @@ class Key:
     label: str
     help: str
     is_change: bool = False
-    is_shown: bool = True
+    in_key_bar: bool = True
     is_priority: bool = False
     action: str = ""
 
     @property
+    def action_name(self) -> str:
+        return self.action or self.id.rpartition(".")[2].replace("-", "_")
+
+    @property
     def scope(self) -> str:
-        """The screen or widget of the action."""
         return self.id.partition(".")[0]
 
 
 # A quiet key is not in the key bar.
 _change = partial(Key, is_change=True)
-_quiet = partial(Key, is_shown=False)
-_quiet_change = partial(Key, is_change=True, is_shown=False)
+_quiet = partial(Key, in_key_bar=False)
+_quiet_change = partial(Key, is_change=True, in_key_bar=False)
 _SCREENS: Final = (
     ("1", "dashboard", "cluster health, brokers, rates, activity"),
     ("2", "topics", "topics and their partitions"),
@@ -60,6 +63,7 @@ _SCREENS: Final = (
     ("9", "replication", "every partition: replicas, lag, elections"),
     ("0", "activity", "all events, and all that you did"),
 )
+_RESET: Final = ("r", "move offsets", "Move what it committed: to earliest, latest, a time, ... Shows a plan first.")
 
 _TABLE: Final = (
     *(_quiet(f"go.{name}", key, name, f"Go to {what}.", action=f"go('{name}')") for key, name, what in _SCREENS),
@@ -83,10 +87,10 @@ _TABLE: Final = (
     _quiet("app.explain", "i", "explain", "What the numbers on this screen mean."),
     _quiet("app.jump", "apostrophe", "jump", "Letters on all panels; type one to go there."),
     _quiet("app.freeze", "space", "pause", "Stop drawing, and go on; nothing is lost meanwhile."),
-    _quiet("app.panel-next", "tab,l", "panel", "The next panel."),
-    _quiet("app.panel-before", "shift+tab,h", "panel", "The panel before."),
-    _quiet("app.tab-before", "H", "tab", "The tab before."),
-    _quiet("app.tab-next", "L", "tab", "The next tab."),
+    _quiet("app.panel-next", "tab,l", "panel", "The next panel.", action="focus_next"),
+    _quiet("app.panel-before", "shift+tab,h", "panel", "The panel before.", action="focus_previous"),
+    _quiet("app.tab-before", "H", "tab", "The tab before.", action="tab(-1)"),
+    _quiet("app.tab-next", "L", "tab", "The next tab.", action="tab(1)"),
     _quiet("grid.down", "j,down", "down", "Down.", action="cursor(1)"),
     _quiet("grid.up", "k,up", "up", "Up.", action="cursor(-1)"),
     _quiet("grid.top", "g,home", "top", "The first line."),
@@ -110,12 +114,14 @@ _TABLE: Final = (
     _quiet("topics.copy", "y", "copy", "Copy its name, or the line."),
     _quiet("topics.internal", "I", "internal", "Show the cluster's own topics too."),
     _change("partitions.move", "F", "move", "Elect another replica as leader, in order."),
-    _quiet("partitions.before", "left_square_bracket", "partition", "The partition before."),
-    _quiet("partitions.next", "right_square_bracket", "partition", "The next partition."),
+    _quiet("partitions.before", "left_square_bracket", "partition", "The partition before.", action="step(-1)"),
+    _quiet("partitions.next", "right_square_bracket", "partition", "The next partition.", action="step(1)"),
     _change("replication.move", "F", "move", "Elect another replica as leader, in order."),
     _change("replication.kill", "K", "kill", "kill -9 the broker that leads this partition."),
     _change("replication.pause", "P", "pause", "SIGSTOP the broker that leads this partition: it answers nothing."),
-    _change("replication.heal", "U", "resume", "Resume brokers that are paused, start those that are dead."),
+    _change(
+        "replication.heal", "U", "resume", "Resume brokers that are paused, start those that are dead.", action="resume"
+    ),
     _quiet_change("replication.restart", "T", "restart", "Stop the leader in order, and start it."),
     Key("replication.problems", "o", "problems", "Only partitions that are not well, or all of them."),
     _quiet("replication.internal", "I", "internal", "Show the cluster's own topics too."),
@@ -126,8 +132,14 @@ _TABLE: Final = (
     Key("records.resend", "p", "resend", "Open the producer with this message in it, to edit and send it."),
     _quiet("records.mark", "v", "mark", "Mark the message, or take the mark away, and go on to the next."),
     _quiet("records.unmark", "V", "unmark", "Take all marks away."),
-    _quiet("records.next", "n", "next", "The next message that the last filter holds for, or the next mark."),
-    _quiet("records.before", "N", "before", "The one before, of the same."),
+    _quiet(
+        "records.next",
+        "n",
+        "next",
+        "The next message that the last filter holds for, or the next mark.",
+        action="hit(1)",
+    ),
+    _quiet("records.before", "N", "before", "The one before, of the same.", action="hit(-1)"),
     Key("records.detail", "d", "detail", "Open or close the pane with all about the message."),
     Key("messages.seek", "o", "seek", "Read other topics, or from elsewhere: a time, an offset, the last so many."),
     _quiet("messages.more", "m", "more", "Read on where there was no room: the older half goes."),
@@ -144,21 +156,11 @@ _TABLE: Final = (
     Key("producer.stop", "X", "stop", "Send no more and wait for what is on its way; again: do not wait."),
     Key("producer.value", "e", "edit", "Go to the value."),
     Key("producer.file", "f", "file", "Choose a CSV file."),
-    Key(
-        "groups.reset",
-        "r",
-        "move offsets",
-        "Move what it committed: to earliest, latest, a time, ... Shows a plan first.",
-    ),
+    Key("groups.reset", *_RESET),
     _change("groups.delete", "X", "delete", "Delete the group, and all that it committed."),
     Key("groups.consume", "c", "consume", "Read with a group.", action="go('consumer')"),
     _quiet("groups.copy", "y", "copy", "Copy its name."),
-    Key(
-        "group.reset",
-        "r",
-        "move offsets",
-        "Move what it committed: to earliest, latest, a time, ... Shows a plan first.",
-    ),
+    Key("group.reset", *_RESET),
     _change("group.forget", "D", "forget", "Forget what it committed of the topic under the cursor."),
     _change("group.delete", "X", "delete", "Delete the group, and all that it committed."),
     Key("group.age", "t", "ages", "Read the first unread records now: how old they are."),
@@ -179,7 +181,7 @@ _TABLE: Final = (
     _change("failover.move", "F", "failover", "Move the broker's leaders to other brokers, in order."),
     _change("failover.kill", "K", "kill", "kill -9 the broker, or the metadata store."),
     _change("failover.pause", "P", "pause", "SIGSTOP: the broker answers nothing, and its connections stay."),
-    _change("failover.heal", "U", "resume", "Undo: resume what is paused, start what is dead."),
+    _change("failover.heal", "U", "resume", "Undo: resume what is paused, start what is dead.", action="resume"),
     _change("failover.repeat", "R", "repeat", "The last one once more, with the same choice."),
     _quiet_change("failover.restart", "T", "restart", "Stop the broker in order, and start it."),
     _quiet_change("failover.add", "A", "add", "Start one more broker."),
@@ -203,23 +205,16 @@ def keys(*ids: str) -> "list[BindingType]":
 
     return [
         Binding(
-            KEYS[each].keys,
-            KEYS[each].action or each.rpartition(".")[2].replace("-", "_"),
-            KEYS[each].label,
-            show=KEYS[each].is_shown,
-            id=each,
-            tooltip=KEYS[each].help,
-            priority=KEYS[each].is_priority,
+            key.keys, key.action_name, key.label, show=key.in_key_bar, id=key.id, tooltip=key.help,
+            priority=key.is_priority,
         )
-        for each in ids
-    ]
+        for key in (KEYS[each] for each in ids)
+    ]  # fmt: skip
 
 
 def change_actions() -> frozenset[str]:
     """Names of the actions that change something: disabled in read-only mode."""
-    return frozenset(
-        key.action or key.id.rpartition(".")[2].replace("-", "_") for key in KEYS.values() if key.is_change
-    )
+    return frozenset(key.action_name for key in KEYS.values() if key.is_change)
 
 
 def check_keymap(keymap: Mapping[str, str]) -> dict[str, str]:
@@ -264,7 +259,7 @@ def _split(pressed: str) -> list[str]:
     return [each.strip() for each in pressed.split(",") if each.strip()]
 
 
-_PLACES = {"app": "Everywhere", "go": "Screens", "grid": "In tables"}
+_SECTIONS = {"app": "Everywhere", "go": "Screens", "grid": "In tables"}
 _WIDTH = 14
 K9S_KEYS = {"grid.page-down": "ctrl+f,pagedown", "grid.page-up": "ctrl+b,pageup", "topics.delete": "X,ctrl+d"}
 
@@ -277,18 +272,18 @@ def keys_of_screen(screen: "YakScreen") -> Content:
         key = KEYS.get(binding.id or "")
         if key is None or not active.enabled:
             continue
-        scope = _PLACES.get(key.scope, screen.TITLE_WORDS or key.scope)
-        shown, words = groups.setdefault(scope, {}).get(key.id, ("", key.help))
+        scope = _SECTIONS.get(key.scope, screen.CRUMB or key.scope)
+        pressed, text = groups.setdefault(scope, {}).get(key.id, ("", key.help))
         display = screen.app.get_key_display(binding)
-        groups[scope][key.id] = (f"{shown} {display}".strip(), words)
-    order = [name for name in groups if name not in _PLACES.values()] + [n for n in _PLACES.values() if n in groups]
+        groups[scope][key.id] = (f"{pressed} {display}".strip(), text)
+    order = [name for name in groups if name not in _SECTIONS.values()] + [n for n in _SECTIONS.values() if n in groups]
     width = max(30, min(screen.app.size.width * 96 // 100, 100) - _WIDTH - 8)
     parts = []
     if screen.CLI_TWIN:
         parts.append(Content.assemble("The same as a command: ", (screen.CLI_TWIN, "bold"), "\n\n"))
     for name in order:
         parts.append(Content.styled(f"{name}\n", "bold $accent"))
-        parts += [_line(shown, words, width) for shown, words in groups[name].values()]
+        parts += [_line(pressed, text, width) for pressed, text in groups[name].values()]
         parts.append(Content("\n"))
     parts.append(
         Content.styled("ctrl+d is half a page down here, not delete as in k9s; :k9s-keys changes that.", "$dim")
@@ -312,9 +307,9 @@ def all_keys() -> Content:
     return Content("").join(parts)
 
 
-def _line(shown: str, words: str, width: int = 60) -> Content:
-    padded = f"  {shown}".ljust(_WIDTH) if len(shown) < _WIDTH - 3 else f"  {shown}  "
-    first, *rest = textwrap.wrap(words, width) or [""]
+def _line(pressed: str, text: str, width: int = 60) -> Content:
+    padded = f"  {pressed}".ljust(_WIDTH) if len(pressed) < _WIDTH - 3 else f"  {pressed}  "
+    first, *rest = textwrap.wrap(text, width) or [""]
     more = "".join(f"{'':{_WIDTH}}{line}\n" for line in rest)
     return Content.assemble((padded, "bold"), f"{first}\n{more}")
 
@@ -323,17 +318,17 @@ def explained(screen: "YakScreen") -> Content:
     """The terms of a screen, explained in a sentence each."""
     if not screen.EXPLAINED:
         return Content("Nothing on this screen needs explaining.")
-    parts = [Content.assemble((term, "bold $accent"), f"\n  {words}\n\n") for term, words in screen.EXPLAINED]
+    parts = [Content.assemble((term, "bold $accent"), f"\n  {text}\n\n") for term, text in screen.EXPLAINED]
     return Content("").join(parts)
 
 
-def notices(kept: Iterable[tuple[int, YakError | str, str]], look: "Look", now_ms: int) -> Content:
+def notices(entries: Iterable[tuple[int, YakError | str, str]], fmt: "Formatter", now_ms: int) -> Content:
     """Notices and errors with their why and try, newest first."""
     parts: list[Any] = []
-    for time_ms, said, tone in reversed(list(kept)):
-        when = look.time(time_ms, now_ms)
+    for time_ms, said, tone in reversed(list(entries)):
+        when = fmt.time(time_ms, now_ms)
         if isinstance(said, YakError):
-            parts.append(Content.assemble(f"{when}  ", (f"{look.sign('bad')} {said.message}", "bold $error"), "\n"))
+            parts.append(Content.assemble(f"{when}  ", (f"{fmt.sign('bad')} {said.message}", "bold $error"), "\n"))
             parts += [Content(f"            why: {said.why}\n")] if said.why else []
             parts += [Content(f"            try: {each}\n") for each in said.try_]
         else:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from yak.errors import UsageError
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.rows.cluster import health_rows
 from yak.tui.settings import UiSettings
 from yak.tui.source.base import ClusterSource
@@ -23,29 +23,29 @@ _HEALTH_EVERY_MS = 10_000
 
 async def watch(source: ClusterSource, settings: UiSettings, write: Callable[[str], None]) -> None:
     """Write the health when it changes, and each event, until cancelled."""
-    picture, look = Picture(), Look(settings.zone, settings.is_ascii)  # type: ignore[arg-type]
-    told, health, asked_ms, was_lost = 0, [""], 0, False
+    picture, fmt = Picture(), Formatter(settings.zone, settings.is_ascii)  # type: ignore[arg-type]
+    reported, health, checked_ms, was_lost = 0, [""], 0, False
     async for event in source.follow():
         picture.take(event)
         now_ms = int(time.time() * 1000)
-        for line in picture.activity.since(told):
-            write(f"{look.time(line.time_ms, now_ms)}  {line.kind}  {line.message}")
-        told = picture.activity.count
+        for line in picture.activity.since(reported):
+            write(f"{fmt.time(line.time_ms, now_ms)}  {line.kind}  {line.message}")
+        reported = picture.activity.count
         is_lost = picture.lost_since_ms is not None
         if is_lost and not was_lost:
-            write(f"{look.time(now_ms, now_ms)}  lost  no broker answers: {picture.lost_why}")
+            write(f"{fmt.time(now_ms, now_ms)}  lost  no broker answers: {picture.lost_why}")
         was_lost = is_lost
-        if picture.is_loaded and (event["kind"] != "progress" or now_ms - asked_ms > _HEALTH_EVERY_MS):
-            asked_ms = now_ms
-            now = [" ".join(cell.text for cell in row.cells) for row in health_rows(picture, look, now_ms)]
+        if picture.is_loaded and (event["kind"] != "progress" or now_ms - checked_ms > _HEALTH_EVERY_MS):
+            checked_ms = now_ms
+            now = [" ".join(cell.text for cell in row.cells) for row in health_rows(picture, fmt, now_ms)]
             if now != health:
-                for words in now:
-                    if words not in health:
-                        write(f"{look.time(now_ms, now_ms)}  health  {words}")
+                for text in now:
+                    if text not in health:
+                        write(f"{fmt.time(now_ms, now_ms)}  health  {text}")
                 health = now
 
 
-LOOK_SECONDS: Final = 1.0
+POLL_SECONDS: Final = 1.0
 PATIENCE_SECONDS: Final = 2.0
 EXIT_CODE: Final = 129
 """The same as after SIGHUP."""
@@ -60,7 +60,7 @@ def watch_terminal(ask_to_end: Callable[[], None]) -> None:
 
 def _watch(terminal: int, ask_to_end: Callable[[], None]) -> None:
     while is_there(terminal):
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     ask_to_end()
     time.sleep(PATIENCE_SECONDS)
     end_children()
@@ -156,7 +156,7 @@ def run_plain(
         watching = asyncio.create_task(watch(source, settings, write))
         while not watching.done():
             require_reader()
-            await asyncio.wait((watching,), timeout=LOOK_SECONDS)
+            await asyncio.wait((watching,), timeout=POLL_SECONDS)
         watching.result()
 
     asyncio.run(run())

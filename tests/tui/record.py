@@ -1,7 +1,7 @@
 """Record a cluster for the tests and pictures of the terminal UI: `python tests/tui/record.py`.
 
 Three brokers under load, a leader that is killed and comes back, another that is killed at the end; what /api/events told meanwhile, and what
-the paths in ASKED answered then, go to tests/tui/recorded/cluster.json.
+the paths in PATHS answered then, go to tests/tui/recorded/cluster.json.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent
 OUT = ROOT / "recorded" / "cluster.json"
 SECONDS = 48.0
 RATE = 400
-ASKED = (
+PATHS = (
     "/api/cluster",
     "/api/isr",
     "/api/groups",
@@ -109,7 +109,7 @@ async def record(local: LocalCluster, bootstrap: str) -> dict[str, Any]:
             await asyncio.to_thread(plan.pop(0)[1])
     listening.cancel()
     answers: dict[str, Any] = {}
-    for path in ASKED:
+    for path in PATHS:
         plain, _, query = path.partition("?")
         params = dict(each.split("=") for each in query.split("&")) if query else None
         try:

@@ -169,7 +169,7 @@ def test_every_screen_that_kafka_can_fill_is_filled(kafka):
             # metadata log: missing, with the reason
             app.go("metadata")
             await until(
-                pilot, lambda: "only YAK's HTTP service has the metadata log" in app.screen.trouble_words(), "reason"
+                pilot, lambda: "only YAK's HTTP service has the metadata log" in app.screen.error_text(), "reason"
             )
 
             # replication: a leadership is moved
@@ -189,7 +189,7 @@ def test_every_screen_that_kafka_can_fill_is_filled(kafka):
             await asyncio.to_thread(kafka.kill, victim)
             await until(pilot, lambda: picture.brokers[victim].state == "FENCED", "fenced broker")
             await until(pilot, lambda: partition.replication.is_under_replicated, "smaller ISR")
-            await until(pilot, lambda: "fenced" in _words(app.screen.query_one("#failover-lines", Lines)), "time line")
+            await until(pilot, lambda: "fenced" in _text(app.screen.query_one("#failover-lines", Lines)), "time line")
             await asyncio.to_thread(kafka.restart, victim)
             await until(pilot, lambda: picture.brokers[victim].state == "ACTIVE", "broker back")
             await until(pilot, lambda: not partition.replication.is_under_replicated, "whole ISR")
@@ -207,7 +207,7 @@ def test_every_screen_that_kafka_can_fill_is_filled(kafka):
     asyncio.run(scenario())
 
 
-def _words(lines: Lines) -> str:
+def _text(lines: Lines) -> str:
     return " ".join(cell.text for line in lines._lines for cell in line)
 
 

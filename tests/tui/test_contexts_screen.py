@@ -142,7 +142,7 @@ def test_one_is_added_to_the_file_and_forgotten_again(config):
     run(scenario())
 
 
-def test_a_file_that_cannot_be_written_is_told(config, tmp_path):
+def test_unwritable_config_file_shows_an_error(config, tmp_path):
     async def scenario():
         app = app_with(config)
         (tmp_path / "config.toml").write_text("= broken")

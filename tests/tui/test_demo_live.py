@@ -46,12 +46,12 @@ def nothing_is_left(folder: str) -> bool:
 
 
 def test_it_begins_counts_survives_a_kill_and_leaves_nothing(demo: DemoRun, folder: str):
-    told: list[str] = []
-    demo.on_change = lambda: told.append(demo.state.words)
+    steps: list[str] = []
+    demo.on_change = lambda: steps.append(demo.state.step)
     demo.start()
     wait_until(counted(demo, 500), "the first records")
-    assert "starting broker 1 of 3" in told
-    assert told.index("starting broker 1 of 3") < told.index("running")
+    assert "starting broker 1 of 3" in steps
+    assert steps.index("starting broker 1 of 3") < steps.index("running")
     local = LocalCluster(folder)
     local.kill(1)
     at_the_kill = demo.state.counts.acknowledged
@@ -67,7 +67,7 @@ def test_it_begins_counts_survives_a_kill_and_leaves_nothing(demo: DemoRun, fold
 
 def test_an_end_in_the_middle_of_the_start_leaves_nothing(demo: DemoRun, folder: str):
     is_starting = threading.Event()
-    demo.on_change = lambda: demo.state.words.startswith("starting broker") and is_starting.set()
+    demo.on_change = lambda: demo.state.step.startswith("starting broker") and is_starting.set()
     demo.start()
     assert is_starting.wait(60), "brokers on their way"
     demo.close()
@@ -106,9 +106,7 @@ def test_killed_supervisor_is_reported_by_the_screen_which_cleans_up(demo: DemoR
     assert nothing_is_left(folder)
 
 
-def test_what_keeps_it_from_starting_is_told_as_yak_up_would(
-    demo: DemoRun, folder: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_failed_start_is_reported_as_by_yak_up(demo: DemoRun, folder: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("YAK_REDIS_SERVER", "/nowhere/redis-server")
 
     async def scenario() -> None:
@@ -130,7 +128,7 @@ def test_what_keeps_it_from_starting_is_told_as_yak_up_would(
     assert nothing_is_left(folder)
 
 
-def test_what_is_kept_stays_and_can_be_stopped_by_yak_up(demo: DemoRun, folder: str):
+def test_demo_cluster_with_keep_can_be_stopped_by_yak_down(demo: DemoRun, folder: str):
     demo.keep = True
     demo.start()
     wait_until(counted(demo, 10), "the first records")
@@ -155,8 +153,8 @@ def test_the_screen_is_there_before_the_cluster_and_shows_it_by_itself(demo: Dem
                     await pilot.pause(0.1)
             await pilot.pause(1.2)
             assert not app.screen.query_one("#banner").display
-            verdict = app.screen.query_one("#verdict-lines")._lines
-            assert verdict[0][0].text.startswith("acked")
+            widget = app.screen.query_one("#delivery-lines")._lines
+            assert widget[0][0].text.startswith("acked")
             assert await app.source.kafka(lambda servers: servers)
 
     asyncio.run(scenario())

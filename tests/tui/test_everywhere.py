@@ -65,21 +65,21 @@ def test_every_screen_can_be_gone_to_by_its_digit_and_its_name(entry):
 
 
 @pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
-def test_the_help_of_every_screen_tells_its_keys(entry):
+def test_help_of_every_screen_lists_its_keys(entry):
     async def scenario():
         app = recorded_app(start=entry.name)
         async with app.run_test(size=(100, 40)) as pilot:
             await pilot.pause()
             screen = app.screen
             assert isinstance(screen, YakScreen)
-            assert screen.TITLE_WORDS
+            assert screen.CRUMB
             bound = {active.binding.id for active in screen.active_bindings.values()}
             app.action_help()
             await pilot.pause()
             assert isinstance(app.screen, TextDialog)
-            words = " ".join(str(app.screen._content).split())
+            text = " ".join(str(app.screen._content).split())
             for each in bound & KEYS.keys():
-                assert KEYS[each].help in words
+                assert KEYS[each].help in text
             await pilot.press("q")
             await pilot.pause()
             assert app.screen is screen
@@ -103,7 +103,7 @@ def test_where_only_looking_is_allowed_no_key_changes_anything(entry):
                     await pilot.press(key.keys.split(",")[0])
                     await pilot.pause()
                     assert app.screen is before, f"{key.id} opened {app.screen}"
-            assert not [each for each in source.asked if each[0] != "GET"]
+            assert not [each for each in source.requests if each[0] != "GET"]
 
     run(scenario())
 
@@ -139,7 +139,7 @@ def test_keys_behind_a_pasted_command_are_for_its_screen():
             await pilot.pause(0.3)
             paste(app, ":topics\r/ord\r:groups\r:topics\r")
             await until(pilot, lambda: app.current_mode == "topics" and len(app.screen_stack) == 1, "topics")
-            assert app.screen.filter_words() == "ord"
+            assert app.screen.current_filter() == "ord"
             paste(app, "/abc\x1b:groups\r")
             await until(pilot, lambda: app.current_mode == "groups" and len(app.screen_stack) == 1, "groups")
 
@@ -159,7 +159,7 @@ def test_keys_behind_one_that_goes_to_a_field_are_for_the_field():
             )
             paste(app, "\x1b:topics\r/ord\r")
             await until(pilot, lambda: app.current_mode == "topics" and len(app.screen_stack) == 1, "topics")
-            await until(pilot, lambda: app.screen.filter_words() == "ord", "the filter")
+            await until(pilot, lambda: app.screen.current_filter() == "ord", "the filter")
 
     run(scenario())
 
@@ -189,7 +189,7 @@ def test_a_pasted_filter_with_capitals_opens_no_question():
             paste(app, "/KPAD")
             await pilot.pause(0.5)
             assert app.screen.query_one("#prompt-input", Input).value == "KPAD"
-            assert app.screen_below().filter_words() == "KPAD"
+            assert app.screen_below().current_filter() == "KPAD"
 
     run(scenario())
 
@@ -212,10 +212,10 @@ def test_a_checkbox_that_is_off_has_no_letter_in_it():
             app.push_screen(FormDialog("Choose", [Field("on", "It", "true", is_check=True)], command=lambda _: ""))
             await pilot.pause(0.2)
             box = app.screen.query_one("#field-on")
-            shown = box.render_line(0).text
+            text = box.render_line(0).text
             box.value = False
             await pilot.pause(0.1)
-            assert ("X" in shown, "X" in box.render_line(0).text) == (True, False)
+            assert ("X" in text, "X" in box.render_line(0).text) == (True, False)
 
     run(scenario())
 
@@ -258,7 +258,7 @@ def test_a_filter_shows_as_it_is_typed_and_escape_clears_it():
     run(scenario())
 
 
-def test_a_wrong_expression_is_told_and_the_rows_stay():
+def test_invalid_filter_shows_an_error_and_leaves_the_rows():
     async def scenario():
         app = recorded_app(start="activity")
         async with app.run_test(size=(80, 24)) as pilot:
@@ -307,7 +307,7 @@ def test_times_can_be_local_or_relative_and_columns_wide():
             await pilot.pause(0.4)
             assert app.screen.query_one("#events", Grid).cursor_row.cells[0].text.endswith("ago")
             await pilot.press("w")
-            assert app.look.is_wide
+            assert app.fmt.is_wide
 
     run(scenario())
 
@@ -472,7 +472,7 @@ def test_the_role_of_a_broker_and_the_leader_of_a_partition_have_names_of_their_
             ):
                 app.go(name, what)
                 title, other = ("  ROLE  ", "  REPLICA  ") if has_role else ("  REPLICA  ", "  ROLE  ")
-                await until(pilot, lambda t=title, o=other: t in (words := drawn(app)) and o not in words, name)
+                await until(pilot, lambda t=title, o=other: t in (text := drawn(app)) and o not in text, name)
             app.go("dashboard")
             assert "not of a partition" in dict(app.screen_below().EXPLAINED)["Role"]
 

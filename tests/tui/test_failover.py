@@ -35,8 +35,8 @@ class FakeControl:
     def redis_pid(self) -> int | None:
         return 99 if self.redis else None
 
-    def command(self, words: str) -> str:
-        return f"yak {words}"
+    def command(self, text: str) -> str:
+        return f"yak {text}"
 
     def _do(self, what: str, node: int, state: str) -> None:
         if self.refuse is not None:
@@ -104,7 +104,7 @@ def test_of_brokers_elsewhere_only_a_planned_failover_is_offered_and_it_says_why
             await pilot.press(key)
         await pilot.pause()
         assert isinstance(app.screen, FailoverScreen)
-        assert "No clients of ours write here" in lines_of(app, "#verdict-lines")
+        assert "No clients of ours write here" in lines_of(app, "#delivery-lines")
 
     drive(scenario)
 
@@ -122,7 +122,7 @@ def test_lines_are_fitted_to_a_new_width_as_soon_as_the_window_has_it():
     drive(scenario, FakeControl(), size=(200, 60))
 
 
-def test_a_kill_asks_names_the_broker_and_its_command_and_no_means_no():
+def test_kill_confirmation_names_broker_and_command():
     control = FakeControl()
 
     async def scenario(app, pilot):
@@ -130,7 +130,7 @@ def test_a_kill_asks_names_the_broker_and_its_command_and_no_means_no():
         assert isinstance(app.screen, ConfirmDialog)
         assert app.screen._title == "Kill broker 1"
         assert app.screen._command == "yak node kill 1"
-        assert "process 101" in app.screen._words
+        assert "process 101" in app.screen._text
         await answer(app, pilot, "n")
         assert control.done == []
         await answer(app, pilot, "K")
@@ -178,7 +178,7 @@ def test_healing_undoes_what_was_broken_and_repeating_breaks_it_again():
     drive(scenario, control)
 
 
-def test_the_metadata_store_can_be_killed_and_healed():
+def test_metadata_store_can_be_killed_and_restarted():
     control = FakeControl()
 
     async def scenario(app, pilot):
@@ -207,7 +207,7 @@ def test_one_more_broker_can_be_added():
     drive(scenario, control)
 
 
-def test_what_is_refused_is_told_and_is_no_failover():
+def test_refused_action_is_reported_and_is_no_drill():
     control = FakeControl()
     control.refuse = YakError("node-paused", "node 1 is paused already", why="it was stopped before")
 
@@ -221,7 +221,7 @@ def test_what_is_refused_is_told_and_is_no_failover():
     drive(scenario, control)
 
 
-def test_a_planned_failover_shows_the_command_as_it_is_chosen_and_asks_the_broker():
+def test_planned_failover_updates_its_command_and_sends_the_request():
     async def scenario(app, pilot):
         grid = app.screen.query_one("#brokers", Grid)
         leaders = {each.leader for each in app.picture.partitions.values()}
@@ -242,18 +242,18 @@ def test_a_planned_failover_shows_the_command_as_it_is_chosen_and_asks_the_broke
         assert str(form.query_one("#form-command").render()) == f"$ {command}"
         await answer(app, pilot, "ctrl+s")
         body = {"topic": mine.topic, "partition": mine.partition, "from": node}
-        assert app.source.asked[-1] == ("POST", "/api/failover", body)
+        assert app.source.requests[-1] == ("POST", "/api/failover", body)
         assert app.picture.activity.lines[-1].message == f"{command}  moved 1 in 45 ms"
         assert app.screen_below().drills.last.led == {mine.name}
         await answer(app, pilot, "R")
         await answer(app, pilot, "y")
-        assert app.source.asked[-1] == ("POST", "/api/failover", body)
+        assert app.source.requests[-1] == ("POST", "/api/failover", body)
         assert len(app.screen_below().drills._done) == 2
 
     drive(scenario)
 
 
-def test_partitions_that_stay_are_told_with_the_reason():
+def test_failed_moves_are_reported_with_the_reason():
     async def scenario(app, pilot):
         grid = app.screen.query_one("#brokers", Grid)
         leader = min(each.leader for each in app.picture.partitions.values() if each.leader is not None)

@@ -93,7 +93,7 @@ def test_a_group_is_seen_refused_moved_and_deleted(either, new_topic):
             await pilot.press("X")
             await pilot.pause(0.3)
             await pilot.press(*(each if each != "-" else "minus" for each in group), "enter")
-            await until(pilot, lambda: app.screen.TITLE_WORDS == "groups", "list")
+            await until(pilot, lambda: app.screen.CRUMB == "groups", "list")
             await until(pilot, lambda: cells(app.screen.query_one("#groups", Grid), group) is None, "deleted group")
             commands = [line.message for line in app.picture.activity.lines if line.kind == "you"]
             assert commands == [
@@ -104,7 +104,7 @@ def test_a_group_is_seen_refused_moved_and_deleted(either, new_topic):
     asyncio.run(scenario())
 
 
-def test_records_come_in_while_one_looks_and_the_cluster_can_be_seen_before_them(live, new_topic):
+def test_log_follows_new_records_and_has_earlier_images(live, new_topic):
     topic = new_topic()
 
     async def scenario():
@@ -149,6 +149,6 @@ def test_a_context_of_a_real_cluster_answers_and_is_used(live, tmp_path):
             await until(pilot, lambda: app.current_mode == "dashboard" and app.picture.is_loaded, "other cluster")
             assert (app.context_name, app.is_production) == ("other", True)
             await pilot.press("6")
-            await until(pilot, lambda: app.screen.TITLE_WORDS == "groups" and app.screen.groups.is_listed, "its groups")
+            await until(pilot, lambda: app.screen.CRUMB == "groups" and app.screen.groups.is_listed, "its groups")
 
     asyncio.run(scenario())

@@ -46,7 +46,7 @@ async def at_group(pilot):
     assert isinstance(pilot.app.screen, GroupScreen)
 
 
-def test_groups_in_sight_are_asked_and_no_others():
+def test_only_visible_groups_are_requested():
     async def scenario():
         source = recorded_source()
         names = [f"g{number:04}" for number in range(500)]
@@ -57,19 +57,19 @@ def test_groups_in_sight_are_asked_and_no_others():
         app = recorded_app(source=source, start="groups")
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause(0.5)
-            asked = {path for _method, path, _body in source.asked if path.startswith("/api/groups/")}
-            assert "/api/groups/g0000" in asked
-            assert 10 < len(asked) < 30
+            requested = {path for _method, path, _body in source.requests if path.startswith("/api/groups/")}
+            assert "/api/groups/g0000" in requested
+            assert 10 < len(requested) < 30
             await pilot.press("G")
             app.screen.ask_again()
             await pilot.pause(0.5)
-            assert "/api/groups/g0499" in {path for _method, path, _body in source.asked}
+            assert "/api/groups/g0499" in {path for _method, path, _body in source.requests}
             assert app.screen.query_one("#groups", Grid).row_count == 500
 
     run(scenario())
 
 
-def test_a_screen_that_is_not_seen_asks_nothing(monkeypatch):
+def test_hidden_screen_sends_no_requests(monkeypatch):
     monkeypatch.setattr("yak.tui.screens.groups.GroupsScreen.EVERY_S", 0.05)
 
     async def scenario():
@@ -77,13 +77,13 @@ def test_a_screen_that_is_not_seen_asks_nothing(monkeypatch):
         app = recorded_app(source=source, start="groups")
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause(0.4)
-            asked = len([each for each in source.asked if each[1] == "/api/groups"])
-            assert asked > 2
+            requested = len([each for each in source.requests if each[1] == "/api/groups"])
+            assert requested > 2
             await pilot.press("0")
             await pilot.pause(0.2)
-            source.asked.clear()
+            source.requests.clear()
             await pilot.pause(0.4)
-            assert source.asked == []
+            assert source.requests == []
 
     run(scenario())
 
@@ -104,7 +104,7 @@ def test_enter_opens_a_group_and_escape_comes_back():
             assert row.cells[5].text == "1.0 s"
             await pilot.press("escape")
             await pilot.pause()
-            assert app.screen.TITLE_WORDS == "groups"
+            assert app.screen.CRUMB == "groups"
 
     run(scenario())
 
@@ -120,12 +120,12 @@ def test_group_that_does_not_exist_is_refused_once_and_the_list_stays():
             app.go("groups", "nosuch")
             await pilot.pause(0.4)
             assert isinstance(app.screen, GroupsScreen)
-            assert [str(words) for _, words, _ in app.notices] == ["there is no group nosuch"]
+            assert [str(text) for _, text, _ in app.notices] == ["there is no group nosuch"]
 
     run(scenario())
 
 
-def test_a_plan_is_shown_and_moves_what_it_says():
+def test_reset_moves_the_offsets_of_its_plan():
     moved = []
 
     def move(group, changes):
@@ -174,8 +174,8 @@ def test_a_group_with_members_is_refused_with_who_they_are():
             await pilot.pause(0.2)
             await pilot.press("ctrl+s")
             await pilot.pause(0.4)
-            words = str(app.screen.query_one("#preview-refused", Static).render())
-            assert "1 member is connected: worker-1 at 10.0.0.1" in words
+            text = str(app.screen.query_one("#preview-refused", Static).render())
+            assert "1 member is connected: worker-1 at 10.0.0.1" in text
             assert app.screen.query_one("#yes", Button).disabled
             await pilot.press("R", "ctrl+s")
             await pilot.pause(0.2)
@@ -191,7 +191,7 @@ def test_a_group_with_members_is_refused_with_who_they_are():
     run(scenario())
 
 
-def test_where_only_looking_is_allowed_a_plan_is_shown_and_nothing_is_moved():
+def test_readonly_reset_has_a_plan_and_moves_nothing():
     async def scenario():
         app = recorded_app(source=empty_group(), is_readonly=True)
         async with app.run_test(size=(100, 40)) as pilot:
@@ -221,7 +221,7 @@ def test_a_plan_that_cannot_be_made_says_why():
             await pilot.pause(0.2)
             await pilot.press("ctrl+s")
             await pilot.pause(0.4)
-            assert str(app.screen.query_one("#preview-words", Static).render()) == "no such topic"
+            assert str(app.screen.query_one("#preview-text", Static).render()) == "no such topic"
             assert str(app.screen.query_one("#preview-refused", Static).render()) == "it was deleted"
             assert app.screen.query_one("#yes", Button).disabled
 
@@ -244,13 +244,13 @@ def test_a_group_is_deleted_once_its_name_is_typed():
             await pilot.press("g", "enter")
             await pilot.pause(0.4)
             assert deleted == ["billing"]
-            assert app.screen.TITLE_WORDS == "groups"
+            assert app.screen.CRUMB == "groups"
             assert app.picture.activity.lines[-1].message == "yak groups delete billing --yes"
 
     run(scenario())
 
 
-def test_one_with_members_is_not_even_asked_about():
+def test_group_with_members_is_not_deleted():
     async def scenario():
         app = recorded_app(start="groups")
         async with app.run_test(size=(100, 40)) as pilot:
@@ -260,7 +260,7 @@ def test_one_with_members_is_not_even_asked_about():
             error = app.notices[-1][1]
             assert error.code == "group-active"
             assert "1 member is connected: audit-" in error.why
-            assert app.screen.TITLE_WORDS == "groups"
+            assert app.screen.CRUMB == "groups"
 
     run(scenario())
 

@@ -141,7 +141,7 @@ def test_a_filter_that_is_wrong_is_said_where_it_is_typed(lone, new_topic):
     on(lone, scenario)
 
 
-def test_where_to_read_is_asked_by_o(lone, new_topic):
+def test_o_opens_the_form_of_the_position(lone, new_topic):
     one, two = new_topic(), new_topic()
     fill(lone, one, range(30), partitions=1)
     fill(lone, two, range(100, 110), partitions=2)
@@ -292,7 +292,7 @@ def test_what_is_marked_is_exported_and_yak_produce_takes_it_back(lone, new_topi
         capture_output=True,
         env=os.environ,
     )
-    shown = subprocess.run(
+    visible = subprocess.run(
         yak_argv("-b", lone.bootstrap, "consume", back, "--from-beginning", "--exit", "-o", "json"),
         check=True,
         capture_output=True,
@@ -300,7 +300,7 @@ def test_what_is_marked_is_exported_and_yak_produce_takes_it_back(lone, new_topi
     )
     fields = ("key", "value", "headers", "timestamp")
     sent = [[json.loads(line)[field] for field in fields] for line in path.read_text().splitlines()]
-    came = [[json.loads(line)[field] for field in fields] for line in shown.stdout.splitlines()]
+    came = [[json.loads(line)[field] for field in fields] for line in visible.stdout.splitlines()]
     assert sorted(sent) == sorted(came)
 
 
@@ -340,7 +340,7 @@ def test_a_list_that_is_full_says_so_and_m_reads_on(lone, new_topic):
     on(lone, scenario)
 
 
-def test_a_large_value_is_loaded_when_it_is_asked_for(lone, new_topic):
+def test_enter_loads_all_of_a_large_value(lone, new_topic):
     topic = new_topic()
     fill(lone, topic, [])
     sender = RecordSender(topic, open_producer(producer_settings(lone.bootstrap)))
@@ -402,11 +402,9 @@ def committed(live, group, topic, partitions):
     return sum(max(each.offset, 0) for each in answers)
 
 
-def cli(live, *words):
+def cli(live, *text):
     """What a command prints."""
-    return subprocess.run(
-        yak_argv("-b", live.bootstrap, *words), check=True, capture_output=True, env=os.environ
-    ).stdout
+    return subprocess.run(yak_argv("-b", live.bootstrap, *text), check=True, capture_output=True, env=os.environ).stdout
 
 
 def test_a_group_is_read_with_and_committed_for_when_it_is_said(lone, new_topic):
@@ -442,8 +440,8 @@ def test_a_group_is_read_with_and_committed_for_when_it_is_said(lone, new_topic)
 
     on(lone, scenario)
     assert committed(lone, group, topic, 2) == 40
-    shown = cli(lone, "groups", "describe", group, "-o", "json")
-    assert {row["state"] for row in json.loads(shown)} == {"Empty"}, "the app left it when it ended"
+    visible = cli(lone, "groups", "describe", group, "-o", "json")
+    assert {row["state"] for row in json.loads(visible)} == {"Empty"}, "the app left it when it ended"
 
 
 def test_tiles_side_by_side_and_in_one_list(lone, new_topic):

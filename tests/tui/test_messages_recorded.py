@@ -43,17 +43,17 @@ def test_a_list_of_records(size):
             screen = await opened(app, pilot, "messages", ORDERS)
             await until(pilot, lambda: screen.grid_in_use().row_count == EACH * PARTITIONS)
             await pilot.pause(0.3)
-            shown = drawn(app)
-            assert "OFFSET" in shown
-            assert "0@1000" in shown
-            assert "at the end" in shown
-            assert f"{EACH * PARTITIONS} read" in shown
-            assert ("HEADERS" in shown) == (size[0] == 140), "columns go where there is no room"
+            text = drawn(app)
+            assert "OFFSET" in text
+            assert "0@1000" in text
+            assert "at the end" in text
+            assert f"{EACH * PARTITIONS} read" in text
+            assert ("HEADERS" in text) == (size[0] == 140), "columns go where there is no room"
 
     asyncio.run(scenario())
 
 
-def test_signs_are_letters_where_they_are_asked_for():
+def test_ascii_mode_has_letters_for_signs():
     async def scenario():
         app = recorded_app(is_ascii=True)
         async with app.run_test(size=(80, 24)) as pilot:
@@ -85,11 +85,11 @@ def test_the_keys_of_both_screens_are_in_the_help():
     async def scenario():
         app = recorded_app()
         async with app.run_test(size=(140, 40)) as pilot:
-            for name, words in (("messages", "Read other topics"), ("consumer", "Commit for the group")):
+            for name, text in (("messages", "Read other topics"), ("consumer", "Commit for the group")):
                 await opened(app, pilot, name, None)
                 await pilot.press("question_mark")
                 await until(pilot, lambda: isinstance(app.screen, TextDialog))
-                assert words in str(app.screen.query_one("#text").render())
+                assert text in str(app.screen.query_one("#text").render())
                 await pilot.press("escape")
 
     asyncio.run(scenario())
@@ -106,11 +106,11 @@ def test_tiles(size, count):
                 screen.add(Subscription((Choice(("orders", "payments")[number % 2]),), Seek(START)))
             await until(pilot, lambda: sum(tile.grid.row_count for tile in screen.tiles) == count * EACH * PARTITIONS)
             await pilot.pause(0.3)
-            shown = drawn(app)
+            text = drawn(app)
             for tile in screen.tiles:
-                assert f"{tile.letter} {tile.reader.wanted.title}" in shown
+                assert f"{tile.letter} {tile.reader.wanted.title}" in text
                 assert tile.size.height >= 6
-            assert shown.count("at the end") == count
+            assert text.count("at the end") == count
             await pilot.press("m")
             merged = screen.query_one("#merged")
             await until(pilot, lambda: merged.row_count == count * EACH * PARTITIONS)

@@ -40,8 +40,8 @@ class LongSource(RecordedSource):
             "record": said,
         }
 
-    async def ask(self, method, path, *, params=None, body=None, node_id=None):
-        self.asked.append((method, path, dict(params or {})))
+    async def ask(self, method, path, *, params=None, body=None):
+        self.requests.append((method, path, dict(params or {})))
         if path == "/metadata/log":
             last = min(self.end, params["from"] + params["limit"] - 1)
             records = [self.record(offset) for offset in range(params["from"], last + 1)]
@@ -60,7 +60,7 @@ class LongSource(RecordedSource):
             offset = int(at) if at.isdigit() and len(at) < 10 else int(float(at)) - 1_795_000_000
             self.images.append(offset)
             return {**NOTHING, "offset": offset, "controllerEpoch": offset}
-        return await super().ask(method, path, params=params, body=body, node_id=node_id)
+        return await super().ask(method, path, params=params, body=body)
 
 
 def long_app(source):
@@ -86,7 +86,7 @@ def test_it_begins_at_the_end_with_the_cluster_as_it_is():
             assert (log_of(app).row_count, log_of(app).cursor_key) == (34, "34")
             assert "record 34 of 34, live" in str(app.screen.query_one("#metadata-log").border_title)
             assert ["  controller", "broker 2, epoch 2"] in image_texts(app)
-            assert any(name.startswith("◆") for name, _words in image_texts(app))
+            assert any(name.startswith("◆") for name, _text in image_texts(app))
             assert "PartitionChange" in str(app.screen.query_one("#record-json").render())
 
     run(scenario())
@@ -107,7 +107,7 @@ def test_record_that_does_not_exist_is_refused_with_the_newest():
     run(scenario())
 
 
-def test_a_long_log_is_read_page_by_page_where_one_looks():
+def test_long_log_reads_only_the_visible_pages():
     async def scenario():
         source = LongSource(100_000)
         app = long_app(source)
@@ -121,9 +121,9 @@ def test_a_long_log_is_read_page_by_page_where_one_looks():
             await pilot.pause(0.8)
             assert log_of(app).cursor_key == "50000"
             assert log_of(app).cursor_row.cells[3].text == "broker 1 is the controller, epoch 50000"
-            asked = [each[2] for each in source.asked if each[1] == "/metadata/log"]
-            assert len(asked) < 15
-            assert all(each["limit"] <= 100 for each in asked)
+            requested = [each[2] for each in source.requests if each[1] == "/metadata/log"]
+            assert len(requested) < 15
+            assert all(each["limit"] <= 100 for each in requested)
 
     run(scenario())
 
@@ -154,7 +154,7 @@ def test_new_records_come_in_and_are_followed_only_from_the_end():
     run(scenario())
 
 
-def test_the_cluster_is_asked_for_where_the_cursor_rests_once():
+def test_image_is_requested_once_where_the_cursor_rests():
     async def scenario():
         source = LongSource(500)
         app = long_app(source)
@@ -190,12 +190,12 @@ def test_the_latest_place_wins_when_answers_are_slow():
                 await pilot.pause(0.25)
             source.slow.set()
             await pilot.pause(0.4)
-            assert any("epoch 300" in words for _name, words in image_texts(app))
+            assert any("epoch 300" in text for _name, text in image_texts(app))
 
     run(scenario())
 
 
-def test_two_places_are_compared_from_the_mark_on():
+def test_mark_compares_two_images():
     async def scenario():
         app = long_app(LongSource(500))
         async with app.run_test(size=(80, 24)) as pilot:
@@ -208,7 +208,7 @@ def test_two_places_are_compared_from_the_mark_on():
             await pilot.press("escape")
             await pilot.pause(0.4)
             assert app.screen.mark is None
-            assert any("epoch 100" in words for _name, words in image_texts(app))
+            assert any("epoch 100" in text for _name, text in image_texts(app))
 
     run(scenario())
 
@@ -238,7 +238,7 @@ def test_one_goes_to_a_time_or_to_a_record():
     run(scenario())
 
 
-def test_a_filter_looks_through_what_was_read_and_more_is_read():
+def test_log_filter_searches_known_records_and_reads_more():
     async def scenario():
         source = LongSource(700)
         app = long_app(source)
@@ -274,7 +274,7 @@ def test_another_history_takes_the_place_of_the_old_one():
     run(scenario())
 
 
-def test_the_title_of_the_image_names_the_record_that_is_shown():
+def test_image_title_names_its_record():
     async def scenario():
         source = LongSource(1_000)
         app = long_app(source)
@@ -300,6 +300,6 @@ def test_the_title_of_the_image_names_the_record_that_is_shown():
             gate.set()
             await pilot.pause(0.4)
             assert "after record 500," in str(panel.border_title)
-            assert any("epoch 500" in words for _name, words in image_texts(app))
+            assert any("epoch 500" in text for _name, text in image_texts(app))
 
     run(scenario())

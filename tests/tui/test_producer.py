@@ -15,7 +15,7 @@ from yak.errors import YakError
 from yak.plain_text import one_line
 from yak.tui.produce.files import checkpoint_path
 from yak.tui.produce.form import Draft
-from yak.tui.produce.run import Account
+from yak.tui.produce.run import DeliveryStatistics
 from yak.tui.screens.base import FileUploaded
 from yak.tui.screens.producer import MessageForm, ProducerScreen
 from yak.tui.widgets.dialogs import FormDialog
@@ -45,8 +45,10 @@ class Sends:
         if self.error is not None:
             raise self.error
         acknowledged = (Acknowledged(0, run.plan.topic, 1, 41),)
-        run._account = Account("done", sent=1, acknowledged=1, few=acknowledged, p50_ms=3.0, p99_ms=3.0, max_ms=3.0)
-        return run._account
+        run._stats = DeliveryStatistics(
+            "done", sent=1, acknowledged=1, few=acknowledged, p50_ms=3.0, p99_ms=3.0, max_ms=3.0
+        )
+        return run._stats
 
 
 def drive(scenario, *, error=None, **settings):
@@ -76,14 +78,14 @@ async def typed(app, pilot, **fields):
 
 def test_key_bar_names_the_keys_of_the_screen_again_when_escape_leaves_a_field():
     async def scenario(app, pilot, _sends):
-        def shown():
+        def text():
             return [cell.text for cell in app.screen.query_one(KeyBar)._left]
 
         await pilot.press("e")
-        await until(pilot, lambda: shown()[:1] == ["^s send"], "the keys of a field")
+        await until(pilot, lambda: text()[:1] == ["^s send"], "the keys of a field")
         await pilot.press("escape")
-        await until(pilot, lambda: "S send" in shown(), "the keys of the screen")
-        assert "e edit" in shown()
+        await until(pilot, lambda: "S send" in text(), "the keys of the screen")
+        assert "e edit" in text()
 
     drive(scenario)
 
@@ -128,7 +130,7 @@ def test_letters_are_text_in_a_field_ctrl_s_sends_from_there_and_escape_leaves_i
     drive(scenario)
 
 
-def test_json_is_judged_as_it_is_typed_and_what_is_wrong_is_not_sent():
+def test_invalid_json_is_reported_while_typing_and_not_sent():
     async def scenario(app, pilot, sends):
         await typed(app, pilot, form_topic="orders", form_value='{"a": 1,\n "b" 2}')
         problem = app.screen.query_one(MessageForm).problem
@@ -176,7 +178,7 @@ def test_where_only_looking_is_allowed_nothing_is_sent():
     drive(scenario, is_readonly=True)
 
 
-def test_r_asks_how_often_and_how_fast_and_shows_the_command():
+def test_repeat_form_has_count_rate_and_command():
     async def scenario(app, pilot, sends):
         await typed(app, pilot, form_topic="orders", form_value="{{i}}")
         await pilot.press("R")
@@ -184,8 +186,8 @@ def test_r_asks_how_often_and_how_fast_and_shows_the_command():
         await typed(app, pilot, field_count="20", field_rate="x")
         assert "is not a rate" in str(app.screen.query_one("#form-error", Static).content)
         await typed(app, pilot, field_rate="50")
-        shown = str(app.screen.query_one("#form-command", Static).content)
-        assert shown == "$ yak produce orders -m '{{i}}' --template --repeat 20 --rate 50"
+        text = str(app.screen.query_one("#form-command", Static).content)
+        assert text == "$ yak produce orders -m '{{i}}' --template --repeat 20 --rate 50"
         await pilot.press("ctrl+s")
         await until(pilot, lambda: sends.runs)
         assert (sends.runs[0].plan.count, sends.runs[0].plan.rate) == (20, 50.0)
@@ -232,8 +234,8 @@ def test_kinds_of_value_change_what_can_be_typed():
 def test_the_preview_counts():
     async def scenario(app, pilot, sends):
         await typed(app, pilot, form_topic="orders", form_value='{"n":{{i}}}')
-        shown = str(app.screen.query_one("#sample", Static).content)
-        assert [line for line in shown.splitlines() if "n" in line and "{" in line] == [
+        text = str(app.screen.query_one("#sample", Static).content)
+        assert [line for line in text.splitlines() if "n" in line and "{" in line] == [
             '{"n":0}',
             '{"n":1}',
             '{"n":2}',
@@ -252,7 +254,7 @@ def test_a_topic_that_is_not_there_is_created_only_when_that_is_wanted():
         await pilot.press("escape")
         await pilot.pause(0.2)
         assert len(sends.runs) == 1
-        assert ("POST", "/topics") not in [each[:2] for each in app.source.asked]
+        assert ("POST", "/topics") not in [each[:2] for each in app.source.requests]
 
     drive(scenario, error=YakError("unknown-topic", 'topic "nosuch" does not exist'))
 
@@ -315,7 +317,7 @@ def test_columns_are_mapped_and_the_first_rows_say_whether_they_can_be_sent(file
         await typed(app, pilot, csv_headers="src=source")
         await until(pilot, lambda: rows(app)[0][1] == "u1")
         first, second, third = rows(app)
-        assert first == ["2", "u1", '{"total":"12"}', "source=web", app.look.sign("none"), "✓ yes"]
+        assert first == ["2", "u1", '{"total":"12"}', "source=web", app.fmt.sign("none"), "✓ yes"]
         assert second[5] == "▲ no key: any partition"
         assert third[5] == "✗ 2 columns, not 3"
         assert '3 rows, 37 B, delimiter ";", utf-8' in app.screen.query_one("#csv-form").border_subtitle.replace(
@@ -398,7 +400,7 @@ def test_a_worker_that_finds_widgets_gone_is_at_fault_only_while_its_screen_stay
 
 
 @pytest.mark.parametrize("topic", ["[/x]", "[red]orders", "[", "a\x1b[2Jb"])
-def test_topic_with_brackets_is_shown_as_it_is_typed(topic):
+def test_topic_with_brackets_is_displayed_as_typed(topic):
     async def scenario(app, pilot, _sends):
         await typed(app, pilot, form_topic=topic)
         title = app.screen.query_one(MessageForm)._border_title.plain

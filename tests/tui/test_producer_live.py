@@ -74,11 +74,11 @@ def screen(app):
     return app.screen_stack[0]
 
 
-def account(app):
-    return screen(app)._run.account
+def stats(app):
+    return screen(app)._run.stats
 
 
-def test_a_message_is_written_and_the_command_that_is_shown_writes_the_same(lone, new_topic):
+def test_displayed_command_writes_the_same_record(lone, new_topic):
     topic = new_topic()
     make_topic(lone, topic)
 
@@ -95,9 +95,9 @@ def test_a_message_is_written_and_the_command_that_is_shown_writes_the_same(lone
                 form_headers="h=w\nn",
             )
             await pilot.press("S")
-            await until(pilot, lambda: screen(app)._run and account(app).is_over, "the message")
-            assert (account(app).acknowledged, account(app).failed) == (1, 0)
-            assert account(app).few[0].topic == topic
+            await until(pilot, lambda: screen(app)._run and stats(app).is_over, "the message")
+            assert (stats(app).acknowledged, stats(app).failed) == (1, 0)
+            assert stats(app).few[0].topic == topic
             return app.screen.copied()
 
     command = asyncio.run(scenario())
@@ -120,11 +120,11 @@ def test_messages_of_a_template_are_sent_at_a_rate_until_x_stops_them(lone, new_
             await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
             await typed(app, pilot, field_rate="100")
             await pilot.press("ctrl+s")
-            await until(pilot, lambda: screen(app)._run and account(app).acknowledged >= 50, "fifty")
-            assert "sending" in app.screen.query_one("#account-panel").border_title
+            await until(pilot, lambda: screen(app)._run and stats(app).acknowledged >= 50, "fifty")
+            assert "sending" in app.screen.query_one("#statistics-panel").border_title
             await pilot.press("X")
-            await until(pilot, lambda: account(app).is_over, "the end")
-            ended = account(app)
+            await until(pilot, lambda: stats(app).is_over, "the end")
+            ended = stats(app)
             assert ended.state == "stopped"
             assert ended.sent == ended.acknowledged
             assert ended.p50_ms is not None
@@ -144,11 +144,13 @@ def test_a_topic_that_is_not_there_is_created_on_request_and_then_written_to(lon
         async with app.run_test(size=(80, 24)) as pilot:
             await typed(app, pilot, form_topic=topic, form_value="1")
             await pilot.press("S")
-            await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
+            await until(
+                pilot, lambda: isinstance(app.screen, FormDialog) and app.screen.query("#field-partitions"), "it"
+            )
             await typed(app, pilot, field_partitions="2")
             await pilot.press("ctrl+s")
-            await until(pilot, lambda: account(app).state == "done", "the message")
-            assert account(app).acknowledged == 1
+            await until(pilot, lambda: stats(app).state == "done", "the message")
+            assert stats(app).acknowledged == 1
 
     run(scenario())
     assert len(Admin(lone.bootstrap).metadata().topics[topic].partitions) == 2
@@ -167,22 +169,22 @@ def test_a_broker_that_is_killed_meanwhile_loses_and_doubles_nothing(live, new_t
             await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
             await typed(app, pilot, field_rate="300")
             await pilot.press("ctrl+s")
-            await until(pilot, lambda: screen(app)._run and account(app).acknowledged >= 200, "the first ones")
+            await until(pilot, lambda: screen(app)._run and stats(app).acknowledged >= 200, "the first ones")
             leader = app.picture.partitions[topic, 0].leader
             await asyncio.to_thread(live.local.kill, leader)
-            at_kill = account(app).acknowledged
+            at_kill = stats(app).acknowledged
             await until(
                 pilot,
                 lambda: (
                     app.picture.partitions[topic, 0].leader not in (None, leader)
-                    and account(app).acknowledged >= at_kill + 600
-                    and account(app).waiting < 200
+                    and stats(app).acknowledged >= at_kill + 600
+                    and stats(app).waiting < 200
                 ),
                 "going on behind another leader",
             )
             await pilot.press("X")
-            await until(pilot, lambda: account(app).is_over, "the end")
-            return account(app)
+            await until(pilot, lambda: stats(app).is_over, "the end")
+            return stats(app)
 
     ended = asyncio.run(scenario())
     assert (ended.sent, ended.failed) == (ended.acknowledged, 0)
@@ -226,8 +228,8 @@ def test_a_file_is_written_and_its_bad_rows_are_set_aside(lone, new_topic, tmp_p
         async with app.run_test(size=(140, 40)) as pilot:
             await until(pilot, lambda: (topic, 2) in app.picture.partitions, "the topic")
             await upload(app, pilot, path, topic)
-            await until(pilot, lambda: screen(app).csv.run.account.is_over, "the end")
-            ended, progress = screen(app).csv.run.account, screen(app).csv._feed.progress
+            await until(pilot, lambda: screen(app).csv.run.stats.is_over, "the end")
+            ended, progress = screen(app).csv.run.stats, screen(app).csv._feed.progress
             assert (ended.state, ended.acknowledged) == ("done", 4996)
             assert (progress.settled, progress.rejected) == (5000, 4)
 
@@ -255,20 +257,20 @@ def test_an_upload_that_was_stopped_goes_on_where_it_was(lone, new_topic, tmp_pa
         app = lone.app(start="producer")
         async with app.run_test(size=(80, 24)) as pilot:
             await upload(app, pilot, path, topic, rate="200")
-            await until(pilot, lambda: screen(app).csv.run.account.acknowledged >= 100, "a hundred")
+            await until(pilot, lambda: screen(app).csv.run.stats.acknowledged >= 100, "a hundred")
             await pilot.press("X")
-            await until(pilot, lambda: screen(app).csv.run.account.is_over, "the stop")
+            await until(pilot, lambda: screen(app).csv.run.stats.is_over, "the stop")
             first = screen(app).csv.run
-            assert first.account.state == "stopped"
-            assert 100 <= first.account.acknowledged < 1000
+            assert first.stats.state == "stopped"
+            assert 100 <= first.stats.acknowledged < 1000
             await until(pilot, lambda: screen(app).csv._plan and screen(app).csv._plan.settled, "the checkpoint")
-            assert screen(app).csv._plan.settled == first.account.acknowledged
+            assert screen(app).csv._plan.settled == first.stats.acknowledged
             await pilot.press("S")
             await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
             await pilot.press("ctrl+s")
             await until(pilot, lambda: screen(app).csv.run is not first, "going on")
-            await until(pilot, lambda: screen(app).csv.run.account.is_over, "the end")
-            assert screen(app).csv.run.account.state == "done"
+            await until(pilot, lambda: screen(app).csv.run.stats.is_over, "the end")
+            assert screen(app).csv.run.stats.state == "done"
 
     run(scenario())
     assert sorted(int(key[1:]) for _, key, _, _ in read_all(lone, topic)) == list(range(1000))
@@ -286,8 +288,8 @@ def test_a_form_that_is_left_while_it_sends_ends_its_thread(lone, new_topic):
             await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
             await typed(app, pilot, field_rate="50")
             await pilot.press("ctrl+s")
-            await until(pilot, lambda: screen(app)._run and account(app).acknowledged >= 5, "the first ones")
+            await until(pilot, lambda: screen(app)._run and stats(app).acknowledged >= 5, "the first ones")
             return screen(app)._run
 
     sending = asyncio.run(scenario())  # would not end before the thread does
-    assert sending.account.is_over
+    assert sending.stats.is_over

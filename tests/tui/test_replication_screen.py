@@ -17,9 +17,9 @@ from yak.tui.widgets.grid import Grid
 
 
 async def broken(app):
-    asked = [each for each in app.workers if each.group == "break" and not each.is_finished]
-    if asked:  # of an empty list all would be waited for, and one listens for ever
-        await asyncio.wait_for(app.workers.wait_for_complete(asked), 5)
+    pending = [each for each in app.workers if each.group == "break" and not each.is_finished]
+    if pending:  # of an empty list all would be waited for, and one listens for ever
+        await asyncio.wait_for(app.workers.wait_for_complete(pending), 5)
 
 
 class Broken:
@@ -88,7 +88,7 @@ def test_a_leadership_is_moved_to_a_replica_that_is_chosen():
         assert form.query_one("#field-to", Select).value == "2"  # 3 is out of sync
         assert str(form.query_one("#form-command").render()) == "$ yak failover orders:0 --to 2"
         await press(pilot, "ctrl+s")
-        assert ("POST", "/api/failover", {"topic": "orders", "partition": 0, "to": 2}) in source.asked
+        assert ("POST", "/api/failover", {"topic": "orders", "partition": 0, "to": 2}) in source.requests
         assert app.picture.activity.lines[-1].message == "yak failover orders:0 --to 2  moved in 41 ms"
 
     run(scenario, source=source, start="replication")

@@ -138,7 +138,7 @@ def test_super_user_removes_a_user(broker, log_in):
     run(broker, "users", scenario)
 
 
-def test_user_without_rights_is_told_the_acl_that_is_needed(broker, log_in):
+def test_user_without_rights_sees_the_needed_acl(broker, log_in):
     log_in("ann")
 
     async def scenario(app, pilot):

@@ -27,7 +27,7 @@ def run(scenario, source=None, **settings):
             await pilot.pause()
             if settings.get("start", "security") == "security":
                 await until(pilot, lambda: app.screen_below().query("#quotas"), "tables")
-                await until(pilot, lambda: "asking" not in words(app, "quotas"), "answers")
+                await until(pilot, lambda: "asking" not in text_of(app, "quotas"), "answers")
             await scenario(app, pilot)
             assert app._exception is None
 
@@ -38,7 +38,7 @@ def table(app, name):
     return app.screen_below().query_one(f"#{name}", Grid)
 
 
-def words(app, name):
+def text_of(app, name):
     """The text of a table without rows."""
     return table(app, name)._empty
 
@@ -167,14 +167,14 @@ def test_user_is_added_by_the_command_so_that_no_password_is_typed_here():
     run(scenario)
 
 
-def test_refusals_are_sentences_in_the_table_and_removal_of_nothing_asks_nothing():
+def test_refused_tables_explain_why_and_have_nothing_to_remove():
     source = recorded_source()
     source.calls["list_acls"] = ACLS_OFF
     source.calls["list_quotas"] = YakError("quota-refused", "the quotas could not be read", why="refused")
 
     async def scenario(app, pilot):
-        assert "without authorizer.class.name every client may do everything" in words(app, "acls")
-        assert "yak acls add --allow USER --operation describe-configs --cluster" in words(app, "quotas")
+        assert "without authorizer.class.name every client may do everything" in text_of(app, "acls")
+        assert "yak acls add --allow USER --operation describe-configs --cluster" in text_of(app, "quotas")
         assert table(app, "users").row_count == 2
         await until(pilot, lambda: app.focused is table(app, "acls"), "focus")
         await pilot.press("X")

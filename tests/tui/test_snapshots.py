@@ -34,10 +34,10 @@ async def settle(pilot):
     await pilot.pause()
     quiet = 0
     while quiet < 3:
-        asked = [each for each in pilot.app.workers if each.group != "listen" and not each.is_finished]
-        quiet = 0 if asked else quiet + 1
-        if asked:  # of an empty list all would be waited for
-            await asyncio.wait_for(pilot.app.workers.wait_for_complete(asked), 5)
+        pending = [each for each in pilot.app.workers if each.group != "listen" and not each.is_finished]
+        quiet = 0 if pending else quiet + 1
+        if pending:  # of an empty list all would be waited for
+            await asyncio.wait_for(pilot.app.workers.wait_for_complete(pending), 5)
         await pilot.pause(0.05)
     pilot.app.paint_now()
     for field in pilot.app.screen.query("Input, TextArea"):

@@ -41,18 +41,18 @@ class Terminal:
             "PYTHONPATH": str(ROOT),
         }
 
-    def tmux(self, *words: str) -> str:
+    def tmux(self, *argv: str) -> str:
         run = subprocess.run(
-            ["tmux", "-S", self._socket, "-f", "/dev/null", *words],
+            ["tmux", "-S", self._socket, "-f", "/dev/null", *argv],
             env=self._environment, capture_output=True, text=True, timeout=20,
         )  # fmt: skip
         return run.stdout
 
     def start(self) -> None:
         command = shlex.join([sys.executable, "-P", "-m", "yak.commands", "ui", "--demo", "--fps", "8"])
-        kept = shlex.quote(str(self.folder / "ended"))
-        words = f"cd {shlex.quote(str(self.folder))}; {command}; echo $? >{kept}; sleep 60"
-        self.tmux("new-session", "-d", "-x", "120", "-y", "36", "sh", "-c", words)
+        ended = shlex.quote(str(self.folder / "ended"))
+        script = f"cd {shlex.quote(str(self.folder))}; {command}; echo $? >{ended}; sleep 60"
+        self.tmux("new-session", "-d", "-x", "120", "-y", "36", "sh", "-c", script)
 
     def press(self, *keys: str) -> None:
         for key in keys:
@@ -63,11 +63,11 @@ class Terminal:
         self.tmux("send-keys", "-l", text)
         time.sleep(0.25)
 
-    def command(self, words: str) -> None:
+    def command(self, text: str) -> None:
         """What is typed after a colon."""
         self.press(":")
         self.until("^ ?:")
-        self.type(words)
+        self.type(text)
         self.press("Enter")
 
     def screen(self) -> str:
@@ -77,11 +77,11 @@ class Terminal:
         """Wait until the screen has it."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            shown = self.screen()
-            found = re.search(pattern, shown, re.MULTILINE)
+            text = self.screen()
+            found = re.search(pattern, text, re.MULTILINE)
             if found is not None and also(found):
                 return found
-            assert time.monotonic() < deadline, f"not in {PATIENCE_S:.0f} s: {pattern}\n{shown}"
+            assert time.monotonic() < deadline, f"not in {PATIENCE_S:.0f} s: {pattern}\n{text}"
             time.sleep(0.1)
 
     def exit_code(self) -> int:
@@ -106,9 +106,9 @@ def processes_of(folder: Path) -> list[str]:
     found = []
     for process in psutil.process_iter():
         try:
-            words = process.cmdline()
-            if any(word.startswith(f"{folder}/yak-") for word in words) or process.cwd().startswith(f"{folder}/yak-"):
-                found.append(" ".join(words))
+            argv = process.cmdline()
+            if any(word.startswith(f"{folder}/yak-") for word in argv) or process.cwd().startswith(f"{folder}/yak-"):
+                found.append(" ".join(argv))
         except psutil.Error:
             continue
     return found

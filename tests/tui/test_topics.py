@@ -21,7 +21,7 @@ def recorded(**answers):
 
 
 @pytest.mark.parametrize("what", [None, "orders"], ids=["topics", "one topic"])
-def test_screen_whose_timer_fires_while_the_app_ends_asks_nothing(what):
+def test_screen_timer_sends_no_request_while_the_app_ends(what):
     """Textual empties the stack of screens before it stops their timers."""
 
     async def scenario(app, pilot):
@@ -29,12 +29,12 @@ def test_screen_whose_timer_fires_while_the_app_ends_asks_nothing(what):
         assert isinstance(screen, TopicScreen if what else TopicsScreen)
         ask = screen.ask_seen if what else screen._ask
         stack = app._screen_stacks[app.current_mode]
-        kept = [*stack]
+        below = [*stack]
         stack.clear()
         try:
             ask()
         finally:
-            stack += kept
+            stack += below
 
     run(scenario, start="topics", start_with=what)
 
@@ -57,7 +57,7 @@ def test_the_list_says_how_much_is_in_each_topic():
     run(scenario, start="topics")
 
 
-def test_internal_topics_are_shown_when_asked_for():
+def test_internal_topics_are_listed_on_request():
     async def scenario(app, pilot):
         grid = app.screen.query_one("#topics", Grid)
         assert "__consumer_offsets" not in [row["TOPIC"] for row in shown(grid)]
@@ -114,13 +114,13 @@ def test_a_topic_is_made_by_a_form_that_shows_the_command_as_it_is_typed():
         await press(pilot, "ctrl+s")
         assert isinstance(app.screen, TopicsScreen)
         body = {"name": "invoices", "partitions": 3, "replication_factor": 3, "configs": {"retention.ms": "60000"}}
-        assert ("POST", "/topics", body) in source.asked
+        assert ("POST", "/topics", body) in source.requests
         assert app.picture.activity.lines[-1].message == "yak topics create invoices -p 3 -r 3 -c retention.ms=60000"
 
     run(scenario, source=source, start="topics")
 
 
-def test_what_the_cluster_refuses_is_told_and_noted():
+def test_refused_change_is_shown_and_recorded():
     source = recorded_source()
     source.answers["POST /topics"] = YakError("topic-already-exists", "topic 'orders' exists", why="HTTP 409")
 
@@ -140,15 +140,15 @@ def test_a_topic_is_deleted_only_once_its_name_was_typed():
         app.screen.query_one("#topics", Grid).move_to("orders")
         await press(pilot, "X", *"order", "enter")
         assert isinstance(app.screen, ConfirmDialog)
-        assert not [each for each in source.asked if each[0] == "DELETE"]
+        assert not [each for each in source.requests if each[0] == "DELETE"]
         await press(pilot, "s", "enter")
-        assert ("DELETE", "/topics/orders", None) in source.asked
+        assert ("DELETE", "/topics/orders", None) in source.requests
         assert app.picture.activity.lines[-1].message == "yak topics delete orders --yes"
 
     run(scenario, source=source, start="topics")
 
 
-def test_a_change_is_shown_as_a_difference_before_it_is_done():
+def test_topic_change_asks_with_the_difference():
     source, done = recorded_source(), []
     source.calls["alter_topic"] = lambda *arguments: done.append(arguments)
 
@@ -162,8 +162,8 @@ def test_a_change_is_shown_as_a_difference_before_it_is_done():
         form.query_one("#field-partitions", Input).value = "5"
         await press(pilot, "ctrl+s")
         assert isinstance(app.screen, ConfirmDialog)
-        assert "3 -> 5" in app.screen._words
-        assert "86400000 -> as the cluster has it" in app.screen._words
+        assert "3 -> 5" in app.screen._text
+        assert "86400000 -> as the cluster has it" in app.screen._text
         assert done == []
         await press(pilot, "y")
         assert done == [("orders", {}, ("retention.ms",), 5)]
@@ -239,24 +239,24 @@ def test_in_a_low_window_enter_goes_to_the_replicas():
     run(scenario, size=(80, 20), start="topics", start_with="orders")
 
 
-def test_only_what_is_seen_is_asked_for():
+def test_only_visible_panels_are_requested():
     source = recorded_source()
     source.calls["read_tail"] = lambda _windows: pytest.fail("the messages are not seen")
 
     async def scenario(app, pilot):
-        asked = [path for _, path, _ in source.asked]
-        assert "/api/partitions/orders/0" in asked
-        assert "/api/groups" not in asked
+        requested = [path for _, path, _ in source.requests]
+        assert "/api/partitions/orders/0" in requested
+        assert "/api/groups" not in requested
         app.screen.query_one(TabbedContent).active = "tab-groups"
         await answered(pilot)
-        assert "/api/groups/billing" in [path for _, path, _ in source.asked]
+        assert "/api/groups/billing" in [path for _, path, _ in source.requests]
         (row,) = shown(app.screen.query_one("#groups", Grid))
         assert (row["GROUP"], row["MEMBERS"], row["PARTITIONS"]) == ("billing", "2", "3")
 
     run(scenario, source=source, start="topics", start_with="orders")
 
 
-def test_the_last_messages_are_told_newest_first():
+def test_last_messages_are_newest_first():
     source = recorded_source()
     source.calls["read_tail"] = lambda windows: [
         Received(*place, 7, 1_000, "CreateTime", b"u1", b'{"total":12}', [], None) for place in windows
@@ -284,7 +284,7 @@ def test_messages_that_cannot_be_read_say_why():
     run(scenario, source=source, start="topics", start_with="orders")
 
 
-def test_a_config_is_told_with_its_source_and_changed_from_its_row():
+def test_config_tab_lists_sources_and_changes_the_chosen_config():
     source, done = recorded_source(), []
     source.calls["alter_topic"] = lambda *arguments: done.append(arguments)
 

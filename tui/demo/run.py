@@ -32,8 +32,8 @@ class DemoRun:
 
     def start(self) -> None:
         """Start the supervisor; it ends by itself when this process ends."""
-        words = ["demo", "cluster", "--data-dir", self.data_dir, *["--keep"] * self.keep]
-        self._child = Child(yak_argv(*words), self._on_line, self._on_end)
+        argv = ["demo", "cluster", "--data-dir", self.data_dir, *["--keep"] * self.keep]
+        self._child = Child(yak_argv(*argv), self._on_line, self._on_end)
 
     @property
     def pid(self) -> int | None:
@@ -46,7 +46,7 @@ class DemoRun:
     def _on_end(self, code: int, errors: str) -> None:
         if not self._is_closed:
             self.state.error = self.state.error or parse_error(errors, code)
-        self.state.take_end(code, is_asked=self._is_closed)
+        self.state.take_end(code, is_requested=self._is_closed)
         self.on_change()
 
     def close(self) -> None:

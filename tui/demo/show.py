@@ -42,12 +42,12 @@ def run_demo(
         run.close()
     if failed is not None:
         raise failed
-    for line in last_words(run):
+    for line in summary(run):
         note(line)
     return code
 
 
-def last_words(run: DemoRun) -> list[str]:
+def summary(run: DemoRun) -> list[str]:
     """The clients' final counts, and the state of the cluster."""
     counts, where = run.state.counts, shlex.quote(run.data_dir)
     lines = []

@@ -14,7 +14,7 @@ from yak.tui.source.local_control import LocalClusterControl
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_LOOK_SECONDS: Final = 0.05
+_POLL_SECONDS: Final = 0.05
 TITLE: Final = "demo"
 
 
@@ -39,7 +39,7 @@ class DemoSource:
         """The step in progress; empty once the cluster is up."""
         state = self._run.state
         if state.phase == "starting":
-            return f"The demo begins: {state.words} ..."
+            return f"The demo begins: {state.step} ..."
         if state.phase == "failed" and state.error is not None:
             why = f": {state.error.why}" if state.error.why else ""
             return f"The demo failed: {state.error.message}{why}. Q ends it."
@@ -59,7 +59,7 @@ class DemoSource:
             if state.phase == "running":
                 self._live = LiveSource(state.bootstrap, title=TITLE, http=state.http, local=self.local)
             else:
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)
         return self._live
 
     async def ask(self, method: str, path: str, **more: Any) -> Any:
@@ -85,7 +85,7 @@ class DemoSource:
             while True:
                 yield await events.get()
         finally:
-            self._run.on_change = _nothing
+            self._run.on_change = lambda: None
             if live is not None:
                 live.cancel()
                 await asyncio.gather(live, return_exceptions=True)
@@ -101,7 +101,3 @@ class DemoSource:
     async def close(self) -> None:
         if self._live is not None:
             await self._live.close()
-
-
-def _nothing() -> None:
-    pass

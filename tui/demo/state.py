@@ -9,7 +9,7 @@ from yak.local.demo.delivery_statistics import Counts, Pause
 
 Phase = Literal["starting", "running", "failed", "ended"]
 
-_PAUSES_KEPT: Final = 1_000  # a slow machine reports dozens a second, and a failover must stay visible for a while
+_PAUSES_MAX: Final = 1_000  # a slow machine reports dozens a second, and a failover must stay visible for a while
 _RATE_MS: Final = 2_000
 _COUNTS: Final = tuple(Counts.__dataclass_fields__)
 
@@ -19,7 +19,7 @@ class DemoState:
     """The reported state: `take` applies a line; `version` increases when there is something to draw."""
 
     phase: Phase = "starting"
-    words: str = "starting"
+    step: str = "starting"
     bootstrap: str = ""
     http: dict[int, str] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
@@ -29,16 +29,15 @@ class DemoState:
     gone: tuple[str, ...] = ()
     last_error: str = ""
     error: YakError | None = None
-    pauses: deque[Pause] = field(default_factory=lambda: deque(maxlen=_PAUSES_KEPT))
+    pauses: deque[Pause] = field(default_factory=lambda: deque(maxlen=_PAUSES_MAX))
     _seen: deque[tuple[int, int]] = field(default_factory=deque)
 
     def take(self, line: dict[str, Any]) -> None:
-        """Apply one line of the supervisor."""
         match line["kind"]:
             case "step":
-                self.words = line["words"]
+                self.step = line["step"]
             case "ready":
-                self.phase, self.words, self.bootstrap = "running", "running", line["bootstrap"]
+                self.phase, self.step, self.bootstrap = "running", "running", line["bootstrap"]
                 self.http = {int(node): address for node, address in line["http"].items()}
             case "counts" | "ended":
                 self._count(line)
@@ -48,14 +47,14 @@ class DemoState:
                 self.phase = "failed"
                 self.error = YakError(line["code"], line["message"], why=line["why"], try_=tuple(line["try_"]))
 
-    def take_end(self, code: int | None, *, is_asked: bool = False) -> None:
+    def take_end(self, code: int | None, *, is_requested: bool = False) -> None:
         """Note that the supervisor's output has ended."""
-        if is_asked:
+        if is_requested:
             self.phase = "ended"
         elif self.phase in ("starting", "running"):
-            words = "the demo's cluster and its clients are gone"
+            message = "the demo's cluster and its clients are gone"
             how = "" if code is None else f"the process that kept them ended with code {code}"
-            self.error = self.error or YakError("demo-ended", words, why=how, try_=("yak ui --demo",))
+            self.error = self.error or YakError("demo-ended", message, why=how, try_=("yak ui --demo",))
             self.phase = "failed"
 
     def _count(self, line: dict[str, Any]) -> None:

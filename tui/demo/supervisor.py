@@ -29,7 +29,7 @@ END: Final = b"end"
 REPORT_SECONDS: Final = 0.25
 SETTLE_SECONDS: Final = 2.0
 _REPLICAS: Final = 3
-_LOOK_SECONDS: Final = 0.05
+_POLL_SECONDS: Final = 0.05
 _PARENT_SECONDS: Final = 1.0
 
 
@@ -50,10 +50,10 @@ class JsonLines(Reporter):
                 return  # the screen is gone, which the end of the input reports too
 
     def step(self, number: int, steps: int, title: str) -> None:  # noqa: ARG002 - the screen shows the title only
-        self.write("step", words=title)
+        self.write("step", step=title)
 
     def say(self, text: str) -> None:
-        self.write("step", words=text)
+        self.write("step", step=text)
 
 
 class _Ended(BaseException):
@@ -71,7 +71,7 @@ class Supervisor(Scenario):
         self._stdin = stdin
         self._flow: OrderFlow | None = None
         self._ended = SignalEvent()
-        self._is_asked = False
+        self._is_end_requested = False
         """Whether the screen requested the end, and still reads the reports."""
         self._is_started = False
         """Whether a signal need not interrupt the start any more."""
@@ -93,7 +93,7 @@ class Supervisor(Scenario):
             return 1
         except _Ended:
             return 0
-        if self._is_asked:
+        if self._is_end_requested:
             self._lines.write("ended", **result.fields)
         return 0
 
@@ -109,7 +109,7 @@ class Supervisor(Scenario):
             data = os.read(self._stdin, 4096)
             rest += data
             if not data or END in rest.split(b"\n"):
-                self._is_asked = bool(data)
+                self._is_end_requested = bool(data)
                 break
         self._ended.set()
         os.kill(os.getpid(), signal.SIGTERM)  # interrupts a blocking start in the main thread
@@ -155,7 +155,7 @@ class Supervisor(Scenario):
     def result(self) -> Result:
         """The last count, after the rest was read, if the screen waits for it."""
         assert self._flow is not None, "it was started"
-        found = self._flow.settle(SETTLE_SECONDS) if self._is_asked else self._flow.counts()
+        found = self._flow.settle(SETTLE_SECONDS) if self._is_end_requested else self._flow.counts()
         promise = "every acknowledged message is there"
         return Result(found.wrong == 0, promise, [asdict(found)], [], [], self._fields(self._flow, found))
 
@@ -182,7 +182,7 @@ class Supervisor(Scenario):
                 reported = ready
                 if ready < wanted:
                     self.say(f"starting broker {ready + 1} of {wanted}")
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
     def _on_pause(self, pause: Pause) -> None:
         self._lines.write("pause", **asdict(pause))

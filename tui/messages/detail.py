@@ -13,8 +13,8 @@ from typing import Any, Final, Literal
 from rich.cells import cell_len, get_character_cell_size
 
 from yak.plain_text import json_text, lines, one_line
-from yak.tui.look import Look
-from yak.tui.messages.store import Kept
+from yak.tui.formatter import Formatter
+from yak.tui.messages.store import BufferedRecord
 from yak.tui.rows.cells import Tone
 
 View = Literal["auto", "text", "hex"]
@@ -22,7 +22,7 @@ VIEWS: Final[tuple[View, ...]] = ("auto", "text", "hex")
 """`auto`: JSON on one line, other text with escaped line ends, binary data as hex."""
 CELL_CHARACTERS: Final = 120
 NULL: Final = "null"
-_BYTES_LOOKED_AT: Final = 4 * CELL_CHARACTERS
+_CELL_BYTES: Final = 4 * CELL_CHARACTERS
 
 
 def decoded(data: bytes) -> str | None:
@@ -39,7 +39,7 @@ def cell_text(data: bytes | None, view: View = "auto", limit: int = CELL_CHARACT
         return NULL
     if view == "hex":
         return _hex(data, limit)
-    head = data[: min(_BYTES_LOOKED_AT, 4 * limit)]
+    head = data[: min(_CELL_BYTES, 4 * limit)]
     text = decoded(head)
     if text is None:
         if view == "auto":
@@ -47,18 +47,13 @@ def cell_text(data: bytes | None, view: View = "auto", limit: int = CELL_CHARACT
         text = head.decode("utf-8", "replace")
     is_cut = len(head) < len(data)
     if view == "auto" and text[:1] in ("{", "["):
-        text = _joined(text)
+        text = " ".join(part.strip() for part in text.splitlines())  # indented JSON
     return cut(one_line(text), limit, is_cut=is_cut)
 
 
-def _joined(text: str) -> str:
-    """Indented JSON on one line, without its indentation."""
-    return " ".join(part.strip() for part in text.splitlines())
-
-
 def _hex(data: bytes, limit: int) -> str:
-    shown = data[: max(1, limit // 3)]
-    return cut(f"⟨hex⟩ {shown.hex(' ')}", limit, is_cut=len(shown) < len(data))
+    head = data[: max(1, limit // 3)]
+    return cut(f"⟨hex⟩ {head.hex(' ')}", limit, is_cut=len(head) < len(data))
 
 
 def cut(text: str, limit: int, *, is_cut: bool = False) -> str:
@@ -159,7 +154,7 @@ def _quoted(text: str) -> str:
 
 
 BIG_BYTES: Final = 32 << 10
-SHOWN_BYTES: Final = 2 << 10
+PREVIEW_BYTES: Final = 2 << 10
 _LABEL: Final = 11
 _TONES: Final[dict[Kind, Tone]] = {
     "key": "accent",
@@ -186,8 +181,8 @@ class DetailLine:
 
 
 def detail_lines(
-    record: Kept,
-    look: Look,
+    record: BufferedRecord,
+    fmt: Formatter,
     now_ms: int,
     *,
     view: View = "auto",
@@ -199,42 +194,42 @@ def detail_lines(
 
     With `is_low`, for a low window, facts beside time and size follow the value, so that the value is in sight.
     """
-    facts = list(_facts(record, look, now_ms))
+    facts = list(_facts(record, fmt, now_ms))
     if is_low:
-        shown = [line for line in facts if line.text.startswith(("time", "size"))]
-        facts, later = shown, [line for line in facts if line not in shown]
+        first = [line for line in facts if line.text.startswith(("time", "size"))]
+        facts, later = first, [line for line in facts if line not in first]
     else:
         later = []
     lines = facts
-    lines += _part("key", record.key, view, look, frozenset(), is_whole=False)
+    lines += _part("key", record.key, view, fmt, frozenset(), is_whole=False)
     if record.headers:
-        lines.append(_heading(f"headers ({len(record.headers)})"))
+        lines.append(DetailLine(((f"headers ({len(record.headers)})", "strong"),)))
         for name, data in record.headers:
             lines += _header(name, data, view)
-    return [*lines, *_part("value", record.value, view, look, folded, is_whole=is_whole), *later]
+    return [*lines, *_part("value", record.value, view, fmt, folded, is_whole=is_whole), *later]
 
 
-def _facts(record: Kept, look: Look, now_ms: int) -> Iterator[DetailLine]:
+def _facts(record: BufferedRecord, fmt: Formatter, now_ms: int) -> Iterator[DetailLine]:
     yield _fact("topic", record.topic)
     yield _fact("partition", str(record.partition))
-    yield _fact("offset", look.number(record.offset))
+    yield _fact("offset", fmt.number(record.offset))
     if record.timestamp_ms >= 0:
-        yield _fact("time", look.day_and_time(record.timestamp_ms, now_ms))
+        yield _fact("time", fmt.day_and_time(record.timestamp_ms, now_ms))
         yield _fact("", f"{record.timestamp_ms} ms, {record.timestamp_type}", "dim")
     else:
         yield _fact("time", "none", "dim")
     yield _fact("epoch", str(record.leader_epoch) if record.leader_epoch is not None else "not told")
-    yield _fact("size", f"{look.size(record.payload_bytes)} ({_sizes(record, look)})")
+    yield _fact("size", f"{fmt.size(record.payload_bytes)} ({_sizes(record, fmt)})")
 
 
-def _sizes(record: Kept, look: Look) -> str:
+def _sizes(record: BufferedRecord, fmt: Formatter) -> str:
     parts = [
-        f"{name} {look.size(len(data)) if data is not None else NULL}"
+        f"{name} {fmt.size(len(data)) if data is not None else NULL}"
         for name, data in (("key", record.key), ("value", record.value))
     ]
     if record.headers:
         size = sum(len(name) + len(data or b"") for name, data in record.headers)
-        parts.append(f"headers {look.size(size)}")
+        parts.append(f"headers {fmt.size(size)}")
     return ", ".join(parts)
 
 
@@ -242,19 +237,15 @@ def _fact(label: str, text: str, tone: Tone = "") -> DetailLine:
     return DetailLine(((f"{label:<{_LABEL}}", "dim"), (one_line(text), tone)))
 
 
-def _heading(text: str) -> DetailLine:
-    return DetailLine(((text, "strong"),))
-
-
 def _header(name: str, data: bytes | None, view: View) -> Iterator[DetailLine]:
     label: tuple[tuple[str, Tone], ...] = (("  ", ""), (one_line(name), "accent"), (" = ", "dim"))
     if data is None:
         yield DetailLine((*label, (NULL, "dim")))
         return
-    shown = data[:SHOWN_BYTES]
-    text = decoded(shown)
+    head = data[:PREVIEW_BYTES]
+    text = decoded(head)
     if text is None or view == "hex":
-        yield DetailLine((*label, (f"⟨hex⟩ {shown.hex(' ')}", "")))
+        yield DetailLine((*label, (f"⟨hex⟩ {head.hex(' ')}", "")))
         return
     first, *others = _lines(text)
     yield DetailLine((*label, (first, "")))
@@ -263,7 +254,7 @@ def _header(name: str, data: bytes | None, view: View) -> Iterator[DetailLine]:
 
 
 def _part(
-    what: str, data: bytes | None, view: View, look: Look, folded: Collection[str], *, is_whole: bool
+    what: str, data: bytes | None, view: View, fmt: Formatter, folded: Collection[str], *, is_whole: bool
 ) -> Iterator[DetailLine]:
     if data is None:
         yield DetailLine(((f"{what} ", "strong"), (NULL, "dim")))
@@ -272,21 +263,21 @@ def _part(
         yield DetailLine(((f"{what} ", "strong"), ("empty", "dim")))
         return
     is_cut = len(data) > BIG_BYTES and not is_whole
-    shown = data[:SHOWN_BYTES] if is_cut else data
+    head = data[:PREVIEW_BYTES] if is_cut else data
     is_json, document = (False, None) if view != "auto" or is_cut else parse_json(data)
-    text = None if view == "hex" or is_json else decoded(shown)
+    text = None if view == "hex" or is_json else decoded(head)
     form = "JSON" if is_json else "hex" if text is None else "text"
-    yield DetailLine(((f"{what} ", "strong"), (f"{form}, {look.size(len(data))}", "dim")))
+    yield DetailLine(((f"{what} ", "strong"), (f"{form}, {fmt.size(len(data))}", "dim")))
     if is_json:
         for line in json_lines(document, folded):
             spans = ((" " * (line.indent + 2), ""), *((part, _TONES[kind]) for part, kind in line.spans))
             yield DetailLine(spans, line.path if line.is_foldable else None, line.is_folded)
     else:
-        for shown_line in hex_dump(shown) if text is None else _lines(text):
-            yield DetailLine((("  ", ""), (shown_line, "")))
+        for text_line in hex_dump(head) if text is None else _lines(text):
+            yield DetailLine((("  ", ""), (text_line, "")))
     if is_cut:
-        words = f"shown {look.size(len(shown))} of {look.size(len(data))}: enter loads all"
-        yield DetailLine((("  ", ""), (words, "warn")), load=what == "value")
+        note = f"shown {fmt.size(len(head))} of {fmt.size(len(data))}: enter loads all"
+        yield DetailLine((("  ", ""), (note, "warn")), load=what == "value")
 
 
 def _lines(text: str) -> list[str]:

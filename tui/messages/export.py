@@ -30,17 +30,14 @@ CHOICES: Final = (
 
 def copied(record: Received, what: str) -> str:
     """The text for one entry of the menu. Binary data is base64, a null value is empty."""
-    if what == "k":
-        return encode_bytes(record.key)[0] or ""
-    if what == "v":
-        return encode_bytes(record.value)[0] or ""
-    if what == "h":
-        return json.dumps(record_document(record, format_time)["headers"], ensure_ascii=False)
-    if what == "j":
-        return record_line(record)
-    if what == "p":
-        return produce_command(record)
-    raise KeyError(what)
+    texts: dict[str, Callable[[], str]] = {
+        "k": lambda: encode_bytes(record.key)[0] or "",
+        "v": lambda: encode_bytes(record.value)[0] or "",
+        "h": lambda: json.dumps(record_document(record, format_time)["headers"], ensure_ascii=False),
+        "j": lambda: record_line(record),
+        "p": lambda: produce_command(record),
+    }
+    return texts[what]()
 
 
 def record_line(record: Received) -> str:

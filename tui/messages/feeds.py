@@ -14,7 +14,7 @@ from yak.ids import Offset, TopicPartition
 from yak.tui.messages.subscription import Choice, Subscription
 
 TIMEOUT_MS: Final = 10_000
-LOOK_TIMEOUT_S: Final = 1.0
+QUERY_TIMEOUT_S: Final = 1.0
 AHEAD: Final = {
     # librdkafka's prefetch takes memory too, and the screen does not need 64 MiB of it.
     "queued.max.messages.kbytes": 16 << 10,
@@ -42,7 +42,7 @@ class AssignedFeed(PartitionReader):
         for choice in self.choices:
             if choice.partitions:
                 continue
-            for number in self.partitions_of(choice.topic, LOOK_TIMEOUT_S):
+            for number in self.partitions_of(choice.topic, QUERY_TIMEOUT_S):
                 partition = TopicPartition(choice.topic, number)
                 if partition not in self.positions:
                     self.add(partition, Window(0, None))
@@ -136,8 +136,8 @@ def _group_feed(
     note: Callable[[str], None],
     timeout_ms: int,
 ) -> GroupFeed:
-    def tell(started: Sequence[Started]) -> None:
-        note(assignment_words(started))
+    def note_assignment(started: Sequence[Started]) -> None:
+        note(assignment_text(started))
         for each in started:
             if each.trouble:
                 note(f"{each.partition}: {each.trouble}")
@@ -150,7 +150,7 @@ def _group_feed(
         marks=admin.watermarks,
         flush=lambda: None,
         every=None,
-        on_start=tell,
+        on_start=note_assignment,
         warn=note,
         timeout_s=timeout_ms / 1000,
         until_ms=wanted.seek.stop.number if wanted.seek.stop is not None and wanted.seek.stop.kind == "time" else None,
@@ -159,7 +159,7 @@ def _group_feed(
     )
 
 
-def assignment_words(started: Sequence[Started]) -> str:
+def assignment_text(started: Sequence[Started]) -> str:
     """A member's assignment, in one line."""
     if not started:
         return "no partition for this member: the others have them all"

@@ -24,29 +24,29 @@ from yak.tui.messages.store import MAX_BYTES, MAX_ROWS, Packed, Store, pack, unp
 from yak.tui.messages.subscription import Subscription, filter_parts
 
 Phase = Literal["opening", "joining", "reading", "paused", "full", "done", "waiting", "failed", "closed"]
-SHOWN_PER_SECOND: Final = 500.0
+DISPLAYED_PER_SECOND: Final = 500.0
 BATCH: Final = 500
 WAIT_S: Final = 0.05
 BREATH_S: Final = 0.0005
 SLICE: Final = 200
 """Rows that a new filter tests between two sleeps: 2 ms for the slowest filters, JSON paths on a kilobyte."""
-LOOK_EVERY_MS: Final = 5000.0
+DISCOVERY_EVERY_MS: Final = 5000.0
 BEHIND_EVERY_MS: Final = 200.0
 RETRY_S: Final = 1.0
 GATHER_MS: Final = 1000.0
 """How long a tail waits for the last records of all partitions, to sort them by time."""
-NOTES_KEPT: Final = 20
+NOTES_MAX: Final = 20
 _PASSES: Final = frozenset({"unreachable", "timed-out", "no-leader", "not-leader", "no-coordinator"})
 """Transient errors at the start, which pass when the cluster is back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The buffer's limits, and the most records shown per second at the end of the log."""
+    """The buffer's limits, and the most records displayed per second at the end of the log."""
 
     rows: int = MAX_ROWS
     size_bytes: int = MAX_BYTES
-    shown_per_second: float = SHOWN_PER_SECOND
+    displayed_per_second: float = DISPLAYED_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,8 @@ class _Counters:
     uncommitted: int = 0
     behind: int | None = None
     behind_at_ms: float = 0.0
-    looked_at_ms: float = 0.0
-    notes: deque[str] = field(default_factory=lambda: deque(maxlen=NOTES_KEPT))
+    discovered_ms: float = 0.0
+    notes: deque[str] = field(default_factory=lambda: deque(maxlen=NOTES_MAX))
 
 
 class Reader:
@@ -100,7 +100,7 @@ class Reader:
         self.wanted = wanted
         self.limits = limits
         self.filter_text = ""
-        self.store = self._new_store()
+        self.store = Store(max_rows=limits.rows, max_bytes=limits.size_bytes, is_ring=wanted.is_tail)
         self.status = Status()
         self._servers = servers
         self._open = open_ or open_feed
@@ -118,14 +118,11 @@ class Reader:
         self._reset()
         self._thread = threading.Thread(target=self._run, name="messages", daemon=True)
 
-    def _new_store(self) -> Store:
-        return Store(max_rows=self.limits.rows, max_bytes=self.limits.size_bytes, is_ring=self.wanted.is_tail)
-
     def _reset(self) -> None:
         self._counters = _Counters()
         self._meter = RateMeter()
-        self._sampler = Sampler(self.limits.shown_per_second)
-        self._hidden_sampler = Sampler(self.limits.shown_per_second)
+        self._sampler = Sampler(self.limits.displayed_per_second)
+        self._hidden_sampler = Sampler(self.limits.displayed_per_second)
 
     # -- orders: from any thread ---------------------------------------------------------------------------------------
 
@@ -165,7 +162,7 @@ class Reader:
                 self._must_reopen = True
             self.store.begin_filter(test)
             counts = self.store.counts()
-            self._counters.scanned = counts.shown + counts.hidden
+            self._counters.scanned = counts.visible + counts.hidden
 
         self._orders.put(order)
 
@@ -208,18 +205,22 @@ class Reader:
                 self._open_and_read()
             except YakError as error:
                 is_passing = error.code in _PASSES
-                self._tell("waiting" if is_passing else "failed", error)
+                self._publish("waiting" if is_passing else "failed", error)
                 self._rest(RETRY_S if is_passing else None)
             except Exception as error:  # noqa: BLE001  (a thread that ends silently would leave a screen that never changes)
                 why = f"{type(error).__name__}: {error}"
-                self._tell("failed", YakError("reader-failed", "reading ended by a bug of ours", why=why, try_=("o",)))
+                self._publish(
+                    "failed", YakError("reader-failed", "reading ended by a bug of ours", why=why, try_=("o",))
+                )
                 self._rest(None)
             finally:
-                self._leave()
-        self._tell("closed")
+                feed, self._feed = self._feed, None
+                if feed is not None:
+                    feed.close()
+        self._publish("closed")
 
     def _open_and_read(self) -> None:
-        self._tell("opening")
+        self._publish("opening")
         counters = self._counters
         opened = self._open(self._servers(), self.wanted, now_ms=round(time.time() * 1000), note=counters.notes.append)
         self._feed = feed = opened.feed
@@ -230,11 +231,11 @@ class Reader:
         self._new_from = dict(opened.new_from) if self.wanted.is_tail else {}
         self._old = []
         self._old_until_ms = self._now_ms() + GATHER_MS
-        counters.looked_at_ms = self._now_ms()
+        counters.discovered_ms = self._now_ms()
         self._is_held = False
         while not self._is_closing and not self._must_reopen:
             self._turn(feed)
-            self._tell(self._phase(feed))
+            self._publish(self._phase(feed))
 
     def _turn(self, feed: Feed) -> None:
         """Run all orders, then one batch, one slice of a new filter, or one rest."""
@@ -254,7 +255,7 @@ class Reader:
         else:
             messages = feed.fetch(BATCH, WAIT_S)
             self._take(messages)
-            self._look_around(feed)
+            self._refresh(feed)
             if len(messages) == BATCH:
                 time.sleep(BREATH_S)
 
@@ -274,8 +275,8 @@ class Reader:
         counters.uncommitted += len(messages) if self.wanted.group else 0
         self._meter.add(len(messages), now_ms)
         if not self.wanted.is_tail:
-            shown, hidden = self._parted([pack(message, next(self._numbering)) for message in messages])
-            self.store.add(shown, hidden)
+            visible, hidden = self._split([pack(message, next(self._numbering)) for message in messages])
+            self.store.add(visible, hidden)
             return
         if self._new_from:
             messages = self._take_old(messages, now_ms)
@@ -283,8 +284,8 @@ class Reader:
             picked = self._sampler.pick(messages, now_ms)
             self.store.add([pack(message, next(self._numbering)) for message in picked])
             return
-        shown, hidden = self._parted([pack(message, next(self._numbering)) for message in messages])
-        self.store.add(self._sampler.pick(shown, now_ms), self._hidden_sampler.pick(hidden, now_ms))
+        visible, hidden = self._split([pack(message, next(self._numbering)) for message in messages])
+        self.store.add(self._sampler.pick(visible, now_ms), self._hidden_sampler.pick(hidden, now_ms))
 
     def _take_old(self, messages: list[Any], now_ms: float) -> list[Any]:
         """Keep all records from before the tail began, sorted by time over all partitions; return the new ones."""
@@ -297,30 +298,30 @@ class Reader:
                 del self._new_from[partition]
         if not self._new_from or len(self._old) >= self.limits.rows or now_ms >= self._old_until_ms:
             self._old.sort(key=lambda message: message.timestamp()[1])
-            shown, hidden = self._parted([pack(message, next(self._numbering)) for message in self._old])
+            visible, hidden = self._split([pack(message, next(self._numbering)) for message in self._old])
             self._old = []
-            self.store.add(shown, hidden)
+            self.store.add(visible, hidden)
         return new
 
-    def _parted(self, records: list[Packed]) -> tuple[list[Packed], list[Packed]]:
-        """Split records by the filter: shown, hidden."""
+    def _split(self, records: list[Packed]) -> tuple[list[Packed], list[Packed]]:
+        """Split records by the filter into visible and hidden ones."""
         test = self.store.test
         if test is None:
             return records, []
-        shown: list[Packed] = []
+        visible: list[Packed] = []
         hidden: list[Packed] = []
         for record in records:
-            (shown if test(unpack(record)) else hidden).append(record)
-        return shown, hidden
+            (visible if test(unpack(record)) else hidden).append(record)
+        return visible, hidden
 
-    def _look_around(self, feed: Feed) -> None:
+    def _refresh(self, feed: Feed) -> None:
         """Look for added partitions every few seconds, and update the lag a few times a second."""
         now_ms = self._now_ms()
         counters = self._counters
         if now_ms - counters.behind_at_ms >= BEHIND_EVERY_MS:
             counters.behind, counters.behind_at_ms = feed.behind(), now_ms
-        if now_ms - counters.looked_at_ms >= LOOK_EVERY_MS and self.wanted.seek.stop is None:
-            counters.looked_at_ms = now_ms
+        if now_ms - counters.discovered_ms >= DISCOVERY_EVERY_MS and self.wanted.seek.stop is None:
+            counters.discovered_ms = now_ms
             for partition in feed.look_for_partitions():
                 counters.notes.append(f"{partition} was added, and is read from its first record on")
 
@@ -331,11 +332,6 @@ class Reader:
         except queue.Empty:
             return
 
-    def _leave(self) -> None:
-        feed, self._feed = self._feed, None
-        if feed is not None:
-            feed.close()
-
     def _phase(self, feed: Feed) -> Phase:
         if self._is_paused:
             return "paused"
@@ -345,10 +341,10 @@ class Reader:
             return "done"
         return "reading" if self.store.has_room else "full"
 
-    def _tell(self, phase: Phase, error: YakError | None = None) -> None:
+    def _publish(self, phase: Phase, error: YakError | None = None) -> None:
         counters = self._counters
         now_ms = self._now_ms()
-        told = Status(
+        self.status = Status(
             phase,
             error,
             tuple(counters.notes),
@@ -360,7 +356,6 @@ class Reader:
             tuple(self._feed.partitions) if self._feed is not None else self.status.partitions,
             counters.uncommitted,
         )
-        self.status = told
 
     def _now_ms(self) -> float:
         return self._clock() * 1000

@@ -60,7 +60,6 @@ class Sampler:
         self._lower_since_ms: float | None = None
 
     def pick(self, items: Sequence[T], now_ms: float) -> Sequence[T]:
-        """Select from the `items` that arrived now."""
         self._meter.add(len(items), now_ms)
         self._adapt(self._meter.rate(now_ms), now_ms)
         if self.every == 1:

@@ -5,7 +5,7 @@ skips tuples of bytes, texts and numbers; walking through objects would stop eve
 
 The reader's thread writes, the screen's thread reads: visible state changes under a lock that is held for microseconds.
 Hidden records stay while there is room, so that another filter can find them; they are dropped first. A new filter
-tests all records in slices, and takes effect at once at the end. Several stores are shown as one by bisection over the
+tests all records in slices, and takes effect at once at the end. Several stores are displayed as one by bisection over the
 serials, which all stores share: nothing is copied or sorted.
 """
 
@@ -33,7 +33,7 @@ Packed: TypeAlias = tuple[
 
 
 @dataclass(slots=True)
-class Kept(Received):
+class BufferedRecord(Received):
     """A record with its `serial`, which orders records by arrival: it only increases and is never reused."""
 
     serial: int = 0
@@ -69,10 +69,10 @@ def pack(message: Any, serial: int) -> Packed:
     )
 
 
-def unpack(of: Packed) -> Kept:
+def unpack(of: Packed) -> BufferedRecord:
     """The record."""
     topic, partition, offset, timestamp_ms, kind, key, value, headers, epoch, serial = of
-    return Kept(topic, partition, offset, timestamp_ms, kind, key, value, list(headers), epoch, serial)
+    return BufferedRecord(topic, partition, offset, timestamp_ms, kind, key, value, list(headers), epoch, serial)
 
 
 def serial_of(of: Packed) -> int:
@@ -98,10 +98,10 @@ Test = Callable[[Received], bool]
 class Counts:
     """The buffer's counters.
 
-    `dropped` were shown once; `left_out` were hidden by the filter and are no longer buffered.
+    `dropped` were visible once; `left_out` were hidden by the filter and are no longer buffered.
     """
 
-    shown: int
+    visible: int
     hidden: int
     held_bytes: int
     dropped: int
@@ -120,14 +120,14 @@ class _Scan:
     rows: list[Packed]
     at: int = 0
     hidden_bytes: int = 0
-    shown: deque[Packed] = field(default_factory=deque)
+    visible: deque[Packed] = field(default_factory=deque)
     hidden: deque[Packed] = field(default_factory=deque)
 
 
 class Store:
     """See the module.
 
-    A full ring drops its oldest record; without `is_ring`, `has_room` becomes false and shown records stay.
+    A full ring drops its oldest record; without `is_ring`, `has_room` becomes false and visible records stay.
     """
 
     def __init__(self, *, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES, is_ring: bool = False) -> None:
@@ -135,9 +135,9 @@ class Store:
         self.max_bytes = max_bytes
         self._is_ring = is_ring
         self._lock = threading.Lock()
-        self._shown: deque[Packed] = deque()
+        self._visible: deque[Packed] = deque()
         self._hidden: deque[Packed] = deque()
-        self._shown_bytes = 0
+        self._visible_bytes = 0
         self._hidden_bytes = 0
         self._dropped = 0
         self._left_out = 0
@@ -147,14 +147,14 @@ class Store:
 
     # -- the reader's side ---------------------------------------------------------------------------------------------
 
-    def add(self, shown: Sequence[Packed], hidden: Sequence[Packed] = ()) -> None:
+    def add(self, visible: Sequence[Packed], hidden: Sequence[Packed] = ()) -> None:
         """Add records split by the filter, ordered by serial. Not while a new filter is tested (`is_scanning`)."""
         assert self._scan is None, "a new filter is still being tried"
-        shown_bytes, hidden_bytes = _weight(shown), _weight(hidden)
+        visible_bytes, hidden_bytes = _weight(visible), _weight(hidden)
         with self._lock:
-            self._shown.extend(shown)
+            self._visible.extend(visible)
             self._hidden.extend(hidden)
-            self._shown_bytes += shown_bytes
+            self._visible_bytes += visible_bytes
             self._hidden_bytes += hidden_bytes
             self._version += 1
             self._make_room(1.0)
@@ -170,17 +170,17 @@ class Store:
             self._left_out += 1
         if not self._is_ring and share == 1.0:
             return
-        while len(self._shown) > 1 and self._is_over(rows, size):
-            self._shown_bytes -= held_bytes(self._shown.popleft())
+        while len(self._visible) > 1 and self._is_over(rows, size):
+            self._visible_bytes -= held_bytes(self._visible.popleft())
             self._dropped += 1
 
     def _is_over(self, rows: int, size: float) -> bool:
-        return len(self._shown) + len(self._hidden) > rows or self._shown_bytes + self._hidden_bytes > size
+        return len(self._visible) + len(self._hidden) > rows or self._visible_bytes + self._hidden_bytes > size
 
     @property
     def has_room(self) -> bool:
         """Whether more may be read: always in a ring. Hidden rows do not count, as they are dropped first."""
-        return self._is_ring or (len(self._shown) < self.max_rows and self._shown_bytes < self.max_bytes)
+        return self._is_ring or (len(self._visible) < self.max_rows and self._visible_bytes < self.max_bytes)
 
     @property
     def test(self) -> Test | None:
@@ -202,14 +202,14 @@ class Store:
         with self._lock:
             if self._scan is not None:
                 self._test, self._scan = self._scan.test, None
-            self._shown.clear()
+            self._visible.clear()
             self._hidden.clear()
-            self._shown_bytes = self._hidden_bytes = self._dropped = self._left_out = 0
+            self._visible_bytes = self._hidden_bytes = self._dropped = self._left_out = 0
             self._version += 1
 
     def begin_filter(self, test: Test | None) -> None:
         """Set a filter, None for all. `scan` tests the buffered records."""
-        rows = sorted([*self._shown, *self._hidden], key=serial_of) if self._hidden else list(self._shown)
+        rows = sorted([*self._visible, *self._hidden], key=serial_of) if self._hidden else list(self._visible)
         with self._lock:
             self._scan = _Scan(test, rows)
             self._version += 1
@@ -227,7 +227,7 @@ class Store:
             return
         for record in islice(scan.rows, scan.at, scan.at + limit):
             if scan.test is None or scan.test(unpack(record)):
-                scan.shown.append(record)
+                scan.visible.append(record)
             else:
                 scan.hidden.append(record)
                 scan.hidden_bytes += held_bytes(record)
@@ -235,8 +235,8 @@ class Store:
         with self._lock:
             self._version += 1
             if scan.at >= len(scan.rows):
-                self._test, self._shown, self._hidden, self._scan = scan.test, scan.shown, scan.hidden, None
-                self._shown_bytes += self._hidden_bytes - scan.hidden_bytes
+                self._test, self._visible, self._hidden, self._scan = scan.test, scan.visible, scan.hidden, None
+                self._visible_bytes += self._hidden_bytes - scan.hidden_bytes
                 self._hidden_bytes = scan.hidden_bytes
 
     # -- the screen's side ---------------------------------------------------------------------------------------------
@@ -245,9 +245,9 @@ class Store:
         with self._lock:
             scan = self._scan
             return Counts(
-                len(self._shown),
+                len(self._visible),
                 len(self._hidden),
-                self._shown_bytes + self._hidden_bytes,
+                self._visible_bytes + self._hidden_bytes,
                 self._dropped,
                 self._left_out,
                 None if scan is None else min(scan.at / max(len(scan.rows), 1), 1.0),
@@ -255,7 +255,7 @@ class Store:
             )
 
     def __len__(self) -> int:
-        return len(self._shown)
+        return len(self._visible)
 
     def span(self) -> tuple[int, int]:
         """The first position, and the one after the last.
@@ -263,15 +263,15 @@ class Store:
         A record keeps its position while older ones are dropped, until the filter changes.
         """
         with self._lock:
-            return self.first, self.first + len(self._shown)
+            return self.first, self.first + len(self._visible)
 
-    def at(self, place: int) -> Kept | None:
-        """The shown record at a position; None if it is gone, or has not arrived."""
+    def at(self, place: int) -> BufferedRecord | None:
+        """The visible record at a position; None if it is gone, or has not arrived."""
         with self._lock:
             return self.peek(place)
 
     def place_of(self, serial: int) -> int | None:
-        """The position of a shown record; None if it is not shown."""
+        """The position of a visible record; None if it is not visible."""
         with self._lock:
             return None if self.with_serial(serial) is None else self.first + self.rank(serial)
 
@@ -279,33 +279,33 @@ class Store:
 
     @property
     def first(self) -> int:
-        """The position of the oldest shown record."""
+        """The position of the oldest visible record."""
         return self._dropped
 
-    def peek(self, place: int) -> Kept | None:
+    def peek(self, place: int) -> BufferedRecord | None:
         index = place - self.first
-        return unpack(self._shown[index]) if 0 <= index < len(self._shown) else None
+        return unpack(self._visible[index]) if 0 <= index < len(self._visible) else None
 
     def rank(self, serial: int) -> int:
-        """The number of shown records before this serial."""
-        return bisect_left(self._shown, serial, key=serial_of)
+        """The number of visible records before this serial."""
+        return bisect_left(self._visible, serial, key=serial_of)
 
     def ends(self) -> tuple[int, int] | None:
-        """The serials of the oldest and the newest shown record; None if there are none."""
-        return (serial_of(self._shown[0]), serial_of(self._shown[-1])) if self._shown else None
+        """The serials of the oldest and the newest visible record; None if there are none."""
+        return (serial_of(self._visible[0]), serial_of(self._visible[-1])) if self._visible else None
 
-    def with_serial(self, serial: int) -> Kept | None:
+    def with_serial(self, serial: int) -> BufferedRecord | None:
         index = self.rank(serial)
-        if index == len(self._shown) or serial_of(self._shown[index]) != serial:
+        if index == len(self._visible) or serial_of(self._visible[index]) != serial:
             return None
-        return unpack(self._shown[index])
+        return unpack(self._visible[index])
 
     def frozen(self) -> threading.Lock:
         """The lock: `with store.frozen():` nothing changes. Hold it for microseconds only."""
         return self._lock
 
-    def pieces(self, size: int) -> Iterator[list[Kept]]:
-        """All shown records, oldest first, in pieces, without holding the lock for long.
+    def pieces(self, size: int) -> Iterator[list[BufferedRecord]]:
+        """All visible records, oldest first, in pieces, without holding the lock for long.
 
         Records dropped meanwhile are left out.
         """
@@ -313,7 +313,7 @@ class Store:
         while True:
             with self._lock:
                 start = self.rank(next_serial)
-                piece = list(islice(self._shown, start, start + size))
+                piece = list(islice(self._visible, start, start + size))
             if not piece:
                 return
             yield [unpack(each) for each in piece]
@@ -342,7 +342,7 @@ class Merged:
             first = self._first()
             return first, first + sum(len(store) for store in self.stores)
 
-    def at(self, place: int) -> Kept | None:
+    def at(self, place: int) -> BufferedRecord | None:
         with self._frozen():
             index = place - self._first()
             ends = [each for store in self.stores if (each := store.ends()) is not None]
@@ -366,7 +366,7 @@ class Merged:
     def _first(self) -> int:
         return sum(store.first for store in self.stores)
 
-    def _with_serial(self, serial: int) -> Kept | None:
+    def _with_serial(self, serial: int) -> BufferedRecord | None:
         return next((found for store in self.stores if (found := store.with_serial(serial)) is not None), None)
 
 
@@ -379,9 +379,9 @@ def find(
     records: Records,
     start: int,
     step: int,
-    holds: Callable[[Kept], bool],
+    holds: Callable[[BufferedRecord], bool],
     is_cancelled: Callable[[], bool] = lambda: False,
-) -> Kept | None:
+) -> BufferedRecord | None:
     """The first match after `start` in the direction of `step` (1 or -1), wrapping around; None if there is none."""
     first, end = records.span()
     count = end - first

@@ -15,7 +15,7 @@ from yak.client.filters import parse_filter
 from yak.client.offset_spec import END, START, Position, parse_edge, parse_range
 from yak.client.times import format_time, parse_time_ms
 from yak.errors import UsageError
-from yak.tui.look import Zone
+from yak.tui.formatter import Zone
 
 _LAST = re.compile(r"(?:last|tail)\s*([0-9]{1,18})", re.IGNORECASE)
 _NUMBERS = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")
@@ -52,8 +52,8 @@ class Seek:
         return self.stop is None and (self.last > 0 or self.start == END)
 
     @property
-    def words(self) -> str:
-        """In words: `last 100 of each partition`, `from start to @2026-11-20T12:00:00.000Z`."""
+    def description(self) -> str:
+        """As text: `last 100 of each partition`, `from start to @2026-11-20T12:00:00.000Z`."""
         begin = f"last {self.last} of each partition" if self.last else f"from {_written(self.start)}"
         return begin if self.stop is None else f"{begin} to {_written(self.stop)}"
 
@@ -95,36 +95,36 @@ class Subscription:
                 Subscription((choice,), self.seek, self.group, self.read_committed).command(filter_text)
                 for choice in self.choices
             )
-        words = ["yak", "consume", *(choice.topic for choice in self.choices)]
+        argv = ["yak", "consume", *(choice.topic for choice in self.choices)]
         (partitions,) = wanted
         if partitions:
-            words += ["--partitions", ",".join(map(str, partitions))]
+            argv += ["--partitions", ",".join(map(str, partitions))]
         if self.group:
-            words += ["--group", self.group, "--no-commit"]
-        words += self._seek_words()
+            argv += ["--group", self.group, "--no-commit"]
+        argv += self._seek_arguments()
         if self.read_committed:
-            words += ["--isolation", "read_committed"]
+            argv += ["--isolation", "read_committed"]
         for each in filter_parts(filter_text):
-            words += ["--filter", each]
-        return shlex.join(words)
+            argv += ["--filter", each]
+        return shlex.join(argv)
 
-    def _seek_words(self) -> list[str]:
+    def _seek_arguments(self) -> list[str]:
         start, stop = self.seek.start, self.seek.stop
         if stop is not None and stop.kind not in ("time", "end"):
             if start.kind == "time":
                 return ["--offset", f":{_written(stop)}", "--offset", f"s{_written(start)}"]
             return ["--offset", f"{_written(start)}:{_written(stop)}"]
         if self.seek.last:
-            words = ["--tail", str(self.seek.last)]
+            argv = ["--tail", str(self.seek.last)]
         elif start == START:
-            words = ["--from-beginning"]
+            argv = ["--from-beginning"]
         elif start.kind == "time":
-            words = ["--from", _written(start)[1:]]
+            argv = ["--from", _written(start)[1:]]
         else:
-            words = [] if start == END else ["--offset", _written(start)]
+            argv = [] if start == END else ["--offset", _written(start)]
         if stop is not None:
-            words += ["--exit"] if stop.kind == "end" else ["--to", _written(stop)[1:]]
-        return words
+            argv += ["--exit"] if stop.kind == "end" else ["--to", _written(stop)[1:]]
+        return argv
 
 
 def parse_topics(text: str) -> tuple[Choice, ...]:

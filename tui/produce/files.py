@@ -52,7 +52,7 @@ class Entry:
         return not self.is_directory and self.name.lower().endswith(CSV_ENDINGS) and ".rejected." not in self.name
 
 
-def places(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+def start_directories(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Starting points as (label, directory): uploads if there are any, then the current directory, then home."""
     found = [("uploads", environ.get(UPLOADS, "")), ("here", os.getcwd()), ("home", os.path.expanduser("~"))]
     return [(label, path) for label, path in found if path and os.path.isdir(path)]
@@ -106,9 +106,9 @@ PREVIEWED: Final = 25
 """Rows in the preview; a low window shows five."""
 CHECKED: Final = 1_000
 """Rows checked for mistakes: enough to notice a wrong delimiter or mapping, without a delay."""
-MISTAKES_KEPT: Final = 3
+MISTAKES_MAX: Final = 3
 
-Verdict = Literal["ok", "warn", "bad"]
+RowStatus = Literal["good", "warn", "bad"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +120,13 @@ class PreviewRow:
     value: str | None
     headers: tuple[tuple[str, str | None], ...]
     partition: int | None
-    verdict: Verdict
+    status: RowStatus
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class CsvLook:
-    """A file's properties.
+class CsvPreview:
+    """The properties of a file and its first rows.
 
     `mistakes` are (line, reason) of the first invalid rows, `bad` their number among `checked` rows.
     """
@@ -159,9 +159,9 @@ def find_encoding(path: str) -> str:
         return sniff_encoding(file.read(SNIFFED_BYTES))
 
 
-def look_at(
+def preview_csv(
     path: str, mapping: CsvMapping | None = None, *, encoding: str | None = None, partitions: int | None = None
-) -> CsvLook:
+) -> CsvPreview:
     """Read the start of a file; without a mapping, only its columns.
 
     Raises YakError: `file`, `not-text`, `bad-encoding`, `csv-empty`, `csv-column`.
@@ -172,26 +172,26 @@ def look_at(
         lines = TextLines(file, used, os.path.basename(path))
         source = CsvSource(lines, mapping or CsvMapping(), os.path.basename(path))
         doubled = tuple(name for name, times in Counter(source.columns).items() if times > 1)
-        look = CsvLook(path, size_bytes, used, source.delimiter, source.columns, doubled=doubled)
+        preview = CsvPreview(path, size_bytes, used, source.delimiter, source.columns, doubled=doubled)
         if mapping is None:
-            return look
-        return _checked(look, islice(source.rows(), CHECKED), mapping, partitions)
+            return preview
+        return _checked(preview, islice(source.rows(), CHECKED), mapping, partitions)
 
 
-def _checked(look: CsvLook, rows: Iterator[Row], mapping: CsvMapping, partitions: int | None) -> CsvLook:
+def _checked(preview: CsvPreview, rows: Iterator[Row], mapping: CsvMapping, partitions: int | None) -> CsvPreview:
     previews: list[PreviewRow] = []
     mistakes: list[tuple[int, str]] = []
     checked = bad = 0
     for row in rows:
         checked += 1
-        preview = preview_of(row, mapping, partitions)
+        checked_row = preview_of(row, mapping, partitions)
         if len(previews) < PREVIEWED:
-            previews.append(preview)
-        if preview.verdict == "bad":
+            previews.append(checked_row)
+        if checked_row.status == "bad":
             bad += 1
-            if len(mistakes) < MISTAKES_KEPT:
-                mistakes.append((row.line, preview.why))
-    return replace(look, rows=tuple(previews), checked=checked, bad=bad, mistakes=tuple(mistakes))
+            if len(mistakes) < MISTAKES_MAX:
+                mistakes.append((row.line, checked_row.why))
+    return replace(preview, rows=tuple(previews), checked=checked, bad=bad, mistakes=tuple(mistakes))
 
 
 def preview_of(row: Row, mapping: CsvMapping, partitions: int | None) -> PreviewRow:
@@ -211,7 +211,7 @@ def preview_of(row: Row, mapping: CsvMapping, partitions: int | None) -> Preview
         _text(record.value),
         tuple((name, _text(data)) for name, data in record.headers),
         record.partition if record.partition >= 0 else None,
-        "bad" if problem else "warn" if why else "ok",
+        "bad" if problem else "warn" if why else "good",
         why,
     )
 
@@ -274,7 +274,7 @@ class FileFeed(Feed):
         self._in_flight: dict[int, Row] = {}
         self._sender: RecordSender | None = None
         self._checkpoint: Checkpoint | None = None
-        self._kept_at = 0.0
+        self._saved_at = 0.0
         self.progress = FileProgress()
         """Replaced as a whole; any thread may read it."""
 
@@ -316,7 +316,7 @@ class FileFeed(Feed):
     def moment(self, sender: RecordSender) -> None:
         """Save the progress, twice a second."""
         self._show(sender)
-        if time.monotonic() - self._kept_at > KEEP_EVERY_S:
+        if time.monotonic() - self._saved_at > KEEP_EVERY_S:
             self._keep(self._skip + sender.prefix.length)
 
     def close(self, sender: RecordSender | None, is_complete: bool) -> None:
@@ -336,14 +336,11 @@ class FileFeed(Feed):
         self._sender.settle_rejected(place)
 
     def _show(self, sender: RecordSender) -> None:
-        self.progress = FileProgress(
-            settled=self._skip + sender.prefix.length,
-            rejected=self.rejects.count,
-        )
+        self.progress = FileProgress(self._skip + sender.prefix.length, self.rejects.count)
 
     def _keep(self, rows: int) -> None:
         assert self._checkpoint is not None
-        self._kept_at = time.monotonic()
+        self._saved_at = time.monotonic()
         try:
             self._checkpoint.write(rows)
         except OSError as error:
@@ -359,19 +356,19 @@ class FileFeed(Feed):
 class FilePlan:
     """A file, its mapping, and the number of rows that an earlier upload to the topic has settled."""
 
-    look: CsvLook
+    preview: CsvPreview
     mapping: CsvMapping
     settled: int
 
     def command(self, plan: Plan) -> str:
-        path = self.look.path
-        return upload_command(plan, path, self.mapping, self.look.encoding, checkpoint_path(path, plan.topic))
+        path = self.preview.path
+        return upload_command(plan, path, self.mapping, self.preview.encoding, checkpoint_path(path, plan.topic))
 
 
 def prepare(path: str, mapping: CsvMapping, *, topic: str, encoding: str | None, partitions: int | None) -> FilePlan:
     """Inspect a file for sending. Raises YakError."""
-    look = look_at(path, mapping, encoding=encoding, partitions=partitions)
-    return FilePlan(look, mapping, rows_settled(path, topic) if topic else 0)
+    preview = preview_csv(path, mapping, encoding=encoding, partitions=partitions)
+    return FilePlan(preview, mapping, rows_settled(path, topic) if topic else 0)
 
 
 def count_rows(path: str, mapping: CsvMapping) -> int:

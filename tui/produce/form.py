@@ -58,7 +58,7 @@ class Problem:
     column: int = 1
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """`line 2, column 7: not JSON: ...`; other fields than the value are named."""
         place = f"line {self.line}, column {self.column}: " if self.field in ("value", "headers") else ""
         return f"{'' if self.field == 'value' else f'{self.field}: '}{place}{self.why}"
@@ -276,60 +276,60 @@ def produce_command(plan: Plan, message: RecordTemplate) -> str:
     """
     if not _is_typable(message) or (not message.is_plain and _has_plain_braces(message)):
         return _through_json(plan, message)
-    words = ["yak", "produce", plan.topic]
+    argv = ["yak", "produce", plan.topic]
     is_filled = not message.is_plain
     if message.key is not None:
-        words += ["-k", message.key.source]
-    words += ["-m", "", "--null-value", ""] if message.value is None else ["-m", message.value.source]
+        argv += ["-k", message.key.source]
+    argv += ["-m", "", "--null-value", ""] if message.value is None else ["-m", message.value.source]
     for name, template in message.headers:
-        words += ["-H", name if template is None else f"{name}={template.source}"]
+        argv += ["-H", name if template is None else f"{name}={template.source}"]
     if is_filled:
-        words.append("--template")
-    return shlex.join([*words, *_how(plan)])
+        argv.append("--template")
+    return shlex.join([*argv, *_how(plan)])
 
 
 def upload_command(plan: Plan, path: str, mapping: CsvMapping, encoding: str, checkpoint: str) -> str:
     """`yak produce` for a CSV file."""
-    words = ["yak", "produce", plan.topic, "-f", path, "--format", "csv"]
+    argv = ["yak", "produce", plan.topic, "-f", path, "--format", "csv"]
     if mapping.key:
-        words += ["--csv-key", mapping.key]
+        argv += ["--csv-key", mapping.key]
     if mapping.value != JSON_OF_OTHERS:
-        words += ["--csv-value", mapping.value]
+        argv += ["--csv-value", mapping.value]
     for column, name in mapping.headers.items():
-        words += ["--csv-header", column if column == name else f"{column}={name}"]
+        argv += ["--csv-header", column if column == name else f"{column}={name}"]
     if mapping.partition:
-        words += ["--csv-partition", mapping.partition]
+        argv += ["--csv-partition", mapping.partition]
     if mapping.columns:
-        words += ["--csv-columns", ",".join(mapping.columns)]
+        argv += ["--csv-columns", ",".join(mapping.columns)]
     if mapping.delimiter:
-        words += ["--csv-delimiter", {"\t": "tab"}.get(mapping.delimiter, mapping.delimiter)]
+        argv += ["--csv-delimiter", {"\t": "tab"}.get(mapping.delimiter, mapping.delimiter)]
     if mapping.null_value is not None:
-        words += ["--null-value", mapping.null_value]
+        argv += ["--null-value", mapping.null_value]
     if encoding != "utf-8":
-        words += ["--csv-encoding", encoding]
-    return shlex.join([*words, "--resume", checkpoint, *_how(replace(plan, count=1))])
+        argv += ["--csv-encoding", encoding]
+    return shlex.join([*argv, "--resume", checkpoint, *_how(replace(plan, count=1))])
 
 
-def shown_command(command: str) -> str:
+def display_command(command: str) -> str:
     """A command on one line, with arrows for line ends. Not for a shell."""
     return f"$ {command}".replace("\n", "↵") if command else ""
 
 
 def _how(plan: Plan) -> list[str]:
-    words: list[str] = []
+    argv: list[str] = []
     if plan.partition is not None:
-        words += ["-p", str(plan.partition)]
+        argv += ["-p", str(plan.partition)]
     if plan.acks != "all":
-        words += ["--acks", plan.acks]
+        argv += ["--acks", plan.acks]
     if plan.compression != "none":
-        words += ["-z", plan.compression]
+        argv += ["-z", plan.compression]
     if plan.count is None:
-        words += ["--repeat", "0"]
+        argv += ["--repeat", "0"]
     elif plan.count > 1:
-        words += ["--repeat", str(plan.count)]
+        argv += ["--repeat", str(plan.count)]
     if plan.rate is not None:
-        words += ["--rate", f"{plan.rate:g}"]
-    return words
+        argv += ["--rate", f"{plan.rate:g}"]
+    return argv
 
 
 def _has_plain_braces(message: RecordTemplate) -> bool:
@@ -366,11 +366,11 @@ def _through_json(plan: Plan, message: RecordTemplate) -> str:
     if headers:
         document["headers"] = headers
     line = json.dumps(document, ensure_ascii=True, separators=(",", ":"))
-    made = f"printf '%s\\n' {shlex.quote(line)}"
+    document_command = f"printf '%s\\n' {shlex.quote(line)}"
     if plan.count == 1:
-        return f"{made} | {shlex.join(['yak', 'produce', plan.topic, '-f', '-', '--format', 'json', *_how(plan)])}"
-    kept = shlex.join(["yak", "produce", plan.topic, "-f", "message.json", *_how(plan)])
-    return f"{made} > message.json && {kept}"  # a record sent repeatedly is read repeatedly
+        return f"{document_command} | {shlex.join(['yak', 'produce', plan.topic, '-f', '-', '--format', 'json', *_how(plan)])}"
+    produce = shlex.join(["yak", "produce", plan.topic, "-f", "message.json", *_how(plan)])
+    return f"{document_command} > message.json && {produce}"  # a record sent repeatedly is read repeatedly
 
 
 def _json_text(template: Template | None) -> tuple[str | None, str]:

@@ -1,6 +1,6 @@
 """Sends records in a thread with delivery statistics: one, many, at a rate, until stopped.
 
-`Run.__call__` blocks: call it in a thread. Other threads may use `account`, `stop` and `drop`: the account is replaced
+`Run.__call__` blocks: call it in a thread. Other threads may use `stats`, `stop` and `drop`: the statistics are replaced
 as a whole, never changed.
 """
 
@@ -48,12 +48,12 @@ class Plan:
 State = Literal["connecting", "sending", "waiting", "stopping", "done", "stopped", "failed"]
 ENDED: Final = ("done", "stopped", "failed")
 HISTORY_SECONDS: Final = 120
-REASONS_SHOWN: Final = 5
+REASONS_MAX: Final = 5
 SECOND_NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class DeliveryStatistics:
     """The statistics at one moment. Always `sent = acknowledged + failed + waiting`.
 
     Latency is from send to acknowledgement. Of the failed records, `unknown` may be in the
@@ -99,12 +99,14 @@ class Counting:
         self._all.record(latency_ns)
         self._this_second.record(latency_ns)
 
-    def account(self, counts: DeliveryCounts, waiting: int, state: State, now_ns: int, why: str = "") -> Account:
+    def statistics(
+        self, counts: DeliveryCounts, waiting: int, state: State, now_ns: int, why: str = ""
+    ) -> DeliveryStatistics:
         """The present statistics. Adds completed seconds to the history."""
         self._turn(now_ns)
         elapsed_s = max((now_ns - self._started_ns) / SECOND_NS, 1e-9)
         measured = self._all.count > 0
-        return Account(
+        return DeliveryStatistics(
             state=state,
             why=why,
             sent=counts.sent,
@@ -112,7 +114,7 @@ class Counting:
             failed=counts.failed,
             waiting=waiting,
             unknown=counts.unknown,
-            reasons=tuple(counts.reasons.most_common(REASONS_SHOWN)),
+            reasons=tuple(counts.reasons.most_common(REASONS_MAX)),
             first_failure=counts.failures[0] if counts.failures else None,
             few=tuple(sorted(counts.few, key=lambda each: each.number)),
             rate=self._rate(now_ns),
@@ -223,15 +225,15 @@ class Run:
         self._timeout_ms = timeout_ms
         self._stop = threading.Event()
         self._drop = threading.Event()
-        self._account = Account()
+        self._stats = DeliveryStatistics()
         self._end_why = ""
         self._counting = Counting(time.monotonic_ns())
         self._published_ns = 0
 
     @property
-    def account(self) -> Account:
+    def stats(self) -> DeliveryStatistics:
         """The statistics, at most a tenth of a second old."""
-        return self._account
+        return self._stats
 
     @property
     def is_stopping(self) -> bool:
@@ -246,7 +248,7 @@ class Run:
         self._stop.set()
         self._drop.set()
 
-    def __call__(self, servers: str) -> Account:
+    def __call__(self, servers: str) -> DeliveryStatistics:
         """Send everything; returns the final statistics.
 
         Raises YakError if the run cannot start, and the feed's errors.
@@ -266,7 +268,7 @@ class Run:
             raise
         finally:
             self._end(sender, is_complete)
-        return self._account
+        return self._stats
 
     def acknowledged(self, number: int, latency_ns: int) -> None:
         """Called by the sender."""
@@ -299,7 +301,7 @@ class Run:
                 self._serve(sender, STEP_S, "waiting")
             if self._is_over:
                 return
-            self._look_up(sender, "sending")
+            self._publish(sender, "sending")
 
     @property
     def _is_over(self) -> bool:
@@ -318,9 +320,9 @@ class Run:
 
     def _serve(self, sender: RecordSender, wait_s: float, state: State = "sending") -> None:
         sender.serve(wait_s)
-        self._look_up(sender, state)
+        self._publish(sender, state)
 
-    def _look_up(self, sender: RecordSender, state: State) -> None:
+    def _publish(self, sender: RecordSender, state: State) -> None:
         if sender.fatal is not None and not self._end_why:
             self._end_why = f"the producer sends no more records: {reason(sender.fatal)}"
             self._producers.forget()
@@ -330,7 +332,7 @@ class Run:
         self._published_ns = now_ns
         sender.serve()
         self.feed.moment(sender)
-        self._account = self._counting.account(sender.counts, sender.waiting, state, now_ns)
+        self._stats = self._counting.statistics(sender.counts, sender.waiting, state, now_ns)
 
     def _end(self, sender: RecordSender | None, is_complete: bool) -> None:
         if sender is not None and sender.waiting:  # an error ended the run early: these records are not awaited
@@ -341,10 +343,10 @@ class Run:
             state: State = "failed" if self._end_why else "stopped" if self._stop.is_set() else "done"
             counts = DeliveryCounts() if sender is None else sender.counts
             waiting = 0 if sender is None else sender.waiting
-            self._account = self._counting.account(counts, waiting, state, time.monotonic_ns(), self._end_why)
+            self._stats = self._counting.statistics(counts, waiting, state, time.monotonic_ns(), self._end_why)
 
 
-def send(servers: str, run: Run) -> Account:
+def send(servers: str, run: Run) -> DeliveryStatistics:
     """Execute the run; the function for a thread."""
     return run(servers)
 

@@ -3,36 +3,35 @@
 from collections.abc import Iterable
 
 from yak.ids import INTERNAL_TOPICS
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.rows.cells import Cell, Column, Row
 from yak.tui.state.activity import Line
 
 COLUMNS = (Column("TIME", 9), Column("WHAT", 12), Column("EVENT", 20, most=400, flex=1))
 FOLDED_WITHIN_MS = 5_000
-_SIGNS = {"good": "good", "warn": "warn", "bad": "bad"}
 
 
-def activity_rows(lines: Iterable[Line], look: Look, now_ms: int) -> list[Row]:
+def activity_rows(lines: Iterable[Line], fmt: Formatter, now_ms: int) -> list[Row]:
     """Newest first. Each key is the line's number. Events of one kind for an internal topic are one row."""
-    shown: list[tuple[Line, int]] = []
-    places: dict[tuple[str, str], int] = {}
+    entries: list[tuple[Line, int]] = []
+    positions: dict[tuple[str, str], int] = {}
     for line in lines:
         topic = str(line.event.get("topic", ""))
-        place = places.get((line.kind, topic))
-        if place is not None and line.time_ms - shown[place][0].time_ms < FOLDED_WITHIN_MS:
-            shown[place] = (shown[place][0], shown[place][1] + 1)
+        position = positions.get((line.kind, topic))
+        if position is not None and line.time_ms - entries[position][0].time_ms < FOLDED_WITHIN_MS:
+            entries[position] = (entries[position][0], entries[position][1] + 1)
             continue
         if topic in INTERNAL_TOPICS:
-            places[line.kind, topic] = len(shown)
-        shown.append((line, 1))
-    return [_row(line, look, now_ms, count) for line, count in reversed(shown)]
+            positions[line.kind, topic] = len(entries)
+        entries.append((line, 1))
+    return [_row(line, fmt, now_ms, count) for line, count in reversed(entries)]
 
 
-def _row(line: Line, look: Look, now_ms: int, count: int) -> Row:
+def _row(line: Line, fmt: Formatter, now_ms: int, count: int) -> Row:
     if line.kind == "you":
-        kind = Cell(f"{look.sign('here')} you", "accent")
-        words = Cell(f"$ {line.message}", "accent")
+        kind = Cell(f"{fmt.sign('here')} you", "accent")
+        text = Cell(f"$ {line.message}", "accent")
     else:
-        kind = Cell(f"{look.sign(_SIGNS[line.tone])} {line.family}", line.tone)  # type: ignore[arg-type]
-        words = Cell(line.message if count == 1 else f"{line.event['topic']}: {look.number(count)} partitions")
-    return Row(str(line.number), (Cell(look.time(line.time_ms, now_ms), "dim", line.time_ms), kind, words))
+        kind = Cell(f"{fmt.sign(line.tone)} {line.family}", line.tone)  # type: ignore[arg-type]
+        text = Cell(line.message if count == 1 else f"{line.event['topic']}: {fmt.number(count)} partitions")
+    return Row(str(line.number), Cell(fmt.time(line.time_ms, now_ms), "dim", line.time_ms), kind, text)

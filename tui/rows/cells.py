@@ -23,12 +23,16 @@ class Cell:
     order: float | str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Row:
     """One line. `key` identifies its subject, and stays when the line changes."""
 
     key: str
     cells: tuple[Cell, ...]
+
+    def __init__(self, key: str, *cells: Cell) -> None:
+        object.__setattr__(self, "key", key)
+        object.__setattr__(self, "cells", cells)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class Column:
     """One column. It is as wide as its widest visible cell, within `least` and `most`.
 
     `flex` is its share of the remaining width. In a narrow window columns of a higher `rank` are hidden first; in wide
-    mode none is hidden. A flexible one that needs more than its least width keeps up to `kept`: columns of rank 2 and
+    mode none is hidden. A flexible one that needs more than its least width keeps up to `preferred`: columns of rank 2 and
     higher are hidden for that. `flash`: a changed cell is shown in reverse for a moment.
     """
 
@@ -47,7 +51,7 @@ class Column:
     flex: int = 0
     rank: int = 0
     flash: bool = False
-    kept: int = 0
+    preferred: int = 0
 
 
 class Rows(Protocol):
@@ -67,7 +71,7 @@ class RowList:
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.rows = rows
-        self._places: dict[str, int] | None = None
+        self._indexes: dict[str, int] | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -76,10 +80,9 @@ class RowList:
         return self.rows[index]
 
     def place_of(self, key: str) -> int | None:
-        """The index of a row; None if there is none."""
-        if self._places is None:
-            self._places = {row.key: place for place, row in enumerate(self.rows)}
-        return self._places.get(key)
+        if self._indexes is None:
+            self._indexes = {row.key: place for place, row in enumerate(self.rows)}
+        return self._indexes.get(key)
 
 
 def changed_cells(columns: Sequence[Column], before: object, after: object) -> set[tuple[str, int]]:
@@ -93,9 +96,9 @@ def changed_cells(columns: Sequence[Column], before: object, after: object) -> s
     }
 
 
-def figure(words: str, value: float | None, tone: Tone = "") -> Cell:
-    """A number in words, sorted by its value; 0 and what is unknown are dim."""
-    return Cell(words, tone if value else "dim", -1 if value is None else value)
+def figure(text: str, value: float | None, tone: Tone = "") -> Cell:
+    """A number as text, sorted by its value; 0 and what is unknown are dim."""
+    return Cell(text, tone if value else "dim", -1 if value is None else value)
 
 
 def sorted_rows(rows: Sequence[Row], column: int, *, is_reverse: bool) -> list[Row]:
@@ -233,35 +236,37 @@ def fit(
 
 
 def _squeezed(columns: Sequence[Column], wanted: list[int], width: int) -> list[int]:
-    shown = list(wanted)
+    widths = list(wanted)
 
     def needed() -> int:
-        return sum(each + GAP for each in shown if each)
+        return sum(each + GAP for each in widths if each)
 
     def least(number: int) -> int:
         return max(columns[number].least, min(cell_len(columns[number].label), 6))
 
     def slack(rank: int) -> int:
-        floors = {n: max(least(n), column.kept if rank > 1 else 0) for n, column in enumerate(columns) if column.flex}
-        return sum(max(0, shown[n] - floor) for n, floor in floors.items() if shown[n])
+        floors = {
+            n: max(least(n), column.preferred if rank > 1 else 0) for n, column in enumerate(columns) if column.flex
+        }
+        return sum(max(0, widths[n] - floor) for n, floor in floors.items() if widths[n])
 
     for rank in sorted({column.rank for column in columns} - {0}, reverse=True):
         for number in reversed(range(len(columns))):
             if columns[number].rank == rank and needed() - width > slack(rank):
-                shown[number] = 0
-    flexible = [number for number, column in enumerate(columns) if column.flex and shown[number]]
+                widths[number] = 0
+    flexible = [number for number, column in enumerate(columns) if column.flex and widths[number]]
     over = needed() - width
     for number in reversed(flexible):
         if over <= 0:
             break
-        give = min(over, max(0, shown[number] - least(number)))
-        shown[number] -= give
+        give = min(over, max(0, widths[number] - least(number)))
+        widths[number] -= give
         over -= give
     if over < 0 and flexible:
         shares = sum(columns[number].flex for number in flexible)
         for number in flexible:
-            shown[number] += -over * columns[number].flex // shares
-    return shown
+            widths[number] += -over * columns[number].flex // shares
+    return widths
 
 
 def column_at(widths: Sequence[int], x: int) -> int | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.rows.cells import Cell, Column, Row, Tone, figure
 from yak.tui.rows.topics import TONES, state_of
 from yak.tui.state.picture import UNKNOWN_STORE, Broker, Picture
@@ -12,7 +12,14 @@ from yak.view.partition_state import BrokerCounts, count_by_broker, out_of_sync
 
 
 def header(
-    title: str, picture: Picture, look: Look, now_ms: int, *, is_readonly: bool, is_production: bool, is_frozen: bool
+    title: str,
+    picture: Picture,
+    fmt: Formatter,
+    now_ms: int,
+    *,
+    is_readonly: bool,
+    is_production: bool,
+    is_frozen: bool,
 ) -> tuple[list[Cell], list[Cell]]:
     """The cells at the left and at the right."""
     left = [Cell("yak ", "accent"), Cell(title, "strong")]
@@ -21,26 +28,26 @@ def header(
     brokers = picture.brokers.values()
     up = sum(broker.is_up for broker in brokers)
     if not picture.is_loaded:
-        left.append(Cell(f"{look.sign('unknown')} connecting", "dim"))
+        left.append(Cell(f"{fmt.sign('unknown')} connecting", "dim"))
     elif picture.lost_since_ms is not None:
-        left.append(Cell(f"{look.sign('down')} lost", "bad"))
+        left.append(Cell(f"{fmt.sign('down')} lost", "bad"))
     else:
         whole = up == len(picture.brokers)
         left.append(
-            Cell(f"{look.sign('up' if whole else 'warn')} {up}/{len(picture.brokers)} up", "good" if whole else "warn")
+            Cell(f"{fmt.sign('up' if whole else 'warn')} {up}/{len(picture.brokers)} up", "good" if whole else "warn")
         )
         left.append(_controller(picture))
-        words, tone, severity = state_of(picture.partitions.values())
+        text, tone, severity = state_of(picture.partitions.values())
         if severity:
-            left.append(Cell(f"{look.sign(tone)} {words}", tone))
+            left.append(Cell(f"{fmt.sign(tone)} {text}", tone))
     right = []
     if is_frozen:
-        right.append(Cell(f"{look.sign('paused')} paused", "warn"))
+        right.append(Cell(f"{fmt.sign('paused')} paused", "warn"))
     if is_readonly:
         right.append(Cell("READ-ONLY", "warn"))
     if picture.lost_since_ms is not None and picture.heard_ms is not None:
         right.append(Cell(f"as of {format_age(now_ms - picture.heard_ms)}", "dim"))
-    zoned = Look("utc" if look.zone == "relative" else look.zone, look.is_ascii)
+    zoned = Formatter("utc" if fmt.zone == "relative" else fmt.zone, fmt.is_ascii)
     right.append(Cell(zoned.time(now_ms, now_ms), "dim"))
     return left, right
 
@@ -54,15 +61,15 @@ def _controller(picture: Picture) -> Cell:
 HEALTH_COLUMNS = (Column("", 12), Column("", 16, most=200, flex=1))
 
 
-def health_rows(picture: Picture, look: Look, now_ms: int) -> list[Row]:
+def health_rows(picture: Picture, fmt: Formatter, now_ms: int) -> list[Row]:
     """One row per aspect of health. The key says where enter leads: `screen:what`."""
-    good, warn, bad = look.sign("good"), look.sign("warn"), look.sign("bad")
+    good, warn, bad = fmt.sign("good"), fmt.sign("warn"), fmt.sign("bad")
     up = sum(broker.is_up for broker in picture.brokers.values())
     count = len(picture.brokers)
     rows = [
         _health_row(
             "dashboard:brokers", f"{good if up == count else bad} brokers", f"{up} of {count} up", up == count, "bad"
-        ),
+        )
     ]
     offline = [each.name for each in picture.partitions.values() if each.replication.is_offline]
     if offline:
@@ -78,60 +85,60 @@ def health_rows(picture: Picture, look: Look, now_ms: int) -> list[Row]:
         worst = min(under_replicated, key=lambda each: (-each.state.severity, len(each.isr), each.name))
         since = "" if worst.since_ms is None else f", {format_duration(now_ms - worst.since_ms)}"
         isr = ",".join(map(str, worst.isr)) or "none"
-        words = f"{len(under_replicated)} under-replicated: {worst.name} has {isr}{since}"
+        text = f"{len(under_replicated)} under-replicated: {worst.name} has {isr}{since}"
         tone = TONES[worst.state]
-        rows.append(_health_row(f"topics:{worst.name}", f"{look.sign(tone)} in sync", words, False, tone))
+        rows.append(_health_row(f"topics:{worst.name}", f"{fmt.sign(tone)} in sync", text, False, tone))
     else:
         rows.append(_health_row("topics:", f"{good} in sync", "all replicas", True))
     if picture.controller_id is None:
         rows.append(_health_row("metadata:", f"{warn} controller", "none just now", False, "warn"))
     else:
-        words = f"broker {picture.controller_id}, epoch {picture.controller_epoch}"
-        rows.append(_health_row("metadata:", f"{good} controller", words, True))
-    rows.append(_metadata_store(picture, look, now_ms))
+        text = f"broker {picture.controller_id}, epoch {picture.controller_epoch}"
+        rows.append(_health_row("metadata:", f"{good} controller", text, True))
+    rows.append(_metadata_store(picture, fmt, now_ms))
     return rows
 
 
-def _metadata_store(picture: Picture, look: Look, now_ms: int) -> Row:
+def _metadata_store(picture: Picture, fmt: Formatter, now_ms: int) -> Row:
     quorum = picture.quorum
-    name, words, is_good = "redis" if quorum is None else "quorum", "connected", picture.store_state == "connected"
+    name, text, is_good = "redis" if quorum is None else "quorum", "connected", picture.store_state == "connected"
     if picture.store_state == UNKNOWN_STORE:
-        words = "not visible without YAK's HTTP"
-        return _health_row("metadata:redis", f"{look.sign('none')} metadata", words, True)
+        text = "not visible without YAK's HTTP"
+        return _health_row("metadata:redis", f"{fmt.sign('none')} metadata", text, True)
     if quorum is not None:
         voters = f"{quorum.voters} voters"
         if quorum.caught_up is not None:
             voters = f"voters {quorum.caught_up}/{quorum.voters}"
             is_good = is_good and quorum.caught_up == quorum.voters
-        words = f"leader {quorum.leader_id}, {voters}, epoch {quorum.epoch}"
+        text = f"leader {quorum.leader_id}, {voters}, epoch {quorum.epoch}"
     if (quorum is None and not is_good) or (quorum is not None and quorum.leader_id is None):
         lost_ms = picture.store_lost_since_ms
         since = "" if lost_ms is None else f" for {format_duration(now_ms - lost_ms)}"
         state = picture.store_state if quorum is None else "no leader"
-        words, is_good = f"{state}{since}: data flows, changes wait", False
-    sign = look.sign("good" if is_good else "warn")
-    return _health_row(f"metadata:{name}", f"{sign} {name}", words, is_good, "warn")
+        text, is_good = f"{state}{since}: data flows, changes wait", False
+    sign = fmt.sign("good" if is_good else "warn")
+    return _health_row(f"metadata:{name}", f"{sign} {name}", text, is_good, "warn")
 
 
-def _health_row(key: str, name: str, words: str, is_good: bool, tone: str = "good") -> Row:
-    return Row(key, (Cell(name, "good" if is_good else tone), Cell(words, "dim" if is_good else "")))  # type: ignore[arg-type]
+def _health_row(key: str, name: str, text: str, is_good: bool, tone: str = "good") -> Row:
+    return Row(key, Cell(name, "good" if is_good else tone), Cell(text, "dim" if is_good else ""))  # type: ignore[arg-type]
 
 
-def rate_lines(picture: Picture, look: Look, width: int, now_ms: int) -> list[list[Cell]]:
+def rate_lines(picture: Picture, fmt: Formatter, width: int, now_ms: int) -> list[list[Cell]]:
     """Rates of the last minute, and the number of ISR changes, for a small panel."""
     room = max(4, width - 18)
     total, minute = picture.rates(), list(picture.rate_history)[-60:]
     changes = sum(now_ms - each < 300_000 for each in picture.isr_changes_ms)
     lines = [
-        (f"in    {look.rate(total.messages_in):>9}", [each.messages_in for each in minute], "accent"),
-        (f"out   {look.rate(total.messages_out):>9}", [each.messages_out for each in minute], "accent"),
-        (f"in  {look.size_rate(total.bytes_in):>11}", [each.bytes_in for each in minute], "dim"),
-        (f"out {look.size_rate(total.bytes_out):>11}", [each.bytes_out for each in minute], "dim"),
+        (f"in    {fmt.rate(total.messages_in):>9}", [each.messages_in for each in minute], "accent"),
+        (f"out   {fmt.rate(total.messages_out):>9}", [each.messages_out for each in minute], "accent"),
+        (f"in  {fmt.size_rate(total.bytes_in):>11}", [each.bytes_in for each in minute], "dim"),
+        (f"out {fmt.size_rate(total.bytes_out):>11}", [each.bytes_out for each in minute], "dim"),
     ]
     return [
         *(
-            [Cell(words), Cell(look.spark([each for each in values if each is not None], room), tone)]  # type: ignore[arg-type]
-            for words, values, tone in lines
+            [Cell(text), Cell(fmt.spark([each for each in values if each is not None], room), tone)]  # type: ignore[arg-type]
+            for text, values, tone in lines
         ),
         [Cell(f"ISR changes {changes} in 5 min", "warn" if changes else "dim")],
     ]
@@ -164,60 +171,56 @@ _BROKER_STATES: Mapping[SeenState, tuple[str, Tone]] = {
 }
 
 
-def broker_state_cell(broker: Broker, look: Look, out_of_sync: int = 0) -> Cell:
+def broker_state_cell(broker: Broker, fmt: Formatter, out_of_sync: int = 0) -> Cell:
     """The broker's state with a sign, which warns if `out_of_sync` of its replicas are in no ISR."""
     sign, tone = _BROKER_STATES[broker.state]
     if broker.is_up and out_of_sync:
         sign, tone = "warn", "warn"
-    return Cell(f"{look.sign(sign)} {broker.state}", tone)
+    return Cell(f"{fmt.sign(sign)} {broker.state}", tone)
 
 
-def broker_rows(picture: Picture, look: Look, spark: int = SPARK) -> list[Row]:
+def broker_rows(picture: Picture, fmt: Formatter, spark: int = SPARK) -> list[Row]:
     """One for each broker, by id."""
     counts = count_by_broker(picture.partitions.values())
     return [
-        _broker_row(broker, counts.get(node, BrokerCounts()), picture, look, spark)
+        _broker_row(broker, counts.get(node, BrokerCounts()), picture, fmt, spark)
         for node, broker in sorted(picture.brokers.items())
     ]
 
 
-def _broker_row(broker: Broker, counts: BrokerCounts, picture: Picture, look: Look, spark: int) -> Row:
+def _broker_row(broker: Broker, counts: BrokerCounts, picture: Picture, fmt: Formatter, spark: int) -> Row:
     leads, replicas, out_of_sync = counts
     rates, serves = broker.rates, broker.is_up
-    controller = " *" if look.is_ascii else " ◆"
+    controller = " *" if fmt.is_ascii else " ◆"
     is_controller = broker.node_id == picture.controller_id
     disk = None
     if broker.disk_size_bytes and broker.disk_free_bytes is not None:
         disk = 100 * (1 - broker.disk_free_bytes / broker.disk_size_bytes)
     return Row(
         str(broker.node_id),
-        (
-            Cell(str(broker.node_id), "strong", broker.node_id),
-            Cell(broker.role + (controller if is_controller else ""), "accent" if is_controller else ""),
-            broker_state_cell(broker, look, out_of_sync),
-            figure(str(leads), leads),
-            figure(str(replicas), replicas),
-            figure(str(out_of_sync), out_of_sync, "warn"),
-            figure(look.rate(rates.messages_in) if serves else look.sign("none"), rates.messages_in),
-            Cell(look.spark(list(broker.in_history)[-60:], spark) if serves else "", "accent"),
-            figure(look.rate(rates.messages_out) if serves else look.sign("none"), rates.messages_out),
-            Cell(look.size_rate(rates.bytes_in) if serves else look.sign("none"), order=rates.bytes_in),
-            Cell(look.size(broker.memory_bytes) if serves else look.sign("none"), order=broker.memory_bytes or 0),
-            Cell(
-                look.sign("none") if broker.cpu_share is None or not serves else f"{broker.cpu_share * 100:.0f} %",
-                order=broker.cpu_share or 0,
-            ),
-            Cell(
-                look.sign("none") if disk is None else f"{disk:.0f} %",
-                "warn" if (disk or 0) > 85 else "",
-                order=disk or 0,
-            ),
-            Cell(f"{broker.host}:{broker.port}"),
+        Cell(str(broker.node_id), "strong", broker.node_id),
+        Cell(broker.role + (controller if is_controller else ""), "accent" if is_controller else ""),
+        broker_state_cell(broker, fmt, out_of_sync),
+        figure(str(leads), leads),
+        figure(str(replicas), replicas),
+        figure(str(out_of_sync), out_of_sync, "warn"),
+        figure(fmt.rate(rates.messages_in) if serves else fmt.sign("none"), rates.messages_in),
+        Cell(fmt.spark(list(broker.in_history)[-60:], spark) if serves else "", "accent"),
+        figure(fmt.rate(rates.messages_out) if serves else fmt.sign("none"), rates.messages_out),
+        Cell(fmt.size_rate(rates.bytes_in) if serves else fmt.sign("none"), order=rates.bytes_in),
+        Cell(fmt.size(broker.memory_bytes) if serves else fmt.sign("none"), order=broker.memory_bytes or 0),
+        Cell(
+            fmt.sign("none") if broker.cpu_share is None or not serves else f"{broker.cpu_share * 100:.0f} %",
+            order=broker.cpu_share or 0,
         ),
+        Cell(
+            fmt.sign("none") if disk is None else f"{disk:.0f} %", "warn" if (disk or 0) > 85 else "", order=disk or 0
+        ),
+        Cell(f"{broker.host}:{broker.port}"),
     )
 
 
-def broker_words(broker: Broker, picture: Picture, look: Look, now_ms: int) -> list[str]:
+def broker_lines(broker: Broker, picture: Picture, fmt: Formatter, now_ms: int) -> list[str]:
     """All details of a broker, one per line."""
     led = sum(each.leader == broker.node_id for each in picture.partitions.values())
     held = [each for each in picture.partitions.values() if broker.node_id in each.replicas]
@@ -229,8 +232,8 @@ def broker_words(broker: Broker, picture: Picture, look: Look, now_ms: int) -> l
         + (", controller" if picture.controller_id == broker.node_id else ""),
         f"Kafka {broker.host}:{broker.port}   HTTP {broker.http_address or 'none'}   rack {broker.rack or 'none'}",
         f"leads {led}, holds {len(held)} replicas, {len(out)} out of sync" + (": " + ", ".join(out[:8]) if out else ""),
-        f"in {look.rate(broker.rates.messages_in)} {look.size_rate(broker.rates.bytes_in)}",
-        f"out {look.rate(broker.rates.messages_out)} {look.size_rate(broker.rates.bytes_out)}",
-        f"memory {look.size(broker.memory_bytes)}   disk free {look.size(broker.disk_free_bytes)} of {look.size(broker.disk_size_bytes)}",
+        f"in {fmt.rate(broker.rates.messages_in)} {fmt.size_rate(broker.rates.bytes_in)}",
+        f"out {fmt.rate(broker.rates.messages_out)} {fmt.size_rate(broker.rates.bytes_out)}",
+        f"memory {fmt.size(broker.memory_bytes)}   disk free {fmt.size(broker.disk_free_bytes)} of {fmt.size(broker.disk_size_bytes)}",
         f"heard {heard}" + (f"; {broker.link_why}" if broker.link == "down" else ""),
     ]

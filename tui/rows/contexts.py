@@ -7,7 +7,7 @@ from typing import Any, Final
 from yak.client.addresses import parse_addresses
 from yak.client.contexts import LAST
 from yak.errors import UsageError
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.rows.cells import Cell, Column, Row
 
 COLUMNS: Final = (
@@ -21,33 +21,31 @@ NO_ACCENT: Final = "none"
 
 
 def context_rows(
-    contexts: Mapping[str, Mapping[str, Any]], used: str, answers: Mapping[str, str | None], look: Look
+    contexts: Mapping[str, Mapping[str, Any]], used: str, answers: Mapping[str, str | None], fmt: Formatter
 ) -> list[Row]:
     """One row per context.
 
     `answers` by name: empty if a broker answers, else the reason; None while the request is under way.
     """
-    return [_row(name, contexts[name], name == used, answers.get(name), look) for name in sorted(contexts)]
+    return [_row(name, contexts[name], name == used, answers.get(name), fmt) for name in sorted(contexts)]
 
 
-def _row(name: str, values: Mapping[str, Any], is_used: bool, why: str | None, look: Look) -> Row:
+def _row(name: str, values: Mapping[str, Any], is_used: bool, why: str | None, fmt: Formatter) -> Row:
     if why is None:
         answer = Cell("asking ...", "dim")
     elif why:
-        answer = Cell(f"{look.sign('down')} no: {why}", "bad")
+        answer = Cell(f"{fmt.sign('down')} no: {why}", "bad")
     else:
-        answer = Cell(f"{look.sign('up')} answers", "good")
+        answer = Cell(f"{fmt.sign('up')} answers", "good")
     marks = [] if not is_production(values) else ["PROD"]
     marks += [str(values["accent"])] if values.get("accent") else []
     return Row(
         name,
-        (
-            Cell(look.sign("here") if is_used else "", "accent"),
-            Cell(name, "strong"),
-            Cell(" ".join(marks), "bad" if is_production(values) else "dim"),
-            answer,
-            Cell(str(values.get("bootstrap_servers", ""))),
-        ),
+        Cell(fmt.sign("here") if is_used else "", "accent"),
+        Cell(name, "strong"),
+        Cell(" ".join(marks), "bad" if is_production(values) else "dim"),
+        answer,
+        Cell(str(values.get("bootstrap_servers", ""))),
     )
 
 
@@ -76,9 +74,9 @@ def values_of(form: Mapping[str, str]) -> dict[str, Any]:
 
 def add_command(form: Mapping[str, str]) -> str:
     """`yak context add`, without the token, which is secret. Raises UsageError."""
-    words = ["yak", "context", "add", form["name"], "-b", values_of(form)["bootstrap_servers"]]
+    argv = ["yak", "context", "add", form["name"], "-b", values_of(form)["bootstrap_servers"]]
     for name, value in values_of(form).items():
         if name != "bootstrap_servers":
-            shown = "TOKEN" if name == "http_token" else str(value).lower()
-            words += ["--set", f"{name}={shown}"]
-    return shlex.join(words)
+            text = "TOKEN" if name == "http_token" else str(value).lower()
+            argv += ["--set", f"{name}={text}"]
+    return shlex.join(argv)

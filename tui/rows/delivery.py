@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from yak.tui.look import Look
-from yak.tui.produce.files import CsvLook, FileProgress, PreviewRow
-from yak.tui.produce.run import Account
+from yak.tui.formatter import Formatter
+from yak.tui.produce.files import CsvPreview, FileProgress, PreviewRow
+from yak.tui.produce.run import DeliveryStatistics
 from yak.tui.rows.cells import Cell, Column, Row, Tone
 from yak.view.formats import format_duration, format_rate
 
-ROOMY, WORDS_WIDTH = 60, 46
-"""The width from which counters share one line, and the width of the words beside a spark."""
+ROOMY, TEXT_WIDTH = 60, 46
+"""The width from which counters share one line, and the width of the text beside a spark."""
 _STATES: dict[str, tuple[str, Tone, str]] = {
     "connecting": ("up", "accent", "connecting"),
     "sending": ("up", "accent", "sending"),
@@ -21,78 +21,78 @@ _STATES: dict[str, tuple[str, Tone, str]] = {
 }
 
 
-def account_title(account: Account | None, look: Look) -> str:
+def statistics_title(stats: DeliveryStatistics | None, fmt: Formatter) -> str:
     """The frame's title: `Sent ● sending for 3.1 s`."""
-    if account is None:
+    if stats is None:
         return "Sent"
-    sign, _, word = _STATES[account.state]
-    joint = "after" if account.state in ("stopped", "failed") else "in" if account.state == "done" else "for"
-    if account.state == "done" and account.failed:
+    sign, _, word = _STATES[stats.state]
+    joint = "after" if stats.state in ("stopped", "failed") else "in" if stats.state == "done" else "for"
+    if stats.state == "done" and stats.failed:
         sign, word = "warn", "done, not all written,"
-    return f"Sent {look.sign(sign)} {word} {joint} {format_duration(account.elapsed_ms)}"
+    return f"Sent {fmt.sign(sign)} {word} {joint} {format_duration(stats.elapsed_ms)}"
 
 
-def account_lines(account: Account | None, look: Look, width: int) -> list[list[Cell]]:
+def statistics_lines(stats: DeliveryStatistics | None, fmt: Formatter, width: int) -> list[list[Cell]]:
     """Counters, rate, latency, and the partitions, or why it failed."""
-    if account is None:
+    if stats is None:
         return [
             [Cell("Nothing was sent yet. S sends it once, R many times.", "dim")],
             [Cell("Counts, rate and latency of what is sent are shown here.", "dim")],
         ]
-    counts = _counts(account, look)
+    counts = _counts(stats, fmt)
     if width >= ROOMY:
         lines = [counts]
     else:
         lines = [counts[:2], [Cell(counts[2].text.strip(), counts[2].tone), *counts[3:]]]
-    if account.sent > 1:
-        lines += _rate(account, look, width)
-    return [*lines, *_latency(account, look, width), *_outcome(account, look)]
+    if stats.sent > 1:
+        lines += _rate(stats, fmt, width)
+    return [*lines, *_latency(stats, fmt, width), *_outcome(stats, fmt)]
 
 
-def _counts(account: Account, look: Look) -> list[Cell]:
+def _counts(stats: DeliveryStatistics, fmt: Formatter) -> list[Cell]:
     cells = [
-        Cell(f"sent {look.number(account.sent)}", "strong"),
-        Cell(f" acknowledged {look.number(account.acknowledged)}", "good" if account.acknowledged else ""),
-        Cell(f" waiting {look.number(account.waiting)}", "" if account.waiting else "dim"),
-        Cell(f" failed {look.number(account.failed)}", "bad" if account.failed else "dim"),
+        Cell(f"sent {fmt.number(stats.sent)}", "strong"),
+        Cell(f" acknowledged {fmt.number(stats.acknowledged)}", "good" if stats.acknowledged else ""),
+        Cell(f" waiting {fmt.number(stats.waiting)}", "" if stats.waiting else "dim"),
+        Cell(f" failed {fmt.number(stats.failed)}", "bad" if stats.failed else "dim"),
     ]
-    if account.unknown:
-        cells.append(Cell(f"({look.number(account.unknown)} unknown)", "bad"))
+    if stats.unknown:
+        cells.append(Cell(f"({fmt.number(stats.unknown)} unknown)", "bad"))
     return cells
 
 
-def _rate(account: Account, look: Look, width: int) -> list[list[Cell]]:
-    words = f"rate {look.rate(account.rate)}  mean {look.rate(account.mean_rate)}"
-    return _with_spark(words, account.rates, look, width)
+def _rate(stats: DeliveryStatistics, fmt: Formatter, width: int) -> list[list[Cell]]:
+    text = f"rate {fmt.rate(stats.rate)}  mean {fmt.rate(stats.mean_rate)}"
+    return _with_spark(text, stats.rates, fmt, width)
 
 
-def _latency(account: Account, look: Look, width: int) -> list[list[Cell]]:
-    if account.p50_ms is None:
+def _latency(stats: DeliveryStatistics, fmt: Formatter, width: int) -> list[list[Cell]]:
+    if stats.p50_ms is None:
         return [[Cell("latency: nothing is acknowledged yet", "dim")]]
-    if account.acknowledged == 1:
-        return [[Cell(f"latency {_ms(account.max_ms)}")]]
-    words = f"latency p50 {_ms(account.p50_ms)}  p99 {_ms(account.p99_ms)}  max {_ms(account.max_ms)}"
-    return _with_spark(words, account.latencies_ms, look, width)
+    if stats.acknowledged == 1:
+        return [[Cell(f"latency {_ms(stats.max_ms)}")]]
+    text = f"latency p50 {_ms(stats.p50_ms)}  p99 {_ms(stats.p99_ms)}  max {_ms(stats.max_ms)}"
+    return _with_spark(text, stats.latencies_ms, fmt, width)
 
 
-def _with_spark(words: str, values: Sequence[float], look: Look, width: int) -> list[list[Cell]]:
+def _with_spark(text: str, values: Sequence[float], fmt: Formatter, width: int) -> list[list[Cell]]:
     """Words with a spark behind them, or below if it does not fit."""
     if width >= ROOMY:
-        return [[Cell(f"{words:<{WORDS_WIDTH}}"), Cell(look.spark(values, width - WORDS_WIDTH - 3), "accent")]]
-    return [[Cell(words)], *([[Cell(look.spark(values, width - 2), "accent")]] if values else [])]
+        return [[Cell(f"{text:<{TEXT_WIDTH}}"), Cell(fmt.spark(values, width - TEXT_WIDTH - 3), "accent")]]
+    return [[Cell(text)], *([[Cell(fmt.spark(values, width - 2), "accent")]] if values else [])]
 
 
-def _outcome(account: Account, look: Look) -> list[list[Cell]]:
-    lines = [[Cell(f"{look.sign('bad')} {look.number(times)} x {why}", "bad")] for why, times in account.reasons]
-    if account.why and account.state == "failed":
-        lines.insert(0, [Cell(f"{look.sign('bad')} {account.why}", "bad")])
-    if account.unknown and account.is_over:
+def _outcome(stats: DeliveryStatistics, fmt: Formatter) -> list[list[Cell]]:
+    lines = [[Cell(f"{fmt.sign('bad')} {fmt.number(times)} x {why}", "bad")] for why, times in stats.reasons]
+    if stats.why and stats.state == "failed":
+        lines.insert(0, [Cell(f"{fmt.sign('bad')} {stats.why}", "bad")])
+    if stats.unknown and stats.is_over:
         lines.append([Cell("unknown: they may be written; sending them again may double them", "dim")])
-    if not lines and account.few:
-        last = account.few[-1]
-        offset = look.number(last.offset) if last.offset >= 0 else "an offset that acks=0 does not tell"
-        words = "at" if account.acknowledged == 1 else "among them"
-        lines.append([Cell(f"{words} {last.topic}-{last.partition} offset {offset}", "accent")])
+    if not lines and stats.few:
+        last = stats.few[-1]
+        offset = fmt.number(last.offset) if last.offset >= 0 else "an offset that acks=0 does not tell"
+        text = "at" if stats.acknowledged == 1 else "among them"
+        lines.append([Cell(f"{text} {last.topic}-{last.partition} offset {offset}", "accent")])
     return lines
 
 
@@ -103,11 +103,11 @@ def _ms(length_ms: float | None) -> str:
 
 
 def upload_lines(
-    account: Account,
+    stats: DeliveryStatistics,
     progress: FileProgress,
     total_rows: int | None,
     rejected_name: str,
-    look: Look,
+    fmt: Formatter,
     width: int,
     height: int = 3,
 ) -> list[list[Cell]]:
@@ -117,25 +117,25 @@ def upload_lines(
     """
     done, left = progress.settled, None if total_rows is None else max(total_rows - progress.settled, 0)
     share = 0.0 if not total_rows else min(done / total_rows, 1.0)
-    if account.state == "done":
+    if stats.state == "done":
         share, left = 1.0, 0
-    words = f"{look.number(done)}" + ("" if total_rows is None else f"/{look.number(max(total_rows, done))}") + " rows"
-    speed = format_rate(account.rate)
-    eta = "" if left is None or account.is_over or account.rate < 1 else f"  ETA {_whole(left / account.rate)}"
-    right = f"{words}  {share:.0%}  {speed}{eta}"
-    lines = [[Cell(look.bar(share, max(8, width - len(right) - 4)), "accent"), Cell(right)]]
-    counts = _counts(account, look)[:3]
+    text = f"{fmt.number(done)}" + ("" if total_rows is None else f"/{fmt.number(max(total_rows, done))}") + " rows"
+    speed = format_rate(stats.rate)
+    eta = "" if left is None or stats.is_over or stats.rate < 1 else f"  ETA {_whole(left / stats.rate)}"
+    right = f"{text}  {share:.0%}  {speed}{eta}"
+    lines = [[Cell(fmt.bar(share, max(8, width - len(right) - 4)), "accent"), Cell(right)]]
+    counts = _counts(stats, fmt)[:3]
     if progress.rejected:
-        counts.append(Cell(f" {look.number(progress.rejected)} bad {look.sign('arrow')} {rejected_name}", "warn"))
+        counts.append(Cell(f" {fmt.number(progress.rejected)} bad {fmt.sign('arrow')} {rejected_name}", "warn"))
     else:
         counts.append(Cell(" 0 bad", "dim"))
     lines.append(counts)
-    if account.state in ("failed", "stopped"):
-        sign, tone = ("bad", "bad") if account.state == "failed" else ("paused", "warn")
-        why = account.why or "stopped"
-        lines.insert(1, [Cell(f"{look.sign(sign)} {why}: S goes on after row {look.number(done)}", tone)])  # type: ignore[arg-type]
+    if stats.state in ("failed", "stopped"):
+        sign, tone = ("bad", "bad") if stats.state == "failed" else ("paused", "warn")
+        why = stats.why or "stopped"
+        lines.insert(1, [Cell(f"{fmt.sign(sign)} {why}: S goes on after row {fmt.number(done)}", tone)])  # type: ignore[arg-type]
     else:
-        lines += _latency(account, look, width)
+        lines += _latency(stats, fmt, width)
     return lines[:height]
 
 
@@ -152,48 +152,43 @@ PREVIEW_COLUMNS = (
     Column("P", 1, most=6, is_right=True, rank=1),
     Column("SENT?", 10, most=44),
 )
-_VERDICTS: dict[str, tuple[str, Tone]] = {"ok": ("good", "good"), "warn": ("warn", "warn"), "bad": ("bad", "bad")}
 
 
-def preview_rows(look_at: CsvLook, look: Look) -> list[Row]:
-    """One row each, with ok, warn or bad, and why."""
-    return [_preview_row(number, row, look) for number, row in enumerate(look_at.rows)]
+def preview_rows(preview: CsvPreview, fmt: Formatter) -> list[Row]:
+    """One row each, with good, warn or bad, and why."""
+    return [_preview_row(number, row, fmt) for number, row in enumerate(preview.rows)]
 
 
-def _preview_row(number: int, row: PreviewRow, look: Look) -> Row:
-    sign, tone = _VERDICTS[row.verdict]
-    none = look.sign("none")
+def _preview_row(number: int, row: PreviewRow, fmt: Formatter) -> Row:
+    none = fmt.sign("none")
     partition = none if row.partition is None else str(row.partition)
     headers = " ".join(f"{name}={none if value is None else value}" for name, value in row.headers)
-    words = f"{look.sign(sign)} {row.why or 'yes'}"
     return Row(
         str(number),
-        (
-            Cell(str(row.line)),
-            Cell(none if row.key is None else row.key, "dim" if row.key is None else ""),
-            Cell(none if row.value is None else row.value, "dim" if row.verdict == "bad" else ""),
-            Cell(headers or none, "" if headers else "dim"),
-            Cell(partition, "dim" if row.partition is None else ""),
-            Cell(words, tone),
-        ),
+        Cell(str(row.line)),
+        Cell(none if row.key is None else row.key, "dim" if row.key is None else ""),
+        Cell(none if row.value is None else row.value, "dim" if row.status == "bad" else ""),
+        Cell(headers or none, "" if headers else "dim"),
+        Cell(partition, "dim" if row.partition is None else ""),
+        Cell(f"{fmt.sign(row.status)} {row.why or 'yes'}", row.status),
     )
 
 
-def file_words(look_at: CsvLook, lines: int | None, look: Look) -> str:
+def csv_title(preview: CsvPreview, lines: int | None, fmt: Formatter) -> str:
     """The frame's title: `12 400 rows, 1.2 MiB, delimiter ",", utf-8`."""
-    delimiter = {"\t": "tab", " ": "space"}.get(look_at.delimiter, f'"{look_at.delimiter}"')
-    rows = "counting rows" if lines is None else f"{look.number(lines)} rows"
-    return f"{rows}, {look.size(look_at.size_bytes)}, delimiter {delimiter}, {look_at.encoding}"
+    delimiter = {"\t": "tab", " ": "space"}.get(preview.delimiter, f'"{preview.delimiter}"')
+    rows = "counting rows" if lines is None else f"{fmt.number(lines)} rows"
+    return f"{rows}, {fmt.size(preview.size_bytes)}, delimiter {delimiter}, {preview.encoding}"
 
 
-def judgement(look_at: CsvLook, look: Look) -> list[Cell]:
+def check_line(preview: CsvPreview, fmt: Formatter) -> list[Cell]:
     """The result of checking the first rows."""
-    if look_at.doubled:
-        return [Cell(f"{look.sign('warn')} two columns are called {look_at.doubled[0]}: the last one is used", "warn")]
-    if not look_at.checked:
-        return [Cell(f"{look.sign('warn')} there is no row behind the header", "warn")]
-    if not look_at.bad:
-        return [Cell(f"{look.sign('good')} the first {look.number(look_at.checked)} rows can be sent", "good")]
-    line, why = look_at.mistakes[0]
-    words = f"{look.number(look_at.bad)} of the first {look.number(look_at.checked)} rows cannot be sent"
-    return [Cell(f"{look.sign('warn')} {words}, line {look.number(line)}: {why}", "warn")]
+    if preview.doubled:
+        return [Cell(f"{fmt.sign('warn')} two columns are called {preview.doubled[0]}: the last one is used", "warn")]
+    if not preview.checked:
+        return [Cell(f"{fmt.sign('warn')} there is no row behind the header", "warn")]
+    if not preview.bad:
+        return [Cell(f"{fmt.sign('good')} the first {fmt.number(preview.checked)} rows can be sent", "good")]
+    line, why = preview.mistakes[0]
+    text = f"{fmt.number(preview.bad)} of the first {fmt.number(preview.checked)} rows cannot be sent"
+    return [Cell(f"{fmt.sign('warn')} {text}, line {fmt.number(line)}: {why}", "warn")]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from yak.tui.demo.state import DemoState
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.rows.cells import Cell, Column, Row, Tone, figure
 from yak.tui.rows.cluster import broker_state_cell
 from yak.tui.rows.topics import is_internal
@@ -16,37 +16,39 @@ from yak.view.formats import format_age, format_duration
 from yak.view.partition_state import BrokerCounts, count_by_broker
 
 
-def election_lines(failovers: Iterable[Failover], look: Look, now_ms: int, width: int, height: int) -> list[list[Cell]]:
+def election_lines(
+    failovers: Iterable[Failover], fmt: Formatter, now_ms: int, width: int, height: int
+) -> list[list[Cell]]:
     """The newest failovers that fit, newest first, one or more lines each."""
     lines: list[list[Cell]] = []
     for failover in reversed(list(failovers)):
-        block = failover_lines(failover, look, now_ms, width)
+        block = failover_lines(failover, fmt, now_ms, width)
         if lines and len(lines) + len(block) > height:
             break
         lines += block
     return lines[:height]
 
 
-def failover_lines(failover: Failover, look: Look, now_ms: int, width: int) -> list[list[Cell]]:
+def failover_lines(failover: Failover, fmt: Formatter, now_ms: int, width: int) -> list[list[Cell]]:
     """One failover: broker and time; steps; moved leaders; truncated logs."""
     if failover.node_id is None:
         what, tone = "leaders moved in order", "accent"
     else:
         what, tone = f"broker {failover.node_id} lost{',' if failover.back_ms is not None else ''}", "warn"
-    when = look.time(failover.began_ms, now_ms, millis=look.zone != "relative")
-    head = [Cell(when, "dim"), Cell(f"{look.sign('mark')} {what}", tone)]  # type: ignore[arg-type]
+    when = fmt.time(failover.began_ms, now_ms, millis=fmt.zone != "relative")
+    head = [Cell(when, "dim"), Cell(f"{fmt.sign('mark')} {what}", tone)]  # type: ignore[arg-type]
     if failover.back_ms is not None:
         head.append(Cell(f"back after {format_duration(failover.back_ms - failover.began_ms)}", "good"))
     elif failover.node_id is not None:
         head.append(Cell(f"{format_age(now_ms - failover.began_ms)}, not back yet", "dim"))
-    lines = [head, failover_steps(failover, look)]
+    lines = [head, failover_steps(failover, fmt)]
     if failover.moved:
-        lines.append([Cell(f"  {failover_moves(failover, look, width - 4)}", "dim")])
-    lines += [[Cell(f"  {look.sign('warn')} {words}", "warn")] for words in failover.truncated[-2:]]
+        lines.append([Cell(f"  {failover_moves(failover, fmt, width - 4)}", "dim")])
+    lines += [[Cell(f"  {fmt.sign('warn')} {text}", "warn")] for text in failover.truncated[-2:]]
     return lines
 
 
-def failover_steps(failover: Failover, look: Look) -> list[Cell]:
+def failover_steps(failover: Failover, fmt: Formatter) -> list[Cell]:
     """`detected 0 ms -> fenced +3 ms -> elected +19 ms -> write +41 ms`: the steps and their durations."""
     named = (
         ("detected", failover.detected_ms),
@@ -58,32 +60,32 @@ def failover_steps(failover: Failover, look: Look) -> list[Cell]:
     cells = [Cell(" ")]
     for number, (time_ms, name) in enumerate(seen):
         before = failover.began_ms if not number else seen[number - 1][0]
-        arrow = f"{look.sign('arrow')} " if number else ""
+        arrow = f"{fmt.sign('arrow')} " if number else ""
         took = f"+{format_duration(max(0, time_ms - before))}"
         cells.append(Cell(f"{arrow}{name} {took}", "good" if name in ("elected", "moved", "write") else ""))
     total_ms = failover.first_write_ms or failover.elected_ms
     if total_ms is not None and len(seen) > 1:
         cells.append(Cell(f"= {format_duration(max(0, total_ms - failover.began_ms))}", "strong"))
     if failover.elected_ms is None and failover.moved:
-        cells.append(Cell(f"{look.sign('bad')} no new leader yet", "bad"))
+        cells.append(Cell(f"{fmt.sign('bad')} no new leader yet", "bad"))
     return cells
 
 
-def failover_moves(failover: Failover, look: Look, width: int) -> str:
+def failover_moves(failover: Failover, fmt: Formatter, width: int) -> str:
     """`orders-0 1 -> 2 (epoch 4), orders-1 1 -> 3 (epoch 2) and 5 more`: those that fit."""
-    arrow, words, named = look.sign("arrow"), "", 0
+    arrow, text, named = fmt.sign("arrow"), "", 0
     internal = sum(is_internal(name.rpartition("-")[0]) for name in failover.moved)
     width -= len(" and 999 internal") if internal else 0
     for name, (before, after, epoch) in failover.moved.items():
         if is_internal(name.rpartition("-")[0]):
             continue
         one = f"{name} {_node(before)} {arrow} {_node(after)} (epoch {epoch})"
-        longer = f"{words}, {one}" if words else one
-        if words and len(longer) + len(" and 99999 more") > width:
+        longer = f"{text}, {one}" if text else one
+        if text and len(longer) + len(" and 99999 more") > width:
             break
-        words, named = longer, named + 1
+        text, named = longer, named + 1
     more = len(failover.moved) - named - internal
-    parts = [words] if words else []
+    parts = [text] if text else []
     parts += [f"{more} more"] if more else []
     parts += [f"{internal} internal"] if internal else []
     return " and ".join(parts)
@@ -120,13 +122,7 @@ _PROCESSES: Mapping[str, tuple[str, str, Tone]] = {
 }
 
 
-_SHORT: Mapping[Action, str] = {
-    "kill": "kill",
-    "pause": "pause",
-    "restart": "restart",
-    "failover": "move",
-    "seen": "lost",
-}
+_SHORT: Mapping[Action, str] = {"failover": "move", "seen": "lost"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,73 +147,69 @@ def sole_in_sync(picture: Picture, node_id: int) -> list[str]:
     return sorted(each.name for each in picture.partitions.values() if each.leader == node_id and len(each.isr) < 2)
 
 
-def broker_rows(picture: Picture, processes: Processes | None, look: Look) -> list[Row]:
+def broker_rows(picture: Picture, processes: Processes | None, fmt: Formatter) -> list[Row]:
     """One row per broker, and one for the metadata store if it is ours."""
     nodes = sorted({*picture.brokers, *(processes.brokers if processes else ())})
     counts = count_by_broker(picture.partitions.values())
-    rows = [_broker_row(picture, node, counts.get(node, BrokerCounts()), processes, look) for node in nodes]
+    rows = [_broker_row(picture, node, counts.get(node, BrokerCounts()), processes, fmt) for node in nodes]
     if processes is not None and processes.redis_running is not None:
         is_up = processes.redis_running
         tone: Tone = "good" if is_up else "bad"
-        none = Cell(look.sign("none"), "dim")
+        none = Cell(fmt.sign("none"), "dim")
         rows.append(
             Row(
                 REDIS,
-                (
-                    Cell("redis", "strong"),
-                    Cell("metadata"),
-                    Cell(f"{look.sign('up' if picture.store_state == 'connected' else 'warn')} {picture.store_state}"),
-                    none,
-                    none,
-                    Cell(f"{look.sign('up')} running" if is_up else f"{look.sign('bad')} dead", tone),
-                    _pid(processes.redis_pid, look),
-                    Cell(""),
-                ),
+                Cell("redis", "strong"),
+                Cell("metadata"),
+                Cell(f"{fmt.sign('up' if picture.store_state == 'connected' else 'warn')} {picture.store_state}"),
+                none,
+                none,
+                Cell(f"{fmt.sign('up')} running" if is_up else f"{fmt.sign('bad')} dead", tone),
+                _pid(processes.redis_pid, fmt),
+                Cell(""),
             )
         )
     return rows
 
 
-def _broker_row(picture: Picture, node: int, counts: BrokerCounts, processes: Processes | None, look: Look) -> Row:
+def _broker_row(picture: Picture, node: int, counts: BrokerCounts, processes: Processes | None, fmt: Formatter) -> Row:
     broker = picture.brokers.get(node) or Broker(node, registered=SeenState.CLOSED)
     is_controller = node == picture.controller_id
-    mark = f" {look.sign('mark')}" if is_controller else ""
+    mark = f" {fmt.sign('mark')}" if is_controller else ""
     process = processes.brokers.get(node) if processes is not None else None
-    shown = Cell("not here", "dim")
+    state = Cell("not here", "dim")
     if process is not None:
         sign, word, tone = _PROCESSES.get(process.state, ("unknown", process.state, "warn"))
-        shown = Cell(f"{look.sign(sign)} {word}", tone)
+        state = Cell(f"{fmt.sign(sign)} {word}", tone)
     return Row(
         str(node),
-        (
-            Cell(str(node), "strong", node),
-            Cell(broker.role + mark, "accent" if is_controller else ""),
-            broker_state_cell(broker, look, counts.out_of_sync),
-            figure(str(counts.leaders), counts.leaders),
-            figure(str(counts.out_of_sync), counts.out_of_sync, "warn"),
-            shown,
-            _pid(process.pid if process is not None else None, look),
-            Cell(f"{broker.host}:{broker.port}" if broker.port else "", "dim"),
-        ),
+        Cell(str(node), "strong", node),
+        Cell(broker.role + mark, "accent" if is_controller else ""),
+        broker_state_cell(broker, fmt, counts.out_of_sync),
+        figure(str(counts.leaders), counts.leaders),
+        figure(str(counts.out_of_sync), counts.out_of_sync, "warn"),
+        state,
+        _pid(process.pid if process is not None else None, fmt),
+        Cell(f"{broker.host}:{broker.port}" if broker.port else "", "dim"),
     )
 
 
-def _pid(pid: int | None, look: Look) -> Cell:
-    return Cell(look.sign("none") if pid is None else str(pid), "" if pid is not None else "dim")
+def _pid(pid: int | None, fmt: Formatter) -> Cell:
+    return Cell(fmt.sign("none") if pid is None else str(pid), "" if pid is not None else "dim")
 
 
 # timeline
 
 
-def timeline_lines(found: Timeline, look: Look, width: int, height: int, now_ms: float) -> list[list[Cell]]:
+def timeline_lines(found: Timeline, fmt: Formatter, width: int, height: int, now_ms: float) -> list[list[Cell]]:
     """The action; then each step, with a bar to scale from the step before; then the moved leaders that fit."""
     drill = found.drill
-    head = [Cell(drill.words, "strong"), Cell(f"at {look.time(drill.began_ms, now_ms, millis=True)}", "dim")]
-    lines = [head, *_bars(found, look, width)]
-    lines.append(_outcome(found, look))
+    head = [Cell(drill.title, "strong"), Cell(f"at {fmt.time(drill.began_ms, now_ms, millis=True)}", "dim")]
+    lines = [head, *_bars(found, fmt, width)]
+    lines.append(_outcome(found, fmt))
     if found.truncated:
-        words = "1 replica" if len(found.truncated) == 1 else f"{len(found.truncated)} replicas"
-        lines.append([Cell(f"{look.sign('warn')} {words} cut off what the new leader does not have", "warn")])
+        text = "1 replica" if len(found.truncated) == 1 else f"{len(found.truncated)} replicas"
+        lines.append([Cell(f"{fmt.sign('warn')} {text} cut off what the new leader does not have", "warn")])
     room = height - len(lines)
     moved = sorted(
         (each for each in found.moved.values() if not is_internal(each.partition.rpartition("-")[0])),
@@ -227,28 +219,28 @@ def timeline_lines(found: Timeline, look: Look, width: int, height: int, now_ms:
     has_internal = internal > 0 and room > (1 if moved else 0)
     room -= has_internal
     if moved and room > 0:
-        shown = moved if len(moved) <= room else moved[: room - 1]
-        for each in shown:
+        listed = moved if len(moved) <= room else moved[: room - 1]
+        for each in listed:
             to = "none" if each.to_node is None else str(each.to_node)
-            came = look.sign("none") if each.from_node is None else str(each.from_node)
-            words = f"{each.partition}  {came} {look.sign('arrow')} {to}  epoch {each.leader_epoch}"
+            came = fmt.sign("none") if each.from_node is None else str(each.from_node)
+            text = f"{each.partition}  {came} {fmt.sign('arrow')} {to}  epoch {each.leader_epoch}"
             lines.append(
                 [
-                    Cell(f"  {words}", "bad" if each.to_node is None else "dim"),
+                    Cell(f"  {text}", "bad" if each.to_node is None else "dim"),
                     Cell(f"+{format_duration(each.after_ms)}", "dim"),
                 ]
             )
-        if len(shown) < len(moved):
-            left = len(moved) - len(shown)
-            words = f"and {left} more" if shown else f"{len(found.moved)} partitions have another leader"
-            lines.append([Cell(f"  {words}", "dim")])
+        if len(listed) < len(moved):
+            left = len(moved) - len(listed)
+            text = f"and {left} more" if listed else f"{len(found.moved)} partitions have another leader"
+            lines.append([Cell(f"  {text}", "dim")])
     if has_internal:
-        words = "1 partition" if internal == 1 else f"{internal} partitions"
-        lines.append([Cell(f"  {words} of internal topics", "dim")])
+        text = "1 partition" if internal == 1 else f"{internal} partitions"
+        lines.append([Cell(f"  {text} of internal topics", "dim")])
     return lines
 
 
-def _bars(found: Timeline, look: Look, width: int) -> list[list[Cell]]:
+def _bars(found: Timeline, fmt: Formatter, width: int) -> list[list[Cell]]:
     steps = found.steps()
     name_width = max(len(step.name) for step in steps)
     room = max(10, width - name_width - 14)
@@ -257,7 +249,7 @@ def _bars(found: Timeline, look: Look, width: int) -> list[list[Cell]]:
     before_ms = 0.0
     for step in steps:
         begin, end = int(before_ms / whole_ms * (room - 1)), int(step.after_ms / whole_ms * (room - 1))
-        bar = " " * begin + look.sign("full") * max(end - begin, 1)
+        bar = " " * begin + fmt.sign("full") * max(end - begin, 1)
         tone: Tone = "good" if step.name == "first write" else "accent"
         lines.append(
             [
@@ -270,40 +262,41 @@ def _bars(found: Timeline, look: Look, width: int) -> list[list[Cell]]:
     return lines
 
 
-def _outcome(found: Timeline, look: Look) -> list[Cell]:
+def _outcome(found: Timeline, fmt: Formatter) -> list[Cell]:
     if found.longest is not None:
-        words = f"the longest wait for an acknowledgement: {format_duration(found.longest.length_ms)}"
-        return [Cell(f"{look.sign('good')} {words}", "good"), Cell(found.longest.partition, "dim")]
+        text = f"the longest wait for an acknowledgement: {format_duration(found.longest.length_ms)}"
+        return [Cell(f"{fmt.sign('good')} {text}", "good"), Cell(found.longest.partition, "dim")]
     if found.leaderless:
         names = ", ".join(found.leaderless[:3])
-        return [Cell(f"{look.sign('bad')} without a leader: {names}", "bad")]
+        return [Cell(f"{fmt.sign('bad')} without a leader: {names}", "bad")]
     if found.first_write_ms is not None:
-        return [Cell(f"{look.sign('good')} writes go on", "good")]
+        return [Cell(f"{fmt.sign('good')} writes go on", "good")]
     if found.elected_ms is not None and not found.is_written:
         return [Cell("no client was seen to write to them before, so no write is missed", "dim")]
     if found.elected_ms is not None:
-        return [Cell(f"{look.sign('warn')} no write came through since: is min.insync.replicas in sync?", "warn")]
+        return [Cell(f"{fmt.sign('warn')} no write came through since: is min.insync.replicas in sync?", "warn")]
     if found.drill.led and found.drill.action != "seen":
         return [Cell(f"waiting for another leader of {len(found.drill.led)} partitions ...", "warn")]
     return [Cell("it led nothing: no leader had to be elected", "dim")]
 
 
-def history_rows(found: Sequence[Timeline], look: Look, now_ms: float) -> list[Row]:
+def history_rows(found: Sequence[Timeline], fmt: Formatter, now_ms: float) -> list[Row]:
     """The failovers so far, newest first."""
-    none = Cell(look.sign("none"), "dim")
+    none = Cell(fmt.sign("none"), "dim")
     rows = []
     for each in reversed(found):
         length = each.longest.length_ms if each.longest is not None else each.first_write_ms
         rows.append(
             Row(
                 f"{each.drill.began_ms:.3f}",
-                (
-                    Cell(look.time(each.drill.began_ms, now_ms), "dim"),
-                    Cell(_SHORT[each.drill.action] + ("" if each.drill.node_id is None else f" {each.drill.node_id}")),
-                    Cell(str(len(each.drill.led or each.moved)), order=len(each.drill.led)),
-                    none if each.elected_ms is None else Cell(format_duration(each.elected_ms), order=each.elected_ms),
-                    none if length is None else Cell(format_duration(length), "strong", length),
+                Cell(fmt.time(each.drill.began_ms, now_ms), "dim"),
+                Cell(
+                    _SHORT.get(each.drill.action, each.drill.action)
+                    + ("" if each.drill.node_id is None else f" {each.drill.node_id}")
                 ),
+                Cell(str(len(each.drill.led or each.moved)), order=len(each.drill.led)),
+                none if each.elected_ms is None else Cell(format_duration(each.elected_ms), order=each.elected_ms),
+                none if length is None else Cell(format_duration(length), "strong", length),
             )
         )
     return rows
@@ -312,17 +305,17 @@ def history_rows(found: Sequence[Timeline], look: Look, now_ms: float) -> list[R
 # check of the demo's records
 
 
-def verdict_lines(demo: DemoState, look: Look, now_ms: float) -> list[list[Cell]]:
+def delivery_lines(demo: DemoState, fmt: Formatter, now_ms: float) -> list[list[Cell]]:
     """Acknowledged against read records, and the result."""
-    counts, number = demo.counts, look.number
+    counts, number = demo.counts, fmt.number
     if demo.counted_ms is None:
         return [[Cell("the clients begin as soon as the cluster is up", "dim")]]
     if counts.wrong:
-        verdict = Cell(f"{look.sign('bad')} {number(counts.wrong)} WRONG:", "bad")
+        result = Cell(f"{fmt.sign('bad')} {number(counts.wrong)} WRONG:", "bad")
     elif counts.oldest_waiting_ms > 5_000:
-        verdict = Cell(f"{look.sign('warn')} unread for {format_duration(counts.oldest_waiting_ms)}:", "warn")
+        result = Cell(f"{fmt.sign('warn')} unread for {format_duration(counts.oldest_waiting_ms)}:", "warn")
     else:
-        verdict = Cell(f"{look.sign('good')} all is there:", "good")
+        result = Cell(f"{fmt.sign('good')} all is there:", "good")
     is_old = now_ms - demo.counted_ms > 3_000
     first = [
         Cell(f"acked {number(counts.acknowledged)}", "strong"),
@@ -330,13 +323,13 @@ def verdict_lines(demo: DemoState, look: Look, now_ms: float) -> list[list[Cell]
         Cell(f" on the way {number(counts.waiting)}", "" if counts.waiting else "dim"),
     ]
     if demo.rate or demo.phase == "ended":
-        first.append(Cell(f" {look.rate(demo.rate, ' acked')}", "dim"))
+        first.append(Cell(f" {fmt.rate(demo.rate, ' acked')}", "dim"))
     else:
-        first.append(Cell(f" {look.sign('warn')} no write comes through", "warn"))
+        first.append(Cell(f" {fmt.sign('warn')} no write comes through", "warn"))
     if is_old:
         first.append(Cell(f" told {format_age(now_ms - demo.counted_ms)}", "warn"))
     second = [
-        verdict,
+        result,
         *(
             Cell(f" {name} {number(value)}", "bad" if value else "good")
             for name, value in (

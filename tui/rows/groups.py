@@ -11,7 +11,7 @@ from yak.client.numbers import parse_long
 from yak.client.times import parse_time_ms
 from yak.errors import UsageError, YakError
 from yak.ids import TopicPartition
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.rows.cells import Cell, Column, Row, Tone
 from yak.tui.state.groups import Group, Groups, Unread
 from yak.view.formats import format_duration
@@ -19,7 +19,7 @@ from yak.view.groups import Member, PartitionLag
 from yak.view.lag import total_lag
 
 COLUMNS: Final = (
-    Column("GROUP", 10, most=60, flex=1, kept=24),
+    Column("GROUP", 10, most=60, flex=1, preferred=24),
     Column("STATE", 9, most=22),
     Column("TYPE", 8, rank=3),
     Column("MEMBERS", 7, is_right=True),
@@ -43,42 +43,41 @@ _SHORT: Final = {"PreparingRebalance": "joining", "CompletingRebalance": "syncin
 """Kafka's names of these two are too wide for a column; the group's screen shows them in full."""
 
 
-def group_state_cell(state: str, look: Look, *, is_short: bool = True) -> Cell:
+def group_state_cell(state: str, fmt: Formatter, *, is_short: bool = True) -> Cell:
     """The state as a sign and a word."""
     sign, tone = _STATES.get(state, ("unknown", ""))
-    words = _SHORT.get(state, state) if is_short else state
-    return Cell(f"{look.sign(sign)} {words or 'unknown'}", tone, words)
+    text = _SHORT.get(state, state) if is_short else state
+    return Cell(f"{fmt.sign(sign)} {text or 'unknown'}", tone, text)
 
 
-def lag_cell(lag: int | None, look: Look) -> Cell:
+def lag_cell(lag: int | None, fmt: Formatter) -> Cell:
     """The lag in records: a dash if nothing is committed, 0 if everything is read."""
     if lag is None:
-        return Cell(look.sign("none"), "dim", -1)
-    return Cell(look.number(lag), "good" if lag == 0 else "", lag)
+        return Cell(fmt.sign("none"), "dim", -1)
+    return Cell(fmt.number(lag), "good" if lag == 0 else "", lag)
 
 
-def group_rows(groups: Groups, look: Look, now_ms: int) -> list[Row]:
+def group_rows(groups: Groups, fmt: Formatter, now_ms: int) -> list[Row]:
     """Rows ordered by name."""
-    return [_group_row(groups.by_name[name], look, now_ms) for name in sorted(groups.by_name)]
+    return [_group_row(groups.by_name[name], fmt, now_ms) for name in sorted(groups.by_name)]
 
 
-def _group_row(group: Group, look: Look, now_ms: int) -> Row:
+def _group_row(group: Group, fmt: Formatter, now_ms: int) -> Row:
     if group.said is None:
-        rest = (_unknown(group, look), Cell(""), Cell(""))
-        members = Cell(look.sign("unknown") if group.why else "", "dim", -1)
+        unknown = fmt.sign("unknown") if group.why else ""
+        rest = (Cell(unknown, "dim", -2), Cell(""), Cell(""))
+        members = Cell(unknown, "dim", -1)
     else:
-        rest = (lag_cell(group.lag, look), trend_cell(group, look, now_ms), eta_cell(group, look, now_ms))
-        members = Cell(look.number(group.members), "dim" if not group.members else "", group.members)
+        rest = (lag_cell(group.lag, fmt), trend_cell(group, fmt, now_ms), eta_cell(group, fmt, now_ms))
+        members = Cell(fmt.number(group.members), "dim" if not group.members else "", group.members)
     return Row(
         group.name,
-        (
-            Cell(group.name, "strong"),
-            group_state_cell(group.state, look),
-            Cell(group.type, "dim"),
-            members,
-            Cell(look.sign("none") if group.coordinator is None else str(group.coordinator), "dim", group.coordinator),
-            *rest,
-        ),
+        Cell(group.name, "strong"),
+        group_state_cell(group.state, fmt),
+        Cell(group.type, "dim"),
+        members,
+        Cell(fmt.sign("none") if group.coordinator is None else str(group.coordinator), "dim", group.coordinator),
+        *rest,
     )
 
 
@@ -88,31 +87,25 @@ TOPIC_GROUP_COLUMNS: Final = (
 )
 
 
-def topic_group_rows(groups: Iterable[Group], look: Look, now_ms: int) -> list[Row]:
+def topic_group_rows(groups: Iterable[Group], fmt: Formatter, now_ms: int) -> list[Row]:
     """The groups that read one topic, with their lag there, ordered by name."""
     rows = []
     for group in sorted(groups, key=lambda each: each.name):
-        row = _group_row(group, look, now_ms)
+        row = _group_row(group, fmt, now_ms)
         count = 0 if group.said is None else len(group.said["partitions"])
-        rows.append(
-            Row(row.key, (*(row.cells[number] for number in (0, 1, 3, 5, 6, 7)), Cell(str(count), "dim", count)))
-        )
+        rows.append(Row(row.key, *(row.cells[number] for number in (0, 1, 3, 5, 6, 7)), Cell(str(count), "dim", count)))
     return rows
 
 
-def _unknown(group: Group, look: Look) -> Cell:
-    return Cell(look.sign("unknown") if group.why else "", "dim", -2)
-
-
-def trend_cell(group: Group, look: Look, now_ms: int, width: int = TREND_WIDTH) -> Cell:
+def trend_cell(group: Group, fmt: Formatter, now_ms: int, width: int = TREND_WIDTH) -> Cell:
     """The lag of the last minute."""
     if group.lag is None:
         return Cell("")
-    return Cell(look.spark(group.trend.values(now_ms, width), width), "dim" if not group.lag else "accent")
+    return Cell(fmt.spark(group.trend.values(now_ms, width), width), "dim" if not group.lag else "accent")
 
 
-def eta_cell(group: Group, look: Look, now_ms: int) -> Cell:
-    """The time until the lag is 0, in short words."""
+def eta_cell(group: Group, fmt: Formatter, now_ms: int) -> Cell:
+    """The time until the lag is 0, in short form."""
     eta_ms = group.eta_ms(now_ms)
     if group.lag == 0:
         return Cell("caught up", "good", 0)
@@ -120,19 +113,19 @@ def eta_cell(group: Group, look: Look, now_ms: int) -> Cell:
         return Cell(format_duration(max(1_000, eta_ms)), "", eta_ms)
     if group.is_growing(now_ms):
         return Cell("growing", "warn", float("inf"))
-    return Cell(look.sign("none"), "dim", -1)
+    return Cell(fmt.sign("none"), "dim", -1)
 
 
-def list_title(groups: Groups, look: Look) -> str:
+def list_title(groups: Groups, fmt: Formatter) -> str:
     """The number of groups, and their total lag."""
     if not groups.is_listed:
         return "Groups"
     total = total_lag(group.lag for group in groups.by_name.values())
-    lag = "" if total is None else f", lag {look.number(total)}"
-    return f"Groups: {look.number(len(groups.by_name))}{lag}"
+    lag = "" if total is None else f", lag {fmt.number(total)}"
+    return f"Groups: {fmt.number(len(groups.by_name))}{lag}"
 
 
-def silent_words(groups: Groups) -> str:
+def silent_brokers(groups: Groups) -> str:
     """The brokers that did not answer; empty if all did."""
     if not groups.silent:
         return ""
@@ -171,54 +164,54 @@ def lag_of(said: Mapping[str, Any], unread: Mapping[TopicPartition, Unread]) -> 
     )
 
 
-def member_rows(said: Mapping[str, Any], look: Look) -> list[Row]:
+def member_rows(said: Mapping[str, Any], fmt: Formatter) -> list[Row]:
     """One row per member."""
     return [
-        _member(each, look) for each in sorted(said["members"], key=lambda one: (one["client_id"], one["member_id"]))
+        _member(each, fmt) for each in sorted(said["members"], key=lambda one: (one["client_id"], one["member_id"]))
     ]
 
 
-def _member(said: Mapping[str, Any], look: Look) -> Row:
-    assigned = _places(said["assignment"])
-    target = _places(said["target"])
+def _member(said: Mapping[str, Any], fmt: Formatter) -> Row:
+    assigned = _topic_partitions(said["assignment"])
+    target = _topic_partitions(said["target"])
     if assigned is None:
-        words = Cell("not told while the group rebalances", "dim")
+        assignment = Cell("not told while the group rebalances", "dim")
     elif target is not None and set(target) != set(assigned):
-        words = Cell(
-            f"{partitions_text(assigned) or 'none'} {look.sign('arrow')} {partitions_text(target) or 'none'}", "warn"
+        assignment = Cell(
+            f"{partitions_text(assigned) or 'none'} {fmt.sign('arrow')} {partitions_text(target) or 'none'}", "warn"
         )
     else:
-        words = Cell(partitions_text(assigned) or "nothing: more members than partitions", "" if assigned else "dim")
+        assignment = Cell(
+            partitions_text(assigned) or "nothing: more members than partitions", "" if assigned else "dim"
+        )
     return Row(
         said["member_id"],
-        (
-            Cell(said["client_id"], "strong"),
-            Cell(said["host"].lstrip("/")),
-            Cell(look.sign("none") if assigned is None else look.number(len(assigned)), "", len(assigned or ())),
-            words,
-            Cell(said["instance_id"] or look.sign("none"), "dim"),
-            Cell(said["member_id"], "dim"),
-        ),
+        Cell(said["client_id"], "strong"),
+        Cell(said["host"].lstrip("/")),
+        Cell(fmt.sign("none") if assigned is None else fmt.number(len(assigned)), "", len(assigned or ())),
+        assignment,
+        Cell(said["instance_id"] or fmt.sign("none"), "dim"),
+        Cell(said["member_id"], "dim"),
     )
 
 
-def _places(said: list[Mapping[str, Any]] | None) -> list[TopicPartition] | None:
+def _topic_partitions(said: list[Mapping[str, Any]] | None) -> list[TopicPartition] | None:
     return None if said is None else [TopicPartition(each["topic"], each["partition"]) for each in said]
 
 
 def partition_rows(
-    said: Mapping[str, Any], unread: Mapping[TopicPartition, Unread], look: Look, now_ms: int
+    said: Mapping[str, Any], unread: Mapping[TopicPartition, Unread], fmt: Formatter, now_ms: int
 ) -> list[Row]:
     """One row per partition that has a committed offset or a member."""
     clients = {each["member_id"]: each["client_id"] for each in said["members"]}
-    return [_partition(each, clients, unread, look, now_ms) for each in said["partitions"]]
+    return [_partition(each, clients, unread, fmt, now_ms) for each in said["partitions"]]
 
 
 def _partition(
     said: Mapping[str, Any],
     clients: Mapping[str, str],
     unread: Mapping[TopicPartition, Unread],
-    look: Look,
+    fmt: Formatter,
     now_ms: int,
 ) -> Row:
     known = lag_of(said, unread)
@@ -226,30 +219,28 @@ def _partition(
     trouble = known.trouble
     lag_ms = known.lag_ms(now_ms if found is None else found.until_ms(known.committed, now_ms))
     if known.lag is None or lag_ms is None:
-        age = Cell(look.sign("none"), "dim", -1)
+        age = Cell(fmt.sign("none"), "dim", -1)
     else:
         age = Cell(format_duration(lag_ms), "", lag_ms) if known.lag else Cell("0 s", "good", 0)
     member = said["member_id"]
-    who = Cell(clients.get(member, member) if member else f"{look.sign('none')} none", "" if member else "dim")
+    who = Cell(clients.get(member, member) if member else f"{fmt.sign('none')} none", "" if member else "dim")
     if trouble is not None:
-        who = Cell(f"{look.sign('warn')} {trouble}", "warn")
+        who = Cell(f"{fmt.sign('warn')} {trouble}", "warn")
     topic, number = known.partition
     return Row(
         f"{topic}:{number}",
-        (
-            Cell(topic),
-            Cell(str(number), "", number),
-            Cell(look.number(known.committed), "" if known.committed is not None else "dim", known.committed),
-            Cell(look.number(said["high_watermark"]), "", said["high_watermark"]),
-            lag_cell(known.lag, look),
-            age,
-            who,
-            Cell(look.number(said["log_start_offset"]), "dim", said["log_start_offset"]),
-        ),
+        Cell(topic),
+        Cell(str(number), "", number),
+        Cell(fmt.number(known.committed), "" if known.committed is not None else "dim", known.committed),
+        Cell(fmt.number(said["high_watermark"]), "", said["high_watermark"]),
+        lag_cell(known.lag, fmt),
+        age,
+        who,
+        Cell(fmt.number(said["log_start_offset"]), "dim", said["log_start_offset"]),
     )
 
 
-def summary(group: Group, look: Look, now_ms: int) -> list[list[Cell]]:
+def summary(group: Group, fmt: Formatter, now_ms: int) -> list[list[Cell]]:
     """Two lines: the group's state, and its lag."""
     said = group.said
     if said is None:
@@ -257,18 +248,18 @@ def summary(group: Group, look: Look, now_ms: int) -> list[list[Cell]]:
     kind = ", ".join(part for part in (said["type"], said["protocol_type"]) if part)
     assignor = f"assignor {said['assignor']}" if said["assignor"] else "no assignor"
     epoch = "" if said["epoch"] is None else f", epoch {said['epoch']}"
-    lag, dot = lag_cell(group.lag, look), look.sign("dot")
-    words = "nothing committed" if group.lag is None else f"lag {lag.text}"
+    lag, dot = lag_cell(group.lag, fmt), fmt.sign("dot")
+    text = "nothing committed" if group.lag is None else f"lag {lag.text}"
     return [
         [
-            group_state_cell(group.state, look, is_short=False),
+            group_state_cell(group.state, fmt, is_short=False),
             Cell(f"{dot} {kind}, {assignor}{epoch} {dot} coordinator {group.coordinator}", "dim"),
         ],
         [
-            Cell(words, lag.tone),
-            trend_cell(group, look, now_ms, 20),
+            Cell(text, lag.tone),
+            trend_cell(group, fmt, now_ms, 20),
             Cell(f"in {len(said['partitions'])} partitions {dot} ETA", "dim"),
-            eta_cell(group, look, now_ms),
+            eta_cell(group, fmt, now_ms),
         ],
     ]
 
@@ -297,25 +288,25 @@ def topics_of(values: Mapping[str, str]) -> list[str]:
     return values["topics"].split()
 
 
-def reset_command(group: str, values: Mapping[str, str], look: Look, *, is_done: bool = False) -> str:
+def reset_command(group: str, values: Mapping[str, str], fmt: Formatter, *, is_done: bool = False) -> str:
     """The equivalent command. Raises UsageError for an invalid value."""
     way, value = values["to"], values["value"]
-    words = ["yak", "groups", "reset", group]
+    argv = ["yak", "groups", "reset", group]
     topics = topics_of(values)
     for each in topics:
-        words += ["--topic", each]
+        argv += ["--topic", each]
     if not topics and way != "file":
-        words.append("--all-topics")
+        argv.append("--all-topics")
     if way in _PLAIN:
-        words.append(_PLAIN[way])
+        argv.append(_PLAIN[way])
     else:
         _check(way, value)
-        words += [f"{_WITH[way]}={value}"] if value.startswith("-") else [_WITH[way], value]
-    if way == "time" and look.zone == "local":
-        words.append("--local")
+        argv += [f"{_WITH[way]}={value}"] if value.startswith("-") else [_WITH[way], value]
+    if way == "time" and fmt.zone == "local":
+        argv.append("--local")
     if is_done:
-        words.append("--execute")
-    return shlex.join(words)
+        argv.append("--execute")
+    return shlex.join(argv)
 
 
 def _check(way: str, value: str) -> None:
@@ -329,11 +320,13 @@ def _check(way: str, value: str) -> None:
         raise UsageError("usage", f'"{value}" is no distance', why="100 is on, -100 is back")
 
 
-def reset_target(values: Mapping[str, str], now_ms: int, look: Look, offsets: Mapping[TopicPartition, int]) -> Target:
+def reset_target(
+    values: Mapping[str, str], now_ms: int, fmt: Formatter, offsets: Mapping[TopicPartition, int]
+) -> Target:
     """The target from the form; `offsets` come from the file. Raises UsageError."""
     way, value = values["to"], values["value"]
     if way == "time":
-        zone: tzinfo | None = datetime.now(UTC).astimezone().tzinfo if look.zone == "local" else UTC
+        zone: tzinfo | None = datetime.now(UTC).astimezone().tzinfo if fmt.zone == "local" else UTC
         return Target("timestamp", parse_time_ms(value, now_ms=now_ms, zone=zone or UTC))
     if way == "offset":
         return Target("offset", int(value))
@@ -344,38 +337,38 @@ def reset_target(values: Mapping[str, str], now_ms: int, look: Look, offsets: Ma
     return Target("earliest" if way == "earliest" else "latest" if way == "latest" else "current")
 
 
-def step_rows(steps: Sequence[Step], results: Mapping[TopicPartition, YakError | None] | None, look: Look) -> list[Row]:
+def step_rows(
+    steps: Sequence[Step], results: Mapping[TopicPartition, YakError | None] | None, fmt: Formatter
+) -> list[Row]:
     """Old and new offset of each partition; `results` is None before the reset."""
-    return [_step_row(each, results, look) for each in steps]
+    return [_step_row(each, results, fmt) for each in steps]
 
 
-def _step_row(step: Step, results: Mapping[TopicPartition, YakError | None] | None, look: Look) -> Row:
+def _step_row(step: Step, results: Mapping[TopicPartition, YakError | None] | None, fmt: Formatter) -> Row:
     topic, number = step.partition
-    words, tone = _result(step, results)
+    text, tone = _result(step, results)
     note = f": {step.note}" if step.note else ""
     change = None if step.before is None or step.after is None else step.after - step.before
     after = step.before if step.after is None else step.after
     return Row(
         f"{topic}:{number}",
-        (
-            Cell(topic),
-            Cell(str(number), "", number),
-            Cell(look.number(step.before), "", step.before),
-            Cell(look.sign("arrow"), "dim"),
-            Cell(look.number(after), "strong" if step.is_change else "dim", after),
-            Cell(_signed(change, look), "warn" if (change or 0) > 0 else "", change),
-            Cell(f"{look.sign(_SIGNS[tone])} {words}{note}", tone),
-        ),
+        Cell(topic),
+        Cell(str(number), "", number),
+        Cell(fmt.number(step.before), "", step.before),
+        Cell(fmt.sign("arrow"), "dim"),
+        Cell(fmt.number(after), "strong" if step.is_change else "dim", after),
+        Cell(_signed(change, fmt), "warn" if (change or 0) > 0 else "", change),
+        Cell(f"{fmt.sign(_SIGNS[tone])} {text}{note}", tone),
     )
 
 
 _SIGNS: Final[dict[Tone, str]] = {"good": "good", "warn": "warn", "bad": "bad", "dim": "none", "accent": "arrow"}
 
 
-def _signed(change: int | None, look: Look) -> str:
+def _signed(change: int | None, fmt: Formatter) -> str:
     if change is None:
-        return look.sign("none")
-    return f"+{look.number(change)}" if change > 0 else look.number(change)
+        return fmt.sign("none")
+    return f"+{fmt.number(change)}" if change > 0 else fmt.number(change)
 
 
 def _result(step: Step, results: Mapping[TopicPartition, YakError | None] | None) -> tuple[str, Tone]:
@@ -389,16 +382,16 @@ def _result(step: Step, results: Mapping[TopicPartition, YakError | None] | None
     return ("set", "good") if error is None else (f"failed: {error.why or error.message}", "bad")
 
 
-def plan_words(steps: Sequence[Step], look: Look) -> str:
+def plan_summary(steps: Sequence[Step], fmt: Formatter) -> str:
     """The totals: records to be read again, records to be skipped."""
     changes = [each for each in steps if each.is_change]
     if not changes:
         return "Nothing to move: the offsets are there already."
     moves = [each.after - each.before for each in changes if each.before is not None and each.after is not None]
     again, skipped = -sum(min(0, each) for each in moves), sum(max(0, each) for each in moves)
-    parts = [f"{look.number(again)} records will be read again"] if again else []
-    parts += [f"{look.number(skipped)} records will be skipped"] if skipped else []
+    parts = [f"{fmt.number(again)} records will be read again"] if again else []
+    parts += [f"{fmt.number(skipped)} records will be skipped"] if skipped else []
     first = len(changes) - len(moves)
     parts += [f"{first} partitions get their first offset"] if first else []
     many = "partition" if len(changes) == 1 else "partitions"
-    return f"{look.number(len(changes))} {many} will be moved: {', '.join(parts) or 'by nothing'}."
+    return f"{fmt.number(len(changes))} {many} will be moved: {', '.join(parts) or 'by nothing'}."

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.rows.cells import Cell, Column, Row, Tone
 from yak.tui.rows.topics import TONES
 from yak.tui.state.metadata_log import MetadataLog
@@ -28,50 +28,48 @@ _DAY_MS: Final = 86_400_000
 class LogRows:
     """Rows of the log, made on demand, also for records that were not read yet."""
 
-    def __init__(self, log: MetadataLog, look: Look, now_ms: int) -> None:
-        self._log, self._look, self._now_ms = log, look, now_ms
+    def __init__(self, log: MetadataLog, fmt: Formatter, now_ms: int) -> None:
+        self._log, self._fmt, self._now_ms = log, fmt, now_ms
 
     def __len__(self) -> int:
         return len(self._log)
 
     def at(self, index: int) -> Row:
-        return log_row(self._log, self._log.begin + index, self._look, self._now_ms)
+        return log_row(self._log, self._log.begin + index, self._fmt, self._now_ms)
 
     def place_of(self, key: str) -> int | None:
         offset = int(key)
         return offset - self._log.begin if self._log.begin <= offset <= self._log.end else None
 
 
-def log_row(log: MetadataLog, offset: int, look: Look, now_ms: int) -> Row:
+def log_row(log: MetadataLog, offset: int, fmt: Formatter, now_ms: int) -> Row:
     """One record."""
     record = log.records.get(offset)
-    number = Cell(look.number(offset), "dim", offset)
+    number = Cell(fmt.number(offset), "dim", offset)
     if record is None:
-        return Row(str(offset), (number, Cell("..." if look.is_ascii else "…", "dim"), Cell(""), Cell("")))
-    words, tone = sentence(record["kind"], record["record"], log.topic_names)
+        return Row(str(offset), number, Cell("..." if fmt.is_ascii else "…", "dim"), Cell(""), Cell(""))
+    text, tone = sentence(record["kind"], record["record"], log.topic_names)
     time_ms = record["timestamp"] * 1000
     kind = Cell(record["kind"], tone)
     return Row(
         str(offset),
-        (
-            number,
-            Cell(moment(time_ms, look, now_ms), "dim", time_ms),
-            kind,
-            Cell(words, tone if tone in ("warn", "bad") else ""),
-        ),
+        number,
+        Cell(moment(time_ms, fmt, now_ms), "dim", time_ms),
+        kind,
+        Cell(text, tone if tone in ("warn", "bad") else ""),
     )
 
 
-def known_rows(log: MetadataLog, look: Look, now_ms: int) -> list[Row]:
+def known_rows(log: MetadataLog, fmt: Formatter, now_ms: int) -> list[Row]:
     """All records that were read, for a filter."""
-    return [log_row(log, offset, look, now_ms) for offset in sorted(log.records)]
+    return [log_row(log, offset, fmt, now_ms) for offset in sorted(log.records)]
 
 
-def moment(time_ms: float | None, look: Look, now_ms: int) -> str:
+def moment(time_ms: float | None, fmt: Formatter, now_ms: int) -> str:
     """The time of day within the last day; else with its date."""
-    if time_ms is None or look.zone == "relative" or abs(now_ms - time_ms) < _DAY_MS:
-        return look.time(time_ms, now_ms, millis=True)
-    return look.day_and_time(time_ms, now_ms)
+    if time_ms is None or fmt.zone == "relative" or abs(now_ms - time_ms) < _DAY_MS:
+        return fmt.time(time_ms, now_ms, millis=True)
+    return fmt.day_and_time(time_ms, now_ms)
 
 
 IMAGE_COLUMNS: Final = (Column("", 14, most=40, flex=1), Column("", 24, most=400, flex=4))
@@ -90,7 +88,7 @@ class Thing:
     tone: Tone = ""
     is_head: bool = False
 
-    def words(self) -> str:
+    def text(self) -> str:
         return ", ".join(f"{name} {value}".strip() for name, value in self.fields.items() if value)
 
 
@@ -186,20 +184,20 @@ def _ids(nodes: list[int]) -> str:
 _SIGNS: Final[dict[Tone, str]] = {"good": "up", "warn": "warn", "bad": "bad"}
 
 
-def image_rows(found: Things, touched: Collection[str], look: Look) -> list[Row]:
+def image_rows(found: Things, touched: Collection[str], fmt: Formatter) -> list[Row]:
     """One row per thing; those that the record changed are marked."""
     rows: list[Row] = []
     for key, thing in found.items():
         is_touched = key in touched
-        mark = f"{look.sign('mark')} " if is_touched else "  "
+        mark = f"{fmt.sign('mark')} " if is_touched else "  "
         indent = "  " if key.startswith("partition:") else ""
-        sign = f"{look.sign(_SIGNS[thing.tone])} " if thing.tone in _SIGNS else ""
+        sign = f"{fmt.sign(_SIGNS[thing.tone])} " if thing.tone in _SIGNS else ""
         tone: Tone = "accent" if is_touched else "strong" if thing.is_head else ""
-        rows.append(Row(key, (Cell(f"{mark}{indent}{thing.name}", tone), Cell(f"{sign}{thing.words()}", thing.tone))))
+        rows.append(Row(key, Cell(f"{mark}{indent}{thing.name}", tone), Cell(f"{sign}{thing.text()}", thing.tone)))
     return rows
 
 
-def diff_rows(before: Things, after: Things, look: Look) -> list[Row]:
+def diff_rows(before: Things, after: Things, fmt: Formatter) -> list[Row]:
     """Things added and removed, and changed fields."""
     rows = []
     for key in [*before, *(key for key in after if key not in before)]:
@@ -207,13 +205,13 @@ def diff_rows(before: Things, after: Things, look: Look) -> list[Row]:
         if old == new:
             continue
         if old is None and new is not None:
-            rows.append(Row(key, (Cell(f"+ {new.name}", "good"), Cell(new.words()))))
+            rows.append(Row(key, Cell(f"+ {new.name}", "good"), Cell(new.text())))
         elif new is None and old is not None:
-            rows.append(Row(key, (Cell(f"- {old.name}", "bad"), Cell(f"gone; it was: {old.words()}", "dim"))))
+            rows.append(Row(key, Cell(f"- {old.name}", "bad"), Cell(f"gone; it was: {old.text()}", "dim")))
         elif old is not None and new is not None:
-            words = ", ".join(_field(name, old, new, look) for name in _changed(old, new))
-            if words:
-                rows.append(Row(key, (Cell(f"~ {new.name}", "warn"), Cell(words))))
+            text = ", ".join(_field(name, old, new, fmt) for name in _changed(old, new))
+            if text:
+                rows.append(Row(key, Cell(f"~ {new.name}", "warn"), Cell(text)))
     return rows
 
 
@@ -222,9 +220,9 @@ def _changed(old: Thing, new: Thing) -> list[str]:
     return [name for name in names if old.fields.get(name, "") != new.fields.get(name, "")]
 
 
-def _field(name: str, old: Thing, new: Thing, look: Look) -> str:
+def _field(name: str, old: Thing, new: Thing, fmt: Formatter) -> str:
     was, is_ = old.fields.get(name, "") or "none", new.fields.get(name, "") or "none"
-    return f"{name} {was} {look.sign('arrow')} {is_}".strip()
+    return f"{name} {was} {fmt.sign('arrow')} {is_}".strip()
 
 
 def touched_by(record: Json, names: Mapping[str, str]) -> set[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
 from yak.tui.rows.topics import TONES, TopicFacts, is_internal
 from yak.tui.state.picture import Broker, Partition, Picture
@@ -35,57 +35,55 @@ def partition_columns(width: int) -> tuple[Column, ...]:
     )
 
 
-def isr_cell(partition: Partition, look: Look) -> Cell:
+def isr_cell(partition: Partition, fmt: Formatter) -> Cell:
     """`1 2 ·`: replicas by node, with a dot for each one out of sync."""
-    words = " ".join(str(node) if node in partition.isr else look.sign("dot") for node in sorted(partition.replicas))
-    return Cell(words, "warn" if partition.replication.is_under_replicated else "", len(partition.isr))
+    text = " ".join(str(node) if node in partition.isr else fmt.sign("dot") for node in sorted(partition.replicas))
+    return Cell(text, "warn" if partition.replication.is_under_replicated else "", len(partition.isr))
 
 
-def _leader_cell(partition: Partition, look: Look) -> Cell:
+def _leader_cell(partition: Partition, fmt: Formatter) -> Cell:
     leader = partition.leader
-    return Cell(look.sign("none"), "bad", -1) if leader is None else Cell(str(leader), "", leader)
+    return Cell(fmt.sign("none"), "bad", -1) if leader is None else Cell(str(leader), "", leader)
 
 
-def _offset_cell(offset: int | None, look: Look, tone: Tone = "") -> Cell:
-    return Cell(look.number(offset), tone, -1 if offset is None else offset)
+def _offset_cell(offset: int | None, fmt: Formatter, tone: Tone = "") -> Cell:
+    return Cell(fmt.number(offset), tone, -1 if offset is None else offset)
 
 
-def partition_rows(partitions: Sequence[Partition], facts: TopicFacts | None, look: Look, now_ms: int) -> list[Row]:
+def partition_rows(partitions: Sequence[Partition], facts: TopicFacts | None, fmt: Formatter, now_ms: int) -> list[Row]:
     """Rows ordered by partition number, which is the key."""
-    return [_partition_row(each, facts, look, now_ms) for each in partitions]
+    return [_partition_row(each, facts, fmt, now_ms) for each in partitions]
 
 
-def _partition_row(partition: Partition, facts: TopicFacts | None, look: Look, now_ms: int) -> Row:
+def _partition_row(partition: Partition, facts: TopicFacts | None, fmt: Formatter, now_ms: int) -> Row:
     start = None if facts is None else facts.log_starts.get(partition.partition)
     size = None if facts is None else facts.sizes.get(partition.partition)
     return Row(
         str(partition.partition),
-        (
-            Cell(str(partition.partition), "strong", partition.partition),
-            _leader_cell(partition, look),
-            Cell(str(partition.leader_epoch), "", partition.leader_epoch),
-            isr_cell(partition, look),
-            _offset_cell(partition.high_watermark, look),
-            _offset_cell(start, look, "dim"),
-            Cell(look.size(size), "", -1 if size is None else size),
-            figure(look.rate(partition.rate_in), partition.rate_in),
-            state_cell(partition, look),
-            since_cell(partition, now_ms),
-        ),
+        Cell(str(partition.partition), "strong", partition.partition),
+        _leader_cell(partition, fmt),
+        Cell(str(partition.leader_epoch), "", partition.leader_epoch),
+        isr_cell(partition, fmt),
+        _offset_cell(partition.high_watermark, fmt),
+        _offset_cell(start, fmt, "dim"),
+        Cell(fmt.size(size), "", -1 if size is None else size),
+        figure(fmt.rate(partition.rate_in), partition.rate_in),
+        state_cell(partition, fmt),
+        since_cell(partition, now_ms),
     )
 
 
-def partitions_title(topic: str, partitions: Sequence[Partition], facts: TopicFacts | None, look: Look) -> str:
+def partitions_title(topic: str, partitions: Sequence[Partition], facts: TopicFacts | None, fmt: Formatter) -> str:
     """`Partitions of orders: 3 x RF 3, min ISR 2, 1 843 records, 412 KiB`."""
     factor = max((len(each.replicas) for each in partitions), default=0)
-    words = [f"{look.number(len(partitions))} {'x' if look.is_ascii else '×'} RF {factor}"]
+    parts = [f"{fmt.number(len(partitions))} {'x' if fmt.is_ascii else '×'} RF {factor}"]
     if partitions:
-        words.append(f"min ISR {partitions[0].min_isr}")
+        parts.append(f"min ISR {partitions[0].min_isr}")
     if facts is not None:
         messages = facts.messages(partitions)
-        words += [f"{look.number(messages)} messages"] if messages is not None else []
-        words += [look.size(facts.size_bytes)] if facts.size_bytes is not None else []
-    return f"Partitions of {topic}: {', '.join(words)}"
+        parts += [f"{fmt.number(messages)} messages"] if messages is not None else []
+        parts += [fmt.size(facts.size_bytes)] if facts.size_bytes is not None else []
+    return f"Partitions of {topic}: {', '.join(parts)}"
 
 
 REPLICA_COLUMNS: Final = (
@@ -118,7 +116,7 @@ class Follower:
 class PartitionDetail:
     """The answer of `/api/partitions/TOPIC/N` at `told_ms`."""
 
-    told_ms: int
+    received_ms: int
     leader_epoch: int
     eligible_leaders: tuple[int, ...] = ()
     adding_replicas: tuple[int, ...] = ()
@@ -126,10 +124,10 @@ class PartitionDetail:
     followers: Mapping[int, Follower] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, answer: Mapping[str, Any], told_ms: int) -> "PartitionDetail":
+    def of(cls, answer: Mapping[str, Any], received_ms: int) -> "PartitionDetail":
         """Parse the answer. Brokers of an older version omit the time of the last fetch."""
         return cls(
-            told_ms,
+            received_ms,
             answer["leader_epoch"],
             tuple(answer["eligible_leaders"]),
             tuple(answer["adding_replicas"]),
@@ -143,9 +141,9 @@ class PartitionDetail:
         )
 
 
-def offset_bar(log_end: int, high_watermark: int, top: int, window: int, width: int, look: Look) -> str:
+def offset_bar(log_end: int, high_watermark: int, top: int, window: int, width: int, fmt: Formatter) -> str:
     """The last `window` offsets before `top`: a line up to the log end, with a mark at the high watermark."""
-    full, missing, mark = ("=", ".", "|") if look.is_ascii else ("━", "┄", "┃")
+    full, missing, mark = ("=", ".", "|") if fmt.is_ascii else ("━", "┄", "┃")
     window = min(window, top)
     if window <= 0:
         return missing * width
@@ -184,31 +182,27 @@ def top_of(partition: Partition) -> int:
 
 
 def replica_rows(
-    partition: Partition,
-    detail: PartitionDetail | None,
-    brokers: Mapping[int, Broker],
-    look: Look,
-    now_ms: int,
+    partition: Partition, detail: PartitionDetail | None, brokers: Mapping[int, Broker], fmt: Formatter, now_ms: int
 ) -> list[Row]:
     """Rows for `COLUMNS`, the leader first, then by node, which is the key."""
     window, top = window_of(partition), top_of(partition)
     order = sorted(partition.replicas, key=lambda node: (node != partition.leader, node))
-    return [_replica_row(node, partition, detail, brokers.get(node), look, now_ms, (top, window)) for node in order]
+    return [_replica_row(node, partition, detail, brokers.get(node), fmt, now_ms, (top, window)) for node in order]
 
 
 def topic_replica_rows(
     partitions: Sequence[Partition],
     details: Mapping[int, PartitionDetail],
     brokers: Mapping[int, Broker],
-    look: Look,
+    fmt: Formatter,
     now_ms: int,
 ) -> list[Row]:
     """All replicas of all partitions, for `TOPIC_COLUMNS`; the key is `partition/node`."""
     rows: list[Row] = []
     for each in partitions:
-        for number, row in enumerate(replica_rows(each, details.get(each.partition), brokers, look, now_ms)):
-            words = str(each.partition) if not number else ""
-            rows.append(Row(f"{each.partition}/{row.key}", (Cell(words, "strong", each.partition), *row.cells)))
+        for number, row in enumerate(replica_rows(each, details.get(each.partition), brokers, fmt, now_ms)):
+            text = str(each.partition) if not number else ""
+            rows.append(Row(f"{each.partition}/{row.key}", Cell(text, "strong", each.partition), *row.cells))
     return rows
 
 
@@ -217,37 +211,35 @@ def _replica_row(
     partition: Partition,
     detail: PartitionDetail | None,
     broker: Broker | None,
-    look: Look,
+    fmt: Formatter,
     now_ms: int,
     scale: tuple[int, int],
 ) -> Row:
     top, window = scale
     end, is_leader = partition.log_end_offsets.get(node), node == partition.leader
     lag = partition.lag(node)
-    why, tone = why_words(node, partition, detail, broker, now_ms)
+    why, tone = replica_reason(node, partition, detail, broker, now_ms)
     follower = (
         detail.followers.get(node) if detail is not None and detail.leader_epoch == partition.leader_epoch else None
     )
     epoch = detail.epochs.get(node) if detail is not None else None
     if epoch is None and follower is not None:
         epoch = follower.broker_epoch
-    fetched, caught_up = _times(follower, detail, lag, now_ms, look, is_leader=is_leader)
+    fetched, caught_up = _times(follower, detail, lag, now_ms, fmt, is_leader=is_leader)
     bar = ""
     if end is not None:
-        bar = offset_bar(end, partition.high_watermark or 0, top, window, BAR_WIDTH, look)
+        bar = offset_bar(end, partition.high_watermark or 0, top, window, BAR_WIDTH, fmt)
     return Row(
         str(node),
-        (
-            Cell(str(node), "strong", node),
-            Cell("leader" if is_leader else "follower", "accent" if is_leader else ""),
-            _offset_cell(end, look),
-            _offset_cell(lag, look, "warn" if lag and node not in partition.isr else ""),
-            Cell(bar, tone if tone != "good" else "accent"),
-            fetched,
-            caught_up,
-            Cell(look.number(epoch), "dim", epoch),
-            Cell(f"{look.sign(tone)} {why}", tone),
-        ),
+        Cell(str(node), "strong", node),
+        Cell("leader" if is_leader else "follower", "accent" if is_leader else ""),
+        _offset_cell(end, fmt),
+        _offset_cell(lag, fmt, "warn" if lag and node not in partition.isr else ""),
+        Cell(bar, tone if tone != "good" else "accent"),
+        fetched,
+        caught_up,
+        Cell(fmt.number(epoch), "dim", epoch),
+        Cell(f"{fmt.sign(tone)} {why}", tone),
     )
 
 
@@ -256,16 +248,16 @@ def _times(
     detail: PartitionDetail | None,
     lag: int | None,
     now_ms: int,
-    look: Look,
+    fmt: Formatter,
     *,
     is_leader: bool,
 ) -> tuple[Cell, Cell]:
-    none = Cell(look.sign("none"), "dim")
+    none = Cell(fmt.sign("none"), "dim")
     if is_leader:
         return none, Cell("now", "dim", 0)
     if follower is None or detail is None:
         return none, none
-    since = max(0, now_ms - detail.told_ms)
+    since = max(0, now_ms - detail.received_ms)
     fetched = none
     if follower.fetched_ms is not None:
         fetched = Cell(
@@ -280,7 +272,7 @@ def _times(
     return fetched, Cell(format_duration(follower.caught_up_ms + since), "", follower.caught_up_ms)
 
 
-def why_words(
+def replica_reason(
     node: int, partition: Partition, detail: PartitionDetail | None, broker: Broker | None, now_ms: int
 ) -> tuple[str, Tone]:
     """Why the replica is in the ISR or not."""
@@ -315,20 +307,20 @@ def _silent_ms(node: int, partition: Partition, detail: PartitionDetail | None, 
     if detail is None or detail.leader_epoch != partition.leader_epoch or node not in detail.followers:
         return None
     fetched_ms = detail.followers[node].fetched_ms
-    return None if fetched_ms is None else fetched_ms + max(0, now_ms - detail.told_ms)
+    return None if fetched_ms is None else fetched_ms + max(0, now_ms - detail.received_ms)
 
 
-def meaning(partition: Partition, look: Look) -> list[Cell]:
+def meaning(partition: Partition, fmt: Formatter) -> list[Cell]:
     """The sentences under the table: the high watermark, and acks=all now and after one more failure."""
-    return [_watermark(partition, look), *_acks(partition, look)]
+    return [_watermark(partition, fmt), *_acks(partition, fmt)]
 
 
 def _set(nodes: tuple[int, ...]) -> str:
     return "{" + ",".join(map(str, sorted(nodes))) + "}"
 
 
-def _watermark(partition: Partition, look: Look) -> Cell:
-    high = look.number(partition.high_watermark)
+def _watermark(partition: Partition, fmt: Formatter) -> Cell:
+    high = fmt.number(partition.high_watermark)
     ends = [partition.log_end_offsets.get(node) for node in partition.isr]
     known = [end for end in ends if end is not None]
     isr = _set(partition.isr)
@@ -336,16 +328,16 @@ def _watermark(partition: Partition, look: Look) -> Cell:
         return Cell(f"HW = {high}.")
     least = min(known)
     if least > partition.high_watermark:
-        return Cell(f"HW = {high}, on its way to min(LEO of ISR {isr}) = {look.number(least)}.")
+        return Cell(f"HW = {high}, on its way to min(LEO of ISR {isr}) = {fmt.number(least)}.")
     return Cell(f"HW = min(LEO of ISR {isr}) = {high}.")
 
 
-def _acks(partition: Partition, look: Look) -> list[Cell]:
+def _acks(partition: Partition, fmt: Formatter) -> list[Cell]:
     if partition.leader is None:
         back = f" until {_set(partition.isr)} is back" if partition.isr else ""
         return [Cell(f"No leader: neither writes nor reads{back}.", "bad")]
     count, needed = len(partition.isr), partition.replication.needed
-    least, less = (">=", "<") if look.is_ascii else ("≥", "<")
+    least, less = (">=", "<") if fmt.is_ascii else ("≥", "<")
     if count < needed:
         return [Cell(f"acks=all: rejected (ISR {count} {less} min {needed}).", "bad")]
     found = [Cell(f"acks=all: accepted (ISR {count} {least} min {needed}).", "good")]
@@ -373,31 +365,30 @@ def replication_columns(replicas: int, bar_width: int) -> tuple[Column, ...]:
     return (
         Column("STATE", 12, most=22, flash=True),
         Column("FOR", 6, rank=2),
-        Column("PARTITION", 10, most=60, flex=1, kept=20),
+        Column("PARTITION", 10, most=60, flex=1, preferred=20),
         Column("LEADER", 6, is_right=True, flash=True, rank=3),
         Column("EPOCH", 5, is_right=True, flash=True, rank=2),
         Column("ISR", 5, flash=True, rank=1),
         Column("HW", 9, is_right=True, rank=5),
         Column("IN", 6, is_right=True, rank=4),
-        *(Column(_ordinal(number), bar_width + _BESIDE_BAR) for number in range(min(replicas, REPLICAS_MAX))),
+        *(
+            Column("FOLLOWER" if number else "LEADER LOG", bar_width + _BESIDE_BAR)
+            for number in range(min(replicas, REPLICAS_MAX))
+        ),
     )
-
-
-def _ordinal(number: int) -> str:
-    return "LEADER LOG" if number == 0 else "FOLLOWER"
 
 
 def bar_width(width: int, replicas: int) -> int:
     """The width of a bar in a window."""
     fixed = 11 + 16 + 8 + (27 if width >= 96 else 0) + (8 if width >= 110 else 0) + (22 if width >= 130 else 0)
-    shown = max(1, min(replicas, REPLICAS_MAX))
-    return min(20, max(3, (width - fixed) // shown - _BESIDE_BAR - 2))
+    count = max(1, min(replicas, REPLICAS_MAX))
+    return min(20, max(3, (width - fixed) // count - _BESIDE_BAR - 2))
 
 
-def state_cell(partition: Partition, look: Look) -> Cell:
-    """The partition's state as a sign and words."""
+def state_cell(partition: Partition, fmt: Formatter) -> Cell:
+    """The partition's state as a sign and its label."""
     state = partition.state
-    return Cell(f"{look.sign(TONES[state])} {state.label}", TONES[state], state.severity)
+    return Cell(f"{fmt.sign(TONES[state])} {state.label}", TONES[state], state.severity)
 
 
 def since_cell(partition: Partition, now_ms: int) -> Cell:
@@ -408,42 +399,42 @@ def since_cell(partition: Partition, now_ms: int) -> Cell:
     return Cell(format_duration(since_ms), TONES[partition.state], since_ms)
 
 
-def replication_row(partition: Partition, picture: Picture, look: Look, now_ms: int, replicas: int, width: int) -> Row:
+def replication_row(
+    partition: Partition, picture: Picture, fmt: Formatter, now_ms: int, replicas: int, width: int
+) -> Row:
     """One partition."""
     leader = partition.leader
     order = [node for node in (leader,) if node in partition.replicas]
     order += [node for node in partition.replicas if node != leader]
     window, top = window_of(partition), top_of(partition)
-    bars = [_bar(node, partition, picture, look, (top, window, width)) for node in order[:REPLICAS_MAX]]
+    bars = [_bar(node, partition, picture, fmt, (top, window, width)) for node in order[:REPLICAS_MAX]]
     bars += [Cell("")] * (min(replicas, REPLICAS_MAX) - len(bars))
     return Row(
         partition.name,
-        (
-            state_cell(partition, look),
-            since_cell(partition, now_ms),
-            Cell(partition.name, "strong"),
-            _leader_cell(partition, look),
-            Cell(str(partition.leader_epoch), "", partition.leader_epoch),
-            isr_cell(partition, look),
-            _offset_cell(partition.high_watermark, look),
-            figure(look.rate(partition.rate_in), partition.rate_in),
-            *bars,
-        ),
+        state_cell(partition, fmt),
+        since_cell(partition, now_ms),
+        Cell(partition.name, "strong"),
+        _leader_cell(partition, fmt),
+        Cell(str(partition.leader_epoch), "", partition.leader_epoch),
+        isr_cell(partition, fmt),
+        _offset_cell(partition.high_watermark, fmt),
+        figure(fmt.rate(partition.rate_in), partition.rate_in),
+        *bars,
     )
 
 
-def _bar(node: int, partition: Partition, picture: Picture, look: Look, scale: tuple[int, int, int]) -> Cell:
+def _bar(node: int, partition: Partition, picture: Picture, fmt: Formatter, scale: tuple[int, int, int]) -> Cell:
     """`3 ████▓░░ 1.4k`: node, log, lag; a cross if it is out of sync."""
     top, window, width = scale
     end, broker = partition.log_end_offsets.get(node), picture.brokers.get(node)
     is_out = node not in partition.isr
     is_gone = broker is None or not broker.is_up
-    sign = ("x" if look.is_ascii else "✗") if is_out else " "
+    sign = ("x" if fmt.is_ascii else "✗") if is_out else " "
     tone: Tone = "bad" if is_out else "warn" if is_gone else "accent"
     if end is None:
         return Cell(f"{node}{sign}{'not known':<{width}.{width}}", "bad" if is_out else "dim")
     lag = partition.lag(node)
-    bar = offset_bar(end, partition.high_watermark or 0, top, window, width, look)
+    bar = offset_bar(end, partition.high_watermark or 0, top, window, width, fmt)
     behind = f" {format_count(lag)}" if lag else ""
     return Cell(f"{node}{sign}{bar}{behind}", tone, -1 if lag is None else lag)
 
@@ -454,7 +445,7 @@ class ReplicationTable:
     def __init__(self) -> None:
         self._picture = Picture()
         self._shape: tuple[object, ...] = ()
-        self._look, self._now_ms, self._replicas, self._width = Look(), 0, 3, 8
+        self._fmt, self._now_ms, self._replicas, self._width = Formatter(), 0, 3, 8
         self._by_name: dict[str, Partition] = {}
         self._names: list[str] = []
         self._bad: list[str] = []
@@ -472,16 +463,16 @@ class ReplicationTable:
         return len(self._names) - len(self._bad)
 
     def rows(
-        self, picture: Picture, look: Look, now_ms: int, in_sight: Iterable[str], width: int, *, with_internal: bool
+        self, picture: Picture, fmt: Formatter, now_ms: int, in_sight: Iterable[str], width: int, *, with_internal: bool
     ) -> list[Row]:
         known = (id(picture), picture.topics_version, with_internal)
         is_new = known != self._known
         if is_new:
             self._learn(picture, with_internal=with_internal)
             self._known = known
-        shape = (id(picture), look, self._replicas, bar_width(width, self._replicas))
+        shape = (id(picture), fmt, self._replicas, bar_width(width, self._replicas))
         if shape != self._shape:
-            self._shape, self._look, self._width = shape, look, bar_width(width, self._replicas)
+            self._shape, self._fmt, self._width = shape, fmt, bar_width(width, self._replicas)
             self._rows.forget()
         self._now_ms = now_ms
         if is_new or len(self._by_name) <= SCAN_MAX or now_ms - self._scanned_ms >= 1_000:
@@ -515,11 +506,9 @@ class ReplicationTable:
         return replication_columns(self._replicas, self._width)
 
     def _make(self, name: str) -> Row:
-        return replication_row(
-            self._by_name[name], self._picture, self._look, self._now_ms, self._replicas, self._width
-        )
+        return replication_row(self._by_name[name], self._picture, self._fmt, self._now_ms, self._replicas, self._width)
 
     def _bare(self, name: str) -> Row:
         return Row(
-            name, (Cell(""), Cell(""), Cell(name, "strong"), *[Cell("")] * (4 + min(self._replicas, REPLICAS_MAX)))
+            name, Cell(""), Cell(""), Cell(name, "strong"), *[Cell("")] * (4 + min(self._replicas, REPLICAS_MAX))
         )

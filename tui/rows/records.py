@@ -1,4 +1,4 @@
-"""Records as table rows, made on demand, and the state of a reading in words.
+"""Records as table rows, made on demand, and the state of a reading as text.
 
 Pure, except for the store's lock.
 """
@@ -6,10 +6,10 @@ Pure, except for the store's lock.
 from collections.abc import Sequence
 from typing import Final
 
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.messages.detail import View, cell_text
 from yak.tui.messages.reader import Phase, Status
-from yak.tui.messages.store import Counts, Kept, Records
+from yak.tui.messages.store import BufferedRecord, Counts, Records
 from yak.tui.messages.subscription import Subscription
 from yak.tui.rows.cells import Cell, Column, Row, Tone
 from yak.tui.state.picture import Picture
@@ -21,9 +21,9 @@ SAME_DAY_MS: Final = 20 * 3_600_000
 CACHED_ROWS: Final = 512
 
 
-def record_columns(look: Look, *, with_topic: bool, is_narrow: bool = False) -> Sequence[Column]:
+def record_columns(fmt: Formatter, *, with_topic: bool, is_narrow: bool = False) -> Sequence[Column]:
     """The columns. The topic only if there are several; in a narrow window less of the value."""
-    zone = {"utc": "TIME (UTC)", "local": "TIME (LOCAL)", "relative": "AGE"}[look.zone]
+    zone = {"utc": "TIME (UTC)", "local": "TIME (LOCAL)", "relative": "AGE"}[fmt.zone]
     return (
         *((Column("TOPIC", least=5, most=24),) if with_topic else ()),
         Column("OFFSET", least=6, most=20, is_right=True),
@@ -36,26 +36,23 @@ def record_columns(look: Look, *, with_topic: bool, is_narrow: bool = False) -> 
 
 
 class RecordRows:
-    """A snapshot of records as rows; `freeze` takes the next snapshot.
-
-    Rows are cached until their format changes.
-    """
+    """A snapshot of records as rows; `freeze` takes the next snapshot. Rows are cached until their format changes."""
 
     def __init__(self) -> None:
         self._records: Records | None = None
         self._first = self._end = 0
         self._style: tuple[object, ...] = ()
         self._made: dict[int, Row] = {}
-        self._look = Look()
+        self._fmt = Formatter()
         self._view: View = "auto"
         self._now_ms = 0
         self._with_topic = False
 
-    def freeze(self, records: Records, look: Look, now_ms: int, *, view: View, with_topic: bool) -> None:
+    def freeze(self, records: Records, fmt: Formatter, now_ms: int, *, view: View, with_topic: bool) -> None:
         self._records = records
         self._first, self._end = records.span()
-        self._look, self._view, self._now_ms, self._with_topic = look, view, now_ms, with_topic
-        style = (look, view, with_topic, now_ms // 1000 if look.zone == "relative" else now_ms // 3_600_000)
+        self._fmt, self._view, self._now_ms, self._with_topic = fmt, view, now_ms, with_topic
+        style = (fmt, view, with_topic, now_ms // 1000 if fmt.zone == "relative" else now_ms // 3_600_000)
         if style != self._style or len(self._made) > CACHED_ROWS:
             self._style = style
             self._made.clear()
@@ -63,18 +60,18 @@ class RecordRows:
     def __len__(self) -> int:
         return self._end - self._first
 
-    def record_at(self, index: int) -> Kept | None:
+    def record_at(self, index: int) -> BufferedRecord | None:
         return self._records.at(self._first + index) if self._records is not None else None
 
     def at(self, index: int) -> Row:
         """A row; an empty one if its record is gone since `freeze`."""
         record = self.record_at(index)
         if record is None:
-            return Row("", tuple(Cell("") for _ in record_columns(self._look, with_topic=self._with_topic)))
+            return Row("", *(Cell("") for _ in record_columns(self._fmt, with_topic=self._with_topic)))
         made = self._made.get(record.serial)
         if made is None:
             made = self._made[record.serial] = record_row(
-                record, self._look, self._now_ms, view=self._view, with_topic=self._with_topic
+                record, self._fmt, self._now_ms, view=self._view, with_topic=self._with_topic
             )
         return made
 
@@ -86,30 +83,28 @@ class RecordRows:
         return place - self._first if place is not None and self._first <= place < self._end else None
 
 
-def record_row(record: Kept, look: Look, now_ms: int, *, view: View, with_topic: bool) -> Row:
+def record_row(record: BufferedRecord, fmt: Formatter, now_ms: int, *, view: View, with_topic: bool) -> Row:
     """One line."""
     is_null = record.value is None
     headers = ", ".join(f"{name}={cell_text(data, view, 24)}" for name, data in record.headers[:4])
     return Row(
         str(record.serial),
-        (
-            *((Cell(record.topic),) if with_topic else ()),
-            Cell(f"{record.partition}@{record.offset}"),
-            Cell(_time(record.timestamp_ms, look, now_ms), "dim"),
-            Cell(cell_text(record.key, view, KEY_CHARACTERS), "dim" if record.key is None else "accent"),
-            Cell(cell_text(record.value, view), "dim" if is_null else ""),
-            Cell(cell_text(headers.encode(), "text", KEY_CHARACTERS) if headers else "", "dim"),
-            Cell(look.size(record.payload_bytes), "dim"),
-        ),
+        *((Cell(record.topic),) if with_topic else ()),
+        Cell(f"{record.partition}@{record.offset}"),
+        Cell(_time(record.timestamp_ms, fmt, now_ms), "dim"),
+        Cell(cell_text(record.key, view, KEY_CHARACTERS), "dim" if record.key is None else "accent"),
+        Cell(cell_text(record.value, view), "dim" if is_null else ""),
+        Cell(cell_text(headers.encode(), "text", KEY_CHARACTERS) if headers else "", "dim"),
+        Cell(fmt.size(record.payload_bytes), "dim"),
     )
 
 
-def _time(timestamp_ms: int, look: Look, now_ms: int) -> str:
+def _time(timestamp_ms: int, fmt: Formatter, now_ms: int) -> str:
     if timestamp_ms < 0:
-        return look.sign("none")
+        return fmt.sign("none")
     if abs(now_ms - timestamp_ms) > SAME_DAY_MS:
-        return look.day_and_time(timestamp_ms, now_ms)
-    return look.time(timestamp_ms, now_ms, millis=True)
+        return fmt.day_and_time(timestamp_ms, now_ms)
+    return fmt.time(timestamp_ms, now_ms, millis=True)
 
 
 TOPIC_CHOICE_COLUMNS: Final = (
@@ -133,26 +128,26 @@ _PHASES: Final[dict[Phase, tuple[str, Tone, str]]] = {
 }
 
 
-def status_cells(status: Status, counts: Counts, wanted: Subscription, filter_text: str, look: Look) -> list[Cell]:
+def status_cells(status: Status, counts: Counts, wanted: Subscription, filter_text: str, fmt: Formatter) -> list[Cell]:
     """The cells of the status line, most important first: a narrow window cuts the end."""
-    cells = [phase_cell(status, wanted, look)]
+    cells = [phase_cell(status, wanted, fmt)]
     if status.phase == "full":
         cells.append(Cell("m reads on, without the older half", "accent"))
     if status.phase == "reading" and (wanted.is_tail or status.rate):
-        cells.append(rate_cell(status, look))
-    cells += _count_cells(status, counts, filter_text, look)
+        cells.append(rate_cell(status, fmt))
+    cells += _count_cells(status, counts, filter_text, fmt)
     if status.behind is not None and status.behind > max(BEHIND_WORTH_SAYING, status.rate):
-        cells.append(Cell(f"behind {look.number(status.behind)}", "warn"))
+        cells.append(Cell(f"behind {fmt.number(status.behind)}", "warn"))
     if status.uncommitted:
-        cells.append(Cell(f"{look.number(status.uncommitted)} uncommitted", "accent"))
+        cells.append(Cell(f"{fmt.number(status.uncommitted)} uncommitted", "accent"))
     if counts.dropped:
-        cells.append(Cell(f"{look.number(counts.dropped)} older dropped", "dim"))
+        cells.append(Cell(f"{fmt.number(counts.dropped)} older dropped", "dim"))
     if counts.left_out:
-        cells.append(Cell(f"{look.number(counts.left_out)} hidden not kept", "dim"))
+        cells.append(Cell(f"{fmt.number(counts.left_out)} hidden not kept", "dim"))
     return cells
 
 
-def phase_cell(status: Status, wanted: Subscription, look: Look) -> Cell:
+def phase_cell(status: Status, wanted: Subscription, fmt: Formatter) -> Cell:
     """The phase as a sign and a word."""
     sign, tone, word = _PHASES[status.phase]
     if status.phase == "reading":
@@ -160,29 +155,29 @@ def phase_cell(status: Status, wanted: Subscription, look: Look) -> Cell:
             word = "following"
         elif status.behind == 0:
             word = "at the end"
-    return Cell(f"{look.sign(sign)} {word}", tone)
+    return Cell(f"{fmt.sign(sign)} {word}", tone)
 
 
-def rate_cell(status: Status, look: Look) -> Cell:
+def rate_cell(status: Status, fmt: Formatter) -> Cell:
     """`9 842/s`, or `showing 1 of 20, 9 842/s`."""
-    rate = f"{look.number(status.rate)}/s"
-    return Cell(f"showing 1 of {look.number(status.every)}, {rate}", "warn") if status.every > 1 else Cell(rate)
+    rate = f"{fmt.number(status.rate)}/s"
+    return Cell(f"showing 1 of {fmt.number(status.every)}, {rate}", "warn") if status.every > 1 else Cell(rate)
 
 
-def _count_cells(status: Status, counts: Counts, filter_text: str, look: Look) -> list[Cell]:
+def _count_cells(status: Status, counts: Counts, filter_text: str, fmt: Formatter) -> list[Cell]:
     if counts.filtering is not None:
         return [Cell(f"filtering {counts.filtering:.0%}", "accent")]
     if filter_text:
         return [
             Cell(f"/{filter_text}", "accent"),
-            Cell(f"{look.number(counts.shown)} match, {look.number(status.scanned)} scanned"),
+            Cell(f"{fmt.number(counts.visible)} match, {fmt.number(status.scanned)} scanned"),
         ]
-    if status.read == counts.shown or status.every > 1 or counts.dropped:
-        return [Cell(f"{look.number(status.read)} read")]
-    return [Cell(f"{look.number(counts.shown)} of {look.number(status.read)} read")]
+    if status.read == counts.visible or status.every > 1 or counts.dropped:
+        return [Cell(f"{fmt.number(status.read)} read")]
+    return [Cell(f"{fmt.number(counts.visible)} of {fmt.number(status.read)} read")]
 
 
-def empty_words(status: Status, counts: Counts, wanted: Subscription, filter_text: str, look: Look) -> str:
+def empty_text(status: Status, counts: Counts, wanted: Subscription, filter_text: str, fmt: Formatter) -> str:
     """Why no record is shown, and which key helps."""
     if status.error is not None:
         error = status.error
@@ -201,7 +196,7 @@ def empty_words(status: Status, counts: Counts, wanted: Subscription, filter_tex
     if counts.filtering is not None:
         return "Filtering ..."
     if filter_text:
-        return f"No message matches {filter_text}. {look.number(status.scanned)} scanned. esc clears the filter."
+        return f"No message matches {filter_text}. {fmt.number(status.scanned)} scanned. esc clears the filter."
     return f"{_nothing(status, wanted)}\n{notes}".strip()
 
 
@@ -212,27 +207,29 @@ def _nothing(status: Status, wanted: Subscription) -> str:
     if wanted.is_tail:
         return f"No message in {title} yet. What comes shows here. p sends one; o goes back to the beginning."
     if status.phase == "done" or status.behind == 0:
-        return f"No message in {title}, {wanted.seek.words}. o goes elsewhere; p sends one."
+        return f"No message in {title}, {wanted.seek.description}. o goes elsewhere; p sends one."
     return f"Reading {title} ..."
 
 
-def tile_words(status: Status, counts: Counts, wanted: Subscription, filter_text: str, look: Look, width: int) -> str:
+def tile_status(
+    status: Status, counts: Counts, wanted: Subscription, filter_text: str, fmt: Formatter, width: int
+) -> str:
     """A short status for the edge of a tile: the parts that fit, most important first."""
-    parts = [phase_cell(status, wanted, look).text]
+    parts = [phase_cell(status, wanted, fmt).text]
     if status.every > 1:
         parts.append(f"1 of {status.every}")
     if status.behind is not None:
-        parts.append(f"lag {look.number(status.behind)}")
+        parts.append(f"lag {fmt.number(status.behind)}")
     if status.uncommitted:
-        parts.append(f"{look.number(status.uncommitted)} uncommitted")
+        parts.append(f"{fmt.number(status.uncommitted)} uncommitted")
     if filter_text:
         parts.append(f"/{filter_text}")
     if status.phase == "reading":
         parts.append(format_rate(status.rate))
     if filter_text:
-        parts.append(f"{look.number(counts.shown)} match")
+        parts.append(f"{fmt.number(counts.visible)} match")
     elif status.read:
-        parts.append(f"{look.number(status.read)} read")
+        parts.append(f"{fmt.number(status.read)} read")
     return fitting(parts, width)
 
 
@@ -246,15 +243,15 @@ def tile_title(letter: str, wanted: Subscription, width: int) -> str:
 
 def fitting(parts: Sequence[str], width: int) -> str:
     """The whole parts that fit; always the first."""
-    words = parts[0]
+    text = parts[0]
     for part in parts[1:]:
-        if len(words) + 2 + len(part) > width:
+        if len(text) + 2 + len(part) > width:
             continue
-        words += f"  {part}"
-    return words
+        text += f"  {part}"
+    return text
 
 
-def topic_choice_rows(picture: Picture, look: Look) -> list[Row]:
+def topic_choice_rows(picture: Picture, fmt: Formatter) -> list[Row]:
     """Topics to choose from, internal ones last."""
     partitions: dict[str, list[int]] = {}
     rates: dict[str, float] = {}
@@ -264,12 +261,10 @@ def topic_choice_rows(picture: Picture, look: Look) -> list[Row]:
     return [
         Row(
             topic,
-            (
-                Cell(topic, "dim" if topic.startswith("__") else ""),
-                Cell(look.number(len(partitions[topic]))),
-                Cell(look.number(sum(partitions[topic]))),
-                Cell(look.rate(rates[topic])),
-            ),
+            Cell(topic, "dim" if topic.startswith("__") else ""),
+            Cell(fmt.number(len(partitions[topic]))),
+            Cell(fmt.number(sum(partitions[topic]))),
+            Cell(fmt.rate(rates[topic])),
         )
         for topic in sorted(partitions, key=lambda name: (name.startswith("__"), name))
     ]

@@ -43,11 +43,7 @@ ACL_COLUMNS: Final = (
     Column("PATTERN", 8),
     Column("HOST", 4, rank=1),
 )
-QUOTA_COLUMNS: Final = (
-    Column("ENTITY", 12, most=80, flex=1),
-    Column("QUOTA", 18),
-    Column("LIMIT", 8, is_right=True),
-)
+QUOTA_COLUMNS: Final = (Column("ENTITY", 12, most=80, flex=1), Column("QUOTA", 18), Column("LIMIT", 8, is_right=True))
 PERMISSIONS: Final = ("allow", "deny")
 OPERATIONS: Final = tuple(_word(each) for each in Operation if each is not Operation.ANY)
 RESOURCES: Final = tuple(_word(each) for each in SUPPORTED)
@@ -59,7 +55,7 @@ class Removal(NamedTuple):
     """The question before a removal, and its command. `typed` is the text to type."""
 
     title: str
-    words: str
+    text: str
     command: str
     typed: str = ""
 
@@ -67,47 +63,45 @@ class Removal(NamedTuple):
 def user_row(name: str, mechanisms: Mapping[str, int]) -> Row:
     """A user with its mechanisms. One number stands for all if they have the same iterations."""
     iterations = list(dict.fromkeys(mechanisms.values()))
-    words = ", ".join(group_digits(each) for each in iterations)
-    return Row(name, (Cell(name, "strong"), Cell(", ".join(mechanisms)), figure(words, max(iterations, default=None))))
+    text = ", ".join(group_digits(each) for each in iterations)
+    return Row(name, Cell(name, "strong"), Cell(", ".join(mechanisms)), figure(text, max(iterations, default=None)))
 
 
 def acl_row(key: str, acl: AclBinding) -> Row:
-    """An ACL, in the words of `yak acls`."""
+    """An ACL, with the names of `yak acls`."""
     pattern, entry = acl
     return Row(
         key,
-        (
-            Cell(entry.principal, "strong"),
-            Cell(_word(entry.permission), "warn" if entry.permission is Permission.DENY else "good"),
-            Cell(_word(entry.operation)),
-            Cell(_resource(pattern)),
-            Cell(_word(pattern.pattern_type), "dim" if pattern.pattern_type is PatternType.LITERAL else ""),
-            Cell(entry.host, "dim" if entry.host == "*" else ""),
-        ),
+        Cell(entry.principal, "strong"),
+        Cell(_word(entry.permission), "warn" if entry.permission is Permission.DENY else "good"),
+        Cell(_word(entry.operation)),
+        Cell(_resource(pattern)),
+        Cell(_word(pattern.pattern_type), "dim" if pattern.pattern_type is PatternType.LITERAL else ""),
+        Cell(entry.host, "dim" if entry.host == "*" else ""),
     )
 
 
 def quota_row(key: str, quota: Quota) -> Row:
     """A quota of an entity."""
     limit = format_quota(quota.name, quota.value)
-    return Row(key, (Cell(encode_entity(quota.entity), "strong"), Cell(quota.name), figure(limit, quota.value)))
+    return Row(key, Cell(encode_entity(quota.entity), "strong"), Cell(quota.name), figure(limit, quota.value))
 
 
 def user_removal(name: str, mechanisms: Mapping[str, int]) -> Removal:
     """Removal of all credentials of a user."""
-    words = f"{name} can no longer log in with {' and '.join(mechanisms)}. Its open connections stay."
-    return Removal(f"Remove user {name}", words, shlex.join(("yak", "users", "remove", name, "--yes")), name)
+    text = f"{name} can no longer log in with {' and '.join(mechanisms)}. Its open connections stay."
+    return Removal(f"Remove user {name}", text, shlex.join(("yak", "users", "remove", name, "--yes")), name)
 
 
 def acl_removal(_key: str, acl: AclBinding) -> Removal:
     """Removal of one ACL."""
     pattern, entry = acl
     begins = " and all whose names begin so" if pattern.pattern_type is PatternType.PREFIXED else ""
-    words = (
+    text = (
         f"This ACL no longer {'allows' if entry.permission is Permission.ALLOW else 'denies'} {entry.principal}, "
         f"from host {entry.host}, {_word(entry.operation)} of {_resource(pattern)}{begins}. Other ACLs stay."
     )
-    return Removal("Remove this ACL", words, f"{acl_command(acl, 'remove')} --yes")
+    return Removal("Remove this ACL", text, f"{acl_command(acl, 'remove')} --yes")
 
 
 def acl_command(acl: AclBinding, verb: str = "add") -> str:
@@ -143,8 +137,8 @@ def acl_of(form: Mapping[str, str]) -> AclBinding:
 def quota_removal(_key: str, quota: Quota) -> Removal:
     """Removal of one quota of an entity."""
     entity = encode_entity(quota.entity)
-    words = f"{quota.name} of {entity} is no longer {format_quota(quota.name, quota.value)}. A default may apply then."
-    return Removal(f"Remove {quota.name} of {entity}", words, f"{_quota_command(quota, 'remove')} {quota.name}")
+    text = f"{quota.name} of {entity} is no longer {format_quota(quota.name, quota.value)}. A default may apply then."
+    return Removal(f"Remove {quota.name} of {entity}", text, f"{_quota_command(quota, 'remove')} {quota.name}")
 
 
 def quota_command(quota: Quota) -> str:
@@ -178,7 +172,7 @@ def is_refusal(error: YakError) -> bool:
     return error.code in ("acls-off", "not-authorized", "acl-refused", "quota-refused", "user-refused")
 
 
-def trouble_words(error: YakError, operation: str) -> str:
+def error_text(error: YakError, operation: str) -> str:
     """An error in sentences, with what to do. `operation` is what reading needs of the cluster."""
     if error.code == "acls-off":
         return (

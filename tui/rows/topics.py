@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from yak.ids import INTERNAL_TOPICS
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.messages.detail import cell_text
 from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
 from yak.tui.state.picture import Partition, Picture, Rates
-from yak.view.formats import format_duration, format_rate
+from yak.view.formats import format_duration
 from yak.view.partition_state import PartitionState, worst
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from yak.client.consumer import Received
 
 COLUMNS: Final = (
-    Column("TOPIC", 12, most=80, flex=1, kept=30),
+    Column("TOPIC", 12, most=80, flex=1, preferred=30),
     Column("STATE", 11, flash=True),
     Column("PARTS", 5, is_right=True),
     Column("RF", 2, is_right=True),
@@ -47,17 +47,17 @@ class TopicFacts:
     Log starts by partition (None: unknown), bytes of the leaders' logs, configs set for the topic.
     """
 
-    told_ms: int
+    received_ms: int
     log_starts: Mapping[int, int | None] = field(default_factory=dict)
     sizes: Mapping[int, int | None] = field(default_factory=dict)
     configs: Mapping[str, str] = field(default_factory=dict)
     topic_id: str = ""
 
     @classmethod
-    def of(cls, answer: Mapping[str, Any], told_ms: int) -> "TopicFacts":
+    def of(cls, answer: Mapping[str, Any], received_ms: int) -> "TopicFacts":
         partitions = answer["partitions"]
         return cls(
-            told_ms,
+            received_ms,
             {each["partition"]: each["log_start_offset"] for each in partitions},
             {each["partition"]: each["size_bytes"] for each in partitions},
             dict(answer["configs"]),
@@ -102,51 +102,47 @@ def state_of(partitions: Iterable[Partition]) -> tuple[str, Tone, int]:
     return f"{count} {state.label}", tone, state.severity * 1_000_000 + count
 
 
-def topic_row(name: str, partitions: Sequence[Partition], rates: Rates, facts: TopicFacts | None, look: Look) -> Row:
+def topic_row(
+    name: str, partitions: Sequence[Partition], rates: Rates, facts: TopicFacts | None, fmt: Formatter
+) -> Row:
     """One topic."""
-    words, tone, severity = state_of(partitions)
+    text, tone, severity = state_of(partitions)
     factor = max((len(each.replicas) for each in partitions), default=0)
     messages = None if facts is None else facts.messages(partitions)
     size = None if facts is None else facts.size_bytes
+    configs = {} if facts is None else facts.configs
     return Row(
         name,
-        (
-            Cell(name, "dim" if is_internal(name) else "strong"),
-            Cell(f"{look.sign(tone)} {words}", tone, severity),
-            Cell(look.number(len(partitions)), "", len(partitions)),
-            Cell(str(factor), "", factor),
-            figure(look.number(messages), messages),
-            figure(look.size(size), size),
-            figure(look.rate(rates.messages_in), rates.messages_in),
-            figure(look.rate(rates.messages_out), rates.messages_out),
-            figure(look.size_rate(rates.bytes_in), rates.bytes_in),
-            Cell(config_words(facts.configs) if facts is not None else "", "dim"),
-        ),
+        Cell(name, "dim" if is_internal(name) else "strong"),
+        Cell(f"{fmt.sign(tone)} {text}", tone, severity),
+        Cell(fmt.number(len(partitions)), "", len(partitions)),
+        Cell(str(factor), "", factor),
+        figure(fmt.number(messages), messages),
+        figure(fmt.size(size), size),
+        figure(fmt.rate(rates.messages_in), rates.messages_in),
+        figure(fmt.rate(rates.messages_out), rates.messages_out),
+        figure(fmt.size_rate(rates.bytes_in), rates.bytes_in),
+        Cell(" ".join(f"{name}={value}" for name, value in sorted(configs.items())), "dim"),
     )
 
 
 BUSIEST_COLUMNS: Final = tuple(COLUMNS[number] for number in (0, 1, 2, 6, 7, 8))
 
 
-def busiest_rows(picture: Picture, look: Look) -> list[Row]:
+def busiest_rows(picture: Picture, fmt: Formatter) -> list[Row]:
     """The topics, those with the most records per second first, without what must be requested."""
     rows = [
-        topic_row(name, picture.topics[name], picture.topic_rates(name), None, look)
+        topic_row(name, picture.topics[name], picture.topic_rates(name), None, fmt)
         for name in topic_names(picture, with_internal=False)
     ]
-    few = [Row(row.key, (*row.cells[:3], *row.cells[6:9])) for row in rows]
+    few = [Row(row.key, *row.cells[:3], *row.cells[6:9]) for row in rows]
     return sorted(few, key=lambda row: -float(row.cells[3].order or 0))
 
 
-def bare_row(name: str, look: Look) -> Row:
+def bare_row(name: str, fmt: Formatter) -> Row:
     """A topic of which only the name is known yet."""
-    none = Cell(look.sign("none"), "dim", -1)
-    return Row(name, (Cell(name, "strong"), none, none, none, none, none, none, none, none, Cell("")))
-
-
-def config_words(configs: Mapping[str, str]) -> str:
-    """`retention.ms=60000 min.insync.replicas=2`."""
-    return " ".join(f"{name}={value}" for name, value in sorted(configs.items()))
+    none = Cell(fmt.sign("none"), "dim", -1)
+    return Row(name, Cell(name, "strong"), none, none, none, none, none, none, none, none, Cell(""))
 
 
 class TopicTable:
@@ -155,16 +151,18 @@ class TopicTable:
     def __init__(self) -> None:
         self.facts: dict[str, TopicFacts] = {}
         self._picture = Picture()
-        self._look = Look()
+        self._fmt = Formatter()
         self._names: list[str] = []
         self._names_of: tuple[object, ...] = ()
-        self._rows = SlicedRows(self._make, lambda name: bare_row(name, self._look))
+        self._rows = SlicedRows(self._make, lambda name: bare_row(name, self._fmt))
 
-    def rows(self, picture: Picture, look: Look, in_sight: Sequence[str], *, with_internal: bool = False) -> list[Row]:
-        if picture is not self._picture or look != self._look:
+    def rows(
+        self, picture: Picture, fmt: Formatter, in_sight: Sequence[str], *, with_internal: bool = False
+    ) -> list[Row]:
+        if picture is not self._picture or fmt != self._fmt:
             if picture is not self._picture:
                 self.facts.clear()
-            self._picture, self._look = picture, look
+            self._picture, self._fmt = picture, fmt
             self._rows.forget()
         names_of = (id(picture), picture.topics_version, with_internal)
         if names_of != self._names_of:
@@ -174,27 +172,23 @@ class TopicTable:
 
     def _make(self, name: str) -> Row:
         picture = self._picture
-        return topic_row(
-            name, picture.topics.get(name, ()), picture.topic_rates(name), self.facts.get(name), self._look
-        )
+        return topic_row(name, picture.topics.get(name, ()), picture.topic_rates(name), self.facts.get(name), self._fmt)
 
     def stale(self, in_sight: Sequence[str], now_ms: int, older_than_ms: int) -> list[str]:
         """Visible topics with outdated facts, those without facts first."""
-        known = [(self.facts[name].told_ms if name in self.facts else -1, name) for name in in_sight]
-        return [name for told_ms, name in sorted(known) if told_ms < now_ms - older_than_ms]
+        known = [(self.facts[name].received_ms if name in self.facts else -1, name) for name in in_sight]
+        return [name for received_ms, name in sorted(known) if received_ms < now_ms - older_than_ms]
 
 
-def total_words(picture: Picture, look: Look, *, with_internal: bool) -> str:
+def topics_title(picture: Picture, fmt: Formatter, *, with_internal: bool) -> str:
     """`12 topics, 39 partitions`, the hidden ones, and those with problems."""
     names = list(picture.topics) if with_internal else [name for name in picture.topics if not is_internal(name)]
     partitions = sum(len(picture.topics[name]) for name in names)
     under_replicated = sum(each.replication.is_under_replicated for each in picture.partitions.values())
-    words = (
-        f"{look.number(len(names))} {'topic' if len(names) == 1 else 'topics'}, {look.number(partitions)} partitions"
-    )
+    text = f"{fmt.number(len(names))} {'topic' if len(names) == 1 else 'topics'}, {fmt.number(partitions)} partitions"
     if len(names) < len(picture.topics):
-        words += f" ({len(picture.topics) - len(names)} internal: I)"
-    return words + (f", {look.number(under_replicated)} under-replicated" if under_replicated else "")
+        text += f" ({len(picture.topics) - len(names)} internal: I)"
+    return text + (f", {fmt.number(under_replicated)} under-replicated" if under_replicated else "")
 
 
 CONFIG_COLUMNS: Final = (
@@ -207,7 +201,7 @@ CONFIG_COLUMNS: Final = (
 _NEVER: Final = 2**63 - 1
 
 
-def config_rows(configs: "Iterable[ConfigValue]", look: Look) -> list[Row]:
+def config_rows(configs: "Iterable[ConfigValue]", fmt: Formatter) -> list[Row]:
     """Configs set for the topic first, then by name."""
     from yak.config.topic_config_table import TOPIC_CONFIGS
 
@@ -219,13 +213,11 @@ def config_rows(configs: "Iterable[ConfigValue]", look: Look) -> list[Row]:
         rows.append(
             Row(
                 each.name,
-                (
-                    Cell(each.name, "strong" if is_own else ""),
-                    Cell(in_words(each.name, each.value, look), "accent" if is_own else ""),
-                    Cell(each.source, "accent" if is_own else "dim"),
-                    Cell(in_words(each.name, default, look), "dim"),
-                    Cell(documentation(each.name), "dim"),
-                ),
+                Cell(each.name, "strong" if is_own else ""),
+                Cell(readable_value(each.name, each.value, fmt), "accent" if is_own else ""),
+                Cell(each.source, "accent" if is_own else "dim"),
+                Cell(readable_value(each.name, default, fmt), "dim"),
+                Cell(documentation(each.name), "dim"),
             )
         )
     return rows
@@ -239,10 +231,10 @@ def documentation(name: str) -> str:
     return "" if definition is None else definition.documentation
 
 
-def in_words(name: str, value: str | None, look: Look) -> str:
+def readable_value(name: str, value: str | None, fmt: Formatter) -> str:
     """A value with a readable form: `604800000 (7 d)`, `1048588 (1.0 MiB)`."""
     if value is None or value == "":
-        return look.sign("none")
+        return fmt.sign("none")
     try:
         number = int(value)
     except ValueError:
@@ -254,17 +246,17 @@ def in_words(name: str, value: str | None, look: Look) -> str:
     if name.endswith(".ms") and number >= 1000:
         return f"{value} ({format_duration(number)})"
     if "bytes" in name and number >= 1024:
-        return f"{value} ({look.size(number)})"
+        return f"{value} ({fmt.size(number)})"
     return value
 
 
-def chosen_config_lines(config: "ConfigValue", look: Look) -> list[list[Cell]]:
+def chosen_config_lines(config: "ConfigValue", fmt: Formatter) -> list[list[Cell]]:
     """The config under the cursor in two lines."""
     changes = "read-only" if config.is_read_only else "E changes it"
     return [
         [
             Cell(config.name, "strong"),
-            Cell(in_words(config.name, config.value, look)),
+            Cell(readable_value(config.name, config.value, fmt)),
             Cell(f"from: {config.source}", "dim"),
             Cell(changes, "accent"),
         ],
@@ -281,27 +273,20 @@ TAIL_COLUMNS: Final = (
 )
 
 
-def tail_rows(records: "Iterable[Received]", look: Look, now_ms: int, count: int) -> list[Row]:
+def tail_rows(records: "Iterable[Received]", fmt: Formatter, now_ms: int, count: int) -> list[Row]:
     """The last `count` by time, newest first."""
     newest = sorted(records, key=lambda each: (each.timestamp_ms, each.offset), reverse=True)[:count]
     return [
         Row(
             f"{each.partition}@{each.offset}",
-            (
-                Cell(f"{each.partition}@{each.offset}", "dim", each.offset),
-                Cell(_time(each, look, now_ms), "dim", max(each.timestamp_ms, 0)),
-                Cell(look.sign("none") if each.key is None else cell_text(each.key), "dim" if each.key is None else ""),
-                Cell(cell_text(each.value, limit=_VALUE_CHARACTERS), "dim" if each.value is None else ""),
-            ),
+            Cell(f"{each.partition}@{each.offset}", "dim", each.offset),
+            Cell(_time(each, fmt, now_ms), "dim", max(each.timestamp_ms, 0)),
+            Cell(fmt.sign("none") if each.key is None else cell_text(each.key), "dim" if each.key is None else ""),
+            Cell(cell_text(each.value, limit=_VALUE_CHARACTERS), "dim" if each.value is None else ""),
         )
         for each in newest
     ]
 
 
-def _time(record: "Received", look: Look, now_ms: int) -> str:
-    return look.time(record.timestamp_ms if record.timestamp_ms >= 0 else None, now_ms, millis=look.zone != "relative")
-
-
-def rate_words(rate: float) -> str:
-    """`840/s come in`."""
-    return f"{format_rate(rate)} come in" if rate >= 1 else "nothing comes in"
+def _time(record: "Received", fmt: Formatter, now_ms: int) -> str:
+    return fmt.time(record.timestamp_ms if record.timestamp_ms >= 0 else None, now_ms, millis=fmt.zone != "relative")

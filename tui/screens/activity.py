@@ -18,7 +18,7 @@ from yak.tui.widgets.grid import Grid
 class ActivityScreen(YakScreen):
     """The table of events."""
 
-    TITLE_WORDS = "activity"
+    CRUMB = "activity"
     CLI_TWIN = "curl -sN http://BROKER:8080/api/events, yak metadata log"
     BINDINGS = keys("activity.copy")
     EXPLAINED = (
@@ -32,14 +32,14 @@ class ActivityScreen(YakScreen):
         yield Panel("Activity", Grid(id="events"), subtitle="enter all of it   / filter   y copy")
 
     def paint(self, now_ms: int) -> None:
-        picture, look = self.picture, self.look
-        drawn = (picture.activity.count, look, now_ms // 1000 if look.zone == "relative" else 0, id(picture))
+        picture, fmt = self.picture, self.fmt
+        drawn = (picture.activity.count, fmt, now_ms // 1000 if fmt.zone == "relative" else 0, id(picture))
         if drawn == self._drawn:
             return
         self._drawn = drawn
         nothing = "Nothing happened since yak ui listens. Kill a broker, or make a topic, and it shows here."
         grid = self.query_one("#events", Grid)
-        grid.show(COLUMNS, activity_rows(picture.activity.lines, look, now_ms), empty=nothing, is_wide=look.is_wide)
+        grid.show(COLUMNS, activity_rows(picture.activity.lines, fmt, now_ms), empty=nothing, is_wide=fmt.is_wide)
         self.query_one(Panel).entitle(
             f"Activity: {picture.activity.count} since yak ui listens", "enter all of it   / filter   y copy"
         )

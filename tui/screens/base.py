@@ -1,12 +1,12 @@
 """The base classes of all screens."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from textual import work
+from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
@@ -18,13 +18,13 @@ from yak.tui.keys import change_actions
 from yak.tui.rows.cells import Cell, Column, Row, Rows
 from yak.tui.rows.cluster import header
 from yak.tui.source.base import ClusterSource
-from yak.tui.widgets.dialogs import ConfirmDialog
-from yak.tui.widgets.frame import KeyBar, Line, Panel, Place, Rail
+from yak.tui.widgets.dialogs import ConfirmDialog, Field, FormCommand, FormDialog
+from yak.tui.widgets.frame import KeyBar, Line, Panel, Rail
 from yak.tui.widgets.grid import Grid
 
 if TYPE_CHECKING:
     from yak.tui.app import YakApp
-    from yak.tui.look import Look
+    from yak.tui.formatter import Formatter
     from yak.tui.state.picture import Picture
 
 NARROWEST, LOWEST = 60, 16
@@ -41,17 +41,18 @@ class YakScreen(Screen[None]):
     second.
     """
 
-    TITLE_WORDS: ClassVar[str] = ""
+    CRUMB: ClassVar[str] = ""
     """Its name in the crumbs."""
     EXPLAINED: ClassVar[tuple[tuple[str, str], ...]] = ()
     """The terms that `i` explains, with a sentence each."""
     CLI_TWIN: ClassVar[str] = ""
     """The equivalent command, shown in the help."""
+    OPENS: ClassVar[Mapping[str, str]] = {}
+    """By the id of a table: the screen that enter opens at the row's key."""
     AUTO_FOCUS = "Grid"
     app: "YakApp"
 
     def body(self) -> ComposeResult:
-        """Build its widgets."""
         yield from ()
 
     def paint(self, now_ms: int) -> None:
@@ -62,12 +63,12 @@ class YakScreen(Screen[None]):
         return self.app.picture
 
     @property
-    def look(self) -> "Look":
-        return self.app.look
+    def fmt(self) -> "Formatter":
+        return self.app.fmt
 
     def crumbs(self) -> list[str]:
         """Its place in the hierarchy, outermost first."""
-        return [self.TITLE_WORDS]
+        return [self.CRUMB]
 
     def compose(self) -> ComposeResult:
         self._fit()  # later it would style all widgets again
@@ -79,7 +80,7 @@ class YakScreen(Screen[None]):
                 yield from self.body()
         yield Line(id="notice")
         yield KeyBar(id="keys")
-        yield Place(id="place")
+        yield Line(id="place")
         yield Static(f"Make the window larger: {NARROWEST}x{LOWEST} is needed.", id="too-small")
 
     def on_mount(self) -> None:
@@ -109,16 +110,14 @@ class YakScreen(Screen[None]):
         }
 
     def on_screen_resume(self) -> None:
-        """Redraw: the screen may be stale."""
         self.paint_all(self.app.now_ms())
 
     def paint_all(self, now_ms: int) -> None:
-        """Draw the frame and the body."""
         if not self.is_mounted or not self.query("#header"):
             return
         picture, app = self.picture, self.app
         left, right = header(
-            app.source.title, picture, self.look, now_ms,
+            app.source.title, picture, self.fmt, now_ms,
             is_readonly=app.is_readonly, is_production=app.is_production, is_frozen=app.is_frozen,
         )  # fmt: skip
         self.query_one("#header", Line).show(left, right)
@@ -126,8 +125,8 @@ class YakScreen(Screen[None]):
         notice = app.last_notice(now_ms)
         self.query_one("#notice", Line).show([notice] if notice else [])
         self.query_one("#notice", Line).set_class(notice is not None, "-shown")
-        words = f" {self.look.sign('crumb')} ".join(self.crumbs())
-        self.query_one("#place", Place).show([Cell(words, "dim")], [Cell(_SAME_EVERYWHERE, "dim")])
+        text = f" {self.fmt.sign('crumb')} ".join(self.crumbs())
+        self.query_one("#place", Line).show([Cell(text, "dim")], [Cell(_SAME_EVERYWHERE, "dim")])
         if self.app.size.width >= WIDE:
             self.query_one("#rail", Rail).paint()
         is_lost = picture.lost_since_ms is not None
@@ -148,7 +147,7 @@ class YakScreen(Screen[None]):
             seconds = max(0, ((picture.retry_at_ms or now_ms) - now_ms + 999) // 1000)
             again = f"again in {seconds} s" if seconds else "trying now"
             what = "lost the cluster" if picture.is_loaded else "no broker answers"
-            banner.update(f"{self.look.sign('bad')} {what}; {again}. {picture.lost_why}", layout=False)
+            banner.update(f"{self.fmt.sign('bad')} {what}; {again}. {picture.lost_why}", layout=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide changing actions in read-only mode."""
@@ -158,10 +157,16 @@ class YakScreen(Screen[None]):
 
     def show_table(self, id_: str, columns: Sequence[Column], rows: Sequence[Row] | Rows, empty: str = "") -> None:
         """Show rows in a table, or the text `empty`, with the columns that the user wants to see."""
-        self.query_one(id_, Grid).show(columns, rows, empty=empty, is_wide=self.look.is_wide)
+        self.query_one(id_, Grid).show(columns, rows, empty=empty, is_wide=self.fmt.is_wide)
 
     def entitle(self, id_: str, title: str, subtitle: str = "") -> None:
         self.query_one(id_, Panel).entitle(title, subtitle)
+
+    @on(Grid.Opened)
+    def open_screen(self, event: Grid.Opened) -> None:
+        screen = self.OPENS.get(event.grid.id or "")
+        if screen is not None:
+            self.app.go(screen, event.row.key)
 
     # actions of every screen
 
@@ -178,7 +183,7 @@ class YakScreen(Screen[None]):
         if grid is not None:
             grid.set_filter(text)
 
-    def filter_words(self) -> str:
+    def current_filter(self) -> str:
         grid = self.find_grid()
         return grid.filter_text if grid is not None else ""
 
@@ -207,12 +212,15 @@ class YakScreen(Screen[None]):
         """Copy the line under the cursor, as `y` does where a screen has nothing better."""
         self.app.copy(self.copied(), "the line")
 
-    def cli(self, words: str, outcome: str = "") -> None:
-        self.app.note_command(words, outcome)
+    async def fill_form(
+        self, title: str, fields: Sequence[Field], command: FormCommand, *, text: str = "", yes: str
+    ) -> dict[str, str] | None:
+        """The values of a form; None if it was cancelled. Call it from a worker."""
+        return await self.app.push_screen_wait(FormDialog(title, fields, command=command, text=text, yes=yes))
 
-    async def confirmed(self, title: str, words: str, *, command: str = "", typed: str = "", yes: str = "Yes") -> bool:
+    async def confirmed(self, title: str, text: str, *, command: str = "", typed: str = "", yes: str = "Yes") -> bool:
         """Ask a question, and return whether the user agreed. Call it from a worker."""
-        return await self.app.push_screen_wait(ConfirmDialog(title, words, command=command, typed=typed, yes=yes))
+        return await self.app.push_screen_wait(ConfirmDialog(title, text, command=command, typed=typed, yes=yes))
 
     async def carry_out(self, command: str, change: Awaitable[object], said: str = "", tone: str = "") -> bool:
         """Await a change and record its command; returns whether it succeeded. An error is recorded and shown."""
@@ -221,14 +229,13 @@ class YakScreen(Screen[None]):
         except YakError as error:
             self.failed(command, error)
             return False
-        self.cli(command)
+        self.app.note_command(command)
         if said:
             self.app.notice(said, tone)
         return True
 
     def failed(self, command: str, error: YakError) -> None:
-        """Record a command that failed, and show why."""
-        self.cli(command, f"failed: {error.message}")
+        self.app.note_command(command, f"failed: {error.message}")
         self.app.show_error(error)
 
     def ask_again(self) -> None:
@@ -249,7 +256,7 @@ class AskingScreen(YakScreen):
     def __init__(self) -> None:
         super().__init__()
         self.trouble: YakError | None = None
-        self._asked_source: ClusterSource | None = None
+        self._known_source: ClusterSource | None = None
         self._is_asking = False
 
     async def ask(self) -> None:
@@ -267,7 +274,6 @@ class AskingScreen(YakScreen):
         self.set_interval(self.EVERY_S, self._ask_in_turn)
 
     def on_screen_resume(self) -> None:
-        """Refresh: the data may be old."""
         self.ask_again()
 
     def _ask_in_turn(self) -> None:
@@ -276,10 +282,10 @@ class AskingScreen(YakScreen):
 
     def ask_again(self) -> None:
         """Ask now, unless a request is under way."""
-        if self._asked_source is not self.app.source:
-            if self._asked_source is not None:
+        if self._known_source is not self.app.source:
+            if self._known_source is not None:
                 self.forget()
-            self._asked_source = self.app.source
+            self._known_source = self.app.source
         if self.is_seen and not self._is_asking:
             self._is_asking = True
             self._ask()
@@ -301,12 +307,12 @@ class AskingScreen(YakScreen):
         if self.is_seen:
             self.paint_all(self.app.now_ms())
 
-    def trouble_words(self) -> str:
+    def error_text(self) -> str:
         """The latest error, for a panel's edge; empty if there is none."""
         if self.trouble is None:
             return ""
         why = f": {self.trouble.why}" if self.trouble.why else ""
-        return f"{self.look.sign('bad')} {self.trouble.message}{why}"[:200]
+        return f"{self.fmt.sign('bad')} {self.trouble.message}{why}"[:200]
 
 
 class FileUploaded(Message, bubble=False):

@@ -13,17 +13,13 @@ from textual.widgets import Static
 
 from yak.client.offset_spec import END
 from yak.errors import UsageError, YakError
+from yak.tui.formatter import Formatter
 from yak.tui.keys import keys
-from yak.tui.look import Look
 from yak.tui.messages.detail import DetailLine, View, detail_lines
 from yak.tui.messages.reader import Reader
 from yak.tui.messages.store import Merged, Store
-from yak.tui.messages.subscription import (
-    Seek,
-    Subscription,
-    fields_of,
-)
-from yak.tui.rows.records import empty_words, tile_title, tile_words
+from yak.tui.messages.subscription import Seek, Subscription, fields_of
+from yak.tui.rows.records import empty_text, tile_status, tile_title
 from yak.tui.screens.messages import SHARED_KEYS, MessageGrid, ReadingScreen
 from yak.tui.widgets.dialogs import TextDialog
 from yak.tui.widgets.frame import Panel
@@ -83,20 +79,19 @@ class Tile(Panel):
         if not self.reader.wanted.group and not self.is_paused:
             self.reader.pause(not is_seen)
 
-    def paint(self, look: Look, now_ms: int, view: View) -> None:
+    def paint(self, fmt: Formatter, now_ms: int, view: View) -> None:
         reader = self.reader
         status, counts, wanted = reader.status, reader.store.counts(), reader.wanted
-        second = now_ms // 1000 if look.zone == "relative" else 0
-        drawn = (id(reader), counts.version, look, view, second, status.phase, status.error)
+        second = now_ms // 1000 if fmt.zone == "relative" else 0
+        drawn = (id(reader), counts.version, fmt, view, second, status.phase, status.error)
         if drawn != self._drawn:
             self._drawn = drawn
             with_topic = len(wanted.choices) > 1
-            empty = empty_words(status, counts, wanted, reader.filter_text, look)
-            self.grid.show_records(reader.store, look, now_ms, view, with_topic=with_topic, empty=empty, is_narrow=True)
+            empty = empty_text(status, counts, wanted, reader.filter_text, fmt)
+            self.grid.show_records(reader.store, fmt, now_ms, view, with_topic=with_topic, empty=empty, is_narrow=True)
         width = self.size.width - 6
         self.entitle(
-            tile_title(self.letter, wanted, width),
-            tile_words(status, counts, wanted, reader.filter_text, look, width),
+            tile_title(self.letter, wanted, width), tile_status(status, counts, wanted, reader.filter_text, fmt, width)
         )
 
 
@@ -108,7 +103,7 @@ _NOTHING = (
 )
 
 
-_GROUP_WORDS = "With a group its members share the partitions; From counts only where it committed nothing yet."
+_GROUP_HINT = "With a group its members share the partitions; From counts only where it committed nothing yet."
 _STYLES: Mapping[str, str] = {
     "good": "$success",
     "warn": "$warning",
@@ -122,7 +117,7 @@ _STYLES: Mapping[str, str] = {
 class ConsumerScreen(ReadingScreen):
     """Subscriptions as tiles, or merged."""
 
-    TITLE_WORDS = "consumer"
+    CRUMB = "consumer"
     CLI_TWIN = "yak consume TOPIC --group GROUP"
     SEEK = Seek(END)
     BINDINGS = keys(
@@ -207,7 +202,7 @@ class ConsumerScreen(ReadingScreen):
         tile = Tile(free[0], wanted, filter_text, servers=lambda: source.bootstrap, numbering=self._numbering)
         after = [each for each in self.tiles if each.letter > free[0]]
         self.query_one("#tiles").mount(tile, before=after[0] if after else None)
-        self.cli(wanted.command(filter_text))
+        self.app.note_command(wanted.command(filter_text))
         self.call_after_refresh(self._arrange, tile)
 
     def _arrange(self, focused: Tile | None = None) -> None:
@@ -228,32 +223,31 @@ class ConsumerScreen(ReadingScreen):
     # drawing
 
     def paint(self, now_ms: int) -> None:
-        tiles, look = self.tiles, self.look
+        tiles, fmt = self.tiles, self.fmt
         if not self._is_merged:
             for tile in tiles:
-                tile.paint(look, now_ms, self.view)
+                tile.paint(fmt, now_ms, self.view)
             return
         grid = self.query_one("#merged", MessageGrid)
         versions = tuple(tile.reader.store.counts().version for tile in tiles)
-        second = now_ms // 1000 if look.zone == "relative" else 0
-        drawn = (tuple(tile.letter for tile in tiles), versions, look, self.view, second)
+        second = now_ms // 1000 if fmt.zone == "relative" else 0
+        drawn = (tuple(tile.letter for tile in tiles), versions, fmt, self.view, second)
         if drawn != self._merged_drawn:
             self._merged_drawn = drawn
             merged = Merged([tile.reader.store for tile in tiles])
             empty = "No message came yet in any of the subscriptions."
-            grid.show_records(merged, look, now_ms, self.view, with_topic=True, empty=empty)
+            grid.show_records(merged, fmt, now_ms, self.view, with_topic=True, empty=empty)
         rate = sum(tile.reader.status.rate for tile in tiles)
         lag = sum(tile.reader.status.behind or 0 for tile in tiles)
         self.entitle(
             "#merged-panel",
             ", ".join(f"{tile.letter} {tile.reader.wanted.title}" for tile in tiles),
-            f"{look.number(len(grid.records))} messages  {look.rate(rate)}  lag {look.number(lag)}",
+            f"{fmt.number(len(grid.records))} messages  {fmt.rate(rate)}  lag {fmt.number(lag)}",
         )
 
     # keys
 
     def hold(self) -> bool:
-        """Space: pause the focused tile, or all merged ones."""
         tiles = self.tiles if self._is_merged else [tile for tile in [self.tile] if tile is not None]
         if not tiles:
             return False
@@ -263,7 +257,6 @@ class ConsumerScreen(ReadingScreen):
         return True
 
     def filter_setter(self, text: str) -> Callable[[], None]:
-        """A function for the focused tile, or for all merged ones."""
         tiles = self.tiles if self._is_merged else [tile for tile in [self.tile] if tile is not None]
 
         def apply() -> None:
@@ -273,7 +266,7 @@ class ConsumerScreen(ReadingScreen):
 
         return apply
 
-    def filter_words(self) -> str:
+    def current_filter(self) -> str:
         tile = self.tile
         return tile.reader.filter_text if tile is not None else ""
 
@@ -300,7 +293,7 @@ class ConsumerScreen(ReadingScreen):
             except YakError as error:
                 self.app.show_error(error)
 
-        self.ask_subscription("Add a subscription", fields, "", begin, words=_GROUP_WORDS, with_group=True)
+        self.ask_subscription("Add a subscription", fields, "", begin, text=_GROUP_HINT, with_group=True)
 
     def action_seek(self) -> None:
         tile = self.tile
@@ -310,12 +303,12 @@ class ConsumerScreen(ReadingScreen):
 
         def begin(wanted: Subscription, filter_text: str) -> None:
             tile.read(wanted, filter_text)
-            self.cli(wanted.command(filter_text))
+            self.app.note_command(wanted.command(filter_text))
 
         known = tile.reader
         self.ask_subscription(
             f"Subscription {tile.letter}", fields_of(known.wanted), known.filter_text, begin,
-            words=_GROUP_WORDS, with_group=True,
+            text=_GROUP_HINT, with_group=True,
         )  # fmt: skip
 
     @work(exclusive=True, group="commit")
@@ -336,8 +329,8 @@ class ConsumerScreen(ReadingScreen):
             self.app.notice(f"group {group} has committed all that this tile has read")
             return
         command = f"{tile.reader.wanted.command().replace(' --no-commit', '')} --max-messages {count}"
-        words = f"Group {group} will go on after the {self.look.number(count)} messages that this tile has read since."
-        if not await self.confirmed(f"Commit for {group}", words, command=command, yes="Commit"):
+        text = f"Group {group} will go on after the {self.fmt.number(count)} messages that this tile has read since."
+        if not await self.confirmed(f"Commit for {group}", text, command=command, yes="Commit"):
             return
         try:
             why = await asyncio.wait_for(asyncio.wrap_future(tile.reader.commit()), COMMIT_SECONDS)
@@ -349,7 +342,7 @@ class ConsumerScreen(ReadingScreen):
             if why:
                 self.app.show_error(YakError("not-committed", f"not committed for {group} yet", why=why, try_=("C",)))
                 return
-            self.cli(command, "committed")
+            self.app.note_command(command, "committed")
             self.app.notice(f"committed for {group}")
 
     @work(exclusive=True, group="close")
@@ -360,8 +353,8 @@ class ConsumerScreen(ReadingScreen):
             return
         group, count = tile.reader.wanted.group, tile.reader.status.uncommitted
         if group and count:
-            words = f"{self.look.number(count)} messages were read and not committed: group {group} gets them again."
-            if not await self.confirmed(f"Leave {group}", words, yes="Leave"):
+            text = f"{self.fmt.number(count)} messages were read and not committed: group {group} gets them again."
+            if not await self.confirmed(f"Leave {group}", text, yes="Leave"):
                 return
         await tile.remove()
         left = self.tiles
@@ -371,7 +364,7 @@ class ConsumerScreen(ReadingScreen):
     def show_record(self) -> None:
         record = self.record_in_use()
         if record is not None:
-            lines = detail_lines(record, self.look, self.app.now_ms(), view=self.view)
+            lines = detail_lines(record, self.fmt, self.app.now_ms(), view=self.view)
             self.app.push_screen(TextDialog(record.id, _content(lines)))
 
 

@@ -4,7 +4,6 @@ import asyncio
 import os
 import shlex
 import time
-from collections.abc import Mapping
 from typing import Any, Final
 
 from textual import on, work
@@ -16,7 +15,7 @@ from yak.errors import UsageError, YakError
 from yak.tui.keys import keys
 from yak.tui.rows.contexts import COLUMNS, NO_ACCENT, add_command, context_rows, values_of
 from yak.tui.screens.base import AskingScreen
-from yak.tui.widgets.dialogs import Field, FormDialog
+from yak.tui.widgets.dialogs import Field
 from yak.tui.widgets.frame import Panel
 from yak.tui.widgets.grid import Grid
 
@@ -34,7 +33,7 @@ _HINT: Final = "enter use   a add   X forget"
 class ContextsScreen(AskingScreen):
     """The contexts of the config file. Each is tried in a thread, for at most 3 s."""
 
-    TITLE_WORDS = "contexts"
+    CRUMB = "contexts"
     CLI_TWIN = "yak context list, yak context use NAME"
     EVERY_S = 10.0
     BINDINGS = keys("contexts.add", "contexts.remove", "contexts.again", "contexts.copy")
@@ -54,22 +53,22 @@ class ContextsScreen(AskingScreen):
 
     def paint(self, now_ms: int) -> None:  # noqa: ARG002 - nothing here has a time
         contexts = self.app.settings.contexts
-        rows = context_rows(contexts, self.app.context_name, self._answers, self.look)
+        rows = context_rows(contexts, self.app.context_name, self._answers, self.fmt)
         self.show_table("#contexts", COLUMNS, rows, _NONE)
         where = self.app.settings.config_file
         self.query_one(Panel).entitle(
-            f"Contexts: {len(contexts)}" + (f" in {_short(where)}" if where else ""), self.trouble_words() or _HINT
+            f"Contexts: {len(contexts)}" + (f" in {_short(where)}" if where else ""), self.error_text() or _HINT
         )
 
     async def ask(self) -> None:
         contexts = {name: str(values["bootstrap_servers"]) for name, values in self.app.settings.contexts.items()}
         self._answers = {name: why for name, why in self._answers.items() if name in contexts}
 
-        async def tell(name: str, servers: str) -> None:
+        async def try_one(name: str, servers: str) -> None:
             self._answers[name] = await asyncio.to_thread(why_silent, servers)
             self.paint(0)
 
-        await asyncio.gather(*(tell(name, servers) for name, servers in contexts.items()))
+        await asyncio.gather(*(try_one(name, servers) for name, servers in contexts.items()))
 
     def opened(self, what: object) -> None:
         self._use(str(what))
@@ -84,7 +83,7 @@ class ContextsScreen(AskingScreen):
         except YakError as error:
             self.app.show_error(error)
         else:
-            self.cli(f"yak ui --context {shlex.quote(name)}")
+            self.app.note_command(f"yak ui --context {shlex.quote(name)}")
 
     def action_again(self) -> None:
         self._answers.clear()
@@ -99,14 +98,12 @@ class ContextsScreen(AskingScreen):
     @work(exclusive=True, group="change")
     async def action_add(self) -> None:
         """Ask for a context and write it to the config file, as `yak context add` does."""
-        form = await self.app.push_screen_wait(
-            FormDialog("Add a context", _FIELDS, command=add_command, words="A name for a cluster.", yes="Add")
-        )
+        form = await self.fill_form("Add a context", _FIELDS, add_command, text="A name for a cluster.", yes="Add")
         if form is None:
             return
         name = form["name"]
-        words = f"There is a context {name}: what it says is replaced."
-        if name in self.app.settings.contexts and not await self.confirmed(f"Replace {name}?", words, yes="Replace"):
+        text = f"There is a context {name}: what it says is replaced."
+        if name in self.app.settings.contexts and not await self.confirmed(f"Replace {name}?", text, yes="Replace"):
             return
         await self._write(
             add_context, name, values_of(form), command=add_command(form), said=f"context {name} is there"
@@ -114,13 +111,12 @@ class ContextsScreen(AskingScreen):
 
     @work(exclusive=True, group="change")
     async def action_remove(self) -> None:
-        """Remove the context from the config file; the cluster is not touched."""
         name = self.query_one("#contexts", Grid).cursor_key
         if name is None:
             return
         command = f"yak context remove {shlex.quote(name)} --yes"
-        words = "Its name and addresses are forgotten. The cluster is not touched."
-        if await self.confirmed(f"Forget context {name}?", words, command=command):
+        text = "Its name and addresses are forgotten. The cluster is not touched."
+        if await self.confirmed(f"Forget context {name}?", text, command=command):
             await self._write(remove_context, name, command=command, said=f"context {name} is forgotten")
 
     async def _write(self, change: Any, *arguments: Any, command: str, said: str) -> None:
@@ -130,13 +126,13 @@ class ContextsScreen(AskingScreen):
                 raise UsageError(
                     "config-file", "it is not known where contexts are kept", try_=("yak ui --config FILE",)
                 )
-            found = await asyncio.to_thread(_changed, path, change, arguments)
+            await asyncio.to_thread(change, path, *arguments)
+            found = await asyncio.to_thread(read_contexts, path)
         except (YakError, OSError) as error:
-            told = error if isinstance(error, YakError) else UsageError("config-file", str(error))
-            self.app.show_error(told)
+            self.app.show_error(error if isinstance(error, YakError) else UsageError("config-file", str(error)))
             return
         self.app.take_contexts(found)
-        self.cli(command)
+        self.app.note_command(command)
         self.app.notice(said)
         self.paint(0)
         super().action_again()
@@ -158,11 +154,6 @@ def why_silent(servers: str) -> str:
             return ""
         details.append(found.detail)
     return "; ".join(dict.fromkeys(details))
-
-
-def _changed(path: str, change: Any, arguments: tuple[Any, ...]) -> Mapping[str, Mapping[str, Any]]:
-    change(path, *arguments)
-    return read_contexts(path)
 
 
 def _short(path: str) -> str:

@@ -13,14 +13,15 @@ from yak.tui.widgets.dialogs import TextDialog
 from yak.tui.widgets.frame import Lines, Panel
 from yak.tui.widgets.grid import Grid
 
-_SHOWN_EVENTS = 200
+_EVENTS_MAX = 200
 
 
 class DashboardScreen(YakScreen):
     """Brokers, health, rates, activity."""
 
-    TITLE_WORDS = "dashboard"
+    CRUMB = "dashboard"
     CLI_TWIN = "yak cluster, yak brokers"
+    OPENS = {"busiest": "topics", "events": "activity"}
     BINDINGS = keys("dashboard.produce", "dashboard.consume", "dashboard.failover")
     EXPLAINED = (
         ("Role", "Of a broker, not of a partition. Brokers of role leader are preferred as leaders, those of role follower stand by. Leads counts the partitions that a broker leads now."),
@@ -41,31 +42,26 @@ class DashboardScreen(YakScreen):
             yield Panel("Activity", Grid(id="events"), id="dashboard-activity", subtitle="0 all of it")
             yield Panel("Busiest topics", Grid(id="busiest"), id="dashboard-topics", subtitle="2 all of them")
 
-    @property
-    def is_broad(self) -> bool:
-        """Whether the window has room for the topics beside the activity."""
-        return self.app.size.width >= BROAD
-
     def paint(self, now_ms: int) -> None:
-        picture, look = self.picture, self.look
+        picture, fmt = self.picture, self.fmt
         empty = "" if picture.is_loaded else "waiting for the cluster to say what there is ..."
         self.show_table(
             "#brokers",
             cluster.BROKER_COLUMNS,
-            cluster.broker_rows(picture, look, cluster.SPARK + max(0, self.app.size.width - BROAD) // 3),
+            cluster.broker_rows(picture, fmt, cluster.SPARK + max(0, self.app.size.width - BROAD) // 3),
             empty,
         )
-        if self.is_broad:
-            self.query_one("#busiest", Grid).show(topics.BUSIEST_COLUMNS, topics.busiest_rows(picture, look))
-        rows = cluster.health_rows(picture, look, now_ms) if picture.is_loaded else []
+        if self.app.size.width >= BROAD:
+            self.query_one("#busiest", Grid).show(topics.BUSIEST_COLUMNS, topics.busiest_rows(picture, fmt))
+        rows = cluster.health_rows(picture, fmt, now_ms) if picture.is_loaded else []
         self.query_one("#health", Grid).show(cluster.HEALTH_COLUMNS, rows)
         rates = self.query_one("#rates", Lines)
-        rates.show(cluster.rate_lines(picture, look, rates.size.width or 36, now_ms))
-        lines = list(islice(reversed(picture.activity.lines), _SHOWN_EVENTS))
+        rates.show(cluster.rate_lines(picture, fmt, rates.size.width or 36, now_ms))
+        lines = list(islice(reversed(picture.activity.lines), _EVENTS_MAX))
         lines.reverse()
         nothing = "Nothing happened since yak ui listens. Kill a broker, or make a topic, and it shows here."
         self.query_one("#events", Grid).show(
-            activity.COLUMNS, activity.activity_rows(lines, look, now_ms), empty=nothing
+            activity.COLUMNS, activity.activity_rows(lines, fmt, now_ms), empty=nothing
         )
 
     @on(Grid.Opened, "#health")
@@ -80,13 +76,5 @@ class DashboardScreen(YakScreen):
     def describe(self, event: Grid.Opened) -> None:
         broker = self.picture.brokers.get(int(event.row.key))
         if broker is not None:
-            lines = cluster.broker_words(broker, self.picture, self.look, self.app.now_ms())
+            lines = cluster.broker_lines(broker, self.picture, self.fmt, self.app.now_ms())
             self.app.push_screen(TextDialog(f"Broker {broker.node_id}", "\n".join(lines)))
-
-    @on(Grid.Opened, "#busiest")
-    def open_topic(self, event: Grid.Opened) -> None:
-        self.app.go("topics", event.row.key)
-
-    @on(Grid.Opened, "#events")
-    def show_event(self, event: Grid.Opened) -> None:
-        self.app.go("activity", event.row.key)

@@ -13,21 +13,21 @@ from yak.local.demo.delivery_statistics import Pause
 from yak.tui.demo.source import DemoSource
 from yak.tui.keys import keys
 from yak.tui.rows import failover as rows
-from yak.tui.rows.cluster import broker_words
+from yak.tui.rows.cluster import broker_lines
 from yak.tui.screens.processes import ControlsBrokers, End
 from yak.tui.state.drills import FIRST_SIGNS, Drill, Drills, Timeline
-from yak.tui.widgets.dialogs import Field, FormDialog, TextDialog
+from yak.tui.widgets.dialogs import Field, TextDialog
 from yak.tui.widgets.frame import Lines, Panel
 from yak.tui.widgets.grid import Grid
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 ANY = "any in sync"
 
 
 class FailoverScreen(ControlsBrokers):
     """Brokers with their processes, timelines of failovers, acknowledged against read records."""
 
-    TITLE_WORDS = "failover"
+    CRUMB = "failover"
     CLI_TWIN = "yak failover, yak node kill|pause|resume|restart NODE"
     BINDINGS = keys(
         "failover.move", "failover.kill", "failover.pause", "failover.heal", "failover.repeat", "failover.restart",
@@ -55,42 +55,42 @@ class FailoverScreen(ControlsBrokers):
         with Horizontal(id="failover-middle"):
             yield Panel("Last failover", Lines(id="failover-lines", wraps=True), id="failover-timeline")
             yield Panel("Failovers so far", Grid(id="failover-drills", has_cursor=False), id="failover-history")
-        yield Panel("Acknowledged against read", Lines(id="verdict-lines", wraps=True), id="failover-verdict")
+        yield Panel("Acknowledged against read", Lines(id="delivery-lines", wraps=True), id="failover-delivery")
 
     def on_mount(self) -> None:
-        self.set_interval(LOOK_SECONDS, self._look)
-        self._look()
+        self.set_interval(POLL_SECONDS, self._poll)
+        self._poll()
 
     # drawing
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         if self.control is not None and self.app.screen_below() is self:
-            self._look_again()
+            self._poll_processes()
 
     @work(exclusive=True, group="processes")
-    async def _look_again(self) -> None:
-        found = await self.look_at_processes()
+    async def _poll_processes(self) -> None:
+        found = await self.read_processes()
         if found is not None and found != self.processes:
             self.processes = found
             self.app.repaint()
 
     def paint(self, now_ms: int) -> None:
-        picture, look = self.picture, self.look
-        brokers = rows.broker_rows(picture, self.processes, look)
+        picture, fmt = self.picture, self.fmt
+        brokers = rows.broker_rows(picture, self.processes, fmt)
         empty = "" if picture.is_loaded else "waiting for the brokers ..."
         self.show_table("#brokers", rows.COLUMNS, brokers, empty)
         self.entitle("#failover-brokers", "Brokers", self._what_works())
         found = self._timelines(now_ms)
         self._paint_timeline(found, now_ms)
         self.query_one("#failover-drills", Grid).show(
-            rows.HISTORY, rows.history_rows(found, look, now_ms), empty="None yet."
+            rows.HISTORY, rows.history_rows(found, fmt, now_ms), empty="None yet."
         )
-        source, verdict = self.app.source, self.query_one("#verdict-lines", Lines)
+        source, widget = self.app.source, self.query_one("#delivery-lines", Lines)
         lines = rows.no_workload_lines()
         if isinstance(source, DemoSource):
-            lines = rows.verdict_lines(source.demo, look, now_ms)
-        verdict.show(lines)
-        verdict.styles.height = len(verdict.fitted(lines))
+            lines = rows.delivery_lines(source.demo, fmt, now_ms)
+        widget.show(lines)
+        widget.styles.height = len(widget.fitted(lines))
 
     def _what_works(self) -> str:
         if self.app.is_readonly:
@@ -109,7 +109,7 @@ class FailoverScreen(ControlsBrokers):
         panel = self.query_one("#failover-timeline", Panel)
         if found:
             width, height = lines.size.width or 76, lines.size.height or 8
-            lines.show(rows.timeline_lines(found[-1], self.look, width, height, now_ms))
+            lines.show(rows.timeline_lines(found[-1], self.fmt, width, height, now_ms))
             panel.entitle("Last failover", found[-1].drill.command and "y copies its command")
         else:
             lines.show(rows.nothing_yet_lines(is_local=self.control is not None))
@@ -145,16 +145,14 @@ class FailoverScreen(ControlsBrokers):
             Field("what", "Partitions", "", f"all {len(led)}; or a topic, or TOPIC:0"),
             Field("to", "New leader", ANY, choices=(ANY, *others)),
         )
-        words = (
+        text = (
             "In order: the new leader has everything before it leads. Nothing is copied, nothing is lost. The new leader "
             f"becomes the preferred one, and stays: F on it, with {node} as new leader, brings the leaders back."
         )
-        values = await self.app.push_screen_wait(
-            FormDialog(
-                f"Planned failover of broker {node}", fields, words=words, yes="Move",
-                command=lambda given: move_command(node, given, led, nodes),
-            )
-        )  # fmt: skip
+        title = f"Planned failover of broker {node}"
+        values = await self.fill_form(
+            title, fields, lambda given: move_command(node, given, led, nodes), text=text, yes="Move"
+        )
         if values is not None:
             await self._move(node, move_body(node, values, led, nodes), move_command(node, values, led, nodes))
 
@@ -166,8 +164,8 @@ class FailoverScreen(ControlsBrokers):
             and body.get("topic") in (None, each.topic)
             and body.get("partition") in (None, each.partition)
         ]
-        words = f"planned failover of {len(wanted)} from broker {node}"
-        drill = Drill("failover", node, self.app.now_ms(), words, command, frozenset(wanted), request=body)
+        title = f"planned failover of {len(wanted)} from broker {node}"
+        drill = Drill("failover", node, self.app.now_ms(), title, command, frozenset(wanted), request=body)
         self._began(drill)
         try:
             answer = await self.app.source.ask("POST", "/api/failover", body=body)
@@ -175,7 +173,7 @@ class FailoverScreen(ControlsBrokers):
             self.failed(command, error)
             return
         moved, failed = len(answer["moved"]), answer["failed"] + answer["stayed"]
-        self.cli(command, f"moved {moved} in {answer['took_ms']:.0f} ms")
+        self.app.note_command(command, f"moved {moved} in {answer['took_ms']:.0f} ms")
         if failed:
             first = failed[0]
             self.app.notice(f"{len(failed)} stayed: {first['topic']}-{first['partition']}: {first['reason']}", "warn")
@@ -188,7 +186,7 @@ class FailoverScreen(ControlsBrokers):
         self._began(drill)
         is_done = await super().act(action, node, command, done)
         if is_done:
-            self._look()
+            self._poll()
         else:
             self.drills.forget(drill)
         return is_done
@@ -201,7 +199,7 @@ class FailoverScreen(ControlsBrokers):
         if last.action in ("kill", "pause", "restart"):
             await self.end(last.action, str(last.node_id))
         elif await self.confirmed(
-            f"Again: {last.words}", "Leaders are moved in order.", command=last.command, yes="Move"
+            f"Again: {last.title}", "Leaders are moved in order.", command=last.command, yes="Move"
         ):
             await self._move(last.node_id, dict(last.request or {}), last.command)
 
@@ -209,8 +207,8 @@ class FailoverScreen(ControlsBrokers):
     def describe(self, event: Grid.Opened) -> None:
         broker = None if event.row.key == rows.REDIS else self.picture.brokers.get(int(event.row.key))
         if broker is not None:
-            words = broker_words(broker, self.picture, self.look, self.app.now_ms())
-            self.app.push_screen(TextDialog(f"Broker {broker.node_id}", Text("\n".join(words))))
+            lines = broker_lines(broker, self.picture, self.fmt, self.app.now_ms())
+            self.app.push_screen(TextDialog(f"Broker {broker.node_id}", Text("\n".join(lines))))
 
     def action_copy(self) -> None:
         last = self.drills.last
@@ -256,5 +254,5 @@ def move_command(node: int, values: Mapping[str, str], led: Sequence[str], nodes
 
 
 def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:4])
-    return shown + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    text = ", ".join(names[:4])
+    return text + (f" and {len(names) - 4} more" if len(names) > 4 else "")

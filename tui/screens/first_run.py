@@ -43,8 +43,7 @@ class FirstRunScreen(Screen[Choice]):
             yield Static(f"No cluster is named yet, and nothing answers at {self._servers}{why}.", markup=False)
             yield Static("What shall it be?", classes="first-run-ask")
             yield OptionList(
-                *(Option(f"{key}  {label}\n   {words}", id=choice) for choice, key, label, words in CHOICES),
-                markup=False,
+                *(Option(f"{key}  {label}\n   {text}", id=choice) for choice, key, label, text in CHOICES), markup=False
             )
             yield Static("j/k move   enter choose   or the letter", classes="first-run-hint")
 
@@ -57,10 +56,7 @@ class FirstRunScreen(Screen[Choice]):
 
     def action_cursor(self, by: int) -> None:
         options = self.query_one(OptionList)
-        if by > 0:
-            options.action_cursor_down()
-        else:
-            options.action_cursor_up()
+        (options.action_cursor_down if by > 0 else options.action_cursor_up)()
 
 
 class FirstRunApp(App[Choice]):
@@ -83,7 +79,4 @@ class FirstRunApp(App[Choice]):
 
     def on_mount(self) -> None:
         self.theme = textual_name(self._theme_name)
-        self.push_screen(self._first, self._chosen)
-
-    def _chosen(self, choice: Choice | None) -> None:
-        self.exit(choice or "quit")
+        self.push_screen(self._first, lambda choice: self.exit(choice or "quit"))

@@ -31,10 +31,10 @@ from yak.tui.rows.groups import (
     member_rows,
     members_of,
     partition_rows,
-    plan_words,
+    plan_summary,
     reset_command,
     reset_target,
-    silent_words,
+    silent_brokers,
     step_rows,
     summary,
     topics_of,
@@ -50,7 +50,7 @@ from yak.tui.source.kafka import (
 )
 from yak.tui.source.live import path_of
 from yak.tui.state.groups import Group, Groups, Unread
-from yak.tui.widgets.dialogs import Field, FormDialog
+from yak.tui.widgets.dialogs import Field
 from yak.tui.widgets.frame import Lines, Panel, plain_title
 from yak.tui.widgets.grid import Grid
 from yak.view.groups import members_text
@@ -78,10 +78,10 @@ class ResetPreview(ModalScreen[bool]):
             dialog.border_title = plain_title(f"Move the offsets of {self._group}: the plan")
             if self.app.is_production:
                 yield Static(f"This is {self.app.source.title}: PROD", classes="dialog-prod", markup=False)
-            yield Static("asking the brokers ...", id="preview-words", markup=False)
+            yield Static("asking the brokers ...", id="preview-text", markup=False)
             yield Grid(id="steps")
             yield Static("", id="preview-refused", markup=False)
-            line = reset_command(self._group, self._values, self.app.look, is_done=True)
+            line = reset_command(self._group, self._values, self.app.fmt, is_done=True)
             yield Static(f"$ {line}", classes="dialog-command", markup=False)
             with Horizontal(classes="dialog-buttons"):
                 yield Button("Move them (R)", variant="error", id="yes", disabled=True, action="screen.apply")
@@ -92,7 +92,6 @@ class ResetPreview(ModalScreen[bool]):
         self.action_again()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the reset in read-only mode."""
         if action == "apply" and self.app.is_readonly:
             return False
         return super().check_action(action, parameters)
@@ -100,17 +99,17 @@ class ResetPreview(ModalScreen[bool]):
     def action_again(self) -> None:
         if not self._is_busy and self._results is None:
             self._is_busy = True
-            self._look()
+            self._load_plan()
 
     @work(group="preview")
-    async def _look(self) -> None:
+    async def _load_plan(self) -> None:
         app = self.app
         try:
             offsets = {}
             if self._values["to"] == "file":
                 path = self._values["value"]
                 offsets = parse_offsets(await asyncio.to_thread(read_text, path), self._group, path)
-            wanted = reset_target(self._values, app.now_ms(), app.look, offsets)
+            wanted = reset_target(self._values, app.now_ms(), app.fmt, offsets)
             self._plan = await app.source.kafka(plan_group_reset, self._group, wanted, topics_of(self._values))
         except YakError as error:
             self._plan = None
@@ -121,23 +120,25 @@ class ResetPreview(ModalScreen[bool]):
             self._is_busy = False
 
     def _show(self) -> None:
-        plan, look = self._plan, self.app.look
+        plan, fmt = self._plan, self.app.fmt
         if plan is None:
             return
-        self.query_one("#steps", Grid).show(STEP_COLUMNS, step_rows(plan.steps, self._results, look))
-        words = plan_words(plan.steps, look)
+        self.query_one("#steps", Grid).show(STEP_COLUMNS, step_rows(plan.steps, self._results, fmt))
+        text = plan_summary(plan.steps, fmt)
         if plan.group is None:
-            words += " There is no such group yet: it will be made."
+            text += " There is no such group yet: it will be made."
         refused = ""
         if plan.refused is not None:
-            refused = f"{look.sign('bad')} This cannot be done now: {plan.refused.why}. Stop what reads with it, then press r."
+            refused = (
+                f"{fmt.sign('bad')} This cannot be done now: {plan.refused.why}. Stop what reads with it, then press r."
+            )
         elif self.app.is_readonly:
-            refused = f"{look.sign('warn')} Only looking is allowed here (--readonly)."
-        self._say(words, refused)
+            refused = f"{fmt.sign('warn')} Only looking is allowed here (--readonly)."
+        self._say(text, refused)
         self.query_one("#yes", Button).disabled = not self._may_apply()
 
-    def _say(self, words: str, refused: str) -> None:
-        self.query_one("#preview-words", Static).update(words)
+    def _say(self, text: str, refused: str) -> None:
+        self.query_one("#preview-text", Static).update(text)
         self.query_one("#preview-refused", Static).update(refused)
 
     def _may_apply(self) -> bool:
@@ -154,7 +155,7 @@ class ResetPreview(ModalScreen[bool]):
     async def _apply(self) -> None:
         app, plan = self.app, self._plan
         assert plan is not None
-        line = reset_command(self._group, self._values, app.look, is_done=True)
+        line = reset_command(self._group, self._values, app.fmt, is_done=True)
         try:
             results = await app.source.kafka(move_group_offsets, self._group, plan.changes)
         except YakError as error:
@@ -186,64 +187,52 @@ class GroupChangesScreen(AskingScreen):
     def group_is_gone(self, name: str) -> None:
         """Called after the group was deleted."""
 
-    def action_reset(self) -> None:
-        name, said = self.chosen_group()
-        if name:
-            self._reset(name, said)
-
     @work(exclusive=True, group="change")
-    async def _reset(self, name: str, said: Mapping[str, Any] | None) -> None:
-        topics = self.chosen_topic()
-        words = "Where shall the group go on reading? A plan is shown first; nothing is moved before you say so."
+    async def action_reset(self) -> None:
+        (name, said), topics = self.chosen_group(), self.chosen_topic()
+        if not name:
+            return
+        text = "Where shall the group go on reading? A plan is shown first; nothing is moved before you say so."
         if said is not None and said["members"]:
-            words += f"\nIt has members now, which must be stopped first: {members_text(members_of(said))}."
-        look = self.look
-        values = await self.app.push_screen_wait(
-            FormDialog(
-                f"Move the offsets of {name}",
-                (
-                    Field("topics", "Topics", topics, "orders:0,2 payments; empty: all that it committed"),
-                    Field("to", "To", WAYS[0], choices=WAYS),
-                    Field("value", "Offset, time, file", "", "100, -15m, 2026-11-20T12:00Z, FILE.csv"),
-                ),
-                command=lambda found: reset_command(name, found, look),
-                words=words,
-                yes="Show the plan",
-            )
+            text += f"\nIt has members now, which must be stopped first: {members_text(members_of(said))}."
+        fmt = self.fmt
+        fields = (
+            Field("topics", "Topics", topics, "orders:0,2 payments; empty: all that it committed"),
+            Field("to", "To", WAYS[0], choices=WAYS),
+            Field("value", "Offset, time, file", "", "100, -15m, 2026-11-20T12:00Z, FILE.csv"),
+        )
+        title = f"Move the offsets of {name}"
+        values = await self.fill_form(
+            title, fields, lambda given: reset_command(name, given, fmt), text=text, yes="Show the plan"
         )
         if values is not None:
             await self.app.push_screen_wait(ResetPreview(name, values))
             self.ask_again()
 
-    def action_delete(self) -> None:
-        name, said = self.chosen_group()
-        if name:
-            self._delete(name, said)
-
     @work(exclusive=True, group="change")
-    async def _delete(self, name: str, said: Mapping[str, Any] | None) -> None:
+    async def action_delete(self) -> None:
+        name, said = self.chosen_group()
+        if not name:
+            return
         if said is not None and said["members"]:
             self.app.show_error(active_group(name, members_of(said), f'group "{name}" was not deleted'))
             return
         done = f"yak groups delete {shlex.quote(name)} --yes"
-        words = "What it committed is gone then: a consumer of this group starts again where auto.offset.reset says."
-        if await self.confirmed(f"Delete group {name}", words, command=done, typed=name, yes="Delete"):
+        text = "What it committed is gone then: a consumer of this group starts again where auto.offset.reset says."
+        if await self.confirmed(f"Delete group {name}", text, command=done, typed=name, yes="Delete"):
             change = self.app.source.kafka(delete_group, name)
             if await self.carry_out(done, change, f"group {name} is deleted"):
                 self.group_is_gone(name)
             self.ask_again()
 
-    def action_forget(self) -> None:
-        name, _said = self.chosen_group()
-        topic = self.chosen_topic()
-        if name and topic:
-            self._forget(name, topic)
-
     @work(exclusive=True, group="change")
-    async def _forget(self, name: str, topic: str) -> None:
+    async def action_forget(self) -> None:
+        name, topic = self.chosen_group()[0], self.chosen_topic()
+        if not name or not topic:
+            return
         done = f"yak groups delete {shlex.quote(name)} --topic {shlex.quote(topic)} --yes"
-        words = f"What group {name} committed of {topic} is forgotten. It cannot be while a member is subscribed to it."
-        if await self.confirmed(f"Forget offsets of {topic}", words, command=done, typed=topic, yes="Forget"):
+        text = f"What group {name} committed of {topic} is forgotten. It cannot be while a member is subscribed to it."
+        if await self.confirmed(f"Forget offsets of {topic}", text, command=done, typed=topic, yes="Forget"):
             change = self.app.source.kafka(forget_group_topic, name, topic)
             await self.carry_out(done, change, f"the offsets of {topic} are forgotten")
             self.ask_again()
@@ -253,14 +242,14 @@ _UNREAD_EVERY_S = 15.0
 """The first unread record of each partition costs a fetch from every leader."""
 _UNKNOWN = ("group-id-not-found", "unknown-group")
 """The error of a group that does not exist, over HTTP and over the Kafka protocol."""
-_NOBODY = "No members. Offsets that it committed are kept; who reads with this group goes on from there."
+_NO_MEMBERS = "No members. Offsets that it committed are kept; who reads with this group goes on from there."
 _NOTHING = "Nothing is committed, and no member has a partition."
 
 
 class GroupScreen(GroupChangesScreen):
     """The screen of one group; the list of groups pushes it."""
 
-    TITLE_WORDS = "group"
+    CRUMB = "group"
     CLI_TWIN = "yak groups describe GROUP, yak groups members GROUP"
     BINDINGS = keys("group.reset", "group.forget", "group.delete", "group.age", "group.messages", "group.copy")
     EXPLAINED: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -291,13 +280,13 @@ class GroupScreen(GroupChangesScreen):
         self.set_interval(_UNREAD_EVERY_S, self._read_in_turn)
 
     def paint(self, now_ms: int) -> None:
-        look, said = self.look, self.group.said
-        self.query_one("#summary", Lines).show(summary(self.group, look, now_ms))
-        self.entitle("#group-head", f"Group {self.group.name}", self.trouble_words())
-        members = [] if said is None else member_rows(said, look)
-        partitions = [] if said is None else partition_rows(said, self.unread, look, now_ms)
-        waiting = self.trouble_words() or "asking the coordinator ..."
-        self.show_table("#members", MEMBER_COLUMNS, members, waiting if said is None else _NOBODY)
+        fmt, said = self.fmt, self.group.said
+        self.query_one("#summary", Lines).show(summary(self.group, fmt, now_ms))
+        self.entitle("#group-head", f"Group {self.group.name}", self.error_text())
+        members = [] if said is None else member_rows(said, fmt)
+        partitions = [] if said is None else partition_rows(said, self.unread, fmt, now_ms)
+        waiting = self.error_text() or "asking the coordinator ..."
+        self.show_table("#members", MEMBER_COLUMNS, members, waiting if said is None else _NO_MEMBERS)
         self.show_table("#partitions", PARTITION_COLUMNS, partitions, waiting if said is None else _NOTHING)
         self.entitle("#group-members", f"Members: {len(members)}")
         hint = "reading the first unread records ..." if self._is_reading else self._hint()
@@ -305,12 +294,12 @@ class GroupScreen(GroupChangesScreen):
 
     def _hint(self) -> str:
         if self._unread_trouble is not None:
-            return f"{self.look.sign('warn')} no ages: {self._unread_trouble.why or self._unread_trouble.message}"[:120]
+            return f"{self.fmt.sign('warn')} no ages: {self._unread_trouble.why or self._unread_trouble.message}"[:120]
         return "m messages   t ages now   r move offsets   D forget a topic"
 
     def ask_again(self) -> None:
         """Ask, unless the cluster has changed: the group does not exist there."""
-        if self._asked_source not in (None, self.app.source):
+        if self._known_source not in (None, self.app.source):
             if self.is_active:
                 self.dismiss()
             return
@@ -327,30 +316,30 @@ class GroupScreen(GroupChangesScreen):
             self.dismiss()
             return
         is_first = self.group.said is None or not self.unread
-        self.group.told(said, self.app.now_ms())
+        self.group.update(said, self.app.now_ms())
         if is_first and self._unread_trouble is None:
             self._read_in_turn()
 
     def _read_in_turn(self) -> None:
         if self.is_seen and self.group.lag and not self.app.is_frozen:
-            self._read_unread(is_asked_for=False)
+            self._read_unread(is_requested=False)
 
     def action_age(self) -> None:
-        self._read_unread(is_asked_for=True)
+        self._read_unread(is_requested=True)
 
-    def _read_unread(self, *, is_asked_for: bool) -> None:
+    def _read_unread(self, *, is_requested: bool) -> None:
         if not self._is_reading:
             self._is_reading = True
-            self._find_unread(is_asked_for)
+            self._find_unread(is_requested)
 
     @work(group="unread")
-    async def _find_unread(self, is_asked_for: bool) -> None:
+    async def _find_unread(self, is_requested: bool) -> None:
         try:
             self.unread = await self.app.source.kafka(find_group_unread, self.group.name)
             self._unread_trouble = None
         except YakError as error:
             self._unread_trouble = error
-            if is_asked_for:
+            if is_requested:
                 self.app.show_error(error)
         finally:
             self._is_reading = False
@@ -374,15 +363,15 @@ class GroupScreen(GroupChangesScreen):
 
 
 _DETAILS_MAX = 60
-"""The most groups asked in one round."""
+"""The most groups requested in one round."""
 _HINT = "enter open   r move offsets   X delete"
 _NONE = "No groups. A group appears when a consumer joins or commits; press c to start one."
 
 
 class GroupsScreen(GroupChangesScreen):
-    """The list of groups. Only visible groups are asked for their lag."""
+    """The list of groups. The lag is requested for visible groups only."""
 
-    TITLE_WORDS = "groups"
+    CRUMB = "groups"
     CLI_TWIN = "yak groups list"
     BINDINGS = keys("groups.reset", "groups.delete", "groups.consume", "groups.copy")
     EXPLAINED = (
@@ -399,16 +388,15 @@ class GroupsScreen(GroupChangesScreen):
         self.groups = Groups()
 
     def body(self) -> ComposeResult:
-        """Build the list and, if there is room, the partitions of the group under the cursor."""
         yield Panel("Groups", Grid(id="groups"), id="groups-panel", subtitle=_HINT)
         yield Panel("Partitions", Grid(id="below"), id="groups-below")
 
     def paint(self, now_ms: int) -> None:
-        empty = _NONE if self.groups.is_listed else self.trouble_words() or "asking the brokers for their groups ..."
-        rows = group_rows(self.groups, self.look, now_ms)
+        empty = _NONE if self.groups.is_listed else self.error_text() or "asking the brokers for their groups ..."
+        rows = group_rows(self.groups, self.fmt, now_ms)
         self.show_table("#groups", COLUMNS, rows, empty)
-        hint = self.trouble_words() or silent_words(self.groups) or _HINT
-        self.entitle("#groups-panel", list_title(self.groups, self.look), hint)
+        hint = self.error_text() or silent_brokers(self.groups) or _HINT
+        self.entitle("#groups-panel", list_title(self.groups, self.fmt), hint)
         self._paint_below(now_ms)
 
     @on(Grid.Moved, "#groups")
@@ -420,10 +408,10 @@ class GroupsScreen(GroupChangesScreen):
         below = self.query_one("#groups-below", Panel)
         if not below.display:
             return
-        rows = [] if said is None else partition_rows(said, {}, self.look, now_ms)
+        rows = [] if said is None else partition_rows(said, {}, self.fmt, now_ms)
         empty = "" if not name or said is None else "Nothing is committed, and no member has a partition."
         columns = [column for column in PARTITION_COLUMNS if column.label != "AGE"]
-        without_age = [Row(row.key, tuple(c for n, c in enumerate(row.cells) if n != AGE)) for row in rows]
+        without_age = [Row(row.key, *(c for n, c in enumerate(row.cells) if n != AGE)) for row in rows]
         self.show_table("#below", columns, without_age, empty)
         below.entitle(
             f"Partitions of {name}" if name else "Partitions", "enter on the group: members, ages" if name else ""
@@ -441,15 +429,15 @@ class GroupsScreen(GroupChangesScreen):
         self.paint(self.app.now_ms())
         groups = self.groups
 
-        async def tell(name: str) -> None:
+        async def ask_one(name: str) -> None:
             try:
                 said = await source.ask("GET", path_of("api", "groups", name))
             except YakError as error:
                 groups.failed(name, error.message)
             else:
-                groups.told(name, said, self.app.now_ms())
+                groups.update(name, said, self.app.now_ms())
 
-        await gather_few(map(tell, self.query_one("#groups", Grid).keys_in_sight()[:_DETAILS_MAX]))
+        await gather_few(map(ask_one, self.query_one("#groups", Grid).keys_in_sight()[:_DETAILS_MAX]))
 
     def opened(self, what: object) -> None:
         self.show_group(str(what))

@@ -16,8 +16,8 @@ from yak.client.consumer import Received
 from yak.client.filters import parse_filter
 from yak.client.offset_spec import END
 from yak.errors import UsageError, YakError
+from yak.tui.formatter import Formatter
 from yak.tui.keys import keys
-from yak.tui.look import Look
 from yak.tui.messages.detail import VIEWS, View
 from yak.tui.messages.export import (
     CHOICES,
@@ -33,7 +33,7 @@ from yak.tui.messages.export import (
     format_of,
 )
 from yak.tui.messages.reader import Limits, Reader
-from yak.tui.messages.store import Kept, Merged, Store, find
+from yak.tui.messages.store import BufferedRecord, Merged, Store, find
 from yak.tui.messages.subscription import (
     FILTER_HINT,
     FROM_HINT,
@@ -52,7 +52,7 @@ from yak.tui.rows.cells import Cell
 from yak.tui.rows.records import (
     TOPIC_CHOICE_COLUMNS,
     RecordRows,
-    empty_words,
+    empty_text,
     record_columns,
     status_cells,
     topic_choice_rows,
@@ -83,7 +83,7 @@ class MessageGrid(Grid):
     def show_records(
         self,
         records: Store | Merged,
-        look: Look,
+        fmt: Formatter,
         now_ms: int,
         view: View,
         *,
@@ -91,9 +91,9 @@ class MessageGrid(Grid):
         empty: str,
         is_narrow: bool = False,
     ) -> None:
-        self.records.freeze(records, look, now_ms, view=view, with_topic=with_topic)
-        columns = record_columns(look, with_topic=with_topic, is_narrow=is_narrow)
-        self.show(columns, self.records, empty=empty, is_wide=look.is_wide)
+        self.records.freeze(records, fmt, now_ms, view=view, with_topic=with_topic)
+        columns = record_columns(fmt, with_topic=with_topic, is_narrow=is_narrow)
+        self.show(columns, self.records, empty=empty, is_wide=fmt.is_wide)
 
     def _put_cursor(self, index: int) -> None:
         super()._put_cursor(index)
@@ -119,7 +119,7 @@ CLIPBOARD_BYTES = 64 << 10
 """Terminals refuse longer OSC 52 sequences; longer texts go to a file."""
 FILTER_PAUSE_S = 0.12
 """A filter applies once typing pauses: each letter would scan all rows again."""
-_VIEW_WORDS: Mapping[View, str] = {"auto": "JSON, text or hex, by what it is", "text": "plain text", "hex": "hex"}
+_VIEW_LABELS: Mapping[View, str] = {"auto": "JSON, text or hex, by what it is", "text": "plain text", "hex": "hex"}
 
 
 class ReadingScreen(YakScreen):
@@ -131,7 +131,7 @@ class ReadingScreen(YakScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.marks: dict[int, Kept] = {}
+        self.marks: dict[int, BufferedRecord] = {}
         self.last_filter = ""
         self.export_progress: Progress | None = None
 
@@ -168,7 +168,7 @@ class ReadingScreen(YakScreen):
             self.minimize()
         elif self.close_pane():
             pass
-        elif self.filter_words():
+        elif self.current_filter():
             self.set_filter("")
         elif self.marks:
             self.action_unmark()
@@ -190,11 +190,11 @@ class ReadingScreen(YakScreen):
         filter_text: str,
         begin: Callable[[Subscription, str], None],
         *,
-        words: str,
+        text: str,
         with_group: bool,
     ) -> None:
         """Ask what to read, and from which position; then call `begin` with that and the filter."""
-        parse_time = time_parser(self.app.now_ms(), self.look.zone)
+        parse_time = time_parser(self.app.now_ms(), self.fmt.zone)
         is_readonly = self.app.is_readonly
         group = Field("group", "Group", given.get("group", ""), GROUP_HINT)
         fields = [
@@ -216,7 +216,7 @@ class ReadingScreen(YakScreen):
             if values is not None:
                 begin(wanted(values), values.get("filter", filter_text).strip())
 
-        self.app.push_screen(FormDialog(title, fields, command=command, words=words, yes="Read"), done)
+        self.app.push_screen(FormDialog(title, fields, command=command, text=text, yes="Read"), done)
 
     # for subclasses
 
@@ -255,7 +255,7 @@ class ReadingScreen(YakScreen):
 
     # records
 
-    def record_in_use(self) -> Kept | None:
+    def record_in_use(self) -> BufferedRecord | None:
         grid = self.grid_in_use()
         return grid.records.record_at(grid.cursor_index) if grid is not None and grid.row_count else None
 
@@ -270,7 +270,7 @@ class ReadingScreen(YakScreen):
 
     def action_view(self) -> None:
         self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
-        self.app.notice(f"keys and values as {_VIEW_WORDS[self.view]}")
+        self.app.notice(f"keys and values as {_VIEW_LABELS[self.view]}")
         self.paint(self.app.now_ms())
 
     def action_mark(self) -> None:
@@ -292,14 +292,8 @@ class ReadingScreen(YakScreen):
             grid.refresh()
         self.paint(self.app.now_ms())
 
-    def action_next(self) -> None:
-        self._go_to_hit(1)
-
-    def action_before(self) -> None:
-        self._go_to_hit(-1)
-
     @work(exclusive=True, group="find")
-    async def _go_to_hit(self, step: int) -> None:
+    async def action_hit(self, step: int) -> None:
         grid, source = self.grid_in_use(), self.source_in_use()
         if grid is None or source is None or not grid.row_count:
             return
@@ -375,16 +369,14 @@ class ReadingScreen(YakScreen):
             return
         finally:
             self.export_progress = None
-        self.cli(f"{wanted.command(self.filter_words())} --output {_output(format_)} > {where}")
-        self.app.notice(
-            f"{self.look.number(progress.written)} messages, {self.look.size(progress.size_bytes)}: {where}"
-        )
+        self.app.note_command(f"{wanted.command(self.current_filter())} --output {_output(format_)} > {where}")
+        self.app.notice(f"{self.fmt.number(progress.written)} messages, {self.fmt.size(progress.size_bytes)}: {where}")
 
     def _export_form(self, wanted: Subscription, count: int) -> FormDialog:
         name = file_name(wanted.title, "ndjson", self.app.now_ms())
-        what = [f"shown: {self.look.number(count)}"]
+        what = [f"shown: {self.fmt.number(count)}"]
         if self.marks:
-            what.insert(0, f"marked: {self.look.number(len(self.marks))}")
+            what.insert(0, f"marked: {self.fmt.number(len(self.marks))}")
         fields = [Field("what", "Messages", choices=what), Field("format", "Format", choices=FORMATS)]
         if not self.app.is_web:
             fields.append(Field("path", "File", os.path.join(FOLDER, name), is_needed=True))
@@ -395,10 +387,10 @@ class ReadingScreen(YakScreen):
                 raise UsageError(
                     "bad-path", f"{path} does not end with .{values['format']}", why="the name says what is in it"
                 )
-            return f"{wanted.command(self.filter_words())} --output {_output(values['format'])} > {path}"
+            return f"{wanted.command(self.current_filter())} --output {_output(values['format'])} > {path}"
 
-        words = "NDJSON is what yak produce -f takes unchanged."
-        return FormDialog("Export messages", fields, command=command, words=words, yes="Export")
+        text = "NDJSON is what yak produce -f takes unchanged."
+        return FormDialog("Export messages", fields, command=command, text=text, yes="Export")
 
     def action_resend(self) -> None:
         from yak.tui.produce.form import Draft
@@ -435,7 +427,7 @@ LAST_AT_FIRST = 100
 class MessagesScreen(ReadingScreen):
     """One reading of one topic or several."""
 
-    TITLE_WORDS = "messages"
+    CRUMB = "messages"
     CLI_TWIN = "yak consume TOPIC --tail 100"
     SEEK = Seek(END, None, LAST_AT_FIRST)
     BINDINGS = keys("messages.seek", "records.detail", *SHARED_KEYS, "messages.more", "messages.consume")
@@ -497,7 +489,7 @@ class MessagesScreen(ReadingScreen):
         self._is_paused = False
         self.grid_in_use().begin(follows=wanted.is_tail)
         reader.start()
-        self.cli(wanted.command(filter_text))
+        self.app.note_command(wanted.command(filter_text))
         self.paint_all(self.app.now_ms())
 
     def _close(self) -> None:
@@ -529,7 +521,7 @@ class MessagesScreen(ReadingScreen):
 
         return apply
 
-    def filter_words(self) -> str:
+    def current_filter(self) -> str:
         return self._filter
 
     def close_pane(self) -> bool:
@@ -541,8 +533,7 @@ class MessagesScreen(ReadingScreen):
     # drawing
 
     def paint(self, now_ms: int) -> None:
-        """Draw new records; free if there are none."""
-        grid, reader, look = self.grid_in_use(), self.reader, self.look
+        grid, reader, fmt = self.grid_in_use(), self.reader, self.fmt
         if reader is None:
             self._paint_topics(grid)
             return
@@ -550,9 +541,9 @@ class MessagesScreen(ReadingScreen):
         drawn = (
             id(reader),
             counts.version,
-            look,
+            fmt,
             self.view,
-            now_ms // 1000 if look.zone == "relative" else 0,
+            now_ms // 1000 if fmt.zone == "relative" else 0,
             status.phase,
             status.error,
             self._is_pane_open,
@@ -560,14 +551,14 @@ class MessagesScreen(ReadingScreen):
         if drawn != self._drawn:
             self._drawn = drawn
             with_topic = len(reader.wanted.choices) > 1
-            empty = empty_words(status, counts, reader.wanted, self._filter, look)
+            empty = empty_text(status, counts, reader.wanted, self._filter, fmt)
             grid.show_records(
-                reader.store, look, now_ms, self.view,
+                reader.store, fmt, now_ms, self.view,
                 with_topic=with_topic, empty=empty, is_narrow=self._is_pane_open,
             )  # fmt: skip
-        seek = f"group {reader.wanted.group}" if reader.wanted.group else reader.wanted.seek.words
+        seek = f"group {reader.wanted.group}" if reader.wanted.group else reader.wanted.seek.description
         self.entitle("#records-panel", f"{reader.wanted.title}: {seek}", "/ filter  v mark  n next hit")
-        left = status_cells(status, counts, reader.wanted, self._filter, look)
+        left = status_cells(status, counts, reader.wanted, self._filter, fmt)
         self.query_one("#records-status", Line).show(left, self._right_cells())
         if self._is_pane_open:
             self._paint_pane(now_ms)
@@ -575,16 +566,15 @@ class MessagesScreen(ReadingScreen):
     def _right_cells(self) -> list[Cell]:
         cells = []
         if self.export_progress is not None:
-            cells.append(Cell(f"exporting: {self.look.number(self.export_progress.written)}", "accent"))
+            cells.append(Cell(f"exporting: {self.fmt.number(self.export_progress.written)}", "accent"))
         if self.marks:
-            cells.append(Cell(f"{self.look.sign('mark')} {len(self.marks)} marked", "accent"))
+            cells.append(Cell(f"{self.fmt.sign('mark')} {len(self.marks)} marked", "accent"))
         return cells
 
     def _paint_topics(self, grid: MessageGrid) -> None:
-        """List the topics, as long as none is chosen."""
-        rows = topic_choice_rows(self.picture, self.look)
+        rows = topic_choice_rows(self.picture, self.fmt)
         empty = "No topics yet. Topics hold messages. :topics makes one; so does :sample, with messages in it."
-        grid.show(TOPIC_CHOICE_COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
+        grid.show(TOPIC_CHOICE_COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
         self.entitle("#records-panel", "Messages of which topic?", "enter read it  o several, or from where")
         self.query_one("#records-status", Line).show([])
 
@@ -616,8 +606,8 @@ class MessagesScreen(ReadingScreen):
             self._paint_pane(self.app.now_ms())
 
     def _paint_pane(self, now_ms: int) -> None:
-        record: Kept | None = self.record_in_use()
-        self._pane.show(record, self.look, now_ms, self.view)
+        record: BufferedRecord | None = self.record_in_use()
+        self._pane.show(record, self.fmt, now_ms, self.view)
         self.entitle(
             "#record-panel", record.id if record is not None else "Message", "enter fold  J view  y copy  esc close"
         )
@@ -627,11 +617,10 @@ class MessagesScreen(ReadingScreen):
     def action_seek(self) -> None:
         known = self.reader.wanted if self.reader is not None else None
         values = fields_of(known) if known is not None else {"topics": "", "from": f"last {LAST_AT_FIRST}", "to": ""}
-        words = "No other reader is affected, and nothing is committed."
-        self.ask_subscription("Read messages", values, self._filter, self.read, words=words, with_group=False)
+        text = "No other reader is affected, and nothing is committed."
+        self.ask_subscription("Read messages", values, self._filter, self.read, text=text, with_group=False)
 
     def action_more(self) -> None:
-        """Resume a reading that stopped because its buffer was full."""
         if self.reader is not None:
             self.reader.more()
 

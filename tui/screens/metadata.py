@@ -30,7 +30,7 @@ from yak.tui.widgets.timeline import Timeline
 
 _DEBOUNCE_S: Final = 0.12
 """How long the cursor must rest before the image is requested."""
-_IMAGES_KEPT: Final = 48
+_IMAGES_MAX: Final = 48
 _FILTERED_MAX: Final = 10_000
 """Records that a filter searches, newest first."""
 _PAGES_A_ROUND: Final = 6
@@ -43,7 +43,7 @@ _HINT: Final = "enter JSON   [ ] step   T time   = mark"
 class MetadataScreen(AskingScreen):
     """The log above, the resulting image below."""
 
-    TITLE_WORDS = "metadata log"
+    CRUMB = "metadata log"
     CLI_TWIN = "yak metadata log, yak metadata snapshot --at TIME"
     EVERY_S = 1.0
     BINDINGS = keys("metadata.older", "metadata.newer", "metadata.time", "metadata.mark", "metadata.copy")
@@ -62,10 +62,10 @@ class MetadataScreen(AskingScreen):
         self.mark: int | None = None
         self._things: OrderedDict[int, Things] = OrderedDict()
         self._image_of: tuple[int, int | None] | None = None
-        self._image_words = ""
+        self._image_status = ""
         self._resting: Timer | None = None
         self._drawn: tuple[object, ...] = ()
-        self._told_json: int | None = None
+        self._noted_json: int | None = None
         self._wished: int | None = None
 
     def body(self) -> ComposeResult:
@@ -81,7 +81,7 @@ class MetadataScreen(AskingScreen):
 
     def forget(self) -> None:
         self.log_ = MetadataLog()
-        self.mark, self._image_of, self._told_json = None, None, None
+        self.mark, self._image_of, self._noted_json = None, None, None
         self._things.clear()
         self.query_one("#log", Grid).is_following = True
 
@@ -145,17 +145,17 @@ class MetadataScreen(AskingScreen):
         panel.entitle(*self._image_titles(now_ms))
 
     def _show_log(self, now_ms: int) -> None:
-        log, look, grid = self.log_, self.look, self.query_one("#log", Grid)
-        of_time = now_ms // 1000 if look.zone == "relative" else 0
-        drawn = (id(log), log.version, look, of_time, bool(grid.filter_text), self._offset(), self.trouble_words())
+        log, fmt, grid = self.log_, self.fmt, self.query_one("#log", Grid)
+        of_time = now_ms // 1000 if fmt.zone == "relative" else 0
+        drawn = (id(log), log.version, fmt, of_time, bool(grid.filter_text), self._offset(), self.error_text())
         if drawn == self._drawn:
             return
         self._drawn = drawn
-        rows = known_rows(log, look, now_ms) if grid.filter_text else LogRows(log, look, now_ms)
-        empty = self.trouble_words() or "reading the metadata log ..."
+        rows = known_rows(log, fmt, now_ms) if grid.filter_text else LogRows(log, fmt, now_ms)
+        empty = self.error_text() or "reading the metadata log ..."
         if log.is_loaded and grid.filter_text:
-            empty = f"No record of {look.number(len(log.records))} that were read matches. esc clears the filter."
-        grid.show(COLUMNS, rows, empty=empty, is_wide=look.is_wide)
+            empty = f"No record of {fmt.number(len(log.records))} that were read matches. esc clears the filter."
+        grid.show(COLUMNS, rows, empty=empty, is_wide=fmt.is_wide)
         if self._wished is not None and log.begin <= self._wished <= log.end:
             grid.move_to(str(self._wished))
             self._wished = None
@@ -163,50 +163,46 @@ class MetadataScreen(AskingScreen):
         self._show_record()
 
     def _show_place(self, now_ms: int) -> None:
-        log, look, grid = self.log_, self.look, self.query_one("#log", Grid)
+        log, fmt, grid = self.log_, self.fmt, self.query_one("#log", Grid)
         offset = self._offset()
         if not log.is_loaded or offset is None:
             return
-        ends = tuple(f"{edge} {moment(log.time_ms(edge), look, now_ms)}" for edge in (log.begin, log.end))
-        self.query_one("#timeline", Timeline).show(log.begin, log.end, offset, self.mark, (ends[0], ends[1]), look)
-        live = "live" if grid.is_following else f"{look.number(log.end - offset)} newer"
+        ends = tuple(f"{edge} {moment(log.time_ms(edge), fmt, now_ms)}" for edge in (log.begin, log.end))
+        self.query_one("#timeline", Timeline).show(log.begin, log.end, offset, self.mark, (ends[0], ends[1]), fmt)
+        live = "live" if grid.is_following else f"{fmt.number(log.end - offset)} newer"
         of_copy = ", from a broker's copy" if log.source == "copy" else ""
-        title = f"Metadata log: record {look.number(offset)} of {look.number(log.end)}, {live}{of_copy}"
+        title = f"Metadata log: record {fmt.number(offset)} of {fmt.number(log.end)}, {live}{of_copy}"
         if grid.filter_text:
-            title = f"Metadata log: {grid.row_count} of {look.number(len(log.records))} read match {grid.filter_text}"
-        self.entitle("#metadata-log", title, self.trouble_words() or _HINT)
+            title = f"Metadata log: {grid.row_count} of {fmt.number(len(log.records))} read match {grid.filter_text}"
+        self.entitle("#metadata-log", title, self.error_text() or _HINT)
 
     def _show_record(self) -> None:
         offset = self._offset()
-        if offset == self._told_json or offset is None or offset not in self.log_.records:
+        if offset == self._noted_json or offset is None or offset not in self.log_.records:
             return
-        self._told_json = offset
-        self.query_one("#record-json", Static).update(
-            JSON(self._json(offset)[:_JSON_MAX]) if self._fits(offset) else ""
-        )
+        self._noted_json = offset
+        text = self._json(offset)
+        self.query_one("#record-json", Static).update(JSON(text) if len(text) <= _JSON_MAX else "")
         self.entitle("#metadata-record", f"Record {offset}")
-
-    def _fits(self, offset: int) -> bool:
-        return len(self._json(offset)) <= _JSON_MAX
 
     def _json(self, offset: int) -> str:
         return json.dumps(self.log_.records[offset])
 
     def _image_titles(self, now_ms: int) -> tuple[str, str]:
-        """The title names what is shown, which follows the cursor once that rests."""
-        offset, shown = self._offset(), self._image_of
-        if offset is None or shown is None:
-            return "The cluster then", self._image_words or ("" if offset is None else f"reading record {offset} ...")
-        of, mark = shown
+        """The title names what is displayed, which follows the cursor once that rests."""
+        offset, displayed = self._offset(), self._image_of
+        if offset is None or displayed is None:
+            return "The cluster then", self._image_status or ("" if offset is None else f"reading record {offset} ...")
+        of, mark = displayed
         if mark is None:
-            title = f"The cluster after record {of}, {moment(self.log_.time_ms(of), self.look, now_ms)}"
+            title = f"The cluster after record {of}, {moment(self.log_.time_ms(of), self.fmt, now_ms)}"
         else:
             first, last = sorted((mark, of))
             title = f"What changed from record {first} to {last}"
-        hint = f"{self.look.sign('mark')} this record" if mark is None else "= no more"
-        if shown != (offset, self.mark):
+        hint = f"{self.fmt.sign('mark')} this record" if mark is None else "= no more"
+        if displayed != (offset, self.mark):
             hint = f"reading record {offset} ..."
-        return title, self._image_words or hint
+        return title, self._image_status or hint
 
     # navigation
 
@@ -258,7 +254,7 @@ class MetadataScreen(AskingScreen):
         if grid is not None and grid.id == "log":
             self._drawn = ()
             if text:  # only rows given as a list can be filtered
-                grid.show(COLUMNS, known_rows(self.log_, self.look, self.app.now_ms()), is_wide=self.look.is_wide)
+                grid.show(COLUMNS, known_rows(self.log_, self.fmt, self.app.now_ms()), is_wide=self.fmt.is_wide)
             grid.set_filter(text)
             self._show_log(self.app.now_ms())
             self.ask_again()
@@ -285,7 +281,7 @@ class MetadataScreen(AskingScreen):
     async def _offset_of(self, typed: str) -> int:
         if _OFFSET.fullmatch(typed):
             return int(typed)
-        zone = datetime.now(UTC).astimezone().tzinfo if self.look.zone == "local" else UTC
+        zone = datetime.now(UTC).astimezone().tzinfo if self.fmt.zone == "local" else UTC
         now_ms = self.app.now_ms()
         time_ms = parse_time_ms(typed, now_ms=now_ms, zone=zone or UTC)
         if time_ms > now_ms:
@@ -302,30 +298,30 @@ class MetadataScreen(AskingScreen):
             found = await self._things_at(offset)
             before = None if mark is None else await self._things_at(mark)
         except YakError as error:
-            self._image_words = f"{self.look.sign('warn')} {error.message}"
+            self._image_status = f"{self.fmt.sign('warn')} {error.message}"
             if error.code in _ENDED or not self._image_of:
-                self.query_one("#image", Grid).show(image_rows.IMAGE_COLUMNS, (), empty=self._image_words)
+                self.query_one("#image", Grid).show(image_rows.IMAGE_COLUMNS, (), empty=self._image_status)
             self.paint(self.app.now_ms())
             return
-        self._image_words = ""
+        self._image_status = ""
         record = self.log_.records.get(offset)
         touched = set() if record is None else touched_by(record, self.log_.topic_names)
-        look = self.look
+        fmt = self.fmt
         rows: list[Row]
         if before is None:
-            rows = await asyncio.to_thread(image_rows.image_rows, found, touched, look)
+            rows = await asyncio.to_thread(image_rows.image_rows, found, touched, fmt)
             empty = ""
         else:
             assert mark is not None
             pair = (before, found) if mark <= offset else (found, before)
-            rows = await asyncio.to_thread(diff_rows, *pair, look)
+            rows = await asyncio.to_thread(diff_rows, *pair, fmt)
             empty = (
                 "Nothing changed between the two."
                 if mark != offset
                 else "Go to another record: what changed is shown here."
             )
         grid = self.query_one("#image", Grid)
-        grid.show(image_rows.IMAGE_COLUMNS, rows, empty=empty, is_wide=look.is_wide)
+        grid.show(image_rows.IMAGE_COLUMNS, rows, empty=empty, is_wide=fmt.is_wide)
         if (offset, mark) != self._image_of and before is None:
             first = next((row.key for row in rows if row.key in touched), None)
             if first is not None:
@@ -337,13 +333,12 @@ class MetadataScreen(AskingScreen):
         if offset in self._things:
             self._things.move_to_end(offset)
             return self._things[offset]
-        kept = self._things
         image = await self.app.source.ask("GET", "/metadata/image", params={"at": offset})
         found = await asyncio.to_thread(things, image)
         self.log_.learn_names(image)
-        kept[offset] = found
-        while len(kept) > _IMAGES_KEPT:
-            kept.popitem(last=False)
+        self._things[offset] = found
+        while len(self._things) > _IMAGES_MAX:
+            self._things.popitem(last=False)
         return found
 
     # details
@@ -356,7 +351,6 @@ class MetadataScreen(AskingScreen):
             self.app.push_screen(TextDialog(f"Record {offset}", JSON(self._json(offset))))
 
     def action_copy(self) -> None:
-        """Copy the record as JSON; on another table, the line."""
         focused = self.find_grid()
         offset = self._offset()
         if focused is not None and focused.id == "image":

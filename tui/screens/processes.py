@@ -15,7 +15,7 @@ from yak.tui.source.local_control import LocalClusterControl
 from yak.tui.state.picture import Picture
 
 End = Literal["kill", "pause", "restart"]
-_LOCAL_ACTIONS: Final = ("kill", "pause", "heal", "restart", "add")
+_LOCAL_ACTIONS: Final = ("kill", "pause", "resume", "restart", "add")
 _AFTER: Final[dict[End, str]] = {
     "kill": "It ends at once{pid}, as in a crash. U starts it again on its data.",
     "pause": "It answers nothing{pid}, with all its connections open. U resumes it.",
@@ -53,7 +53,7 @@ class ControlsBrokers(YakScreen):
             return False
         return super().check_action(action, parameters)
 
-    async def look_at_processes(self) -> Processes | None:
+    async def read_processes(self) -> Processes | None:
         """The processes now. None if their state cannot be read: the same error prevents actions, and is shown then."""
         control = self.control
         if control is None:
@@ -88,9 +88,9 @@ class ControlsBrokers(YakScreen):
                 await self.carry_out(command, asyncio.to_thread(control.stop_redis))
         else:
             node = int(chosen)
-            words, title, yes = kill_words(action, node, self.picture, processes)
+            text, title, yes = end_question(action, node, self.picture, processes)
             command = control.command(f"node {action} {node}")
-            if await self.confirmed(title, words, command=command, yes=yes):
+            if await self.confirmed(title, text, command=command, yes=yes):
                 done: Callable[[int], object] = getattr(control, action)
                 await self.act(action, node, command, partial(done, node))
 
@@ -100,17 +100,17 @@ class ControlsBrokers(YakScreen):
         return await self.carry_out(command, asyncio.to_thread(done))
 
     @work(group="drill")
-    async def action_heal(self) -> None:
+    async def action_resume(self) -> None:
         """Repair the chosen process if it is down, else all that are."""
-        control, processes = self.control, self.processes or await self.look_at_processes()
+        control, processes = self.control, self.processes or await self.read_processes()
         if control is None or processes is None:
             return
-        plan = heal_plan(self.process_to_resume(), processes, control)
+        plan = resume_plan(self.process_to_resume(), processes, control)
         if not plan:
             self.app.notice("nothing to resume: all processes run")
             return
-        words, command = "\n".join(each.words for each in plan), " && ".join(each.command for each in plan)
-        if await self.confirmed("Resume", words, command=command, yes="Resume"):
+        text, command = "\n".join(each.text for each in plan), " && ".join(each.command for each in plan)
+        if await self.confirmed("Resume", text, command=command, yes="Resume"):
             for each in plan:
                 await self.carry_out(each.command, asyncio.to_thread(each.action))
 
@@ -119,38 +119,38 @@ class ControlsBrokers(YakScreen):
         control = self.control
         if control is None:
             return
-        words = "It begins empty, follows, and gets no partition until topics are made or replicas are moved to it."
+        text = "It begins empty, follows, and gets no partition until topics are made or replicas are moved to it."
         command = control.command("node add")
-        if await self.confirmed("Add a broker", words, command=command, yes="Add"):
+        if await self.confirmed("Add a broker", text, command=command, yes="Add"):
             await self.carry_out(command, asyncio.to_thread(control.add))
 
 
-def kill_words(action: End, node: int, picture: Picture, processes: Processes | None) -> tuple[str, str, str]:
+def end_question(action: End, node: int, picture: Picture, processes: Processes | None) -> tuple[str, str, str]:
     """Text, title, and the label of yes."""
     unsafe = sole_in_sync(picture, node)
     leads = sum(each.leader == node for each in picture.partitions.values())
     process = processes.brokers.get(node) if processes is not None else None
     pid = "" if process is None else " (no process)" if process.pid is None else f" (process {process.pid})"
-    words = f"It leads {leads} of {len(picture.partitions)} partitions. "
+    text = f"It leads {leads} of {len(picture.partitions)} partitions. "
     if node == picture.controller_id:
-        words += "It is the controller: another broker is elected. "
-    words += _AFTER[action].format(pid=pid)
+        text += "It is the controller: another broker is elected. "
+    text += _AFTER[action].format(pid=pid)
     if unsafe:
         names = ", ".join(unsafe[:3]) + (" and others" if len(unsafe) > 3 else "")
-        words += f"\nNo other replica in sync could lead {names}: offline until it is back."
-    return words, f"{action.capitalize()} broker {node}", action.capitalize()
+        text += f"\nNo other replica in sync could lead {names}: offline until it is back."
+    return text, f"{action.capitalize()} broker {node}", action.capitalize()
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
     """One repair."""
 
-    words: str
+    text: str
     command: str
     action: Callable[[], object]
 
 
-def heal_plan(chosen: str | None, processes: Processes, control: LocalClusterControl) -> list[Remedy]:
+def resume_plan(chosen: str | None, processes: Processes, control: LocalClusterControl) -> list[Remedy]:
     """Repairs for the chosen broker if it is down, else for all. A stopped Redis comes first: brokers need it."""
     plan: list[Remedy] = []
     if processes.redis_running is False:
@@ -163,8 +163,8 @@ def heal_plan(chosen: str | None, processes: Processes, control: LocalClusterCon
     action: Callable[[int], object]
     for node in broken:
         if processes.brokers[node].state == "paused":
-            words, command, action = f"Broker {node} goes on.", f"resume {node}", control.resume
+            text, command, action = f"Broker {node} goes on.", f"resume {node}", control.resume
         else:
-            words, command, action = f"Broker {node} is started again on its data.", f"restart {node}", control.restart
-        plan.append(Remedy(words, control.command(f"node {command}"), partial(action, node)))
+            text, command, action = f"Broker {node} is started again on its data.", f"restart {node}", control.restart
+        plan.append(Remedy(text, control.command(f"node {command}"), partial(action, node)))
     return plan

@@ -24,25 +24,25 @@ from yak.tui.produce.form import (
     Form,
     Problem,
     Wrong,
+    display_command,
     produce_command,
     samples,
-    shown_command,
 )
-from yak.tui.produce.run import Account, MadeFeed, Plan, Producers, Run, parse_rate, send
+from yak.tui.produce.run import DeliveryStatistics, MadeFeed, Plan, Producers, Run, parse_rate, send
 from yak.tui.rows.cells import Cell
-from yak.tui.rows.delivery import account_lines, account_title
+from yak.tui.rows.delivery import statistics_lines, statistics_title
 from yak.tui.screens.base import FileUploaded, YakScreen
 from yak.tui.screens.producer_csv import ACKS_OPTIONS, CODEC_OPTIONS, CsvPane, TopicField, ask_to_create, selection
-from yak.tui.widgets.dialogs import Check, Field, FormDialog
+from yak.tui.widgets.dialogs import Check, Field
 from yak.tui.widgets.frame import Line, Lines, Panel, plain_title
 
 if TYPE_CHECKING:
     from yak.tui.app import YakApp
 
 
-JUDGE_AFTER_S = 0.1
+CHECK_AFTER_S = 0.1
 """The delay before validating: checking a megabyte at each letter would be noticeable."""
-_KIND_WORDS = {"json": "JSON", "text": "text", "null": "null", "none": "no key", "base64": "base64"}
+_KIND_LABELS = {"json": "JSON", "text": "text", "null": "null", "none": "no key", "base64": "base64"}
 
 
 class MessageForm(Vertical):
@@ -67,12 +67,12 @@ class MessageForm(Vertical):
             yield Input(placeholder="by key", compact=True, id="form-partition")
         with Horizontal(classes="row"):
             yield Label("Key", classes="name")
-            yield selection("form-key-kind", [(_KIND_WORDS[each], each) for each in KEY_KINDS])
+            yield selection("form-key-kind", [(_KIND_LABELS[each], each) for each in KEY_KINDS])
             yield Input(placeholder="empty: no key", compact=True, id="form-key", select_on_focus=False)
         with Horizontal(classes="row"):
             yield Label("Value", classes="name")
-            yield selection("form-value-kind", [(_KIND_WORDS[each], each) for each in VALUE_KINDS])
-            yield Line(id="form-words")
+            yield selection("form-value-kind", [(_KIND_LABELS[each], each) for each in VALUE_KINDS])
+            yield Line(id="form-status")
         yield TextArea(id="form-value", compact=True, highlight_cursor_line=False, soft_wrap=True)
         with Horizontal(id="form-headers-row"):
             yield Label("Headers", classes="name")
@@ -112,66 +112,66 @@ class MessageForm(Vertical):
         query("#form-template", Checkbox).value = form.is_template
         query("#form-acks", Select).value = form.acks
         query("#form-compression", Select).value = form.compression
-        self.judge()
+        self.check_form()
 
     def on_mount(self) -> None:
-        self.judge()
+        self.check_form()
 
     @on(Input.Changed)
     @on(Select.Changed)
     @on(TextArea.Changed)
     @on(Checkbox.Changed)
-    def judge_soon(self) -> None:
+    def check_form_soon(self) -> None:
         if not self._is_quiet:
             self._is_quiet = True
-            self.set_timer(JUDGE_AFTER_S, self.judge)
+            self.set_timer(CHECK_AFTER_S, self.check_form)
 
-    def judge(self) -> None:
+    def check_form(self) -> None:
         """Show the first problem and its position, or the record's kind and size."""
         self._is_quiet = False
         form = self.form()
         self.problem = form.problem()
         self.query_one("#form-key", Input).disabled = form.key_kind == "none"
         self.query_one("#form-value", TextArea).disabled = form.value_kind == "null"
-        self.query_one("#form-words", Line).show(self._words(form))
+        self.query_one("#form-status", Line).show(self._status(form))
         self.show_topic()
         self.post_message(self.Changed())
 
     def show_topic(self) -> None:
         name = self.query_one("#form-topic", Input).value.strip()
-        words = f"Message: {self._topic_words(name)}" if name and self.app.picture.is_loaded else "Message"
-        if words != self._title:
-            self._title = words
-            self.border_title = plain_title(words)
+        text = f"Message: {self._topic_title(name)}" if name and self.app.picture.is_loaded else "Message"
+        if text != self._title:
+            self._title = text
+            self.border_title = plain_title(text)
 
-    def _topic_words(self, name: str) -> str:
-        look = self.app.look
+    def _topic_title(self, name: str) -> str:
+        fmt = self.app.fmt
         found = [each for (topic, _), each in self.app.picture.partitions.items() if topic == name]
         if not found:
-            return f"{look.sign('warn')} no topic {name} yet, S asks to create it"
+            return f"{fmt.sign('warn')} no topic {name} yet, S asks to create it"
         leaderless = sum(each.leader is None for each in found)
         if leaderless:
-            return f"{look.sign('bad')} {name} has {leaderless} of {len(found)} partitions without a leader"
+            return f"{fmt.sign('bad')} {name} has {leaderless} of {len(found)} partitions without a leader"
         copies = max(len(each.replicas) for each in found)
         return f"{name}, {len(found)} partition{'s' * (len(found) != 1)} of {copies} replica{'s' * (copies != 1)}"
 
-    def _words(self, form: Form) -> list[Cell]:
-        look = self.app.look
+    def _status(self, form: Form) -> list[Cell]:
+        fmt = self.app.fmt
         if form.value_kind == "json" and not form.value.strip():
             return [Cell("JSON; {{i}} counts, i: others", "dim")]
         wrong = form.value_problem() or self.problem
         if wrong is not None and not (wrong.field == "topic" and not form.topic):
-            return [Cell(f"{look.sign('bad')} {wrong.words}", "bad")]
+            return [Cell(f"{fmt.sign('bad')} {wrong.text}", "bad")]
         try:
             value = samples(form.message(), 1)[0].value
         except Wrong as error:
-            return [Cell(f"{look.sign('bad')} {error.problem.why}", "bad")]
+            return [Cell(f"{fmt.sign('bad')} {error.problem.why}", "bad")]
         if value is None:
             return [Cell("a tombstone: it deletes its key where a topic is compacted", "dim")]
-        size = look.size(len(value))
+        size = fmt.size(len(value))
         kind = {"json": "JSON, ", "base64": "bytes, "}.get(form.value_kind, "")
         about = "" if form.message().is_plain else "about "
-        return [Cell(f"{look.sign('good')} {kind}{about}{size}", "good")]
+        return [Cell(f"{fmt.sign('good')} {kind}{about}{size}", "good")]
 
 
 REPAINT_S = 0.25
@@ -184,7 +184,7 @@ ONE, CSV = "producer-one", "producer-csv"
 class ProducerScreen(YakScreen):
     """A form and the results of what it sent; a second tab for files."""
 
-    TITLE_WORDS = "producer"
+    CRUMB = "producer"
     CLI_TWIN = "yak produce"
     AUTO_FOCUS = ""
     CSS_PATH = "../producer.tcss"
@@ -220,7 +220,7 @@ class ProducerScreen(YakScreen):
                         yield Button("Stop X", id="stop", compact=True)
                 with Vertical(id="one-right"):
                     yield Panel("As they would be", Static("", id="sample", markup=False), id="sample-panel")
-                    yield Panel("Sent", Lines(id="account", wraps=True), id="account-panel")
+                    yield Panel("Sent", Lines(id="statistics", wraps=True), id="statistics-panel")
             with TabPane("CSV file", id=CSV):
                 yield CsvPane(self._producers, id="csv-pane")
 
@@ -244,19 +244,19 @@ class ProducerScreen(YakScreen):
     def paint(self, now_ms: int) -> None:
         del now_ms
         self.query_one(MessageForm).show_topic()
-        self._paint_account()
+        self._paint_statistics()
         self.csv.paint()
 
     def _paint_running(self) -> None:
         if self.is_current and self.is_running_one:
-            self._paint_account()
+            self._paint_statistics()
             self.csv.paint()
 
-    def _paint_account(self) -> None:
-        account = self._run.account if self._run is not None else None
-        lines = self.query_one("#account", Lines)
-        lines.show(account_lines(account, self.look, lines.size.width or 74))
-        self.entitle("#account-panel", account_title(account, self.look))
+    def _paint_statistics(self) -> None:
+        stats = self._run.stats if self._run is not None else None
+        lines = self.query_one("#statistics", Lines)
+        lines.show(statistics_lines(stats, self.fmt, lines.size.width or 74))
+        self.entitle("#statistics-panel", statistics_title(stats, self.fmt))
         self.query_one("#stop", Button).disabled = not self.is_running_one
 
     @property
@@ -298,9 +298,9 @@ class ProducerScreen(YakScreen):
         is_fine = form.problem is None and not self.app.is_readonly
         self.query_one("#send", Button).disabled = not is_fine
         self.query_one("#repeat", Button).disabled = not is_fine
-        problem = form.problem.words if form.problem is not None and form.form().topic else ""
-        self.query_one("#one-command", Static).update(problem or shown_command(self._command()))
-        self.query_one("#sample", Static).update(_sample_words(form.form(), self.app.now_ms()))
+        problem = form.problem.text if form.problem is not None and form.form().topic else ""
+        self.query_one("#one-command", Static).update(problem or display_command(self._command()))
+        self.query_one("#sample", Static).update(_sample_text(form.form(), self.app.now_ms()))
 
     def _command(self) -> str:
         try:
@@ -345,7 +345,7 @@ class ProducerScreen(YakScreen):
         try:
             plan, message = self._what()
         except Wrong as wrong:
-            self._tell(wrong.problem)
+            self._show_problem(wrong.problem)
             return
         self.start(plan, message)
 
@@ -359,20 +359,20 @@ class ProducerScreen(YakScreen):
         try:
             self._what()
         except Wrong as wrong:
-            self._tell(wrong.problem)
+            self._show_problem(wrong.problem)
             return
         fields = [
             Field("count", "Messages", "", "empty: until X stops it"),
             Field("rate", "In a second", "10", "empty: as fast as the cluster takes them"),
         ]
-        values = await self.app.push_screen_wait(
-            FormDialog("Send it again and again", fields, command=self._repeat_command, yes="Send")
+        values = await self.fill_form(
+            "Send it again and again",
+            fields,
+            lambda given: produce_command(*self._what(*_how_often(given))),
+            yes="Send",
         )
         if values is not None:
             self.start(*self._what(*_how_often(values)))
-
-    def _repeat_command(self, values: Mapping[str, str]) -> str:
-        return produce_command(*self._what(*_how_often(values)))
 
     def action_stop(self) -> None:
         """The first time, stop and wait for records in flight; the second time, do not wait."""
@@ -398,25 +398,27 @@ class ProducerScreen(YakScreen):
             self._run = Run(plan, MadeFeed(plan, message), producers=self._producers)
             return self._run
 
-        account = await self.execute(made, produce_command(plan, message), self._outcome)
+        stats = await self.execute(made, produce_command(plan, message), self._outcome)
         if self.is_attached:
-            self._paint_account()
-        if account is not None:
-            self._tell_outcome(account)
+            self._paint_statistics()
+        if stats is not None:
+            self._report_outcome(stats)
 
-    async def execute(self, made: Callable[[], Run], command: str, outcome: Callable[[Account], str]) -> Account | None:
+    async def execute(
+        self, made: Callable[[], Run], command: str, outcome: Callable[[DeliveryStatistics], str]
+    ) -> DeliveryStatistics | None:
         """Make a run and wait for it; None if it could not begin. If the topic does not exist, offer to create it."""
         run = self.running = made()
         try:
-            account = await self.app.source.kafka(send, run)
+            stats = await self.app.source.kafka(send, run)
         except YakError as error:
-            self.cli(command, f"not sent: {error.message}")
+            self.app.note_command(command, f"not sent: {error.message}")
             if error.code != "unknown-topic":
                 self.app.show_error(error)
                 return None
         else:
-            self.cli(command, outcome(account))
-            return account
+            self.app.note_command(command, outcome(stats))
+            return stats
         finally:
             run.drop()  # for an app that ends during the run; otherwise it does nothing
             if self.running is run:
@@ -425,23 +427,23 @@ class ProducerScreen(YakScreen):
             return await self.execute(made, command, outcome)
         return None
 
-    def _outcome(self, account: Account) -> str:
-        number = self.look.number
-        words = f"{number(account.acknowledged)} of {number(account.sent)} acknowledged"
-        return words + (f", {number(account.failed)} failed" if account.failed else "")
+    def _outcome(self, stats: DeliveryStatistics) -> str:
+        number = self.fmt.number
+        text = f"{number(stats.acknowledged)} of {number(stats.sent)} acknowledged"
+        return text + (f", {number(stats.failed)} failed" if stats.failed else "")
 
-    def _tell_outcome(self, account: Account) -> None:
-        if account.first_failure is not None:
-            self.app.show_error(account.first_failure.error)
-        elif account.acknowledged == 1 and account.few[0].offset >= 0:
-            at = account.few[0]
-            took = "" if account.max_ms is None else f" in {account.max_ms:.0f} ms"
+    def _report_outcome(self, stats: DeliveryStatistics) -> None:
+        if stats.first_failure is not None:
+            self.app.show_error(stats.first_failure.error)
+        elif stats.acknowledged == 1 and stats.few[0].offset >= 0:
+            at = stats.few[0]
+            took = "" if stats.max_ms is None else f" in {stats.max_ms:.0f} ms"
             self.app.notice(
-                f"written to {at.topic}-{at.partition} at offset {self.look.number(at.offset)}{took}", "good"
+                f"written to {at.topic}-{at.partition} at offset {self.fmt.number(at.offset)}{took}", "good"
             )
 
-    def _tell(self, problem: Problem) -> None:
-        self.app.notice(f"not sent: {problem.words}", "bad")
+    def _show_problem(self, problem: Problem) -> None:
+        self.app.notice(f"not sent: {problem.text}", "bad")
         field: Widget = self.query_one(f"#form-{problem.field}")
         field.focus()
         if isinstance(field, TextArea):
@@ -457,13 +459,13 @@ def _how_often(values: Mapping[str, str]) -> tuple[int | None, float | None]:
     return number, parse_rate(values["rate"], "records")
 
 
-def _sample_words(form: Form, now_ms: int) -> str:
+def _sample_text(form: Form, now_ms: int) -> str:
     try:
         message = form.message()
     except Wrong:
         return ""
-    shown = samples(message, 1 if message.is_plain else SAMPLES, now_ms)
-    return "\n\n".join(_one_sample(record) for record in shown)
+    records = samples(message, 1 if message.is_plain else SAMPLES, now_ms)
+    return "\n\n".join(_one_sample(record) for record in records)
 
 
 def _one_sample(record: Outgoing) -> str:

@@ -14,11 +14,11 @@ from textual.widgets import Button, Input, Label, Select, Static
 from yak.client.csv_files import ENCODINGS
 from yak.client.inputs import JSON_OF_CHOSEN, JSON_OF_OTHERS, CsvMapping
 from yak.errors import YakError
-from yak.tui.produce.files import FileFeed, FilePlan, checkpoint_path, count_rows, look_at, prepare
-from yak.tui.produce.form import shown_command
-from yak.tui.produce.run import ACKS, CODECS, Account, Plan, Producers, Run, parse_rate
+from yak.tui.produce.files import FileFeed, FilePlan, checkpoint_path, count_rows, prepare, preview_csv
+from yak.tui.produce.form import display_command
+from yak.tui.produce.run import ACKS, CODECS, DeliveryStatistics, Plan, Producers, Run, parse_rate
 from yak.tui.rows.cells import Cell
-from yak.tui.rows.delivery import PREVIEW_COLUMNS, account_title, file_words, judgement, preview_rows, upload_lines
+from yak.tui.rows.delivery import PREVIEW_COLUMNS, check_line, csv_title, preview_rows, statistics_title, upload_lines
 from yak.tui.screens.topics import create_command, whole_number
 from yak.tui.widgets.dialogs import Completing, Field, FormDialog
 from yak.tui.widgets.file_picker import FilePicker
@@ -63,7 +63,7 @@ async def ask_to_create(app: "YakApp", topic: str) -> bool:
                 Field("partitions", "Partitions", "3", "empty: the broker's default"),
                 Field("replication_factor", "Replicas", "", "empty: the broker's default"),
             ],
-            words="It does not exist. It is created, and then the records are sent.",
+            text="It does not exist. It is created, and then the records are sent.",
             command=lambda given: create_command(body(given)),
             yes="Create and send",
         )
@@ -87,17 +87,18 @@ class CsvForm(Vertical):
 
     app: "YakApp"
 
-    class FileChanged(Message):
-        """Another file, or another way to read it: its columns are unknown again."""
+    class Changed(Message):
+        """Another mapping; or, with `is_file`, another file or way to read it: its columns are unknown again."""
 
-    class MappingChanged(Message):
-        """The same file, with another mapping."""
+        def __init__(self, *, is_file: bool) -> None:
+            super().__init__()
+            self.is_file = is_file
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id, classes="panel")
         self.border_title = "CSV file"
         self.columns: tuple[str, ...] = ()
-        self._waiting: set[str] = set()
+        self._is_waiting = self._is_new_file = False
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="row"):
@@ -168,7 +169,6 @@ class CsvForm(Vertical):
         self.query_one("#csv-path", Input).value = path
 
     def offer(self, columns: tuple[str, ...]) -> None:
-        """Offer these columns of the file; choices among them stay."""
         if columns == self.columns:
             return
         self.columns = columns
@@ -177,11 +177,11 @@ class CsvForm(Vertical):
         self._offer("csv-partition", [("partition: by key", NONE), *((f"partition: {each}", each) for each in columns)])
         self._offer("csv-value", _values(columns))
 
-    def complain(self, words: str) -> None:
+    def complain(self, text: str) -> None:
         """Show an error of the file or the mapping; an empty text hides it."""
         error = self.query_one("#csv-error", Static)
-        error.update(words)
-        error.display = bool(words)
+        error.update(text)
+        error.display = bool(text)
 
     def on_mount(self) -> None:
         self.complain("")
@@ -190,25 +190,19 @@ class CsvForm(Vertical):
     @on(Select.Changed, "#csv-delimiter")
     @on(Select.Changed, "#csv-encoding")
     def file_changed(self) -> None:
-        """Announce that the file must be read again."""
-        self._tell_soon("file")
+        self._is_new_file = True
 
     @on(Input.Changed)
     @on(Select.Changed)
     def mapping_changed(self) -> None:
-        """Announce that the preview must be built again."""
         self.query_one("#csv-columns", Input).disabled = self._chosen("csv-value") != JSON_OF_CHOSEN
-        self._tell_soon("mapping")
+        if not self._is_waiting:
+            self._is_waiting = True
+            self.set_timer(CHANGED_AFTER_S, self._announce)
 
-    def _tell_soon(self, what: str) -> None:
-        if not self._waiting:
-            self.set_timer(CHANGED_AFTER_S, self._tell)
-        self._waiting.add(what)
-
-    def _tell(self) -> None:
-        is_file = "file" in self._waiting
-        self._waiting.clear()
-        self.post_message(self.FileChanged() if is_file else self.MappingChanged())
+    def _announce(self) -> None:
+        is_file, self._is_waiting, self._is_new_file = self._is_new_file, False, False
+        self.post_message(self.Changed(is_file=is_file))
 
     def _chosen(self, id_: str) -> str:
         return str(self.query_one(f"#{id_}", Select).value)
@@ -287,16 +281,12 @@ class CsvPane(Vertical):
         if path is not None:
             self.form.choose(path)
 
-    @on(CsvForm.FileChanged)
-    def look_again(self) -> None:
-        self.look_at_file(is_new=True)
+    @on(CsvForm.Changed)
+    def refresh_preview(self, event: CsvForm.Changed) -> None:
+        self.preview_file(is_new=event.is_file)
 
-    @on(CsvForm.MappingChanged)
-    def map_again(self) -> None:
-        self.look_at_file(is_new=False)
-
-    @work(exclusive=True, group="look")
-    async def look_at_file(self, *, is_new: bool) -> None:
+    @work(exclusive=True, group="preview")
+    async def preview_file(self, *, is_new: bool) -> None:
         """Read, in a thread, the columns and the first rows as they would be sent."""
         form, path = self.form, self.form.path
         if not path:
@@ -304,7 +294,7 @@ class CsvPane(Vertical):
             return
         try:
             if is_new:
-                found = await asyncio.to_thread(look_at, path, encoding=form.encoding)
+                found = await asyncio.to_thread(preview_csv, path, encoding=form.encoding)
                 form.offer(found.columns)
             partitions = sum(topic == form.topic for topic, _ in self.app.picture.partitions) or None
             plan = await asyncio.to_thread(
@@ -316,7 +306,7 @@ class CsvPane(Vertical):
         self._plan = plan
         form.complain("")
         self.query_one("#preview", Grid).show(
-            PREVIEW_COLUMNS, preview_rows(plan.look, self.app.look), empty="There is no row behind the header."
+            PREVIEW_COLUMNS, preview_rows(plan.preview, self.app.fmt), empty="There is no row behind the header."
         )
         self._show_plan()
         if self._counted != path:
@@ -337,7 +327,7 @@ class CsvPane(Vertical):
 
     def _forget(self, why: str) -> None:
         self._plan, self.command = None, ""
-        self.form.complain(f"{self.app.look.sign('bad')} {why}" if why else "")
+        self.form.complain(f"{self.app.fmt.sign('bad')} {why}" if why else "")
         self.query_one("#preview", Grid).show(PREVIEW_COLUMNS, [], empty=why or _EMPTY)
         self._show_plan()
 
@@ -345,13 +335,13 @@ class CsvPane(Vertical):
         plan, form = self._plan, self.form
         is_ready = plan is not None and bool(form.topic) and not self.app.is_readonly
         self.query_one("#csv-send", Button).disabled = not is_ready or self.producer.is_running_one
-        words = "" if plan is None else file_words(plan.look, self._lines, self.app.look)
-        self.form.border_subtitle = plain_title(words)
+        text = "" if plan is None else csv_title(plan.preview, self._lines, self.app.fmt)
+        self.form.border_subtitle = plain_title(text)
         self.command = ""
         if plan is not None and form.topic:
             acks, codec = form.how
             self.command = plan.command(Plan(form.topic, acks=acks, compression=codec))
-        self.query_one("#csv-command", Static).update(shown_command(self.command))
+        self.query_one("#csv-command", Static).update(display_command(self.command))
         self.paint()
 
     # sending
@@ -364,22 +354,20 @@ class CsvPane(Vertical):
             self.app.notice("not sent: choose a file first" if plan is None else "not sent: no topic is named", "bad")
             self.query_one("#csv-path" if plan is None else "#csv-topic").focus()
             return
-        look, words = self.app.look, []
-        rows = "its rows" if self._lines is None else f"{look.number(self._lines)} rows"
-        if plan.look.bad:
-            line, why = plan.look.mistakes[0]
-            words.append(
-                f"{look.number(plan.look.bad)} of the first {look.number(plan.look.checked)} rows cannot be sent "
-                f"(line {line}: {why}). Such rows go to {os.path.basename(plan.look.path)}.rejected.csv."
+        fmt, notes = self.app.fmt, []
+        rows = "its rows" if self._lines is None else f"{fmt.number(self._lines)} rows"
+        if plan.preview.bad:
+            line, why = plan.preview.mistakes[0]
+            notes.append(
+                f"{fmt.number(plan.preview.bad)} of the first {fmt.number(plan.preview.checked)} rows cannot be sent "
+                f"(line {line}: {why}). Such rows go to {os.path.basename(plan.preview.path)}.rejected.csv."
             )
         fields = [Field("rate", "Rows in a second", "", "empty: as fast as the cluster takes them")]
         if plan.settled:
-            words.append(f"An earlier upload was stopped after row {look.number(plan.settled)}.")
+            notes.append(f"An earlier upload was stopped after row {fmt.number(plan.settled)}.")
             fields.insert(0, Field("start", "Begin with", _GO_ON, choices=(_GO_ON, _FROM_START)))
-        values = await self.app.push_screen_wait(
-            FormDialog(
-                f"Send {rows} to {form.topic}", fields, command=self._command_of, words="\n".join(words), yes="Send"
-            )
+        values = await self.producer.fill_form(
+            f"Send {rows} to {form.topic}", fields, self._command_of, text="\n".join(notes), yes="Send"
         )
         if values is not None:
             skip = plan.settled if values.get("start", _FROM_START) == _GO_ON else 0
@@ -394,28 +382,28 @@ class CsvPane(Vertical):
     def _command_of(self, values: Mapping[str, str]) -> str:
         file = self._plan
         assert file is not None
-        command, checkpoint = file.command(self._how(values)), checkpoint_path(file.look.path, self.form.topic)
+        command, checkpoint = file.command(self._how(values)), checkpoint_path(file.preview.path, self.form.topic)
         return f"rm '{checkpoint}'; {command}" if values.get("start") == _FROM_START else command
 
     @work(group="send")
     async def start(self, file: FilePlan, plan: Plan, skip: int) -> None:
         def made() -> Run:
-            self._feed = FileFeed(file.look.path, plan.topic, file.mapping, file.look.encoding, skip=skip)
+            self._feed = FileFeed(file.preview.path, plan.topic, file.mapping, file.preview.encoding, skip=skip)
             self._total = self._lines
             self.run = Run(plan, self._feed, producers=self._producers)
             self.call_later(self._show_plan)
             return self.run
 
-        account = await self.producer.execute(made, file.command(plan), self._outcome)
-        if account is not None and account.first_failure is not None and account.state == "failed":
-            self.app.show_error(account.first_failure.error)
+        stats = await self.producer.execute(made, file.command(plan), self._outcome)
+        if stats is not None and stats.first_failure is not None and stats.state == "failed":
+            self.app.show_error(stats.first_failure.error)
         if self.is_attached:
-            self.look_at_file(is_new=False)
+            self.preview_file(is_new=False)
 
-    def _outcome(self, account: Account) -> str:
-        number = self.app.look.number
+    def _outcome(self, stats: DeliveryStatistics) -> str:
+        number = self.app.fmt.number
         bad = self._feed.progress.rejected if self._feed is not None else 0
-        return f"{number(account.acknowledged)} rows acknowledged" + (f", {number(bad)} set aside" if bad else "")
+        return f"{number(stats.acknowledged)} rows acknowledged" + (f", {number(bad)} set aside" if bad else "")
 
     @on(Button.Pressed, "#csv-send, #csv-stop, #csv-choose")
     async def press(self, event: Button.Pressed) -> None:
@@ -426,32 +414,30 @@ class CsvPane(Vertical):
             getattr(self.producer, f"action_{action}")()
 
     def paint(self) -> None:
-        """Draw the progress, or before the start the result of the check."""
-        look, lines = self.app.look, self.query_one("#upload", Lines)
+        fmt, lines = self.app.fmt, self.query_one("#upload", Lines)
         width = lines.size.width or 74
         panel = self.query_one("#upload-panel", Panel)
         self.query_one("#csv-stop", Button).disabled = not self.producer.is_running_one
-        if self.run is not None and self._feed is not None and (self._plan is None or self._is_same()):
-            account, progress = self.run.account, self._feed.progress
+        if (
+            self.run is not None
+            and self._feed is not None
+            and (self._plan is None or self._plan.preview.path == self._feed.path)
+        ):
+            stats, progress = self.run.stats, self._feed.progress
             name = os.path.basename(self._feed.rejects.path)
-            panel.entitle(account_title(account, look).replace("Sent", "Upload", 1))
-            lines.show(upload_lines(account, progress, self._total, name, look, width, lines.size.height or 3))
+            panel.entitle(statistics_title(stats, fmt).replace("Sent", "Upload", 1))
+            lines.show(upload_lines(stats, progress, self._total, name, fmt, width, lines.size.height or 3))
             return
         panel.entitle("Upload")
         plan = self._plan
         if plan is None:
             lines.show([[Cell("Rows are sent here, with a bar, a rate, and the time that is left.", "dim")]])
             return
-        shown = [judgement(plan.look, look)]
+        content = [check_line(plan.preview, fmt)]
         if plan.settled:
-            words = f"an earlier upload stopped after row {look.number(plan.settled)}: S goes on there"
-            shown.append([Cell(f"{look.sign('paused')} {words}", "accent")])
-        shown.append(
+            text = f"an earlier upload stopped after row {fmt.number(plan.settled)}: S goes on there"
+            content.append([Cell(f"{fmt.sign('paused')} {text}", "accent")])
+        content.append(
             [Cell("S sends them; it asks first, and shows the command." if self.form.topic else "Name a topic.", "dim")]
         )
-        lines.show(shown)
-
-    def _is_same(self) -> bool:
-        """Whether the form's file is the one that was sent."""
-        assert self._feed is not None
-        return self._plan is None or self._plan.look.path == self._feed.path
+        lines.show(content)

@@ -1,6 +1,5 @@
 """Every partition with its replicas, live: leader, ISR, log ends; and keys for failures."""
 
-from textual import on
 from textual.app import ComposeResult
 from textual.containers import Container
 
@@ -24,9 +23,10 @@ _FAMILIES = ("isr", "leader", "log", "broker", "reassignment")
 class ReplicationScreen(ChangesTopics, ControlsBrokers):
     """All partitions, those with problems first; below, the timelines of the last failovers."""
 
-    TITLE_WORDS = "replication"
+    CRUMB = "replication"
     NO_PROCESS = "put the cursor on a partition that has a leader"
     CLI_TWIN = "yak isr --watch"
+    OPENS = {"replication": "topics"}
     BINDINGS = keys(
         "replication.move", "replication.kill", "replication.pause", "replication.heal", "replication.problems",
         "replication.restart", "replication.internal", "replication.copy",
@@ -44,7 +44,6 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
     def __init__(self) -> None:
         super().__init__()
         self._table = ReplicationTable()
-        self._with_internal = False
         self._only_problems = False
 
     def body(self) -> ComposeResult:
@@ -53,9 +52,9 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
             yield Panel("Failovers", Lines(id="failovers", wraps=True), id="replication-failovers")
 
     def paint(self, now_ms: int) -> None:
-        picture, look, grid = self.picture, self.look, self.query_one("#replication", Grid)
+        picture, fmt, grid = self.picture, self.fmt, self.query_one("#replication", Grid)
         rows = self._table.rows(
-            picture, look, now_ms, grid.keys_in_sight(), grid.size.width or 78, with_internal=self._with_internal
+            picture, fmt, now_ms, grid.keys_in_sight(), grid.size.width or 78, with_internal=self._with_internal
         )
         if self._only_problems:
             rows = [row for row in rows if self._table.is_problem(row.key)]
@@ -66,29 +65,28 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
                 empty = "All partitions have a leader and all replicas in sync. o shows them."
             elif grid.filter_text and rows:
                 empty = f"No partition matches {grid.filter_text}. esc clears the filter."
-        grid.show(self._table.columns(), rows, empty=empty, is_wide=look.is_wide)
-        title = f"Replication: {look.number(self._table.count_ok)} of {look.number(self._table.count)} partitions ok"
+        grid.show(self._table.columns(), rows, empty=empty, is_wide=fmt.is_wide)
+        title = f"Replication: {fmt.number(self._table.count_ok)} of {fmt.number(self._table.count)} partitions ok"
         self.entitle("#replication-table", title, "only what is not well: o shows all" if self._only_problems else "")
         self._paint_failovers(now_ms)
 
     def _paint_failovers(self, now_ms: int) -> None:
-        lines, look = self.query_one("#failovers", Lines), self.look
+        lines, fmt = self.query_one("#failovers", Lines), self.fmt
         room = LOW_LINES if self.app.size.height < HIGH else HIGH_LINES
-        shown = election_lines(self.picture.elections.failovers, look, now_ms, lines.size.width or 76, room)
-        shown += self._recent(now_ms, room - len(shown))
-        if not shown:
+        content = election_lines(self.picture.elections.failovers, fmt, now_ms, lines.size.width or 76, room)
+        content += self._recent(now_ms, room - len(content))
+        if not content:
             broken = (
                 "F elects another leader, K kills the leader."
                 if self.control is not None and not self.app.is_readonly
                 else "F elects another leader."
             )
-            shown = [[Cell(f"No failover since yak ui listens. {broken}", "dim")]]
-        shown = lines.fitted(shown)[:room]
-        lines.show(shown)
-        self.query_one("#replication-failovers").styles.height = len(shown) + 2
+            content = [[Cell(f"No failover since yak ui listens. {broken}", "dim")]]
+        content = lines.fitted(content)[:room]
+        lines.show(content)
+        self.query_one("#replication-failovers").styles.height = len(content) + 2
 
     def _recent(self, now_ms: int, room: int) -> list[list[Cell]]:
-        """The latest changes of ISRs, leaders and logs that fit."""
         found: list[list[Cell]] = []
         for line in reversed(self.picture.activity.lines):
             if len(found) >= room:
@@ -96,8 +94,8 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
             is_hidden = not self._with_internal and is_internal(str(line.event.get("topic", "")))
             if line.family in _FAMILIES and not is_hidden:
                 tone = "warn" if line.tone == "bad" else line.tone
-                when = self.look.time(line.time_ms, now_ms)
-                sign = self.look.sign(line.tone if line.tone in ("good", "warn", "bad") else "dot")
+                when = self.fmt.time(line.time_ms, now_ms)
+                sign = self.fmt.sign(line.tone if line.tone in ("good", "warn", "bad") else "dot")
                 found.append([Cell(when, "dim"), Cell(sign, tone), Cell(line.message)])  # type: ignore[arg-type]
         return found
 
@@ -118,16 +116,8 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
         else:
             grid.move_to(str(what))
 
-    @on(Grid.Opened, "#replication")
-    def open_partition(self, event: Grid.Opened) -> None:
-        self.app.go("topics", event.row.key)
-
     def action_problems(self) -> None:
         self._only_problems = not self._only_problems
-        self.paint(self.app.now_ms())
-
-    def action_internal(self) -> None:
-        self._with_internal = not self._with_internal
         self.paint(self.app.now_ms())
 
     def chosen_process(self) -> str | None:

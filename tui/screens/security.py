@@ -17,7 +17,7 @@ from yak.tui.rows.cells import Column, Row
 from yak.tui.screens.base import AskingScreen
 from yak.tui.source import security as requests
 from yak.tui.source.base import ClusterSource
-from yak.tui.widgets.dialogs import Field, FormDialog
+from yak.tui.widgets.dialogs import Field
 from yak.tui.widgets.frame import Panel
 from yak.tui.widgets.grid import Grid
 
@@ -99,7 +99,7 @@ _BY_NAME: Final = {tab.name: tab for tab in TABS}
 class SecurityScreen(AskingScreen):
     """Three tables in tabs. Users are added by the command, so that no password is typed here."""
 
-    TITLE_WORDS = "security"
+    CRUMB = "security"
     CLI_TWIN = "yak users list, yak acls list, yak quotas list"
     EVERY_S = 10.0
     BINDINGS = keys("security.create", "security.delete", "security.again", "security.copy")
@@ -149,13 +149,13 @@ class SecurityScreen(AskingScreen):
             items, error = self._items.get(tab.name), self._errors.get(tab.name)
             empty = "asking ..."
             if error is not None:
-                empty = rows.trouble_words(error, tab.needs)
+                empty = rows.error_text(error, tab.needs)
             elif items is not None:
                 empty = f"{tab.label}: none. {tab.how}."
-            shown = [tab.row(key, item) for key, item in (items or {}).items()]
-            self.show_table(f"#{tab.name}", tab.columns, shown, empty)
-            title = tab.label if items is None else f"{tab.label}: {self.look.number(len(items))}"
-            failed = "" if error is None or items is None else f"{self.look.sign('bad')} {error.message}"
+            table = [tab.row(key, item) for key, item in (items or {}).items()]
+            self.show_table(f"#{tab.name}", tab.columns, table, empty)
+            title = tab.label if items is None else f"{tab.label}: {self.fmt.number(len(items))}"
+            failed = "" if error is None or items is None else f"{self.fmt.sign('bad')} {error.message}"
             self.entitle(f"#{tab.name}-panel", title, failed or tab.how)
 
     def _tab(self) -> Tab:
@@ -178,10 +178,9 @@ class SecurityScreen(AskingScreen):
         if adding is None:
             self.app.notice(tab.how)
             return
-        dialog = FormDialog(
-            adding.title, adding.fields, command=lambda form: adding.command(adding.item(form)), yes=adding.title
+        form = await self.fill_form(
+            adding.title, adding.fields, lambda form: adding.command(adding.item(form)), yes=adding.title
         )
-        form = await self.app.push_screen_wait(dialog)
         if form is not None:
             item = adding.item(form)
             command = adding.command(item)
@@ -195,8 +194,8 @@ class SecurityScreen(AskingScreen):
         item = self._items.get(tab.name, {}).get(key or "")
         if key is None or item is None:
             return
-        title, words, command, typed = tab.removal(key, item)
-        if await self.confirmed(title, words, command=command, typed=typed, yes="Remove"):
+        title, text, command, typed = tab.removal(key, item)
+        if await self.confirmed(title, text, command=command, typed=typed, yes="Remove"):
             removed = self.app.source.kafka(tab.remove, key, item)
             if await self.carry_out(command, removed, title.replace("Remove", "removed", 1), "warn"):
                 self.ask_again()

@@ -28,6 +28,7 @@ from yak.tui.state.picture import Partition
 from yak.tui.widgets.dialogs import TextDialog
 from yak.tui.widgets.frame import Lines, Panel
 from yak.tui.widgets.grid import Grid
+from yak.view.formats import format_rate
 
 if TYPE_CHECKING:
     from yak.tui.app import YakApp
@@ -43,7 +44,7 @@ CONFIGS_MS: Final = 5_000
 TAIL_MS: Final = 900
 TAIL_PARTITIONS: Final = 8
 TAIL_MESSAGES: Final = 100
-"""Records of the whole topic. Each partition is asked for as many, so that the topic's newest are among them."""
+"""Records of the whole topic. As many are requested of each partition, so that the topic's newest are among them."""
 GROUPS_MAX: Final = 100
 
 
@@ -60,14 +61,11 @@ class TopicAnswers:
         self.has_tail = False
         self.configs: list[ConfigValue] = []
         self.errors: dict[str, YakError] = {}
-        self._asked_ms: dict[str, int] = {}
+        self._requested_ms: dict[str, int] = {}
         self._begun: dict[str, None] = {}
 
     def forget(self) -> None:
-        self._asked_ms.clear()
-
-    def configs_by_name(self) -> dict[str, ConfigValue]:
-        return {each.name: each for each in self.configs}
+        self._requested_ms.clear()
 
     async def ask(self, wanted: Iterable[str], partitions: Sequence[int]) -> bool:
         """Request those of `facts`, `detail`, `groups`, `configs` and `tail` that are old; return whether any were.
@@ -90,9 +88,9 @@ class TopicAnswers:
     def _is_due(self, key: str, age_ms: int) -> bool:
         """Whether a request is due; if so, it counts as made."""
         now_ms = self._app.now_ms()
-        if key in self._begun or now_ms - self._asked_ms.get(key, -(10**9)) < age_ms:
+        if key in self._begun or now_ms - self._requested_ms.get(key, -(10**9)) < age_ms:
             return False
-        self._asked_ms[key] = now_ms
+        self._requested_ms[key] = now_ms
         self._begun[key] = None
         return True
 
@@ -167,8 +165,9 @@ _EVENTS_MAX = 500
 class TopicScreen(ChangesTopics):
     """A topic. In a small window each panel is a tab; in a larger one the replicas stand below the partitions."""
 
-    TITLE_WORDS = "topic"
+    CRUMB = "topic"
     CLI_TWIN = "yak topics describe TOPIC, yak isr TOPIC"
+    OPENS = {"groups": "groups", "groups-beside": "groups", "timeline": "activity"}
     BINDINGS = keys(
         "topics.browse", "topics.produce", "topics.alter", "partitions.move", "topics.delete", "topics.copy",
         "partitions.before", "partitions.next",
@@ -216,7 +215,7 @@ class TopicScreen(ChangesTopics):
             with TabPane("Groups", id="tab-groups"):
                 yield Panel("Groups reading it", Grid(id="groups"))
             with TabPane("Config", id="tab-config"):
-                yield Panel("Configs", Grid(id="configs"), Lines(id="config-words"), id="topic-configs")
+                yield Panel("Configs", Grid(id="configs"), Lines(id="config-text"), id="topic-configs")
             with TabPane("Timeline", id="tab-timeline"):
                 yield Panel("Timeline", Grid(id="timeline"), subtitle="enter the event")
 
@@ -256,7 +255,6 @@ class TopicScreen(ChangesTopics):
         return wanted
 
     def ask_seen(self) -> None:
-        """Request that data if the screen is visible."""
         if self.is_active and not self.app.is_frozen and self.topic in self.picture.topics:
             self._ask_in_worker()
 
@@ -303,50 +301,50 @@ class TopicScreen(ChangesTopics):
     def _paint_partitions(self, now_ms: int) -> None:
         found = self.picture.topics.get(self.topic, [])
         answers, grid = self._answers, self.query_one("#partitions", Grid)
-        rows = partitions.partition_rows(found, answers.facts, self.look, now_ms)
+        rows = partitions.partition_rows(found, answers.facts, self.fmt, now_ms)
         gone = f"Topic {self.topic} is gone: it was deleted. esc goes back to the list."
         empty = gone if self.picture.is_loaded else "waiting for the cluster to say what there is ..."
         columns = partitions.partition_columns(grid.size.width or 78)
-        grid.show(columns, rows, empty=empty, is_wide=self.look.is_wide)
-        title = partitions.partitions_title(self.topic, found, answers.facts, self.look)
+        grid.show(columns, rows, empty=empty, is_wide=self.fmt.is_wide)
+        title = partitions.partitions_title(self.topic, found, answers.facts, self.fmt)
         self.entitle("#topic-partitions", title, "" if self.is_roomy else "enter its replicas")
         if self._wanted_partition is not None and rows:
             grid.move_to(str(self._wanted_partition))
             self._wanted_partition = None
 
     def _paint_beside(self, now_ms: int) -> None:
-        partition, look = self.chosen_partition(), self.look
+        partition, fmt = self.chosen_partition(), self.fmt
         if partition is None:
             return
         detail = self._answers.details.get(partition.partition)
-        rows = partitions.replica_rows(partition, detail, self.picture.brokers, look, now_ms)
+        rows = partitions.replica_rows(partition, detail, self.picture.brokers, fmt, now_ms)
         self.show_table("#replicas-beside", partitions.REPLICA_COLUMNS, rows)
         self._paint_meaning("#meaning-beside", "#topic-replicas-beside", partition)
 
     def _paint_replicas(self, now_ms: int) -> None:
-        found, look, grid = self.picture.topics.get(self.topic, []), self.look, self.query_one("#replicas", Grid)
-        rows = partitions.topic_replica_rows(found, self._answers.details, self.picture.brokers, look, now_ms)
-        grid.show(partitions.TOPIC_REPLICA_COLUMNS, rows, is_wide=look.is_wide)
+        found, fmt, grid = self.picture.topics.get(self.topic, []), self.fmt, self.query_one("#replicas", Grid)
+        rows = partitions.topic_replica_rows(found, self._answers.details, self.picture.brokers, fmt, now_ms)
+        grid.show(partitions.TOPIC_REPLICA_COLUMNS, rows, is_wide=fmt.is_wide)
         partition = self.chosen_partition()
         if partition is not None:
             self._paint_meaning("#meaning", "#topic-replicas", partition)
 
     def _paint_meaning(self, lines_id: str, panel_id: str, partition: Partition) -> None:
-        look, lines = self.look, self.query_one(lines_id, Lines)
-        said = packed(partitions.meaning(partition, look), lines.size.width - 2)
+        fmt, lines = self.fmt, self.query_one(lines_id, Lines)
+        said = packed(partitions.meaning(partition, fmt), lines.size.width - 2)
         lines.show(said)
         lines.styles.height = len(said)
         led = "no leader" if partition.leader is None else f"leader {partition.leader}"
         window = min(partitions.window_of(partition), max(1, partitions.top_of(partition)))
         self.query_one(panel_id, Panel).entitle(
             f"Replicas of {partition.name}: {led}, epoch {partition.leader_epoch}",
-            f"bars: last {look.number(window)} offsets   [ ] other partition",
+            f"bars: last {fmt.number(window)} offsets   [ ] other partition",
         )
 
     def _paint_events(self, where: str, now_ms: int) -> None:
-        rows = activity.activity_rows(self._events(), self.look, now_ms)
+        rows = activity.activity_rows(self._events(), self.fmt, now_ms)
         nothing = f"Nothing happened to {self.topic} since yak ui listens."
-        self.query_one(where, Grid).show(activity.COLUMNS, rows, empty=nothing, is_wide=self.look.is_wide)
+        self.query_one(where, Grid).show(activity.COLUMNS, rows, empty=nothing, is_wide=self.fmt.is_wide)
 
     def _events(self, partition: int | None = None) -> list[Line]:
         found = [line for line in self.picture.activity.lines if is_about(line, self.topic, partition)]
@@ -355,14 +353,15 @@ class TopicScreen(ChangesTopics):
     def _paint_tail(self, where: str, now_ms: int) -> None:
         answers, grid = self._answers, self.query_one(where, Grid)
         messages = [each for held in answers.messages.values() for each in held]
-        rows = topics.tail_rows(messages, self.look, now_ms, TAIL_MESSAGES)
+        rows = topics.tail_rows(messages, self.fmt, now_ms, TAIL_MESSAGES)
         empty = f"{self.topic} has no records. p sends one." if answers.has_tail else "asking ..."
         if "tail" in answers.errors:
-            empty = _error_words(answers, "tail")
-        grid.show(topics.TAIL_COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
+            empty = _error_text(answers, "tail")
+        grid.show(topics.TAIL_COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
         rate = self.picture.topic_rates(self.topic).messages_in
         if where == "#tail":
-            title = f"Last messages of {self.topic}: {topics.rate_words(rate or 0.0)}"
+            came = f"{format_rate(rate)} come in" if rate is not None and rate >= 1 else "nothing comes in"
+            title = f"Last messages of {self.topic}: {came}"
             panel = grid.parent
             if isinstance(panel, Panel):
                 panel.entitle(title, "m all of them: search, filter, copy, export")
@@ -371,9 +370,9 @@ class TopicScreen(ChangesTopics):
         answers, grid = self._answers, self.query_one(where, Grid)
         empty = f"No group reads {self.topic}. A group appears when a consumer commits: yak consume {self.topic} --group NAME."
         if answers.readers is None:
-            empty = _error_words(answers, "groups") if "groups" in answers.errors else "asking ..."
-        rows = groups.topic_group_rows((answers.readers or {}).values(), self.look, now_ms)
-        grid.show(groups.TOPIC_GROUP_COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
+            empty = _error_text(answers, "groups") if "groups" in answers.errors else "asking ..."
+        rows = groups.topic_group_rows((answers.readers or {}).values(), self.fmt, now_ms)
+        grid.show(groups.TOPIC_GROUP_COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
         panel = grid.parent
         if isinstance(panel, Panel):
             left_out = f"{answers.groups_left_out} more groups were not asked   " if answers.groups_left_out else ""
@@ -381,18 +380,18 @@ class TopicScreen(ChangesTopics):
 
     def _paint_configs(self) -> None:
         answers, grid = self._answers, self.query_one("#configs", Grid)
-        rows = topics.config_rows(answers.configs, self.look) if answers.configs else []
-        empty = _error_words(answers, "configs") if "configs" in answers.errors else "asking ..."
-        grid.show(topics.CONFIG_COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
+        rows = topics.config_rows(answers.configs, self.fmt) if answers.configs else []
+        empty = _error_text(answers, "configs") if "configs" in answers.errors else "asking ..."
+        grid.show(topics.CONFIG_COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
         own = sum(each.source == "topic" for each in answers.configs)
         self.entitle(
             "#topic-configs", f"Configs: {own} set for {self.topic}, {len(rows)} in all", "enter or E changes it"
         )
         config = self._config()
         if config is not None:
-            first, second = topics.chosen_config_lines(config, self.look)
-            width = self.query_one("#config-words", Lines).size.width - 2
-            self.query_one("#config-words", Lines).show(
+            first, second = topics.chosen_config_lines(config, self.fmt)
+            width = self.query_one("#config-text", Lines).size.width - 2
+            self.query_one("#config-text", Lines).show(
                 [first, *packed([Cell(each, "dim") for each in second[0].text.split()], width)]
             )
 
@@ -415,7 +414,7 @@ class TopicScreen(ChangesTopics):
 
     def _config(self) -> ConfigValue | None:
         key = self.query_one("#configs", Grid).cursor_key
-        return None if key is None else self._answers.configs_by_name().get(key)
+        return next((each for each in self._answers.configs if each.name == key), None)
 
     # navigation and changes
 
@@ -459,7 +458,7 @@ class TopicScreen(ChangesTopics):
         elif partition is not None:
             lines = reversed(self._events(partition.partition))
             now_ms = self.app.now_ms()
-            said = [f"{self.look.time(line.time_ms, now_ms)}  {line.message}" for line in lines]
+            said = [f"{self.fmt.time(line.time_ms, now_ms)}  {line.message}" for line in lines]
             self.app.push_screen(
                 TextDialog(
                     f"History of {partition.name}", as_content(said or ["Nothing happened to it since yak ui listens."])
@@ -469,15 +468,6 @@ class TopicScreen(ChangesTopics):
     @on(Grid.Opened, "#tail")
     def open_message(self) -> None:
         self.action_browse()
-
-    @on(Grid.Opened, "#groups")
-    @on(Grid.Opened, "#groups-beside")
-    def open_group(self, event: Grid.Opened) -> None:
-        self.app.go("groups", event.row.key)
-
-    @on(Grid.Opened, "#timeline")
-    def open_event(self, event: Grid.Opened) -> None:
-        self.app.go("activity", event.row.key)
 
     @on(Grid.Opened, "#configs")
     def open_config(self) -> None:
@@ -490,20 +480,14 @@ class TopicScreen(ChangesTopics):
         if config is not None and not config.is_read_only:
             await self.alter_one(self.topic, config, topics.documentation(config.name))
 
-    def alter_chosen(self) -> None:
+    def action_alter(self) -> None:
         """Change the config under the cursor; on the other tabs, the topic."""
         if self._pane() == "config" and self._config() is not None:
             self._alter_config()
         else:
             self.alter_topic()
 
-    def action_before(self) -> None:
-        self._step(-1)
-
-    def action_next(self) -> None:
-        self._step(1)
-
-    def _step(self, by: int) -> None:
+    def action_step(self, by: int) -> None:
         self.query_one("#partitions", Grid).action_cursor(by)
         chosen = self.chosen_partition()
         if chosen is not None and self._pane() == "replicas":
@@ -537,6 +521,6 @@ def is_about(line: Line, topic: str, partition: int | None = None) -> bool:
     return partition is None or event.get("partition") == partition
 
 
-def _error_words(answers: TopicAnswers, name: str) -> str:
+def _error_text(answers: TopicAnswers, name: str) -> str:
     error = answers.errors[name]
     return f"{error.message}. {error.why}"

@@ -13,13 +13,13 @@ from yak.client.admin import ConfigValue
 from yak.client.numbers import parse_long
 from yak.errors import UsageError, YakError
 from yak.tui.keys import keys
-from yak.tui.rows.topics import COLUMNS, TopicFacts, TopicTable, is_internal, total_words
+from yak.tui.rows.topics import COLUMNS, TopicFacts, TopicTable, is_internal, topics_title
 from yak.tui.screens.base import YakScreen
 from yak.tui.source.base import gather_few
 from yak.tui.source.kafka import alter_topic, topic_configs
 from yak.tui.source.live import path_of
 from yak.tui.state.picture import Partition
-from yak.tui.widgets.dialogs import Field, FormDialog
+from yak.tui.widgets.dialogs import Field
 from yak.tui.widgets.frame import Panel
 from yak.tui.widgets.grid import Grid
 
@@ -60,12 +60,12 @@ def create_body(values: Mapping[str, str]) -> dict[str, Any]:
 
 def create_command(body: Mapping[str, Any]) -> str:
     """`yak topics create orders -p 3 -r 3 -c retention.ms=60000`."""
-    words = ["yak", "topics", "create", body["name"]]
-    words += ["-p", str(body["partitions"])] if "partitions" in body else []
-    words += ["-r", str(body["replication_factor"])] if "replication_factor" in body else []
+    argv = ["yak", "topics", "create", body["name"]]
+    argv += ["-p", str(body["partitions"])] if "partitions" in body else []
+    argv += ["-r", str(body["replication_factor"])] if "replication_factor" in body else []
     for name, value in body.get("configs", {}).items():
-        words += ["-c", f"{name}={value}"]
-    return shlex.join(words)
+        argv += ["-c", f"{name}={value}"]
+    return shlex.join(argv)
 
 
 def check_name(name: str) -> str:
@@ -92,13 +92,13 @@ def other_configs(text: str) -> dict[str, str]:
     """`NAME=VALUE` pairs, separated by spaces. Raises UsageError `bad-config`."""
     found: dict[str, str] = {}
     try:
-        words = shlex.split(text)
+        tokens = shlex.split(text)
     except ValueError as error:
         raise UsageError("bad-config", "a quote in the other configs is not closed", why=str(error)) from None
-    for word in words:
-        name, equals, value = word.partition("=")
+    for token in tokens:
+        name, equals, value = token.partition("=")
         if not equals or not name:
-            raise UsageError("bad-config", f'"{word}" is not NAME=VALUE')
+            raise UsageError("bad-config", f'"{token}" is not NAME=VALUE')
         found[name] = value
     return found
 
@@ -125,19 +125,15 @@ class Change:
     configs: Mapping[str, str] = field(default_factory=dict)
     deletions: Sequence[str] = ()
 
-    @property
-    def is_nothing(self) -> bool:
-        return self.partitions is None and not self.configs and not self.deletions
-
     def command(self) -> str:
         """`yak topics alter orders -p 6 -c retention.ms=60000 --delete-config flush.ms`."""
-        words = ["yak", "topics", "alter", self.topic]
-        words += ["-p", str(self.partitions)] if self.partitions is not None else []
+        argv = ["yak", "topics", "alter", self.topic]
+        argv += ["-p", str(self.partitions)] if self.partitions is not None else []
         for name, value in self.configs.items():
-            words += ["-c", f"{name}={value}"]
+            argv += ["-c", f"{name}={value}"]
         for name in self.deletions:
-            words += ["--delete-config", name]
-        return shlex.join(words)
+            argv += ["--delete-config", name]
+        return shlex.join(argv)
 
     def diff(self, partitions: int, before: Mapping[str, ConfigValue]) -> list[str]:
         """A line for each difference, with the old and the new value."""
@@ -145,14 +141,14 @@ class Change:
         if self.partitions is not None:
             lines.append(f"partitions            {partitions} -> {self.partitions}")
         for name, value in self.configs.items():
-            lines.append(f"{name:<21} {_shown(before.get(name))} -> {value}")
-        lines += [f"{name:<21} {_shown(before.get(name))} -> as the cluster has it" for name in self.deletions]
+            lines.append(f"{name:<21} {_value_text(before.get(name))} -> {value}")
+        lines += [f"{name:<21} {_value_text(before.get(name))} -> as the cluster has it" for name in self.deletions]
         if self.partitions is not None:
             lines += ["", "Keys go to other partitions from now on; partitions cannot be taken away again."]
         return lines
 
 
-def _shown(config: ConfigValue | None) -> str:
+def _value_text(config: ConfigValue | None) -> str:
     if config is None:
         return "?"
     return f"{config.value or '(empty)'}{'' if config.source == 'topic' else f' ({config.source})'}"
@@ -184,7 +180,7 @@ def alter_change(topic: str, partitions: int, configs: Mapping[str, ConfigValue]
         raise UsageError("bad-number", f"{topic} has {partitions} partitions", why="partitions cannot be taken away")
     deletions = tuple(name for name in own if name not in wanted)
     change = Change(topic, total if total > partitions else None, changes, deletions)
-    if change.is_nothing:
+    if change.partitions is None and not changes and not deletions:
         raise UsageError("nothing-to-change", "nothing is changed yet")
     return change
 
@@ -210,21 +206,23 @@ def move_choices(replicas: Sequence[int], isr: Sequence[int], leader: int | None
 class ChangesTopics(YakScreen):
     """A screen whose cursor is on a topic or a partition."""
 
+    _with_internal = False
+
     def chosen_topic(self) -> str | None:
         return None
 
     def chosen_partition(self) -> Partition | None:
         return None
 
+    def action_internal(self) -> None:
+        self._with_internal = not self._with_internal
+        self.paint(self.app.now_ms())
+
     @work(group="change")
     async def action_create(self) -> None:
-        values = await self.app.push_screen_wait(
-            FormDialog(
-                "Make a topic",
-                create_fields(len(self.picture.brokers)),
-                command=lambda given: create_command(create_body(given)),
-                yes="Make it",
-            )
+        fields = create_fields(len(self.picture.brokers))
+        values = await self.fill_form(
+            "Make a topic", fields, lambda given: create_command(create_body(given)), yes="Make it"
         )
         if values is None:
             return
@@ -245,7 +243,7 @@ class ChangesTopics(YakScreen):
         partitions = self.picture.topics.get(topic, ())
         held = sum((each.high_watermark or 0) for each in partitions)
         lost = (
-            f" {self.look.number(held)} messages were ever written to it."
+            f" {self.fmt.number(held)} messages were ever written to it."
             if held
             else " Nothing was ever written to it."
         )
@@ -260,15 +258,10 @@ class ChangesTopics(YakScreen):
         """Called after a topic was deleted here."""
 
     def action_alter(self) -> None:
-        self.alter_chosen()
-
-    def alter_chosen(self) -> None:
-        """Change the topic; screens with other things under the cursor override it."""
         self.alter_topic()
 
     @work(group="change")
     async def alter_topic(self) -> None:
-        """Change partitions and configs, after showing the differences."""
         topic = self.chosen_topic()
         if topic is None:
             return
@@ -276,27 +269,23 @@ class ChangesTopics(YakScreen):
         if configs is None:
             return
         count = len(self.picture.topics.get(topic, ()))
-        values = await self.app.push_screen_wait(
-            FormDialog(
-                f"Change {topic}",
-                alter_fields(count, configs),
-                command=lambda given: alter_change(topic, count, configs, given).command(),
-                words="An empty field: as the cluster has it.",
-                yes="Go on",
-            )
+        values = await self.fill_form(
+            f"Change {topic}",
+            alter_fields(count, configs),
+            lambda given: alter_change(topic, count, configs, given).command(),
+            text="An empty field: as the cluster has it.",
+            yes="Go on",
         )
         if values is not None:
             await self._apply(alter_change(topic, count, configs, values), count, configs)
 
     async def alter_one(self, topic: str, config: ConfigValue, documentation: str) -> None:
-        values = await self.app.push_screen_wait(
-            FormDialog(
-                f"{config.name} of {topic}",
-                (Field("value", "Value", config.value or "" if config.source == "topic" else "", f"{config.value}"),),
-                command=lambda given: config_change(topic, config, given["value"]).command(),
-                words=f"{documentation}\nNow {config.value or '(empty)'}, from: {config.source}. Empty: as the cluster has it.",
-                yes="Go on",
-            )
+        values = await self.fill_form(
+            f"{config.name} of {topic}",
+            (Field("value", "Value", config.value or "" if config.source == "topic" else "", f"{config.value}"),),
+            lambda given: config_change(topic, config, given["value"]).command(),
+            text=f"{documentation}\nNow {config.value or '(empty)'}, from: {config.source}. Empty: as the cluster has it.",
+            yes="Go on",
         )
         if values is not None:
             change = config_change(topic, config, values["value"])
@@ -336,14 +325,12 @@ class ChangesTopics(YakScreen):
             if partition.leader is None
             else f"Broker {partition.leader} leads it in epoch {partition.leader_epoch}."
         )
-        values = await self.app.push_screen_wait(
-            FormDialog(
-                f"Elect another leader of {partition.name}",
-                (Field("to", "New leader", str(choices[0]), choices=[str(node) for node in choices]),),
-                command=lambda given: f"yak failover {name} --to {given['to']}",
-                words=f"{led} The new leader has every record before it leads: nothing is lost, nothing is copied.",
-                yes="Move",
-            )
+        values = await self.fill_form(
+            f"Elect another leader of {partition.name}",
+            (Field("to", "New leader", str(choices[0]), choices=[str(node) for node in choices]),),
+            lambda given: f"yak failover {name} --to {given['to']}",
+            text=f"{led} The new leader has every record before it leads: nothing is lost, nothing is copied.",
+            yes="Move",
         )
         if values is not None:
             await self._move(partition, int(values["to"]), f"yak failover {name} --to {values['to']}")
@@ -356,12 +343,12 @@ class ChangesTopics(YakScreen):
             self.failed(command, error)
             return
         if answer["moved"]:
-            self.cli(command, f"moved in {answer['took_ms']:.0f} ms")
+            self.app.note_command(command, f"moved in {answer['took_ms']:.0f} ms")
             self.app.notice(f"broker {to} leads {partition.name}, after {answer['took_ms']:.0f} ms")
             return
         stayed = [*answer["failed"], *answer["stayed"]]
         reason = stayed[0]["reason"] if stayed else "nothing was to be done"
-        self.cli(command, f"stayed: {reason}")
+        self.app.note_command(command, f"stayed: {reason}")
         self.app.notice(f"{partition.name} stayed: {reason}", "warn")
 
 
@@ -383,7 +370,7 @@ _EMPTY = "No topics yet. Topics hold messages. Press a to make one, or type :sam
 class TopicsScreen(ChangesTopics):
     """The list of topics; enter opens one."""
 
-    TITLE_WORDS = "topics"
+    CRUMB = "topics"
     CLI_TWIN = "yak topics list -o wide"
     BINDINGS = keys(
         "topics.create", "topics.alter", "topics.delete", "topics.browse", "topics.produce", "topics.describe",
@@ -401,7 +388,6 @@ class TopicsScreen(ChangesTopics):
     def __init__(self) -> None:
         super().__init__()
         self._table = TopicTable()
-        self._with_internal = False
         self._wanted: str | None = None
         self._is_asking = False
 
@@ -413,13 +399,13 @@ class TopicsScreen(ChangesTopics):
 
     def paint(self, now_ms: int) -> None:  # noqa: ARG002 - nothing here is a matter of time
         picture, grid = self.picture, self.query_one("#topics", Grid)
-        rows = self._table.rows(picture, self.look, grid.keys_in_sight(), with_internal=self._with_internal)
+        rows = self._table.rows(picture, self.fmt, grid.keys_in_sight(), with_internal=self._with_internal)
         empty = _EMPTY if picture.is_loaded else "waiting for the cluster to say what there is ..."
         if grid.filter_text and rows:
             empty = f"No topic matches {grid.filter_text}: {len(rows)} looked at. esc clears the filter."
-        grid.show(COLUMNS, rows, empty=empty, is_wide=self.look.is_wide)
+        grid.show(COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
         filtered = f"{grid.row_count} of {len(rows)} match {grid.filter_text}" if grid.filter_text else ""
-        self.query_one(Panel).entitle(total_words(picture, self.look, with_internal=self._with_internal), filtered)
+        self.query_one(Panel).entitle(topics_title(picture, self.fmt, with_internal=self._with_internal), filtered)
         if self._wanted is not None and picture.is_loaded:
             wanted, self._wanted = self._wanted, None
             self.call_later(self.opened, wanted)
@@ -453,7 +439,7 @@ class TopicsScreen(ChangesTopics):
         try:
             answer = await self.app.source.ask("GET", path_of("topics", topic))
         except YakError:  # the topic was deleted, or no broker answers, which the banner reports
-            facts[topic] = replace(facts.get(topic, TopicFacts(0)), told_ms=self.app.now_ms())
+            facts[topic] = replace(facts.get(topic, TopicFacts(0)), received_ms=self.app.now_ms())
         else:
             facts[topic] = TopicFacts.of(answer, self.app.now_ms())
 
@@ -506,10 +492,6 @@ class TopicsScreen(ChangesTopics):
 
     def action_produce(self) -> None:
         self.app.go("producer", self.chosen_topic())
-
-    def action_internal(self) -> None:
-        self._with_internal = not self._with_internal
-        self.paint(self.app.now_ms())
 
     def action_copy(self) -> None:
         topic = self.chosen_topic()

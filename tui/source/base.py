@@ -39,16 +39,8 @@ class ClusterSource(Protocol):
     def progress(self) -> str:
         """The step in progress before the cluster is up; empty once it is."""
 
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, Any] | None = None,
-        body: Any = None,
-        node_id: int | None = None,
-    ) -> Any:
-        """The JSON answer of any broker that answers, or of a given one.
+    async def ask(self, method: str, path: str, *, params: Mapping[str, Any] | None = None, body: Any = None) -> Any:
+        """The JSON answer of any broker that answers.
 
         The requests are those of YAK's HTTP service, whatever the cluster speaks.
 

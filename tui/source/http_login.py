@@ -20,6 +20,6 @@ class HttpLogin(httpx.Auth):
         if self._token:
             request.headers["Authorization"] = f"Bearer {self._token}"
         elif login is not None and (request.url.scheme == "https" or is_loopback(request.url.host)):
-            words = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
-            request.headers["Authorization"] = f"Basic {words}"
+            credentials = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
+            request.headers["Authorization"] = f"Basic {credentials}"
         yield request

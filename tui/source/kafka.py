@@ -145,15 +145,15 @@ def link_events(before: Snapshot | None, after: Snapshot) -> Iterator[Event]:
         if info.state is not BrokerState.ACTIVE:
             continue
         why = after.silent.get(node)
-        known = before is not None and _is_active(before.image, node)
-        if not known or before is None or (node in before.silent) != (why is not None):
+        known = None if before is None else before.image.brokers.get(node)
+        if (
+            before is None
+            or known is None
+            or known.state is not BrokerState.ACTIVE
+            or (node in before.silent) != (why is not None)
+        ):
             state = "up" if why is None else "down"
             yield {"kind": "link", "time_ms": after.time_ms, "node_id": node, "state": state, "why": why or ""}
-
-
-def _is_active(image: Image, node: NodeId) -> bool:
-    info = image.brokers.get(node)
-    return info is not None and info.state is BrokerState.ACTIVE
 
 
 def rate_events(before: Snapshot | None, after: Snapshot) -> Iterator[Event]:
@@ -202,10 +202,7 @@ def _rates(messages_in_per_second: float) -> dict[str, float | None]:
 
 
 def read_snapshot(servers: str, before: Snapshot | None) -> Snapshot:
-    """Read the state of all brokers. `before` is the previous snapshot.
-
-    Raises Unreachable when no broker answers.
-    """
+    """Read the state of all brokers. `before` is the previous snapshot. Raises Unreachable when no broker answers."""
     number = 1 if before is None else before.number + 1
     found = read_cluster(servers, timeout_s=SNAPSHOT_SECONDS)
     answering = [broker for node, broker in found.brokers.items() if node not in found.silent]
@@ -460,8 +457,8 @@ def _leaders_to_be(leader: Broker, place: TopicPartition) -> tuple[list[NodeId],
     return eligible, adding
 
 
-def _reasons(places: Mapping[TopicPartition, str]) -> list[dict[str, Any]]:
-    return [{**each._asdict(), "reason": why} for each, why in places.items()]
+def _reasons(partitions: Mapping[TopicPartition, str]) -> list[dict[str, Any]]:
+    return [{**each._asdict(), "reason": why} for each, why in partitions.items()]
 
 
 # groups
@@ -567,5 +564,5 @@ def find_group_unread(servers: str, group: str) -> dict[TopicPartition, Unread]:
         committed = answered(committed_offsets(brokers, [group])[group])
         lags = read_lags(brokers.admin, replace(found, members=()), committed).partitions
         times = oldest_unread(servers, lags, timeout_s=TIMEOUT_MS / 1000)
-    asked_ms = int(time.time() * 1000)
-    return {each: Unread(committed[each], timestamp_ms, asked_ms) for each, timestamp_ms in times.items()}
+    read_ms = int(time.time() * 1000)
+    return {each: Unread(committed[each], timestamp_ms, read_ms) for each, timestamp_ms in times.items()}

@@ -26,7 +26,7 @@ T = TypeVar("T")
 ASK_SECONDS: Final = 10.0
 RETRY_MS: Final = (250, 500, 1_000, 2_000, 3_000)
 """Waits between attempts to reach a broker."""
-LOOK_SECONDS: Final = 5.0
+REFRESH_SECONDS: Final = 5.0
 """How often the list of brokers is refreshed."""
 QUEUE_MAX: Final = 4_096
 POLL_SECONDS: Final = 1.0
@@ -38,7 +38,9 @@ REFUSED: Final = ("not-allowed", "login-needed", "login-failed")
 
 
 class LiveSource:
-    """See `ClusterSource`. `http` gives known addresses; without them the Kafka brokers are asked."""
+    """See `ClusterSource`. `http` gives known addresses; without them the Kafka brokers name them."""
+
+    progress = ""
 
     def __init__(
         self,
@@ -64,11 +66,6 @@ class LiveSource:
     def lacks(self) -> Collection[str]:
         """The metadata log, if the brokers answer no HTTP."""
         return ("metadata",) if self._kafka_only is not None else ()
-
-    @property
-    def progress(self) -> str:
-        """Empty: the cluster is up, or being searched for."""
-        return ""
 
     @property
     def bootstrap(self) -> str:
@@ -104,30 +101,16 @@ class LiveSource:
 
     # requests
 
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, Any] | None = None,
-        body: Any = None,
-        node_id: int | None = None,
-    ) -> Any:
+    async def ask(self, method: str, path: str, *, params: Mapping[str, Any] | None = None, body: Any = None) -> Any:
         """The JSON answer of any broker, connected ones first. Raises YakError."""
         if not self._addresses:
             await self._discover()
         if self._kafka_only is not None:
             self._kafka_only.servers = self._bootstrap
             return await asyncio.to_thread(self._kafka_only.ask, method, path, params or {}, body or {})
-        nodes = (
-            [node_id] if node_id is not None else sorted(self._addresses, key=lambda node: (node not in self._up, node))
-        )
         silent = ""
-        for node in nodes:
-            address = self._addresses.get(node)
-            if address is None:
-                silent = f"broker {node} answers no HTTP"
-                continue
+        for node in sorted(self._addresses, key=lambda node: (node not in self._up, node)):
+            address = self._addresses[node]
             answer = await self._ask_one(method, f"{address}{path}", params, body)
             if not isinstance(answer, str):
                 try:
@@ -155,44 +138,44 @@ class LiveSource:
 
     async def _discover(self) -> None:
         """Find the brokers' HTTP addresses; without any, requests go over the Kafka protocol."""
+        async with self._discovering:
+            if not self._addresses and self._kafka_only is None:
+                await self._find_addresses()
+                if not self._addresses:
+                    self._use_kafka_only()
+
+    async def _find_addresses(self) -> None:
         from yak.tui.source.kafka import http_addresses
 
-        async with self._discovering:
-            if self._addresses or self._kafka_only is not None:
-                return
-            self._addresses.update(await self.kafka(http_addresses))
-            if not self._addresses:
-                self._use_kafka_only()
+        self._addresses.update(await self.kafka(http_addresses))
 
     def _use_kafka_only(self) -> None:
         from yak.tui.source.kafka import KafkaAnswers
 
         self._kafka_only = KafkaAnswers(self._bootstrap)
 
-    async def _look_elsewhere(self) -> None:
+    async def _rediscover(self) -> None:
         """Look up the HTTP addresses again: restarted brokers may use other ports."""
-        from yak.tui.source.kafka import http_addresses
-
         with contextlib.suppress(YakError, OSError):
-            self._addresses.update(await self.kafka(http_addresses))
+            await self._find_addresses()
 
     # events
 
     async def follow(self) -> AsyncIterator[Event]:
         """Events of all brokers as they arrive; `link` and `lost` report the connections."""
         events: asyncio.Queue[Event] = asyncio.Queue(QUEUE_MAX)
-        keeper = asyncio.create_task(self._keep_listening(events))
+        listener = asyncio.create_task(self._keep_listening(events))
         try:
             while True:
                 getting = asyncio.ensure_future(events.get())
-                await asyncio.wait((getting, keeper), return_when=asyncio.FIRST_COMPLETED)
-                if keeper.done():
+                await asyncio.wait((getting, listener), return_when=asyncio.FIRST_COMPLETED)
+                if listener.done():
                     getting.cancel()
-                    keeper.result()  # raises: a bug of ours must not pass silently
+                    listener.result()  # raises: a bug of ours must not pass silently
                 yield await getting
         finally:
-            keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
+            listener.cancel()
+            await asyncio.gather(listener, return_exceptions=True)
 
     async def _keep_listening(self, events: asyncio.Queue[Event]) -> None:
         tasks: dict[int, asyncio.Task[None]] = {}
@@ -212,18 +195,16 @@ class LiveSource:
                     if isinstance(error, YakError) and error.code in REFUSED and not self._up:
                         self._use_kafka_only()
                         continue
-                    wait_ms = RETRY_MS[min(tries, len(RETRY_MS) - 1)]
                     tries += 1
                     if not self._up:
-                        await events.put(_event("lost", why=_words(error), retry_ms=wait_ms))
                         if looking is None or looking.done():
-                            looking = asyncio.create_task(self._look_elsewhere())
-                        await asyncio.sleep(wait_ms / 1000)
+                            looking = asyncio.create_task(self._rediscover())
+                        await _report_lost(events, error, tries)
                         continue
                 for node in self._addresses:
                     if node not in tasks or tasks[node].done():
                         tasks[node] = asyncio.create_task(self._listen(node, events))
-                await asyncio.sleep(LOOK_SECONDS if self._up else 0.1)
+                await asyncio.sleep(REFRESH_SECONDS if self._up else 0.1)
         finally:
             begun = [*tasks.values(), *([looking] if looking else [])]
             for task in begun:
@@ -240,10 +221,8 @@ class LiveSource:
             try:
                 after = await self.kafka(read_snapshot, before)
             except (YakError, OSError) as error:
-                wait_ms = RETRY_MS[min(tries, len(RETRY_MS) - 1)]
                 tries += 1
-                await events.put(_event("lost", why=_words(error), retry_ms=wait_ms))
-                await asyncio.sleep(wait_ms / 1000)
+                await _report_lost(events, error, tries)
                 continue
             tries = 0
             self._bootstrap = after.bootstrap or self._bootstrap
@@ -288,8 +267,8 @@ class LiveSource:
             if node in self._up or tries == 0:
                 self._up.discard(node)
                 await events.put(_event("link", node_id=node, state="down", why=why))
-            await asyncio.sleep(RETRY_MS[min(tries, len(RETRY_MS) - 1)] / 1000)
             tries += 1
+            await asyncio.sleep(_retry_ms(tries) / 1000)
 
 
 async def _read_events(answer: "httpx.Response", events: asyncio.Queue[Event]) -> None:
@@ -339,8 +318,15 @@ def _event(kind: str, **fields: Any) -> Event:
     return {"kind": kind, "time_ms": int(time.time() * 1000), **fields}
 
 
-def _words(error: BaseException) -> str:
-    return f"{error.message}: {error.why}" if isinstance(error, YakError) and error.why else str(error)
+async def _report_lost(events: asyncio.Queue[Event], error: BaseException, tries: int) -> None:
+    """Report that no broker answers, and wait until the next attempt."""
+    why = f"{error.message}: {error.why}" if isinstance(error, YakError) and error.why else str(error)
+    await events.put(_event("lost", why=why, retry_ms=_retry_ms(tries)))
+    await asyncio.sleep(_retry_ms(tries) / 1000)
+
+
+def _retry_ms(tries: int) -> int:
+    return RETRY_MS[min(tries, len(RETRY_MS)) - 1]
 
 
 def path_of(*parts: object) -> str:

@@ -15,15 +15,15 @@ _SAME_HOST: Final = ("localhost", "127.0.0.1", "0.0.0.0", "[::1]", "::1", "[::]"
 class LocalClusterControl(LocalCluster):
     """The brokers and the Redis server of one data directory, and the commands that do the same."""
 
-    def command(self, words: str) -> str:
+    def command(self, text: str) -> str:
         """`yak WORDS` with the options that select this cluster."""
         is_usual = self.data_dir == os.path.realpath(USUAL_DIR)
-        return f"yak {words}" + ("" if is_usual else f" --data-dir {shlex.quote(self.data_dir)}")
+        return f"yak {text}" + ("" if is_usual else f" --data-dir {shlex.quote(self.data_dir)}")
 
 
 def find_local(bootstrap: str, data_dirs: Iterable[str] = (USUAL_DIR,)) -> LocalClusterControl | None:
     """Control of the first of these directories whose running brokers have these addresses; None if there is none."""
-    asked = {_plain(address) for address in bootstrap.split(",") if address}
+    wanted = {_plain(address) for address in bootstrap.split(",") if address}
     for data_dir in data_dirs:
         control = LocalClusterControl(data_dir)
         try:
@@ -31,7 +31,7 @@ def find_local(bootstrap: str, data_dirs: Iterable[str] = (USUAL_DIR,)) -> Local
         except YakError:
             continue  # not ours: the file was not written by this version of yak
         alive = {_plain(each.address) for each in brokers if each.pid is not None}
-        if asked & alive:
+        if wanted & alive:
             return control
     return None
 

@@ -20,7 +20,7 @@ class RecordedSource:
 
     `answers` are keyed by `"GET /api/groups"` (with `?...` where the parameters matter), `calls` by function name.
     An answer may be a function of the parameters. A request without a recorded answer raises YakError `not-recorded`.
-    `asked` logs all requests.
+    `requests` logs all requests.
     """
 
     def __init__(
@@ -40,21 +40,13 @@ class RecordedSource:
         self.answers = dict(answers)
         self.events = events
         self.calls = dict(calls or {})
-        self.asked: list[tuple[str, str, Any]] = []
+        self.requests: list[tuple[str, str, Any]] = []
         self.more: asyncio.Queue[Event] = asyncio.Queue()
         """Later events: a test adds them."""
 
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, Any] | None = None,
-        body: Any = None,
-        node_id: int | None = None,  # noqa: ARG002 - all brokers say the same
-    ) -> Any:
+    async def ask(self, method: str, path: str, *, params: Mapping[str, Any] | None = None, body: Any = None) -> Any:
         """The recorded answer. Raises YakError `not-recorded`, or the recorded error."""
-        self.asked.append((method, path, body))
+        self.requests.append((method, path, body))
         plain = f"{method} {path}"
         full = f"{plain}?{urlencode(params)}" if params else plain
         for name in (full, plain):
@@ -83,4 +75,4 @@ class RecordedSource:
         return found(*args, **kwargs) if callable(found) else found  # type: ignore[no-any-return]
 
     async def close(self) -> None:
-        """Nothing to close."""
+        pass

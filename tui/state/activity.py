@@ -74,8 +74,8 @@ class Activity:
 
     def note_command(self, time_ms: int, command: str, outcome: str = "") -> Line:
         """Add a user's action, as the command line that does the same."""
-        words = f"{command}  {outcome}".rstrip()
-        return self._add(time_ms, "you", words, "", {"kind": "you", "time_ms": time_ms, "command": command})
+        text = f"{command}  {outcome}".rstrip()
+        return self._add(time_ms, "you", text, "", {"kind": "you", "time_ms": time_ms, "command": command})
 
     def since(self, number: int) -> Iterable[Line]:
         """The lines after a given one, oldest first."""

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from yak.local.demo.delivery_statistics import Pause
 from yak.tui.state.activity import Line
+from yak.tui.state.elections import first
 from yak.tui.state.picture import Partition, Picture
 
 Action = Literal["kill", "pause", "restart", "failover", "seen"]
@@ -34,12 +35,12 @@ class Drill:
     action: Action
     node_id: int | None
     began_ms: float
-    words: str
+    title: str
     command: str = ""
     led: frozenset[str] = frozenset()
     was_controller: bool = False
     request: Mapping[str, object] | None = field(default=None, compare=False)
-    """The request of a planned failover, kept to repeat it."""
+    """The request of a planned failover, saved to repeat it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,17 +127,17 @@ def _take(found: Timeline, line: Line, after_ms: float) -> None:
     if kind == "leader-changed":
         _take_leader(found, event, after_ms)
     elif kind == "controller-changed" and drill.was_controller and event.get("to") not in (None, drill.node_id):
-        found.controller_ms = _first(found.controller_ms, after_ms)
+        found.controller_ms = first(found.controller_ms, after_ms)
     elif kind == "log-truncated":
         found.truncated.append(line.message)
     elif drill.node_id is None or broker != drill.node_id:
         return
     elif kind == "broker-dead":
-        found.detected_ms = _first(found.detected_ms, after_ms)
+        found.detected_ms = first(found.detected_ms, after_ms)
     elif kind in ("broker-fenced", "broker-stopping") and drill.action != "failover":
-        found.fenced_ms = _first(found.fenced_ms, after_ms)
+        found.fenced_ms = first(found.fenced_ms, after_ms)
     elif kind == "broker-unfenced":
-        found.back_ms = _first(found.back_ms, after_ms)
+        found.back_ms = first(found.back_ms, after_ms)
 
 
 def _take_leader(found: Timeline, event: Mapping[str, object], after_ms: float) -> None:
@@ -154,10 +155,6 @@ def _take_leader(found: Timeline, event: Mapping[str, object], after_ms: float) 
 
 def _number(value: object) -> int | None:
     return value if isinstance(value, int) and value >= 0 else None
-
-
-def _first(known_ms: float | None, after_ms: float) -> float:
-    return after_ms if known_ms is None else min(known_ms, after_ms)
 
 
 def _writes(
@@ -189,14 +186,14 @@ def _writes(
         found.first_write_ms = max(min(seen) - began_ms, found.elected_ms)
 
 
-KEPT: Final = 50
+DRILLS_MAX: Final = 50
 _SAME_MS: Final = 15_000
 SETTLED_MS: Final = 5_000
 """How long after the first write its figures may still grow: the clients report their waits once a second."""
 
 
 class Drills:
-    """The drills of a session. Timelines of finished ones are computed once and kept."""
+    """The drills of a session. Timelines of finished ones are computed once."""
 
     def __init__(self) -> None:
         self._done: list[Drill] = []
@@ -207,15 +204,14 @@ class Drills:
         return self._done[-1] if self._done else None
 
     def add(self, drill: Drill) -> None:
-        self._done = [*self._done[-KEPT + 1 :], drill]
+        self._done = [*self._done[-DRILLS_MAX + 1 :], drill]
 
     def forget(self, drill: Drill) -> None:
-        """Remove a drill that was refused."""
         self._done = [each for each in self._done if each is not drill]
 
     def timelines(self, picture: Picture, pauses: Sequence[Pause], now_ms: float) -> list[Timeline]:
         """The timelines of all drills, oldest first."""
-        drills = sorted([*self._done, *self._seen(picture)], key=lambda drill: drill.began_ms)[-KEPT:]
+        drills = sorted([*self._done, *self._seen(picture)], key=lambda drill: drill.began_ms)[-DRILLS_MAX:]
         found: list[Timeline] = []
         for at, drill in enumerate(drills):
             known = self._over.get(drill)
@@ -232,8 +228,8 @@ class Drills:
         for each in picture.elections.failovers:
             if each.node_id is None or any(_is_of(drill, each.node_id, each.began_ms) for drill in self._done):
                 continue
-            words = f"broker {each.node_id} was lost"
-            yield Drill("seen", each.node_id, each.began_ms, words, was_controller=True)
+            title = f"broker {each.node_id} was lost"
+            yield Drill("seen", each.node_id, each.began_ms, title, was_controller=True)
 
 
 def is_settled(found: Timeline, now_ms: float) -> bool:

@@ -6,10 +6,11 @@ failover, unless they show that leaders were moved in order after it.
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+T = TypeVar("T", int, float)
 _TOGETHER_MS: Final = 15_000
-_KEPT: Final = 50
+_FAILOVERS_MAX: Final = 50
 
 
 @dataclass(slots=True)
@@ -48,7 +49,7 @@ class Elections:
     """The latest failovers, newest last."""
 
     def __init__(self) -> None:
-        self.failovers: deque[Failover] = deque(maxlen=_KEPT)
+        self.failovers: deque[Failover] = deque(maxlen=_FAILOVERS_MAX)
 
     @property
     def last(self) -> Failover | None:
@@ -62,10 +63,10 @@ class Elections:
         kind, time_ms = event["kind"], event["time_ms"]
         if kind == "broker-dead":
             lost = self._of(event.get("broker"), time_ms)
-            lost.detected_ms = _first(lost.detected_ms, time_ms)
+            lost.detected_ms = first(lost.detected_ms, time_ms)
         elif kind in ("broker-fenced", "broker-stopping"):
             lost = self._of(event.get("broker"), time_ms)
-            lost.fenced_ms = _first(lost.fenced_ms, time_ms)
+            lost.fenced_ms = first(lost.fenced_ms, time_ms)
         elif kind == "leader-changed":
             self._leader(event, time_ms)
         elif kind == "broker-unfenced":
@@ -96,7 +97,7 @@ class Elections:
         if known is None or known[1] is None:  # an earlier event may have left the partition without a leader
             failover.moved[name] = (moved_from if known is None else known[0], event.get("to"), event["leader_epoch"])
         if event.get("to") is not None:
-            failover.elected_ms = _first(failover.elected_ms, time_ms)
+            failover.elected_ms = first(failover.elected_ms, time_ms)
 
     def _of(self, node_id: int | None, time_ms: int) -> Failover:
         for each in reversed(self.failovers):
@@ -113,5 +114,6 @@ class Elections:
         return made
 
 
-def _first(known_ms: int | None, time_ms: int) -> int:
+def first(known_ms: T | None, time_ms: T) -> T:
+    """The earlier of two times."""
     return time_ms if known_ms is None else min(known_ms, time_ms)

@@ -10,7 +10,7 @@ from yak.view.lag import total_lag
 
 WINDOW_MS: Final = 60_000
 """The period that a trend covers."""
-_KEPT: Final = 64
+_SAMPLES_MAX: Final = 64
 _LEAST_MS: Final = 6_000
 _FIT_LEAST: Final = 0.5
 """The share of the lag's variance that a straight line must explain for its slope to count. Commits come in steps, so
@@ -21,7 +21,7 @@ class Trend:
     """The lag over the last minute."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[int, int]] = deque(maxlen=_KEPT)
+        self._seen: deque[tuple[int, int]] = deque(maxlen=_SAMPLES_MAX)
         self._since_ms = 0
 
     def begin_again(self, time_ms: int) -> None:
@@ -66,11 +66,11 @@ class Unread:
 
     committed: int
     timestamp_ms: int
-    asked_ms: int
+    read_ms: int
 
     def until_ms(self, committed: int | None, now_ms: int) -> int:
         """The end of the record's age: if the group has committed since, the next unread record is younger."""
-        return now_ms if committed == self.committed else self.asked_ms
+        return now_ms if committed == self.committed else self.read_ms
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class Group:
         """The number of members; None until there is an answer."""
         return None if self.said is None else len(self.said["members"])
 
-    def told(self, said: Mapping[str, Any], now_ms: int) -> None:
+    def update(self, said: Mapping[str, Any], now_ms: int) -> None:
         """Take its coordinator's answer."""
         if self.said is not None and _is_moved_back(self.said, said):
             self.trend.begin_again(now_ms)
@@ -132,7 +132,7 @@ def group_on_topic(topic: str, answer: Mapping[str, Any], known: Group | None, n
         return None
     group = known or Group(answer["group"])
     lag = total_lag(each["lag"] for each in partitions)
-    group.told({**answer, "partitions": partitions, "members": members, "lag": lag}, now_ms)
+    group.update({**answer, "partitions": partitions, "members": members, "lag": lag}, now_ms)
     return group
 
 
@@ -155,9 +155,9 @@ class Groups:
             group = self.by_name.setdefault(each["group"], Group(each["group"]))
             group.type, group.state, group.coordinator = each["type"], each["state"], each["coordinator"]
 
-    def told(self, name: str, said: Mapping[str, Any], now_ms: int) -> None:
+    def update(self, name: str, said: Mapping[str, Any], now_ms: int) -> None:
         """Take `/api/groups/NAME`."""
-        self.by_name.setdefault(name, Group(name)).told(said, now_ms)
+        self.by_name.setdefault(name, Group(name)).update(said, now_ms)
 
     def failed(self, name: str, why: str) -> None:
         """Note why a group's request failed."""

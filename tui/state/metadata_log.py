@@ -5,7 +5,7 @@ from typing import Any, Final
 
 PAGE_RECORDS: Final = 100
 RECORDS_MAX: Final = 20_000
-"""The most records kept; those farthest from the user's position are dropped first."""
+"""The most records buffered; those farthest from the user's position are dropped first."""
 
 
 class MetadataLog:
@@ -25,7 +25,6 @@ class MetadataLog:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether a page has arrived."""
         return self.end >= 0
 
     def take(self, page: Mapping[str, Any], near: int | None = None) -> bool:
@@ -78,6 +77,6 @@ class MetadataLog:
         return None if record is None else record["timestamp"] * 1000
 
     def _thin(self, near: int) -> None:
-        kept = sorted(self.records, key=lambda offset: abs(offset - near))[: RECORDS_MAX // 2]
-        kept += [offset for offset in (self.begin, self.end) if offset in self.records]
-        self.records = {offset: self.records[offset] for offset in sorted(set(kept))}
+        retained = sorted(self.records, key=lambda offset: abs(offset - near))[: RECORDS_MAX // 2]
+        retained += [offset for offset in (self.begin, self.end) if offset in self.records]
+        self.records = {offset: self.records[offset] for offset in sorted(set(retained))}

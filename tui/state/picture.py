@@ -17,13 +17,13 @@ from yak.tui.state.elections import Elections
 from yak.view.broker_state import SeenState
 from yak.view.partition_state import Replicated
 
-RATES_KEPT: Final = 300
+RATES_MAX: Final = 300
 """Samples of the rates, one per second."""
 _SAMPLE_MS: Final = 950
 _NO_ID: Final = str(UUID(int=0))
 """Of topics of brokers without HTTP, whose ids are unknown."""
-_DELETED_KEPT: Final = 1_000
-_EPOCHS_KEPT: Final = 16
+_DELETED_MAX: Final = 1_000
+_EPOCHS_MAX: Final = 16
 MIN_ISR: Final = "min.insync.replicas"
 UNKNOWN_STORE: Final = "unknown"
 """The state of the metadata store before the first snapshot, and for brokers without HTTP."""
@@ -74,7 +74,7 @@ class Broker:
     heard_ms: int | None = None
     rates: Rates = field(default_factory=Rates)
     topic_rates: dict[str, Rates] = field(default_factory=dict)
-    in_history: deque[float] = field(default_factory=lambda: deque(maxlen=RATES_KEPT))
+    in_history: deque[float] = field(default_factory=lambda: deque(maxlen=RATES_MAX))
     memory_bytes: int | None = None
     cpu_share: float | None = None
     disk_free_bytes: int | None = None
@@ -120,16 +120,16 @@ class Partition(Replicated):
     """Records per second, measured by the high watermark."""
     seen_high_watermarks: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=12))
     first_writes_ms: dict[int, int] = field(default_factory=dict)
-    """By leader epoch: when the high watermark first advanced in it. Only the newest epochs are kept."""
+    """By leader epoch: when the high watermark first advanced in it. Only the newest epochs stay."""
     since_ms: int | None = None
     """When a replica left the ISR; None if all are in sync."""
     topic_id: str = ""
     """Empty where the source does not say it."""
 
     def wrote(self, leader_epoch: int, time_ms: int) -> None:
-        """Note that the high watermark advanced; the first time in each epoch is kept."""
+        """Note that the high watermark advanced; the first time in each epoch counts."""
         self.first_writes_ms.setdefault(leader_epoch, time_ms)
-        while len(self.first_writes_ms) > _EPOCHS_KEPT:
+        while len(self.first_writes_ms) > _EPOCHS_MAX:
             del self.first_writes_ms[min(self.first_writes_ms)]
 
 
@@ -158,7 +158,7 @@ class Picture:
         tries."""
         self.activity = Activity()
         self.elections = Elections()
-        self.rate_history: deque[Rates] = deque(maxlen=RATES_KEPT)
+        self.rate_history: deque[Rates] = deque(maxlen=RATES_MAX)
         self.isr_changes_ms: deque[int] = deque(maxlen=1_000)
         self.is_loaded = False
         self.heard_ms: int | None = None
@@ -222,10 +222,10 @@ class Picture:
             self._broker(each)
         for gone in [node for node in self.brokers if node not in listed]:
             del self.brokers[gone]
-        told = {(row["topic"], row["partition"]) for row in event["partitions"]}
+        reported = {(row["topic"], row["partition"]) for row in event["partitions"]}
         for row in event["partitions"]:
             self._partition(row, time_ms)
-        self._forget([key for key in self.partitions if key not in told])
+        self._forget([key for key in self.partitions if key not in reported])
 
     def _forget(self, keys: Iterable[tuple[str, int]]) -> None:
         gone = [self.partitions.pop(key) for key in keys]
@@ -401,7 +401,7 @@ class Picture:
         if event["kind"] == "topic-deleted":
             if topic_id:
                 self._deleted_ids[topic_id] = None
-            while len(self._deleted_ids) > _DELETED_KEPT:
+            while len(self._deleted_ids) > _DELETED_MAX:
                 del self._deleted_ids[next(iter(self._deleted_ids))]
             gone = [each.partition for each in self.topics.get(topic, ()) if each.topic_id in ("", topic_id)]
             if gone or topic not in self.topics:

@@ -42,7 +42,6 @@ class TabDriver(WebDriver):
             self._app.post_message(messages.ExitApp())
 
     def on_meta(self, packet_type: str, payload: dict[str, object]) -> None:
-        """Handle the server's messages other than keys."""
         if packet_type == "uploaded":
             self._app.post_message(FileUploaded(Path(str(payload["path"]))))
             return

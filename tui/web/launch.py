@@ -13,19 +13,19 @@ from yak.tui.web.server import serve
 Say = Callable[[str], None]
 
 
-def run(options: WebOptions, words: Sequence[str], *, say: Say, warn: Say, demo: bool, keep: bool) -> None:
+def run(options: WebOptions, arguments: Sequence[str], *, say: Say, warn: Say, demo: bool, keep: bool) -> None:
     """Serve `yak ui WORDS` to browsers until a signal. WORDS are options, `--`, and the screen.
 
     Raises UsageError like `serve`, and YakError if a demo cannot start.
     """
     if not demo:
-        serve(options, yak_argv("ui", *words), say=say, warn=warn)
+        serve(options, yak_argv("ui", *arguments), say=say, warn=warn)
         return
     options.check()
     with demo_cluster(keep=keep, say=say) as (bootstrap, data_dir):
-        here = words.index("--")  # the last `--` counts: the screen follows it
+        here = arguments.index("--")  # the last `--` counts: the screen follows it
         found = (f"--bootstrap-server={bootstrap}", f"--data-dir={data_dir}")
-        serve(options, yak_argv("ui", *words[:here], *found, *words[here:]), say=say, warn=warn)
+        serve(options, yak_argv("ui", *arguments[:here], *found, *arguments[here:]), say=say, warn=warn)
 
 
 @contextmanager
@@ -36,11 +36,11 @@ def demo_cluster(*, keep: bool, say: Say) -> Iterator[tuple[str, str]]:
     demo.on_change = changed.set
     try:
         demo.start()
-        words = ""
+        step = ""
         while demo.state.phase == "starting":
-            if demo.state.words != words:
-                words = demo.state.words
-                say(words)
+            if demo.state.step != step:
+                step = demo.state.step
+                say(step)
             changed.wait()
             changed.clear()
         if demo.state.phase != "running":

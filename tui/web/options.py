@@ -102,10 +102,9 @@ def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, tuple[s
 
 def address_of(host: str, port: int, token: str | None = None, *, is_encrypted: bool = False) -> str:
     """The address to open on this machine."""
-    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host)  # noqa: S104 - it is only read here
-    shown = name or (f"[{host}]" if ":" in host else host)
+    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104 - not bound
     query = "" if token is None else f"?token={urllib.parse.quote(token, safe='')}"
-    return f"{'https' if is_encrypted else 'http'}://{shown}:{port}/{query}"
+    return f"{'https' if is_encrypted else 'http'}://{name}:{port}/{query}"
 
 
 _TRIED_MAX: Final = 100

@@ -133,7 +133,7 @@ class Uploads:
     file_bytes_max: int = UI_UPLOAD_BYTES_MAX
     all_bytes_max: int = UI_UPLOADS_BYTES_MAX
     directory: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="yak-ui-uploads-")))
-    _kept_bytes: int = 0
+    _stored_bytes: int = 0
 
     def close(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -164,7 +164,7 @@ class Uploads:
                 f"a file may have {_mebibytes(self.file_bytes_max)}, this one has more",
                 "send it with yak produce -f FILE, or in parts",
             )
-        if self._kept_bytes + size_bytes > self.all_bytes_max + slack:
+        if self._stored_bytes + size_bytes > self.all_bytes_max + slack:
             raise Refused(
                 507,
                 "no-room",
@@ -180,14 +180,14 @@ class Uploads:
             with os.fdopen(handle, "wb") as file:
                 async for chunk in chunks:
                     size_bytes += len(chunk)
-                    self._kept_bytes += len(chunk)
+                    self._stored_bytes += len(chunk)
                     self._check_size(0)
                     if size_bytes > self.file_bytes_max:
                         self._check_size(size_bytes)
                     await asyncio.to_thread(file.write, chunk)
             return Uploaded(self._name(temporary, safe_name(name)), size_bytes)
         except BaseException as error:
-            self._kept_bytes -= size_bytes
+            self._stored_bytes -= size_bytes
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             # A disconnect of the browser is an OSError too, but not a disk error.
@@ -222,11 +222,11 @@ async def _chunks(read: Callable[[int], Coroutine[object, object, bytes]]) -> As
 def safe_name(name: str) -> str:
     """A file name from a browser, without directories, leading dots, or characters that control a terminal."""
     last = re.split(r"[/\\]", unicodedata.normalize("NFC", name))[-1]
-    kept = re.sub(r"[^\w .()+,=@-]", "_", last).strip(" .")
-    stem, dot, ending = kept.rpartition(".")
-    if len(kept) > _NAME_LENGTH_MAX:
-        kept = f"{stem[: _NAME_LENGTH_MAX - 12]}{dot}{ending[:11]}" if stem else kept[:_NAME_LENGTH_MAX]
-    return kept or "upload"
+    cleaned = re.sub(r"[^\w .()+,=@-]", "_", last).strip(" .")
+    stem, dot, ending = cleaned.rpartition(".")
+    if len(cleaned) > _NAME_LENGTH_MAX:
+        cleaned = f"{stem[: _NAME_LENGTH_MAX - 12]}{dot}{ending[:11]}" if stem else cleaned[:_NAME_LENGTH_MAX]
+    return cleaned or "upload"
 
 
 def _mebibytes(size_bytes: int) -> str:
@@ -252,9 +252,9 @@ def app_page(request: web.BaseRequest, options: WebOptions) -> web.Response:
     return web.Response(text=text, content_type="text/html", headers={"Cache-Control": "no-store"})
 
 
-def message_page(status: int, words: str, detail: str = "") -> web.Response:
+def message_page(status: int, reason: str, detail: str = "") -> web.Response:
     """A page with a message only."""
-    text = _environment.get_template("message.html").render(words=words, detail=detail)
+    text = _environment.get_template("message.html").render(reason=reason, detail=detail)
     return web.Response(status=status, text=text, content_type="text/html", headers={"Cache-Control": "no-store"})
 
 
@@ -263,9 +263,9 @@ def error_answer(status: int, code: str, message: str, try_: str) -> web.Respons
     return web.json_response({"error": code, "message": message, "hint": try_}, status=status)
 
 
-def font_size(asked: str) -> int:
+def font_size(requested: str) -> int:
     """The font size in pixels from `fontsize` in the address, clamped; invalid text gives the default."""
-    size = int(asked) if re.fullmatch(r"[0-9]{1,3}", asked) else _FONT_SIZE
+    size = int(requested) if re.fullmatch(r"[0-9]{1,3}", requested) else _FONT_SIZE
     return max(_FONT_SIZES[0], min(_FONT_SIZES[1], size))
 
 
@@ -398,8 +398,8 @@ class WebServer:
 
     async def _page(self, request: web.Request) -> web.Response:
         if self.sessions.are_full:
-            words = self.sessions.full_words
-            return message_page(503, words.words, words.detail)
+            end = self.sessions.too_many
+            return message_page(503, end.reason, end.detail)
         return app_page(request, self._options)
 
     async def _socket(self, request: web.Request) -> web.WebSocketResponse:
@@ -411,9 +411,11 @@ class WebServer:
     async def _upload(self, request: web.Request) -> web.Response:
         if self._options.readonly:
             raise Refused(403, "readonly", "this UI changes nothing", "start it without --readonly")
-        kept = await self.uploads.receive(request)
-        await self.sessions.tell_uploaded(request.query.get("session", ""), kept.path)
-        return web.json_response({"path": str(kept.path), "name": kept.path.name, "bytes": kept.size_bytes}, status=201)
+        upload = await self.uploads.receive(request)
+        await self.sessions.notify_uploaded(request.query.get("session", ""), upload.path)
+        return web.json_response(
+            {"path": str(upload.path), "name": upload.path.name, "bytes": upload.size_bytes}, status=201
+        )
 
     async def _download(self, request: web.Request) -> web.StreamResponse:
         downloads = self.sessions.downloads

@@ -65,7 +65,6 @@ class Downloads(DownloadManager):
         self._taken.discard(key)
 
     async def cancel_app_downloads(self, app_service_id: str) -> None:
-        """Cancel the downloads of an app that ended."""
         for key, download in list(self._active_downloads.items()):
             if download.app_service.app_service_id == app_service_id:
                 download.incoming_chunks.put_nowait(None)
@@ -73,7 +72,7 @@ class Downloads(DownloadManager):
                     self.forget(key)
 
     async def _next(self, download: Download) -> bytes:
-        asked = await download.app_service.send_meta(
+        is_sent = await download.app_service.send_meta(
             {
                 "type": "deliver_chunk_request",
                 "key": download.delivery_key,
@@ -81,7 +80,7 @@ class Downloads(DownloadManager):
                 "name": download.name,
             }
         )
-        if not asked:
+        if not is_sent:
             raise ConnectionResetError("the app is gone")
         try:
             chunk = await asyncio.wait_for(download.incoming_chunks.get(), _CHUNK_SECONDS)
@@ -122,7 +121,7 @@ _HEIGHTS: Final = (5, 500)
 class End:
     """Why a session ended, for its page."""
 
-    words: str
+    reason: str
     detail: str = ""
     """The child's own error, if it gave one."""
 
@@ -135,11 +134,7 @@ class Session(AppService):
     """The process of one tab. Call `start`, then `handle` for each message of the page, and always `stop`."""
 
     def __init__(
-        self,
-        argv: Sequence[str],
-        environment: Mapping[str, str],
-        socket: web.WebSocketResponse,
-        downloads: Downloads,
+        self, argv: Sequence[str], environment: Mapping[str, str], socket: web.WebSocketResponse, downloads: Downloads
     ) -> None:
         super().__init__(
             argv[0],
@@ -178,8 +173,7 @@ class Session(AppService):
             case other:
                 raise ValueError(f"no message of ours: {str(other)[:60]}")
 
-    async def tell_uploaded(self, path: Path) -> None:
-        """Notify the app of an upload by its tab."""
+    async def notify_uploaded(self, path: Path) -> None:
         await self.send_meta({"type": "uploaded", "path": str(path)})
 
     async def stop(self) -> None:
@@ -326,7 +320,7 @@ async def farewell(socket: web.WebSocketResponse, end: End) -> None:
     """Send the reason and close, without waiting for the page."""
     with contextlib.suppress(ConnectionError, RuntimeError, TimeoutError):
         async with asyncio.timeout(QUIT_SECONDS):
-            await socket.send_str(json.dumps(["ended", {"words": end.words, "detail": end.detail}]))
+            await socket.send_str(json.dumps(["ended", {"reason": end.reason, "detail": end.detail}]))
             await socket.close(code=WSCloseCode.GOING_AWAY, message=b"ended")
 
 
@@ -345,12 +339,7 @@ class Sessions:
     """A limited number of sessions, each with a child process started by the same command."""
 
     def __init__(
-        self,
-        argv: Sequence[str],
-        environment: Mapping[str, str],
-        *,
-        count_max: int,
-        problem: Callable[[str], None],
+        self, argv: Sequence[str], environment: Mapping[str, str], *, count_max: int, problem: Callable[[str], None]
     ) -> None:
         self.downloads = Downloads()
         self._argv = list(argv)
@@ -365,13 +354,13 @@ class Sessions:
         return len(self._open) >= self._count_max
 
     @property
-    def full_words(self) -> End:
+    def too_many(self) -> End:
         return End(f"{self._count_max} tabs are open, and more are not served.", "Close one, then reload this page.")
 
     async def serve(self, socket: web.WebSocketResponse, width: int, height: int) -> None:
         """Run one tab from start to end; its child is gone on return."""
         if self._is_stopping or self.are_full:
-            await farewell(socket, STOPPED if self._is_stopping else self.full_words)
+            await farewell(socket, STOPPED if self._is_stopping else self.too_many)
             return
         session = Session(self._argv, self._environment, socket, self.downloads)
         self._open[session.app_service_id] = session
@@ -393,11 +382,11 @@ class Sessions:
         if said := session.stderr_text():
             self._problem(f"a tab's UI said: {said}")
 
-    async def tell_uploaded(self, session_id: str, path: Path) -> None:
+    async def notify_uploaded(self, session_id: str, path: Path) -> None:
         """Notify a tab's app of an upload by its page, unless the tab is gone."""
         session = self._open.get(session_id)
         if session is not None:
-            await session.tell_uploaded(path)
+            await session.notify_uploaded(path)
 
     async def stop(self) -> None:
         """End all tabs at once, and accept no new ones."""

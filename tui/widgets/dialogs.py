@@ -1,5 +1,6 @@
 """Dialogs: a question, a form, a text, a menu, a line of input. Before a change they show the equivalent command line."""
 
+import asyncio
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,9 +57,9 @@ class ConfirmDialog(FieldsDialog[bool]):
     ]
     AUTO_FOCUS = ""
 
-    def __init__(self, title: str, words: str, *, command: str = "", typed: str = "", yes: str = "Yes") -> None:
+    def __init__(self, title: str, text: str, *, command: str = "", typed: str = "", yes: str = "Yes") -> None:
         super().__init__()
-        self._title, self._words, self._command, self._typed, self._yes = title, words, command, typed, yes
+        self._title, self._text, self._command, self._typed, self._yes = title, text, command, typed, yes
         self.takes_text = bool(typed)
 
     def compose(self) -> ComposeResult:
@@ -66,7 +67,7 @@ class ConfirmDialog(FieldsDialog[bool]):
             dialog.border_title = plain_title(self._title)
             if self.app.is_production:
                 yield Static(f"This is {self.app.source.title}: PROD", classes="dialog-prod", markup=False)
-            yield Static(self._words, classes="dialog-words", markup=False)
+            yield Static(self._text, classes="dialog-text", markup=False)
             if self._typed:
                 yield Label(f"Type {self._typed} to confirm:", markup=False)
                 yield Input(id="typed", placeholder=self._typed, compact=True)
@@ -122,34 +123,29 @@ class Field:
         return f"field-{self.name.replace('.', '-')}"
 
 
+FormCommand = Callable[[Mapping[str, str]], str]
+"""The command line of a form's values. Raises YakError for invalid ones."""
+
+
 class FormDialog(FieldsDialog[dict[str, str] | None]):
     """A form, and the command line that it produces as the user types. Returns the values, or None.
 
     `command(values)` writes that line. If it raises YakError, the error is shown and the form cannot be sent.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "no"),
-        Binding("ctrl+s", "send", "send"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "no"), Binding("ctrl+s", "send", "send")]
 
     def __init__(
-        self,
-        title: str,
-        fields: Sequence[Field],
-        *,
-        command: Callable[[Mapping[str, str]], str],
-        words: str = "",
-        yes: str = "Do it",
+        self, title: str, fields: Sequence[Field], *, command: FormCommand, text: str = "", yes: str = "Do it"
     ) -> None:
         super().__init__()
-        self._title, self._fields, self._command, self._words, self._yes = title, fields, command, words, yes
+        self._title, self._fields, self._command, self._text, self._yes = title, fields, command, text, yes
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog") as dialog:
             dialog.border_title = plain_title(self._title)
-            if self._words:
-                yield Static(self._words, classes="dialog-words", markup=False)
+            if self._text:
+                yield Static(self._text, classes="dialog-text", markup=False)
             with VerticalScroll(id="fields"):
                 for field in self._fields:
                     with Horizontal(classes="field"):
@@ -171,8 +167,7 @@ class FormDialog(FieldsDialog[dict[str, str] | None]):
         return Input(field.value, placeholder=field.hint, id=field.widget_id, compact=True)
 
     def on_mount(self) -> None:
-        """Show the first command line; focus the first field."""
-        self._judge()
+        self._validate()
         self.open_at(self.query_one(f"#{self._fields[0].widget_id}" if self._fields else "#yes"))
 
     def values(self) -> dict[str, str]:
@@ -187,7 +182,7 @@ class FormDialog(FieldsDialog[dict[str, str] | None]):
                 found[field.name] = widget.value.strip()
         return found
 
-    def _judge(self) -> bool:
+    def _validate(self) -> bool:
         values = self.values()
         missing = [field.label for field in self._fields if field.is_needed and not values[field.name]]
         error, command = "", ""
@@ -206,16 +201,16 @@ class FormDialog(FieldsDialog[dict[str, str] | None]):
     @on(Input.Changed)
     @on(Select.Changed)
     @on(Checkbox.Changed)
-    def judge(self) -> None:
+    def validate(self) -> None:
         if self.is_mounted and self.query("#form-error"):
-            self._judge()
+            self._validate()
 
     @on(Input.Submitted)
     def next_or_send(self) -> None:
         self.focus_next()
 
     def action_send(self) -> None:
-        if self._judge():
+        if self._validate():
             self.dismiss(self.values())
 
 
@@ -247,9 +242,7 @@ class TextDialog(ModalScreen[None]):
 class ChoiceMenu(ModalScreen[str | None]):
     """Returns the chosen letter, or None."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "dismiss", "close"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss", "close")]
 
     def __init__(self, title: str, choices: Sequence[tuple[str, str]]) -> None:
         super().__init__()
@@ -294,13 +287,15 @@ class JumpDialog(ModalScreen[Widget | None]):
 
 
 class Completing(Suggester):
-    """Suggests what a function makes of the typed text; None or an empty text is no suggestion."""
+    """Suggests a function's completion of the typed text. `in_thread`: the function blocks."""
 
-    def __init__(self, completion: Callable[[str], str | None]) -> None:
+    def __init__(self, completion: Callable[[str], str | None], *, in_thread: bool = False) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
-        self._completion = completion
+        self._completion, self._in_thread = completion, in_thread
 
     async def get_suggestion(self, value: str) -> str | None:
+        if self._in_thread:
+            return await asyncio.to_thread(self._completion, value)
         return self._completion(value) or None
 
 
@@ -366,17 +361,17 @@ class Prompt(ModalScreen[str | None]):
             self.query_one(Input)._forward_event(key)  # noqa: SLF001
 
     @on(Input.Changed)
-    def tell(self, event: Input.Changed) -> None:
-        self._tell(event.value)
+    def check_input(self, event: Input.Changed) -> None:
+        self._check_input(event.value)
 
-    def _tell(self, text: str) -> str:
+    def _check_input(self, text: str) -> str:
         wrong = "" if self._changed is None else self._changed(text)
         self.query_one("#prompt-error", Static).update(wrong)
         return wrong
 
     @on(Input.Submitted)
     def done(self, event: Input.Submitted) -> None:
-        if self._tell(event.value):
+        if self._check_input(event.value):
             self.app.call_later(self.app.take_keys_behind, self)  # which waited for the end of this prompt
         else:
             self.dismiss(event.value)

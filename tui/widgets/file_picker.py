@@ -10,14 +10,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen
-from textual.suggester import Suggester
 from textual.widgets import Button, Input, Static
 
 from yak.errors import YakError
-from yak.tui.look import Look
-from yak.tui.produce.files import Entry, complete_path, directory_of, list_directory, places
+from yak.tui.formatter import Formatter
+from yak.tui.produce.files import Entry, complete_path, directory_of, list_directory, start_directories
 from yak.tui.rows.cells import Cell, Column, Row
 from yak.tui.screens.base import FileUploaded
+from yak.tui.widgets.dialogs import Completing
 from yak.tui.widgets.grid import Grid
 from yak.view.formats import format_age
 
@@ -32,33 +32,23 @@ COLUMNS = (
 )
 
 
-def file_rows(entries: Sequence[Entry], look: Look, now_ms: int) -> list[Row]:
+def file_rows(entries: Sequence[Entry], fmt: Formatter, now_ms: int) -> list[Row]:
     """One row per entry. Directories end with a slash, CSV files are highlighted."""
-    return [_row(entry, look, now_ms) for entry in entries]
+    return [_row(entry, fmt, now_ms) for entry in entries]
 
 
-def _row(entry: Entry, look: Look, now_ms: int) -> Row:
+def _row(entry: Entry, fmt: Formatter, now_ms: int) -> Row:
     if entry.is_directory:
         up = entry.name == ".."
         changed = Cell("" if up else format_age(now_ms - entry.changed_ms), "dim", -entry.changed_ms)
         name = f"{entry.name}/" + (" up" if up else "")
-        return Row(entry.path, (Cell(name, "accent", entry.name), Cell("", order=-1.0), changed))
+        return Row(entry.path, Cell(name, "accent", entry.name), Cell("", order=-1.0), changed)
     return Row(
         entry.path,
-        (
-            Cell(entry.name, "strong" if entry.is_likely else "dim"),
-            Cell(look.size(entry.size_bytes), order=float(entry.size_bytes)),
-            Cell(format_age(now_ms - entry.changed_ms), "dim", -entry.changed_ms),
-        ),
+        Cell(entry.name, "strong" if entry.is_likely else "dim"),
+        Cell(fmt.size(entry.size_bytes), order=float(entry.size_bytes)),
+        Cell(format_age(now_ms - entry.changed_ms), "dim", -entry.changed_ms),
     )
-
-
-class _Paths(Suggester):
-    def __init__(self) -> None:
-        super().__init__(use_cache=False, case_sensitive=True)
-
-    async def get_suggestion(self, value: str) -> str | None:
-        return await asyncio.to_thread(complete_path, value)
 
 
 class FilePicker(ModalScreen[str | None]):
@@ -73,17 +63,22 @@ class FilePicker(ModalScreen[str | None]):
 
     def __init__(self, start: str = "") -> None:
         super().__init__()
-        self._places = places(os.environ)
-        self._directory = os.path.dirname(start) if start else self._places[0][1] if self._places else os.sep
+        self._starts = start_directories(os.environ)
+        self._directory = os.path.dirname(start) if start else self._starts[0][1] if self._starts else os.sep
         self._entries: dict[str, Entry] = {}
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog", classes="picking") as dialog:
             dialog.border_title = "Choose a CSV file"
             dialog.border_subtitle = "enter open   backspace up   / is typed in the path   esc leave"
-            yield Input(id="picker-path", compact=True, suggester=_Paths(), select_on_focus=False)
+            yield Input(
+                id="picker-path",
+                compact=True,
+                suggester=Completing(complete_path, in_thread=True),
+                select_on_focus=False,
+            )
             with Horizontal(id="picker-places"):
-                for number, (label, _) in enumerate(self._places):
+                for number, (label, _) in enumerate(self._starts):
                     yield Button(label, id=f"place-{number}", compact=True)
             yield Static("", id="picker-error", markup=False)
             yield Grid(id="picker-files")
@@ -98,13 +93,13 @@ class FilePicker(ModalScreen[str | None]):
         try:
             entries = await asyncio.to_thread(list_directory, directory)
         except YakError as refused:
-            error.update(f"{self.app.look.sign('bad')} {refused.message}: {refused.why}")
+            error.update(f"{self.app.fmt.sign('bad')} {refused.message}: {refused.why}")
             return
         error.update("")
         self._directory = directory_of(directory)
         self._entries = {entry.path: entry for entry in entries}
         grid = self.query_one(Grid)
-        rows = file_rows(entries, self.app.look, self.app.now_ms())
+        rows = file_rows(entries, self.app.fmt, self.app.now_ms())
         grid.show(COLUMNS, rows, empty="Nothing in here.", is_wide=False)
         if at:
             grid.move_to(at)
@@ -138,12 +133,12 @@ class FilePicker(ModalScreen[str | None]):
             if found is not None:
                 self.query_one("#picker-path", Input).value = found
             else:
-                self.query_one("#picker-error", Static).update(f"{self.app.look.sign('bad')} there is no {path}")
+                self.query_one("#picker-error", Static).update(f"{self.app.fmt.sign('bad')} there is no {path}")
 
     @on(Button.Pressed)
     def go_to_place(self, event: Button.Pressed) -> None:
         number = int((event.button.id or "place-0").partition("-")[2])
-        self.show(self._places[number][1])
+        self.show(self._starts[number][1])
 
     def action_up(self) -> None:
         self.show(os.path.dirname(self._directory))

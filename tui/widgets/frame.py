@@ -84,17 +84,17 @@ class Line(Widget):
 
 def _shortened(parts: list[Segment], room: int) -> list[Segment]:
     """The cells that fit, and a part of the next one if more than 6 cells of width remain."""
-    kept: list[Segment] = []
+    fitting: list[Segment] = []
     for part in parts:
         length = cell_len(part.text)
         if length <= room:
-            kept.append(part)
+            fitting.append(part)
             room -= length
         else:
             if room > 6 and part.text.strip():
-                kept.append(Segment(cut(part.text, room), part.style))
+                fitting.append(Segment(cut(part.text, room), part.style))
             break
-    return kept
+    return fitting
 
 
 class Lines(Widget, can_focus=False):
@@ -189,10 +189,6 @@ class KeyBar(Line):
         self.refresh_keys()
 
 
-class Place(Line):
-    """The crumbs, and the keys that work on every screen."""
-
-
 class Rail(Static):
     """The list of screens and contexts, on wide windows."""
 
@@ -203,12 +199,12 @@ class Rail(Static):
         for digit, name, label in self.app.screens_by_digit():
             is_here = name == self.app.current_mode
             text = f" {digit} {label}"
-            here = f" {self.app.look.sign('here')}" if is_here else ""
+            here = f" {self.app.fmt.sign('here')}" if is_here else ""
             style = "bold $accent" if is_here else "$dim" if name in self.app.source.lacks else ""
             lines.append(Content.styled(f"{text:<17}{here}", style))
         lines += [Content(""), Content.styled(" Context", "bold")]
         for name, is_used in self.app.context_names():
-            sign = self.app.look.sign("up" if is_used else "down")
+            sign = self.app.fmt.sign("up" if is_used else "down")
             room = min(16, _RAIL_WIDTH - 2 - len(sign))
             first, *rest = textwrap.wrap(one_line(name), room) or [""]
             style = "" if is_used else "$dim"

@@ -164,13 +164,7 @@ class WithCursor(ScrollView, can_focus=True):
 class Grid(WithCursor):
     """A table with a cursor. `show()` gives it rows; the cursor stays on its row by key."""
 
-    COMPONENT_CLASSES = {
-        "grid--head",
-        "grid--cursor",
-        "grid--mark",
-        "grid--empty",
-        *TONES,
-    }
+    COMPONENT_CLASSES = {"grid--head", "grid--cursor", "grid--mark", "grid--empty", *TONES}
     BINDINGS = keys(
         "grid.down", "grid.up", "grid.top", "grid.bottom", "grid.page-down", "grid.page-up", "grid.open", "grid.sort",
         "grid.left", "grid.right",
@@ -185,7 +179,6 @@ class Grid(WithCursor):
 
         @property
         def control(self) -> "Grid":
-            """The table."""
             return self.grid
 
     class Opened(_OfRow):
@@ -220,12 +213,12 @@ class Grid(WithCursor):
             if len(columns) != len(self.columns):
                 self._rows.sort = None
             self.columns, self._is_wide, self._widths = tuple(columns), is_wide, []
-        are_new_words = empty != self._empty
+        is_new_empty = empty != self._empty
         self._empty = empty
         self._rows.give(rows)
         self._keep_cursor()
         # Without rows, only the text `empty` is drawn.
-        self._lay_out(is_new_head=is_new_head or (are_new_words and not len(self._rows)))
+        self._lay_out(is_new_head=is_new_head or (is_new_empty and not len(self._rows)))
 
     def set_filter(self, text: str) -> int:
         """Show only rows that match; returns their number. Raises UsageError `bad-filter`, and keeps the old filter."""
@@ -364,7 +357,6 @@ class Grid(WithCursor):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One line: the heading, or a row."""
         width = self.size.width
         scroll_x, scroll_y = self.scroll_offset
         if y < self._top:

@@ -9,10 +9,10 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from yak.plain_text import one_line
+from yak.tui.formatter import Formatter
 from yak.tui.keys import keys
-from yak.tui.look import Look
 from yak.tui.messages.detail import BIG_BYTES, DetailLine, View, detail_lines, wrapped
-from yak.tui.messages.store import Kept
+from yak.tui.messages.store import BufferedRecord
 from yak.tui.widgets.frame import TONES, tone_style
 from yak.tui.widgets.grid import WithCursor
 
@@ -30,8 +30,8 @@ class RecordPane(WithCursor):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._record: Kept | None = None
-        self._look = Look()
+        self._record: BufferedRecord | None = None
+        self._fmt = Formatter()
         self._now_ms = 0
         self._view: View = "auto"
         self._folded: set[str] = set()
@@ -44,7 +44,7 @@ class RecordPane(WithCursor):
     def text(self) -> str:
         return "\n".join(line.text for line in self._lines)
 
-    def show(self, record: Kept | None, look: Look, now_ms: int, view: View) -> None:
+    def show(self, record: BufferedRecord | None, fmt: Formatter, now_ms: int, view: View) -> None:
         """Show a record; free if it is shown already."""
         if record is None or self._record is None or record.serial != self._record.serial:
             self._folded.clear()
@@ -52,15 +52,15 @@ class RecordPane(WithCursor):
             self._cursor = 0
             if record is not None:
                 self.scroll_to(0, 0, animate=False, immediate=True)
-        self._record, self._look, self._now_ms, self._view = record, look, now_ms, view
+        self._record, self._fmt, self._now_ms, self._view = record, fmt, now_ms, view
         self._lay_out()
 
     def _lay_out(self) -> None:
         record = self._record
         width = max(20, self.size.width - 1)
-        second = self._now_ms // 1000 if self._look.zone == "relative" else 0
+        second = self._now_ms // 1000 if self._fmt.zone == "relative" else 0
         drawn = (
-            None if record is None else record.serial, self._look, second, self._view, width, self.size.height < LOW, self._is_whole,
+            None if record is None else record.serial, self._fmt, second, self._view, width, self.size.height < LOW, self._is_whole,
             tuple(sorted(self._folded)),
         )  # fmt: skip
         if drawn == self._drawn:
@@ -71,10 +71,10 @@ class RecordPane(WithCursor):
             return
         self._set_lines([] if record is None else self._made(record, width))
 
-    def _made(self, record: Kept, width: int) -> list[DetailLine]:
+    def _made(self, record: BufferedRecord, width: int) -> list[DetailLine]:
         lines = detail_lines(
             record,
-            self._look,
+            self._fmt,
             self._now_ms,
             view=self._view,
             folded=frozenset(self._folded),
@@ -107,13 +107,7 @@ class RecordPane(WithCursor):
         over = Style()
         if index == self._cursor and self.has_focus:
             over = Style(reverse=True)
-        parts = [
-            Segment(
-                one_line(text),
-                tone_style(self, tone) + over,
-            )
-            for text, tone in line.spans
-        ]
+        parts = [Segment(one_line(text), tone_style(self, tone) + over) for text, tone in line.spans]
         if over:
             parts.append(Segment(" " * width, over))
         return Strip(parts).crop_extend(0, width, self.rich_style).apply_style(self.rich_style)
@@ -122,10 +116,9 @@ class RecordPane(WithCursor):
     def fit_again(self) -> None:
         self._lay_out()
 
-    def on_focus(self) -> None:
-        self.refresh()
-
-    def on_blur(self) -> None:
+    @on(events.Focus)
+    @on(events.Blur)
+    def focus_changed(self) -> None:
         self.refresh()
 
     def _put_cursor(self, index: int) -> None:

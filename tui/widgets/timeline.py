@@ -8,7 +8,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.rows.cells import cut
 
 _LABEL_GAP = 2
@@ -28,46 +28,48 @@ class Timeline(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._shown: tuple[int, int, int, int | None, str, str, Look] | None = None
+        self._content: tuple[int, int, int, int | None, str, str, Formatter] | None = None
         self._is_dragged = False
 
-    def show(self, first: int, last: int, place: int, mark: int | None, labels: tuple[str, str], look: Look) -> None:
+    def show(
+        self, first: int, last: int, place: int, mark: int | None, labels: tuple[str, str], fmt: Formatter
+    ) -> None:
         """Show this; redrawn if it changed."""
-        now = (first, last, place, mark, labels[0], labels[1], look)
-        if now != self._shown:
-            self._shown = now
+        now = (first, last, place, mark, labels[0], labels[1], fmt)
+        if now != self._content:
+            self._content = now
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
-        if y or self._shown is None:
+        if y or self._content is None:
             return Strip.blank(width, self.rich_style)
-        first, last, place, mark, left, right, look = self._shown
+        first, last, place, mark, left, right, fmt = self._content
         room = self._bar()[1]
         label = self.get_component_rich_style("timeline--label", partial=True)
         parts = [Segment(" "), Segment(cut(left, cell_len(left)), label), Segment(" " * _LABEL_GAP)]
         here = place_of(place, first, last, room)
         marked = None if mark is None else place_of(mark, first, last, room)
-        parts += [self._cell(cell, here, marked, look) for cell in range(room)]
+        parts += [self._cell(cell, here, marked, fmt) for cell in range(room)]
         parts += [Segment(" " * _LABEL_GAP), Segment(cut(right, cell_len(right)), label)]
         return Strip(parts).crop_extend(0, width, self.rich_style).apply_style(self.rich_style)
 
-    def _cell(self, cell: int, here: int, marked: int | None, look: Look) -> Segment:
+    def _cell(self, cell: int, here: int, marked: int | None, fmt: Formatter) -> Segment:
         if cell == here:
-            return Segment("#" if look.is_ascii else "█", self._style("place"))
+            return Segment("#" if fmt.is_ascii else "█", self._style("place"))
         if cell == marked:
-            return Segment("*" if look.is_ascii else "◆", self._style("mark"))
+            return Segment("*" if fmt.is_ascii else "◆", self._style("mark"))
         if cell < here:
-            return Segment("=" if look.is_ascii else "━", self._style("past"))
-        return Segment("-" if look.is_ascii else "─", self._style("bar"))
+            return Segment("=" if fmt.is_ascii else "━", self._style("past"))
+        return Segment("-" if fmt.is_ascii else "─", self._style("bar"))
 
     def _style(self, name: str) -> Style:
         return self.get_component_rich_style(f"timeline--{name}", partial=True)
 
     def _bar(self) -> tuple[int, int]:
-        if self._shown is None:
+        if self._content is None:
             return 0, 1
-        left, right = cell_len(self._shown[4]), cell_len(self._shown[5])
+        left, right = cell_len(self._content[4]), cell_len(self._content[5])
         start = 1 + left + _LABEL_GAP
         return start, max(1, self.size.width - start - right - _LABEL_GAP - 1)
 
@@ -85,9 +87,9 @@ class Timeline(Widget):
         self.release_mouse()
 
     def _go_to(self, x: int) -> None:
-        if self._shown is not None:
+        if self._content is not None:
             start, room = self._bar()
-            self.post_message(self.Moved(value_at(x - start, self._shown[0], self._shown[1], room)))
+            self.post_message(self.Moved(value_at(x - start, self._content[0], self._content[1], room)))
 
 
 def place_of(value: int, first: int, last: int, room: int) -> int:

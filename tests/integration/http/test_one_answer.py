@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from support.waiting import wait_until
 
 from yak.client.admin import Admin
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.rows.cluster import BROKER_COLUMNS, broker_rows
 from yak.tui.rows.groups import COLUMNS as GROUP_COLUMNS
 from yak.tui.rows.groups import group_rows
@@ -64,8 +64,8 @@ def test_state_of_a_partition_has_one_answer_in_each_state(cluster: Any, yak: An
     assert by_topic(yak.run("isr", "-b", cluster.bootstrap, "-o", "json").json) == expected
     assert by_topic(yak.run("topics", "list", "-b", cluster.bootstrap, "-o", "json").json, "name") == expected
     for picture in pictures(cluster):
-        displayed = {each.topic: state_cell(each, Look()).text for each in picture.partitions.values()}
-        assert {name: displayed[name].partition(" ")[2].replace(" ", "-").lower() for name in STATES} == expected
+        shown = {each.topic: state_cell(each, Formatter()).text for each in picture.partitions.values()}
+        assert {name: shown[name].partition(" ")[2].replace(" ", "-").lower() for name in STATES} == expected
 
     reported = yak.run("cluster", "-b", cluster.bootstrap, "-o", "json").json
     counts = {name: reported[name] for name in CONDITIONS}
@@ -95,7 +95,7 @@ def test_state_of_a_broker_has_one_answer_in_each_state(cluster: Any, yak: Any) 
         assert {row["id"]: row["state"] for row in rows} == expected, command
     column = [each.label for each in BROKER_COLUMNS].index("STATE")
     for picture in pictures(cluster):
-        rows = broker_rows(picture, Look())
+        rows = broker_rows(picture, Formatter())
         assert {int(row.key): row.cells[column].text.split()[1] for row in rows} == expected
 
 
@@ -128,8 +128,8 @@ def test_lag_of_a_group_has_one_answer(cluster: Any, new_name: Callable[[], str]
     column = [each.label for each in GROUP_COLUMNS].index("LAG")
     for answer in (over_kafka, over_http):
         groups = Groups()
-        groups.told(group, answer, 0)
-        assert [row.cells[column].text for row in group_rows(groups, Look(), 0)] == ["6"]
+        groups.update(group, answer, 0)
+        assert [row.cells[column].text for row in group_rows(groups, Formatter(), 0)] == ["6"]
     lags = f'yak_group_lag_messages{{group="{group}",topic="{topic}"}}'
     wait_until(
         lambda: sum(metric(cluster, lags, node) for node in (1, 2, 3)) == 6, "the lag in the coordinator's metrics"

@@ -28,10 +28,10 @@ PATIENCE_S = 20.0
 class WebServer:
     """One server process. `stop` gives what it said on its standard error."""
 
-    def __init__(self, asked: dict[str, Any], temporary: Path) -> None:
+    def __init__(self, settings: dict[str, Any], temporary: Path) -> None:
         self.temporary = temporary
         self.process = subprocess.Popen(
-            [sys.executable, str(SERVE), json.dumps({"port": 0, **asked})],
+            [sys.executable, str(SERVE), json.dumps({"port": 0, **settings})],
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "TMPDIR": str(temporary), "YAK_UI_TOKEN": "not-for-children"},
@@ -65,19 +65,19 @@ class Tab:
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self.socket = socket
         self.drawn = ""
-        self.told: list[list[Any]] = []
+        self.messages: list[list[Any]] = []
 
-    async def see(self, words: str) -> str:
+    async def see(self, text: str) -> str:
         """Read until these words were drawn since the last `see`; what came with them."""
         async with asyncio.timeout(PATIENCE_S):
-            while words not in self.drawn:
+            while text not in self.drawn:
                 message = await self.socket.receive()
                 if message.type is aiohttp.WSMsgType.BINARY:
                     self.drawn += re.sub(r"\x1b\[[0-9;?<>$]*[A-Za-z]", "", message.data.decode())
                 elif message.type is aiohttp.WSMsgType.TEXT:
-                    self.told.append(message.json())
+                    self.messages.append(message.json())
                 else:
-                    raise AssertionError(f"closed before {words!r} came: {self.told} {self.drawn[-300:]!r}")
+                    raise AssertionError(f"closed before {text!r} came: {self.messages} {self.drawn[-300:]!r}")
         found, self.drawn = self.drawn, ""
         return found
 
@@ -85,14 +85,14 @@ class Tab:
         """Read until a message of this kind came; its value."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
-                for told in self.told:
-                    if told[0] == kind:
-                        return told[1]
+                for each in self.messages:
+                    if each[0] == kind:
+                        return each[1]
                 message = await self.socket.receive()
                 if message.type is aiohttp.WSMsgType.TEXT:
-                    self.told.append(message.json())
+                    self.messages.append(message.json())
                 elif message.type is not aiohttp.WSMsgType.BINARY:
-                    raise AssertionError(f"closed before {kind!r} was told: {self.told}")
+                    raise AssertionError(f"closed before {kind!r} came: {self.messages}")
 
     async def begun(self) -> int:
         """Wait for the app's first picture; its process id."""
@@ -127,8 +127,8 @@ def web(tmp_path: Path) -> Iterator[Callable[..., WebServer]]:
     """Start servers: `web(token=…, readonly=…)`. They are gone when the test ends."""
     started: list[WebServer] = []
 
-    def start(**asked: Any) -> WebServer:
-        started.append(WebServer(asked, tmp_path))
+    def start(**settings: Any) -> WebServer:
+        started.append(WebServer(settings, tmp_path))
         return started[-1]
 
     yield start
@@ -154,7 +154,7 @@ def tab() -> Callable[..., Any]:
 def gone() -> Callable[[int], bool]:
     """Whether a process ends within our patience; it is killed if not."""
 
-    def look(pid: int) -> bool:
+    def is_gone(pid: int) -> bool:
         process = identify(pid)
         if process is None:
             return True
@@ -166,7 +166,7 @@ def gone() -> Callable[[int], bool]:
             time.sleep(0.02)
         return True
 
-    return look
+    return is_gone
 
 
 @pytest.fixture(scope="module")
@@ -188,30 +188,30 @@ class Page:
 
     def __init__(self, page: Any) -> None:
         self.page = page
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.complaints: list[str] = []
         page.set_default_timeout(PATIENCE_S * 1000)
-        page.on("request", lambda request: self.asked.append(request.url))
-        page.on("websocket", lambda socket: self.asked.append(socket.url))
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("websocket", lambda socket: self.requests.append(socket.url))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("console", lambda line: line.type == "error" and self.complaints.append(line.text))
 
-    def see(self, words: str | re.Pattern[str]) -> None:
+    def see(self, text: str | re.Pattern[str]) -> None:
         """Wait until the terminal shows these words."""
-        self.page.locator(SCREEN).filter(has_text=words).wait_for()
+        self.page.locator(SCREEN).filter(has_text=text).wait_for()
 
-    def miss(self, words: str | re.Pattern[str]) -> None:
+    def miss(self, text: str | re.Pattern[str]) -> None:
         """Wait until the terminal does not show these words any more."""
-        self.page.locator(SCREEN).filter(has_text=words).wait_for(state="hidden")
+        self.page.locator(SCREEN).filter(has_text=text).wait_for(state="hidden")
 
-    def click(self, words: str) -> None:
-        """Click on the middle of the first place in the terminal where these words stand."""
-        self.see(words)
+    def click(self, label: str) -> None:
+        """Click on the middle of the first place in the terminal where this label stands."""
+        self.see(label)
         lines = self.page.locator(f"{SCREEN} > div").all_text_contents()
-        row, text = next((row, text) for row, text in enumerate(lines) if words in text)
+        row, text = next((row, text) for row, text in enumerate(lines) if label in text)
         box = self.page.locator(".xterm-screen").bounding_box()
         columns = max(map(len, lines))
-        column = text.index(words) + len(words) / 2
+        column = text.index(label) + len(label) / 2
         self.page.mouse.click(
             box["x"] + box["width"] * column / columns, box["y"] + box["height"] * (row + 0.5) / len(lines)
         )

@@ -8,11 +8,11 @@ from yak.tui.web.options import WebOptions
 from yak.tui.web.server import serve
 
 if __name__ == "__main__":
-    asked = json.loads(sys.argv[1])
-    program = Path(__file__).with_name(asked.pop("program", "tiny_app.py"))
-    command = [sys.executable, "-P", str(program), *asked.pop("words", [])]
+    settings = json.loads(sys.argv[1])
+    program = Path(__file__).with_name(settings.pop("program", "tiny_app.py"))
+    command = [sys.executable, "-P", str(program), *settings.pop("arguments", [])]
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
-    serve(WebOptions(**asked), command, say=say, warn=lambda line: say(f"warning: {line}"))
+    serve(WebOptions(**settings), command, say=say, warn=lambda line: say(f"warning: {line}"))

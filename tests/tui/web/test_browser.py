@@ -8,16 +8,16 @@ import pytest
 SCREEN = ".xterm-accessibility-tree"
 
 
-def test_a_visitor_clicks_through_three_places_and_only_this_server_is_asked(web, visit):
+def test_page_requests_only_its_own_server(web, visit):
     server = web(token="s3cret")
     visited = visit(server.address)
     visited.see("tiny app is here")
     visited.see("somebody looks")
-    for place, words in (("meadow", "green grass grows"), ("river", "cold water runs"), ("stable", "warm hay lies")):
+    for place, text in (("meadow", "green grass grows"), ("river", "cold water runs"), ("stable", "warm hay lies")):
         visited.click(place)
-        visited.see(words)
-    assert [url for url in visited.asked if re.sub(r"^ws", "http", url).split("/")[2] != server.host] == []
-    assert any(url.startswith("ws://") for url in visited.asked)
+        visited.see(text)
+    assert [url for url in visited.requests if re.sub(r"^ws", "http", url).split("/")[2] != server.host] == []
+    assert any(url.startswith("ws://") for url in visited.requests)
     assert visited.complaints == []
     assert visited.page.url == f"{server.url}/?reader=1"  # the token is gone from what is copied and remembered
 
@@ -64,7 +64,7 @@ def test_a_csv_is_uploaded_by_the_button_and_by_a_drop(web, visit):
     visited.see("dropped.csv=4")
 
 
-def test_a_file_that_is_too_large_is_refused_in_words(web, visit, tmp_path):
+def test_too_large_upload_shows_the_reason(web, visit, tmp_path):
     visited = visit(web().address)
     visited.see("tiny app is here")
     large = tmp_path / "large.csv"
@@ -84,7 +84,7 @@ def test_an_export_is_saved_as_a_file(web, visit):
     assert Path(download.value.path()).read_text() == "line\n" * 50_000
 
 
-def test_the_end_says_why_and_a_reload_begins_anew(web, visit):
+def test_ended_page_has_the_reason_and_reload_starts_again(web, visit):
     visited = visit(web(token="s3cret").address)
     visited.see("tiny app is here")
     visited.page.keyboard.press("f")
@@ -98,16 +98,16 @@ def test_the_end_says_why_and_a_reload_begins_anew(web, visit):
 
 
 @pytest.mark.parametrize(
-    ("how", "words"), [("terminate", "yak ui was stopped."), ("kill", "The connection to yak ui is lost.")]
+    ("how", "text"), [("terminate", "yak ui was stopped."), ("kill", "The connection to yak ui is lost.")]
 )
-def test_a_server_that_ends_is_said_in_the_page(web, visit, how, words):
+def test_a_server_that_ends_is_said_in_the_page(web, visit, how, text):
     server = web()
     visited = visit(server.address)
     visited.see("tiny app is here")
     getattr(server.process, how)()
     said = visited.page.locator("#ended")
     said.wait_for(state="visible")
-    assert words in said.inner_text()
+    assert text in said.inner_text()
 
 
 def test_without_the_token_a_visitor_reads_what_is_missing(web, visit):

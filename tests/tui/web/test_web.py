@@ -84,22 +84,22 @@ def test_a_foreign_address_would_be_found(content_type, text):
 
 
 def test_the_page_and_all_it_names_come_from_this_server(plain):
-    async def story():
+    async def scenario():
         async with aiohttp.ClientSession() as session:
             return await crawl(session, plain.url)
 
-    seen, foreign = asyncio.run(story())
+    seen, foreign = asyncio.run(scenario())
     assert foreign == set()
     assert {"/static/terminal/js/textual.js", "/static/yak/page.js", "/static/terminal/css/xterm.css"} <= seen
     assert [name for name in seen if name.endswith(".ttf")] != []
 
 
-def test_browsers_are_told_to_fetch_from_nowhere_else(plain):
-    async def story():
+def test_content_security_policy_allows_only_this_server(plain):
+    async def scenario():
         async with aiohttp.ClientSession() as session, session.get(plain.url) as answer:
             return answer.headers
 
-    headers = asyncio.run(story())
+    headers = asyncio.run(scenario())
     policy = dict(part.strip().partition(" ")[::2] for part in headers["Content-Security-Policy"].split(";"))
     assert policy["default-src"] == "'none'"
     assert policy["script-src"] == "'self'"
@@ -109,8 +109,8 @@ def test_browsers_are_told_to_fetch_from_nowhere_else(plain):
     assert headers["Server"] == "yak"
 
 
-def test_folders_are_not_listed_and_what_is_not_there_is_said_to_whom_asks(plain):
-    async def story():
+def test_static_folders_are_not_listed_and_missing_files_are_404(plain):
+    async def scenario():
         async with aiohttp.ClientSession() as session:
             for path in ("/static/yak/", "/static/terminal", "/static/yak/../server.py", "/nosuch"):
                 async with session.get(plain.url + path) as answer:
@@ -118,7 +118,7 @@ def test_folders_are_not_listed_and_what_is_not_there_is_said_to_whom_asks(plain
             async with session.get(f"{plain.url}/nosuch", headers={"Accept": "text/html"}) as answer:
                 return answer.content_type, await answer.text()
 
-    content_type, text = asyncio.run(story())
+    content_type, text = asyncio.run(scenario())
     assert content_type == "text/html"
     assert "Not Found" in text
 
@@ -129,7 +129,7 @@ def test_folders_are_not_listed_and_what_is_not_there_is_said_to_whom_asks(plain
 def test_with_a_token_nothing_is_given_without_it(web):
     server = web(token="s3cret")
 
-    async def story():
+    async def scenario():
         async with aiohttp.ClientSession() as session:
             for query in ("", "?token=", "?token=S3cret", "?token=s3cret%20"):
                 for path in ("/", "/static/yak/page.js", "/static/terminal/js/textual.js", "/download/x", "/nosuch"):
@@ -143,7 +143,7 @@ def test_with_a_token_nothing_is_given_without_it(web):
                     await session.ws_connect(f"{server.url}/ws{query}")
                 assert refused.value.status == 401
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     (directory,) = server.upload_directories()
     assert list(directory.iterdir()) == []
 
@@ -151,7 +151,7 @@ def test_with_a_token_nothing_is_given_without_it(web):
 def test_the_token_comes_once_and_a_cookie_stands_for_it_afterwards(web, tab):
     server = web(token="s3cret")
 
-    async def story():
+    async def scenario():
         jar = aiohttp.CookieJar(unsafe=True)  # keeps cookies of addresses, as browsers do
         async with aiohttp.ClientSession(cookie_jar=jar) as session:
             async with session.get(server.address) as answer:
@@ -167,7 +167,7 @@ def test_the_token_comes_once_and_a_cookie_stands_for_it_afterwards(web, tab):
                 await opened.begun()
             return cookie
 
-    cookie = asyncio.run(story())
+    cookie = asyncio.run(scenario())
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie
     assert "s3cret" not in cookie
@@ -177,7 +177,7 @@ def test_the_token_comes_once_and_a_cookie_stands_for_it_afterwards(web, tab):
 def test_a_cookie_of_another_run_is_not_taken(web):
     first, second = web(token="s3cret"), web(token="s3cret")
 
-    async def story():
+    async def scenario():
         async with aiohttp.ClientSession() as session:
             async with session.get(first.address) as answer:
                 value = answer.headers["Set-Cookie"].partition(";")[0].partition("=")[2]
@@ -185,7 +185,7 @@ def test_a_cookie_of_another_run_is_not_taken(web):
             async with session.get(second.url, headers={"Cookie": cookie}) as answer:
                 return answer.status
 
-    assert asyncio.run(story()) == 401
+    assert asyncio.run(scenario()) == 401
 
 
 @pytest.mark.parametrize(
@@ -202,50 +202,50 @@ def test_a_cookie_of_another_run_is_not_taken(web):
     ],
 )
 def test_only_names_of_this_machine_are_answered(plain, host, status):
-    async def story():
+    async def scenario():
         async with aiohttp.ClientSession() as session:
             for path in ("/", "/static/yak/page.js"):
                 async with session.get(plain.url + path, headers={"Host": host}) as answer:
                     assert answer.status == status, path
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://localhost"])
 def test_a_page_of_another_site_opens_no_tab_and_uploads_nothing(plain, origin):
-    async def story():
+    async def scenario():
         async with aiohttp.ClientSession() as session:
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
                 await session.ws_connect(f"{plain.url}/ws", headers={"Origin": origin})
             async with session.post(f"{plain.url}/upload", data=b"a", headers={"Origin": origin}) as answer:
                 return refused.value.status, answer.status
 
-    assert asyncio.run(story()) == (403, 403)
+    assert asyncio.run(scenario()) == (403, 403)
 
 
 def test_our_own_page_may(plain, tab):
-    async def story():
+    async def scenario():
         async with aiohttp.ClientSession() as session:
             async with session.post(f"{plain.url}/upload", data=b"a", headers={"Origin": plain.url}) as answer:
                 assert answer.status == 201
             async with tab(session, plain.url, headers={"Origin": plain.url}) as opened:
                 await opened.begun()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 # ------------------------------------------------------------------------------------------------------------ sessions
 
 
 def test_a_tab_draws_takes_keys_clicks_and_pastes_and_ends_when_the_app_does(plain, tab, gone):
-    async def story():
+    async def scenario():
         async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
             await opened.socket.send_json(["focus"])
             pid = await opened.begun()
             await opened.see("somebody looks")
-            for row, words in ((5, "green grass grows"), (8, "cold water runs"), (11, "warm hay lies")):
+            for row, text in ((5, "green grass grows"), (8, "cold water runs"), (11, "warm hay lies")):
                 await opened.click(5, row)
-                await opened.see(words)
+                await opened.see(text)
             await opened.socket.send_json(["resize", {"width": 100, "height": 30}])
             await opened.see("size 100x30")
             await opened.type("\x1b[200~some\nlines\x1b[201~")
@@ -257,13 +257,13 @@ def test_a_tab_draws_takes_keys_clicks_and_pastes_and_ends_when_the_app_does(pla
             await opened.type("q")
             return pid, await opened.ended()
 
-    pid, said = asyncio.run(story())
-    assert said == {"words": "You left the UI.", "detail": ""}
+    pid, said = asyncio.run(scenario())
+    assert said == {"reason": "You left the UI.", "detail": ""}
     assert gone(pid)
 
 
-def test_that_somebody_looks_is_known_from_the_first_picture_on(plain, tab):
-    async def story():
+def test_page_focus_is_repeated_after_the_start(plain, tab):
+    async def scenario():
         async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
             await opened.socket.send_json(["focus"])
             await opened.begun()
@@ -271,49 +271,49 @@ def test_that_somebody_looks_is_known_from_the_first_picture_on(plain, tab):
             await opened.type("u")
             return await opened.see("files:")
 
-    assert "nobody looks" not in asyncio.run(story())
+    assert "nobody looks" not in asyncio.run(scenario())
 
 
 def test_a_size_that_no_screen_has_is_not_taken(plain, tab):
-    async def story():
+    async def scenario():
         async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
             await opened.begun()
             await opened.socket.send_json(["resize", {"width": 10**9, "height": -1}])
             await opened.see("size 1000x5")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_an_app_that_fails_says_why_in_its_tab_and_in_the_terminal(web, tab):
     server = web()
 
-    async def story():
+    async def scenario():
         async with aiohttp.ClientSession() as session, tab(session, server.url) as opened:
             await opened.begun()
             await opened.type("f")
             return await opened.ended()
 
-    assert asyncio.run(story()) == {
-        "words": "The UI ended by an error.",
+    assert asyncio.run(scenario()) == {
+        "reason": "The UI ended by an error.",
         "detail": "error[tiny]: the tiny app failed\n  why:  it was told to",
     }
     assert "warning: a tab's UI said: error[tiny]: the tiny app failed" in server.stop()
 
 
 def test_a_command_that_is_no_app_says_why(web, tab):
-    server = web(words=["--nothing"], program="nosuch.py")
+    server = web(arguments=["--nothing"], program="nosuch.py")
 
-    async def story():
+    async def scenario():
         async with aiohttp.ClientSession() as session, tab(session, server.url) as opened:
             return await opened.ended()
 
-    assert asyncio.run(story())["words"] == "The UI ended by an error."
+    assert asyncio.run(scenario())["reason"] == "The UI ended by an error."
     assert "nosuch.py" in server.stop()
 
 
 @pytest.mark.parametrize("message", ["{", "7", '["nosuch"]', '["resize", {"width": "wide"}]', "[" * 100_000])
 def test_nonsense_ends_its_own_tab_only(plain, tab, gone, message):
-    async def story():
+    async def scenario():
         async with aiohttp.ClientSession() as session, tab(session, plain.url) as other:
             await other.begun()
             async with tab(session, plain.url) as opened:
@@ -324,70 +324,70 @@ def test_nonsense_ends_its_own_tab_only(plain, tab, gone, message):
             await other.see("green grass grows")
             return pid, said
 
-    pid, said = asyncio.run(story())
-    assert said["words"] == "The page sent what no page of ours sends."
+    pid, said = asyncio.run(scenario())
+    assert said["reason"] == "The page sent what no page of ours sends."
     assert gone(pid)
 
 
-@pytest.mark.parametrize("words", [[], ["--deaf"]], ids=["well", "deaf"])
-def test_a_closed_tab_takes_its_process_along(web, tab, gone, words):
-    server = web(words=words)
+@pytest.mark.parametrize("arguments", [[], ["--deaf"]], ids=["well", "deaf"])
+def test_a_closed_tab_takes_its_process_along(web, tab, gone, arguments):
+    server = web(arguments=arguments)
 
-    async def story():
+    async def scenario():
         async with aiohttp.ClientSession() as session, tab(session, server.url) as opened:
             return await opened.begun()
 
-    assert gone(asyncio.run(story()))
+    assert gone(asyncio.run(scenario()))
 
 
 @pytest.mark.parametrize(
-    ("words", "number"),
+    ("arguments", "number"),
     [([], signal.SIGINT), ([], signal.SIGTERM), ([], signal.SIGHUP), (["--deaf"], signal.SIGTERM)],
     ids=["int", "term", "hup", "deaf"],
 )
-def test_a_signal_ends_the_server_its_tabs_and_their_processes_quietly(web, tab, gone, words, number):
-    server = web(words=words)
+def test_a_signal_ends_the_server_its_tabs_and_their_processes_quietly(web, tab, gone, arguments, number):
+    server = web(arguments=arguments)
 
-    async def story():
+    async def scenario():
         async with (
             aiohttp.ClientSession() as session,
             tab(session, server.url) as first,
             tab(session, server.url) as second,
             session.post(f"{server.url}/upload?name=a.csv", data=b"a") as answer,
         ):
-            kept = Path((await answer.json())["path"])
+            upload = Path((await answer.json())["path"])
             pids = [await each.begun() for each in (first, second)]
             server.process.send_signal(number)
             ends = [await each.hear("ended") for each in (first, second)]
             await asyncio.to_thread(server.process.wait, 20)
-            return pids, ends, kept
+            return pids, ends, upload
 
-    pids, ends, kept = asyncio.run(story())
-    assert [end["words"] for end in ends] == ["yak ui was stopped."] * 2
+    pids, ends, upload = asyncio.run(scenario())
+    assert [end["reason"] for end in ends] == ["yak ui was stopped."] * 2
     assert server.process.returncode == 0
     assert [gone(pid) for pid in pids] == [True, True]
-    assert kept.parent.name.startswith("yak-ui-uploads-")
-    assert not kept.parent.exists()
+    assert upload.parent.name.startswith("yak-ui-uploads-")
+    assert not upload.parent.exists()
     assert "Traceback" not in server.stop()
 
 
 def test_a_killed_server_leaves_no_process_behind(web, tab, gone):
     server = web()
 
-    async def story():
+    async def scenario():
         async with aiohttp.ClientSession() as session, tab(session, server.url) as opened:
             pid = await opened.begun()
             server.process.kill()
             await asyncio.to_thread(server.process.wait, 20)
             return pid
 
-    assert gone(asyncio.run(story()))
+    assert gone(asyncio.run(scenario()))
 
 
-def test_more_tabs_than_the_bound_are_turned_away_with_words(web, tab):
+def test_tab_beyond_the_limit_is_refused_with_the_reason(web, tab):
     server = web(sessions_max=1)
 
-    async def story():
+    async def scenario():
         async with aiohttp.ClientSession() as session:
             async with tab(session, server.url) as first:
                 await first.begun()
@@ -402,17 +402,17 @@ def test_more_tabs_than_the_bound_are_turned_away_with_words(web, tab):
                 await third.begun()
             return said, full
 
-    said, (status, text) = asyncio.run(story())
-    assert said["words"] == "1 tabs are open, and more are not served."
+    said, (status, text) = asyncio.run(scenario())
+    assert said["reason"] == "1 tabs are open, and more are not served."
     assert status == 503
-    assert said["words"] in text
+    assert said["reason"] in text
 
 
 # ------------------------------------------------------------------------------------------------------ files to and fro
 
 
-def test_an_upload_is_kept_for_its_user_alone_and_told_to_its_tab(plain, tab):
-    async def story():
+def test_upload_is_private_and_notifies_its_tab(plain, tab):
+    async def scenario():
         async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
             await opened.begun()
             name = await opened.hear("instance_id")
@@ -421,15 +421,15 @@ def test_an_upload_is_kept_for_its_user_alone_and_told_to_its_tab(plain, tab):
             form.add_field("file", b"a,b\n1,2\n", filename="../../etc/or ders.csv", content_type="text/csv")
             async with session.post(f"{plain.url}/upload?session={name}", data=form) as answer:
                 assert answer.status == 201
-                kept = await answer.json()
+                upload = await answer.json()
             await opened.see("came or ders.csv")
             await opened.type("u")
             await opened.see("or ders.csv=8")
-            return kept
+            return upload
 
-    kept = asyncio.run(story())
-    path = Path(kept["path"])
-    assert kept == {"path": str(path), "name": "or ders.csv", "bytes": 8}
+    upload = asyncio.run(scenario())
+    path = Path(upload["path"])
+    assert upload == {"path": str(path), "name": "or ders.csv", "bytes": 8}
     assert path.read_bytes() == b"a,b\n1,2\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -445,7 +445,7 @@ def test_a_file_of_64_mib_is_taken_and_one_byte_more_is_not(web):
             yield piece
         yield rest
 
-    async def story():
+    async def scenario():
         async with aiohttp.ClientSession() as session:
             async with session.post(f"{server.url}/upload?name=fits.csv", data=body(63, piece)) as answer:
                 fits = answer.status, (await answer.json())["bytes"]
@@ -455,7 +455,7 @@ def test_a_file_of_64_mib_is_taken_and_one_byte_more_is_not(web):
             async with session.post(f"{server.url}/upload?name=huge.csv", headers=huge, data=b"") as answer:
                 return fits, over, (answer.status, (await answer.json())["error"])
 
-    fits, over, huge = asyncio.run(story())
+    fits, over, huge = asyncio.run(scenario())
     assert fits == (201, 64 * 1024 * 1024)
     assert over == huge == (413, "upload-too-large")
     (directory,) = server.upload_directories()
@@ -465,7 +465,7 @@ def test_a_file_of_64_mib_is_taken_and_one_byte_more_is_not(web):
 def test_an_upload_that_breaks_off_leaves_nothing(web):
     server = web()
 
-    async def story():
+    async def scenario():
         host, _, port = server.host.partition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(
@@ -479,27 +479,27 @@ def test_an_upload_that_breaks_off_leaves_nothing(web):
             await until(lambda: os.listdir(directory) == [])
         del reader
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_who_may_only_look_uploads_nothing(web):
+def test_readonly_refuses_uploads(web):
     server = web(readonly=True)
 
-    async def story():
+    async def scenario():
         async with aiohttp.ClientSession() as session:
             async with session.get(server.url) as answer:
                 page = await answer.text()
             async with session.post(f"{server.url}/upload", data=b"a") as answer:
                 return page, answer.status, (await answer.json())["error"]
 
-    page, status, code = asyncio.run(story())
+    page, status, code = asyncio.run(scenario())
     assert (status, code) == (403, "readonly")
     assert 'id="attach"' not in page
     assert "read-only" in page
 
 
-def test_an_export_is_downloaded_once_under_its_name_and_never_shown_as_a_page(plain, tab):
-    async def story():
+def test_export_is_downloaded_once_as_an_attachment(plain, tab):
+    async def scenario():
         async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
             await opened.begun()
             await opened.type("x")
@@ -511,7 +511,7 @@ def test_an_export_is_downloaded_once_under_its_name_and_never_shown_as_a_page(p
             await opened.see("exported")
             return *first, second
 
-    headers, text, second = asyncio.run(story())
+    headers, text, second = asyncio.run(scenario())
     assert text == "line\n" * 50_000
     assert headers["Content-Disposition"] == (
         "attachment; filename=\"the _big_ _xport.csv\"; filename*=UTF-8''the%20%22big%22%20%C3%A4xport.csv"
@@ -523,12 +523,12 @@ def test_an_export_is_downloaded_once_under_its_name_and_never_shown_as_a_page(p
 def test_children_know_where_uploads_are_and_not_the_token(web, tab):
     server = web(token="s3cret")
 
-    async def story():
+    async def scenario():
         async with aiohttp.ClientSession() as session, tab(session, server.url, token="s3cret") as opened:
             pid = await opened.begun()
             return await asyncio.to_thread(given_to, pid)
 
-    environment, command = asyncio.run(story())
+    environment, command = asyncio.run(scenario())
     (directory,) = server.upload_directories()
     assert f"YAK_UI_UPLOADS={directory}" in environment
     assert [line for line in environment if "s3cret" in line or line.startswith("YAK_UI_TOKEN")] == []

@@ -28,27 +28,27 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 class YakUi:
     """`yak ui WORDS` as a process; `told` is what it wrote on its standard error."""
 
-    def __init__(self, *words: str, folder: Path) -> None:
+    def __init__(self, *arguments: str, folder: Path) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "yak.commands", "ui", *words],
+            [sys.executable, "-P", "-m", "yak.commands", "ui", *arguments],
             stderr=subprocess.PIPE,
             text=True,
             cwd=folder,
             env={**os.environ, "XDG_CONFIG_HOME": str(folder), "XDG_STATE_HOME": str(folder), "TMPDIR": str(folder)},
         )
         assert self.process.stderr is not None
-        self.told = ""
-        while not (found := re.search(r"http://\S+", self.told)):
+        self.output = ""
+        while not (found := re.search(r"http://\S+", self.output)):
             line = self.process.stderr.readline()
-            assert line, self.told
-            self.told += line
+            assert line, self.output
+            self.output += line
         self.address = found[0]
 
     def stop(self) -> int:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         assert self.process.stderr is not None
-        self.told += self.process.stderr.read()
+        self.output += self.process.stderr.read()
         return self.process.wait(20)
 
 
@@ -95,7 +95,7 @@ def test_ctrl_c_ends_it_with_its_tabs_and_without_a_word_too_many(ui, visit):
     visited.see("1/1 up")
     assert ui.stop() == 0
     visited.page.locator("#ended").filter(has_text="yak ui was stopped.").wait_for()
-    assert ui.told.splitlines() == [f"open    {ui.address}", "Ctrl+C stops it and ends its tabs"]
+    assert ui.output.splitlines() == [f"open    {ui.address}", "Ctrl+C stops it and ends its tabs"]
 
 
 def test_leaving_the_app_ends_the_session(ui, visit):
@@ -106,8 +106,8 @@ def test_leaving_the_app_ends_the_session(ui, visit):
 
 
 def test_what_was_said_on_the_line_holds_for_each_tab(bootstrap, tmp_path, visit):
-    words = ("--web", "--port", "0", "-b", bootstrap, "--readonly", "--ascii", "--token", "s3cret", "activity")
-    started = YakUi(*words, folder=tmp_path)
+    arguments = ("--web", "--port", "0", "-b", bootstrap, "--readonly", "--ascii", "--token", "s3cret", "activity")
+    started = YakUi(*arguments, folder=tmp_path)
     try:
         for _ in range(2):
             visited = visit(started.address, width=1280)
@@ -128,4 +128,4 @@ def test_a_demo_is_one_cluster_for_all_tabs_and_goes_with_the_server(tmp_path, v
     finally:
         assert started.stop() == 0
     assert list(tmp_path.glob("yak-ui-*")) == []
-    assert "making topics" in started.told
+    assert "making topics" in started.output

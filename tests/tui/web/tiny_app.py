@@ -19,7 +19,7 @@ from yak.tui.produce.files import list_directory
 from yak.tui.screens.base import FileUploaded
 from yak.tui.settings import UPLOADS
 
-PLACES = {"meadow": "green grass grows", "river": "cold water runs", "stable": "warm hay lies"}
+SCENES = {"meadow": "green grass grows", "river": "cold water runs", "stable": "warm hay lies"}
 
 
 class TinyApp(App[None]):
@@ -30,15 +30,15 @@ class TinyApp(App[None]):
         yield Label(f"pid {os.getpid()} tiny app is here", id="what")
         yield Label("nobody looks", id="focus")
         yield Label("", id="size")
-        for name in PLACES:
+        for name in SCENES:
             yield Button(name, id=name)
 
-    def say(self, words: str, where: str = "what") -> None:
-        self.query_one(f"#{where}", Label).update(words)
+    def say(self, text: str, where: str = "what") -> None:
+        self.query_one(f"#{where}", Label).update(text)
 
     @on(Button.Pressed)
     def go(self, event: Button.Pressed) -> None:
-        self.say(PLACES[str(event.button.id)])
+        self.say(SCENES[str(event.button.id)])
 
     @on(FileUploaded)
     def uploaded(self, event: FileUploaded) -> None:

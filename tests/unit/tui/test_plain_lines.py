@@ -21,19 +21,19 @@ class Silent:
 
 
 def test_plain_lines_of_a_silent_cluster_end_when_their_reader_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(launch, "POLL_SECONDS", 0.01)
     read, write = os.pipe()
     with os.fdopen(write, "w") as pipe:
         out = Output(stdout=pipe)
-        looks: list[int] = []
+        polls: list[int] = []
 
         def require_reader() -> None:
-            looks.append(1)
-            if len(looks) == 3:
+            polls.append(1)
+            if len(polls) == 3:
                 os.close(read)
             out.require_reader()
 
         source: Any = Silent()
         with pytest.raises(BrokenPipeError):
             launch.run_plain(source, UiSettings(), print, require_reader)
-    assert len(looks) == 3
+    assert len(polls) == 3

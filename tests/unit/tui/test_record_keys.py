@@ -17,7 +17,7 @@ def test_what_a_screen_shares_with_the_other_does_not_clash_with_its_own(scope):
         assert not set(one.keys.split(",")) & set(other.keys.split(",")), (one.id, other.id)
 
 
-def test_who_only_looks_has_a_name_that_nothing_which_changes_has():
+def test_no_read_action_shares_a_name_with_a_change():
     for key in of("records", "messages", "consumer"):
         action = key.action or key.id.rpartition(".")[2].replace("-", "_")
         assert key.is_change == (action in change_actions()), key.id

@@ -27,13 +27,13 @@ def test_every_screen_of_the_table_is_there_under_its_own_name():
 
 
 def test_no_word_and_no_digit_goes_to_two_screens():
-    words = [word for entry in SCREENS for word in (entry.name, *entry.aliases)]
-    assert len(words) == len(set(words))
+    text = [word for entry in SCREENS for word in (entry.name, *entry.aliases)]
+    assert len(text) == len(set(text))
     digits = [entry.digit for entry in SCREENS if entry.digit]
     assert sorted(digits) == sorted("1234567890")
 
 
-def test_a_word_of_a_tab_opens_the_tab_and_other_words_only_their_argument():
+def test_alias_of_a_tab_opens_the_tab():
     security_entry, groups_entry = BY_NAME["security"], BY_NAME["groups"]
     assert security_entry.opens("acls", None) == "acls"
     assert security_entry.opens("security", "") is None

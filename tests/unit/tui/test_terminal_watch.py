@@ -24,7 +24,7 @@ def test_a_terminal_is_there_until_its_other_end_is_closed():
 def test_a_process_that_does_not_hear_is_ended_with_its_children():
     program = (
         "import subprocess, sys, threading; from yak.tui import launch as watch\n"
-        "watch.LOOK_SECONDS = watch.PATIENCE_SECONDS = 0.1\n"
+        "watch.POLL_SECONDS = watch.PATIENCE_SECONDS = 0.1\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], stdout=subprocess.DEVNULL)\n"
         "watch.watch_terminal(lambda: print('asked', flush=True)); print(child.pid, flush=True)\n"
         "lock = threading.Lock(); lock.acquire(); lock.acquire()"

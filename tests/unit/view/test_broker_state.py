@@ -2,7 +2,7 @@
 
 import pytest
 
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.rows.cluster import broker_state_cell
 from yak.tui.state.picture import Broker
 from yak.view.broker_state import SeenState
@@ -22,5 +22,5 @@ def test_active_broker_that_does_not_answer_is_silent_and_others_keep_their_stat
 def test_screen_shows_the_state_that_a_client_sees(registered: SeenState, link: str) -> None:
     broker = Broker(1, registered=registered, link=link)
     expected = registered.seen(answers=link != "down")
-    assert broker_state_cell(broker, Look()).text.endswith(f" {expected}")
+    assert broker_state_cell(broker, Formatter()).text.endswith(f" {expected}")
     assert broker.is_up is (expected is SeenState.ACTIVE)

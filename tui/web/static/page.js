@@ -82,8 +82,8 @@
   }
 
   function showEnd() {
-    const why = ended ?? { words: "The connection to yak ui is lost.", detail: "Is it still running? Then reload." };
-    at("words").textContent = why.words;
+    const why = ended ?? { reason: "The connection to yak ui is lost.", detail: "Is it still running? Then reload." };
+    at("reason").textContent = why.reason;
     at("detail").textContent = why.detail;
     at("ended").hidden = false;
     at("starting").hidden = true;
@@ -162,7 +162,7 @@
     return bytes < 1024 * 1024 ? (bytes / 1024).toFixed(1) + " KiB" : (bytes / 1024 / 1024).toFixed(1) + " MiB";
   }
 
-  function say(words) {
-    at("said").textContent = words;
+  function say(text) {
+    at("said").textContent = text;
   }
 })();

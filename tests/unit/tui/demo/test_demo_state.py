@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from yak.local.demo.delivery_statistics import Counts
 from yak.tui.demo.run import DemoRun
-from yak.tui.demo.show import last_words
+from yak.tui.demo.show import summary
 from yak.tui.demo.state import DemoState
 
 
@@ -13,10 +13,10 @@ def counts(time_ms: int, acknowledged: int, kind: str = "counts", **more: object
     return {"kind": kind, "time_ms": time_ms, "gone": [], "last_error": "", **fields, **more}
 
 
-def test_it_begins_with_words_and_goes_on_with_addresses() -> None:
+def test_demo_state_has_the_step_then_the_addresses() -> None:
     state = DemoState()
-    state.take({"kind": "step", "time_ms": 1, "words": "starting broker 2 of 3"})
-    assert (state.phase, state.words) == ("starting", "starting broker 2 of 3")
+    state.take({"kind": "step", "time_ms": 1, "step": "starting broker 2 of 3"})
+    assert (state.phase, state.step) == ("starting", "starting broker 2 of 3")
     state.take({"kind": "ready", "time_ms": 2, "bootstrap": "b:1", "http": {"1": "http://b:2"}})
     assert (state.phase, state.bootstrap, state.http) == ("running", "b:1", {1: "http://b:2"})
 
@@ -31,7 +31,7 @@ def test_the_rate_is_of_the_last_two_seconds() -> None:
     assert state.rate == 150.0
 
 
-def test_pauses_are_kept() -> None:
+def test_demo_state_records_pauses() -> None:
     state = DemoState()
     for partition, start, end in ((0, 1000.0, 1100.0), (1, 2000.0, 2300.0), (0, 3000.0, 3050.0)):
         state.take(
@@ -47,7 +47,7 @@ def test_pauses_are_kept() -> None:
     assert found == [("orders-0", 100.0), ("orders-1", 300.0), ("orders-0", 50.0)]
 
 
-def test_an_error_is_the_one_that_was_told_and_an_end_without_a_word_is_one_too() -> None:
+def test_supervisor_error_and_unreported_end_fail_the_demo() -> None:
     state = DemoState()
     state.take({"kind": "error", "time_ms": 1, "code": "no-redis-server", "message": "m", "why": "w", "try_": ["t"]})
     state.take_end(1)
@@ -61,21 +61,21 @@ def test_an_error_is_the_one_that_was_told_and_an_end_without_a_word_is_one_too(
     assert "-9" in killed.error.why
 
 
-def test_an_end_that_was_asked_for_is_none() -> None:
+def test_requested_end_is_no_error() -> None:
     state = DemoState()
     state.take(counts(1, 5, kind="ended"))
     state.take_end(0)
     assert (state.phase, state.error) == ("ended", None)
 
 
-def test_the_last_words_count_what_was_never_read_as_lost_only_when_all_could_be_read() -> None:
+def test_summary_counts_unread_records_as_lost_only_after_a_full_read() -> None:
     run = DemoRun(data_dir="/nowhere")
     run.state.take(counts(1, 100, kind="ended", read=99, waiting=1, oldest_waiting_ms=2000.0))
-    assert last_words(run)[0] == (
+    assert summary(run)[0] == (
         "demo: acknowledged 100, read 99, lost 0, duplicated 0, reordered 0, not read in the end 1"
     )
     run.state.take(counts(1, 100, kind="ended"))
-    assert last_words(run)[0] == "demo: acknowledged 100, read 100, lost 0, duplicated 0, reordered 0"
-    assert last_words(run)[-1] == "its cluster is stopped, and its data deleted"
+    assert summary(run)[0] == "demo: acknowledged 100, read 100, lost 0, duplicated 0, reordered 0"
+    assert summary(run)[-1] == "its cluster is stopped, and its data deleted"
     run.keep = True
-    assert last_words(run)[-1].endswith("yak down --purge --data-dir /nowhere")
+    assert summary(run)[-1].endswith("yak down --purge --data-dir /nowhere")

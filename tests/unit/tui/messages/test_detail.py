@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.messages import detail
-from yak.tui.messages.detail import BIG_BYTES, SHOWN_BYTES, VIEWS, cell_text, decoded, detail_lines, hex_dump
-from yak.tui.messages.store import Kept
+from yak.tui.messages.detail import BIG_BYTES, PREVIEW_BYTES, VIEWS, cell_text, decoded, detail_lines, hex_dump
+from yak.tui.messages.store import BufferedRecord
 
 
 @given(st.none() | st.binary(max_size=1000) | st.text(max_size=400).map(lambda t: t.encode("utf-8", "replace")))
@@ -115,16 +115,16 @@ def test_a_document_is_parsed_with_space_before_it():
     assert detail.parse_json(b' \n{"a": [1]}') == (True, {"a": [1]})
 
 
-LOOK = Look(is_ascii=True)
+FMT = Formatter(is_ascii=True)
 NOW_MS = 1_795_176_000_000
 
 
 def record(value, *, key=b"u1", headers=(), timestamp_ms=NOW_MS, epoch=3):
-    return Kept("orders", 1, 1042, timestamp_ms, "CreateTime", key, value, list(headers), epoch, 7)
+    return BufferedRecord("orders", 1, 1042, timestamp_ms, "CreateTime", key, value, list(headers), epoch, 7)
 
 
 def lines(made, **how):
-    return detail_lines(made, LOOK, NOW_MS, **how)
+    return detail_lines(made, FMT, NOW_MS, **how)
 
 
 def text(made, **how):
@@ -132,8 +132,8 @@ def text(made, **how):
 
 
 def test_all_about_a_record():
-    shown = text(record(b'{"total": 12, "lines": []}', headers=[("source", b"web"), ("gone", None)]))
-    assert shown == [
+    visible = text(record(b'{"total": 12, "lines": []}', headers=[("source", b"web"), ("gone", None)]))
+    assert visible == [
         "topic      orders",
         "partition  1",
         "offset     1 042",
@@ -155,15 +155,15 @@ def test_all_about_a_record():
 
 
 def test_what_is_not_there_is_said():
-    shown = text(record(None, key=b"", timestamp_ms=-1, epoch=None))
-    assert "time       none" in shown
-    assert "epoch      not told" in shown
-    assert shown[-2:] == ["key empty", "value null"]
+    visible = text(record(None, key=b"", timestamp_ms=-1, epoch=None))
+    assert "time       none" in visible
+    assert "epoch      not told" in visible
+    assert visible[-2:] == ["key empty", "value null"]
 
 
 def test_times_follow_the_zone():
-    shown = detail_lines(record(b"x"), Look(zone="relative"), NOW_MS + 4000)
-    assert "time       4 s ago" in [line.text for line in shown]
+    visible = detail_lines(record(b"x"), Formatter(zone="relative"), NOW_MS + 4000)
+    assert "time       4 s ago" in [line.text for line in visible]
 
 
 def test_json_folds_by_its_path():
@@ -201,21 +201,21 @@ def test_json_has_tones_and_all_of_its_text():
     ],
 )
 def test_the_value_in_each_view(view, form, first):
-    shown = text(record(b'{"a": 1}'), view=view)
-    at = shown.index(f"value {form}, 8 B")
-    assert shown[at + 1] == first
+    visible = text(record(b'{"a": 1}'), view=view)
+    at = visible.index(f"value {form}, 8 B")
+    assert visible[at + 1] == first
 
 
 def test_bytes_that_are_no_text_are_dumped():
     assert text(record(b"\xff\x00"))[-1].startswith("  00000000  ff 00")
 
 
-def test_of_a_large_value_the_beginning_is_shown_until_all_is_asked_for():
+def test_large_value_is_cut_until_all_is_requested():
     made = record(b'{"text": "' + b"x" * 1_400_000 + b'"}')
     short = lines(made)
     assert short[-1].load
     assert short[-1].text == "  shown 2.0 KiB of 1.3 MiB: enter loads all"
-    assert len(short[-2].text) == SHOWN_BYTES + 2
+    assert len(short[-2].text) == PREVIEW_BYTES + 2
     whole = lines(made, is_whole=True)
     assert not any(line.load for line in whole)
     assert "value JSON, 1.3 MiB" in [line.text for line in whole]
@@ -223,14 +223,14 @@ def test_of_a_large_value_the_beginning_is_shown_until_all_is_asked_for():
 
 
 def test_a_large_key_does_not_promise_to_be_loaded():
-    shown = lines(record(b"x", key=b"k" * (BIG_BYTES + 1)))
-    assert not any(line.load for line in shown)
-    assert any("of 32.0 KiB" in line.text and "shown" in line.text for line in shown)
+    visible = lines(record(b"x", key=b"k" * (BIG_BYTES + 1)))
+    assert not any(line.load for line in visible)
+    assert any("of 32.0 KiB" in line.text and "shown" in line.text for line in visible)
 
 
 def test_headers_that_would_move_the_cursor_do_not():
-    shown = text(record(b"x", headers=[("a\x1b[2J", b"b\x1b[2J\nc"), ("bin", b"\xff")]))
-    assert "  a\\x1b[2J = b\\x1b[2J" in shown
-    assert "    c" in shown
-    assert "  bin = ⟨hex⟩ ff" in shown
-    assert not any("\x1b" in line for line in shown)
+    visible = text(record(b"x", headers=[("a\x1b[2J", b"b\x1b[2J\nc"), ("bin", b"\xff")]))
+    assert "  a\\x1b[2J = b\\x1b[2J" in visible
+    assert "    c" in visible
+    assert "  bin = ⟨hex⟩ ff" in visible
+    assert not any("\x1b" in line for line in visible)

@@ -9,7 +9,7 @@ import pytest
 from yak.client.offset_spec import START
 from yak.errors import Unreachable, UsageError, YakError
 from yak.ids import TopicPartition
-from yak.tui.messages.feeds import Opened, assignment_words
+from yak.tui.messages.feeds import Opened, assignment_text
 from yak.tui.messages.reader import Limits, Reader
 from yak.tui.messages.subscription import Choice, Seek, Subscription
 
@@ -135,7 +135,7 @@ def backlog(count):
     return [Message(offset, b'{"n":%d}' % offset) for offset in range(count)]
 
 
-def test_all_that_is_there_is_kept_up_to_the_bound_and_then_it_stops(made):
+def test_reader_stops_at_a_full_buffer(made):
     feed = FakeFeed(backlog(3000))
     reader = made(feed, limits=Limits(rows=1000))
     until(lambda: reader.status.phase == "full")
@@ -231,13 +231,13 @@ def test_a_tail_shows_some_of_many_and_says_so(made):
     assert len([offset for offset in offsets(reader) if offset >= 20_000]) == pytest.approx(500, abs=5)
 
 
-def test_what_was_there_when_a_tail_began_is_shown_without_sampling(made):
+def test_tail_does_not_sample_earlier_records(made):
     feed = FakeFeed(backlog(4000))
     reader = made(lambda *_a, **_m: Opened(feed, [], {ORDERS: 4000}), TAIL)
     until(lambda: len(offsets(reader)) == 4000)
 
 
-def test_what_was_there_is_shown_in_the_order_of_time(made):
+def test_tail_sorts_earlier_records_by_time(made):
     messages = backlog(20)
     messages = messages[10:] + messages[:10]
     feed = FakeFeed(messages)
@@ -281,7 +281,7 @@ def test_a_cluster_that_is_not_there_yet_is_waited_for(made):
     assert reader.status.error is None
 
 
-def test_a_bug_is_told_and_not_swallowed(made):
+def test_reader_reports_an_unexpected_exception(made):
     def open_(*_args, **_more):
         raise ZeroDivisionError("oops")
 
@@ -290,7 +290,7 @@ def test_a_bug_is_told_and_not_swallowed(made):
     assert "ZeroDivisionError: oops" in reader.status.error.why
 
 
-def test_what_a_group_gave_is_committed_when_it_is_asked_for(made):
+def test_group_offsets_are_committed_on_request(made):
     feed = FakeFeed(backlog(7))
     feed.must_poll = True
     reader = made(feed, GROUP)
@@ -300,7 +300,7 @@ def test_what_a_group_gave_is_committed_when_it_is_asked_for(made):
     assert "commit" in feed.events
 
 
-def test_a_commit_that_failed_says_why_to_who_asked(made):
+def test_failed_commit_returns_the_reason(made):
     class Refused(FakeFeed):
         def commit_now(self):
             raise YakError("not-committed", "no")
@@ -310,7 +310,7 @@ def test_a_commit_that_failed_says_why_to_who_asked(made):
         reader.commit().result(10)
 
 
-def test_partitions_that_are_added_are_told_of(made):
+def test_reader_notes_added_partitions(made):
     now = [100.0]
     feed = FakeFeed(backlog(1))
     feed.added = [TopicPartition("orders", 7)]
@@ -322,12 +322,12 @@ def test_partitions_that_are_added_are_told_of(made):
     assert "orders-7 was added" in reader.status.notes[0]
 
 
-def test_words_about_an_assignment():
+def test_assignment_text():
     from yak.client.groups.group_reader import Started
 
-    assert "the others have them all" in assignment_words([])
+    assert "the others have them all" in assignment_text([])
     started = [Started(TopicPartition("orders", number), 5, 5 if number else None) for number in range(6)]
-    assert assignment_words(started) == (
+    assert assignment_text(started) == (
         "reads orders-0, orders-1, orders-2, orders-3, …: 1 of 6 with nothing committed"
     )
-    assert assignment_words(started[1:2]) == "reads orders-1: from the committed offset"
+    assert assignment_text(started[1:2]) == "reads orders-1: from the committed offset"

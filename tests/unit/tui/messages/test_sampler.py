@@ -19,7 +19,7 @@ def run(sampler, rate, seconds, *, start_ms=0.0, step_ms=50.0):
     return picked, every
 
 
-def test_everything_is_shown_up_to_the_limit():
+def test_sampler_passes_all_records_up_to_the_limit():
     picked, every = run(Sampler(500), 480, 4)
     assert set(every) == {1}
     assert len(picked) == 1920
@@ -37,7 +37,7 @@ def test_n_is_a_round_number(rate, expected):
     assert every[-1] == expected
 
 
-def test_hardly_more_than_the_limit_is_shown_when_it_has_settled():
+def test_sampler_settles_near_the_limit():
     for rate in (700, 3_333, 9_842, 77_777):
         picked, _ = run(Sampler(500), rate, 6)
         assert len([each for each in picked if each >= 3 * rate]) <= 3 * 500 * 1.12
@@ -70,7 +70,7 @@ def test_a_burst_does_not_keep_n_up():
     assert every[-1] == 20
 
 
-def test_of_partitions_read_in_turn_each_is_shown():
+def test_sampler_takes_records_of_every_partition():
     sampler = Sampler(500)
     picked, every = run(sampler, 10_000, 10)
     assert every[-1] == 20

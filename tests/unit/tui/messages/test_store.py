@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.tui.messages.store import Kept, Merged, Store, held_bytes, pack, unpack
+from yak.tui.messages.store import BufferedRecord, Merged, Store, held_bytes, pack, unpack
 
 
 def record(serial, value=b"x", *, topic="orders", headers=()):
@@ -18,11 +18,11 @@ def records(serials):
     return [record(each) for each in serials]
 
 
-def even(kept):
-    return kept.serial % 2 == 0
+def even(record):
+    return record.serial % 2 == 0
 
 
-def shown(store):
+def visible(store):
     return [each.serial for piece in store.pieces(7) for each in piece]
 
 
@@ -38,10 +38,10 @@ def test_a_store_that_is_no_ring_fills_up_and_keeps_what_it_has():
     assert store.has_room
     store.add(records(range(4, 9)))
     assert not store.has_room
-    assert shown(store) == list(range(9))
+    assert visible(store) == list(range(9))
     store.forget_half()
     assert store.has_room
-    assert shown(store) == [7, 8]
+    assert visible(store) == [7, 8]
     assert store.counts().dropped == 7
 
 
@@ -49,7 +49,7 @@ def test_a_ring_drops_the_oldest_and_counts_them():
     store = Store(max_rows=5, is_ring=True)
     store.add(records(range(12)))
     assert store.has_room
-    assert shown(store) == [7, 8, 9, 10, 11]
+    assert visible(store) == [7, 8, 9, 10, 11]
     assert store.counts().dropped == 7
     assert store.span() == (7, 12)
     assert [store.at(place).serial for place in (7, 11)] == [7, 11]
@@ -61,9 +61,9 @@ def test_bytes_are_bounded_too_and_the_last_row_stays_however_large():
     store = Store(max_rows=100, max_bytes=10_000, is_ring=True)
     store.add([record(serial, b"v" * 2_000) for serial in range(9)])
     assert store.counts().held_bytes <= 10_000
-    assert shown(store) == [5, 6, 7, 8]
+    assert visible(store) == [5, 6, 7, 8]
     store.add([record(9, b"v" * 50_000)])
-    assert shown(store) == [9]
+    assert visible(store) == [9]
     full = Store(max_rows=100, max_bytes=10_000)
     full.add([record(0, b"v" * 50_000)])
     assert not full.has_room
@@ -72,22 +72,22 @@ def test_bytes_are_bounded_too_and_the_last_row_stays_however_large():
 def test_headers_weigh_something():
     store = Store(max_rows=100, max_bytes=20_000, is_ring=True)
     store.add([record(serial, headers=[("h", b"v" * 900)] * 10) for serial in range(9)])
-    assert len(shown(store)) == 1
+    assert len(visible(store)) == 1
 
 
 def test_what_the_filter_hides_goes_first_and_is_found_by_another_while_there_is_room():
     store = Store(max_rows=6)
     store.add(records(range(6)))
     apply_filter(store, even)
-    assert shown(store) == [0, 2, 4]
+    assert visible(store) == [0, 2, 4]
     assert store.has_room, "hidden rows make room"
-    apply_filter(store, lambda kept: not even(kept))
-    assert shown(store) == [1, 3, 5]
+    apply_filter(store, lambda record: not even(record))
+    assert visible(store) == [1, 3, 5]
     store.add(records([7, 9]), records([6, 8]))
-    assert shown(store) == [1, 3, 5, 7, 9]
+    assert visible(store) == [1, 3, 5, 7, 9]
     assert (store.counts().left_out, store.counts().hidden) == (4, 1)
     apply_filter(store, None)
-    assert shown(store) == [1, 3, 5, 7, 8, 9]
+    assert visible(store) == [1, 3, 5, 7, 8, 9]
 
 
 def test_while_a_filter_is_tried_the_old_rows_are_seen():
@@ -95,10 +95,10 @@ def test_while_a_filter_is_tried_the_old_rows_are_seen():
     store.add(records(range(10)))
     store.begin_filter(even)
     store.scan(4)
-    assert shown(store) == list(range(10))
+    assert visible(store) == list(range(10))
     assert store.counts().filtering == pytest.approx(0.4)
     store.scan(6)
-    assert shown(store) == [0, 2, 4, 6, 8]
+    assert visible(store) == [0, 2, 4, 6, 8]
     assert store.counts().filtering is None
 
 
@@ -107,8 +107,8 @@ def test_a_filter_that_comes_while_another_is_tried_takes_its_place():
     store.add(records(range(10)))
     store.begin_filter(even)
     store.scan(4)
-    apply_filter(store, lambda kept: kept.serial > 6)
-    assert shown(store) == [7, 8, 9]
+    apply_filter(store, lambda record: record.serial > 6)
+    assert visible(store) == [7, 8, 9]
 
 
 def test_a_filter_of_nothing_counts_at_once():
@@ -162,7 +162,7 @@ _STEPS = st.lists(
 
 
 @given(_STEPS, st.booleans(), st.integers(3, 20))
-def test_whatever_happens_what_is_shown_is_the_newest_that_hold(steps, is_ring, most):
+def test_visible_records_are_the_newest_that_match(steps, is_ring, most):
     store = Store(max_rows=most, is_ring=is_ring)
     everything = []
     divisor = None
@@ -176,17 +176,17 @@ def test_whatever_happens_what_is_shown_is_the_newest_that_hold(steps, is_ring, 
             store.add(holds, [each for each in new if each not in holds])
         elif what == "filter":
             divisor = number
-            apply_filter(store, None if number is None else lambda kept, by=number: kept.serial % by == 0)
+            apply_filter(store, None if number is None else lambda record, by=number: record.serial % by == 0)
         else:
             store.forget_half()
         counts = store.counts()
-        seen = shown(store)
+        seen = visible(store)
         assert seen == sorted(set(seen))
         assert all(divisor is None or serial % divisor == 0 for serial in seen)
-        assert counts.held_bytes == sum(held_bytes(everything[0]) for _ in range(counts.shown + counts.hidden))
+        assert counts.held_bytes == sum(held_bytes(everything[0]) for _ in range(counts.visible + counts.hidden))
         if is_ring:
-            assert counts.shown + counts.hidden <= most
-        assert counts.shown + counts.hidden + counts.dropped + counts.left_out == len(everything)
+            assert counts.visible + counts.hidden <= most
+        assert counts.visible + counts.hidden + counts.dropped + counts.left_out == len(everything)
         first, end = store.span()
         assert [store.at(place).serial for place in range(first, end)] == seen
         assert [store.place_of(serial) for serial in seen] == list(range(first, end))
@@ -199,7 +199,7 @@ def test_stores_merged_are_in_the_order_in_which_records_came(owners, most):
         stores[owner].add([record(serial)])
     merged = Merged(stores)
     first, end = merged.span()
-    expected = sorted(serial for store in stores for serial in shown(store))
+    expected = sorted(serial for store in stores for serial in visible(store))
     assert [merged.at(place).serial for place in range(first, end)] == expected
     assert [merged.place_of(serial) for serial in expected] == list(range(first, end))
     assert merged.at(end) is None
@@ -218,7 +218,9 @@ def test_what_is_packed_is_unpacked_as_it_was_and_is_nothing_for_the_garbage_col
         "leader_epoch": None,
     }
     made = pack(Mock(**{f"{name}.return_value": value for name, value in said.items()}), 7)
-    assert unpack(made) == Kept("orders", 1, 2, 3, "CreateTime", b"k", None, [("a", b"1"), ("b", None)], None, 7)
+    assert unpack(made) == BufferedRecord(
+        "orders", 1, 2, 3, "CreateTime", b"k", None, [("a", b"1"), ("b", None)], None, 7
+    )
     gc.collect()
     gc.collect()
     assert not gc.is_tracked(made)

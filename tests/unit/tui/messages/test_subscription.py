@@ -117,7 +117,7 @@ def test_only_the_end_without_an_end_is_a_tail(wanted, is_tail):
 
 
 @pytest.mark.parametrize(
-    ("start", "stop", "words"),
+    ("start", "stop", "arguments"),
     [
         ("end", "", ""),
         ("start", "", "--from-beginning"),
@@ -130,15 +130,15 @@ def test_only_the_end_without_an_end_is_a_tail(wanted, is_tail):
         ("start", "@2026-11-20T12:00:00Z", "--from-beginning --to 2026-11-20T12:00:00.000Z"),
     ],
 )
-def test_the_command_that_reads_the_same(start, stop, words):
+def test_the_command_that_reads_the_same(start, stop, arguments):
     wanted = Subscription((Choice("orders"),), seek(start, stop))
-    assert wanted.command() == f"yak consume orders {words}".strip()
+    assert wanted.command() == f"yak consume orders {arguments}".strip()
 
 
 def test_the_offsets_of_a_command_are_understood_as_they_were_meant():
     wanted = Subscription((Choice("orders"),), seek("@2026-11-20T12:00:00Z", "20"))
-    words = shlex.split(wanted.command())
-    specs = [word for place, word in enumerate(words) if words[place - 1] == "--offset"]
+    arguments = shlex.split(wanted.command())
+    specs = [word for place, word in enumerate(arguments) if arguments[place - 1] == "--offset"]
     found = parse_range(specs, time_of)
     assert (found.start, found.stop) == (wanted.seek.start, wanted.seek.stop)
     assert parse_edge("2026-11-20T12:00:00Z", time_of) == wanted.seek.start
@@ -157,6 +157,6 @@ def test_topics_with_different_partitions_need_a_command_each():
     assert Subscription((Choice("a", (0,)), Choice("b"))).command() == "yak consume a --partitions 0; yak consume b"
 
 
-def test_a_filter_line_is_parted_where_and_stands():
+def test_filter_parts_split_at_and():
     assert filter_parts("k:a && !v:b&&c") == ["k:a", "!v:b&&c"]
     assert filter_parts("  ") == []

@@ -15,11 +15,11 @@ from yak.client.record_csv import CSV_COLUMNS
 from yak.client.record_json import parse_record
 from yak.errors import YakError
 from yak.tui.messages.export import CHOICES, Progress, as_text, copied, export, file_name, format_of, produce_command
-from yak.tui.messages.store import Kept
+from yak.tui.messages.store import BufferedRecord
 
 BYTES = st.none() | st.binary(max_size=20) | st.text(max_size=12).map(str.encode)
 RECORDS = st.builds(
-    Kept,
+    BufferedRecord,
     st.just("orders"),
     st.integers(0, 5),
     st.integers(0, 2**40),
@@ -31,7 +31,9 @@ RECORDS = st.builds(
     st.none() | st.integers(0, 9),
     st.integers(0, 1000),
 )
-RECORD = Kept("orders", 1, 42, 1_795_176_000_123, "CreateTime", b"u1", b'{"a": 1}', [("source", b"web")], 3, 7)
+RECORD = BufferedRecord(
+    "orders", 1, 42, 1_795_176_000_123, "CreateTime", b"u1", b'{"a": 1}', [("source", b"web")], 3, 7
+)
 
 
 def same(sent, record):
@@ -139,20 +141,20 @@ def sent_by(command):
     """What a shell gives to yak: its words, and its stdin."""
     script = f"yak() {{ printf '%s\\0' \"$@\"; printf 'STDIN\\0'; [ -t 0 ] || cat; }}; {command}"
     run = subprocess.run(["bash", "-c", script], stdin=subprocess.DEVNULL, capture_output=True, check=True)
-    words, _, stdin = run.stdout.partition(b"STDIN\0")
-    return [word.decode() for word in words.split(b"\0")[:-1]], stdin.decode()
+    argv, _, stdin = run.stdout.partition(b"STDIN\0")
+    return [word.decode() for word in argv.split(b"\0")[:-1]], stdin.decode()
 
 
 @settings(max_examples=60, deadline=None)
 @given(RECORDS)
 def test_the_command_sends_the_same_record(record):
-    words, stdin = sent_by(produce_command(record))
-    assert words[:2] == ["produce", "orders"]
-    if "--format" in words:
+    argv, stdin = sent_by(produce_command(record))
+    assert argv[:2] == ["produce", "orders"]
+    if "--format" in argv:
         assert same(parse_record(stdin.removesuffix("\n")), record)
         assert parse_record(stdin).timestamp_ms == 0, "sent again means sent now"
         return
-    flags = list(zip(words[2::2], words[3::2], strict=True))
+    flags = list(zip(argv[2::2], argv[3::2], strict=True))
     values = {name: text for name, text in flags if name != "-H"}
     headers = [text.split("=", 1) for name, text in flags if name == "-H"]
     assert values.get("-k") == (None if record.key is None else record.key.decode())
@@ -161,7 +163,7 @@ def test_the_command_sends_the_same_record(record):
 
 
 def test_a_command_for_bytes_that_are_no_text_goes_through_a_pipe():
-    command = produce_command(Kept("o'k", 0, 0, 0, "", b"\xff", None, [], None))
+    command = produce_command(BufferedRecord("o'k", 0, 0, 0, "", b"\xff", None, [], None))
     assert command.startswith("printf '%s\\n' ")
     assert shlex.split(command)[4:] == ["yak", "produce", "o'k", "-f", "-", "--format", "json"]
     assert json.loads(shlex.split(command)[2]) == {"key": "/w==", "value": None, "key_encoding": "base64"}

@@ -13,15 +13,15 @@ from yak.client.inputs import CsvMapping
 from yak.client.metadata import Partition, Topic
 from yak.client.produce import AckedPrefix, Failed
 from yak.errors import UsageError, YakError
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.produce.files import (
     FileFeed,
     checkpoint_path,
     complete_path,
     list_directory,
-    look_at,
-    places,
+    preview_csv,
     rows_settled,
+    start_directories,
 )
 from yak.tui.widgets.file_picker import file_rows
 
@@ -59,15 +59,15 @@ def test_a_path_is_completed(directory):
 
 
 def test_uploads_of_the_browser_come_first(directory):
-    assert places({"YAK_UI_UPLOADS": str(directory)})[0] == ("uploads", str(directory))
-    assert places({"YAK_UI_UPLOADS": str(directory / "nothing")})[0][0] == "here"
-    assert places({})[0][0] == "here"
+    assert start_directories({"YAK_UI_UPLOADS": str(directory)})[0] == ("uploads", str(directory))
+    assert start_directories({"YAK_UI_UPLOADS": str(directory / "nothing")})[0][0] == "here"
+    assert start_directories({})[0][0] == "here"
 
 
 def test_files_as_rows(directory):
-    look = Look(is_ascii=True)
+    fmt = Formatter(is_ascii=True)
     now_ms = int((directory / "b.csv").stat().st_mtime * 1000) + 60_000
-    rows = {row.cells[0].text: row for row in file_rows(list_directory(str(directory)), look, now_ms)}
+    rows = {row.cells[0].text: row for row in file_rows(list_directory(str(directory)), fmt, now_ms)}
     assert "../ up" in rows
     assert "z/" in rows
     assert rows["b.csv"].cells[1].text == "5 B"
@@ -85,53 +85,53 @@ def file(tmp_path):
     return write
 
 
-def test_a_first_look_finds_columns_delimiter_and_encoding(file):
-    look = look_at(file("id;größe;id\n1;2;3\n", "cp1252"))
-    assert (look.encoding, look.delimiter, look.columns) == ("cp1252", ";", ("id", "größe", "id"))
-    assert look.doubled == ("id",)
-    assert look.size_bytes == 18
-    assert look.rows == ()
+def test_csv_preview_detects_columns_delimiter_and_encoding(file):
+    preview = preview_csv(file("id;größe;id\n1;2;3\n", "cp1252"))
+    assert (preview.encoding, preview.delimiter, preview.columns) == ("cp1252", ";", ("id", "größe", "id"))
+    assert preview.doubled == ("id",)
+    assert preview.size_bytes == 18
+    assert preview.rows == ()
 
 
-def test_the_first_rows_are_shown_as_they_would_be_sent_with_what_is_odd_about_them(file):
+def test_csv_preview_rows_have_records_and_problems(file):
     text = "id,total,src,part\nu1,12,web,0\n,13,web,\n,14,app,1\nu4,15\nu5,16,web,9\nu6,17,web,x\n"
     mapping = CsvMapping(key="id", headers={"src": "source"}, partition="part")
-    look = look_at(file(text), mapping, partitions=3)
-    first = look.rows[0]
+    preview = preview_csv(file(text), mapping, partitions=3)
+    first = preview.rows[0]
     assert (first.line, first.key, first.value, first.partition) == (2, "u1", '{"total":"12"}', 0)
     assert first.headers == (("source", "web"),)
-    assert [(row.verdict, row.why) for row in look.rows[:5]] == [
-        ("ok", ""),
+    assert [(row.status, row.why) for row in preview.rows[:5]] == [
+        ("good", ""),
         ("warn", "no key: any partition"),
         ("warn", "no key"),
         ("bad", "2 columns, not 4"),
         ("bad", "no partition 9: there are 3, from 0 on"),
     ]
-    assert (look.checked, look.bad) == (6, 3)
-    assert look.mistakes[2] == (7, 'partition "x" is not a number')
+    assert (preview.checked, preview.bad) == (6, 3)
+    assert preview.mistakes[2] == (7, 'partition "x" is not a number')
 
 
 def test_chosen_columns_and_a_tombstone(file):
     path = file("id,a,b,c\nu1,1,2,3\nu2,,,\n")
-    look = look_at(path, CsvMapping(key="id", value="json:c,a"))
-    assert look.rows[0].value == '{"c":"3","a":"1"}'
-    look = look_at(path, CsvMapping(key="id", value="a", null_value=""))
-    assert (look.rows[1].value, look.rows[1].verdict) == (None, "warn")
-    assert "tombstone" in look.rows[1].why
+    preview = preview_csv(path, CsvMapping(key="id", value="json:c,a"))
+    assert preview.rows[0].value == '{"c":"3","a":"1"}'
+    preview = preview_csv(path, CsvMapping(key="id", value="a", null_value=""))
+    assert (preview.rows[1].value, preview.rows[1].status) == (None, "warn")
+    assert "tombstone" in preview.rows[1].why
 
 
-def test_what_cannot_be_looked_at_says_why(file, tmp_path):
+def test_csv_preview_of_an_unreadable_file_raises_the_reason(file, tmp_path):
     path = file("id,a\n")
     with pytest.raises(UsageError, match='column "z"'):
-        look_at(path, CsvMapping(value="json:z"))
+        preview_csv(path, CsvMapping(value="json:z"))
     with pytest.raises(UsageError) as caught:
-        look_at(file(""))
+        preview_csv(file(""))
     assert caught.value.code == "csv-empty"
     with pytest.raises(YakError) as caught:
-        look_at(str(tmp_path / "none.csv"))
+        preview_csv(str(tmp_path / "none.csv"))
     assert caught.value.code == "file"
     with pytest.raises(YakError) as caught:
-        look_at(path, encoding="klingon")
+        preview_csv(path, encoding="klingon")
     assert caught.value.code == "bad-encoding"
 
 

@@ -78,11 +78,11 @@ def test_only_what_is_wrong_in_the_value_is_marked_in_the_value():
 
 def test_the_preview_counts_and_draws_other_values_for_each_record():
     form = Form(topic="t", key="{{uuid}}", value='{"i":{{i}}}', headers="a={{i}}")
-    shown = samples(form.message(), 3)
-    assert [json.loads(record.value) for record in shown] == [{"i": 0}, {"i": 1}, {"i": 2}]
-    assert [dict(record.headers)["a"] for record in shown] == [b"0", b"1", b"2"]
-    assert len({record.key for record in shown}) == 3
-    assert shown == samples(form.message(), 3)
+    records = samples(form.message(), 3)
+    assert [json.loads(record.value) for record in records] == [{"i": 0}, {"i": 1}, {"i": 2}]
+    assert [dict(record.headers)["a"] for record in records] == [b"0", b"1", b"2"]
+    assert len({record.key for record in records}) == 3
+    assert records == samples(form.message(), 3)
 
 
 def test_braces_stay_braces_where_fields_are_off():
@@ -142,10 +142,10 @@ def test_braces_that_are_sent_as_they_are_beside_placeholders_have_no_command():
 
 def test_bytes_that_are_no_text_go_through_json():
     form = Form.of(Draft("t", 1, b"\xff", b"text", (("h=x", b"\x00"), ("n", None))))
-    words = shlex.split(command(form))
-    assert words[:2] == ["printf", "%s\\n"]
-    assert words[3:] == ["|", "yak", "produce", "t", "-f", "-", "--format", "json", "-p", "1"]
-    assert json.loads(words[2]) == {
+    argv = shlex.split(command(form))
+    assert argv[:2] == ["printf", "%s\\n"]
+    assert argv[3:] == ["|", "yak", "produce", "t", "-f", "-", "--format", "json", "-p", "1"]
+    assert json.loads(argv[2]) == {
         "key": "/w==",
         "key_encoding": "base64",
         "value": "text",

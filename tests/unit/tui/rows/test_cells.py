@@ -9,7 +9,7 @@ from yak.errors import UsageError
 from yak.tui.rows.cells import GAP, Cell, Column, Row, RowList, column_at, cut, filtered, fit, sorted_rows
 
 ROWS = [
-    Row(name, (Cell(name), Cell(str(size), order=size)))
+    Row(name, Cell(name), Cell(str(size), order=size))
     for name, size in (("orders", 10), ("Payments", 9), ("audit", 100))
 ]
 
@@ -33,7 +33,7 @@ def test_a_filter_is_a_text_its_opposite_or_an_expression(text, wanted):
     assert names(filtered(ROWS, text)) == wanted
 
 
-def test_an_expression_that_is_none_is_told():
+def test_invalid_regular_expression_is_refused():
     with pytest.raises(UsageError, match="no regular expression") as refused:
         filtered(ROWS, "~(")
     assert refused.value.code == "bad-filter"
@@ -67,7 +67,7 @@ COLUMNS = st.lists(
 
 @given(COLUMNS, st.integers(10, 200), st.data())
 def test_columns_that_may_go_or_shrink_never_make_a_line_too_wide(columns, width, data):
-    rows = [Row("a", tuple(Cell(data.draw(st.text("xyz", max_size=50))) for _ in columns))]
+    rows = [Row("a", *(Cell(data.draw(st.text("xyz", max_size=50))) for _ in columns))]
     widths = fit(columns, rows, [], width, is_wide=False)
     assert len(widths) == len(columns)
     fixed = sum(each + GAP for each, column in zip(widths, columns, strict=True) if each and not column.rank)
@@ -88,14 +88,14 @@ def test_a_column_of_a_higher_rank_goes_first():
     assert fit(columns, [], [], 12, is_wide=True) == [10, 10, 10]
 
 
-def test_column_with_kept_width_is_cut_below_it_only_after_columns_of_rank_2_are_hidden():
-    columns = (Column("NAME", 4, flex=1, kept=8), Column("B", 10, rank=1), Column("C", 10, rank=2))
-    rows = [Row("a", (Cell("a-long-name"), Cell(""), Cell("")))]
+def test_column_with_preferred_width_is_cut_only_after_columns_of_rank_2_are_hidden():
+    columns = (Column("NAME", 4, flex=1, preferred=8), Column("B", 10, rank=1), Column("C", 10, rank=2))
+    rows = [Row("a", Cell("a-long-name"), Cell(""), Cell(""))]
     assert fit(columns, rows, [], 34, is_wide=False) == [8, 10, 10]
     assert fit(columns, rows, [], 33, is_wide=False) == [19, 10, 0]
     assert fit(columns, rows, [], 18, is_wide=False) == [4, 10, 0]
     assert fit(columns, rows, [], 17, is_wide=False) == [15, 0, 0]
-    short = [Row("a", (Cell("ab"), Cell(""), Cell("")))]
+    short = [Row("a", Cell("ab"), Cell(""), Cell(""))]
     assert fit(columns, short, [], 32, is_wide=False) == [6, 10, 10]
 
 
@@ -105,8 +105,8 @@ def test_what_is_left_goes_to_flexible_columns():
 
 def test_widths_do_not_shrink_while_rows_change():
     columns = (Column("A", 2),)
-    wide = fit(columns, [Row("a", (Cell("1234567890"),))], [], 30, is_wide=False)
-    assert fit(columns, [Row("a", (Cell("1"),))], wide, 30, is_wide=False) == wide
+    wide = fit(columns, [Row("a", Cell("1234567890"))], [], 30, is_wide=False)
+    assert fit(columns, [Row("a", Cell("1"))], wide, 30, is_wide=False) == wide
 
 
 @given(st.text(max_size=40), st.integers(1, 30), st.booleans())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.rows.cluster import health_rows
 from yak.tui.state.picture import UNKNOWN_STORE, Picture
 
@@ -13,12 +13,12 @@ def store_row(state, *, lost_since_ms=None, **node):
     if node:
         own = {"role": "follower", "leader_id": 2, "epoch": 4, "voters": [1, 2, 3], "caught_up": None}
         picture._quorum_nodes[1] = own | node
-    row = health_rows(picture, Look(), 5_000)[-1]
+    row = health_rows(picture, Formatter(), 5_000)[-1]
     return tuple(cell.text for cell in row.cells), row.cells[0].tone
 
 
 @pytest.mark.parametrize(
-    ("given", "words", "tone"),
+    ("given", "text", "tone"),
     [
         ({"state": UNKNOWN_STORE}, ("– metadata", "not visible without YAK's HTTP"), "good"),
         ({"state": "connected"}, ("✓ redis", "connected"), "good"),
@@ -41,5 +41,5 @@ def store_row(state, *, lost_since_ms=None, **node):
         ),
     ],
 )
-def test_metadata_store_is_redis_or_the_quorum(given, words, tone):
-    assert store_row(**given) == (words, tone)
+def test_metadata_store_is_redis_or_the_quorum(given, text, tone):
+    assert store_row(**given) == (text, tone)

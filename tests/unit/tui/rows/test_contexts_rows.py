@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from yak.errors import UsageError
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.rows.contexts import COLUMNS, add_command, context_rows, is_production, values_of
 
 FORM = {"name": "staging", "servers": "a, b:1", "accent": "none", "token": "", "production": "false"}
@@ -19,7 +19,7 @@ def test_each_context_says_whether_it_answers_and_how_it_is_marked():
     }
     rows = [
         [cell.text for cell in row.cells]
-        for row in context_rows(contexts, "local", {"local": "", "prod": "connection refused"}, Look())
+        for row in context_rows(contexts, "local", {"local": "", "prod": "connection refused"}, Formatter())
     ]
     assert rows == [
         ["▶", "local", "", "● answers", "l:1"],
@@ -30,7 +30,7 @@ def test_each_context_says_whether_it_answers_and_how_it_is_marked():
 
 
 @pytest.mark.parametrize(("said", "is_"), [(True, True), ("true", True), ("Yes", True), (False, False), ("no", False)])
-def test_production_may_be_written_in_words(said, is_):
+def test_production_may_be_a_text(said, is_):
     assert is_production({"production": said}) is is_
     assert not is_production({})
 

@@ -7,7 +7,7 @@ import pytest
 from yak.client.groups.reset import Step, Target
 from yak.errors import UsageError, YakError
 from yak.ids import TopicPartition
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.rows.groups import (
     COLUMNS,
     MEMBER_COLUMNS,
@@ -20,10 +20,10 @@ from yak.tui.rows.groups import (
     member_rows,
     members_of,
     partition_rows,
-    plan_words,
+    plan_summary,
     reset_command,
     reset_target,
-    silent_words,
+    silent_brokers,
     step_rows,
     summary,
     topics_of,
@@ -31,7 +31,7 @@ from yak.tui.rows.groups import (
 from yak.tui.state.groups import Group, Groups, Unread
 from yak.view.groups import members_text
 
-LOOK, ASCII = Look(), Look(is_ascii=True)
+FMT, ASCII = Formatter(), Formatter(is_ascii=True)
 MEMBERS = [
     {
         "member_id": "w-2-uuid", "client_id": "w-2", "host": "/10.0.0.2", "instance_id": "static", "epoch": 3,
@@ -87,51 +87,51 @@ def test_a_group_shows_state_lag_and_where_it_goes():
             "silent": [{"node_id": 3, "reason": "no"}],
         }
     )
-    groups.told("audit", SAID, 0)
-    groups.told("read", {**SAID, "state": "Empty", "members": [], "lag": 0}, 0)
-    groups.told("none", {**SAID, "state": "Dead", "members": [], "lag": None}, 0)
-    rows = {row.key: texts(row) for row in group_rows(groups, LOOK, 0)}
-    assert rows["audit"] == ["audit", "● Stable", "classic", "3", "2", LOOK.number(1204), "█", "–"]
+    groups.update("audit", SAID, 0)
+    groups.update("read", {**SAID, "state": "Empty", "members": [], "lag": 0}, 0)
+    groups.update("none", {**SAID, "state": "Dead", "members": [], "lag": None}, 0)
+    rows = {row.key: texts(row) for row in group_rows(groups, FMT, 0)}
+    assert rows["audit"] == ["audit", "● Stable", "classic", "3", "2", FMT.number(1204), "█", "–"]
     assert rows["read"][-3:] == ["0", "▁", "caught up"]
     assert rows["none"][-3:] == ["–", "", "–"]
     assert rows["new"] == ["new", "▲ joining", "classic", "", "2", "", "", ""]
-    assert list_title(groups, LOOK) == f"Groups: 4, lag {LOOK.number(1204)}"
-    assert silent_words(groups) == "broker 3 did not answer: its groups are missing"
+    assert list_title(groups, FMT) == f"Groups: 4, lag {FMT.number(1204)}"
+    assert silent_brokers(groups) == "broker 3 did not answer: its groups are missing"
     assert all(len(row) == len(COLUMNS) for row in rows.values())
 
 
-def test_a_group_that_could_not_be_asked_is_marked():
+def test_group_row_marks_a_failed_request():
     groups = Groups()
     groups.listed({"groups": [{"group": "a", "type": "classic", "state": "Empty", "coordinator": 1}], "silent": []})
     groups.failed("a", "no coordinator")
-    assert texts(group_rows(groups, LOOK, 0)[0])[3:6] == ["?", "1", "?"]
-    assert silent_words(groups) == ""
-    assert list_title(Groups(), LOOK) == "Groups"
+    assert texts(group_rows(groups, FMT, 0)[0])[3:6] == ["?", "1", "?"]
+    assert silent_brokers(groups) == ""
+    assert list_title(Groups(), FMT) == "Groups"
 
 
 def test_a_lag_that_grows_says_so_and_one_that_falls_says_when():
     groups = Groups()
     groups.listed({"groups": [{"group": n, "type": "c", "state": "S", "coordinator": 1} for n in "ab"], "silent": []})
     for second in range(0, 12, 2):
-        groups.told("a", {**SAID, "lag": 100 + second * 10}, second * 1_000)
-        groups.told("b", {**SAID, "lag": 1_000 - second * 10}, second * 1_000)
-    assert [texts(row)[-1] for row in group_rows(groups, LOOK, 10_000)] == ["growing", "1 min 30 s"]
+        groups.update("a", {**SAID, "lag": 100 + second * 10}, second * 1_000)
+        groups.update("b", {**SAID, "lag": 1_000 - second * 10}, second * 1_000)
+    assert [texts(row)[-1] for row in group_rows(groups, FMT, 10_000)] == ["growing", "1 min 30 s"]
 
 
 @pytest.mark.parametrize(
     "state", ["Stable", "Empty", "Dead", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "New"]
 )
 def test_every_state_has_a_sign_and_a_word_in_letters_too(state):
-    for look in (LOOK, ASCII):
-        sign, _, word = group_state_cell(state, look).text.partition(" ")
+    for fmt in (FMT, ASCII):
+        sign, _, word = group_state_cell(state, fmt).text.partition(" ")
         assert sign
         assert word
     assert group_state_cell(state, ASCII).text.isascii()
-    assert group_state_cell(state, LOOK, is_short=False).text.endswith(state)
+    assert group_state_cell(state, FMT, is_short=False).text.endswith(state)
 
 
-def test_members_are_shown_with_what_they_read_and_where_they_go():
-    rows = [texts(row) for row in member_rows(SAID, LOOK)]
+def test_member_rows_have_assignment_and_target():
+    rows = [texts(row) for row in member_rows(SAID, FMT)]
     assert rows[0] == ["w-1", "10.0.0.1", "2", "orders:0-1", "–", "w-1-uuid"]
     assert rows[1] == ["w-2", "10.0.0.2", "1", "orders:2 → orders:1-2", "static", "w-2-uuid"]
     assert rows[2][2:4] == ["–", "not told while the group rebalances"]
@@ -140,14 +140,14 @@ def test_members_are_shown_with_what_they_read_and_where_they_go():
     assert members_text(members_of({"members": MEMBERS + MEMBERS[:1]})).endswith(" and 1 more")
 
 
-def test_partitions_are_shown_with_lag_age_and_what_is_wrong():
+def test_partition_rows_have_lag_age_and_problem():
     unread = {TopicPartition("orders", 0): Unread(1_000, 5_000, 9_000)}
-    rows = {row.key: row for row in partition_rows(SAID, unread, LOOK, 9_800)}
+    rows = {row.key: row for row in partition_rows(SAID, unread, FMT, 9_800)}
     assert texts(rows["orders:0"])[1:] == [
         "0",
-        LOOK.number(1000),
-        LOOK.number(2204),
-        LOOK.number(1204),
+        FMT.number(1000),
+        FMT.number(2204),
+        FMT.number(1204),
         "4.8 s",
         "w-1",
         "0",
@@ -162,16 +162,16 @@ def test_partitions_are_shown_with_lag_age_and_what_is_wrong():
 
 def test_the_head_says_what_it_is_and_how_far():
     group = Group("audit")
-    assert summary(group, LOOK, 0)[0][0].text == "asking its coordinator ..."
+    assert summary(group, FMT, 0)[0][0].text == "asking its coordinator ..."
     group.why = "no coordinator"
-    assert summary(group, LOOK, 0)[0][0].text == "no coordinator"
-    group.told(SAID, 0)
-    first, second = (" ".join(cell.text for cell in line) for line in summary(group, LOOK, 0))
+    assert summary(group, FMT, 0)[0][0].text == "no coordinator"
+    group.update(SAID, 0)
+    first, second = (" ".join(cell.text for cell in line) for line in summary(group, FMT, 0))
     assert first == "● Stable · classic, consumer, assignor range · coordinator 2"
-    assert second == f"lag {LOOK.number(1204)} █ in 6 partitions · ETA –"
+    assert second == f"lag {FMT.number(1204)} █ in 6 partitions · ETA –"
 
 
-LOCAL = Look("local")
+LOCAL = Formatter("local")
 O0, O1, O2 = (TopicPartition("orders", number) for number in range(3))
 STEPS = [Step(O0, 400, 0, "-100 is before the log, which starts at 0"), Step(O1, 5, 5), Step(O2, None, None, "no")]
 
@@ -196,12 +196,12 @@ def form(to, value="", topics=""):
     ],
 )
 def test_each_way_has_its_command_line(values, line):
-    assert reset_command("audit", values, LOOK) == line
-    assert reset_command("audit", values, LOOK, is_done=True) == f"{line} --execute"
+    assert reset_command("audit", values, FMT) == line
+    assert reset_command("audit", values, FMT, is_done=True) == f"{line} --execute"
 
 
 def test_names_are_quoted_and_local_times_are_read_as_local():
-    assert shlex.split(reset_command("my group; rm", form("latest"), LOOK))[3] == "my group; rm"
+    assert shlex.split(reset_command("my group; rm", form("latest"), FMT))[3] == "my group; rm"
     assert reset_command("g", form("time", "2026-11-20T12:00"), LOCAL).endswith(" --local")
 
 
@@ -218,24 +218,24 @@ def test_names_are_quoted_and_local_times_are_read_as_local():
 )
 def test_a_value_that_cannot_be_is_refused(values):
     with pytest.raises(UsageError):
-        reset_command("g", values, LOOK)
+        reset_command("g", values, FMT)
 
 
 def test_the_form_becomes_a_target():
-    assert reset_target(form("earliest"), 0, LOOK, {}) == Target("earliest")
-    assert reset_target(form("latest"), 0, LOOK, {}) == Target("latest")
-    assert reset_target(form("current"), 0, LOOK, {}) == Target("current")
-    assert reset_target(form("offset", "7"), 0, LOOK, {}) == Target("offset", 7)
-    assert reset_target(form("shift by", "-7"), 0, LOOK, {}) == Target("shift", -7)
-    assert reset_target(form("time", "-1m"), 100_000, LOOK, {}) == Target("timestamp", 40_000)
-    assert reset_target(form("time", "1970-01-01T00:01"), 0, LOOK, {}) == Target("timestamp", 60_000)
-    assert reset_target(form("file", "f"), 0, LOOK, {O0: 4}) == Target("file", offsets={O0: 4})
-    assert all(reset_command("g", form(way, "1"), LOOK) for way in WAYS)
+    assert reset_target(form("earliest"), 0, FMT, {}) == Target("earliest")
+    assert reset_target(form("latest"), 0, FMT, {}) == Target("latest")
+    assert reset_target(form("current"), 0, FMT, {}) == Target("current")
+    assert reset_target(form("offset", "7"), 0, FMT, {}) == Target("offset", 7)
+    assert reset_target(form("shift by", "-7"), 0, FMT, {}) == Target("shift", -7)
+    assert reset_target(form("time", "-1m"), 100_000, FMT, {}) == Target("timestamp", 40_000)
+    assert reset_target(form("time", "1970-01-01T00:01"), 0, FMT, {}) == Target("timestamp", 60_000)
+    assert reset_target(form("file", "f"), 0, FMT, {O0: 4}) == Target("file", offsets={O0: 4})
+    assert all(reset_command("g", form(way, "1"), FMT) for way in WAYS)
     assert topics_of(form("file", topics=" a:1  b ")) == ["a:1", "b"]
 
 
 def test_the_preview_shows_old_and_new_and_why_something_stays():
-    rows = [[cell.text for cell in row.cells] for row in step_rows(STEPS, None, LOOK)]
+    rows = [[cell.text for cell in row.cells] for row in step_rows(STEPS, None, FMT)]
     assert rows[0] == [
         "orders",
         "0",
@@ -252,14 +252,14 @@ def test_the_preview_shows_old_and_new_and_why_something_stays():
 
 def test_afterwards_it_shows_what_was_done():
     failed = YakError("x", "not moved", why="it has members now")
-    rows = [row.cells[-1] for row in step_rows([Step(O0, 4, 0), Step(O1, 4, 0)], {O0: None, O1: failed}, LOOK)]
+    rows = [row.cells[-1] for row in step_rows([Step(O0, 4, 0), Step(O1, 4, 0)], {O0: None, O1: failed}, FMT)]
     assert [(cell.text, cell.tone) for cell in rows] == [
         ("✓ set", "good"), ("✗ failed: it has members now", "bad"),
     ]  # fmt: skip
 
 
 def test_what_it_comes_to_is_said_in_records():
-    assert plan_words(STEPS, LOOK) == "1 partition will be moved: 400 records will be read again."
-    assert "30 records will be skipped" in plan_words([Step(O0, 0, 30), Step(O1, 5, 1)], LOOK)
-    assert "1 partitions get their first offset" in plan_words([Step(O0, None, 30)], LOOK)
-    assert plan_words(STEPS[1:], LOOK) == "Nothing to move: the offsets are there already."
+    assert plan_summary(STEPS, FMT) == "1 partition will be moved: 400 records will be read again."
+    assert "30 records will be skipped" in plan_summary([Step(O0, 0, 30), Step(O1, 5, 1)], FMT)
+    assert "1 partitions get their first offset" in plan_summary([Step(O0, None, 30)], FMT)
+    assert plan_summary(STEPS[1:], FMT) == "Nothing to move: the offsets are there already."

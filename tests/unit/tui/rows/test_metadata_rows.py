@@ -3,47 +3,38 @@
 import json
 from pathlib import Path
 
-from yak.tui.look import Look
-from yak.tui.rows.metadata import (
-    COLUMNS,
-    LogRows,
-    diff_rows,
-    image_rows,
-    known_rows,
-    moment,
-    things,
-    touched_by,
-)
+from yak.tui.formatter import Formatter
+from yak.tui.rows.metadata import COLUMNS, LogRows, diff_rows, image_rows, known_rows, moment, things, touched_by
 from yak.tui.state.metadata_log import MetadataLog
 
-LOOK = Look()
+FMT = Formatter()
 RECORDED = json.loads((Path(__file__).parents[3] / "tui" / "recorded" / "cluster.json").read_text(encoding="utf-8"))
 PAGE = RECORDED["answers"]["GET /metadata/log"]
 IMAGE = RECORDED["answers"]["GET /metadata/image"]
 EARLY = RECORDED["answers"]["GET /metadata/image?at=5"]
 
 
-def test_rows_are_made_when_they_are_looked_at_also_of_records_that_were_not_read():
+def test_log_rows_are_made_on_demand_also_for_unread_records():
     log = MetadataLog()
     log.take({**PAGE, "records": PAGE["records"][:3], "end": 100_000})
-    rows = LogRows(log, LOOK, RECORDED["now_ms"])
+    rows = LogRows(log, FMT, RECORDED["now_ms"])
     assert len(rows) == 100_000
     assert rows.at(0).key == "1"
     assert rows.at(0).cells[2].text == "Cluster"
     assert rows.at(99_999).cells[1].text == "…"
     assert (rows.place_of("100000"), rows.place_of("100001")) == (99_999, None)
-    assert [row.key for row in known_rows(log, LOOK, 0)] == ["1", "2", "3"]
+    assert [row.key for row in known_rows(log, FMT, 0)] == ["1", "2", "3"]
     assert all(len(rows.at(index).cells) == len(COLUMNS) for index in (0, 50))
 
 
 def test_a_time_of_another_day_has_its_date():
-    assert moment(1_000, LOOK, 2_000) == "00:00:01.000Z"
-    assert moment(1_000, LOOK, 90_000_000) == "1970-01-01 00:00:01.000Z"
-    assert moment(None, LOOK, 0) == "–"
+    assert moment(1_000, FMT, 2_000) == "00:00:01.000Z"
+    assert moment(1_000, FMT, 90_000_000) == "1970-01-01 00:00:01.000Z"
+    assert moment(None, FMT, 0) == "–"
 
 
-def test_the_cluster_is_told_broker_by_broker_and_partition_by_partition():
-    rows = {row.key: [cell.text for cell in row.cells] for row in image_rows(things(IMAGE), {"broker:3"}, LOOK)}
+def test_image_rows_list_brokers_and_partitions():
+    rows = {row.key: [cell.text for cell in row.cells] for row in image_rows(things(IMAGE), {"broker:3"}, FMT)}
     assert rows["broker:3"] == ["◆ broker 3", "▲ FENCED, at 127.0.0.1:9094, broker epoch 2"]
     assert rows["controller"] == ["  controller", "broker 2, epoch 2"]
     assert rows["topic:orders"][1].startswith("3 partitions, ")
@@ -51,12 +42,12 @@ def test_the_cluster_is_told_broker_by_broker_and_partition_by_partition():
     assert len(rows) == len(things(IMAGE))
 
 
-def test_a_cluster_that_is_not_made_yet_can_be_shown():
+def test_things_of_an_empty_cluster():
     nothing = {
         "offset": 0, "timestamp": 0.0, "clusterId": "", "incarnation": 0, "controllerId": -1, "controllerEpoch": 0,
         "brokers": [], "topics": [], "partitions": [], "producers": [], "brokerConfigs": {"": {}},
     }  # fmt: skip
-    assert [row.cells[1].text for row in image_rows(things(nothing), (), LOOK)] == [
+    assert [row.cells[1].text for row in image_rows(things(nothing), (), FMT)] == [
         "not made yet, incarnation 0", "▲ none, epoch 0",
     ]  # fmt: skip
 
@@ -78,14 +69,14 @@ def test_brokers_and_partitions_have_the_states_of_the_other_screens():
 
 def test_what_changed_is_what_came_what_went_and_which_fields_are_others():
     before, after = things(EARLY), things(IMAGE)
-    rows = {row.key: [cell.text for cell in row.cells] for row in diff_rows(before, after, LOOK)}
+    rows = {row.key: [cell.text for cell in row.cells] for row in diff_rows(before, after, FMT)}
     assert rows["topic:orders"][0] == "+ orders"
     assert rows["controller"] == ["~ controller", "broker 3 → broker 2, epoch 1 → 2"]
     assert rows["broker:3"][0] == "~ broker 3"
     assert "ALIVE → FENCED" in rows["broker:3"][1]
-    back = {row.key: row.cells[0].text for row in diff_rows(after, before, LOOK)}
+    back = {row.key: row.cells[0].text for row in diff_rows(after, before, FMT)}
     assert back["topic:orders"] == "- orders"
-    assert diff_rows(after, after, LOOK) == []
+    assert diff_rows(after, after, FMT) == []
 
 
 def test_each_recorded_record_touches_things_that_there_are():
@@ -100,11 +91,11 @@ def test_each_recorded_record_touches_things_that_there_are():
     assert touched_by(config, {}) == {"configs:1"}
 
 
-def test_the_configs_of_a_group_are_shown_and_touched_by_their_record():
+def test_group_configs_are_listed_and_marked_by_their_record():
     name, value = "consumer.session.timeout.ms", "6000"
     said = {"resourceType": "group", "resourceName": "Billing", "configs": {name: value}}
     record = {"kind": "Config", "record": said}
     known = things({**IMAGE, "groupConfigs": {"Billing": {name: value}}})
-    rows = {row.key: [cell.text for cell in row.cells] for row in image_rows(known, (), LOOK)}
+    rows = {row.key: [cell.text for cell in row.cells] for row in image_rows(known, (), FMT)}
     (key,) = touched_by(record, {})
     assert rows[key] == ["  configs of group Billing", f"{name} = {value}"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.rows import partitions
 from yak.tui.rows.cells import packed
 from yak.tui.rows.failover import election_lines, failover_moves
@@ -14,7 +14,7 @@ from yak.tui.state.elections import Elections, Failover
 from yak.tui.state.picture import Broker, Partition, Picture
 from yak.view.broker_state import SeenState
 
-LOOK, ASCII = Look(), Look(is_ascii=True)
+FMT, ASCII = Formatter(), Formatter(is_ascii=True)
 BROKERS = {node: Broker(node) for node in (1, 2, 3)}
 
 
@@ -24,10 +24,7 @@ def partition(leader=2, isr=(1, 2), high=611_310, ends=None, min_isr=2, **more):
 
 
 def detail(silent_ms=4_800, leader_epoch=8, **more):
-    followers = {
-        1: partitions.Follower(11, 100, 100),
-        3: partitions.Follower(13, silent_ms, silent_ms + 100),
-    }
+    followers = {1: partitions.Follower(11, 100, 100), 3: partitions.Follower(13, silent_ms, silent_ms + 100)}
     return partitions.PartitionDetail(1_000, leader_epoch, epochs={2: 12, 1: 11}, followers=followers, **more)
 
 
@@ -41,17 +38,17 @@ def cells(row, columns=partitions.REPLICA_COLUMNS):
 def test_a_partition_says_who_leads_it_and_a_dot_stands_for_who_is_out():
     facts = TopicFacts(0, {1: 4_011}, {1: 138 << 20})
     columns = partitions.partition_columns(120)
-    (row,) = partitions.partition_rows([partition(rate_in=840.0, since_ms=1_000)], facts, LOOK, 5_800)
+    (row,) = partitions.partition_rows([partition(rate_in=840.0, since_ms=1_000)], facts, FMT, 5_800)
     found = cells(row, columns)
     assert found == {
-        "P": "1", "LEADER": "2", "EPOCH": "8", "ISR": "1 2 ·", "HIGH WATERMARK": LOOK.number(611_310), "LOG START": LOOK.number(4_011),
+        "P": "1", "LEADER": "2", "EPOCH": "8", "ISR": "1 2 ·", "HIGH WATERMARK": FMT.number(611_310), "LOG START": FMT.number(4_011),
         "SIZE": "138 MiB", "IN": "840/s", "STATE": "▲ at min ISR", "FOR": "4.8 s",
     }  # fmt: skip
     assert len(row.cells) == len(columns)
 
 
 @pytest.mark.parametrize(
-    ("leader", "isr", "min_isr", "words"),
+    ("leader", "isr", "min_isr", "text"),
     [
         (2, (1, 2, 3), 2, "✓ ok"),
         (2, (1, 2), 2, "▲ at min ISR"),
@@ -61,12 +58,12 @@ def test_a_partition_says_who_leads_it_and_a_dot_stands_for_who_is_out():
         (None, (2,), 2, "✗ offline"),
     ],
 )
-def test_state_cell_has_sign_and_label_of_the_state(leader, isr, min_isr, words):
-    assert partitions.state_cell(partition(leader, isr, min_isr=min_isr), LOOK).text == words
+def test_state_cell_has_sign_and_label_of_the_state(leader, isr, min_isr, text):
+    assert partitions.state_cell(partition(leader, isr, min_isr=min_isr), FMT).text == text
 
 
 def test_the_title_says_how_much_is_in_the_topic():
-    title = partitions.partitions_title("orders", [partition()], TopicFacts(0, {1: 611_300}, {1: 2048}), LOOK)
+    title = partitions.partitions_title("orders", [partition()], TopicFacts(0, {1: 611_300}, {1: 2048}), FMT)
     assert title == "Partitions of orders: 1 × RF 3, min ISR 2, 10 messages, 2.0 KiB"
     assert partitions.partitions_title("orders", [], None, ASCII) == "Partitions of orders: 0 x RF 0"
 
@@ -82,7 +79,7 @@ def test_a_bar_is_as_wide_as_it_is_to_be_and_never_whole_for_who_is_behind(
     top, behind, unacked, window, width, is_ascii
 ):
     end, high = max(0, top - behind), max(0, top - unacked)
-    bar = partitions.offset_bar(end, high, top, window, width, Look(is_ascii=is_ascii))
+    bar = partitions.offset_bar(end, high, top, window, width, Formatter(is_ascii=is_ascii))
     full, missing, mark = "=.|" if is_ascii else "━┄┃"
     assert len(bar) == width
     if top == 0:
@@ -114,33 +111,33 @@ def test_bars_show_as_much_as_the_last_one_is_behind(end, rate, window):
 
 
 def test_a_replica_that_is_out_says_since_when_it_did_not_fetch():
-    leader, first, last = partitions.replica_rows(partition(), detail(), BROKERS, LOOK, 1_000)
+    leader, first, last = partitions.replica_rows(partition(), detail(), BROKERS, FMT, 1_000)
     assert [row.key for row in (leader, first, last)] == ["2", "1", "3"]
     assert cells(leader)["WHY"] == "✓ leads"
     assert cells(leader)["EPOCH"] == "12"
     assert cells(first)["WHY"] == "✓ in sync"
     found = cells(last)
-    assert (found["LAG"], found["WHY"]) == (LOOK.number(1_408), "✗ OUT: no fetch for 4.8 s")
+    assert (found["LAG"], found["WHY"]) == (FMT.number(1_408), "✗ OUT: no fetch for 4.8 s")
     assert (found["FETCHED"], found["CAUGHT UP"], found["EPOCH"]) == ("4.8 s", "4.9 s", "13")
-    later = cells(partitions.replica_rows(partition(), detail(), BROKERS, LOOK, 2_000)[2])
+    later = cells(partitions.replica_rows(partition(), detail(), BROKERS, FMT, 2_000)[2])
     assert (later["FETCHED"], later["WHY"]) == ("5.8 s", "✗ OUT: no fetch for 5.8 s")
 
 
-def why(node=3, brokers=BROKERS, told=None, **more):
+def why(node=3, brokers=BROKERS, answer=None, **more):
     made = partition(**more)
-    return partitions.why_words(node, made, detail() if told is None else told, brokers.get(node), 1_000)[0]
+    return partitions.replica_reason(node, made, detail() if answer is None else answer, brokers.get(node), 1_000)[0]
 
 
 def test_why_a_replica_is_in_sync_or_not():
-    assert why(told=detail(silent_ms=100)) == "OUT: catching up, lag 1.4k"
+    assert why(answer=detail(silent_ms=100)) == "OUT: catching up, lag 1.4k"
     assert why(ends={1: 9, 2: 9, 3: 9}) == "OUT: caught up, joins at once"
     assert why(ends={1: 9, 2: 9, 3: None}) == "OUT: never fetched from leader 2"
-    assert why(told=detail(adding_replicas=(3,))) == "new: copying, 1.4k to go"
+    assert why(answer=detail(adding_replicas=(3,))) == "new: copying, 1.4k to go"
     assert why(leader=None) == "OUT: there is no leader to copy from"
-    assert why(told=detail(leader_epoch=7)) == "OUT: catching up, lag 1.4k"  # of a leader before: says nothing
+    assert why(answer=detail(leader_epoch=7)) == "OUT: catching up, lag 1.4k"  # of a leader before: says nothing
     fenced = BROKERS | {3: Broker(3, registered=SeenState.FENCED)}
     assert why(brokers=fenced) == "OUT: broker is fenced"
-    assert why(brokers=fenced, told=detail(eligible_leaders=(3,))) == "OUT: broker is fenced, may lead again"
+    assert why(brokers=fenced, answer=detail(eligible_leaders=(3,))) == "OUT: broker is fenced, may lead again"
     assert why(brokers=BROKERS | {3: Broker(3, registered=SeenState.CLOSED)}) == "OUT: broker has stopped"
     assert why(brokers={}) == "OUT: broker is gone"
     assert why(1, brokers=BROKERS | {1: Broker(1, registered=SeenState.FENCED)}) == "in sync, broker is fenced"
@@ -148,7 +145,7 @@ def test_why_a_replica_is_in_sync_or_not():
 
 
 def test_all_replicas_of_a_topic_name_their_partition_once():
-    rows = partitions.topic_replica_rows([partition()], {1: detail()}, BROKERS, LOOK, 1_000)
+    rows = partitions.topic_replica_rows([partition()], {1: detail()}, BROKERS, FMT, 1_000)
     assert [row.key for row in rows] == ["1/2", "1/1", "1/3"]
     assert [row.cells[0].text for row in rows] == ["1", "", ""]
     assert all(len(row.cells) == len(partitions.TOPIC_REPLICA_COLUMNS) for row in rows)
@@ -158,11 +155,11 @@ def test_all_replicas_of_a_topic_name_their_partition_once():
 
 
 def said(made):
-    return " ".join(cell.text for cell in partitions.meaning(made, LOOK))
+    return " ".join(cell.text for cell in partitions.meaning(made, FMT))
 
 
 def test_the_sentence_of_the_sketch():
-    number = LOOK.number(611_310)
+    number = FMT.number(611_310)
     assert said(partition()) == (
         f"HW = min(LEO of ISR {{1,2}}) = {number}. acks=all: accepted (ISR 2 ≥ min 2). If node 1 also fails: rejected."
     )
@@ -300,12 +297,12 @@ def failover():
     return made
 
 
-def words(lines):
+def text_of(lines):
     return [" ".join(cell.text for cell in each) for each in lines]
 
 
 def test_a_failover_says_each_step_and_what_it_took():
-    found = words(election_lines([failover()], ASCII, 14_000, 100, 10))
+    found = text_of(election_lines([failover()], ASCII, 14_000, 100, 10))
     assert found == [
         "00:00:10.000Z * broker 2 lost 4.0 s ago, not back yet".replace("4.0 s", "4 s"),
         "  detected +0 ms -> fenced +36 ms -> elected +12 ms -> write +109 ms = 157 ms",
@@ -315,20 +312,20 @@ def test_a_failover_says_each_step_and_what_it_took():
 
 def test_a_failover_that_is_not_over_and_one_that_is():
     going = Failover(10_000, 2, detected_ms=10_000, moved={"orders-1": (2, None, 1)})
-    assert "no new leader yet" in words(election_lines([going], ASCII, 10_100, 100, 10))[1]
+    assert "no new leader yet" in text_of(election_lines([going], ASCII, 10_100, 100, 10))[1]
     back = failover()
     back.back_ms, back.truncated = 26_700, ["the log of orders-1 is cut from 6682 to 6628"]
-    found = words(election_lines([back], ASCII, 30_000, 100, 10))
+    found = text_of(election_lines([back], ASCII, 30_000, 100, 10))
     assert found[0].endswith("back after 16.7 s")
     assert found[-1].endswith("cut from 6682 to 6628")
     planned = Failover(10_000, None, elected_ms=10_020, moved={"orders-1": (2, 3, 1)})
-    assert "leaders moved in order" in words(election_lines([planned], ASCII, 30_000, 100, 10))[0]
+    assert "leaders moved in order" in text_of(election_lines([planned], ASCII, 30_000, 100, 10))[0]
 
 
-def test_the_newest_failovers_are_shown_whole():
+def test_election_lines_have_whole_newest_failovers():
     older, newer = failover(), failover()
     newer.node_id = 3
-    assert "broker 3" in words(election_lines([older, newer], ASCII, 14_000, 100, 5))[0]
+    assert "broker 3" in text_of(election_lines([older, newer], ASCII, 14_000, 100, 5))[0]
     assert len(election_lines([older, newer], ASCII, 14_000, 100, 5)) == 3
     assert len(election_lines([older, newer], ASCII, 14_000, 100, 6)) == 6
 
@@ -340,7 +337,7 @@ def test_as_many_moves_are_named_as_there_is_room_for():
     assert found.endswith("and 18 more")
 
 
-def test_a_leadership_that_went_to_nobody_first_ends_with_who_has_it():
+def test_failover_over_no_leader_ends_with_the_new_leader():
     elections = Elections()
     event = {"kind": "leader-changed", "time_ms": 5, "topic": "orders", "partition": 0, "leader_epoch": 5}
     elections.take({**event, "from": 1, "to": None}, is_new=True)

@@ -39,7 +39,7 @@ def test_user_row_has_its_mechanisms_and_one_number_for_equal_iterations():
     assert texts(security.user_row("bob", {"SCRAM-SHA-256": 4096, "SCRAM-SHA-512": 8192}))[2] == "4 096, 8 192"
 
 
-def test_acl_row_has_the_words_of_the_command():
+def test_acl_row_has_the_names_of_the_command():
     prefixed = acl(ResourceType.TRANSACTIONAL_ID, "pay-", PatternType.PREFIXED, "10.0.0.7", permission=Permission.DENY)
     assert texts(security.acl_row("key", prefixed)) == [
         "User:ann", "deny", "read", "transactional-id pay-", "prefixed", "10.0.0.7",
@@ -84,7 +84,7 @@ def test_removal_of_an_acl_has_a_command_that_removes_only_it(binding, resource)
 def test_removal_of_a_denying_acl_says_denies():
     binding = acl(ResourceType.TOPIC, "pay", PatternType.PREFIXED, "10.0.0.7", permission=Permission.DENY)
     removal = security.acl_removal("key", binding)
-    assert removal.words == (
+    assert removal.text == (
         "This ACL no longer denies User:ann, from host 10.0.0.7, read of topic pay and all whose names begin so. "
         "Other ACLs stay."
     )
@@ -134,11 +134,11 @@ def test_form_of_an_acl_has_the_command_that_adds_it():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "words"),
+    ("wrong", "text"),
     [({"name": ""}, "Name is needed"), ({"operation": "cluster-action"}, "cluster-action is no operation of a topic")],
 )
-def test_form_of_an_acl_that_no_broker_accepts_is_refused(wrong, words):
-    with pytest.raises(UsageError, match=words):
+def test_form_of_an_acl_that_no_broker_accepts_is_refused(wrong, text):
+    with pytest.raises(UsageError, match=text):
         security.acl_of(ACL_FORM | wrong)
 
 
@@ -163,18 +163,18 @@ def test_form_of_a_quota_that_no_broker_accepts_is_refused(wrong):
 def test_refusal_names_the_acl_that_is_needed(code):
     error = YakError(code, "the quotas could not be read", why="Cluster authorization failed.")
     assert security.is_refusal(error)
-    assert security.trouble_words(error, "describe-configs") == (
+    assert security.error_text(error, "describe-configs") == (
         "The quotas could not be read: Cluster authorization failed. Reading them needs describe-configs of the cluster, which a "
         "super user allows: yak acls add --allow USER --operation describe-configs --cluster"
     )
 
 
-def test_brokers_without_an_authorizer_are_explained_and_silent_ones_are_asked_again():
+def test_error_text_explains_acls_off_and_silent_brokers():
     off = YakError("acls-off", "the ACLs could not be read", why="the brokers have no authorizer")
     assert security.is_refusal(off)
-    assert "yak help acls-off" in security.trouble_words(off, "describe")
+    assert "yak help acls-off" in security.error_text(off, "describe")
     silent = Unreachable("unreachable", "the ACLs could not be read", why="a:1 did not answer: timed out")
     assert not security.is_refusal(silent)
-    assert security.trouble_words(silent, "describe") == (
+    assert security.error_text(silent, "describe") == (
         "The ACLs could not be read: a:1 did not answer: timed out. The brokers are asked again every 10 s."
     )

@@ -4,7 +4,7 @@ import pytest
 
 from yak.client.admin import ConfigValue
 from yak.client.consumer import Received
-from yak.tui.look import Look
+from yak.tui.formatter import Formatter
 from yak.tui.rows.groups import TOPIC_GROUP_COLUMNS, topic_group_rows
 from yak.tui.rows.topics import (
     COLUMNS,
@@ -14,15 +14,15 @@ from yak.tui.rows.topics import (
     chosen_config_lines,
     config_rows,
     documentation,
-    in_words,
+    readable_value,
     tail_rows,
     topic_row,
-    total_words,
+    topics_title,
 )
 from yak.tui.state.groups import group_on_topic
 from yak.tui.state.picture import Partition, Picture, Rates
 
-LOOK = Look()
+FMT = Formatter()
 
 
 def partition(number=0, leader=1, isr=(1, 2, 3), high=100, topic="orders"):
@@ -40,8 +40,8 @@ def picture_of(names, partitions=2):
     return made
 
 
-def facts(told_ms=0, starts=(10, 0), sizes=(1024, 2048), **configs):
-    return TopicFacts(told_ms, dict(enumerate(starts)), dict(enumerate(sizes)), configs)
+def facts(received_ms=0, starts=(10, 0), sizes=(1024, 2048), **configs):
+    return TopicFacts(received_ms, dict(enumerate(starts)), dict(enumerate(sizes)), configs)
 
 
 def texts(row):
@@ -50,7 +50,7 @@ def texts(row):
 
 def test_a_row_says_how_much_is_in_a_topic_and_what_is_set_for_it():
     rates = Rates(messages_in=840.0, bytes_in=2048.0)
-    row = topic_row("orders", [partition(0), partition(1)], rates, facts(**{"retention.ms": "60000"}), LOOK)
+    row = topic_row("orders", [partition(0), partition(1)], rates, facts(**{"retention.ms": "60000"}), FMT)
     assert row.key == "orders"
     assert texts(row) == {
         "TOPIC": "orders", "STATE": "✓ ok", "PARTS": "2", "RF": "3", "MESSAGES": "190", "SIZE": "3.0 KiB",
@@ -60,7 +60,7 @@ def test_a_row_says_how_much_is_in_a_topic_and_what_is_set_for_it():
 
 def test_what_a_leader_does_not_say_is_no_number():
     row = texts(
-        topic_row("orders", [partition(0), partition(1)], Rates(), facts(starts=(0, None), sizes=(1, None)), LOOK)
+        topic_row("orders", [partition(0), partition(1)], Rates(), facts(starts=(0, None), sizes=(1, None)), FMT)
     )
     assert (row["MESSAGES"], row["SIZE"]) == ("–", "–")
     assert facts(sizes=(1, None)).size_bytes is None
@@ -69,7 +69,7 @@ def test_what_a_leader_does_not_say_is_no_number():
 
 def test_the_worst_of_its_partitions_is_a_topics_state_and_sorts_it():
     def cell(*partitions):
-        return topic_row("orders", partitions, Rates(), None, LOOK).cells[1]
+        return topic_row("orders", partitions, Rates(), None, FMT).cells[1]
 
     well, behind, offline = cell(partition()), cell(partition(), partition(1, isr=(1, 2))), cell(partition(leader=None))
     assert (behind.text, offline.text) == ("▲ 1 under-replicated", "✗ 1 offline")
@@ -82,50 +82,50 @@ def test_the_worst_of_its_partitions_is_a_topics_state_and_sorts_it():
 
 def test_internal_topics_are_there_when_they_are_wanted():
     picture, table = picture_of(["orders", "__consumer_offsets"]), TopicTable()
-    assert [row.key for row in table.rows(picture, LOOK, [])] == ["orders"]
-    assert [row.key for row in table.rows(picture, LOOK, [], with_internal=True)] == ["__consumer_offsets", "orders"]
-    assert total_words(picture, LOOK, with_internal=False) == "1 topic, 2 partitions (1 internal: I)"
-    assert total_words(picture, LOOK, with_internal=True) == "2 topics, 4 partitions"
+    assert [row.key for row in table.rows(picture, FMT, [])] == ["orders"]
+    assert [row.key for row in table.rows(picture, FMT, [], with_internal=True)] == ["__consumer_offsets", "orders"]
+    assert topics_title(picture, FMT, with_internal=False) == "1 topic, 2 partitions (1 internal: I)"
+    assert topics_title(picture, FMT, with_internal=True) == "2 topics, 4 partitions"
 
 
 def test_of_thousands_of_topics_those_in_sight_are_fresh_and_the_others_in_turns():
     names = [f"topic-{number:04}" for number in range(2_000)]
     picture, table = picture_of(names, partitions=1), TopicTable()
-    rows = table.rows(picture, LOOK, [])
+    rows = table.rows(picture, FMT, [])
     assert [row.key for row in rows] == names
     made = [row.key for row in rows if row.cells[2].text == "1"]
     assert made == names[:500]
-    rows = table.rows(picture, LOOK, names[1_900:1_910])
+    rows = table.rows(picture, FMT, names[1_900:1_910])
     assert [row.key for row in rows if row.cells[2].text == "1"] == names[:1_000] + names[1_900:1_910]
     for _ in range(3):
-        rows = table.rows(picture, LOOK, [])
+        rows = table.rows(picture, FMT, [])
     assert all(row.cells[2].text == "1" for row in rows)
     picture.topics["topic-0001"][0].isr = (1,)
-    assert "at min ISR" in table.rows(picture, LOOK, ["topic-0001"])[1].cells[1].text
+    assert "at min ISR" in table.rows(picture, FMT, ["topic-0001"])[1].cells[1].text
 
 
 def test_rows_follow_topics_that_come_and_go():
     picture, table = picture_of(["a", "b"]), TopicTable()
     table.facts["b"] = facts()
-    table.rows(picture, LOOK, [])
+    table.rows(picture, FMT, [])
     del picture.topics["b"]
     picture.topics["c"] = [partition(topic="c")]
     picture.topics_version += 1
-    assert [row.key for row in table.rows(picture, LOOK, [])] == ["a", "c"]
+    assert [row.key for row in table.rows(picture, FMT, [])] == ["a", "c"]
     assert "b" not in table.facts
 
 
-def test_who_was_never_asked_about_is_asked_about_first():
+def test_stale_topics_without_facts_come_first():
     table = TopicTable()
-    table.facts = {"a": facts(told_ms=9_000), "b": facts(told_ms=1_000)}
+    table.facts = {"a": facts(received_ms=9_000), "b": facts(received_ms=1_000)}
     assert table.stale(["a", "b", "c"], 10_000, 5_000) == ["c", "b"]
 
 
 def test_another_cluster_begins_without_facts():
     table = TopicTable()
-    table.rows(picture_of(["a"]), LOOK, [])
+    table.rows(picture_of(["a"]), FMT, [])
     table.facts["a"] = facts()
-    table.rows(picture_of(["a"]), LOOK, [])
+    table.rows(picture_of(["a"]), FMT, [])
     assert table.facts == {}
 
 
@@ -167,7 +167,7 @@ def test_a_group_that_catches_up_says_when_it_will_be_there():
     known = None
     for second, lag in ((0, 1_000), (3, 900), (6, 800)):
         known = group_on_topic("orders", group(lag), known, second * 1_000)
-    (row,) = topic_group_rows([known], LOOK, 6_000)
+    (row,) = topic_group_rows([known], FMT, 6_000)
     found = dict(zip((column.label for column in TOPIC_GROUP_COLUMNS), (cell.text for cell in row.cells), strict=True))
     assert (found["GROUP"], found["STATE"], found["LAG"], found["PARTITIONS"]) == ("audit", "● Stable", "800", "2")
     assert found["ETA"] == "24.0 s"
@@ -177,14 +177,14 @@ def received(partition, offset, timestamp_ms, key, value):
     return Received("orders", partition, offset, timestamp_ms, "CreateTime", key, value, [], None)
 
 
-def test_messages_are_told_newest_first_whatever_is_in_them():
+def test_tail_rows_are_newest_first():
     messages = [
         received(0, 4, 1_000, b"k", '{"total":12,"cur":"€"}'.encode()),
         received(1, 7, 3_000, None, b"plain"),
         received(1, 6, 2_000, b"\x00\xff", bytes(range(200))),
         received(0, 3, -1, None, None),
     ]
-    rows = tail_rows(messages, LOOK, 0, 10)
+    rows = tail_rows(messages, FMT, 0, 10)
     assert [row.key for row in rows] == ["1@7", "1@6", "0@4", "0@3"]
     assert rows[0].cells[3].text == "plain"
     assert rows[1].cells[3].text.startswith("⟨hex⟩ 00 01 02")
@@ -192,7 +192,7 @@ def test_messages_are_told_newest_first_whatever_is_in_them():
     assert rows[1].cells[2].text == "⟨hex⟩ 00 ff"
     assert rows[2].cells[3].text == '{"total":12,"cur":"€"}'
     assert rows[3].cells[3].text == "null"
-    assert len(tail_rows(messages, LOOK, 0, 2)) == 2
+    assert len(tail_rows(messages, FMT, 0, 2)) == 2
 
 
 def config(name, value, source="default"):
@@ -200,7 +200,7 @@ def config(name, value, source="default"):
 
 
 def test_what_is_set_for_the_topic_comes_first():
-    rows = config_rows([config("flush.ms", "1"), config("retention.ms", "60000", "topic")], LOOK)
+    rows = config_rows([config("flush.ms", "1"), config("retention.ms", "60000", "topic")], FMT)
     assert [row.key for row in rows] == ["retention.ms", "flush.ms"]
     found = dict(zip((column.label for column in CONFIG_COLUMNS), (cell.text for cell in rows[0].cells), strict=True))
     assert (found["VALUE"], found["FROM"], found["DEFAULT"]) == ("60000 (1 min)", "topic", "604800000 (7 d)")
@@ -208,7 +208,7 @@ def test_what_is_set_for_the_topic_comes_first():
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "words"),
+    ("name", "value", "text"),
     [
         ("flush.ms", str(2**63 - 1), "never"),
         ("flush.messages", str(2**63 - 1), "no limit"),
@@ -220,10 +220,10 @@ def test_what_is_set_for_the_topic_comes_first():
         ("unknown", None, "–"),
     ],
 )
-def test_values_with_their_meaning(name, value, words):
-    assert in_words(name, value, LOOK) == words
+def test_values_with_their_meaning(name, value, text):
+    assert readable_value(name, value, FMT) == text
 
 
 def test_a_config_that_we_do_not_know_says_so():
-    lines = chosen_config_lines(config("of.another.version", "1"), LOOK)
+    lines = chosen_config_lines(config("of.another.version", "1"), FMT)
     assert "does not know it" in lines[1][0].text

@@ -18,8 +18,8 @@ CLUSTER = {
 }
 
 
-async def streamed(words: str) -> AsyncIterator[bytes]:
-    yield f"data: {words}\n\n".encode()
+async def streamed(text: str) -> AsyncIterator[bytes]:
+    yield f"data: {text}\n\n".encode()
 
 
 def answer(request: httpx.Request) -> httpx.Response:
@@ -76,20 +76,20 @@ def test_a_stream_that_is_no_json_is_a_broken_link_and_tried_again() -> None:
 def test_brokers_without_http_are_read_again_and_again_over_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also after a look that failed; what only HTTP has is refused with the reason."""
     image = Image(brokers={1: BrokerInfo(1, -1, "", (), "new", 9, None, "broker", BrokerState.ACTIVE)})
-    looks = [
+    answers = [
         Snapshot(1, 1000, image, ()),
         Unreachable("unreachable", "no broker answered"),
         Snapshot(2, 2000, image, ()),
     ]
 
-    def next_look(_servers: str, _before: Snapshot | None) -> Snapshot:
-        found = looks.pop(0)
+    def next_answer(_servers: str, _before: Snapshot | None) -> Snapshot:
+        found = answers.pop(0)
         if isinstance(found, YakError):
             raise found
         return found
 
     monkeypatch.setattr("yak.tui.source.kafka.http_addresses", lambda _servers: {})
-    monkeypatch.setattr("yak.tui.source.kafka.read_snapshot", next_look)
+    monkeypatch.setattr("yak.tui.source.kafka.read_snapshot", next_answer)
     monkeypatch.setattr("yak.tui.source.live.POLL_SECONDS", 0.01)
     made = LiveSource("old:9,new:9")
     assert not made.lacks

@@ -45,7 +45,7 @@ def test_a_cluster_that_ran_there_once_is_not_the_one_that_runs_now(tmp_path: Pa
     assert find_local("127.0.0.1:7001", (remember(tmp_path / "ours", 7001, ProcessId(os.getpid(), "old")),)) is None
 
 
-def test_a_file_that_nobody_understands_is_nobodys_cluster(tmp_path: Path) -> None:
+def test_unreadable_state_file_is_no_local_cluster(tmp_path: Path) -> None:
     (tmp_path / state.STATE_FILE).write_text("{}")
     assert find_local("127.0.0.1:7001", (str(tmp_path),)) is None
 

@@ -52,7 +52,7 @@ def test_progress_of_a_leader_that_was_is_nothing():
     assert made.partitions["orders", 0].high_watermark == 10
 
 
-def test_what_three_brokers_tell_is_one_line():
+def test_same_event_of_three_brokers_is_one_line():
     made = picture(*(leader_changed(5, 8, 2, node_id=node) for node in (1, 2, 3)))
     assert [line.kind for line in made.activity.lines] == ["leader-changed"]
 
@@ -134,7 +134,7 @@ def test_snapshot_of_a_broker_that_was_paused_brings_back_no_deleted_topic():
     assert made.incomplete == {}
 
 
-def test_deletion_that_is_told_late_leaves_the_topic_that_was_created_since():
+def test_late_deletion_event_leaves_the_recreated_topic():
     made = picture(snapshot_of("new", leader=2), topic_event("deleted", "old"), snapshot_of("old"))
     assert made.partitions["orders", 0].leader == 2
 
@@ -169,7 +169,7 @@ def test_a_failover_is_seen_with_its_times():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_order_in_which_brokers_tell_does_not_matter(seed):
+def test_event_order_of_brokers_does_not_matter(seed):
     straight, mixed = Picture(), Picture()
     for event in EVENTS:
         straight.take(copy.deepcopy(event))

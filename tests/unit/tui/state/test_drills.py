@@ -131,7 +131,7 @@ def test_a_wait_that_ended_before_the_election_does_not_hide_the_first_write() -
     assert found.first_write_ms == 180
 
 
-def test_a_planned_move_counts_only_what_was_asked_for() -> None:
+def test_planned_move_counts_only_the_requested_partitions() -> None:
     drill = Drill("failover", 1, T0, "planned", "", frozenset({"orders-0"}))
     found = fold(event("broker-stopping", 3, broker=1, state="STOPPING"), leader(0, 40, 1, 2), drill=drill)
     assert [step.name for step in found.steps()] == ["asked", "moved"]
@@ -147,19 +147,19 @@ def test_drills_end_where_the_next_one_begins() -> None:
     assert (first.elected_ms, second.detected_ms, second.elected_ms) == (34, 10, 50)
 
 
-def test_a_broker_that_was_lost_by_itself_is_a_failover_too_and_one_that_was_killed_here_is_not_told_twice() -> None:
+def test_drills_list_a_lost_broker_once() -> None:
     picture, drills = Picture(), Drills()
     for each in KILLED:
         picture.take(each)
     (seen,) = drills.timelines(picture, (), T0 + 100)
-    assert (seen.drill.action, seen.drill.node_id, seen.drill.words) == ("seen", 1, "broker 1 was lost")
+    assert (seen.drill.action, seen.drill.node_id, seen.drill.title) == ("seen", 1, "broker 1 was lost")
     assert seen.elected_ms is not None
     drills.add(DRILL)
     (done,) = drills.timelines(picture, (), T0 + 100)
     assert done.drill is DRILL
 
 
-def test_a_pause_that_is_found_out_late_is_not_told_twice() -> None:
+def test_drills_list_a_late_detected_pause_once() -> None:
     picture, drills = Picture(), Drills()
     drills.add(Drill("pause", 1, T0, "SIGSTOP of broker 1", "", frozenset({"orders-0"})))
     picture.take(event("broker-fenced", 9_000, broker=1, broker_epoch=4, state="FENCED"))

@@ -43,7 +43,7 @@ def test_one_that_stands_still_does_not_move():
     assert made.per_second(now_ms) == 0.0
 
 
-def test_too_short_a_look_says_nothing():
+def test_trend_of_few_seconds_has_no_slope():
     made, now_ms = trend(100, 50)
     assert made.per_second(now_ms) is None
 
@@ -66,7 +66,7 @@ def test_a_spark_has_the_last_value_of_each_part_of_the_minute():
 
 
 @given(st.lists(st.integers(0, 10**9), max_size=80), st.integers(1, 40))
-def test_a_spark_is_never_wider_than_asked_and_only_of_what_was_seen(lags, width):
+def test_trend_values_fit_the_width(lags, width):
     made, now_ms = trend(*lags)
     found = made.values(max(now_ms, 0), width)
     assert len(found) <= width
@@ -77,11 +77,11 @@ def test_a_spark_is_never_wider_than_asked_and_only_of_what_was_seen(lags, width
 def test_the_eta_is_the_lag_by_how_fast_it_falls():
     group = Group("g")
     for second in range(0, 12, 2):
-        group.told(said(1_000 - 50 * second), second * 1_000)
+        group.update(said(1_000 - 50 * second), second * 1_000)
     assert group.eta_ms(10_000) == pytest.approx(500 / 50 * 1_000)
     assert not group.is_growing(10_000)
     for second in range(0, 12, 2):
-        group.told(said(500 + 50 * second), 80_000 + second * 1_000)
+        group.update(said(500 + 50 * second), 80_000 + second * 1_000)
     assert group.eta_ms(90_000) is None
     assert group.is_growing(90_000)
 
@@ -89,9 +89,9 @@ def test_the_eta_is_the_lag_by_how_fast_it_falls():
 def test_lag_of_a_group_whose_offsets_were_reset_does_not_grow_while_it_falls():
     group = Group("g")
     for second in range(0, 40, 2):
-        group.told(said_of(committed=1_000, end=1_000), second * 1_000)
+        group.update(said_of(committed=1_000, end=1_000), second * 1_000)
     for second in range(40, 60, 2):
-        group.told(said_of(committed=10 * (second - 40), end=1_000), second * 1_000)
+        group.update(said_of(committed=10 * (second - 40), end=1_000), second * 1_000)
         assert not group.is_growing(second * 1_000)
     assert group.eta_ms(58_000) == pytest.approx((1_000 - 180) / 10 * 1_000)
     assert group.trend.values(58_000, 60)[0] == 0.0
@@ -105,26 +105,26 @@ def said_of(committed, end):
 def test_nothing_committed_is_not_the_same_as_nothing_behind():
     group = Group("g")
     assert (group.lag, group.members) == (None, None)
-    group.told(said(None), 0)
+    group.update(said(None), 0)
     assert (group.lag, group.members) == (None, 0)
-    group.told(said(0, members=2), 2_000)
+    group.update(said(0, members=2), 2_000)
     assert (group.lag, group.members, group.eta_ms(2_000)) == (0, 2, None)
 
 
 def test_a_group_that_is_not_listed_any_more_is_gone_unless_a_broker_was_silent():
     groups = Groups()
     groups.listed(listed("a", "b"))
-    groups.told("a", said(4), 0)
+    groups.update("a", said(4), 0)
     groups.listed(listed("b", silent=(3,)))
     assert sorted(groups.by_name) == ["a", "b"]
     groups.listed(listed("b"))
     assert sorted(groups.by_name) == ["b"]
 
 
-def test_a_group_keeps_what_it_said_when_it_cannot_be_asked():
+def test_group_retains_its_answer_when_a_request_fails():
     groups = Groups()
     groups.listed(listed("a"))
-    groups.told("a", said(4), 0)
+    groups.update("a", said(4), 0)
     groups.failed("a", "no coordinator")
     assert (groups.by_name["a"].lag, groups.by_name["a"].why) == (4, "no coordinator")
     groups.failed("nobody", "no")
@@ -132,6 +132,6 @@ def test_a_group_keeps_what_it_said_when_it_cannot_be_asked():
 
 
 def test_the_age_of_what_is_unread_stands_still_once_the_group_went_on():
-    found = Unread(committed=5, timestamp_ms=1_000, asked_ms=4_000)
+    found = Unread(committed=5, timestamp_ms=1_000, read_ms=4_000)
     assert found.until_ms(5, 10_000) == 10_000
     assert found.until_ms(6, 10_000) == 4_000

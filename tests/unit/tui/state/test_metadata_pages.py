@@ -16,7 +16,7 @@ def page(first, last, *, begin=1, end=None, source="store", history="a"):
     }  # fmt: skip
 
 
-def test_pages_are_put_together_and_what_is_missing_is_told():
+def test_log_joins_pages_and_lists_the_missing_ones():
     log = MetadataLog()
     assert (len(log), log.missing(1, 9), log.is_loaded) == (0, [], False)
     assert log.take(page(1, 10, end=450))

@@ -44,7 +44,7 @@ def test_partitions_by_topic_are_in_the_order_of_their_numbers():
     assert made.topics["orders"][1] is made.partitions["orders", 1]
 
 
-def test_a_topic_that_is_made_is_asked_for_until_its_partitions_are_known():
+def test_created_topic_is_requested_until_its_partitions_are_known():
     made = picture(row())
     made.take(topic_event("topic-created"))
     assert made.incomplete == {"new": 0}
@@ -59,7 +59,7 @@ def test_a_topic_that_is_made_is_asked_for_until_its_partitions_are_known():
     assert made.incomplete == {"new": 0}
 
 
-def test_a_topic_that_is_gone_is_not_asked_for():
+def test_deleted_topic_is_not_requested():
     made = picture(row())
     made.take(topic_event("topic-created"))
     made.take(topic_event("topic-deleted"))

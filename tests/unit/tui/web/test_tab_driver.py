@@ -27,7 +27,7 @@ def test_packets_of_two_threads_do_not_mix():
     assert [found[start : start + 200_000] for start in starts if found[start : start + 200_000] not in packets] == []
 
 
-def test_when_nobody_reads_any_more_it_is_dropped():
+def test_write_without_a_reader_is_dropped():
     reading, writing = os.pipe()
     os.close(reading)
     assert write_whole(writing, b"frame", lock=threading.Lock()) == 5

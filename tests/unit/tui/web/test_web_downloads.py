@@ -48,27 +48,27 @@ async def fetch(downloads: Downloads) -> tuple[int, bytes]:
 
 
 def test_a_file_comes_whole_and_once():
-    async def story():
+    async def scenario():
         downloads = Downloads()
         await offer(downloads, [b"one ", b"two", b""])
         return await fetch(downloads), await fetch(downloads)
 
-    assert asyncio.run(story()) == ((200, b"one two"), (404, b""))
+    assert asyncio.run(scenario()) == ((200, b"one two"), (404, b""))
 
 
 @pytest.mark.parametrize("pieces", [[b"one "], [b"one ", None]], ids=["the app is gone", "the app ends meanwhile"])
-def test_a_file_that_breaks_off_does_not_look_whole(pieces):
-    async def story():
+def test_truncated_download_closes_the_connection(pieces):
+    async def scenario():
         downloads = Downloads()
         await offer(downloads, pieces)
         return await fetch(downloads)
 
     with pytest.raises(Exception, match=r"payload is not completed|TransferEncodingError|Not enough data"):
-        asyncio.run(story())
+        asyncio.run(scenario())
 
 
 def test_what_an_ended_app_offered_is_forgotten():
-    async def story():
+    async def scenario():
         downloads = Downloads()
         await offer(downloads, [b"one"])
         await downloads.cancel_app_downloads("another")
@@ -76,11 +76,11 @@ def test_what_an_ended_app_offered_is_forgotten():
         await downloads.cancel_app_downloads("app")
         return downloads.take("key")
 
-    assert asyncio.run(story()) is None
+    assert asyncio.run(scenario()) is None
 
 
 def test_the_headers_hold_whatever_the_app_says():
-    async def story():
+    async def scenario():
         downloads = Downloads()
         await offer(
             downloads, [], file_name='a"\r\nSet-Cookie: x\u00e4', mime_type="text/html\r\nX: y", encoding="utf-8"
@@ -89,7 +89,7 @@ def test_the_headers_hold_whatever_the_app_says():
         assert found is not None
         return download_headers(found)
 
-    headers = asyncio.run(story())
+    headers = asyncio.run(scenario())
     assert headers["Content-Type"] == "application/octet-stream"
     assert headers["Content-Disposition"].startswith('attachment; filename="a___Set-Cookie: x_";')
     assert not any("\r" in value or "\n" in value for value in headers.values())

@@ -47,7 +47,7 @@ def test_the_token_must_be_right(path):
     assert ask(Guard(WebOptions(token="s3cret")), path=path) == "token-needed"
 
 
-def test_a_wrong_token_is_not_mended_by_a_good_cookie():
+def test_wrong_token_is_refused_despite_a_valid_cookie():
     guard = Guard(WebOptions(token="s3cret"))
     cookie = cookie_of(guard, "/?token=s3cret")
     assert ask(guard, Cookie=cookie) == ""

@@ -18,7 +18,7 @@ def test_this_machine_alone_needs_nothing_more(host):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.1"])
-def test_everybody_else_needs_a_token_or_may_only_look(host):
+def test_remote_clients_need_a_token_or_readonly(host):
     with pytest.raises(UsageError) as refused:
         WebOptions(host=host).check()
     assert refused.value.code == "open-to-all"
@@ -28,7 +28,7 @@ def test_everybody_else_needs_a_token_or_may_only_look(host):
     WebOptions(host=host, readonly=True).check()
 
 
-def test_who_opens_it_to_others_is_told_what_that_means():
+def test_remote_access_prints_a_warning():
     assert "can read" in (WebOptions(host="0.0.0.0", readonly=True).warning() or "")
     assert "6 characters can be guessed" in (WebOptions(host="0.0.0.0", token="s3cret").warning() or "")
     assert "nothing is encrypted" in (WebOptions(host="0.0.0.0", token="a-long-token").warning() or "")
@@ -79,7 +79,7 @@ def test_any_port_is_any_and_a_name_is_bound_where_its_address_leads():
         assert listener.getsockname()[0] == "127.0.0.1"
 
 
-def test_a_port_that_was_asked_for_and_is_taken_is_refused_with_who_has_it():
+def test_given_port_in_use_is_refused_with_its_owner():
     with options.bind("127.0.0.1", 0) as first, pytest.raises(UsageError) as refused:
         options.bind("127.0.0.1", port_of(first))
     assert refused.value.code == "port-in-use"

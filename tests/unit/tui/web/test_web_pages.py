@@ -5,11 +5,11 @@ from yak.tui.web.session import error_lines
 
 
 @pytest.mark.parametrize(
-    ("asked", "size"),
+    ("requested", "size"),
     [("20", 20), ("", 16), ("1", 6), ("999", 48), ("0x10", 16), ("-5", 16), ("\u0663", 16), ("9" * 9, 16)],
 )
-def test_a_font_has_a_size_that_can_be_read(asked, size):
-    assert font_size(asked) == size
+def test_a_font_has_a_size_that_can_be_read(requested, size):
+    assert font_size(requested) == size
 
 
 def test_an_error_is_cut_from_what_was_said_before_it_and_a_traceback_is_none():

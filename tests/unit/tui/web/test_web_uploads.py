@@ -12,8 +12,8 @@ from yak.tui.web.server import Refused, Uploads, safe_name
 
 @pytest.fixture
 def uploads(tmp_path: Path) -> Uploads:
-    (tmp_path / "kept").mkdir()
-    return Uploads(file_bytes_max=100, all_bytes_max=250, directory=tmp_path / "kept")
+    (tmp_path / "uploads").mkdir()
+    return Uploads(file_bytes_max=100, all_bytes_max=250, directory=tmp_path / "uploads")
 
 
 def keep(uploads: Uploads, name: str, *pieces: bytes) -> Path:
@@ -44,7 +44,7 @@ def test_namesakes_stand_beside_each_other(uploads):
     assert [path.read_bytes() for path in paths] == [b"1", b"2", b"3"]
 
 
-def test_a_file_up_to_the_bound_is_kept_and_one_beyond_it_leaves_nothing(uploads):
+def test_upload_beyond_the_limit_leaves_no_file(uploads):
     assert keep(uploads, "fits.csv", b"x" * 60, b"x" * 40).stat().st_size == 100
     assert refused(uploads, b"x" * 60, b"x" * 41) == (413, "upload-too-large")
     assert [path.name for path in uploads.directory.iterdir()] == ["fits.csv"]
@@ -64,7 +64,7 @@ def test_a_directory_that_is_gone_is_said_and_is_no_crash(uploads):
 
 
 @pytest.mark.parametrize(
-    ("said", "kept"),
+    ("said", "cleaned"),
     [
         ("orders.csv", "orders.csv"),
         ("../../etc/passwd", "passwd"),
@@ -77,8 +77,8 @@ def test_a_directory_that_is_gone_is_said_and_is_no_crash(uploads):
         ("", "upload"),
     ],
 )
-def test_a_name_is_cut_down_to_what_a_directory_and_a_terminal_bear(said, kept):
-    assert safe_name(said) == kept
+def test_a_name_is_cut_down_to_what_a_directory_and_a_terminal_bear(said, cleaned):
+    assert safe_name(said) == cleaned
 
 
 @given(st.text(max_size=300))

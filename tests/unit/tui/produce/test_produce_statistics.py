@@ -1,14 +1,14 @@
 from yak.client.produce import Acknowledged, DeliveryCounts
-from yak.tui.produce.run import SECOND_NS, Account, Counting
+from yak.tui.produce.run import SECOND_NS, Counting, DeliveryStatistics
 
 MS = 1_000_000
 
 
-def test_an_account_before_anything_is_sent_has_no_latency():
-    account = Counting(0).account(DeliveryCounts(), 0, "sending", SECOND_NS)
-    assert (account.p50_ms, account.p99_ms, account.max_ms) == (None, None, None)
-    assert not account.is_over
-    assert Account(state="stopped").is_over
+def test_statistics_before_the_first_record_have_no_latency():
+    stats = Counting(0).statistics(DeliveryCounts(), 0, "sending", SECOND_NS)
+    assert (stats.p50_ms, stats.p99_ms, stats.max_ms) == (None, None, None)
+    assert not stats.is_over
+    assert DeliveryStatistics(state="stopped").is_over
 
 
 def test_rates_and_latencies_are_of_each_second():
@@ -18,10 +18,10 @@ def test_rates_and_latencies_are_of_each_second():
     counts.few = [Acknowledged(1, "t", 0, 1), Acknowledged(0, "t", 0, 0)]
     for latency_ms in (1, 2, 100):
         counting.acknowledged(latency_ms * MS)
-    first = counting.account(counts, 2, "sending", SECOND_NS // 2)
+    first = counting.statistics(counts, 2, "sending", SECOND_NS // 2)
     assert (first.rates, first.rate) == ((), 6.0)
     counting.acknowledged(5 * MS)
-    later = counting.account(counts, 2, "sending", 3 * SECOND_NS + 1)
+    later = counting.statistics(counts, 2, "sending", 3 * SECOND_NS + 1)
     assert later.rates == (4.0, 0.0, 0.0)
     assert (later.rate, later.mean_rate) == (0.0, 3 / ((3 * SECOND_NS + 1) / SECOND_NS))
     assert later.max_ms == 100
@@ -35,5 +35,5 @@ def test_rates_and_latencies_are_of_each_second():
 
 def test_the_history_is_bounded():
     counting = Counting(0)
-    account = counting.account(DeliveryCounts(), 0, "sending", 500 * SECOND_NS)
-    assert len(account.rates) == len(account.latencies_ms) == 120
+    stats = counting.statistics(DeliveryCounts(), 0, "sending", 500 * SECOND_NS)
+    assert len(stats.rates) == len(stats.latencies_ms) == 120

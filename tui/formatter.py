@@ -37,12 +37,12 @@ _SIGNS: Final = {
 }
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 
-ZONE_WORDS: Final[dict[Zone, str]] = {"utc": "in UTC", "local": "in local time", "relative": "how long ago"}
+ZONE_LABELS: Final[dict[Zone, str]] = {"utc": "in UTC", "local": "in local time", "relative": "how long ago"}
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """The user's display choices: time zone, letters instead of signs, all columns."""
+class Formatter:
+    """Formats values as the user chose: time zone, letters instead of signs, all columns."""
 
     zone: Zone = "utc"
     is_ascii: bool = False
@@ -64,9 +64,7 @@ class Look:
 
     def rate(self, value: float | None, what: str = "") -> str:
         """A rate per second: `0/s`, `840/s`, `12.4k/s`, `1.2M/s`."""
-        if value is None:
-            return self.sign("none")
-        return f"{format_count(value)}{what}/s"
+        return self.sign("none") if value is None else f"{format_count(value)}{what}/s"
 
     def size_rate(self, value: float | None) -> str:
         """Bytes per second: `1.2 MiB/s`."""
@@ -74,40 +72,44 @@ class Look:
 
     def time(self, time_ms: float | None, now_ms: float, *, millis: bool = False) -> str:
         """A time of day, `12:03:04Z`, `14:03:04` in local time, or `4 s ago`."""
-        if time_ms is None:
-            return self.sign("none")
-        if self.zone == "relative":
-            return format_age(now_ms - time_ms)
-        moment = _moment(time_ms, self.zone)
-        if moment is None:
-            return f"{time_ms:.0f} ms"
+        moment = self._moment(time_ms, now_ms)
+        if isinstance(moment, str) or time_ms is None:
+            return str(moment)
         text = moment.strftime("%H:%M:%S") + (f".{int(time_ms) % 1000:03}" if millis else "")
         return text + ("Z" if self.zone == "utc" else "")
 
     def day_and_time(self, time_ms: float | None, now_ms: float) -> str:
         """A time with its date: `2026-11-20 12:03:04.120Z`."""
+        moment = self._moment(time_ms, now_ms)
+        if isinstance(moment, str) or time_ms is None:
+            return str(moment)
+        zone = "Z" if self.zone == "utc" else moment.strftime("%z")
+        return f"{moment:%Y-%m-%d %H:%M:%S}.{int(time_ms) % 1000:03}{zone}"
+
+    def _moment(self, time_ms: float | None, now_ms: float) -> datetime | str:
+        """The moment; as text if it is unknown, relative, or outside of the years 1 to 9999, as a timestamp may be."""
         if time_ms is None:
             return self.sign("none")
         if self.zone == "relative":
             return format_age(now_ms - time_ms)
-        moment = _moment(time_ms, self.zone)
-        if moment is None:
+        try:
+            moment = datetime.fromtimestamp(time_ms / 1000, UTC)
+            return moment if self.zone == "utc" else moment.astimezone()
+        except (ValueError, OverflowError, OSError):
             return f"{time_ms:.0f} ms"
-        zone = "Z" if self.zone == "utc" else moment.strftime("%z")
-        return f"{moment:%Y-%m-%d %H:%M:%S}.{int(time_ms) % 1000:03}{zone}"
 
     def spark(self, values: Sequence[float], width: int) -> str:
         """Values as blocks, in at most `width` cells; if there are more values, a cell is a mean of several.
 
         In letters: the last and the largest value.
         """
-        shown = _means(list(values), width)
+        means = _means(list(values), width)
         if self.is_ascii:
-            return f"{format_count(shown[-1])} max {format_count(max(shown))}" if shown else ""
-        top = max(shown, default=0.0)
+            return f"{format_count(means[-1])} max {format_count(max(means))}" if means else ""
+        top = max(means, default=0.0)
         if top <= 0:
-            return _BLOCKS[0] * len(shown)
-        return "".join(_BLOCKS[min(7, int(max(value, 0.0) / top * 7.999))] for value in shown)
+            return _BLOCKS[0] * len(means)
+        return "".join(_BLOCKS[min(7, int(max(value, 0.0) / top * 7.999))] for value in means)
 
     def bar(self, share: float, width: int) -> str:
         """A bar of `width` cells, filled by a share of 0 to 1.
@@ -126,12 +128,3 @@ def _means(values: list[float], width: int) -> list[float]:
         return values
     edges = [len(values) * number // width for number in range(width + 1)]
     return [sum(values[begin:end]) / (end - begin) for begin, end in pairwise(edges)]
-
-
-def _moment(time_ms: float, zone: Zone) -> datetime | None:
-    """None outside of the years 1 to 9999: a record's timestamp may be any number, as of microseconds."""
-    try:
-        moment = datetime.fromtimestamp(time_ms / 1000, UTC)
-        return moment if zone == "utc" else moment.astimezone()
-    except (ValueError, OverflowError, OSError):
-        return None
