@@ -133,7 +133,7 @@ class ClusterRig:
         cluster = store.state.cluster
         broker = self.alive().broker
         assert broker is not None
-        asked = {"topic_id": str(broker.image.topics[topic].topic_id), "partition": 0, "unclean": unclean}
+        election = {"topic_id": str(broker.image.topics[topic].topic_id), "partition": 0, "unclean": unclean}
         for number, leader in enumerate(leaders):
             arguments = {
                 "cluster_id": cluster["cluster_id"],
@@ -141,7 +141,7 @@ class ClusterRig:
                 "node_id": cluster["ctl_id"],
                 "broker_epoch": store.state.brokers[cluster["ctl_id"]]["broker_epoch"],
                 "controller_epoch": cluster["ctl_epoch"],
-                "partitions": [asked | {"leader": leader, "partition_epoch": info.partition_epoch + number}],
+                "partitions": [election | {"leader": leader, "partition_epoch": info.partition_epoch + number}],
             }
             outcome = store.call(StoreRequest("elect", arguments), self.world.now_ms)
             assert outcome.value["codes"] == ["OK"], outcome

@@ -69,8 +69,8 @@ def fetch_fields(
 
 def earliest_fields(topic: str, partition: int) -> Fields:
     """ListOffsets v6 for the log start of one partition."""
-    asked = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": -2}
-    return {"replica_id": -1, "isolation_level": 0, "topics": [{"name": topic, "partitions": [asked]}]}
+    partition_fields = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": -2}
+    return {"replica_id": -1, "isolation_level": 0, "topics": [{"name": topic, "partitions": [partition_fields]}]}
 
 
 def frame_of(api_key: int, version: int, correlation_id: int, fields: Fields, client_id: str = "sim") -> bytes:

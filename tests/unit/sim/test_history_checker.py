@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from yak.errors import UsageError
 from yak.sim.history_checker import random_history
 from yak.sim.history_checker.anomalies import MEANINGS, Kind
-from yak.sim.history_checker.corruptions import CORRUPTIONS, copy_of, prove
+from yak.sim.history_checker.corruptions import CORRUPTIONS, copy_of, self_test
 from yak.sim.history_checker.history import (
     UNREADABLE,
     Assign,
@@ -65,7 +65,7 @@ def test_what_a_right_cluster_does_is_accepted(seed: int, how: HistorySettings) 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_every_mutated_history_is_rejected_for_what_was_done_to_it(seed: int) -> None:
-    found = list(prove(seed))
+    found = list(self_test(seed))
     assert [each for each in found if not each.is_found] == []
     assert len(found) == len(CORRUPTIONS)
     assert {each.kind for each in found} == set(Kind) == set(MEANINGS)
@@ -151,7 +151,7 @@ def test_writes_at_the_same_time_may_stand_either_way() -> None:
 
 
 def test_a_commit_that_nobody_knows_of_may_come_after_the_next_one() -> None:
-    def told(start: int, first: Outcome) -> list[Kind]:
+    def anomalies(start: int, first: Outcome) -> list[Kind]:
         return kinds(
             history_of(
                 Commit("m", "g", 1.0, 1.5, first, {P: 5}),
@@ -160,8 +160,8 @@ def test_a_commit_that_nobody_knows_of_may_come_after_the_next_one() -> None:
             )
         )
 
-    assert told(9, Outcome.INFO) == told(5, Outcome.INFO) == []
-    assert told(5, Outcome.OK) == told(4, Outcome.INFO) == told(-1, Outcome.FAIL) == [Kind.LOST_COMMIT]
+    assert anomalies(9, Outcome.INFO) == anomalies(5, Outcome.INFO) == []
+    assert anomalies(5, Outcome.OK) == anomalies(4, Outcome.INFO) == anomalies(-1, Outcome.FAIL) == [Kind.LOST_COMMIT]
 
 
 def test_a_reader_of_everything_may_see_what_is_not_committed() -> None:

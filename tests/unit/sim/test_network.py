@@ -111,7 +111,7 @@ def test_what_a_cut_holds_back_comes_when_it_heals(world, network, node):
     run(world, 60_000)
     assert not node.got
     assert caller.got == [b"not cut"]
-    network.heal("clients", "n1")
+    network.reconnect("clients", "n1")
     run(world, 10)
     assert node.got == [b"late"]
 
@@ -119,9 +119,9 @@ def test_what_a_cut_holds_back_comes_when_it_heals(world, network, node):
 def test_two_cuts_of_one_way_need_two_heals(world, network, node):
     network.cut("clients", "n1")
     network.cut("clients", "n1")
-    network.heal("clients", "n1")
+    network.reconnect("clients", "n1")
     assert network.is_cut(("clients", "n1"))
-    network.heal("clients", "n1")
+    network.reconnect("clients", "n1")
     assert not network.is_cut(("clients", "n1"))
 
 

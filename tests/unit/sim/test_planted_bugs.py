@@ -6,7 +6,7 @@ from yak import fail_stop
 from yak.core import events
 from yak.errors import FailStop
 from yak.partitions.leader_appends import LeaderAppends
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.planted_bugs import PlantedBug
 from yak.sim.rig import Rig
 from yak.sim.seeded_random import SeededRandom
@@ -20,7 +20,7 @@ def planted(rig: Rig, where: str) -> None:
         rig.node.bugs.withdraw()
         assert rig.node.bugs.plant(SeededRandom(f"bug {seed}"))
         plan = rig.node.bugs._waiting
-        if plan.place == where and plan.wait == 0:
+        if plan.target == where and plan.wait == 0:
             return
     raise AssertionError(f"no rng choose {where}")
 

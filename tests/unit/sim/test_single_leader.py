@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from yak.sim.books import Violation
 from yak.sim.checks.single_leader import SingleLeader
+from yak.sim.deliveries import Violation
 from yak.sim.history import Appended, Chain
 
 

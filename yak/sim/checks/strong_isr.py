@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import parse_isr
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.history import Copy, History, Key, Watcher
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class StrongIsr(Watcher):
         if len(partition.isr) < least:
             raise Violation(
                 f"I5: {copy} moved its high watermark to {copy.high_watermark} with {len(partition.isr)} in the ISR,"
-                f" and {least} are asked for"
+                f" and {least} are required"
             )
 
     def role(self, copy: Copy) -> None:

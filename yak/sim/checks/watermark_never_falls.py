@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 from yak.ids import TopicPartition
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.node import SimNode
 
 

@@ -8,13 +8,13 @@ from yak.sim.history_checker.history import History, Outcome, Send
 from yak.sim.history_checker.logs import KnownLog
 
 
-def places(logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
+def offset_conflicts(logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
     """`inconsistent-offsets` and `duplicate`."""
     for log in logs.values():
         for offset, values in log.disputed.items():
             named = ", ".join(map(str, sorted(values)))
             yield Anomaly(Kind.INCONSISTENT_OFFSETS, log.name, f"offset {offset} holds {named}", offset, max(values))
-        for value, offsets in log.places.items():
+        for value, offsets in log.all_offsets.items():
             if sum(offset >= log.forgotten for offset in offsets) <= 1:
                 continue
             named = ", ".join(map(str, sorted(offsets)))
@@ -38,7 +38,7 @@ def losses(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
             missing = send.value not in log.polled or (is_over and send.value not in last)
             if not missing:
                 continue
-            place = log.place.get(send.value)
+            place = log.first_offset.get(send.value)
             if place in log.taken:
                 continue
             was_passed = place is not None and place < max(log.polled_end, finals.get(log.name, 0))
@@ -102,9 +102,9 @@ def order_in_time(history: History, logs: Mapping[str, KnownLog]) -> Iterator[An
 
 
 def _offset(send: Send, logs: Mapping[str, KnownLog]) -> Offset | None:
-    return send.offset if send.offset is not None else logs[send.partition].place.get(send.value)
+    return send.offset if send.offset is not None else logs[send.partition].first_offset.get(send.value)
 
 
-def _about(kind: Kind, send: Send, words: str, offset: Offset | None) -> Anomaly:
+def _about(kind: Kind, send: Send, text: str, offset: Offset | None) -> Anomaly:
     where = "" if offset is None else f" at offset {offset}"
-    return Anomaly(kind, send.partition, f"{send.value}{where} {words}", offset, send.value, send.process, send.ended)
+    return Anomaly(kind, send.partition, f"{send.value}{where} {text}", offset, send.value, send.process, send.ended)

@@ -109,7 +109,7 @@ def _forget_what_is_prepared(real: Any, self: TransactionShard) -> Iterator[None
         del self.ids[name]
 
 
-@mutant("verification-skipped", "a leader asks whether a transaction is open", seeds=30)
+@mutant("verification-skipped", "a leader verifies that a transaction is open", seeds=30)
 def _verify_nothing(swaps: Swaps) -> None:
     swaps.put(TransactionalAppends, "verify", lambda *_arguments: ErrorCode.none)
 
@@ -172,7 +172,7 @@ def _apply_aborted_offsets(real: Any, self: Shard, producer_id: Any, end_offset:
 
 @mutant(
     "commit-shown-unreplicated",
-    "an offset is shown when its commit is committed",
+    "an offset is visible when its commit is committed",
     seeds=150,
     faults=("cut brokers", "kill", "slow way", "power"),
 )

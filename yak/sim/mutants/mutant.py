@@ -31,7 +31,7 @@ class Mutant:
 
     name: str
     rule: str
-    """The rule that the broker no longer follows, in words."""
+    """The rule that the broker no longer follows."""
     switch_on: SwitchOn
     seeds: int
     brokers: int = 3

@@ -100,7 +100,13 @@ def _sync_again(real: Any, self: FlushPlan, disk: Disk) -> Any:
         return real(self, disk)
 
 
-@mutant("ack-of-failed-flush", "who waited for a failed flush is told so", seeds=50, brokers=1, faults=("disk",))
+@mutant(
+    "ack-of-failed-flush",
+    "a failed flush fails the produce requests that wait for it",
+    seeds=50,
+    brokers=1,
+    faults=("disk",),
+)
 @around(Partition, "fail_waiters")
 def _ack_a_failed_flush(real: Any, self: Partition, **_code: ErrorCode) -> None:
     real(self, ErrorCode.none)
@@ -117,7 +123,10 @@ def _ack_a_repeat_at_once(real: Any, self: LeaderAppends, partition: Any, *argum
 
 
 @mutant(
-    "produce-left-waiting", "a produce that waits is told that another leads", seeds=100, faults=("lost calls", "pause")
+    "produce-left-waiting",
+    "a waiting produce fails when another broker leads",
+    seeds=100,
+    faults=("lost calls", "pause"),
 )
 @around(Partition, "fail_waiters")
 def _say_nothing_to_waiting_produces(real: Any, self: Partition, error_code: ErrorCode) -> None:
@@ -158,12 +167,12 @@ def _cut_to_the_watermark(real: Any, self: ReplicaFetcher, partition: Partition)
 
 @mutant(
     "divergence-not-looked-for",
-    "a leader tells where the logs part (KIP-320)",
+    "a leader reports the diverging epoch (KIP-320)",
     seeds=100,
     faults=("pause", "cut brokers", "kill"),
 )
 @around(FollowerSessions, "take_progress")
-def _look_for_no_divergence(real: Any, self: Any, session: Any, partition: Any, item: Any) -> Any:
+def _skip_divergence_check(real: Any, self: Any, session: Any, partition: Any, item: Any) -> Any:
     """Treat every follower as an old version, which sends no last fetched epoch."""
     item.last_fetched_epoch = -1
     return real(self, session, partition, item)
@@ -205,7 +214,7 @@ def _lead_in_an_old_boot(swaps: Swaps) -> None:
     become, open_all = Partition.become, LocalReplicas.open_all
     is_start = False
 
-    def open_as_told(self: LocalReplicas) -> None:
+    def open_at_start(self: LocalReplicas) -> None:
         nonlocal is_start
         is_start = True
         open_all(self)
@@ -214,7 +223,7 @@ def _lead_in_an_old_boot(swaps: Swaps) -> None:
     def become_leader(self: Partition, **named: Any) -> bool:
         return become(self, **named | {"may_lead": named["may_lead"] or not is_start})
 
-    swaps.put(LocalReplicas, "open_all", open_as_told)
+    swaps.put(LocalReplicas, "open_all", open_at_start)
     swaps.put(Partition, "become", become_leader)
 
 
@@ -285,7 +294,7 @@ def _any_boot_is_a_member(swaps: Swaps) -> None:
 
 
 @mutant("power-loss-not-told", "a boot that lost its tail leaves ISR and ELR", seeds=60, faults=("power",))
-def _tell_of_no_loss(swaps: Swaps) -> None:
+def _report_no_loss(swaps: Swaps) -> None:
     swaps.put(LogStore, "_check_reboot", lambda *_arguments: None)
 
 

@@ -86,13 +86,13 @@ def _restore_no_producers(swaps: Swaps) -> None:
     brokers=1,
     faults=("stop",),
 )
-def _look_at_no_earlier_batches(swaps: Swaps) -> None:
+def _forget_earlier_batches(swaps: Swaps) -> None:
     swaps.put(producer_state, "earlier_batches", lambda *_arguments: [])
 
 
-@mutant("torn-tail-kept", "recovery cuts what a crash tore", seeds=100, brokers=1)
+@mutant("torn-tail-kept", "recovery truncates a partial batch", seeds=100, brokers=1)
 @around(Recovery, "_truncate")
-def _keep_the_torn_tail(
+def _keep_the_partial_tail(
     _real: Any, self: Recovery, segment: Any, _file: Any, position: int, _expected: int, reason: str
 ) -> bool:
     self.result.truncated_because = reason
@@ -127,8 +127,8 @@ def _read_nothing_cold(swaps: Swaps) -> None:
     swaps.put(PendingRead, "take", lambda _self, _result: b"")
 
 
-@mutant("session-not-told", "a fetch session is told of new records", seeds=200, brokers=1)
-def _tell_sessions_nothing(swaps: Swaps) -> None:
+@mutant("session-not-told", "a fetch session is notified of new records", seeds=200, brokers=1)
+def _notify_no_session(swaps: Swaps) -> None:
     swaps.put(ConsumerSession, "mark_dirty", lambda _self, _item: None)
 
 

@@ -22,7 +22,7 @@ from yak.quorum.raft_log import NO_SNAPSHOT, Entry, SnapshotId
 from yak.quorum.state_machine import read_snapshot
 from yak.quorum.transport import VOTE, Address
 from yak.quorum.voters import VoterSet
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.quorum.reference import Reference, digest, whole_digest
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 Replica = tuple[NodeId, uuid.UUID]
 _NO_NODE = -1
-_KEPT: Final = 128
-"""Decoded voters: the same snapshots and batches are looked at after each change of a log."""
+_CACHED: Final = 128
+"""Decoded voters: the same snapshots and batches are read after each change of a log."""
 
 
 class QuorumViolation(Violation):
@@ -249,7 +249,7 @@ class SingleVote(Check):
         self._votes: dict[tuple[Replica, LeaderEpoch], Replica] = {}
 
     def voted(self, node: QuorumNode, epoch: LeaderEpoch, candidate: Replica) -> None:
-        """A node granted its vote, or asked for votes as a candidate."""
+        """A node granted its vote, or requested votes as a candidate."""
         key = (node.node_id, node.directory_id), epoch
         first = self._votes.setdefault(key, candidate)
         if first != candidate:
@@ -268,12 +268,12 @@ class SingleVote(Check):
 class VoteForNewLog(Check):
     """A vote goes to a candidate whose log is at least as new as the voter's: by the last epoch, then by the end."""
 
-    def granted(self, node: QuorumNode, asked: Any, own: tuple[LeaderEpoch, Offset]) -> None:
+    def granted(self, node: QuorumNode, vote: Any, own: tuple[LeaderEpoch, Offset]) -> None:
         """A node granted a vote or a pre-vote; `own` was its log's end at the request."""
-        if (asked.last_offset_epoch, asked.last_offset) < own:
+        if (vote.last_offset_epoch, vote.last_offset) < own:
             self.fail(
-                f"node {node.node_id} with a log up to {own} voted for {asked.replica_id}"
-                f" with {(asked.last_offset_epoch, asked.last_offset)}"
+                f"node {node.node_id} with a log up to {own} voted for {vote.replica_id}"
+                f" with {(vote.last_offset_epoch, vote.last_offset)}"
             )
 
 
@@ -293,7 +293,7 @@ class VoteOfThisDirectory(Check):
     """A voter that lost its disk, and its votes with it, votes for no candidate that means the lost one (KIP-853)."""
 
     def granted(self, node: QuorumNode, directory_id: uuid.UUID | None) -> None:
-        """A node granted a vote that was asked of a directory."""
+        """A node granted a vote that was requested of a directory."""
         if directory_id not in (None, node.directory_id):
             self.fail(f"node {node.node_id} with directory {node.directory_id} voted for {directory_id}")
 
@@ -522,9 +522,9 @@ class Checks:
         if api_key == FETCH:
             self.fetch_is_durable.fetches(node)
         if api_key == VOTE:
-            asked = fields["topics"][0]["partitions"][0]
-            if not asked["pre_vote"]:
-                self._voted(node, asked["replica_epoch"], (asked["replica_id"], asked["replica_directory_id"]))
+            vote = fields["topics"][0]["partitions"][0]
+            if not vote["pre_vote"]:
+                self._voted(node, vote["replica_epoch"], (vote["replica_id"], vote["replica_directory_id"]))
 
     def responds(
         self,
@@ -536,13 +536,13 @@ class Checks:
     ) -> bool:
         """A node answers a request, which came when its log was up to `log_end`; returns whether it grants its vote."""
         if api_key == VOTE and fields["topics"]:
-            asked = request.topics[0].partitions[0]
+            vote = request.topics[0].partitions[0]
             if fields["topics"][0]["partitions"][0]["vote_granted"]:
-                self.vote_for_new_log.granted(node, asked, log_end)
-                if asked.pre_vote:
+                self.vote_for_new_log.granted(node, vote, log_end)
+                if vote.pre_vote:
                     return False
-                self._voted(node, asked.replica_epoch, (asked.replica_id, asked.replica_directory_id))
-                self.vote_of_this_directory.granted(node, asked.voter_directory_id)
+                self._voted(node, vote.replica_epoch, (vote.replica_id, vote.replica_directory_id))
+                self.vote_of_this_directory.granted(node, vote.voter_directory_id)
                 return True
         return False
 
@@ -588,21 +588,21 @@ class Checks:
         return before
 
     def _follow_entries(self, node: QuorumNode, quorum: Quorum, mirror: Mirror) -> None:
-        log, kept = quorum.log, mirror.end_offset
-        if mirror.last is not None and log.entries(kept - 1, kept) != [mirror.last]:
-            kept = min(kept, log.end_offset)
+        log, end = quorum.log, mirror.end_offset
+        if mirror.last is not None and log.entries(end - 1, end) != [mirror.last]:
+            end = min(end, log.end_offset)
             # a process that ended within a truncation may have no entry where its file still has one
-            while kept > log.start_offset and [mirror.epochs.get(kept - 1)] != [
-                entry.epoch for entry in log.entries(kept - 1, kept)
+            while end > log.start_offset and [mirror.epochs.get(end - 1)] != [
+                entry.epoch for entry in log.entries(end - 1, end)
             ]:
-                kept -= 1
+                end -= 1
         covered = log.snapshot_id.end_offset
-        removed = {offset: epoch for offset, epoch in mirror.epochs.items() if offset >= max(kept, covered)}
+        removed = {offset: epoch for offset, epoch in mirror.epochs.items() if offset >= max(end, covered)}
         self.counts["records truncated"] += len(removed)
         self.committed_stays.removed(node, removed)
-        for offset in [offset for offset in mirror.epochs if offset >= kept]:
+        for offset in [offset for offset in mirror.epochs if offset >= end]:
             del mirror.epochs[offset]
-        for entry in log.entries(kept, log.end_offset):
+        for entry in log.entries(end, log.end_offset):
             epoch_before = mirror.epochs.get(entry.base_offset - 1)
             self.log_matching.appended(node, entry, epoch_before)
             mirror.epochs[entry.base_offset] = entry.epoch
@@ -620,12 +620,12 @@ class Checks:
         self.after_event()
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHED)
 def _voters_of_snapshot(data: bytes) -> VoterSet:
     return read_snapshot(data)[1]
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHED)
 def _voters_of_batch(batch: bytes) -> tuple[VoterSet, ...]:
     """The voters that a batch of control records sets."""
     return tuple(VoterSet.decode(value) for kind, value in read_control(batch) if kind == ControlType.KRAFT_VOTERS)

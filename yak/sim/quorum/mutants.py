@@ -24,11 +24,11 @@ quorum_mutant = partial(mutant, brokers=0)
 
 @quorum_mutant("quorum-vote-twice", "a voter votes once in an epoch", seeds=40)
 @around(Quorum, "_may_grant")
-def _vote_twice(real: Any, self: Any, asked: Any) -> Any:
+def _vote_twice(real: Any, self: Any, request: Any) -> Any:
     state = self._election.state
     self._election.state = replace(state, voted_id=-1)
     try:
-        return real(self, asked)
+        return real(self, request)
     finally:
         self._election.state = state
 
@@ -55,8 +55,8 @@ def _forget_the_vote(swaps: Swaps) -> None:
 
 @quorum_mutant("quorum-vote-by-length", "a vote compares the epochs of the logs' ends", seeds=300)
 @around(Quorum, "_may_grant")
-def _compare_lengths_only(real: Any, self: Any, asked: Any) -> Any:
-    return real(self, replace(asked, last_offset_epoch=asked.last_offset_epoch.__class__(self.log.last_epoch)))
+def _compare_lengths_only(real: Any, self: Any, request: Any) -> Any:
+    return real(self, replace(request, last_offset_epoch=request.last_offset_epoch.__class__(self.log.last_epoch)))
 
 
 @quorum_mutant(
@@ -68,8 +68,8 @@ def _compare_lengths_only(real: Any, self: Any, asked: Any) -> Any:
 @around(Quorum, "_handle_vote")
 def _vote_for_a_lost_disk(real: Any, self: Any, request: Any, respond: Any) -> None:
     topic = request.topics[0]
-    asked = replace(topic.partitions[0], voter_directory_id=None)
-    real(self, replace(request, topics=(replace(topic, partitions=(asked,)),)), respond)
+    partition = replace(topic.partitions[0], voter_directory_id=None)
+    real(self, replace(request, topics=(replace(topic, partitions=(partition,)),)), respond)
 
 
 # ----------------------------------------------------------------------------------------------------- pre-votes
@@ -86,12 +86,12 @@ def _skip_the_pre_vote(real: Any, self: Any, *, pre_vote: bool) -> None:
 
 @quorum_mutant("quorum-pre-vote-of-followers", "a follower grants no pre-vote", seeds=40)
 @around(Quorum, "_may_grant")
-def _grant_pre_votes_while_following(real: Any, self: Any, asked: Any) -> Any:
-    if not asked.pre_vote or self.role is not Role.FOLLOWER:
-        return real(self, asked)
+def _grant_pre_votes_while_following(real: Any, self: Any, request: Any) -> Any:
+    if not request.pre_vote or self.role is not Role.FOLLOWER:
+        return real(self, request)
     self.role = Role.UNATTACHED
     try:
-        return real(self, asked)
+        return real(self, request)
     finally:
         self.role = Role.FOLLOWER
 
@@ -193,8 +193,8 @@ def _serve_before_the_epochs_first_record(real: Any, self: Any) -> None:
 # --------------------------------------------------------------------------------------------- logs and snapshots
 
 
-@quorum_mutant("quorum-no-divergence", "a leader looks for diverging logs", seeds=100)
-def _look_for_no_divergence(swaps: Swaps) -> None:
+@quorum_mutant("quorum-no-divergence", "a leader detects diverging logs", seeds=100)
+def _skip_divergence_check(swaps: Swaps) -> None:
     swaps.put(FollowerFetches, "_divergence", lambda _self, _offset, _epoch: None)
 
 
