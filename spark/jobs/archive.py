@@ -17,7 +17,7 @@ from yak.spark.jobs.topic_frames import records
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PLACES: Final = ("topic", "date", "hour")
+PARTITION_COLUMNS: Final = ("topic", "date", "hour")
 """The partition columns, which are folders."""
 SCHEMA: Final = (
     "key binary, value binary, partition int, offset long, timestamp timestamp, timestampType int, "
@@ -95,7 +95,7 @@ def start(spark: "SparkSession", options: Options) -> Running:
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=interval(options.trigger))
-    writer = writer.format(options.format).partitionBy(*PLACES).outputMode("append")
+    writer = writer.format(options.format).partitionBy(*PARTITION_COLUMNS).outputMode("append")
     if options.format == "iceberg":
         return Running(writer.option("fanout-enabled", "true").toTable(options.into))
     return Running(writer.start(options.into))

@@ -50,7 +50,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_answers_are_read_one_after_another_up_to_the_end():
     with ScriptedBroker(ten) as broker:
         assert offsets(broker) == list(range(10))
-        assert [offset for offset, _ in broker.asked] == [0, 3, 6, 9]
+        assert [offset for offset, _ in broker.requests] == [0, 3, 6, 9]
         assert offsets(broker, 4, 6) == [4, 5]
 
 
@@ -87,7 +87,7 @@ def test_a_throttled_reader_asks_again_over_its_connection():
     answers = in_turn(ten(0), throttled(100), throttled(100))
     with ScriptedBroker(lambda offset: next(answers, None) or ten(offset)) as broker:
         assert offsets(broker) == list(range(10))
-        assert [offset for offset, _ in broker.asked] == [0, 3, 3, 3, 6, 9]
+        assert [offset for offset, _ in broker.requests] == [0, 3, 3, 3, 6, 9]
     with ScriptedBroker(lambda _: throttled(0)) as broker, pytest.raises(NotReadable):
         offsets(broker)
 
@@ -104,7 +104,7 @@ def test_a_leader_that_moves_is_followed():
 
         before.fetch = fetch
         assert offsets(before) == list(range(10))
-        assert [offset for offset, _ in after.asked] == [3, 6, 9]
+        assert [offset for offset, _ in after.requests] == [3, 6, 9]
 
 
 def test_a_lost_connection_is_made_again():
@@ -201,12 +201,12 @@ def test_a_batch_larger_than_an_answer_is_asked_for_whole():
     large = batch(0, [Record(0, b"x" * 5000)])
 
     def fetch(_: int) -> bytes:
-        size = broker.asked[-1][1]
+        size = broker.requests[-1][1]
         return fetched(large if size >= len(large) else large[:size])
 
     with ScriptedBroker(fetch) as broker:
         assert offsets(broker, 0, 1, fetch_bytes=1000) == [0]
-        assert [size for _, size in broker.asked] == [1000, len(large)]
+        assert [size for _, size in broker.requests] == [1000, len(large)]
 
 
 def test_a_batch_that_never_comes_whole_is_an_error():
@@ -297,7 +297,7 @@ def test_settings_that_it_honours_do_something():
     client = {"max.partition.fetch.bytes": "70000", "group.id": "g", "Client.Id": "me"}
     with ScriptedBroker(ten) as broker:
         assert offsets(broker, client=client) == list(range(10))
-        assert broker.asked[0] == (0, 70_000)
+        assert broker.requests[0] == (0, 70_000)
 
 
 def test_a_bootstrap_that_is_no_address_is_refused():

@@ -64,10 +64,10 @@ def test_records_without_the_number_are_kept_left_out_or_an_error(bench: Any) ->
     assert (row[2], row[3], row[4]) == ("a", 6, 0)
     with pytest.raises(Exception, match="SourceError") as caught:
         bench.stream("stats", topic=topic, field="n", mode="failfast")
-    shown = translate(caught.value)
-    assert (shown.code, shown.exit_code) == ("spark-json", 2)
-    assert f"{topic}/0/0" in shown.message
-    assert "no number at n" in shown.why
+    text = translate(caught.value)
+    assert (text.code, text.exit_code) == ("spark-json", 2)
+    assert f"{topic}/0/0" in text.message
+    assert "no number at n" in text.why
 
 
 def test_top_k_names_the_most_frequent_keys_of_each_window(bench: Any) -> None:
@@ -179,8 +179,8 @@ def test_results_go_to_parquet_and_to_the_console(bench: Any, tmp_path: Path, ca
     with pytest.raises(UsageError, match="not empty"):
         bench.finish("top-k", topic=topic, to="latest", sink=f"parquet:{tmp_path}/out")
     bench.finish("top-k", topic=topic, available_now=True)
-    assert "|start" in (shown := capsys.readouterr().out)
-    assert shown.count("|a  |20") == 2
+    assert "|start" in (text := capsys.readouterr().out)
+    assert text.count("|a  |20") == 2
 
 
 def test_a_checkpoint_belongs_to_one_job_with_its_options(bench: Any, tmp_path: Path) -> None:
@@ -199,10 +199,10 @@ def test_a_checkpoint_belongs_to_one_job_with_its_options(bench: Any, tmp_path: 
 def test_a_topic_that_is_not_there_is_one_message(bench: Any) -> None:
     with pytest.raises(Exception, match="no-such-topic") as caught:
         bench.batch("counts", topic="no-such-topic")
-    shown = translate(caught.value)
-    assert shown.exit_code == 2
-    assert "no-such-topic" in shown.message
-    assert "\n" not in shown.message + shown.why
+    text = translate(caught.value)
+    assert text.exit_code == 2
+    assert "no-such-topic" in text.message
+    assert "\n" not in text.message + text.why
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_a_timestamp_counts_before_offsets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("more", "message"),
     [
         ({"assign": '{"orders":[0]}'}, "exactly one way"),
         ({"subscribe": " , "}, "names no topic"),
@@ -91,12 +91,12 @@ def test_a_timestamp_counts_before_offsets() -> None:
         ({"maxTriggerDelay": "soon"}, "duration"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(more: dict[str, str], words: str) -> None:
+def test_what_cannot_be_is_said_in_one_line(more: dict[str, str], message: str) -> None:
     with pytest.raises(SourceError) as caught:
         read_options(HERE | more)
     text = str(caught.value)
     assert text.startswith("[spark-option] ")
-    assert words in text
+    assert message in text
     assert "\n" not in text
 
 
