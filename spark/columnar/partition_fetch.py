@@ -213,17 +213,14 @@ class PartitionFetch:
                 with Connection(address, self._connecting) as connection:
                     data = connection.ask(METADATA, metadata_request(self._wanted.topic))
             except ssl.SSLError as error:
-                self._no_tls(address, error)
+                why = str(error.reason or error)
+                raise NotReadable(f"no TLS connection to {address[0]}:{address[1]}", why) from None
             except OSError as error:
                 last = OSError(f"{address[0]}:{address[1]}: {error}")
                 continue
             return read_metadata(data, self._wanted.topic, self._wanted.partition, _UNKNOWN_TOPIC)
         assert last is not None, "there is at least one address"
         raise last
-
-    def _no_tls(self, address: tuple[str, int], error: ssl.SSLError) -> NoReturn:
-        host, port = address
-        raise NotReadable(f"no TLS connection to {host}:{port}", str(error.reason or error)) from None
 
     def _check_range(self) -> None:
         """Handle OFFSET_OUT_OF_RANGE: raise Gone if the offset is below the log start, or stays above the log end."""

@@ -64,7 +64,8 @@ class RunningJob:
         while not self.stopping.is_set():
             active = [query for query in queries if query.isActive]
             for query in queries:
-                _raise_of(query)
+                if (error := query.exception()) is not None:
+                    raise error
             if not active:
                 return
             active[0].awaitTermination(1)
@@ -164,12 +165,6 @@ def _keep(folder: Path, line: Mapping[str, Any]) -> None:
     # A full disk must not end the listener's thread: the job goes on without visible progress.
     with suppress(OSError):
         spark_runs.add_progress(folder, line)
-
-
-def _raise_of(query: Any) -> None:
-    error = query.exception()
-    if error is not None:
-        raise error
 
 
 def _end_badly(run: Run, error: BaseException, stopping: StopRequest) -> int:

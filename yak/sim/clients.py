@@ -15,7 +15,7 @@ from yak.protocol.record_walk import walk_records
 from yak.sim.compacted_records import COMPACT, value_in
 from yak.sim.deliveries import Deliveries
 from yak.sim.node import SimNode
-from yak.sim.request_fields import Fields, earliest_fields, fetch_fields, frame_of
+from yak.sim.request_fields import Fields, fetch_fields, frame_of, list_offsets_fields
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.wire import read_answer
 from yak.sim.world import World
@@ -88,7 +88,6 @@ class Channel:
         self.world.after(ANSWER_WAIT_US, lambda: self._give_up(correlation))
 
     def on_reply(self, frame: bytes) -> None:
-        """The broker responded on this connection."""
         connection_id = self.connection_id
 
         def arrive() -> None:
@@ -132,12 +131,10 @@ class Channels(list[Channel]):
         return channel
 
     def lose(self) -> None:
-        """All connections are lost."""
         for channel in self:
             channel.lose()
 
     def on_reply(self, connection_id: int, frame: bytes) -> None:
-        """The broker responded on one of them."""
         for channel in self._of(connection_id):
             channel.on_reply(frame)
 
@@ -204,7 +201,7 @@ class SimConsumer:
             return
         result = answer.responses[0].partitions[0]
         if result.error_code == ErrorCode.offset_out_of_range:
-            self.channel.send(LIST_OFFSETS, 6, earliest_fields(self._topic, self._partition), self._on_start)
+            self.channel.send(LIST_OFFSETS, 6, list_offsets_fields(self._topic, self._partition), self._on_start)
             return
         if result.error_code != ErrorCode.none:
             self._pause()

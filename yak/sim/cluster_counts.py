@@ -73,7 +73,6 @@ class Counts(Watcher):
         self._counts["appends by leaders" if copy.is_leader else "appends by followers"] += 1
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
-        """Count a script's changes of each partition."""
         state = self._cluster.store.state
         if outcome.code == "OK" and request.script == "fence":
             self._counts["fast fencings" if request.arguments.get("fast") else "session fencings"] += 1

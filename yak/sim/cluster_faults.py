@@ -397,14 +397,12 @@ class ClusterFaults:
         self.counts["requests failed by a bug"] += 1
 
     def _fail_stopped(self, node: SimNode, failure: FailStop) -> None:
-        """The shell ends the process."""
         node.bugs.stopped(failure)
         self._cluster.world.say(f"broker {node.node_id} stops for a bug in {failure.what}")
         self.counts["fail-stops"] += 1
         self._end(node)
 
     def _disks_lost(self, node: SimNode) -> None:
-        """The shell ends the process."""
         self.counts["halts for the last directory"] += 1
         node.after_step()  # the step may have answered with a high watermark that it advanced
         self._end(node)

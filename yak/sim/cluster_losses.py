@@ -305,5 +305,4 @@ class Losses:
 
 
 def _members(row: dict[str, Any]) -> tuple[IsrMember, ...]:
-    """The members of ISR and ELR."""
     return (*parse_isr(row["isr"]), *parse_isr(row["elr"]))

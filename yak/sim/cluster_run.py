@@ -238,13 +238,13 @@ class ClusterRun:
             self.store_moves = StoreMoves(Channel(self.view, moves_rng, None), self.cluster.store)
             self.cluster.on_call = OneStoreOpen(self.cluster.store).called
         self._faults_ended_ms = 0
-        self._last_trouble: Callable[[], str | None] = _no_trouble
+        self._last_trouble: Callable[[], str | None] = lambda: None
 
     def go(self) -> SeedReport:
         """Run to the end. Raises the first violation."""
         for node in self.cluster.nodes:
             self.world.after(self._rng.between(0, 300_000), node.start)
-        self.world.run(self._all_are_ready, events_max=EVENTS_MAX)
+        self.world.run(lambda: all(node.is_ready for node in self.cluster.nodes), events_max=EVENTS_MAX)
         made: list[None] = []
         self.admin.make_topics(lambda: made.append(None))
         self.world.run(lambda: bool(made), events_max=EVENTS_MAX)
@@ -319,9 +319,6 @@ class ClusterRun:
 
     def _channel(self, partition: tuple[str, int] | None) -> Channel:
         return Channel(self.view, self._rng.fork(f"channel {partition}"), partition)
-
-    def _all_are_ready(self) -> bool:
-        return all(node.is_ready for node in self.cluster.nodes)
 
     def _start_clients(self) -> None:
         for plan in self.plans.values():
@@ -677,7 +674,3 @@ class _LossWatcher(Watcher):
     def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:  # noqa: ARG002
         """Its broker may lose power, if it truncated the copy before."""
         self._faults.appended(copy)
-
-
-def _no_trouble() -> None:
-    """Nothing was found yet."""

@@ -56,7 +56,6 @@ class Deliveries:
         self.counts: Counter[str] = Counter()
 
     def of(self, topic: str, partition: int) -> PartitionDeliveries:
-        """The history of one partition."""
         return self._partitions.setdefault(TopicPartition(topic, partition), PartitionDeliveries())
 
     def count(self, what: str, number: int = 1) -> None:
@@ -119,7 +118,6 @@ class Deliveries:
         raise Violation(f"{topic}-{partition}@{offset}: the CRC does not hold, or it is not the next batch")
 
     def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
-        """The broker reported this log start offset."""
         held = self.of(topic, partition)
         if log_start_offset > held.floor:
             if not topic.endswith("short"):

@@ -208,7 +208,6 @@ class Names:
         self._journal = left[::-1]
 
     def settle_all(self) -> None:
-        """All changes are on the device."""
         self._journal.clear()
 
     def lose_power(self, rng: RandomSource) -> int:

@@ -53,7 +53,6 @@ class GroupHistory:
         """By a commit's number, the partition that has its record, and the log end offset before the append."""
 
     def of(self, group: str) -> _Group:
-        """The history of one group."""
         return self._groups.setdefault(group, _Group())
 
     def groups(self) -> list[str]:

@@ -158,7 +158,6 @@ class GroupMember:
         self._end()
 
     def leave(self) -> None:
-        """Commit and leave the group."""
         if not self.is_running:
             return
         self.is_running = False
@@ -391,7 +390,6 @@ class ClassicMember(GroupMember):
             self._again(code)
 
     def _again(self, code: ErrorCode | None) -> None:
-        """Rejoin after the retry backoff."""
         if code is not None:
             self._link.heard(code)
             if code in (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id):

@@ -190,7 +190,6 @@ class Copy:
         self.read_on(begin)
 
     def read_on(self, begin_offset: Offset = 0) -> list[Appended]:
-        """Read what was appended."""
         log, originals = self.log, self.originals
         assert log is not None
         found = []
@@ -401,7 +400,6 @@ class History:
                 watcher.watermark(copy, watermark)
 
     def _dropped(self, node_id: NodeId, topic_partition: TopicPartition) -> None:
-        """A broker no longer has a partition."""
         key = self._held[node_id].pop(topic_partition)
         self._seen[node_id].pop(topic_partition, None)
         copy = self.copies[key].pop(node_id, None)

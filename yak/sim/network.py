@@ -55,7 +55,6 @@ class Stream:
             world.after(self._due - world.now_us, self.pump)
 
     def drop(self) -> None:
-        """Lose everything in flight."""
         self._waiting.clear()
 
     def pump(self) -> None:
@@ -94,7 +93,6 @@ class Line:
         self._node_lives = True
 
     def accept(self) -> None:
-        """The broker's kernel accepts the connection."""
         self._connection_id = self.node.accept(self)
         self._down.put(ACCEPTED)
 
@@ -270,7 +268,6 @@ class Network:
     # ---------------------------------------------------------------------------------------------- connections
 
     def connect(self, source: str, host: str, port: int, caller: Caller) -> Dial:
-        """Begin to connect; `caller` gets the result."""
         dial = Dial()
         node = self._nodes.get(host)
         if node is None or port != node.port:

@@ -292,7 +292,6 @@ class SimNode:
         self._end_process()
 
     def stop(self) -> None:
-        """Request a controlled shutdown; `on_stopped` follows."""
         self.world.say(f"node {self.node_id} is stopped")
         self.post(events.StopRequested())
 

@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 
 from yak.sim.clients import LIST_OFFSETS
 from yak.sim.deliveries import Violation
+from yak.sim.request_fields import list_offsets_fields
 
 if TYPE_CHECKING:
     from yak.ids import LeaderEpoch, NodeId, Offset
@@ -58,14 +59,8 @@ class OffsetsProber:
         level = self._rng.below(2)
         is_by_time = self._rng.chance(30)
         timestamp = self._channel.world.now_ms - self._rng.below(_PAST_MS) if is_by_time else LATEST
-        topic, partition = self._place
-        partition_fields = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
         due = self._due(timestamp) if is_by_time and not level else None
-        fields = {
-            "replica_id": -1,
-            "isolation_level": level,
-            "topics": [{"name": topic, "partitions": [partition_fields]}],
-        }
+        fields = list_offsets_fields(*self._place, timestamp=timestamp, isolation_level=level)
 
         def answered(answer: Any | None) -> None:
             result = None if answer is None else answer.topics[0].partitions[0]

@@ -48,7 +48,6 @@ class Peers:
             self.sessions_lost += 1
 
     def close(self, peer_id: int) -> None:
-        """Close the connection; no event follows."""
         peer = self._peers.pop(peer_id, None)
         if peer is not None and peer.dial is not None:
             peer.dial.close()

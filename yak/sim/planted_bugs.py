@@ -86,8 +86,8 @@ class PlantedBugs:
             return False
         targets: dict[str, tuple[Costs, Callable[[Broker, Wrap, SeededRandom], None]]] = {
             "a handler": ("a connection", self._in_handler),
-            "a delayed operation": ("a connection", self._in_delayed),
-            "a timer": ("the broker", self._in_timer),
+            "a delayed operation": ("a connection", lambda broker, wrap, _rng: _put(broker.purgatory, "_give", wrap)),
+            "a timer": ("the broker", lambda broker, wrap, _rng: _put(broker.timers, "run_due", wrap)),
             "an event": ("the broker", self._in_event),
             "a job": ("the broker", self._in_job),
             "a write": ("the broker", self._in_write),
@@ -114,19 +114,12 @@ class PlantedBugs:
         return True
 
     def withdraw(self) -> None:
-        """Cancel the pending bug."""
         self._waiting = None
         if isinstance(self._node.disk.writing, _Write):
             self._node.disk.end_inside(None)
 
     def _in_handler(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:  # noqa: ARG002
         broker._api_handlers = _Handlers(broker._api_handlers, wrap)  # type: ignore[assignment]  # noqa: SLF001
-
-    def _in_delayed(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:  # noqa: ARG002
-        _put(broker.purgatory, "_give", wrap)
-
-    def _in_timer(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:  # noqa: ARG002
-        _put(broker.timers, "run_due", wrap)
 
     def _in_event(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:
         kind, handlers = rng.choice(EVENTS), broker._handlers  # noqa: SLF001

@@ -72,7 +72,6 @@ class SimProducer:
         return self._topic, self._partition
 
     def start(self) -> None:
-        """Request a producer id, then send."""
         self._go_on()
 
     def _go_on(self) -> None:

@@ -374,16 +374,13 @@ class ProcessingMember(GroupMember):
                 for place in [place for place in ends if place in self._own]:
                     self._own[place].committed = ends[place]
             elif not is_ok and is_own and self.is_running and self._round == round_:
-                self._rewind()
+                # process again from the committed offsets on
+                self._group.count("members rewound")
+                self.leave()
+                self._world.after(RETRY_US, self.start)
 
         inputs = [each for place, end in offsets.items() for each in life.inputs[place].between(life.done[place], end)]
         life.processor.process(_Job(inputs, ends, member_id, generation, more, ended))
-
-    def _rewind(self) -> None:
-        """Process again from the committed offsets on."""
-        self._group.count("members rewound")
-        self.leave()
-        self._world.after(RETRY_US, self.start)
 
 
 class ProcessingClassicMember(ProcessingMember, ClassicMember):

@@ -159,7 +159,6 @@ class Recorder:
             ending.outcome = Outcome.INFO if is_commit else Outcome.FAIL
 
     def ended(self, ending: Ending) -> None:
-        """The coordinator confirmed the requested end."""
         ending.ended = self.now
         if ending.outcome is Outcome.INFO:
             ending.outcome = Outcome.OK
@@ -171,7 +170,6 @@ class Recorder:
             self._sent[value] = _Sent(len(self._sent), place, now, txn, now)
 
     def acknowledged(self, base_offset: Offset, values: Iterable[bytes]) -> None:
-        """The values were acknowledged, from `base_offset` on."""
         now = self.now
         for offset, value in enumerate(values, base_offset):
             sent = self._sent[value]
@@ -265,12 +263,14 @@ class Recorder:
             return included[place]
 
         seen: dict[Place, set[int]] = {}
+        ends: dict[str, Offset] = {}
         for read in self._reads:
             if isinstance(read, _Assigned):
                 history.add(_assign(read, is_included, keeps_group))
             elif len(read.offsets) and is_included(read.place):
                 if read.process in self._readers:
                     seen.setdefault(read.place, set()).update(read.values)
+                    ends[read.process] = max(ends.get(read.process, 0), read.offsets[-1] + 1)
                 run = Run(_name(read.place), read.offsets, read.values)
                 is_committed = read.txn is not None or read.process in self._read_committed
                 history.add(Poll(read.process, read.at, read.at, (run,), is_committed, read.txn))
@@ -296,18 +296,12 @@ class Recorder:
                 history.add(Commit(commit.process, commit.group, commit.invoked, ended, commit.outcome, offsets))
         for process, place in self._readers.items():
             if is_included(place):
-                end = 1 + max((each.offsets[-1] for each in self._polls_of(process)), default=-1)
-                history.add(Final(process, {_name(place): end}))
+                history.add(Final(process, {_name(place): ends.get(process, 0)}))
         gone = {_name(place): taken(place) for place in included}
         history.taken = {name: {at: self._seconds(when) for at, when in held.items()} for name, held in gone.items()}
         history.forgotten = {_name(place): offset for place in included if (offset := forgotten(place))}
         history.first_offsets = {_name(place): first for place, first in floors.items() if first}
         return history
-
-    def _polls_of(self, process: str) -> Iterable[_Read]:
-        return (
-            each for each in self._reads if isinstance(each, _Read) and each.process == process and len(each.offsets)
-        )
 
 
 def _name(place: Place) -> str:

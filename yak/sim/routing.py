@@ -85,7 +85,6 @@ class Connection:
                 done(read_answer(api_key, version, frame)[1])
 
     def lost(self, how: str, reason: str) -> None:  # noqa: ARG002
-        """All pending requests fail."""
         self.is_open = False
         pending, self._pending = self._pending, {}
         for _api_key, _version, _sent_us, done in pending.values():

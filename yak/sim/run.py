@@ -108,7 +108,11 @@ class Run:
             check=self._check,
             events_max=EVENTS_MAX,
         )
-        self.world.run(self._all_is_read, check=self._check, events_max=EVENTS_MAX)
+        self.world.run(
+            lambda: not any(held.unseen() for _topic_partition, held in self.deliveries.partitions()),
+            check=self._check,
+            events_max=EVENTS_MAX,
+        )
         check_nothing_acked_is_lost(self.deliveries)
         return self.report()
 
@@ -205,9 +209,6 @@ class Run:
                 self.deliveries.after_restart(topic_partition, partition.log_end_offset)
         for consumer in self.consumers:
             consumer.rewind(self.deliveries)
-
-    def _all_is_read(self) -> bool:
-        return not any(held.unseen() for _topic_partition, held in self.deliveries.partitions())
 
     def close(self) -> None:
         self.node.jobs.close()

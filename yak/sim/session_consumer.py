@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from yak.sim.clients import FETCH, LIST_OFFSETS, RETRY_US, Channel, take_records
 from yak.sim.deliveries import Deliveries
-from yak.sim.request_fields import earliest_fields, fetch_fields, partition_fields
+from yak.sim.request_fields import fetch_fields, list_offsets_fields, partition_fields
 
 
 class SimSessionConsumer:
@@ -96,4 +96,4 @@ class SimSessionConsumer:
                 )
             self._restart_session()
 
-        self.channel.send(LIST_OFFSETS, 6, earliest_fields(self._topic, partition), on_start)
+        self.channel.send(LIST_OFFSETS, 6, list_offsets_fields(self._topic, partition), on_start)

@@ -163,7 +163,6 @@ class CommittedStore:
         return self._machine.records_after(offset, limit)
 
     def watch(self, quorum: Quorum, node_id: int) -> None:
-        """Follow what one node applies."""
         apply = quorum.machine.apply
 
         def applied(value: bytes) -> StoreOutcome:

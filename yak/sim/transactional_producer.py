@@ -74,7 +74,6 @@ class SimTransactionalProducer:
         self._is_commit = False
 
     def start(self) -> None:
-        """Request the producer id."""
         self._producer, self._sequences = (-1, -1), [0] * len(self._partitions)
         fields = {
             "transactional_id": self._transactional_id,

@@ -54,7 +54,6 @@ class World:
             self.traced += piece
 
     def say(self, text: str) -> None:
-        """Add a log line for a reader."""
         if self.log is not None:
             self.log.append(f"{(self.now_us - START_MS * 1000) / 1e6:10.6f} {text}")
 

@@ -17,7 +17,6 @@ class AckedIsCommitted:
         self._deliveries = held
 
     def __call__(self) -> None:
-        """Check all partitions with acknowledged records."""
         broker = self._node.broker
         if broker is None or not self._node.is_ready:
             return

@@ -27,7 +27,6 @@ class OffsetsContiguous:
         """log -> (end offset, start offset, segments replaced) at the last scan: only a change needs a scan"""
 
     def __call__(self) -> None:
-        """Scan what is new."""
         broker = self._node.broker
         if broker is None:
             return

@@ -27,7 +27,6 @@ class OutageFencesNoBroker(Watcher):
         self._patience_ms = patience_ms
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
-        """A broker may have been fenced."""
         arguments = request.arguments
         fences = request.script == "fence" or (request.script == "acquire_lease" and "claimed_renewals" in arguments)
         back_ms = self._cluster.store_back_ms

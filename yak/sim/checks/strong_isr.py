@@ -54,7 +54,6 @@ class StrongIsr(Watcher):
         self._leaders_are_held(copy.key)
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:  # noqa: ARG002
-        """An ISR may have changed."""
         partitions = self._store.state.partitions
         for key in self._history.copies:
             row = partitions.get(key)

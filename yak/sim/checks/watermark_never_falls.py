@@ -18,7 +18,6 @@ class WatermarkNeverFalls:
         self._seen: dict[tuple[TopicPartition, uuid.UUID], int] = {}
 
     def __call__(self) -> None:
-        """Check all partitions."""
         broker = self._node.broker
         if broker is None:
             return

@@ -55,11 +55,14 @@ def _without(history: History, partition: str, value: int, *, only: str = "") ->
     _change_runs(history, change)
 
 
+def _acked_below_end(history: History, *, is_last: bool) -> Send | None:
+    """An acknowledged record that is the last one of its log, or one before the last."""
+    ends = history.ends
+    return next((each for each in _acked(history) if is_last == ((each.offset or 0) + 1 == ends[each.partition])), None)
+
+
 def _lost(history: History) -> History | None:
-    ends = {name: end for final in history.finals for name, end in final.ends.items()}
-    send = next(
-        (each for each in _acked(history) if each.offset is not None and each.offset + 1 < ends[each.partition]), None
-    )
+    send = _acked_below_end(history, is_last=False)
     if send is None:
         return None
     _without(history, send.partition, send.value)
@@ -68,10 +71,7 @@ def _lost(history: History) -> History | None:
 
 def _unseen(history: History) -> History | None:
     """The last record of a log was acknowledged, and all readers end before it."""
-    ends = {name: end for final in history.finals for name, end in final.ends.items()}
-    send = next(
-        (each for each in _acked(history) if each.offset is not None and each.offset + 1 == ends[each.partition]), None
-    )
+    send = _acked_below_end(history, is_last=True)
     if send is None or send.offset is None:
         return None
     _without(history, send.partition, send.value)
@@ -81,7 +81,7 @@ def _unseen(history: History) -> History | None:
 
 def _duplicate(history: History) -> History | None:
     """A record is appended to its log a second time."""
-    name, end = next(((n, e) for final in history.finals for n, e in final.ends.items() if e), ("", 0))
+    name, end = next(((n, e) for n, e in history.ends.items() if e), ("", 0))
     send = next((each for each in _acked(history) if each.partition == name), None)
     if send is None:
         return None
@@ -178,7 +178,7 @@ def _passes_over(history: History, *, inside: bool) -> History | None:
 
 
 def _phantom(history: History) -> History | None:
-    name, end = next(((n, e) for final in history.finals for n, e in final.ends.items()), ("", 0))
+    name, end = next(iter(history.ends.items()), ("", 0))
     history.add(Poll("final", 1e6, 1e6, (run(name, [(end, 1 << 60)]),)))
     return history
 
@@ -219,10 +219,9 @@ def _half_visible(history: History) -> History | None:
     for send in _acked(history, txn=True):
         if send.txn is not None and history.txns[send.txn].outcome is Outcome.OK:
             by_txn.setdefault(send.txn, []).append(send)
-    ends = {name: end for final in history.finals for name, end in final.ends.items()}
     for number, sends in by_txn.items():
         later = [each for each in sends if each.offset is not None and _something_after(history, each)]
-        if len(sends) > 1 and later and ends:
+        if len(sends) > 1 and later and history.ends:
             history.txns[number] = replace(history.txns[number], outcome=Outcome.INFO)
             _without(history, later[0].partition, later[0].value)
             return history

@@ -50,7 +50,6 @@ class HistoryReport:
 
     @property
     def holds(self) -> bool:
-        """Whether the history has no contradiction."""
         return not self.anomalies
 
     @property

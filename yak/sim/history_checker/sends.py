@@ -27,8 +27,8 @@ def losses(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
     Without a read of everything at the end, a write counts as lost if a reader went past its offset and no reader got
     it.
     """
-    finals = {name: end for final in history.finals for name, end in final.ends.items()}
-    seen_last = _seen_at_last(history)
+    finals, readers = history.ends, {final.process for final in history.finals}
+    seen_last = history.values_read(lambda poll: poll.process in readers)
     for log in logs.values():
         last = seen_last.get(log.name, set())
         for send in log.acknowledged():
@@ -46,17 +46,6 @@ def losses(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
                 yield _about(Kind.LOST_WRITE, send, "was acknowledged and is not there", place)
             elif is_over:
                 yield _about(Kind.UNSEEN, send, "was acknowledged and never read", place)
-
-
-def _seen_at_last(history: History) -> dict[str, set[int]]:
-    """The values of each partition that the final readers saw."""
-    readers = {final.process for final in history.finals}
-    seen: dict[str, set[int]] = {}
-    for poll in history.polls():
-        if poll.process in readers:
-            for run in poll.runs:
-                seen.setdefault(run.partition, set()).update(run.values)
-    return seen
 
 
 def order_of_producers(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:

@@ -29,7 +29,7 @@ from yak.replication.partition import Partition
 from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.replication.truncation import Truncation, Truncations
 from yak.sim.checks import strong_isr
-from yak.sim.mutants.mutant import Swaps, around, mutant
+from yak.sim.mutants.mutant import Swaps, around, mutant, replacement
 from yak.storage.flush import FlushPlan
 from yak.storage.log import Log
 from yak.storage.log_store import LogStore
@@ -63,9 +63,9 @@ def _committed_isr_only(swaps: Swaps) -> None:
     swaps.put(strong_isr, "_waits_for", lambda *_: True)
 
 
-@mutant("hw-below-min-isr", "a too small ISR commits nothing (KIP-966)", seeds=30)
-def _moves_below_min_isr(swaps: Swaps) -> None:
-    swaps.put(Partition, "is_under_min_isr", False)
+mutant("hw-below-min-isr", "a too small ISR commits nothing (KIP-966)", seeds=30)(
+    replacement(Partition, "is_under_min_isr", False)
+)
 
 
 @mutant("ack-before-replication", "an acks=all produce waits for the high watermark", seeds=5)
@@ -143,9 +143,9 @@ def _sync_in_step(real: Any, self: Log, *, include_active: bool = True) -> Any:
     return plan
 
 
-@mutant("listed-end-above-hw", "a listed end is the high watermark", seeds=40)
-def _list_the_end_of_the_log(swaps: Swaps) -> None:
-    swaps.put(list_offsets, "_end", lambda _call, partition: partition.log_end_offset)
+mutant("listed-end-above-hw", "a listed end is the high watermark", seeds=40)(
+    replacement(list_offsets, "_end", lambda _call, partition: partition.log_end_offset)
+)
 
 
 @mutant("follower-read-above-hw", "a follower serves up to its high watermark (KIP-392)", seeds=100)
@@ -293,14 +293,12 @@ def _any_boot_is_a_member(swaps: Swaps) -> None:
         swaps.put(scripts, "is_current", is_current)
 
 
-@mutant("power-loss-not-told", "a boot that lost its tail leaves ISR and ELR", seeds=60, faults=("power",))
-def _report_no_loss(swaps: Swaps) -> None:
-    swaps.put(LogStore, "_check_reboot", lambda *_arguments: None)
-
-
-@mutant("wiped-disk-believed", "a boot on another disk leaves ISR and ELR", seeds=60, faults=("wipe", "kill"))
-def _see_no_loss(swaps: Swaps) -> None:
-    swaps.put(brokers, "_lost_something", lambda *_arguments: False)
+mutant("power-loss-not-told", "a boot that lost its tail leaves ISR and ELR", seeds=60, faults=("power",))(
+    replacement(LogStore, "_check_reboot", lambda *_arguments: None)
+)
+mutant("wiped-disk-believed", "a boot on another disk leaves ISR and ELR", seeds=60, faults=("wipe", "kill"))(
+    replacement(brokers, "_lost_something", lambda *_arguments: False)
+)
 
 
 @mutant("session-expired-by-an-outage", "no broker is fenced by an outage", seeds=60, faults=("outage",))
@@ -391,9 +389,9 @@ def _believe_the_fetch(real: Any, self: Any, connection: Any, request: Any) -> A
         connection.proven = None
 
 
-@mutant("any-proof-believed", "a broker proves that it holds the cluster's secret", seeds=30)
-def _believe_the_proof(swaps: Swaps) -> None:
-    swaps.put(ClusterSecret, "is_caller", lambda _self, _proof, _exchange: True)
+mutant("any-proof-believed", "a broker proves that it holds the cluster's secret", seeds=30)(
+    replacement(ClusterSecret, "is_caller", lambda _self, _proof, _exchange: True)
+)
 
 
 @mutant(
@@ -420,8 +418,6 @@ def _go_on(real: Any, self: Any, event: Any, now_ms: int) -> Any:
         return effects
 
 
-@mutant(
+mutant(
     "broken-job-taken-for-a-failed-one", "a bug in a job that changes state stops the broker", seeds=30, faults=_BUGS
-)
-def _take_for_the_disks_fault(swaps: Swaps) -> None:
-    swaps.put(jobs, "_CHANGE_STATE", ())
+)(replacement(jobs, "_CHANGE_STATE", ()))

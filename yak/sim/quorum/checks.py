@@ -86,7 +86,6 @@ class ElectionSafety(Check):
         self.leaders: dict[LeaderEpoch, Replica] = {}
 
     def after_step(self, node: QuorumNode, quorum: Quorum, before: Mirror) -> None:  # noqa: ARG002
-        """Note new leaders."""
         if quorum.leader is None:
             return
         replica = (node.node_id, node.directory_id)
@@ -136,7 +135,7 @@ class LeaderCompleteness(Check):
             return
         mirror, reference = self.checks.mirror(node), self.checks.reference
         for offset in range(mirror.snapshot_id.end_offset, reference.end_offset):
-            if mirror.epochs.get(offset) != reference.epoch_at(offset) < quorum.leader.epoch:
+            if mirror.epochs.get(offset) != reference.entries[offset].epoch < quorum.leader.epoch:
                 self.fail(f"leader {node.node_id} of epoch {quorum.leader.epoch} lacks committed record {offset}")
 
 
@@ -161,7 +160,7 @@ class StateMachineSafety(Check):
             self.fail(f"node {node.node_id} applied record {quorum.applied_offset - 1}, which is not committed")
         if quorum.applied_offset != before.applied_offset or self.checks.is_final:
             state = digest(quorum.machine.state)
-            if state != reference.digest_at(quorum.applied_offset):
+            if state != reference.digest_at[quorum.applied_offset]:
                 self.fail(f"node {node.node_id} has another state after record {quorum.applied_offset - 1}")
 
     def _commit(self, node: QuorumNode, quorum: Quorum, entry: Entry) -> None:
@@ -225,7 +224,7 @@ class CommittedStays(Check):
         """A log lost entries that no snapshot covers."""
         reference = self.checks.reference
         for offset, epoch in removed.items():
-            if offset < reference.end_offset and reference.epoch_at(offset) == epoch:
+            if offset < reference.end_offset and reference.entries[offset].epoch == epoch:
                 self.fail(f"node {node.node_id} lost committed record {offset}")
 
 
@@ -334,12 +333,12 @@ class SnapshotIsReplay(Check):
             return
         if snapshot_id.end_offset > reference.end_offset:
             self.fail(f"node {node.node_id} has a snapshot with records that no leader committed")
-        if reference.epoch_at(snapshot_id.end_offset - 1) != snapshot_id.epoch:
+        if reference.entries[snapshot_id.end_offset - 1].epoch != snapshot_id.epoch:
             self.fail(f"node {node.node_id} has a snapshot of epoch {snapshot_id.epoch}")
         machine, voters = read_snapshot(quorum.log.snapshot)
-        if whole_digest(machine) != reference.replayed(snapshot_id.end_offset):
+        if whole_digest(machine) != reference.whole_digest_at[snapshot_id.end_offset]:
             self.fail(f"node {node.node_id}: its snapshot at {snapshot_id.end_offset} has another state")
-        if voters != reference.voters_at(snapshot_id.end_offset):
+        if voters != reference.voters_at[snapshot_id.end_offset]:
             self.fail(f"node {node.node_id}: its snapshot at {snapshot_id.end_offset} has other voters")
 
 
@@ -480,7 +479,6 @@ class Checks:
         self._touched[node.node_id] = node
 
     def after_event(self) -> None:
-        """Check all nodes that took a step."""
         for node in self._touched.values():
             if node.quorum is not None:
                 self._check(node, node.quorum)

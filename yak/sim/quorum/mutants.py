@@ -14,7 +14,7 @@ from yak.quorum.raft_log import RaftLog
 from yak.quorum.snapshots import SnapshotBuild
 from yak.quorum.voter_changes import VoterChanges
 from yak.quorum.voters import Voter
-from yak.sim.mutants.mutant import Swaps, around, mutant
+from yak.sim.mutants.mutant import Swaps, around, mutant, replacement
 
 quorum_mutant = partial(mutant, brokers=0)
 
@@ -33,14 +33,12 @@ def _vote_twice(real: Any, self: Any, request: Any) -> Any:
         self._election.state = state
 
 
-@quorum_mutant("quorum-vote-before-sync", "a vote is durable before its answer", seeds=5)
-def _answer_before_the_vote_is_durable(swaps: Swaps) -> None:
-    swaps.put(DurableElection, "when_durable", lambda _self, action: action())
-
-
-@quorum_mutant("quorum-vote-unsynced", "a vote survives a power loss", seeds=5)
-def _write_the_vote_unsynced(swaps: Swaps) -> None:
-    swaps.put(StateWrite, "run", lambda self, disk: disk.write_file_lazily(self.path, self.state.encode()))
+quorum_mutant("quorum-vote-before-sync", "a vote is durable before its answer", seeds=5)(
+    replacement(DurableElection, "when_durable", lambda _self, action: action())
+)
+quorum_mutant("quorum-vote-unsynced", "a vote survives a power loss", seeds=5)(
+    replacement(StateWrite, "run", lambda self, disk: disk.write_file_lazily(self.path, self.state.encode()))
+)
 
 
 @quorum_mutant("quorum-vote-forgotten", "a vote survives a restart", seeds=300, faults=("split-vote", "kill"))
@@ -148,9 +146,9 @@ def _apply_before_the_commit(real: Any, self: Any, high_watermark: int) -> None:
 # --------------------------------------------------------------------------------------------------------- reads
 
 
-@quorum_mutant("quorum-read-without-round", "a majority confirms each read", seeds=100, faults=("pause", "isolate"))
-def _read_without_a_round(swaps: Swaps) -> None:
-    swaps.put(LeaderState, "confirmed_round", lambda self, _voters, _node_id: self.round)
+quorum_mutant("quorum-read-without-round", "a majority confirms each read", seeds=100, faults=("pause", "isolate"))(
+    replacement(LeaderState, "confirmed_round", lambda self, _voters, _node_id: self.round)
+)
 
 
 @quorum_mutant(
@@ -193,9 +191,9 @@ def _serve_before_the_epochs_first_record(real: Any, self: Any) -> None:
 # --------------------------------------------------------------------------------------------- logs and snapshots
 
 
-@quorum_mutant("quorum-no-divergence", "a leader detects diverging logs", seeds=100)
-def _skip_divergence_check(swaps: Swaps) -> None:
-    swaps.put(FollowerFetches, "_divergence", lambda _self, _offset, _epoch: None)
+quorum_mutant("quorum-no-divergence", "a leader detects diverging logs", seeds=100)(
+    replacement(FollowerFetches, "_divergence", lambda _self, _offset, _epoch: None)
+)
 
 
 @quorum_mutant(
@@ -225,11 +223,9 @@ def _install_without_truncating(_real: Any, self: Any, plan: Any, now_ms: int) -
 # -------------------------------------------------------------------------------------------------------- voters
 
 
-@quorum_mutant(
+quorum_mutant(
     "quorum-directory-ignored", "a voter is a node and a directory", seeds=300, faults=("lose-disk", "isolate")
-)
-def _ignore_directory_ids(swaps: Swaps) -> None:
-    swaps.put(Voter, "is_same", lambda self, node_id, _directory_id: self.node_id == node_id)
+)(replacement(Voter, "is_same", lambda self, node_id, _directory_id: self.node_id == node_id))
 
 
 @quorum_mutant("quorum-voters-at-once", "one change of voters at a time", seeds=50)
@@ -248,6 +244,6 @@ def _change_voters_at_once(swaps: Swaps) -> None:
     swaps.put(VoterChanges, "_change", change_always)
 
 
-@quorum_mutant("quorum-voters-when-committed", "new voters count from their record on", seeds=20)
-def _use_committed_voters(swaps: Swaps) -> None:
-    swaps.put(Quorum, "voters", property(lambda self: self._voter_sets[0][1]))
+quorum_mutant("quorum-voters-when-committed", "new voters count from their record on", seeds=20)(
+    replacement(Quorum, "voters", property(lambda self: self._voter_sets[0][1]))
+)

@@ -280,7 +280,6 @@ class QuorumNode:
         self._effects.append(effect)
 
     def _wake(self) -> None:
-        """Schedule the step of the next timer."""
         due_ms = self._timers.next_due()
         if due_ms is None:
             return
