@@ -142,7 +142,7 @@ def test_with_a_schema_the_fields_are_columns(yak, topic: str) -> None:
         ("SELECT 1/0", "spark-sql", "Division by zero"),
     ],
 )
-def test_a_query_that_cannot_be_is_told_in_three_lines(yak, topic: str, query: str, slug: str, said: str) -> None:
+def test_refused_query_is_reported_in_three_lines(yak, topic: str, query: str, slug: str, said: str) -> None:
     code, out, err = yak("sql", query.format(topic=topic))
     assert (code, out) == (2, "")
     assert err.startswith(f"error[{slug}]"), err
@@ -150,7 +150,7 @@ def test_a_query_that_cannot_be_is_told_in_three_lines(yak, topic: str, query: s
     assert no_trace_in(err)
 
 
-def test_the_shell_knows_topics_and_tells_errors_in_words(yak, topic: str) -> None:
+def test_shell_has_topics_and_prints_errors_in_three_lines(yak, topic: str) -> None:
     code, out, _ = yak("shell", "-c", f"print(topic('{topic}').where(F.col('key') == 'k1').count())")
     assert (code, out) == (0, "10\n")
     code, _, err = yak("shell", "-c", f"topic('{topic}x').count()")
@@ -162,7 +162,7 @@ def test_the_shell_knows_topics_and_tells_errors_in_words(yak, topic: str) -> No
 # -------------------------------------------------------------------------------------------------- jobs, programs
 
 
-def test_a_job_runs_in_the_background_tells_how_far_it_is_and_ends_in_order(topic: str, tmp_path: Path) -> None:
+def test_background_job_reports_progress_and_stops_in_order(topic: str, tmp_path: Path) -> None:
     arguments = ("--topic", topic, "--sink", f"topic:{topic}-counts", "--checkpoint-dir", str(tmp_path / "ck"))
     started = typed("spark", "run", "counts", *arguments, "--master", "local[1]", "-o", "json")
     assert started.returncode == 0, started.stderr
@@ -255,7 +255,7 @@ raise ValueError("of the program's own")
 """
 
 
-def test_a_program_is_submitted_its_progress_seen_and_its_error_told_with_its_line(topic: str, tmp_path: Path) -> None:
+def test_submitted_program_reports_progress_and_the_line_of_its_error(topic: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(PROGRAM)
     ran = typed("spark", "submit", "mine.py", "--master", "local[1]", "--", topic, str(tmp_path / "ck"))
     assert ran.returncode == 1
@@ -272,7 +272,7 @@ def test_a_program_is_submitted_its_progress_seen_and_its_error_told_with_its_li
 # ------------------------------------------------------------------------------------------------ what is missing
 
 
-def test_too_little_memory_is_told_before_anything_is_read(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_is_refused_before_a_read(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Java counts all 200 MiB with this collector. The one for small machines keeps some of them for itself.
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-XX:+UseG1GC")
     ran = typed("spark", "sql", f"SELECT * FROM `{topic}`", "--driver-memory", "200m", "--master", "local[1]")
@@ -281,7 +281,7 @@ def test_too_little_memory_is_told_before_anything_is_read(topic: str, monkeypat
     assert no_trace_in(ran.stderr)
 
 
-def test_a_master_that_is_not_there_is_told_at_once() -> None:
+def test_absent_master_is_reported_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     ran = typed("spark", "sql", "SELECT 1", "--master", f"spark://127.0.0.1:{port}")
@@ -290,7 +290,7 @@ def test_a_master_that_is_not_there_is_told_at_once() -> None:
     assert no_trace_in(ran.stderr)
 
 
-def test_a_job_that_cannot_begin_is_told_and_ends_with_2(new_name: Callable[[], str]) -> None:
+def test_job_that_cannot_begin_ends_with_2(new_name: Callable[[], str]) -> None:
     ran = typed("spark", "run", "counts", "--topic", new_name(), "--sink", "topic:x")
     assert ran.returncode == 2
     assert ran.stderr.startswith("error[spark-no-checkpoint]")

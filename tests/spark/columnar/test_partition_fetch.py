@@ -54,13 +54,13 @@ def test_answers_are_read_one_after_another_up_to_the_end():
         assert offsets(broker, 4, 6) == [4, 5]
 
 
-def test_an_empty_range_asks_for_nothing():
+def test_empty_range_sends_no_fetch():
     with ScriptedBroker(ten) as broker:
         assert offsets(broker, 5, 5) == []
         assert not broker.connections
 
 
-def test_batches_have_as_many_rows_as_was_asked_for():
+def test_batches_have_the_requested_number_of_rows():
     with ScriptedBroker(ten) as broker:
         settings = ReadSettings(broker.bootstrap, batch_rows=4)
         assert [each.num_rows for each in read(OffsetRange("t", 0, 0, 10), settings)] == [4, 2, 4]
@@ -83,7 +83,7 @@ def test_an_error_that_passes_is_waited_for(error):
         assert offsets(broker) == list(range(10))
 
 
-def test_a_throttled_reader_asks_again_over_its_connection():
+def test_throttled_reader_fetches_again_over_its_connection():
     answers = in_turn(ten(0), throttled(100), throttled(100))
     with ScriptedBroker(lambda offset: next(answers, None) or ten(offset)) as broker:
         assert offsets(broker) == list(range(10))
@@ -197,7 +197,7 @@ def test_a_topic_that_may_not_be_read_is_an_error_at_once():
     assert "not allowed" in raised.value.why
 
 
-def test_a_batch_larger_than_an_answer_is_asked_for_whole():
+def test_batch_larger_than_a_response_is_fetched_whole():
     large = batch(0, [Record(0, b"x" * 5000)])
 
     def fetch(_: int) -> bytes:
@@ -214,7 +214,7 @@ def test_a_batch_that_never_comes_whole_is_an_error():
         offsets(broker)
 
 
-def test_only_committed_records_are_read_when_so_asked():
+def test_read_committed_returns_committed_records_only():
     begun = batch(0, [Record(0), Record(1)], producer_id=9, is_transactional=True)
     answer = fetched(begun + marker(2, 9, is_commit=False) + TEN[3], aborted=(Aborted(9, 0),), high_watermark=4)
     with ScriptedBroker(lambda _: answer) as broker:

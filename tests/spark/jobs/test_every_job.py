@@ -58,7 +58,7 @@ def test_stats_are_those_of_the_numbers_and_say_how_many_were_none(bench: Any) -
     assert len(rows) == 3
 
 
-def test_records_without_the_number_are_kept_left_out_or_an_error(bench: Any) -> None:
+def test_records_without_the_number_are_left_out_or_an_error(bench: Any) -> None:
     topic = bench.send(readings(20))
     (row,) = bench.batch("stats", topic=topic, field="n", mode="dropmalformed", key_field="who")[:1]
     assert (row[2], row[3], row[4]) == ("a", 6, 0)
@@ -235,7 +235,7 @@ def test_what_cannot_be_is_said_before_spark_is_started(name: str, options: dict
     assert caught.value.exit_code == 2
 
 
-def test_number_that_no_sum_holds_stops_no_query_and_spoils_no_later_value(bench: Any) -> None:
+def test_overflowing_number_neither_stops_the_query_nor_changes_later_values(bench: Any) -> None:
     steady = [("k", {"n": 1.0 + number % 2}, number, 0) for number in range(10)]
     odd = [("k", {"n": value}, 10 + at, 0) for at, value in enumerate(("NaN", "Infinity", "-Infinity", 1e300, -1e300))]
     topic = bench.send([*steady, *odd, *[(key, value, at + 20, part) for key, value, at, part in steady]])

@@ -77,7 +77,7 @@ def test_everything_else_is_left_to_spark(predicate: Any) -> None:
     assert prune(predicate) == (Pruning(), [predicate])
 
 
-def test_a_reader_works_with_push_down_off_and_can_be_asked_twice_with_it_on() -> None:
+def test_reader_works_with_push_down_off_and_takes_filters_twice_with_it_on() -> None:
     options = read_options({"bootstrap": "a:1", "subscribe": "t"})
     reader = BatchReader(options, kafka_schema(False), Decoding())
     # What Spark checks before it refuses a reader whose filters would not be pushed (plan_data_source_read.py).

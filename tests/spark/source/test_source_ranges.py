@@ -52,7 +52,7 @@ def test_no_task_has_more_records_than_allowed() -> None:
 
 
 @given(PARTITIONS, st.integers(1, 1 << 62), st.data())
-def test_a_limit_is_kept_and_starves_nobody(start: dict[TopicPartition, int], most: int, data: st.DataObject) -> None:
+def test_limit_holds_and_starves_no_partition(start: dict[TopicPartition, int], most: int, data: st.DataObject) -> None:
     end = {each: data.draw(st.integers(low, (1 << 63) - 1)) for each, low in start.items()}
     found = share_limit(most, start, end)
     assert found.keys() == end.keys()

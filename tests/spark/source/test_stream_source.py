@@ -170,9 +170,7 @@ def test_records_that_went_away_end_the_query_or_are_stepped_over(
     assert pipeline.records() == [(topic, 0, n) for n in [*range(10), *range(15, 20)]]
 
 
-def test_a_topic_that_went_away_or_was_made_anew_is_noticed(
-    pipeline: Pipeline, bootstrap: str, new_name: Callable[[], str]
-) -> None:
+def test_deleted_or_recreated_topic_is_noticed(pipeline: Pipeline, bootstrap: str, new_name: Callable[[], str]) -> None:
     topic, stays = new_name(), new_name()
     admin = Admin(bootstrap)
     for name in (topic, stays):

@@ -114,9 +114,7 @@ def test_an_offset_flips_into_a_gap_only_where_compaction_leaves_none(topic):
         ("__consumer_offsets", 55, True, True),
     ],
 )
-def test_the_beginning_of_a_batch_that_may_come_there_looks_like_the_last_write_of_a_process(
-    topic, base_offset, is_followed, is_detectable
-):
+def test_prefix_of_a_plausible_batch_at_the_end_is_undetectable(topic, base_offset, is_followed, is_detectable):
     disk = SimDisk()
     path = f"/d/{topic}-0/00000000000000000050.log"
     disk.make_directory(f"/d/{topic}-0")
@@ -156,7 +154,7 @@ def test_a_watermark_is_not_compared_with_the_log_of_a_directory_that_failed_in_
             check.watermark(copy, 0)
 
 
-def test_no_second_flip_makes_a_wrong_length_look_like_a_torn_write():
+def test_flip_in_a_batch_with_a_wrong_length_is_left_out():
     """What begins so may be a process that ended in a write: with the rest wrong too, nobody can tell."""
     path = "/data/t-0/00000000000000000000.log"
     flips = []

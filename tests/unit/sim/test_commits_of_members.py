@@ -185,14 +185,14 @@ def test_commit_acknowledged_before_the_high_watermark_passed_it_is_a_violation(
         coordinator.acknowledge(commit, 7)
 
 
-def test_commit_looked_up_before_the_high_watermark_passed_it_is_a_violation(coordinator):
+def test_commit_fetched_above_the_high_watermark_is_a_violation(coordinator):
     coordinator.append("m", 2)
     coordinator.step()
     with pytest.raises(Violation, match=r"fetched 5 .*, but its record is at 7 or above"):
         coordinator.history.fetched("g", 0.0, {PLACE: 5}, "an administrator")
 
 
-def test_an_offset_of_a_transaction_is_judged_when_it_is_appended_and_not_at_its_marker():
+def test_transactional_offset_is_checked_at_its_append_and_not_at_its_marker():
     coordinator = Coordinator()
     coordinator.append("m", 2, producer_id=7)
     coordinator.step()

@@ -96,7 +96,7 @@ class Bench:
         self.check.swapped(self.copy)
 
 
-def test_what_was_replaced_may_go_and_is_told():
+def test_replaced_record_may_be_removed_and_is_reported():
     bench = Bench()
     bench.write((A, b"1"), (B, b"2"))
     bench.write((A, b"3"))

@@ -102,7 +102,7 @@ def test_a_broker_that_ends_inside_a_write_is_gone_at_once_and_comes_back_with_a
     assert rig.replica(leader, "orders").log_start_offset == 0
 
 
-def test_what_a_step_answered_is_looked_at_before_the_process_ends_in_the_next_one():
+def test_answers_of_a_step_are_checked_before_the_process_ends_in_the_next_one():
     """Of two requests in one read the first may be answered, and the process end in a write for the second."""
     node = ClusterRig().nodes[0]
     steps = []

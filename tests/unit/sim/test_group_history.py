@@ -60,7 +60,7 @@ def test_nothing_where_something_was_committed_is_a_violation(history, world):
         found(history, world, -1)
 
 
-def test_a_commit_whose_end_nobody_knows_may_come_late(history, world):
+def test_commit_of_unknown_outcome_may_arrive_late(history, world):
     commit(history, world, 3, Outcome.INFO)
     commit(history, world, 5)
     found(history, world, 3)
@@ -102,7 +102,7 @@ def test_an_assignment_is_read_as_it_was_written():
 
 
 @pytest.mark.parametrize("state", ["before its end", "aborted", "committed"])
-def test_an_offset_of_a_transaction_is_found_only_once_its_commit_was_asked_for(history, state):
+def test_transactional_offset_is_visible_only_after_its_commit_was_requested(history, state):
     recorder = history._recorder
     begun = history.commits("m", "g", 0, {PLACE: 5})
     begun.ending = recorder.begins("m")

@@ -114,7 +114,7 @@ def test_what_everybody_read_and_is_gone_at_the_end_is_lost() -> None:
     assert kinds(history) == [Kind.LOST_WRITE, Kind.POLL_SKIP]
 
 
-def test_a_consumer_that_begins_anew_may_go_back_and_ahead() -> None:
+def test_consumer_with_a_new_assignment_may_go_back_and_ahead() -> None:
     history = history_of(
         sent(1, 0, 0.0), sent(2, 1, 1.0), sent(3, 2, 2.0),
         Assign("r", 3.0, {P: 0}), read("r", 3.5, (0, 1)), Assign("r", 4.0, {P: 2}), read("r", 4.5, (2, 3)),
@@ -130,7 +130,7 @@ def test_an_offset_without_a_record_may_be_passed_over() -> None:
     assert kinds(history) == []
 
 
-def test_content_that_nobody_can_have_written_is_no_duplicate_of_itself() -> None:
+def test_unreadable_content_is_no_duplicate_of_itself() -> None:
     assert kinds(history_of(read("r", 1.0, (0, UNREADABLE), (1, UNREADABLE)))) == [Kind.PHANTOM]
 
 
@@ -150,7 +150,7 @@ def test_writes_at_the_same_time_may_stand_either_way() -> None:
     assert kinds(history_of(first, late)) == [Kind.STALE_APPEND]
 
 
-def test_a_commit_that_nobody_knows_of_may_come_after_the_next_one() -> None:
+def test_commit_of_unknown_outcome_may_come_after_the_next_one() -> None:
     def anomalies(start: int, first: Outcome) -> list[Kind]:
         return kinds(
             history_of(
@@ -171,7 +171,7 @@ def test_a_reader_of_everything_may_see_what_is_not_committed() -> None:
     assert kinds(history_of(open_send, aborted, read("r", 1.0, (0, 1), committed=True))) == [Kind.ABORTED_READ]
 
 
-def test_an_anomaly_is_shown_with_what_happened_around_it() -> None:
+def test_anomaly_is_printed_with_the_operations_around_it() -> None:
     history = history_of(
         *(sent(number, number, float(number)) for number in range(1, 40)), read("r", 50.0, (19, 19), (21, 21))
     )
@@ -182,7 +182,7 @@ def test_an_anomaly_is_shown_with_what_happened_around_it() -> None:
     assert any("r read 19 to 21" in line for line in lines)
 
 
-def test_the_verdict_counts() -> None:
+def test_report_counts_the_operations() -> None:
     found = check_history(
         history_of(
             sent(1, 0, 0.0), sent(2, None, 1.0, Outcome.INFO), sent(3, None, 2.0, Outcome.FAIL), read("r", 1.0, (0, 1))

@@ -53,7 +53,7 @@ def test_bug_in_a_write_that_a_handler_survives_is_a_violation(monkeypatch: pyte
         rig.produce("orders", [b"a"])
 
 
-def test_bug_that_nobody_planted_ends_the_run_by_its_own_name() -> None:
+def test_unplanted_bug_ends_the_run_by_its_own_name() -> None:
     rig = Rig()
     with pytest.raises(ZeroDivisionError):
         rig.node.bugs.stopped(_because(FailStop("append_to_leader_log"), ZeroDivisionError()))

@@ -147,7 +147,7 @@ def test_offsets_are_sent_again_while_the_coordinator_loads():
     ("where", "outcome"),
     [(PRODUCE, Outcome.FAIL), (ADD_OFFSETS, Outcome.FAIL), (TXN_OFFSET_COMMIT, Outcome.FAIL), (END_TXN, Outcome.INFO)],
 )
-def test_a_fenced_processor_knows_the_outcome_unless_it_asked_for_the_commit(where, outcome):
+def test_fenced_processor_knows_the_outcome_unless_it_requested_the_commit(where, outcome):
     _keys, ended = Scripted(fails={where: ErrorCode.producer_fenced}).go(steps=4)
     assert ended[0] is outcome
 

@@ -45,7 +45,7 @@ def test_one_record_at_two_offsets_is_a_duplicate():
         must_hold(made([b"1:1"], [(0, b"1:1"), (1, b"1:1")]))
 
 
-def test_nothing_of_a_forfeited_partition_is_judged():
+def test_forfeited_partition_is_not_in_the_history():
     history = made([b"1:1"], [], keeps=False)
     assert not list(history.sends)
     assert must_hold(history).holds

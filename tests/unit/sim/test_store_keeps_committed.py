@@ -264,7 +264,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize("seed", range(80))
-def test_nobody_leads_who_lacks_what_was_committed(seed):
+def test_replica_without_committed_records_is_never_elected(seed):
     Walk(seed).run(600)
 
 

@@ -130,7 +130,7 @@ def test_addresses_are_read_from_a_master(master: str, addresses: list[tuple[str
     assert addresses_of(master) == addresses
 
 
-def test_a_master_nobody_listens_at_is_told_at_once() -> None:
+def test_master_without_a_listener_is_reported_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         check_answers(f"spark://127.0.0.1:1,127.0.0.1:{port}", timeout_s=2)
@@ -140,7 +140,7 @@ def test_a_master_nobody_listens_at_is_told_at_once() -> None:
     assert f"127.0.0.1:{port}: connection refused" in refused.value.why
 
 
-def test_yarn_needs_to_be_told_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yarn_without_its_configuration_directory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     monkeypatch.delenv("YARN_CONF_DIR", raising=False)
     with pytest.raises(UsageError, match="YARN"):
@@ -161,9 +161,7 @@ def test_the_package_is_one_zip_that_holds_what_an_executor_imports(tmp_path: Pa
     assert executor_code.package_zip(tmp_path).stat().st_mtime_ns == before
 
 
-def test_a_program_is_submitted_with_the_package_and_with_what_it_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_program_is_submitted_with_the_package_and_its_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("yak.spark.driver.submission.check_answers", lambda *_args, **_named: None)
     monkeypatch.setattr(executor_code, "package_zip", lambda: tmp_path / "yak.zip")
     settings = SessionSettings(
