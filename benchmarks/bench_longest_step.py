@@ -140,7 +140,7 @@ def run(folder: str, partitions: int, steps: Steps) -> None:
     for _ in range(2):
         produce(rig, [place for place in written if rig.leader(*place) == other.node_id], acks=1)
     other.kill()
-    rig.cluster.heal(one.party, other.party)
+    rig.cluster.reconnect(one.party, other.party)
     rig.run_until(lambda: all(rig.leader(*place) == one.node_id for place in written))
     rig.run_for(2_000)
     begin("truncations")

@@ -550,13 +550,13 @@ def self_test(
     Returns 4 if a corruption is not detected, or a clean history is rejected.
     """
     from yak.sim.history_checker.anomalies import MEANINGS
-    from yak.sim.history_checker.corruptions import clean_histories, prove
+    from yak.sim.history_checker.corruptions import clean_histories, self_test
 
-    found = list(prove(seed))
+    found = list(self_test(seed))
     accepted = clean_histories(seed, clean)
     rows = [
-        {"invariant": MEANINGS[each.kind][0], "anomaly": str(each.kind), "found": each.is_found, "done": each.words,
-         "told": each.told}
+        {"invariant": MEANINGS[each.kind][0], "anomaly": str(each.kind), "found": each.is_found, "done": each.name,
+         "told": each.reported}
         for each in found
     ]  # fmt: skip
     g.out.table(rows, ("invariant", "anomaly", "found", "done"), ("told",))

@@ -16,7 +16,7 @@ from yak.local.demo.scenario import Reporter, Result, Row, Scenario, Settings
 
 if TYPE_CHECKING:
     from yak.local.failover import Failover
-    from yak.spark.demo.scenario import Look
+    from yak.spark.demo.scenario import Snapshot
 
 
 class Terminal(Reporter):
@@ -178,7 +178,7 @@ class SparkTerminal(Terminal):
             self.say(text)
 
 
-def panel(state: "Look", width: int) -> Any:
+def panel(state: "Snapshot", width: int) -> Any:
     """The panel: the state of all parts, a plot of each metric's mean, and a table of the latest windows."""
     from rich.panel import Panel
     from rich.table import Table
@@ -198,7 +198,7 @@ def panel(state: "Look", width: int) -> Any:
     )
 
 
-def _state(state: "Look") -> str:
+def _state(state: "Snapshot") -> str:
     spark = {
         "": "Spark comes next",
         "starting": "[yellow]◐ Spark starting[/]",
@@ -211,7 +211,7 @@ def _state(state: "Look") -> str:
     return f" {spark}   brokers {brokers} "
 
 
-def plot(state: "Look", width: int) -> Any:
+def plot(state: "Snapshot", width: int) -> Any:
     """A plot of each metric's mean per window, from the `stats` topic."""
     import plotext
     from rich.text import Text
@@ -230,7 +230,7 @@ def plot(state: "Look", width: int) -> Any:
     return Text.from_ansi(plotext.build())
 
 
-def latest(state: "Look") -> Any:
+def latest(state: "Snapshot") -> Any:
     """The counts of the newest windows: one row per window, one column per metric."""
     from rich.table import Table
 

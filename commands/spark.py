@@ -760,7 +760,7 @@ def submit(
         return code
     submission = Submission(
         file=os.path.abspath(file),
-        words=tuple(args or ()),
+        arguments=tuple(args or ()),
         settings=settings,
         py_files=tuple(py_files or ()),
         archives=tuple(archives or ()),

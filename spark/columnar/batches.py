@@ -110,7 +110,7 @@ def survey(records: Buffer, start: int, end: int, aborted: Sequence[Aborted] | N
         next_offset = max(next_offset, header.next_offset)
     needed_bytes = 0
     if next_offset == start and len(records) >= LENGTH_OVERHEAD:
-        needed_bytes = max(_size_of_first(records), len(records) + 1)
+        needed_bytes = max(LENGTH_OVERHEAD + int.from_bytes(records[8:12], "big", signed=True), len(records) + 1)
     return Surveyed(tuple(chosen), next_offset, needed_bytes)
 
 
@@ -126,10 +126,6 @@ def _whole_batches(records: Buffer) -> Iterator[tuple[int, BatchHeader]]:
             return  # a fetch response may end within its last batch
         yield position, header
         position += header.size_bytes
-
-
-def _size_of_first(records: Buffer) -> int:
-    return LENGTH_OVERHEAD + int.from_bytes(records[8:12], "big", signed=True)
 
 
 def unpack(records: npt.NDArray[np.uint8], surveyed: Surveyed) -> Found:

@@ -163,7 +163,7 @@ _HEADER_BYTES_MIN: Final = 2
 _HEADERS_OUT_OF_RANGE: Final = "a header's length points outside of its record"
 
 
-class _Places(NamedTuple):
+class _HeaderSpans(NamedTuple):
     """Positions of the keys and values of all headers, in byte order."""
 
     spans: npt.NDArray[np.int32]  # one row per header: key start, key end, value start, value end
@@ -183,21 +183,25 @@ def header_column(data: npt.NDArray[np.uint8], position: Positions, stops: Posit
     first = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=first[1:])
     total = int(first[-1])
-    places = _Places(np.empty((total, 4), np.int32), np.empty(total, np.bool_))
+    headers = _HeaderSpans(np.empty((total, 4), np.int32), np.empty(total, np.bool_))
     left = np.flatnonzero(counts)
     for number in range(int(min(counts.max(), PASSES_MAX))):
         left = left[counts[left] > number]
-        position[left] = _one_of_each(data, position[left], stops[left], places, first[left] + number)
+        position[left] = _one_of_each(data, position[left], stops[left], headers, first[left] + number)
     for record in map(int, left[counts[left] > PASSES_MAX]):
         rest = range(int(first[record]) + PASSES_MAX, int(first[record + 1]))
-        position[record] = _rest_of_one(data, int(position[record]), int(stops[record]), places, rest)
+        position[record] = _rest_of_one(data, int(position[record]), int(stops[record]), headers, rest)
     if (position != stops).any():
         raise Damaged(_HEADERS_OUT_OF_RANGE)
-    return _assemble(data, places, first, counts) if total else pa.nulls(len(counts), HEADERS_TYPE)
+    return _assemble(data, headers, first, counts) if total else pa.nulls(len(counts), HEADERS_TYPE)
 
 
 def _one_of_each(
-    data: npt.NDArray[np.uint8], position: Positions, stops: Positions, places: _Places, place: npt.NDArray[np.int64]
+    data: npt.NDArray[np.uint8],
+    position: Positions,
+    stops: Positions,
+    headers: _HeaderSpans,
+    place: npt.NDArray[np.int64],
 ) -> Positions:
     """Decode the header at each `position`; return the positions after them."""
     key_size, key_start = read_varints(data, position)
@@ -209,12 +213,12 @@ def _one_of_each(
     if (value_end > stops).any():
         raise Damaged(_HEADERS_OUT_OF_RANGE)
     for column, where in enumerate((key_start, key_end, value_start, value_end)):
-        places.spans[place, column] = where
-    places.is_null[place] = value_size < 0
+        headers.spans[place, column] = where
+    headers.is_null[place] = value_size < 0
     return value_end
 
 
-def _rest_of_one(data: npt.NDArray[np.uint8], position: int, stop: int, places: _Places, rest: range) -> int:
+def _rest_of_one(data: npt.NDArray[np.uint8], position: int, stop: int, headers: _HeaderSpans, rest: range) -> int:
     """Decode one record's headers with the indices `rest`; return the position after the last one."""
     raw = data.data
     try:
@@ -225,25 +229,25 @@ def _rest_of_one(data: npt.NDArray[np.uint8], position: int, stop: int, places: 
             position = value_start + max(value_size, 0)
             if key_size < 0 or position > stop:
                 raise Damaged(_HEADERS_OUT_OF_RANGE)
-            places.spans[place] = key_start, key_end, value_start, position
-            places.is_null[place] = value_size < 0
+            headers.spans[place] = key_start, key_end, value_start, position
+            headers.is_null[place] = value_size < 0
     except ProtocolViolation as error:
         raise Damaged(str(error)) from None
     return position
 
 
 def _assemble(
-    data: npt.NDArray[np.uint8], places: _Places, first: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
+    data: npt.NDArray[np.uint8], headers: _HeaderSpans, first: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
 ) -> Any:
-    total = len(places.is_null)
-    positions = np.append(places.spans.reshape(-1), places.spans[-1, -1])
+    total = len(headers.is_null)
+    positions = np.append(headers.spans.reshape(-1), headers.spans[-1, -1])
     whole = pa.Array.from_buffers(pa.binary(), 4 * total, [None, pa.py_buffer(positions), pa.py_buffer(data)])
     index = np.arange(0, 4 * total, 4, dtype=np.int32)
     keys = _as_text(whole.take(pa.array(index)))
-    values = whole.take(pa.array(index + np.int32(2), mask=places.is_null))
-    headers = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS_TYPE.value_type))
+    values = whole.take(pa.array(index + np.int32(2), mask=headers.is_null))
+    structs = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS_TYPE.value_type))
     offsets = pa.array(first.astype(np.int32), mask=np.append(counts == 0, False))
-    return pa.ListArray.from_arrays(offsets, headers, type=HEADERS_TYPE)
+    return pa.ListArray.from_arrays(offsets, structs, type=HEADERS_TYPE)
 
 
 def _as_text(keys: Any) -> Any:

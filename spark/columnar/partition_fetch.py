@@ -95,7 +95,7 @@ class PartitionFetch:
         self._bootstrap = _addresses(settings.bootstrap)
         self._connection: Connection | None = None
         self._epoch = NO_EPOCH
-        self._is_asked = False
+        self._is_requested = False
         self._offset = wanted.start
         self._pause_s = _PAUSE_S_MIN
         self._gone_since: float | None = None
@@ -117,7 +117,7 @@ class PartitionFetch:
     def ask(self, offset: int) -> None:
         """Request the records from `offset` on. After a lost connection, `answer` sends the request again."""
         self._offset = offset
-        self._is_asked = False
+        self._is_requested = False
         if self._connection is not None:
             try:
                 self._send(self._connection)
@@ -183,10 +183,10 @@ class PartitionFetch:
                 return Answer(FetchAnswer(found.error_code or 5, -1, -1, -1, (), 0, 0), memoryview(b""))
             connection = self._connection = Connection(found.address, self._connecting)
             self._epoch = found.epoch
-        if not self._is_asked:
+        if not self._is_requested:
             self._send(connection)
         body = connection.receive()
-        self._is_asked = False
+        self._is_requested = False
         head = read_fetch(body)
         return Answer(head, body[head.records_start : head.records_end])
 
@@ -203,7 +203,7 @@ class PartitionFetch:
             is_committed=is_committed,
         )
         connection.send(FETCH, body)
-        self._is_asked = True
+        self._is_requested = True
 
     def _find_leader(self) -> Leader:
         """The leader, from the first bootstrap broker that answers, in random order. Raises OSError when none does."""
@@ -213,17 +213,14 @@ class PartitionFetch:
                 with Connection(address, self._connecting) as connection:
                     data = connection.ask(METADATA, metadata_request(self._wanted.topic))
             except ssl.SSLError as error:
-                self._no_tls(address, error)
+                why = str(error.reason or error)
+                raise NotReadable(f"no TLS connection to {address[0]}:{address[1]}", why) from None
             except OSError as error:
                 last = OSError(f"{address[0]}:{address[1]}: {error}")
                 continue
             return read_metadata(data, self._wanted.topic, self._wanted.partition, _UNKNOWN_TOPIC)
         assert last is not None, "there is at least one address"
         raise last
-
-    def _no_tls(self, address: tuple[str, int], error: ssl.SSLError) -> NoReturn:
-        host, port = address
-        raise NotReadable(f"no TLS connection to {host}:{port}", str(error.reason or error)) from None
 
     def _check_range(self) -> None:
         """Handle OFFSET_OUT_OF_RANGE: raise Gone if the offset is below the log start, or stays above the log end."""
@@ -271,7 +268,7 @@ class PartitionFetch:
         )
 
     def _disconnect(self) -> None:
-        self._is_asked = False
+        self._is_requested = False
         if self._connection is not None:
             with contextlib.suppress(OSError):
                 self._connection.close()

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
 
     bootstrap, folder = arguments
     settings = SessionSettings(app_name="yak-demo", master="local[2]", driver_memory="1g")
-    with running("demo", settings, words=arguments, bootstrap=bootstrap, checkpoint=folder) as process:
+    with running("demo", settings, arguments=arguments, bootstrap=bootstrap, checkpoint=folder) as process:
         started = [start(load(name), process.spark, options) for name, options in job_options(bootstrap, folder)]
         process.wait(*(each.query for each in started))
     return 0

@@ -26,7 +26,7 @@ from yak.local.demo.scenario import FINISH_SECONDS, Reporter, Result, Scenario, 
 from yak.local.spark_runs import Run
 from yak.spark.demo.metrics import SAMPLES_PER_SECOND, TOPIC, MetricsLoad, samples
 from yak.spark.demo.pipeline import COUNTS, STATS
-from yak.spark.demo.totals import WINDOW_MS, MetricCounts, Place, compare
+from yak.spark.demo.totals import WINDOW_MS, MetricCounts, MetricWindow, compare
 
 
 class Results:
@@ -34,7 +34,7 @@ class Results:
 
     def __init__(self, bootstrap: str, partitions: int) -> None:
         self._lock = threading.Lock()
-        self._rows: dict[str, dict[Place, dict[str, Any]]] = {COUNTS: {}, STATS: {}}
+        self._rows: dict[str, dict[MetricWindow, dict[str, Any]]] = {COUNTS: {}, STATS: {}}
         self.records = 0
         """Results read so far, repeated ones included."""
         self._enough = threading.Event()
@@ -48,12 +48,12 @@ class Results:
         """Start reading."""
         self._thread.start()
 
-    def counts(self) -> dict[Place, int]:
+    def counts(self) -> dict[MetricWindow, int]:
         """The latest count of each metric and window."""
         with self._lock:
             return {place: row["count"] for place, row in self._rows[COUNTS].items()}
 
-    def stats(self) -> dict[Place, dict[str, object]]:
+    def stats(self) -> dict[MetricWindow, dict[str, object]]:
         """The latest row of each metric and window."""
         with self._lock:
             return dict(self._rows[STATS])
@@ -181,7 +181,7 @@ _SUMS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Snapshot:
     """A snapshot of the pipeline, for display."""
 
     sent: int
@@ -192,8 +192,8 @@ class Look:
     batch: int | None
     records_per_second: float
     brokers: tuple[tuple[int, bool], ...]
-    counts: dict[Place, int]
-    stats: dict[Place, dict[str, object]]
+    counts: dict[MetricWindow, int]
+    stats: dict[MetricWindow, dict[str, object]]
 
     def summary(self) -> str:
         """The state in one line."""
@@ -320,7 +320,7 @@ class SparkScenario(Scenario):
         first_ms, second_ms = self.times["spark_start_ms"] or 0.0, self.times["spark_resume_ms"] or 0.0
         records = self.results.records
         notes = [
-            ", ".join(f"{words} {sums[name]}" for name, words in _SUMS.items() if words),
+            ", ".join(f"{label} {sums[name]}" for name, label in _SUMS.items() if label),
             f"results read {records}: a window is written again when it changes, and after a crash",
             f"first results {first_ms / 1000:.1f} s after Spark's start, {second_ms / 1000:.1f} s after the second",
             f"the whole demo {(self.times['total_ms'] or 0.0) / 1000:.0f} s",
@@ -353,7 +353,7 @@ class SparkScenario(Scenario):
             return
         self.spark.check()
         counted, in_stats = self.results.counted()
-        look = Look(
+        snapshot = Snapshot(
             self.load.sent.count,
             counted,
             in_stats,
@@ -364,4 +364,4 @@ class SparkScenario(Scenario):
             self.results.counts(),
             self.results.stats(),
         )
-        self.reporter.progress(look.summary(), look)
+        self.reporter.progress(snapshot.summary(), snapshot)

@@ -8,7 +8,7 @@ from typing import Final
 
 WINDOW_MS: Final = 5_000
 
-Place = tuple[str, int]
+MetricWindow = tuple[str, int]
 """A metric and the start of a window in ms."""
 
 
@@ -16,12 +16,12 @@ class Sent:
     """The values of the acknowledged records, by metric and window."""
 
     def __init__(self) -> None:
-        self.places: dict[Place, list[float]] = defaultdict(list)
+        self.windows: dict[MetricWindow, list[float]] = defaultdict(list)
         self.count = 0
 
     def add(self, metric: str, timestamp_ms: int, value: float) -> None:
         """Add an acknowledged record."""
-        self.places[metric, timestamp_ms // WINDOW_MS * WINDOW_MS].append(value)
+        self.windows[metric, timestamp_ms // WINDOW_MS * WINDOW_MS].append(value)
         self.count += 1
 
 
@@ -43,22 +43,22 @@ class MetricCounts:
 
 
 def compare(
-    sent: Sent, counts: Mapping[Place, int], stats: Mapping[Place, Mapping[str, object]]
+    sent: Sent, counts: Mapping[MetricWindow, int], stats: Mapping[MetricWindow, Mapping[str, object]]
 ) -> tuple[MetricCounts, ...]:
     """Compare every window that has sent records or a result; return the counts of each metric."""
     found = []
-    places = {*sent.places, *counts, *stats}
-    for metric in sorted({metric for metric, _ in places}):
-        mine = [place for place in places if place[0] == metric]
-        values = {place: sent.places.get(place, []) for place in mine}
+    windows = {*sent.windows, *counts, *stats}
+    for metric in sorted({metric for metric, _ in windows}):
+        mine = [window for window in windows if window[0] == metric]
+        values = {window: sent.windows.get(window, []) for window in mine}
         found.append(
             MetricCounts(
                 metric,
                 sum(map(len, values.values())),
-                sum(counts.get(place, 0) for place in mine),
-                sum(int(str(stats[place]["count"])) for place in mine if place in stats),
+                sum(counts.get(window, 0) for window in mine),
+                sum(int(str(stats[window]["count"])) for window in mine if window in stats),
                 len(mine),
-                sum(not _is_equal(values[place], counts.get(place, 0), stats.get(place)) for place in mine),
+                sum(not _is_equal(values[window], counts.get(window, 0), stats.get(window)) for window in mine),
             )
         )
     return tuple(found)

@@ -11,7 +11,7 @@ _LINE = re.compile(r"SourceError: \[([a-z]+(?:-[a-z]+)*)\] ([^\n]+)")
 """`yak.spark.source.errors.SourceError` in one line, which arrives in a worker's traceback or in SQL's `raise_error`."""
 _QUOTES = {'"': '"', "{": "}", "[": "]"}
 _LOG_END_BYTES = 200_000
-_WORDS_MAX = 300
+_LINE_MAX = 300
 
 
 def needs_pyspark(missing: list[str]) -> UsageError:
@@ -53,23 +53,23 @@ def found_in(text: str) -> YakError | None:
     found = _LINE.findall(text)
     if not found:
         return None
-    slug, words = found[-1]
-    words, _, tries = re.sub(r"\s*SQLSTATE: .*", "", words).partition(". Try: ")
-    message, why = parts_of(words)
+    slug, text = found[-1]
+    text, _, tries = re.sub(r"\s*SQLSTATE: .*", "", text).partition(". Try: ")
+    message, why = parts_of(text)
     return UsageError(slug, message, why=why, try_=tuple(tries.split("; or ")) if tries else ())
 
 
-def parts_of(words: str) -> tuple[str, str]:
+def parts_of(text: str) -> tuple[str, str]:
     """Split `what: why`. Ignores a colon in quotes or brackets, and one after the first word (`orders-0: …`)."""
     closing: list[str] = []
-    for index, sign in enumerate(words):
+    for index, sign in enumerate(text):
         if closing and sign == closing[-1]:
             closing.pop()
         elif sign in _QUOTES:
             closing.append(_QUOTES[sign])
-        elif not closing and words.startswith(": ", index) and " " in words[:index]:
-            return words[:index], words[index + 2 :]
-    return words, ""
+        elif not closing and text.startswith(": ", index) and " " in text[:index]:
+            return text[:index], text[index + 2 :]
+    return text, ""
 
 
 def in_lines(error: YakError) -> str:
@@ -101,7 +101,7 @@ def _java_ended(log: Path | None) -> YakError:
 _Maker = Callable[[re.Match[str], str], YakError]
 
 
-def _told(slug: str, message: str, *try_: str, said: str = "") -> _Maker:
+def _error(slug: str, message: str, *try_: str, said: str = "") -> _Maker:
     """A function that makes an error whose reason is Spark's own text, with `said` before it."""
 
     def make(found: re.Match[str], _text: str) -> YakError:
@@ -152,42 +152,42 @@ _STATE = (
     r"|INCOMPATIBLE_[A-Z_]*CHECKPOINT|CANNOT_LOAD_STATE_STORE|STATE_REPARTITION)[^\n]*"
 )
 _SQL_CONDITIONS = ("PARSE_", "UNRESOLVED_", "TABLE_OR_VIEW", "DATATYPE_", "MISSING_", "CAST_", "DIVIDE_", "INVALID_")
-_no_room = _told(
+_no_room = _error(
     "spark-memory", "this machine has too little free memory for Spark", "--driver-memory 1g", said="Java said: "
 )
 _KNOWN: tuple[tuple[str, _Maker], ...] = (
     (r"(?:[Ss]ystem|[Ee]xecutor) memory \"?(?P<had>\d+)\"? must be at least \"?(?P<least>\d+)", _memory),
     (r"java\.lang\.OutOfMemoryError: [^\n]*|GC overhead limit exceeded",
-     _told("spark-memory", "Spark ran out of memory", "--driver-memory 4g",
+     _error("spark-memory", "Spark ran out of memory", "--driver-memory 4g",
            "--conf spark.sql.shuffle.partitions=64        smaller parts at a time", said="Java said: ")),
     (r"[^\n]*(?:Could not reserve enough space|insufficient memory|Cannot allocate memory)[^\n]*", _no_room),
     (r"(?:Invalid (?:maximum|initial) heap size|Initial heap size set to a larger|Too small maximum heap)[^\n]*", _no_room),
     (r"All masters are unresponsive[^\n]*|Failed to connect to master [^\n]*",
-     _told("spark-master", "the Spark master does not answer", "--master 'local[*]'        run on this machine")),
+     _error("spark-master", "the Spark master does not answer", "--master 'local[*]'        run on this machine")),
     (r"[^\n]*(?:Multiple streaming queries are concurrently using|CONCURRENT_(?:STREAM_LOG|QUERY)[^\n]*)[^\n]*",
-     _told("spark-checkpoint-used", "another query is using this checkpoint",
+     _error("spark-checkpoint-used", "another query is using this checkpoint",
            "yak spark status", "choose another --checkpoint-dir")),
     (r"There are \[\d+\] sources in the checkpoint offsets and now there are \[\d+\][^\n]*", _other_checkpoint),
     (_STATE, _other_checkpoint),
     (r"[^\n]*UnsupportedClassVersionError[^\n]*",
-     _told("spark-missing", "this Java is too old for Spark", "JAVA_HOME=/path/to/java17 yak spark …")),
+     _error("spark-missing", "this Java is too old for Spark", "JAVA_HOME=/path/to/java17 yak spark …")),
     (r"unresolved dependency[^\n]*|Server access error[^\n]*|DEPENDENCY_RESOLUTION[^\n]*",
-     _told("spark-package", "a jar that the session needs could not be had",
+     _error("spark-package", "a jar that the session needs could not be had",
            "--jars /path/to/the.jar        a copy of your own", "check that a Maven repository can be reached")),
     (r"DATA_SOURCE_NOT_FOUND\] Failed to find the data source: (?P<name>[^\s.,]+)", _no_source),
     (r"PATH_NOT_FOUND\] Path does not exist: (?P<path>\S+?)[.,]? ", _no_path),
     (r"[^\n]*(?:java\.nio\.file\.AccessDeniedException|Permission denied|Mkdirs failed to create)[^\n]*",
-     _told("spark-path", "Spark may not write there", "choose another place")),
+     _error("spark-path", "Spark may not write there", "choose another place")),
     (r"[^\n]*(?:MALFORMED_RECORD_IN_PARSING|Malformed records are detected)[^\n]*",
-     _told("spark-json", "a record is not JSON of the schema that was given",
+     _error("spark-json", "a record is not JSON of the schema that was given",
            "mode=permissive        such records get NULL columns", "mode=dropmalformed    such records are left out")),
 )  # fmt: skip
 
 
 def _bad_query(condition: str, text: str) -> YakError:
     """The error for a query that Spark's analyzer or parser refused."""
-    words = re.sub(r"^\[[A-Z_.0-9]+\]\s*", "", text.strip())
-    head = re.split(r"\s*SQLSTATE: |;\s*line \d+|\n== SQL|\n'", words)[0]
+    text = re.sub(r"^\[[A-Z_.0-9]+\]\s*", "", text.strip())
+    head = re.split(r"\s*SQLSTATE: |;\s*line \d+|\n== SQL|\n'", text)[0]
     place = re.search(r"\(?line (\d+),? pos (\d+)\)?", text)
     why = f"at line {place[1]}, column {int(place[2]) + 1}" if place else "Spark's analyzer refused it"
     return UsageError(
@@ -238,7 +238,7 @@ def _one_line(text: str) -> str:
     line = " ".join(text.split())
     line = re.sub(r"\b(?:[a-z_][\w$]*\.){2,}([A-Z]\w*)", r"\1", line)
     line = re.sub(r"\s*SQLSTATE: \w+", "", line).rstrip(". ")
-    return line if len(line) <= _WORDS_MAX else line[: _WORDS_MAX - 1] + "…"
+    return line if len(line) <= _LINE_MAX else line[: _LINE_MAX - 1] + "…"
 
 
 def end_of(log: Path | None) -> str:

@@ -13,7 +13,7 @@ import yak
 from yak.spark.driver.settings import SessionSettings
 
 ENVIRONMENT = "yakdeps"
-_KEPT_S = 30 * 24 * 3600
+_RETENTION_S = 30 * 24 * 3600
 _NEEDED = ("numpy", "pandas", "pyarrow", "protobuf", "confluent-kafka", "crc32c", "cramjam", "python-dateutil", "six",
            "pytz", "tzdata")  # fmt: skip
 
@@ -44,13 +44,13 @@ def executor_path(ship_what: str) -> str:
 
 def submit_arguments(ship_what: str) -> list[str]:
     """The arguments that ship the same files with spark-submit."""
-    words = []
+    arguments = []
     if ship_what != "nothing":
-        words += ["--py-files", str(package_zip())]
-        words += ["--conf", f"spark.executorEnv.PYTHONPATH={executor_path(ship_what)}"]
+        arguments += ["--py-files", str(package_zip())]
+        arguments += ["--conf", f"spark.executorEnv.PYTHONPATH={executor_path(ship_what)}"]
     if ship_what == "all":
-        words += ["--archives", f"{environment_zip()}#{ENVIRONMENT}"]
-    return words
+        arguments += ["--archives", f"{environment_zip()}#{ENVIRONMENT}"]
+    return arguments
 
 
 def package_zip(cache: Path | None = None) -> Path:
@@ -98,6 +98,8 @@ def _zipped(name: str, files: list[tuple[Path, str]], cache: Path | None = None)
             archive.write(path, inside)
     os.replace(fresh, target)
     for old in folder.glob(f"{name}-*.zip"):
-        if time.time() - old.stat().st_mtime > _KEPT_S:  # a running session still serves a recent zip to new executors
+        if (
+            time.time() - old.stat().st_mtime > _RETENTION_S
+        ):  # a running session still serves a recent zip to new executors
             old.unlink(missing_ok=True)
     return target

@@ -1,6 +1,6 @@
 """Runs a job's process: its session, its run record, and a graceful end.
 
-    with running("counts", SessionSettings(master="local[2]"), words=argv, checkpoint=folder) as job:
+    with running("counts", SessionSettings(master="local[2]"), arguments=argv, checkpoint=folder) as job:
         query = build(job.spark, options).writeStream. … .start()
         job.wait(query)
 
@@ -47,7 +47,7 @@ class RunningJob:
     stopping: StopRequest = field(default_factory=StopRequest)
     ended: threading.Event = field(default_factory=threading.Event)
 
-    def cancel_when_asked(self) -> None:
+    def cancel_on_stop(self) -> None:
         """Cancel Spark's work at a stop request: a job that reads once has no batches to stop between."""
 
         def cancel() -> None:
@@ -64,7 +64,8 @@ class RunningJob:
         while not self.stopping.is_set():
             active = [query for query in queries if query.isActive]
             for query in queries:
-                _raise_of(query)
+                if (error := query.exception()) is not None:
+                    raise error
             if not active:
                 return
             active[0].awaitTermination(1)
@@ -87,13 +88,13 @@ def running(
     job: str,
     settings: SessionSettings | None = None,
     *,
-    words: Sequence[str] = (),
+    arguments: Sequence[str] = (),
     bootstrap: str | None = None,
     checkpoint: str | None = None,
 ) -> Iterator[RunningJob]:
     """A session and a run for the body. An error in it ends the process (SystemExit) with its exit code."""
     settings = settings or SessionSettings()
-    run = _this_run(job, settings, words, bootstrap, checkpoint)
+    run = _this_run(job, settings, arguments, bootstrap, checkpoint)
     stopping, ended = StopRequest(), threading.Event()
     _stop_by_signal(stopping)
     spark = None
@@ -108,7 +109,7 @@ def running(
         run = made.run
         wait_for_last(spark)
         spark.streams.removeListener(listener)
-    except BaseException as error:  # noqa: BLE001 - the border of the process: whatever it is, it is told in words
+    except BaseException as error:  # noqa: BLE001 - the border of the process: every error is reported and becomes an exit code
         if spark is not None:
             wait_for_last(spark)
         code = _end_badly(run, error, stopping)
@@ -121,13 +122,13 @@ def running(
 
 
 def _this_run(
-    job: str, settings: SessionSettings, words: Sequence[str], bootstrap: str | None, checkpoint: str | None
+    job: str, settings: SessionSettings, arguments: Sequence[str], bootstrap: str | None, checkpoint: str | None
 ) -> Run:
     """The run that `yak spark` created for this process, or a new one."""
     given = os.environ.get(spark_runs.VARIABLE)
     found = spark_runs.load(Path(given)) if given else None
     if found is None:
-        found = spark_runs.new_run(job, words, master=settings.where, bootstrap=bootstrap)
+        found = spark_runs.new_run(job, arguments, master=settings.where, bootstrap=bootstrap)
     run = replace(
         found,
         state="starting",
@@ -166,12 +167,6 @@ def _keep(folder: Path, line: Mapping[str, Any]) -> None:
         spark_runs.add_progress(folder, line)
 
 
-def _raise_of(query: Any) -> None:
-    error = query.exception()
-    if error is not None:
-        raise error
-
-
 def _end_badly(run: Run, error: BaseException, stopping: StopRequest) -> int:
     """Report and save the error; return the exit code."""
     if isinstance(error, SystemExit) and not error.code:
@@ -184,13 +179,13 @@ def _end_badly(run: Run, error: BaseException, stopping: StopRequest) -> int:
     if isinstance(error, KeyboardInterrupt | SystemExit):
         spark_runs.end(run, "stopped")
         return error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 130
-    shown = translate(error, run.log)
+    translated = translate(error, run.log)
     _keep_trace(run, error)
-    spark_runs.save_error(run.folder, shown)
+    spark_runs.save_error(run.folder, translated)
     spark_runs.end(run, "failed")
-    sys.stderr.write(in_lines(shown))
+    sys.stderr.write(in_lines(translated))
     sys.stderr.flush()
-    return shown.exit_code
+    return translated.exit_code
 
 
 def _keep_trace(run: Run, error: BaseException) -> None:

@@ -50,7 +50,7 @@ def make_session(settings: SessionSettings | None = None) -> Any:
     for name, value in configuration(settings).items():
         builder = builder.config(name, value)
     try:
-        with _java_words_in(settings.log):
+        with _java_output_in(settings.log):
             spark = builder.getOrCreate()
     except Exception as error:
         if settings.log is not None:
@@ -213,17 +213,17 @@ def log_option(log: Path) -> str:
 
 
 @contextmanager
-def _java_words_in(log: Path | None) -> Iterator[None]:
+def _java_output_in(log: Path | None) -> Iterator[None]:
     """Redirect stderr to the log while Java starts: the JVM inherits it permanently; Python's is restored."""
     if log is None:
         yield
         return
     sys.stderr.flush()
-    kept = os.dup(2)
+    saved = os.dup(2)
     with log.open("ab") as file:
         os.dup2(file.fileno(), 2)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(saved, 2)
+        os.close(saved)

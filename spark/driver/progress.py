@@ -66,10 +66,10 @@ def lag_of(progress: Mapping[str, Any]) -> int | None:
     """Records in the topics that no batch has read; None when a source does not report its end offsets."""
     behind = 0
     for source in progress.get("sources") or []:
-        told = (source.get("metrics") or {}).get("recordsBehindLatest")
+        reported = (source.get("metrics") or {}).get("recordsBehindLatest")
         end, latest = offsets_in(source.get("endOffset")), offsets_in(source.get("latestOffset"))
-        if told is not None:
-            behind += int(told)
+        if reported is not None:
+            behind += int(reported)
         elif latest and end is not None:
             behind += sum(lag_records(end.get(place, 0), offset) for place, offset in latest.items())
         else:
@@ -88,15 +88,15 @@ def offsets_in(found: Any) -> dict[tuple[str, str], int] | None:
         return offsets_in(found)
     if not isinstance(found, dict):
         return None
-    places: dict[tuple[str, str], int] = {}
+    offsets: dict[tuple[str, str], int] = {}
     for topic, partitions in found.items():
         if isinstance(partitions, dict):
-            places |= {
+            offsets |= {
                 (str(topic), str(partition)): offset
                 for partition, offset in partitions.items()
                 if isinstance(offset, int) and str(partition).isdigit()
             }
-    return places
+    return offsets
 
 
 def _finite(value: Any) -> float | None:

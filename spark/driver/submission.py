@@ -1,6 +1,6 @@
 """Runs a user's PySpark program under spark-submit, as a run.
 
-Started as a process (`python -m yak.spark.driver.submission WORDS OF SPARK-SUBMIT`), it starts spark-submit as its
+Started as a process (`python -m yak.spark.driver.submission ARGUMENTS OF SPARK-SUBMIT`), it starts spark-submit as its
 child, writes Spark's output to the log, and records how the run ended. In client mode spark-submit gets the file of
 `yak.spark.driver.submit_wrapper` instead of the program; that wrapper runs the program with the data source registered
 and its queries' progress recorded.
@@ -26,7 +26,7 @@ from yak.spark.driver.master import check_answers
 from yak.spark.driver.settings import SessionSettings
 
 DEPLOY_MODES = ("client", "cluster")
-_SUBMITTED = Path(__file__).with_name("submitted.py")
+_WRAPPER = Path(__file__).with_name("submit_wrapper.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Submission:
     """A program to submit, with its settings."""
 
     file: str
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     settings: SessionSettings
     py_files: tuple[str, ...] = ()
     archives: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ def submit_command(submission: Submission) -> list[str]:
         )
     require_pyspark()
     check_answers(settings.where, timeout_s=5.0)
-    words = ["--master", settings.where, "--deploy-mode", submission.deploy_mode, "--name", settings.app_name]
+    options = ["--master", settings.where, "--deploy-mode", submission.deploy_mode, "--name", settings.app_name]
     shipped = submit_arguments("nothing" if settings.is_local else settings.ship)
     for flag, given in (
         ("--py-files", submission.py_files),
@@ -72,16 +72,16 @@ def submit_command(submission: Submission) -> list[str]:
     ):
         ours = [shipped[at + 1] for at, word in enumerate(shipped) if word == flag]
         if given or ours:
-            words += [flag, ",".join((*ours, *given))]
-    words += [word for at, word in enumerate(shipped) if word == "--conf" or shipped[at - 1] == "--conf"]
+            options += [flag, ",".join((*ours, *given))]
+    options += [word for at, word in enumerate(shipped) if word == "--conf" or shipped[at - 1] == "--conf"]
     if settings.driver_memory:
-        words += ["--driver-memory", settings.driver_memory]
+        options += ["--driver-memory", settings.driver_memory]
     conf = {"spark.sql.python.filterPushdown.enabled": "true", "spark.ui.showConsoleProgress": "false"}
     for name, value in {**conf, **settings.conf}.items():
-        words += ["--conf", f"{name}={value}"]
+        options += ["--conf", f"{name}={value}"]
     if submission.deploy_mode == "client":
-        return [*words, str(_SUBMITTED), submission.file, *submission.words]
-    return [*words, submission.file, *submission.words]
+        return [*options, str(_WRAPPER), submission.file, *submission.arguments]
+    return [*options, submission.file, *submission.arguments]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -111,21 +111,21 @@ def _run(run: spark_runs.Run, arguments: Sequence[str]) -> int:
     if any(each.startswith("local") for each in arguments[1:2]):
         environment["PYSPARK_PYTHON"] = environment["PYSPARK_DRIVER_PYTHON"] = worker_python(environment)
         environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    words = ["--driver-java-options", log_option(run.log), *arguments]
-    asked = threading.Event()
+    options = ["--driver-java-options", log_option(run.log), *arguments]
+    stopping = threading.Event()
     errors = run.folder / "stderr.txt"
     with errors.open("ab") as file:
-        child = subprocess.Popen([program, *words], env=environment, stdin=subprocess.DEVNULL, stderr=file)  # noqa: S603
+        child = subprocess.Popen([program, *options], env=environment, stdin=subprocess.DEVNULL, stderr=file)  # noqa: S603
 
         def pass_on(_number: int, _frame: object) -> None:
-            (child.kill if asked.is_set() else child.terminate)()
-            asked.set()
+            (child.kill if stopping.is_set() else child.terminate)()
+            stopping.set()
 
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, pass_on)
         code = child.wait()
     now = spark_runs.load(run.folder) or run
-    if asked.is_set():
+    if stopping.is_set():
         spark_runs.end(now, "stopped")
         return 0
     if code == 0:

@@ -29,13 +29,13 @@ def main(arguments: list[str]) -> None:
     except Exception as error:
         if not folder:
             raise
-        _tell(Path(folder), error)
+        _save_error(Path(folder), error)
         raise SystemExit(1) from None
     finally:
-        _told_all()
+        _wait_for_progress()
 
 
-def _told_all() -> None:
+def _wait_for_progress() -> None:
     """Wait for the progress of the last batches."""
     from pyspark.sql import SparkSession
 
@@ -86,7 +86,7 @@ def _prepare(spark: Any, folder: Path | None) -> None:
     listen(spark, keep)
 
 
-def _tell(folder: Path, error: Exception) -> None:
+def _save_error(folder: Path, error: Exception) -> None:
     """Save the error for the process that started this one."""
     import traceback
 
@@ -94,14 +94,14 @@ def _tell(folder: Path, error: Exception) -> None:
     from yak.spark.driver.errors import is_of_spark, translate
 
     if is_of_spark(error):
-        shown = translate(error, folder / "spark.log")
+        translated = translate(error, folder / "spark.log")
     else:
         where = traceback.extract_tb(error.__traceback__)[-1]
         name = os.path.basename(sys.argv[0])
         said = f"{type(error).__name__}: {error}".splitlines()[0]
         why = f"{said}, at {where.filename}:{where.lineno}"
-        shown = YakError("spark-program", f"{name} failed", why=why, try_=(f"less {folder / 'stderr.txt'}",))
-    spark_runs.save_error(folder, shown)
+        translated = YakError("spark-program", f"{name} failed", why=why, try_=(f"less {folder / 'stderr.txt'}",))
+    spark_runs.save_error(folder, translated)
     with suppress(OSError), (folder / "stderr.txt").open("a", encoding="utf-8") as file:
         file.writelines(traceback.format_exception(error))
 

@@ -73,7 +73,7 @@ class Running:
         self.seen += 1
 
 
-def judged(running: Running, rows: list[Any], options: Options) -> Iterator[tuple[Any, float, float, float | None]]:
+def outliers(running: Running, rows: list[Any], options: Options) -> Iterator[tuple[Any, float, float, float | None]]:
     """Score the rows in offset order and add each to `running`; return the outliers as (row, mean, deviation, z).
 
     Mean and deviation are those before the row. A batch's rows of a key come unordered. Where all records of a key are in
@@ -115,8 +115,8 @@ def _processor(options: Options) -> Any:
             self._state = handle.getValueState("ewma", _STATE)
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: ARG002, N802, N803 - Spark's names
-            kept = self._state.get() if self._state.exists() else None
-            running = Running(*kept) if kept is not None else Running()
+            stored = self._state.get() if self._state.exists() else None
+            running = Running(*stored) if stored is not None else Running()
             found = [
                 Row(
                     key=key[0],
@@ -129,7 +129,7 @@ def _processor(options: Options) -> Any:
                     deviation=deviation,
                     z=z,
                 )
-                for row, mean, deviation, z in judged(running, list(rows), options)
+                for row, mean, deviation, z in outliers(running, list(rows), options)
             ]
             self._state.update((running.seen, running.mean, running.variance))
             yield from found

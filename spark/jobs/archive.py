@@ -1,7 +1,7 @@
 """`archive`: writes topics to Parquet files by topic, date and hour, exactly once."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -17,7 +17,7 @@ from yak.spark.jobs.topic_frames import records
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PLACES: Final = ("topic", "date", "hour")
+PARTITION_COLUMNS: Final = ("topic", "date", "hour")
 """The partition columns, which are folders."""
 SCHEMA: Final = (
     "key binary, value binary, partition int, offset long, timestamp timestamp, timestampType int, "
@@ -63,7 +63,7 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
     """
     from pyspark.sql import functions as f
 
-    frame = records(spark, _with_headers(options))
+    frame = records(spark, replace(options, option=(*options.option, "includeHeaders=true")))
     seconds = f.unix_seconds("timestamp")  # a session's time zone may skip or repeat an hour
     days = f.floor(seconds / 86_400).cast("int")
     hour = f.pmod(f.floor(seconds / 3_600), f.lit(24))
@@ -95,7 +95,7 @@ def start(spark: "SparkSession", options: Options) -> Running:
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=interval(options.trigger))
-    writer = writer.format(options.format).partitionBy(*PLACES).outputMode("append")
+    writer = writer.format(options.format).partitionBy(*PARTITION_COLUMNS).outputMode("append")
     if options.format == "iceberg":
         return Running(writer.option("fanout-enabled", "true").toTable(options.into))
     return Running(writer.start(options.into))
@@ -116,12 +116,6 @@ def _claim_folder(files: Files, place: str) -> None:
             why="only that one knows what is in it; another one would leave records out or store them twice",
             try_=("the --checkpoint-dir that it was begun with", "another --into, for an archive of its own"),
         )
-
-
-def _with_headers(options: Options) -> Options:
-    import dataclasses
-
-    return dataclasses.replace(options, option=(*options.option, "includeHeaders=true"))
 
 
 def _must_have(spark: "SparkSession", format_: str) -> None:

@@ -58,8 +58,8 @@ def _first_of_batch(rows: "DataFrame", within_ms: int) -> "DataFrame":
 
     texts = ("key", "record_key", "value")
     raw = rows.withColumns({name: rows[name].cast("binary") for name in texts})  # Arrow takes no text but UTF-8
-    kept = raw.groupBy("key").applyInPandas(keep, raw.schema)
-    return kept.withColumns({name: kept[name].cast("string") for name in texts})
+    unique = raw.groupBy("key").applyInPandas(keep, raw.schema)
+    return unique.withColumns({name: unique[name].cast("string") for name in texts})
 
 
 JOB = Job(

@@ -50,7 +50,7 @@ class Job:
     examples: tuple[str, ...] = ()
 
 
-def command(job: Job, words: Sequence[str] = ()) -> "typer.Typer":
+def command(job: Job, arguments: Sequence[str] = ()) -> "typer.Typer":
     """The Typer application of one job."""
     import typer
 
@@ -61,7 +61,7 @@ def command(job: Job, words: Sequence[str] = ()) -> "typer.Typer":
         chosen: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
         }
-        raise typer.Exit(run(job, job.options(**chosen), words))
+        raise typer.Exit(run(job, job.options(**chosen), arguments))
 
     parameters = [_parameter(each, hints[each.name]) for each in dataclasses.fields(job.options)]
     # Click requires mandatory options first.
@@ -85,7 +85,7 @@ def _parameter(field: "dataclasses.Field[Any]", hint: Any) -> inspect.Parameter:
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
-def run(job: Job, options: SparkOptions, words: Sequence[str] = ()) -> int:
+def run(job: Job, options: SparkOptions, arguments: Sequence[str] = ()) -> int:
     """Run a job to its end, or to SIGTERM or Ctrl-C; return the exit code. Raises YakError before Spark starts."""
     options.check()
     from yak.spark.driver.job_process import running
@@ -93,12 +93,12 @@ def run(job: Job, options: SparkOptions, words: Sequence[str] = ()) -> int:
     with running(
         job.name,
         session_settings(job, options),
-        words=words,
+        arguments=arguments,
         bootstrap=getattr(options, "bootstrap", None),
         checkpoint=getattr(options, "checkpoint_dir", None),
     ) as process:
         if getattr(options, "is_batch", True):
-            process.cancel_when_asked()
+            process.cancel_on_stop()
         started = start(job, process.spark, options)
         process.wait(*filter(None, [started.query]))
         if not process.stopping.is_set():

@@ -37,12 +37,12 @@ class ReplayState:
         """
         listed = {str(partition): list(range_) for partition, range_ in ranges.items()}
         names = files.names(files.folder)
-        kept = [name for name in names if name.startswith(_NAME)]
-        if not kept:
+        saved = [name for name in names if name.startswith(_NAME)]
+        if not saved:
             if {"offsets", "metadata"} & set(names):
                 raise of_another(files.folder, "a streaming query made it")
             return cls(files, {"of": mine, "ranges": listed, "done": 0, "begun": None, "ends": {}, "step": 0})
-        found = json.loads(files.read(files.at(kept[-1])))
+        found = json.loads(files.read(files.at(saved[-1])))
         differing = [name for name in mine if mine[name] != found["of"].get(name)]
         if differing:
             said = "; ".join(f"{name.strip('_')} was {found['of'].get(name)} and is {mine[name]}" for name in differing)
@@ -271,8 +271,8 @@ def _ends(options: Options) -> dict[str, int]:
 
     admin = Admin(options.bootstrap)
     topic = admin.metadata().require_topic(options.into)
-    places = [TopicPartition(options.into, each.number) for each in topic.partitions]
-    found = admin.offsets(dict.fromkeys(places, LATEST))
+    partitions = [TopicPartition(options.into, each.number) for each in topic.partitions]
+    found = admin.offsets(dict.fromkeys(partitions, LATEST))
     return {str(place.partition): each.offset for place, each in found.items()}
 
 

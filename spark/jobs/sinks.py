@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-ROWS_SHOWN: Final = 40
+ROWS_PRINTED: Final = 40
 """Rows shown of a batch on the console, and of a memory table at the end."""
 _MODES: Final = {
     "console": ("update", "append", "complete"),
@@ -40,7 +40,7 @@ class Running:
     def show(self) -> None:
         """Print the memory table."""
         if self.table is not None:
-            self.table.show(ROWS_SHOWN, truncate=False)
+            self.table.show(ROWS_PRINTED, truncate=False)
 
 
 def write(job: Job, result: "DataFrame", options: JobOptions) -> Running:
@@ -176,9 +176,9 @@ class _Sender:
 
 
 def _print(batch: "DataFrame", number: int) -> None:
-    rows = batch.limit(ROWS_SHOWN + 1).collect()
+    rows = batch.limit(ROWS_PRINTED + 1).collect()
     if not rows:
         return
     sys.stdout.write(f"batch {number}\n")
-    batch.sparkSession.createDataFrame(rows, batch.schema).show(ROWS_SHOWN, truncate=False)
+    batch.sparkSession.createDataFrame(rows, batch.schema).show(ROWS_PRINTED, truncate=False)
     sys.stdout.flush()

@@ -123,8 +123,8 @@ def _typed(frame: "DataFrame", columns: str, mode: str) -> "DataFrame":
 
     wanted: Any = StructType.fromDDL(columns)
     # Spark fills this column with invalid text; without it, a field of another type would only become null.
-    kept = StructType([*wanted.fields, StructField("_bad", StringType())])
-    parsed = f.from_json(f.col("value"), kept, {"columnNameOfCorruptRecord": "_bad"})
+    schema = StructType([*wanted.fields, StructField("_bad", StringType())])
+    parsed = f.from_json(f.col("value"), schema, {"columnNameOfCorruptRecord": "_bad"})
     texts = _text(frame).drop("json").withColumn("parsed", parsed)
     is_good = f.col("parsed").isNotNull() & f.col("parsed._bad").isNull()
     texts = mind(texts, is_good, f"other types than {columns}", mode)

@@ -67,13 +67,13 @@ class BatchReader(DataSourceReader):
         if self.pruning.from_ms is None or not ranges:
             return ranges
         found = topics.at_times({TopicPartition(each.topic, each.partition): self.pruning.from_ms for each in ranges})
-        kept = []
+        later = []
         for each in ranges:
             first = found[TopicPartition(each.topic, each.partition)]
             start = each.end if first < 0 else max(each.start, first)
             if start < each.end:
-                kept.append(OffsetRange(each.topic, each.partition, start, each.end))
-        return kept
+                later.append(OffsetRange(each.topic, each.partition, start, each.end))
+        return later
 
 
 class _Push:

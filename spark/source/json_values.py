@@ -266,8 +266,8 @@ def _kind(value: Any) -> str:
     if isinstance(value, bool):
         return "true or false"
     if isinstance(value, str):
-        shown = value if len(value) <= 30 else value[:30] + "…"
-        return f'the text "{shown}"'
+        start = value if len(value) <= 30 else value[:30] + "…"
+        return f'the text "{start}"'
     if isinstance(value, int | float | decimal.Decimal):
         return f"the number {str(value)[:30]}"
     return "a list" if isinstance(value, list) else "an object"
@@ -434,8 +434,8 @@ class JsonDecoding(Decoding):
             raise self._refusal(batch, wrong)
         rows = self._with_corrupt(parsed, values, wrong)
         if wrong and self.options.mode == DROP_MALFORMED:
-            kept = pa.array([index not in wrong for index in range(batch.num_rows)])
-            batch, rows = batch.filter(kept), rows.filter(kept)
+            is_right = pa.array([index not in wrong for index in range(batch.num_rows)])
+            batch, rows = batch.filter(is_right), rows.filter(is_right)
         return self._assembled(batch, rows)
 
     def _with_corrupt(self, parsed: Parsed, values: Any, wrong: Mapping[int, str]) -> Any:
@@ -443,8 +443,8 @@ class JsonDecoding(Decoding):
         rows = parsed.rows
         if values.null_count:
             valid = pc.cast(pc.is_valid(values), pa.int64())
-            places = pc.subtract(pc.cumulative_sum(valid), 1)
-            rows = rows.take(pc.if_else(pc.is_valid(values), places, pa.scalar(None, pa.int64())))
+            indices = pc.subtract(pc.cumulative_sum(valid), 1)
+            rows = rows.take(pc.if_else(pc.is_valid(values), indices, pa.scalar(None, pa.int64())))
         if not self.has_corrupt_column:
             return rows
         texts = [

@@ -63,11 +63,9 @@ class _RangeReader(PartitionReader):
 
     @property
     def next_offset(self) -> int:
-        """The next offset to read."""
         return self.positions[self._partition]
 
     def batches(self) -> Iterator[Any]:
-        """The range's records as Arrow batches."""
         self._moved()
         while not self.is_done:
             messages = self.fetch(min(self.settings.batch_rows, CHUNK), POLL_S)

@@ -49,11 +49,11 @@ def whole_number(name: str, text: str) -> int:
     return number
 
 
-def one_of(given: Mapping[str, str], name: str, words: Sequence[str]) -> str:
+def one_of(given: Mapping[str, str], name: str, allowed: Sequence[str]) -> str:
     """One of `words`, in any case; the first if the option is not set. Raises SourceError."""
-    text = given.get(name.lower(), words[0])
-    if text.strip().lower() not in words:
-        raise bad_option(name, text, f"it is one of {', '.join(words)}")
+    text = given.get(name.lower(), allowed[0])
+    if text.strip().lower() not in allowed:
+        raise bad_option(name, text, f"it is one of {', '.join(allowed)}")
     return text.strip().lower()
 
 

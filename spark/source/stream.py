@@ -22,7 +22,7 @@ from yak.spark.source.options import LATEST, ReadOptions
 from yak.spark.source.range_partition import RangePartition
 from yak.spark.source.ranges import share_limit, split, waiting_records
 from yak.spark.source.stream_offsets import Offsets
-from yak.spark.source.topics import Topics, shown
+from yak.spark.source.topics import Topics, names_of
 from yak.spark.source.values import Decoding, decoded
 
 log = logging.getLogger("yak.spark")
@@ -152,7 +152,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     why=f"it is of a query over {', '.join(foreign)}; this one reads {self.options.subscription}",
                     try_=("give this query a checkpoint directory of its own",),
                 )
-            self._lost(f"partitions that the query was reading are gone: {shown(gone)}")
+            self._lost(f"partitions that the query was reading are gone: {names_of(gone)}")
         shorter = [each for each, offset in ends.items() if offset < begun.get(each, 0)]
         for each in shorter:
             self._lost(

@@ -32,17 +32,17 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
     return found
 
 
-def from_json(kept: Mapping[str, Any]) -> Offsets:
+def from_json(stored: Mapping[str, Any]) -> Offsets:
     """The offsets of a checkpoint. Raises SourceError if another source wrote them."""
     found: Offsets = {}
-    for topic, partitions in kept.items():
+    for topic, partitions in stored.items():
         if topic.startswith("~"):
             continue
         if not isinstance(partitions, dict):
-            raise _foreign(kept)
+            raise _foreign(stored)
         for number, offset in partitions.items():
             if not str(number).isdecimal() or not isinstance(offset, int) or isinstance(offset, bool):
-                raise _foreign(kept)
+                raise _foreign(stored)
             found[TopicPartition(topic, int(number))] = offset
     return found
 
@@ -69,10 +69,10 @@ def start_of(start: Mapping[str, Any], end: Mapping[str, Any]) -> Offsets:
     return from_json(start)
 
 
-def _foreign(kept: Mapping[str, Any]) -> SourceError:
+def _foreign(stored: Mapping[str, Any]) -> SourceError:
     return SourceError(
         CHECKPOINT,
         "the checkpoint is another query's",
-        why=f'its offsets are not of a format("yak") source: {str(dict(kept))[:120]}',
+        why=f'its offsets are not of a format("yak") source: {str(dict(stored))[:120]}',
         try_=("give this query a checkpoint directory of its own",),
     )

@@ -18,7 +18,7 @@ from yak.spark.source.options import EARLIEST_OFFSET, LATEST_OFFSET, Bound, Read
 from yak.spark.source.stream_offsets import Offsets
 
 _T = TypeVar("_T")
-SHOWN = 6
+_NAMES_MAX = 6
 SETTLE_S = 2.0
 SETTLE_PAUSE_S = 0.1
 _PASSING = ("timed-out", "no-leader", "not-leader", "unreachable", "unknown-topic", "unknown-partition")
@@ -110,7 +110,7 @@ class Topics:
         if missing and side == "starting" and not self.options.latest_if_no_match:
             raise SourceError(
                 OFFSET_RANGE,
-                f"no record of {shown(missing)} is as late as {times[missing[0]]} ms",
+                f"no record of {names_of(missing)} is as late as {times[missing[0]]} ms",
                 why="a starting time must have a record at or after it in each partition",
                 try_=('.option("startingOffsetsByTimestampStrategy", "latest")',),
             )
@@ -138,8 +138,8 @@ class Topics:
     def _check_named(self, named: Mapping[TopicPartition, int], there: list[TopicPartition], option: str) -> None:
         unnamed, unknown = sorted(set(there) - set(named)), sorted(set(named) - set(there))
         if unnamed or unknown:
-            parts = [f"it does not name {shown(unnamed)}"] if unnamed else []
-            parts += [f"{shown(unknown)} is not read by this query"] if unknown else []
+            parts = [f"it does not name {names_of(unnamed)}"] if unnamed else []
+            parts += [f"{names_of(unknown)} is not read by this query"] if unknown else []
             raise SourceError(
                 OPTION,
                 f"{option} does not fit the partitions that are read",
@@ -198,8 +198,8 @@ class Topics:
         return self._admin
 
 
-def shown(partitions: Iterable[TopicPartition]) -> str:
+def names_of(partitions: Iterable[TopicPartition]) -> str:
     """The first few partitions, for an error text."""
     names = [str(each) for each in sorted(partitions)]
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
+    return ", ".join(names[:_NAMES_MAX]) + more

@@ -106,7 +106,7 @@ def check_schema(schema: StructType, options: WriteOptions) -> None:
             try_=('.option("topic", "orders")',),
         )
     for name, wanted in _TYPES.items():
-        if name in types and not any(_is_like(types[name], each) for each in wanted):
+        if name in types and not any(types[name].simpleString() == each.simpleString() for each in wanted):
             raise SourceError(
                 SCHEMA,
                 f'column "{name}" cannot be written',
@@ -120,10 +120,6 @@ def check_schema(schema: StructType, options: WriteOptions) -> None:
             why="there is none of type timestamp",
             try_=("leave it out",),
         )
-
-
-def _is_like(one: DataType, other: DataType) -> bool:
-    return one.simpleString() == other.simpleString()
 
 
 class BatchWriter(DataSourceArrowWriter):

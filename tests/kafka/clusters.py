@@ -245,13 +245,13 @@ def serving(pool: Pool) -> Iterator[int]:
 
     class Request(socketserver.StreamRequestHandler):
         def handle(self) -> None:
-            asked = json.loads(self.rfile.readline())
-            what = asked.pop("do")
+            request = json.loads(self.rfile.readline())
+            what = request.pop("do")
             answer: dict[str, object]
             try:
                 with lock:
                     answer = {"lend": pool.lend, "give": pool.give, "stop": pool.stop, "start": pool.start}[what](
-                        **asked
+                        **request
                     )
             except Exception as error:
                 answer = {"error": f"{type(error).__name__}: {error}"}

@@ -153,7 +153,7 @@ def page(
     """docs/kafka-tests.md. `refused` says which broker configs YAK refuses."""
     everything = [each for classes in suites.values() for each in classes]
     total = sum((each.counts for each in everything), Counter[Kind]())
-    judged = total[Kind.PASSED] + total[Kind.FAILED]
+    decided = total[Kind.PASSED] + total[Kind.FAILED]
     lines = [
         "# Apache Kafka's own tests",
         "",
@@ -162,8 +162,8 @@ def page(
         "would start brokers inside the test's JVM, they start `yak serve` processes. The command writes this page.",
         "",
         (
-            f"**{total[Kind.PASSED]} of {judged} invocations that can run against a process pass"
-            f" ({total[Kind.PASSED] / max(judged, 1):.1%}).** {total[Kind.IN_PROCESS]} more look into the broker's objects"
+            f"**{total[Kind.PASSED]} of {decided} invocations that can run against a process pass"
+            f" ({total[Kind.PASSED] / max(decided, 1):.1%}).** {total[Kind.IN_PROCESS]} more look into the broker's objects"
             f" and cannot run out of process. {total[Kind.SKIPPED]} are skipped: those with TLS or SASL listeners, the repetitions"
             " in Kafka's combined mode, those with streams groups (KIP-1071), which YAK does not have, and those that Kafka"
             " itself disables."

@@ -125,17 +125,17 @@ def _add(results: Path, name: str, reason: str) -> None:
         file.write(f'{{"class": "{name}", "name": "{name}", "status": "failed", "reason": "{reason}", "took_ms": 0}}\n')
 
 
-def chosen(suites: Sequence[Suite], words: Sequence[str], libs: Path) -> list[tuple[str, str]]:
+def chosen(suites: Sequence[Suite], names: Sequence[str], libs: Path) -> list[tuple[str, str]]:
     """(class, method) of what is to run; the method is empty for all of a class. Exits with 2 for an unknown class."""
     available = {name.rpartition(".")[2]: name for suite in suites for name in classes(suite, libs)}
     left_out = {name for suite in suites for name in suite.left_out}
-    if not words:
+    if not names:
         return [(name, "") for simple, name in available.items() if simple not in left_out]
-    asked = [word.partition("#")[::2] for word in words]
-    unknown = [name for name, _ in asked if name not in available]
+    arguments = [word.partition("#")[::2] for word in names]
+    unknown = [name for name, _ in arguments if name not in available]
     if unknown:
         sys.exit(f"error: no such test class: {', '.join(unknown)}")
-    return [(available[name], method) for name, method in asked]
+    return [(available[name], method) for name, method in arguments]
 
 
 class Progress:
@@ -196,8 +196,8 @@ def main() -> int:
     parser.add_argument("--suite", choices=[suite.name for suite in SUITES], help="only this suite")
     parser.add_argument("--workers", type=int, default=2, help="classes that run at the same time (2)")
     parser.add_argument("--page", action="store_true", help="only write the page")
-    parser.add_argument("words", nargs="*", metavar="CLASS[#METHOD]")
-    asked = parser.parse_args()
+    parser.add_argument("names", nargs="*", metavar="CLASS[#METHOD]")
+    arguments = parser.parse_args()
     try:
         java_version()
         libs = fetched_jars(BUILD / VERSION, pom(), f"the tests of Kafka {VERSION}")
@@ -206,19 +206,19 @@ def main() -> int:
         print(f"skipped: {missing}")
         return 0
     known = Known.read(KNOWN)
-    if asked.page:
+    if arguments.page:
         write_page(libs, known)
         return 0
-    suites = [suite for suite in SUITES if asked.suite in {None, suite.name}]
-    work = chosen(suites, asked.words, libs)
+    suites = [suite for suite in SUITES if arguments.suite in {None, suite.name}]
+    work = chosen(suites, arguments.names, libs)
     progress = Progress(work, f"{stand_ins}:{libs}/*", known)
-    with ThreadPoolExecutor(asked.workers) as workers:
+    with ThreadPoolExecutor(arguments.workers) as workers:
         try:
-            for ended in [workers.submit(progress.work) for _ in range(asked.workers)]:
+            for ended in [workers.submit(progress.work) for _ in range(arguments.workers)]:
                 ended.result()
         finally:
             progress.stop()
-    if not asked.words and asked.suite is None:
+    if not arguments.names and arguments.suite is None:
         write_page(libs, known)
     surprises = known.surprises(progress.ran)
     print(*(["", "Not as known_failures.toml says:"] if surprises else []), *surprises, sep="\n")

@@ -49,7 +49,7 @@ class RuledRun(ClusterRun):
         super().__init__(spec)
         self._rules_rng = SeededRandom(f"rules {spec.seed}")
         self.seen: Counter[str] = Counter()
-        self._is_healed = False
+        self._is_recovering = False
 
     def _start_clients(self) -> None:
         super()._start_clients()
@@ -59,7 +59,7 @@ class RuledRun(ClusterRun):
     def _add(self, rule_id: str) -> None:
         node = self._rules_rng.choice(self.cluster.nodes)
         broker = node.broker
-        if broker is None or self._is_healed:
+        if broker is None or self._is_recovering:
             return
         rule = drawn(self._rules_rng, tuple(self.plans))
         if rule["fault"] == "lag_replica":
@@ -74,12 +74,12 @@ class RuledRun(ClusterRun):
             self.seen["hits"] += each.get("hits", 0)
         broker.faults.clear(rule_id)
 
-    def _heal(self) -> None:
-        self._is_healed = True
+    def _end_faults(self) -> None:
+        self._is_recovering = True
         for node in self.cluster.nodes:
             if node.broker is not None:
                 self._clear(node.broker)
-        super()._heal()
+        super()._end_faults()
 
 
 @pytest.mark.parametrize("first", FIRST)

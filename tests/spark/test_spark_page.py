@@ -44,14 +44,14 @@ class Reader:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.address = f"127.0.0.1:{ports.find_free('127.0.0.1')}"
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("YAK_", "REDIS_"))}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("YAK_", "REDIS_"))}
         self.environment = {
-            **kept,
+            **environment,
             "HOME": str(folder),
             "XDG_CONFIG_HOME": str(folder),
             "XDG_STATE_HOME": str(folder / "state"),
             "PYTHONPATH": str(ROOT),
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}",
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}",
             "YAK_PORT": self.address.rpartition(":")[2],
         }
 

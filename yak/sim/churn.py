@@ -14,8 +14,8 @@ from kio.schema.errors import ErrorCode
 
 from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import walk_records
-from yak.sim.books import Books, Violation
 from yak.sim.clients import FETCH, RETRY_US, Channel
+from yak.sim.deliveries import Deliveries, Violation
 from yak.sim.producer import PRODUCE
 from yak.sim.request_fields import create_fields, fetch_fields, produce_fields
 from yak.sim.topics import CREATE_TOPICS, MADE
@@ -28,10 +28,12 @@ _GONE = (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
 class TopicChurn:
     """Creates a topic, writes to it, reads it back and deletes it, `rounds` times."""
 
-    def __init__(self, channel: Channel, books: Books, name: str, rounds: int, losses: Callable[[], int]) -> None:
+    def __init__(
+        self, channel: Channel, deliveries: Deliveries, name: str, rounds: int, losses: Callable[[], int]
+    ) -> None:
         self.channel = channel
         self.is_done = rounds <= 0
-        self._books = books
+        self._deliveries = deliveries
         self._name = name
         self._rounds = rounds
         self._losses = losses
@@ -74,7 +76,7 @@ class TopicChurn:
             result = None if answer is None else answer.responses[0].partition_responses[0]
             if result is not None and result.error_code == ErrorCode.none:
                 self._acked[result.base_offset] = value
-                self._books.count("acknowledged in short-lived topics")
+                self._deliveries.count("acknowledged in short-lived topics")
             self.channel.world.after(self.channel.rng.between(0, 30_000), self._write)
 
         records = record_batch([value], self.channel.world.now_ms)
@@ -118,7 +120,7 @@ class TopicChurn:
             if answer is None or answer.responses[0].error_code not in _GONE:
                 self._again(self._delete)
                 return
-            self._books.count("topics deleted")
+            self._deliveries.count("topics deleted")
             if self._round >= self._rounds:
                 self.is_done = True
             else:
@@ -132,9 +134,9 @@ class TopicChurn:
 class RecordsDeleter:
     """Deletes the older records of one partition now and then."""
 
-    def __init__(self, channel: Channel, books: Books, topic: str, partition: int, times: int) -> None:
+    def __init__(self, channel: Channel, deliveries: Deliveries, topic: str, partition: int, times: int) -> None:
         self.channel = channel
-        self._books = books
+        self._deliveries = deliveries
         self._topic = topic
         self._partition = partition
         self._left = times
@@ -145,8 +147,8 @@ class RecordsDeleter:
             self.channel.world.after(self.channel.rng.between(20_000, 400_000), self._delete)
 
     def _delete(self) -> None:
-        rng, books = self.channel.rng, self._books.of(self._topic, self._partition)
-        offset = -1 if rng.chance(30) else rng.between(0, max(books.acked, default=0))
+        rng, deliveries = self.channel.rng, self._deliveries.of(self._topic, self._partition)
+        offset = -1 if rng.chance(30) else rng.between(0, max(deliveries.acked, default=0))
         fields = {
             "topics": [{"name": self._topic, "partitions": [{"partition_index": self._partition, "offset": offset}]}],
             "timeout": dt.timedelta(seconds=2),
@@ -156,6 +158,6 @@ class RecordsDeleter:
     def _on_answer(self, answer: Any | None) -> None:
         result = None if answer is None else answer.topics[0].partitions[0]
         if result is not None and result.error_code == ErrorCode.none:
-            self._books.log_begins(self._topic, self._partition, result.low_watermark)
-            self._books.count("records deleted on request")
+            self._deliveries.log_begins(self._topic, self._partition, result.low_watermark)
+            self._deliveries.count("records deleted on request")
         self.start()

@@ -12,10 +12,10 @@ from kio.schema.errors import ErrorCode
 
 from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records
-from yak.sim.books import Books
 from yak.sim.compacted_records import COMPACT, value_in
+from yak.sim.deliveries import Deliveries
 from yak.sim.node import SimNode
-from yak.sim.request_fields import Fields, earliest_fields, fetch_fields, frame_of
+from yak.sim.request_fields import Fields, fetch_fields, frame_of, list_offsets_fields
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.wire import read_answer
 from yak.sim.world import World
@@ -35,7 +35,7 @@ class Sender(Protocol):
         """Send one request; `done` gets the response body, or None if there will be none."""
 
 
-class ReadBooks(Protocol):
+class ReadListener(Protocol):
     """A consumer's reports: to the `Books`, or to a recorder before them."""
 
     def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
@@ -88,7 +88,6 @@ class Channel:
         self.world.after(ANSWER_WAIT_US, lambda: self._give_up(correlation))
 
     def on_reply(self, frame: bytes) -> None:
-        """The broker responded on this connection."""
         connection_id = self.connection_id
 
         def arrive() -> None:
@@ -132,12 +131,10 @@ class Channels(list[Channel]):
         return channel
 
     def lose(self) -> None:
-        """All connections are lost."""
         for channel in self:
             channel.lose()
 
     def on_reply(self, connection_id: int, frame: bytes) -> None:
-        """The broker responded on one of them."""
         for channel in self._of(connection_id):
             channel.on_reply(frame)
 
@@ -155,7 +152,7 @@ class SimConsumer:
     def __init__(
         self,
         channel: Sender,
-        books: ReadBooks,
+        deliveries: ReadListener,
         topic: str,
         partition: int,
         *,
@@ -168,7 +165,7 @@ class SimConsumer:
         self.channel = channel
         self._read_committed = read_committed
         self._bytes_min = bytes_min
-        self._books = books
+        self._deliveries = deliveries
         self._topic = topic
         self._partition = partition
         self._wait_ms = wait_ms
@@ -181,9 +178,9 @@ class SimConsumer:
     def start(self) -> None:
         self._fetch()
 
-    def rewind(self, books: Books) -> None:
+    def rewind(self, deliveries: Deliveries) -> None:
         """The broker has restarted: go to the first offset that was acknowledged and not read."""
-        self.position = min(self.position, books.of(self._topic, self._partition).next_wanted())
+        self.position = min(self.position, deliveries.of(self._topic, self._partition).next_wanted())
 
     def _fetch(self) -> None:
         if self.is_stopped:
@@ -204,14 +201,14 @@ class SimConsumer:
             return
         result = answer.responses[0].partitions[0]
         if result.error_code == ErrorCode.offset_out_of_range:
-            self.channel.send(LIST_OFFSETS, 6, earliest_fields(self._topic, self._partition), self._on_start)
+            self.channel.send(LIST_OFFSETS, 6, list_offsets_fields(self._topic, self._partition), self._on_start)
             return
         if result.error_code != ErrorCode.none:
             self._pause()
             return
         before, self.position = (
             self.position,
-            take_records(self._books, self._topic, self._partition, self.position, result),
+            take_records(self._deliveries, self._topic, self._partition, self.position, result),
         )
         if result.records and self.position == before:
             self._pause()
@@ -224,13 +221,13 @@ class SimConsumer:
     def _on_start(self, answer: Any | None) -> None:
         result = None if answer is None else answer.topics[0].partitions[0]
         if result is not None and result.error_code == ErrorCode.none:
-            self.position = self._books.position_lost(self._topic, self._partition, self.position, result.offset)
+            self.position = self._deliveries.position_lost(self._topic, self._partition, self.position, result.offset)
         self._pause()
 
 
-def take_records(books: ReadBooks, topic: str, partition: int, position: int, result: Any) -> int:
+def take_records(deliveries: ReadListener, topic: str, partition: int, position: int, result: Any) -> int:
     """Report the records of one partition's response to a fetch from `position`; returns the next position."""
-    books.log_begins(topic, partition, result.log_start_offset)
+    deliveries.log_begins(topic, partition, result.log_start_offset)
     records = bytes(result.records or b"")
     aborted = sorted((each.first_offset, each.producer_id) for each in result.aborted_transactions or ())
     hidden: set[int] = set()
@@ -238,7 +235,7 @@ def take_records(books: ReadBooks, topic: str, partition: int, position: int, re
     for place, header in iterate_headers(records):
         follows = position <= header.last_offset and (header.base_offset <= position or topic == COMPACT)
         if not follows or compute_crc(records, place, header.size_bytes) != header.crc:
-            books.damaged(topic, partition, header.base_offset)
+            deliveries.damaged(topic, partition, header.base_offset)
             break
         while aborted and aborted[0][0] <= header.last_offset:
             hidden.add(aborted.pop(0)[1])
@@ -249,6 +246,6 @@ def take_records(books: ReadBooks, topic: str, partition: int, position: int, re
             continue
         for record in walk_records(records[place : place + header.size_bytes], with_headers=True):
             if record.offset >= position:
-                books.read(topic, partition, record.offset, value_in(record), result.high_watermark)
+                deliveries.read(topic, partition, record.offset, value_in(record), result.high_watermark)
         position = max(position, header.next_offset)
     return position

@@ -88,7 +88,7 @@ class Cluster:
             self.store.committed.on_call = self._called
 
     def _connect(self, node: SimNode) -> None:
-        node.after_step = partial(self.history.look, node)
+        node.after_step = partial(self.history.observe, node)
         node.store_line.on_call = self._called
 
     def _called(self, request: StoreRequest, outcome: StoreOutcome) -> None:
@@ -140,12 +140,12 @@ class Cluster:
         if both:
             self.network.cut(other, one)
 
-    def heal(self, one: str, other: str, *, both: bool = True) -> None:
+    def reconnect(self, one: str, other: str, *, both: bool = True) -> None:
         """Undo such a block."""
-        self.world.say(f"heal {one} {'--' if both else '->'} {other}")
-        self.network.heal(one, other)
+        self.world.say(f"reconnect {one} {'--' if both else '->'} {other}")
+        self.network.reconnect(one, other)
         if both:
-            self.network.heal(other, one)
+            self.network.reconnect(other, one)
 
     def parties(self) -> list[str]:
         """All parties of the network: the brokers, the clients and the store."""

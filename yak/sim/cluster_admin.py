@@ -8,7 +8,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from yak.sim.cluster_books import ClusterBooks, TopicPlan
+from yak.sim.cluster_deliveries import ClusterDeliveries, TopicPlan
 from yak.sim.request_fields import Fields, topic_fields
 from yak.sim.routing import Channel
 from yak.sim.topics import CREATE_TOPICS, create_topics
@@ -24,10 +24,12 @@ CHURN = "t-churn"
 class Admin:
     """Creates the topics of a run, and then changes them now and then until it is stopped."""
 
-    def __init__(self, channel: Channel, books: ClusterBooks, plans: dict[str, TopicPlan], brokers: int) -> None:
+    def __init__(
+        self, channel: Channel, deliveries: ClusterDeliveries, plans: dict[str, TopicPlan], brokers: int
+    ) -> None:
         self._channel = channel
         self._rng = channel.rng
-        self._books = books
+        self._deliveries = deliveries
         self._plans = plans
         self._brokers = brokers
         self._is_stopped = False
@@ -69,13 +71,13 @@ class Admin:
         def done(answer: Any | None) -> None:
             code = None if answer is None else code_of(answer)
             if code == ErrorCode.none:
-                self._books.count(what)
+                self._deliveries.count(what)
             elif left > 1 and not self._is_stopped:
                 again = left - 1
                 self._channel.world.after(RETRY_US, lambda: self._try(what, api_key, version, fields, code_of, again))
                 return
             elif code is not None:
-                self._books.count(f"{what}: {ErrorCode(code).name}")
+                self._deliveries.count(f"{what}: {ErrorCode(code).name}")
             self.start()
 
         self._channel.send(api_key, version, fields, done)

@@ -50,7 +50,10 @@ class Counts(Watcher):
                 if notice.event == "log-compacted":
                     what = "logs" if str(notice.fields["partition"]).startswith(COMPACT) else "committed offsets"
                     counts[f"{what} compacted"] += 1
-            for what, number in (*node.jobs.counts.items(), *((f"torn: {kind}", n) for kind, n in node.torn.items())):
+            for what, number in (
+                *node.jobs.counts.items(),
+                *((f"torn: {kind}", n) for kind, n in node.unsynced.items()),
+            ):
                 counts[what] += number
             counts["calls executed late"] += node.store_line.late_count
         for name, number in self._cluster.calls.items():
@@ -70,7 +73,6 @@ class Counts(Watcher):
         self._counts["appends by leaders" if copy.is_leader else "appends by followers"] += 1
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
-        """Count a script's changes of each partition."""
         state = self._cluster.store.state
         if outcome.code == "OK" and request.script == "fence":
             self._counts["fast fencings" if request.arguments.get("fast") else "session fencings"] += 1

@@ -113,7 +113,7 @@ def flip(copy: Copy, rng: SeededRandom) -> str:
     """Flip a bit of a stored batch or of a helper file. Returns the place.
 
     Half of the time the batch is the newest. The result is empty if the damage would be undetectable together with
-    earlier damage: a wrong length in an otherwise damaged batch looks like a torn write.
+    earlier damage: a wrong length in an otherwise damaged batch is taken for a partial write.
     """
     batches = batches_of(copy)
     batch = batches[-1] if rng.chance(50) else rng.choice(batches)
@@ -126,7 +126,7 @@ def flip(copy: Copy, rng: SeededRandom) -> str:
         path, position, bit = found or (path, position, bit)
     content = copy.node.disk.contents()[path]
     wrong = bytes((content.data[position] ^ (1 << bit),))
-    if content.wounds and path.endswith(".log") and not _is_told(copy, path, position, wrong):
+    if content.wounds and path.endswith(".log") and not _is_detectable(copy, path, position, wrong):
         return ""
     content.damage(position, wrong)
     return f"a bit flips in {path} at byte {position}"
@@ -139,7 +139,7 @@ def _uncovered(copy: Copy, batch: Batch, is_last: bool, field: str, rng: SeededR
             bit
             for bit in range(64)
             if (1 << bit) > batch.header.last_offset_delta
-            and not _looks_like_a_gap(copy, batch, batch.header.base_offset ^ (1 << bit))
+            and not _may_be_gap(copy, batch, batch.header.base_offset ^ (1 << bit))
         ]
         end = 7
     elif field == "length":
@@ -153,8 +153,8 @@ def _uncovered(copy: Copy, batch: Batch, is_last: bool, field: str, rng: SeededR
     return batch.path, batch.place + end - bit // 8, bit % 8
 
 
-def _looks_like_a_gap(copy: Copy, batch: Batch, base_offset: Offset) -> bool:
-    """Whether a batch at this offset looks plausible, because compaction may have removed the records before it."""
+def _may_be_gap(copy: Copy, batch: Batch, base_offset: Offset) -> bool:
+    """Whether a batch at this offset is plausible, because compaction may have removed the records before it."""
     if not _is_compacted(copy):
         return False
     before = (each for each in batches_of(copy) if each.path == batch.path and each.place < batch.place)
@@ -186,7 +186,7 @@ def misdirect(copy: Copy, source: Copy, rng: SeededRandom) -> str:
         taken, path, position, size = found
         foreign = bytes(copy.node.disk.contents()[taken[0]].data[taken[1] : taken[1] + size])
         victim = copy.node.disk.contents()[path]
-        if _is_told(copy, path, position, foreign) and victim.damage(position, foreign):
+        if _is_detectable(copy, path, position, foreign) and victim.damage(position, foreign):
             return f"{len(foreign)} bytes of {taken[0]} at byte {taken[1]} stand in {path} at byte {position}"
     return ""
 
@@ -255,7 +255,7 @@ def _sector_for_sector(
     return (taken, begin), path, position, size
 
 
-def _is_told(copy: Copy, path: str, position: FilePosition, foreign: bytes) -> bool:
+def _is_detectable(copy: Copy, path: str, position: FilePosition, foreign: bytes) -> bool:
     """Whether every batch position with wrong bytes fails its checksum, or has offsets that cannot be there."""
     content = copy.node.disk.contents()[path]
     right, data = content.sound(), content.data[:]
@@ -266,7 +266,7 @@ def _is_told(copy: Copy, path: str, position: FilePosition, foreign: bytes) -> b
     last_intact = max((each.place for each in batches if each not in damaged), default=-1)
     for each in damaged:
         place, header, found = each.place, each.header, read_header(data, each.place)
-        is_gap = _looks_like_a_gap(copy, each, found.base_offset)
+        is_gap = _may_be_gap(copy, each, found.base_offset)
         if found.size_bytes > len(data) - place:
             # the start of a plausible batch at the end of the file: a process that died in a write leaves the same
             may_be = found.magic == MAGIC_V2 and last_intact < place

@@ -24,9 +24,9 @@ from yak.storage.names import BOOT_MARK
 _OPERATIONS = ("append", "append", "sync", "open", "read", "truncate", "rename", "write_file")
 _NUMBERS = (errno.ENOSPC, errno.EIO)
 _COLD_PERCENT = 60
-_LOOKS_MAX = 120
+_CHECKS_MAX = 120
 """Ten checks a second: longer than any broker stays away."""
-_PLACES = ("/data/t-", "/data/t-", "/data/__consumer_offsets", "/data/recovery-point", "/data/replication-offset")
+_PATHS = ("/data/t-", "/data/t-", "/data/__consumer_offsets", "/data/recovery-point", "/data/replication-offset")
 """Not the metadata copy: without it a broker goes on with its image, and a broker whose copy is gone counts as wiped.
 """
 
@@ -39,7 +39,7 @@ class Disks:
         self._losses = losses
         self._counts = counts
         self.failed = losses.failing
-        self._looks_left = _LOOKS_MAX
+        self._checks_left = _CHECKS_MAX
         for node in cluster.nodes:
             node.disk.observe_failure = self._disk_failed
 
@@ -48,7 +48,7 @@ class Disks:
 
     def fail(self, node: SimNode, rng: SeededRandom) -> bool:
         """One call of some kind raises."""
-        operation, place = rng.choice(_OPERATIONS), rng.choice(_PLACES)
+        operation, place = rng.choice(_OPERATIONS), rng.choice(_PATHS)
         if "offset" in place.rpartition("/")[2] or "recovery" in place:
             operation = "append" if place.endswith("__consumer_offsets") else "write_file"
         node.disk.fail_next(operation, rng.choice(_NUMBERS), path_contains=place)
@@ -121,7 +121,7 @@ class Disks:
         history.may_be_damaged = True
         self._cluster.world.say(f"{what} on broker {copy.node.node_id}")
 
-    def to_mend(self) -> None:
+    def mark_damaged(self) -> None:
         """After the faults: mark brokers with flipped bits on their disks for a restart, like those with failed disks."""
         for node in self._cluster.nodes:
             node.disk.cached_bytes = None
@@ -131,15 +131,15 @@ class Disks:
             if copy is not None and key not in history.forfeited and is_damaged(copy):
                 self.failed[node_id] = None
 
-    def may_mend(self, node: SimNode) -> bool:
+    def may_repair(self, node: SimNode) -> bool:
         """Whether its damaged copies can be spared: an operator waits for a sound replica, but not for ever."""
         rotten = [key for key, node_id in self._cluster.history.rotten.items() if node_id == node.node_id]
         if all(map(self._losses.has_sound, rotten)):
             return True
-        self._looks_left -= 1
-        return self._looks_left < 0
+        self._checks_left -= 1
+        return self._checks_left < 0
 
-    def mend(self, node: SimNode) -> None:
+    def repair(self, node: SimNode) -> None:
         """While the broker does not run: remove the folders with damaged batches."""
         history = self._cluster.history
         for key, node_id in list(history.rotten.items()):
@@ -159,7 +159,7 @@ class Disks:
 
 
 def _went_on(node: SimNode) -> bool:
-    """Whether the next start will know that the machine kept running; otherwise it may take damage for a torn tail."""
+    """Whether the next start will know that the machine kept running; otherwise it may take damage for a partial write."""
     contents, mark = node.disk.contents(), f"{node.kernel_boot_id}\n".encode()
     paths = [f"{directory}/{BOOT_MARK}" for directory in node.directories]
     return all(path in contents and contents[path].data == mark for path in paths)

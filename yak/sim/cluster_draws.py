@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from yak.cluster.placement import MACHINE
 from yak.sim.cluster_admin import CHURN
-from yak.sim.cluster_books import TopicPlan
+from yak.sim.cluster_deliveries import TopicPlan
 from yak.sim.compacted_records import COMPACT
 from yak.sim.seeded_random import SeededRandom
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from yak.sim.cluster_books import ClusterBooks
+    from yak.sim.cluster_deliveries import ClusterDeliveries
     from yak.sim.routing import Channel
 
 AUTHORIZED = {
@@ -32,8 +32,8 @@ _PAUSES_US = (200_000, 1_000_000, 4_000_000)
 class EntitiesAdmin:
     """Sets and removes one of them now and then, until it is stopped."""
 
-    def __init__(self, channel: Channel, books: ClusterBooks, *, has_acls: bool) -> None:
-        self._channel, self._rng, self._books = channel, channel.rng, books
+    def __init__(self, channel: Channel, deliveries: ClusterDeliveries, *, has_acls: bool) -> None:
+        self._channel, self._rng, self._deliveries = channel, channel.rng, deliveries
         self._pause_us = self._rng.choice(_PAUSES_US)
         self._works = [self._config, self._quota, self._user]
         if has_acls:
@@ -52,7 +52,7 @@ class EntitiesAdmin:
             self._channel.send(api_key, version, fields, self._answered)
 
     def _answered(self, answer: Any | None) -> None:
-        self._books.count("entities changed", answer is not None)
+        self._deliveries.count("entities changed", answer is not None)
         self.start()
 
     def _config(self) -> tuple[int, int, dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Faults of a cluster: brokers, machines, disks, connections and the store; each class is on or off by the seed.
 
 Faults overlap. The guarantees bound them: the last sound replica of an unflushed topic never loses its disk, unless the
-topic guarantees nothing then; that partition is *forfeited* (`yak.sim.history`). Everything heals before the end.
+topic guarantees nothing then; that partition is *forfeited* (`yak.sim.history`). All faults end before the run.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from yak.cluster.placement import MACHINE
 from yak.core.events import Notice
 from yak.errors import FailStop, StartRefused
 from yak.ids import NodeId
-from yak.sim.books import Violation
 from yak.sim.cluster import CLIENTS, Cluster
 from yak.sim.cluster_disks import Disks
 from yak.sim.cluster_draws import UNCLEAN
 from yak.sim.cluster_losses import Losses
 from yak.sim.cluster_ways import Ways
+from yak.sim.deliveries import Violation
 from yak.sim.disk import Death, ProcessEnded
 from yak.sim.history import Copy, Key
 from yak.sim.node import SimNode
@@ -30,7 +30,7 @@ from yak.sim.spec import Spec
 from yak.sim.store_line import STORE
 
 if TYPE_CHECKING:
-    from yak.sim.cluster_books import TopicPlan
+    from yak.sim.cluster_deliveries import TopicPlan
 
 CLASSES = (
     "kill",
@@ -176,7 +176,7 @@ class ClusterFaults:
 
     @property
     def are_over(self) -> bool:
-        """Whether no more faults will occur and all are healed."""
+        """Whether no more faults will occur and all have ended."""
         return self._left <= 0 and not self._under_way and all(node.broker for node in self._cluster.nodes)
 
     def node(self, node_id: NodeId) -> SimNode:
@@ -190,7 +190,7 @@ class ClusterFaults:
         if self._left > 0:
             self._cluster.world.after(self._schedule.between(1_000, self._pause_us), self._strike)
         else:
-            self._mend()
+            self._repair()
 
     def _strike(self) -> None:
         self._left -= 1
@@ -234,9 +234,9 @@ class ClusterFaults:
                 self.counts[name] += 1
         self._next()
 
-    def _for_a_while(self, heal: Callable[[], None]) -> None:
+    def _for_a_while(self, end: Callable[[], None]) -> None:
         spans = (LONGEST_US // 200, LONGEST_US // 20, LONGEST_US // 4, LONGEST_US)
-        self._later(self._rng.between(1_000, self._rng.choice(spans)), heal)
+        self._later(self._rng.between(1_000, self._rng.choice(spans)), end)
 
     def _later(self, delay_us: int, action: Callable[[], None]) -> None:
         """Do something later; the faults are not over before."""
@@ -346,14 +346,14 @@ class ClusterFaults:
         self._under_way += 1
         self._has_stranded = True
 
-        def look() -> None:
+        def check() -> None:
             row = cluster.store.state.partitions.get(place)
             is_alone = row is not None and [each.node_id for each in parse_isr(row["isr"])] == [node.node_id]
             if not is_alone and cluster.world.now_ms - began_ms < STRANDED_MS:
-                cluster.world.after(100_000, look)
+                cluster.world.after(100_000, check)
                 return
             for other in others:
-                cluster.heal(node.party, other)
+                cluster.reconnect(node.party, other)
             self._under_way -= 1
             self._has_stranded = False
             if is_alone and node in self._running() and node.starts_count == starts and self.losses.may_restart(node):
@@ -361,7 +361,7 @@ class ClusterFaults:
                 self._disks.failed.pop(node.node_id, None)
                 self._later(self._rng.between(*STRANDED_US), lambda: self._restart(node))
 
-        cluster.world.after(100_000, look)
+        cluster.world.after(100_000, check)
         return True
 
     def _kill_inside(self) -> bool:
@@ -379,7 +379,7 @@ class ClusterFaults:
             self._end(node)
 
     def _end(self, node: SimNode) -> None:
-        """A service manager restarts a process that ended, unless it was asked to stop."""
+        """A service manager restarts a process that ended, unless it was stopped."""
         node.kill()
         if node.node_id in self._busy:
             node.on_stopped()
@@ -397,14 +397,12 @@ class ClusterFaults:
         self.counts["requests failed by a bug"] += 1
 
     def _fail_stopped(self, node: SimNode, failure: FailStop) -> None:
-        """The shell ends the process."""
         node.bugs.stopped(failure)
         self._cluster.world.say(f"broker {node.node_id} stops for a bug in {failure.what}")
         self.counts["fail-stops"] += 1
         self._end(node)
 
     def _disks_lost(self, node: SimNode) -> None:
-        """The shell ends the process."""
         self.counts["halts for the last directory"] += 1
         node.after_step()  # the step may have answered with a high watermark that it advanced
         self._end(node)
@@ -462,7 +460,7 @@ class ClusterFaults:
         if self._cluster.store.has_lost_history:
             return False
         if self.losses.has_rotten(node):
-            # a torn tail and a flipped bit look alike: together they exceed one disk's loss
+            # a partial write and a flipped bit are indistinguishable: together they exceed one disk's loss
             return False
         loses = any(not self.losses.is_flushed(path) for path in node.disk.unsynced_logs())
         if (loses and not self.losses.may_lose(node, wiped=False)) or not self.losses.may_lose_power(node):
@@ -503,11 +501,11 @@ class ClusterFaults:
             return False
         node.pause()
 
-        def heal() -> None:
+        def resume() -> None:
             if node.is_paused:
                 node.resume()
 
-        self._for_a_while(heal)
+        self._for_a_while(resume)
         return True
 
     def _restart_later(self, node: SimNode) -> None:
@@ -578,27 +576,24 @@ class ClusterFaults:
         kind = self._rng.choice(("flush", "read", "checkpoint", "image", "cut"))
         node.jobs.delays_us = {kind: self._rng.between(100_000, 2_000_000)}
 
-        def heal() -> None:
-            node.jobs.delays_us = {}
-
-        self._for_a_while(heal)
+        self._for_a_while(lambda: setattr(node.jobs, "delays_us", {}))
         return True
 
-    def _mend(self) -> None:
+    def _repair(self) -> None:
         """Restart one broker after the other, since a failed directory works again only after a restart."""
-        self._disks.to_mend()
+        self._disks.mark_damaged()
         for node_id in list(self._disks.failed):
             node = self._cluster.node(node_id)
             if any(each.broker is None or each.is_paused for each in self._cluster.nodes):
                 break
-            if node_id in self._busy or not self._disks.may_mend(node):
+            if node_id in self._busy or not self._disks.may_repair(node):
                 continue
             node.kill()
-            self._disks.mend(node)
+            self._disks.repair(node)
             self._restart_later(node)
             break
         if self._disks.failed:
-            self._later(100_000, self._mend)
+            self._later(100_000, self._repair)
 
 
 def _move_clock(node: SimNode, rng: SeededRandom) -> bool:

@@ -14,7 +14,7 @@ from yak.sim.node import IMAGE_FOLDER, SimNode
 from yak.storage.names import LOG_SUFFIX, parse_partition_folder
 
 if TYPE_CHECKING:
-    from yak.sim.cluster_books import TopicPlan
+    from yak.sim.cluster_deliveries import TopicPlan
 
 
 class Losses:
@@ -56,7 +56,7 @@ class Losses:
                 # just created: no broker has it yet
                 return False
             plan = self._plans(state.topics[topic_id]["name"])
-            is_kept = plan is not None and plan.is_flushed and not wiped
+            is_flushed = plan is not None and plan.is_flushed and not wiped
             sound = [each for each in self._sound(key, row, speaks=wiped) if each != node.node_id]
             steady = [each for each in sound if each not in self.failing]
             members = [each.node_id for each in _members(row)]
@@ -66,7 +66,7 @@ class Losses:
                 return False
             if key in history.forfeited or steady:
                 continue
-            if is_kept and len(parse_nodes(row["replicas"])) == 1:
+            if is_flushed and len(parse_nodes(row["replicas"])) == 1:
                 continue
             if plan is not None and not plan.may_be_lost:
                 return False
@@ -289,7 +289,7 @@ class Losses:
                 history.forfeit(key, "its log could not be made")
                 history.unclean.discard(key)
             elif not sound and key in self._stillborn:
-                history.forfeit(key, "nobody ever led it")
+                history.forfeit(key, "no broker ever led it")
 
     def _has_member_with_power(self, row: dict[str, Any]) -> bool:
         return any(
@@ -305,5 +305,4 @@ class Losses:
 
 
 def _members(row: dict[str, Any]) -> tuple[IsrMember, ...]:
-    """The members of ISR and ELR."""
     return (*parse_isr(row["isr"]), *parse_isr(row["elr"]))

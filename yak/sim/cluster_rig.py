@@ -86,16 +86,13 @@ class ClusterRig:
     # ------------------------------------------------------------------------------------------------------- state
 
     def alive(self) -> SimNode:
-        """Any serving broker."""
         return next(node for node in self.nodes if node.broker is not None and node.is_ready and not node.is_paused)
 
     def info(self, topic: str, partition: int = 0) -> PartitionInfo:
-        """The partition in the newest image."""
         images = [node.broker.image for node in self.nodes if node.broker is not None]
         return max(images, key=lambda image: image.offset).topics[topic].partitions[partition]
 
     def leader(self, topic: str, partition: int = 0) -> NodeId:
-        """The leader in the newest image."""
         return self.info(topic, partition).leader
 
     def followers(self, topic: str, partition: int = 0) -> list[NodeId]:
@@ -133,7 +130,7 @@ class ClusterRig:
         cluster = store.state.cluster
         broker = self.alive().broker
         assert broker is not None
-        asked = {"topic_id": str(broker.image.topics[topic].topic_id), "partition": 0, "unclean": unclean}
+        election = {"topic_id": str(broker.image.topics[topic].topic_id), "partition": 0, "unclean": unclean}
         for number, leader in enumerate(leaders):
             arguments = {
                 "cluster_id": cluster["cluster_id"],
@@ -141,7 +138,7 @@ class ClusterRig:
                 "node_id": cluster["ctl_id"],
                 "broker_epoch": store.state.brokers[cluster["ctl_id"]]["broker_epoch"],
                 "controller_epoch": cluster["ctl_epoch"],
-                "partitions": [asked | {"leader": leader, "partition_epoch": info.partition_epoch + number}],
+                "partitions": [election | {"leader": leader, "partition_epoch": info.partition_epoch + number}],
             }
             outcome = store.call(StoreRequest("elect", arguments), self.world.now_ms)
             assert outcome.value["codes"] == ["OK"], outcome
@@ -206,7 +203,6 @@ class ClusterRig:
         return None if pending.answer is None else pending.answer.responses[0].partition_responses[0]
 
     def fetch(self, topic: str, offset: int, *, partition: int = 0, node_id: NodeId | None = None) -> Any:
-        """Fetch one partition from `offset` on."""
         target = self.leader(topic, partition) if node_id is None else node_id
         answer = self.ask(target, 1, 12, **fetch_fields(topic, offset, partition=partition))
         return answer.responses[0].partitions[0]

@@ -12,7 +12,6 @@ from yak.cluster.settings import ClusterSettings
 from yak.config.broker_config_table import RACK_AWARE_SELECTOR
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import Offset, TopicPartition
-from yak.sim.books import PartitionBooks, Violation
 from yak.sim.checks.commits_of_members import CommitsOfMembers
 from yak.sim.checks.committed_stays import CommittedStays
 from yak.sim.checks.compaction_keeps_last import CompactionKeepsLast
@@ -28,7 +27,7 @@ from yak.sim.checks.metadata_linear import MetadataLinear
 from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
 from yak.sim.checks.one_replica_a_machine import OneReplicaAMachine
 from yak.sim.checks.one_store_open import OneStoreOpen
-from yak.sim.checks.outage_fences_nobody import OutageFencesNobody
+from yak.sim.checks.outage_fences_no_broker import OutageFencesNoBroker
 from yak.sim.checks.replicas_equal import check_replicas_equal
 from yak.sim.checks.single_leader import SingleLeader
 from yak.sim.checks.strong_isr import StrongIsr
@@ -36,8 +35,8 @@ from yak.sim.checks.watermark_monotonic import WatermarkMonotonic
 from yak.sim.clients import SimConsumer
 from yak.sim.cluster import Cluster
 from yak.sim.cluster_admin import CHURN, Admin
-from yak.sim.cluster_books import ClusterBooks, TopicPlan
 from yak.sim.cluster_counts import Counts
+from yak.sim.cluster_deliveries import ClusterDeliveries, TopicPlan
 from yak.sim.cluster_draws import (
     SHORT,
     UNCLEAN,
@@ -53,6 +52,7 @@ from yak.sim.cluster_draws import (
 from yak.sim.cluster_entities import AUTHORIZED, EntitiesAdmin
 from yak.sim.cluster_faults import MACHINE_DEATH, SKEW, ClusterFaults
 from yak.sim.compacted_records import COMPACT
+from yak.sim.deliveries import PartitionDeliveries, Violation
 from yak.sim.groups import Groups
 from yak.sim.history import Appended, Chain, Copy, Key, Watcher
 from yak.sim.impostor import Impostor
@@ -94,7 +94,7 @@ COUNTS = (8, 30, 60)
 PAUSES_US = (20_000, 300_000, 800_000)
 """A producer's longest pause after an acknowledgement: some end before the first fault, others write throughout."""
 READERS_PAUSES_US = (2_000, 300_000)
-"""A partition reader's longest pause between two fetches: the shorter one for all after everything healed.
+"""A partition reader's longest pause between two fetches: the shorter one for all after the faults.
 
 A fetch ends with a segment: a slow reader needs more than L2's time limit for a log of five hundred tiny ones.
 """
@@ -179,27 +179,30 @@ class ClusterRun:
         history.keyed = frozenset((COMPACT, OFFSETS_TOPIC, TRANSACTION_TOPIC))
         self.view = View(self.cluster, rng.fork("view"))
         self.recorder = Recorder(self.world)
-        self.books = ClusterBooks(history, self.view.stored_ids.get, self.recorder)
+        self.deliveries = ClusterDeliveries(history, self.view.stored_ids.get, self.recorder)
         self.faults = ClusterFaults(self.cluster, rng.fork("faults"), self._plan_of, spec)
-        self.admin = Admin(self._channel(None), self.books, self.plans, brokers)
+        self.admin = Admin(self._channel(None), self.deliveries, self.plans, brokers)
         self.entities: EntitiesAdmin | None = None
         if has_entities and not spec.leaves_out(ENTITIES):
-            self.entities = EntitiesAdmin(Channel(self.view, entities_rng, None), self.books, has_acls=has_acls)
+            self.entities = EntitiesAdmin(Channel(self.view, entities_rng, None), self.deliveries, has_acls=has_acls)
         topics = [name for name in plans if name not in _WITH_OWN_CLIENTS]
-        self.groups = Groups(self.view, rng.fork("groups"), self.books, topics, spec.leaves_out)
-        self.coordinators = GroupOffsetsStay(self.cluster, self.groups.books)
+        self.groups = Groups(self.view, rng.fork("groups"), self.deliveries, topics, spec.leaves_out)
+        self.coordinators = GroupOffsetsStay(self.cluster, self.groups.history)
         self.loads = LoadsRefuseDamage(history)
-        self.commits = CommitsOfMembers(self.groups.books)
-        self.impostor = Impostor(self.cluster, SeededRandom(f"impostor {seed}:{brokers}"), self.books)
+        self.commits = CommitsOfMembers(self.groups.history)
+        self.impostor = Impostor(self.cluster, SeededRandom(f"impostor {seed}:{brokers}"), self.deliveries)
         self.counts = Counts(self.cluster)
         self.metadata = MetadataLinear(self.cluster.store)
         self.compaction = CompactionKeepsLast(history)
         self.log_starts = LogStartSound(
-            history, self.cluster.store, lambda topic: topic == SHORT, lambda place: self.books.of(*place).asked
+            history,
+            self.cluster.store,
+            lambda topic: topic == SHORT,
+            lambda place: self.deliveries.of(*place).delete_before,
         )
         self.markers = MarkersFollowDecisions(history)
         watchers: list[Watcher] = [
-            _TellsFaults(self.faults),
+            _LossWatcher(self.faults),
             self.metadata,
             LeaderInIsr(self.cluster.store),
             SingleLeader(),
@@ -216,32 +219,32 @@ class ClusterRun:
             self.commits,
             self.log_starts,
             self.markers,
-            OutageFencesNobody(self.cluster, cluster_settings.patience_ms),
+            OutageFencesNoBroker(self.cluster, cluster_settings.patience_ms),
             self.counts,
         ]
         history.watch(watchers)
         self.producers: list[SimProducer] = []
         self.transactional: list[SimTransactionalProducer] = []
         self.committed_readers: dict[tuple[str, int], SimConsumer] = {}
-        self.committed_reads = CommittedReads(self.books)
+        self.committed_reads = CommittedReads(self.deliveries)
         self.processing: ProcessingGroup | None = None
         self.probes: list[tuple[str, int, SimProducer]] = []
         self.sloppy: list[SloppyWriter | RecordsDeleter | OffsetsProber] = []
-        """Clients that run until all faults are healed."""
+        """Clients that run until all faults have ended."""
         self.readers: dict[tuple[str, int], SimConsumer] = {}
         self.store_moves: StoreMoves | None = None
         if isinstance(self.cluster.store, MovingStore):
             moves_rng = SeededRandom(f"store moves {seed}:{brokers}")
             self.store_moves = StoreMoves(Channel(self.view, moves_rng, None), self.cluster.store)
             self.cluster.on_call = OneStoreOpen(self.cluster.store).called
-        self._healed_ms = 0
-        self._last_trouble: Callable[[], str | None] = _no_trouble
+        self._faults_ended_ms = 0
+        self._last_trouble: Callable[[], str | None] = lambda: None
 
     def go(self) -> SeedReport:
         """Run to the end. Raises the first violation."""
         for node in self.cluster.nodes:
             self.world.after(self._rng.between(0, 300_000), node.start)
-        self.world.run(self._all_are_ready, events_max=EVENTS_MAX)
+        self.world.run(lambda: all(node.is_ready for node in self.cluster.nodes), events_max=EVENTS_MAX)
         made: list[None] = []
         self.admin.make_topics(lambda: made.append(None))
         self.world.run(lambda: bool(made), events_max=EVENTS_MAX)
@@ -257,15 +260,15 @@ class ClusterRun:
             self.store_moves.start()
         self.faults.start()
         self.world.run(lambda: self.faults.are_over, events_max=EVENTS_MAX)
-        self._heal()
+        self._end_faults()
         self.world.run(self._is_writable, events_max=EVENTS_MAX)
         self.world.run(self._is_whole, events_max=EVENTS_MAX)
-        check_nothing_acked_is_lost(self.books)
+        check_nothing_acked_is_lost(self.deliveries)
         check_replicas_equal(self.cluster.history)
-        self._judge()
-        if self.processing is not None and self.processing.is_judged:
+        self._check_history()
+        if self.processing is not None and self.processing.is_checked:
             inputs = self.committed_reads.check_processed_once(self.processing.hops)
-            self.books.count("inputs processed once", inputs)
+            self.deliveries.count("inputs processed once", inputs)
         self.metadata.compare_content(self.cluster.nodes)
         return self.report()
 
@@ -280,7 +283,7 @@ class ClusterRun:
             self.world.events_count,
             (self.world.now_us - START_MS * 1000) / 1e6,
             {
-                **self.books.counts,
+                **self.deliveries.counts,
                 **self.faults.counts,
                 **self.counts.read(),
                 **self.compaction.counts,
@@ -317,9 +320,6 @@ class ClusterRun:
     def _channel(self, partition: tuple[str, int] | None) -> Channel:
         return Channel(self.view, self._rng.fork(f"channel {partition}"), partition)
 
-    def _all_are_ready(self) -> bool:
-        return all(node.is_ready for node in self.cluster.nodes)
-
     def _start_clients(self) -> None:
         for plan in self.plans.values():
             if plan.name in _WITH_OWN_CLIENTS:
@@ -352,7 +352,7 @@ class ClusterRun:
         number = len(self.producers)
         producer = SimProducer(
             Channel(self.view, rng.fork("producer"), place),
-            self.books,
+            self.deliveries,
             number,
             *place,
             count=self.spec.count(rng.choice(COUNTS)),
@@ -366,7 +366,7 @@ class ClusterRun:
         if not self.spec.leaves_out(SLOPPY):
             channel = Channel(self.view, rng.fork("sloppy"), place)
             pause_us = rng.choice((20_000, 100_000, 400_000))
-            writer = SloppyWriter(channel, self.books, len(self.sloppy), *place, pause_us=pause_us)
+            writer = SloppyWriter(channel, self.deliveries, len(self.sloppy), *place, pause_us=pause_us)
             self.sloppy.append(writer)
             writer.start()
 
@@ -380,8 +380,10 @@ class ClusterRun:
             process = f"reader in a rack of {place[0]}-{place[1]}"
             self.recorder.assigned(process, {place: 0})
             SimConsumer(
-                RackChannel(Channel(self.view, rng.fork(process), place), self.books, rng.choice(self._reader_racks)),
-                Reading(self.books, self.recorder, process, place, self.books.read_by_another),
+                RackChannel(
+                    Channel(self.view, rng.fork(process), place), self.deliveries, rng.choice(self._reader_racks)
+                ),
+                Reading(self.deliveries, self.recorder, process, place, self.deliveries.read_by_another),
                 *place,
                 pause_us=rng.choice(READERS_PAUSES_US),
                 retry_us=RETRY_US,
@@ -393,7 +395,7 @@ class ClusterRun:
         for plan in self.plans.values():
             if plan.name not in (CHURN, UNCLEAN) and rng.chance(PROBED_PERCENT):
                 place = plan.name, rng.below(plan.partitions)
-                prober = OffsetsProber(Channel(self.view, rng.fork(f"{place}"), place), self.books, *place)
+                prober = OffsetsProber(Channel(self.view, rng.fork(f"{place}"), place), self.deliveries, *place)
                 self.sloppy.append(prober)
                 prober.start()
 
@@ -404,7 +406,7 @@ class ClusterRun:
                 producer = SimTransactionalProducer(
                     self.view,
                     rng.fork(f"producer {number} {instance}"),
-                    self.books,
+                    self.deliveries,
                     f"tx{number}.{instance}",
                     f"tx{number}",
                     timeout_ms=rng.choice((1_500, 5_000, 20_000)),
@@ -416,17 +418,17 @@ class ClusterRun:
                 self.world.after(rng.between(0, 50_000), producer.start)
         if OUTPUT in self.plans and not self.spec.leaves_out(GROUP):
             forked = rng.fork("processing")
-            self.processing = ProcessingGroup(self.view, forked, self.books, self.groups.books)
+            self.processing = ProcessingGroup(self.view, forked, self.deliveries, self.groups.history)
             self.groups.groups.append(self.processing)
-        places = [(name, number) for name in _TRANSACTIONAL if name in self.plans for number in range(PARTITIONS)]
+        partitions = [(name, number) for name in _TRANSACTIONAL if name in self.plans for number in range(PARTITIONS)]
         if COMPACT in self.plans:
-            places.append((COMPACT, 0))
-        for place in places:
+            partitions.append((COMPACT, 0))
+        for place in partitions:
             process = f"committed reader of {place[0]}-{place[1]}"
             self.recorder.reads_all(process, place, read_committed=True)
             reader = SimConsumer(
                 Channel(self.view, rng.fork(process), place),
-                Reading(self.books, self.recorder, process, place, self.committed_reads.read),
+                Reading(self.deliveries, self.recorder, process, place, self.committed_reads.read),
                 *place,
                 wait_ms=1_500,
                 pause_us=rng.choice(READERS_PAUSES_US),
@@ -441,7 +443,7 @@ class ClusterRun:
         self.recorder.reads_all(process, place)
         consumer = SimConsumer(
             self._channel(place),
-            Reading(self.books, self.recorder, process, place),
+            Reading(self.deliveries, self.recorder, process, place),
             topic,
             partition,
             wait_ms=1_500,
@@ -456,20 +458,24 @@ class ClusterRun:
         acks = self._rng.choice((0, 1, 1, -1))
         # acks=0 gets no response, so this writer would write without a pause
         pause_us = pause_us if acks else max(200_000, pause_us)
-        writer = SloppyWriter(channel, self.books, len(self.sloppy), topic, partition, pause_us=pause_us, acks=acks)
+        writer = SloppyWriter(
+            channel, self.deliveries, len(self.sloppy), topic, partition, pause_us=pause_us, acks=acks
+        )
         self.sloppy.append(writer)
         writer.start()
 
     def _delete_records(self, topic: str, partition: int) -> None:
         pause_us = self._rng.choice((500_000, 2_000_000, 6_000_000))
-        deleter = RecordsDeleter(self._channel((topic, partition)), self.books, topic, partition, pause_us=pause_us)
+        deleter = RecordsDeleter(
+            self._channel((topic, partition)), self.deliveries, topic, partition, pause_us=pause_us
+        )
         self.sloppy.append(deleter)
         deleter.start()
 
     def _producer(self, topic: str, partition: int, count: int) -> SimProducer:
         return SimProducer(
             self._channel((topic, partition)),
-            self.books,
+            self.deliveries,
             len(self.producers) + len(self.probes),
             topic,
             partition,
@@ -481,22 +487,22 @@ class ClusterRun:
 
     # ----------------------------------------------------------------------------------------------- the end
 
-    def _heal(self) -> None:
+    def _end_faults(self) -> None:
         """End all faults; from now on the cluster has to recover."""
-        self.world.say("everything is healed")
+        self.world.say("all faults have ended")
         self.admin.stop()
         if self.entities is not None:
             self.entities.stop()
         self.impostor.stop()
-        self.groups.heal()
+        self.groups.end_faults()
         if self.store_moves is not None:
-            self.store_moves.heal()
+            self.store_moves.settle()
         for transactional in self.transactional:
             transactional.stop()
         for writer in self.sloppy:
             writer.stop()
         self.faults.losses.forfeit_the_never_made()
-        self._healed_ms = self.world.now_ms
+        self._faults_ended_ms = self.world.now_ms
         state = self.cluster.store.state
         for topic_id, partition in list(state.partitions):
             name = state.topics[topic_id]["name"]
@@ -511,31 +517,31 @@ class ClusterRun:
         for reader in (*self.readers.values(), *self.committed_readers.values()):
             reader.pause_us = min(READERS_PAUSES_US)
 
-    def _judge(self) -> None:
+    def _check_history(self) -> None:
         """Check the history of everything that the clients did and saw."""
-        books = self.books
+        deliveries = self.deliveries
         history = self.recorder.history(
-            self._is_judged,
-            self.groups.books.promises,
-            lambda place: books.of(*place).floor,
-            lambda place: books.taken(*place),
-            lambda place: books.forgotten(*place),
+            self._is_checked,
+            self.groups.history.promises,
+            lambda place: deliveries.of(*place).floor,
+            lambda place: deliveries.taken(*place),
+            lambda place: deliveries.forgotten(*place),
         )
         found = must_hold(history)
-        books.count("operations judged", found.operations)
-        books.count("cycles of writes", found.write_cycles)
-        books.count("cycles of writes and reads", found.mixed_cycles)
+        deliveries.count("operations judged", found.operations)
+        deliveries.count("cycles of writes", found.write_cycles)
+        deliveries.count("cycles of writes and reads", found.mixed_cycles)
 
-    def _is_judged(self, place: tuple[str, int]) -> bool:
+    def _is_checked(self, place: tuple[str, int]) -> bool:
         """A transaction's outcome means nothing once its coordinator's log lost more than is guaranteed."""
         has_transactions = place[0] in _TRANSACTIONAL or (place[0] == COMPACT and TRANSACTIONS in self.plans)
-        is_sound = not has_transactions or self.books.promises(TRANSACTION_TOPIC, 0)
-        return is_sound and self.books.promises(*place)
+        is_sound = not has_transactions or self.deliveries.promises(TRANSACTION_TOPIC, 0)
+        return is_sound and self.deliveries.promises(*place)
 
     def _open_transaction(self) -> str | None:
         """A partition whose transactions are not all over, or not all read."""
         for (topic, partition), reader in self.committed_readers.items():
-            if not self._is_judged((topic, partition)):
+            if not self._is_checked((topic, partition)):
                 continue
             topic_id = self.view.stored_ids.get(topic)
             copies = self.cluster.history.copies.get(Key(topic_id, partition), {})  # type: ignore[arg-type]
@@ -552,33 +558,31 @@ class ClusterRun:
         history = self.cluster.history
         return bool(history.forfeited) and history.is_given_up(Key(topic_id, partition))
 
-    def _since_healed(self) -> int:
-        return self.world.now_ms - self._healed_ms
+    def _recovery_ms(self) -> int:
+        return self.world.now_ms - self._faults_ended_ms
 
     def _is_writable(self) -> bool:
         late = [
             f"{name}-{partition}"
             for name, partition, producer in self.probes
-            if not producer.is_done and self.books.must_serve(name, partition)
+            if not producer.is_done and self.deliveries.must_serve(name, partition)
         ]
-        if late and self._since_healed() > WRITABLE_MS + self.session_ms:
-            raise Violation(
-                f"L1: {', '.join(late)} took no acks=all for {self._since_healed()} ms after the last fault"
-            )
+        if late and self._recovery_ms() > WRITABLE_MS + self.session_ms:
+            raise Violation(f"L1: {', '.join(late)} took no acks=all for {self._recovery_ms()} ms after the last fault")
         return not late
 
     def _is_whole(self) -> bool:
         troubles = self._troubles()
         if troubles is None:
             return True
-        if self._since_healed() > IN_SYNC_MS:
-            raise Violation(f"L2: {self._since_healed()} ms after the last fault {troubles}")
+        if self._recovery_ms() > IN_SYNC_MS:
+            raise Violation(f"L2: {self._recovery_ms()} ms after the last fault {troubles}")
         return False
 
     def _troubles(self) -> str | None:
         """Something that has not recovered yet; None if everything has.
 
-        What was found last is looked at first: mostly it has not recovered yet, and the rest needs no look.
+        The check that failed last runs first: mostly it fails again, and the rest need not run.
         """
         trouble = self._last_trouble()
         if trouble is None:
@@ -592,7 +596,7 @@ class ClusterRun:
         """A check of each thing that has to recover, which returns what is wrong with it."""
         for producer in self.producers:
             yield partial(self._sending_trouble, producer)
-        for topic_partition, held in self.books.partitions():
+        for topic_partition, held in self.deliveries.partitions():
             yield partial(self._reading_trouble, topic_partition, held)
         if self.store_moves is not None:
             yield self.store_moves.trouble
@@ -603,12 +607,12 @@ class ClusterRun:
         yield self._group_trouble
 
     def _sending_trouble(self, producer: SimProducer) -> str | None:
-        if producer.is_done or not self.books.promises(*producer.target):
+        if producer.is_done or not self.deliveries.promises(*producer.target):
             return None
         return f"a producer to {producer.target[0]}-{producer.target[1]} is not done"
 
-    def _reading_trouble(self, topic_partition: TopicPartition, held: PartitionBooks) -> str | None:
-        unseen = held.unseen() if self.books.promises(*topic_partition) else ()
+    def _reading_trouble(self, topic_partition: TopicPartition, held: PartitionDeliveries) -> str | None:
+        unseen = held.unseen() if self.deliveries.promises(*topic_partition) else ()
         return f"{topic_partition}@{unseen[0]} was acknowledged and not read" if unseen else None
 
     def _sync_trouble(self, place: tuple[str, int]) -> str | None:
@@ -639,7 +643,7 @@ class ClusterRun:
         return None if trouble is None else f"(L3) {trouble}"
 
 
-class _TellsFaults(Watcher):
+class _LossWatcher(Watcher):
     """Runs before all checks, since they skip forfeited partitions."""
 
     def __init__(self, faults: ClusterFaults) -> None:
@@ -670,7 +674,3 @@ class _TellsFaults(Watcher):
     def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:  # noqa: ARG002
         """Its broker may lose power, if it truncated the copy before."""
         self._faults.appended(copy)
-
-
-def _no_trouble() -> None:
-    """Nothing was found yet."""

@@ -32,11 +32,11 @@ class Ways:
         for a, b in pairs:
             self._cluster.cut(a, b, both=both)
 
-        def heal() -> None:
+        def reconnect() -> None:
             for a, b in pairs:
-                self._cluster.heal(a, b, both=both)
+                self._cluster.reconnect(a, b, both=both)
 
-        self._for_a_while(heal)
+        self._for_a_while(reconnect)
         return True
 
     def break_some(self, rng: SeededRandom) -> bool:
@@ -98,9 +98,9 @@ class Ways:
         for node in nodes:
             setattr(node.store_line, trouble, size)
 
-        def heal() -> None:
+        def end() -> None:
             for node in nodes:
                 setattr(node.store_line, trouble, 0)
 
-        self._for_a_while(heal)
+        self._for_a_while(end)
         return True

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from yak.sim.seed_report import SeedReport
 
-TORN = ("torn: whole", "torn: nothing", "torn: prefix", "torn: holes", "torn: names")
+UNSYNCED = ("torn: whole", "torn: nothing", "torn: prefix", "torn: holes", "torn: names")
 """The results of power losses for unsynced data."""
 _FAILING = ("append", "sync", "open", "read", "truncate", "rename", "write_file")
 ALONE: Mapping[str, tuple[str, ...]] = {
@@ -34,7 +34,7 @@ ALONE: Mapping[str, tuple[str, ...]] = {
         "slow disks",
         "cold caches",
         "unflushed, lost with the power",
-        *TORN,
+        *UNSYNCED,
     ),
     "store": ("store outages", "stores that lost their history", "stores restored"),
     "log": ("topics deleted", "records deleted on request", "log starts moved", "replicas moved"),
@@ -92,7 +92,7 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         "halts for the last directory",
     ),
     "disks": (
-        *TORN,
+        *UNSYNCED,
         "rot",
         "misread",
         "misdirected",
@@ -187,10 +187,10 @@ class Coverage:
     def lines(self) -> list[str]:
         """For a reader: a line per area with `state count (runs with it)`, then the states never reached."""
         width = max(map(len, self.areas))
-        told = []
+        lines = []
         for area, names in self.areas.items():
             reached = [f"{name} {self.totals[name]} ({self.seeds[name]})" for name in names if self.totals[name]]
-            told.append(f"  {area.ljust(width)}  {', '.join(reached) or 'nothing'}")
+            lines.append(f"  {area.ljust(width)}  {', '.join(reached) or 'nothing'}")
         if never := self.never():
-            told.append(f"  never reached: {', '.join(never)}")
-        return told
+            lines.append(f"  never reached: {', '.join(never)}")
+        return lines

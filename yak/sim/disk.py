@@ -197,18 +197,17 @@ class Names:
 
     def settle(self, directory: str) -> None:
         """The changes in one directory are on the device."""
-        kept: list[_Entry] = []
+        left: list[_Entry] = []
         gone: list[str] = []
         for entry in reversed(self._journal):
             if posixpath.dirname(entry.path) == directory:
                 if entry.change is Change.REMOVED_DIRECTORY:
                     gone.append(entry.path + "/")
             elif not entry.path.startswith(tuple(gone)):
-                kept.append(entry)
-        self._journal = kept[::-1]
+                left.append(entry)
+        self._journal = left[::-1]
 
     def settle_all(self) -> None:
-        """All changes are on the device."""
         self._journal.clear()
 
     def lose_power(self, rng: RandomSource) -> int:
@@ -216,9 +215,9 @@ class Names:
         count = len(self._journal)
         if not count:
             return 0
-        kept = (count, 0, rng.below(count + 1))[rng.below(3)]
+        left = (count, 0, rng.below(count + 1))[rng.below(3)]
         lost = 0
-        while len(self._journal) > kept:
+        while len(self._journal) > left:
             lost += self._undo(self._journal.pop())
         self._journal.clear()
         return lost
@@ -288,7 +287,7 @@ class Death(AbstractContextManager["Tear | None"]):
         self._writes_left = writes_left
 
     def __enter__(self) -> Tear | None:
-        """The size of the torn append, if this is the last write. Raises ProcessEnded."""
+        """The size of the partial append, if this is the last write. Raises ProcessEnded."""
         self._writes_left -= 1
         if self._writes_left >= 0:
             return None

@@ -2,7 +2,7 @@
 
 They are power loss, kills, controlled shutdowns, lost connections, failing and slow disks, cold caches, store outages,
 and a store that lost its history. The disk's rules are the fault model: a kill keeps everything written, a power loss
-keeps synced data and a random part of the rest. Everything heals before the end, so that every run can be checked to
+keeps synced data and a random part of the rest. All faults end before the run, so that every run can be checked to
 the last record.
 """
 
@@ -253,11 +253,11 @@ class Faults:
         kind = self._rng.choice(("flush", "read", "checkpoint", "recompress", "image", "delete"))
         self._node.jobs.delays_us = {kind: self._rng.between(200_000, SLOW_JOB_US)}
 
-        def heal() -> None:
+        def end() -> None:
             self._node.jobs.delays_us = {}
             self.start()
 
-        self._world.after(self._rng.between(50_000, 1_000_000), heal)
+        self._world.after(self._rng.between(50_000, 1_000_000), end)
 
     def _cold_cache(self) -> None:
         self.counts["cold caches"] += 1
@@ -265,21 +265,21 @@ class Faults:
 
         stays = self._rng.chance(50)
 
-        def heal() -> None:
+        def end() -> None:
             if not stays:
                 self._node.disk.cached_bytes = None
             self.start()
 
-        self._world.after(self._rng.between(50_000, 1_000_000), heal)
+        self._world.after(self._rng.between(50_000, 1_000_000), end)
 
     # ------------------------------------------------------------------------------------------------ the store
 
     def _store_outage(self) -> None:
         self.counts["store outages"] += 1
         self._node.store_goes_down()
-        self._world.after(self._rng.between(1_000, 3_000_000), self._heal_store)
+        self._world.after(self._rng.between(1_000, 3_000_000), self._end_outage)
 
-    def _heal_store(self) -> None:
+    def _end_outage(self) -> None:
         self._node.store_comes_up()
         self.start()
 
@@ -309,7 +309,7 @@ class Faults:
                 node.store_goes_down()
                 if not moved_on:
                     store.bring_back(whole)
-            self._heal_store()
+            self._end_outage()
 
         restores_by_hand, number = self._rng.chance(50), self.struck_count
         self._world.after(self._rng.between(100_000, 4_000_000), bring_back)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from yak.sim.seeded_random import SeededRandom
 
 RETRY_US = 120_000
-BEAT_US = 500_000
+HEARTBEAT_US = 500_000
 JOINING, LEAVING, LEAVING_FOR_NOW = 0, -1, -2
 NONE = ErrorCode.none
 DEFINITE = frozenset(
@@ -158,7 +158,6 @@ class GroupMember:
         self._end()
 
     def leave(self) -> None:
-        """Commit and leave the group."""
         if not self.is_running:
             return
         self.is_running = False
@@ -167,8 +166,8 @@ class GroupMember:
         self._end()
 
     def _say_goodbye(self) -> None:
-        who = {"member_id": self.member_id, "group_instance_id": self._instance}
-        fields = {"group_id": self._group.group_id, "members": [who]}
+        leaver = {"member_id": self.member_id, "group_instance_id": self._instance}
+        fields = {"group_id": self._group.group_id, "members": [leaver]}
         link = CoordinatorLink(self._group.view, self._rng.fork("leave"), self._group.group_id)
         link.send(LEAVE, fields, lambda _answer: link.close())
 
@@ -222,27 +221,27 @@ class GroupMember:
 
     # ------------------------------------------------------------------------------------------------- partitions
 
-    def _read_from_commits(self, places: Sequence[Place], then: Callable[[], None]) -> None:
+    def _read_from_commits(self, partitions: Sequence[Place], then: Callable[[], None]) -> None:
         """Fetch the group's committed offsets of these partitions, and read on from there."""
-        if not places:
+        if not partitions:
             then()
             return
-        asked_at = self._group.recorder.now
+        requested_at = self._group.recorder.now
 
         def answered(answer: Any | None) -> None:
             code = None if answer is None else fetch_error(answer)
             if answer is None or code != NONE:
                 self._link.heard(code or NONE)
-                self._in_this_round(RETRY_US, lambda: self._read_from_commits(places, then))
+                self._in_this_round(RETRY_US, lambda: self._read_from_commits(partitions, then))
                 return
             starts = committed_offsets(answer)
-            self._group.books.fetched(self._group.group_id, asked_at, starts, self.process)
-            self._group.recorder.assigned(self.process, starts, group=self._group.group_id, asked_at=asked_at)
+            self._group.history.fetched(self._group.group_id, requested_at, starts, self.process)
+            self._group.recorder.assigned(self.process, starts, group=self._group.group_id, requested_at=requested_at)
             for place, start in starts.items():
                 self._read(place, start)
             then()
 
-        self._send(OFFSET_FETCH, fetch_request(self._group.group_id, places), answered)
+        self._send(OFFSET_FETCH, fetch_request(self._group.group_id, partitions), answered)
 
     def _read(self, place: Place, start: int) -> None:
         group = self._group
@@ -263,18 +262,18 @@ class GroupMember:
         consumer.start()
 
     def _reading(self, place: Place) -> Reading:
-        return Reading(self._group.cluster_books, self._group.recorder, self.process, place, self._group.read)
+        return Reading(self._group.deliveries, self._group.recorder, self.process, place, self._group.read)
 
     def hurry(self) -> None:
         """Read on with the group's present pause, which is shorter."""
         for own in self._own.values():
             own.consumer.pause_us = self._group.fetch_pause_us
 
-    def _give_up(self, places: Sequence[Place]) -> None:
-        if places:
+    def _give_up(self, partitions: Sequence[Place]) -> None:
+        if partitions:
             self._past = _Past(self.process, self.member_id, self.generation, self._positions())
-            self._group.recorder.assigned(self.process, {}, dropped=tuple(places), group=self._group.group_id)
-        for place in places:
+            self._group.recorder.assigned(self.process, {}, dropped=tuple(partitions), group=self._group.group_id)
+        for place in partitions:
             own = self._own.pop(place)
             own.consumer.is_stopped = own.reading.is_over = True
             own.channel.close()
@@ -327,7 +326,7 @@ class GroupMember:
         then: Callable[[Mapping[Place, ErrorCode]], None],
     ) -> None:
         group = self._group
-        commit = group.books.commits(process, group.group_id, generation, offsets)
+        commit = group.history.commits(process, group.group_id, generation, offsets)
         mark = CommitMark(commit.number, generation, member_id).text
 
         def answered(answer: Any | None) -> None:
@@ -343,7 +342,7 @@ class GroupMember:
                 link.heard(code)
                 if code != NONE:
                     group.count(f"commits refused: {code.name}")
-            group.books.committed(group.group_id, commit, outcome, is_classic=self.is_classic)
+            group.history.committed(group.group_id, commit, outcome, is_classic=self.is_classic)
             then(codes)
 
         fields = commit_request(group.group_id, member_id, generation, self._instance, offsets, mark)
@@ -391,7 +390,6 @@ class ClassicMember(GroupMember):
             self._again(code)
 
     def _again(self, code: ErrorCode | None) -> None:
-        """Rejoin after the retry backoff."""
         if code is not None:
             self._link.heard(code)
             if code in (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id):
@@ -429,29 +427,29 @@ class ClassicMember(GroupMember):
         if answer is None or code != NONE:
             self._again(code)
             return
-        places, token = read_assignment(bytes(answer.assignment)) if answer.assignment else ([], b"")
+        partitions, token = read_assignment(bytes(answer.assignment)) if answer.assignment else ([], b"")
         if self._token and token != self._token and self._decided is not None:
             # a late response let it assign twice in one generation, and the first assignment holds: assign again
             self._decided = []
         if token:
-            self._group.books.assigned(self._group.group_id, self.generation, self.owner, token, places)
-        self._beat_later()
-        self._read_from_commits(places, self._has_begun)
+            self._group.history.assigned(self._group.group_id, self.generation, self.owner, token, partitions)
+        self._heartbeat_later()
+        self._read_from_commits(partitions, self._has_begun)
 
     def _has_begun(self) -> None:
         self._has_all = True
 
-    def _beat_later(self) -> None:
-        self._in_this_round(self._group.beat_us, self._beat)
+    def _heartbeat_later(self) -> None:
+        self._in_this_round(self._group.heartbeat_us, self._heartbeat)
 
-    def _beat(self) -> None:
+    def _heartbeat(self) -> None:
         if self._decided is not None and self._decided != self._group.partitions():
             # its topics have more partitions: the group leader triggers a rebalance
             self._rejoin()
             return
-        self._send(HEARTBEAT, self._identity(), self._beaten)
+        self._send(HEARTBEAT, self._identity(), self._on_heartbeat)
 
-    def _beaten(self, answer: Any | None) -> None:
+    def _on_heartbeat(self, answer: Any | None) -> None:
         code = None if answer is None else ErrorCode(answer.error_code)
         if code == ErrorCode.rebalance_in_progress:
             self._rejoin()
@@ -464,7 +462,7 @@ class ClassicMember(GroupMember):
         else:
             if code is not None:
                 self._link.heard(code)
-            self._beat_later()
+            self._heartbeat_later()
 
     def _rejoin(self) -> None:
         """Commit the positions, revoke all partitions, and rejoin."""
@@ -491,7 +489,7 @@ class ConsumerMember(GroupMember):
     def _join(self) -> None:
         self._begin_round()
         self.generation = JOINING
-        self._beat()
+        self._heartbeat()
 
     def _fields(self, epoch: int) -> Fields:
         group = self._group
@@ -512,10 +510,10 @@ class ConsumerMember(GroupMember):
             "topic_partitions": [{"topic_id": topic_id, "partitions": each} for topic_id, each in owned.items()],
         }
 
-    def _beat(self) -> None:
-        self._send(GROUP_HEARTBEAT, self._fields(self.generation), self._beaten)
+    def _heartbeat(self) -> None:
+        self._send(GROUP_HEARTBEAT, self._fields(self.generation), self._on_heartbeat)
 
-    def _beaten(self, answer: Any | None) -> None:
+    def _on_heartbeat(self, answer: Any | None) -> None:
         code = None if answer is None else ErrorCode(answer.error_code)
         if answer is None or code != NONE:
             if code in (ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id):
@@ -524,7 +522,7 @@ class ConsumerMember(GroupMember):
             if code is not None:
                 self._link.heard(code)
             self._says_all = True
-            self._in_this_round(RETRY_US, self._beat)
+            self._in_this_round(RETRY_US, self._heartbeat)
             return
         self._says_all = False
         if self.generation == JOINING:
@@ -535,9 +533,9 @@ class ConsumerMember(GroupMember):
         self.generation = answer.member_epoch
         if answer.assignment is None:
             self._has_all = self._has_all or not self._own
-            self._in_this_round(BEAT_US, self._beat)
+            self._in_this_round(HEARTBEAT_US, self._heartbeat)
             return
-        places: list[Place] = []
+        partitions: list[Place] = []
         for topic in answer.assignment.topic_partitions:
             name = self._group.topic_name(topic.topic_id)
             if name is None:
@@ -545,22 +543,22 @@ class ConsumerMember(GroupMember):
                 self._group.view.refresh(lambda: None)
                 self._says_all = True
                 continue
-            places += [(name, each) for each in topic.partitions]
-        self._group.books.owns(self._group.group_id, self.generation, self.owner, places)
-        self._take(places)
+            partitions += [(name, each) for each in topic.partitions]
+        self._group.history.owns(self._group.group_id, self.generation, self.owner, partitions)
+        self._take(partitions)
 
-    def _take(self, places: list[Place]) -> None:
+    def _take(self, partitions: list[Place]) -> None:
         """Revoke first, then take the new partitions."""
-        gone = [place for place in self._own if place not in places]
+        gone = [place for place in self._own if place not in partitions]
 
         def given_back() -> None:
             self._give_up([place for place in gone if place in self._own])
             self._has_all = False
-            self._read_from_commits([place for place in places if place not in self._own], has_begun)
+            self._read_from_commits([place for place in partitions if place not in self._own], has_begun)
 
         def has_begun() -> None:
             self._has_all = True
-            self._in_this_round(0 if gone else BEAT_US, self._beat)
+            self._in_this_round(0 if gone else HEARTBEAT_US, self._heartbeat)
 
         if gone and self._rng.chance(80):
             self._commit_own(given_back)

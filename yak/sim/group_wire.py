@@ -44,33 +44,33 @@ def subscription(topics: Sequence[str]) -> bytes:
     return b"\0\0" + struct.pack(">i", len(topics)) + b"".join(map(_text, topics)) + b"\xff\xff\xff\xff"
 
 
-def assignment(places: Sequence[Place], token: bytes) -> bytes:
+def assignment(partitions: Sequence[Place], token: bytes) -> bytes:
     """ConsumerProtocolAssignment v0; its user data is `token`, which identifies the leader's decision."""
-    named = by_topic(places)
+    named = by_topic(partitions)
     out = b"\0\0" + struct.pack(">i", len(named))
-    for topic, partitions in named.items():
-        out += _text(topic) + struct.pack(f">i{len(partitions)}i", len(partitions), *partitions)
+    for topic, numbers in named.items():
+        out += _text(topic) + struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
     return out + struct.pack(">i", len(token)) + token
 
 
 def read_assignment(data: bytes) -> tuple[list[Place], bytes]:
     """The partitions and the token."""
-    places: list[Place] = []
+    partitions: list[Place] = []
     at = 6
     for _ in range(struct.unpack_from(">i", data, 2)[0]):
         (length,) = struct.unpack_from(">h", data, at)
         topic = data[at + 2 : at + 2 + length].decode()
         at += 2 + length
         (count,) = struct.unpack_from(">i", data, at)
-        places += [(topic, each) for each in struct.unpack_from(f">{count}i", data, at + 4)]
+        partitions += [(topic, each) for each in struct.unpack_from(f">{count}i", data, at + 4)]
         at += 4 + 4 * count
-    return places, data[at + 4 :]
+    return partitions, data[at + 4 :]
 
 
-def by_topic(places: Sequence[Place]) -> dict[str, list[int]]:
+def by_topic(partitions: Sequence[Place]) -> dict[str, list[int]]:
     """The partitions of each topic."""
     named: dict[str, list[int]] = {}
-    for topic, partition in places:
+    for topic, partition in partitions:
         named.setdefault(topic, []).append(partition)
     return named
 
@@ -132,9 +132,9 @@ def _commit_topics(offsets: Mapping[Place, Offset], metadata: str) -> list[Field
     ]
 
 
-def fetch_request(group: str, places: Sequence[Place]) -> Fields:
+def fetch_request(group: str, partitions: Sequence[Place]) -> Fields:
     """OffsetFetch."""
-    topics = [{"name": topic, "partition_indexes": each} for topic, each in by_topic(places).items()]
+    topics = [{"name": topic, "partition_indexes": each} for topic, each in by_topic(partitions).items()]
     return {"group_id": group, "topics": topics, "require_stable": True}
 
 

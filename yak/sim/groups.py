@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kio.schema.errors import ErrorCode
 
 from yak.ids import Offset
-from yak.sim.group_books import GroupBooks
+from yak.sim.group_history import GroupHistory
 from yak.sim.group_member import ClassicMember, ConsumerMember, GroupMember
 from yak.sim.group_wire import OFFSET_FETCH, CoordinatorLink, Place, committed_offsets, fetch_error, fetch_request
 from yak.sim.history import Key
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import uuid
     from collections.abc import Callable
 
-    from yak.sim.cluster_books import ClusterBooks
+    from yak.sim.cluster_deliveries import ClusterDeliveries
     from yak.sim.recorder import ReadRecord, Recorder
     from yak.sim.routing import View
     from yak.sim.seeded_random import SeededRandom
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 SESSIONS_MS = (1_500, 3_000, 6_000)
 COMMIT_US = (200_000, 700_000, 2_000_000)
 PAUSE_US, HURRY_US = 1_000_000, 50_000
-"""Members' pauses between two fetches, the shorter one after everything healed.
+"""Members' pauses between two fetches, the shorter one after the faults.
 
 A fetch ends with a segment, and a log of a few hundred tiny ones must be read in L3's time limit.
 """
-LOOK_US = 500_000
+COMMITTED_FETCH_US = 500_000
 """How often an administrator fetches the committed offsets, in the end."""
 
 
@@ -40,27 +40,27 @@ class SimGroup:
         group_id: str,
         view: View,
         rng: SeededRandom,
-        cluster_books: ClusterBooks,
-        books: GroupBooks,
+        deliveries: ClusterDeliveries,
+        history: GroupHistory,
         topics: tuple[str, ...],
         *,
         kind: type[GroupMember],
     ) -> None:
         self.group_id = group_id
         self.view = view
-        self.books = books
+        self.history = history
         self.topics = topics
-        self.recorder: Recorder = cluster_books.recorder
-        self.read: ReadRecord = cluster_books.read_by_another
+        self.recorder: Recorder = deliveries.recorder
+        self.read: ReadRecord = deliveries.read_by_another
         """What a member's read of a record is reported to."""
         self.session_ms = rng.choice(SESSIONS_MS)
         self.rebalance_ms = rng.choice((1_500, 3_000))
         # a member that learns of a rebalance after its time-out never gets in
-        self.beat_us = min(self.session_ms, self.rebalance_ms) * 1000 // 3
+        self.heartbeat_us = min(self.session_ms, self.rebalance_ms) * 1000 // 3
         self.commit_us = rng.choice(COMMIT_US)
         self.dealt: dict[int, list[Place]] = {}
         """Assignments that classic leaders computed, by generation; some were never written."""
-        self.cluster_books = cluster_books
+        self.deliveries = deliveries
         self._rng = rng
         self._tokens = 0
         self.fetch_pause_us = PAUSE_US
@@ -74,7 +74,7 @@ class SimGroup:
         ]
 
     def count(self, what: str) -> None:
-        self.cluster_books.count(what)
+        self.deliveries.count(what)
 
     def next_token(self) -> int:
         self._tokens += 1
@@ -110,19 +110,19 @@ class SimGroup:
             self._later(self._rng.between(1_000, 3_000 * self.session_ms // 2), member.start)
         self._later(self._rng.between(1_000, self._pause_us), self._trouble)
 
-    def heal(self) -> None:
+    def end_faults(self) -> None:
         """Stop all crashes, start all members, and shorten their pauses."""
         self._is_stopped = True
         self.fetch_pause_us = HURRY_US
         for member in self.members:
             member.start()
             member.hurry()
-        self._look_up()
+        self._fetch_committed()
 
     # ----------------------------------------------------------------------------------------------------- the end
 
     def trouble(self, ends: dict[Place, Offset]) -> str | None:
-        """The first problem after everything healed: unsettled members, lag, or commits that differ from the members'."""
+        """The first problem after the faults: unsettled members, lag, or commits that differ from the members'."""
         owners: dict[Place, GroupMember] = {}
         for member in self.members:
             if not member.is_settled:
@@ -133,7 +133,7 @@ class SimGroup:
                 owners[place] = member
         for place, end in ends.items():
             if place not in owners:
-                return f"nobody in {self.group_id} has {place}"
+                return f"no member of {self.group_id} has {place}"
             if owners[place].committed(place) < end:
                 return f"{self.group_id} committed {owners[place].committed(place)} of {place}, which ends at {end}"
         found = self._found
@@ -141,36 +141,41 @@ class SimGroup:
             return f"what {self.group_id} committed was not found yet: {found}"
         return None
 
-    def _look_up(self) -> None:
+    def _fetch_committed(self) -> None:
         """Fetch the committed offsets again and again, as an administrator does."""
-        places = self.partitions()
-        asked_at = self.recorder.now
+        partitions = self.partitions()
+        requested_at = self.recorder.now
         link = CoordinatorLink(self.view, self._rng.fork("look-up"), self.group_id)
 
         def answered(answer: Any | None) -> None:
-            is_deposed = not self.books.leads(self.group_id, link.node_id)
+            is_deposed = not self.history.leads(self.group_id, link.node_id)
             link.close()
             if answer is not None and fetch_error(answer) == ErrorCode.none and not is_deposed:
                 self._found = committed_offsets(answer)
-                self.books.fetched(self.group_id, asked_at, self._found, "an administrator")
-            self._later(LOOK_US, self._look_up)
+                self.history.fetched(self.group_id, requested_at, self._found, "an administrator")
+            self._later(COMMITTED_FETCH_US, self._fetch_committed)
 
         self.view.refresh(lambda: None)
-        if places:
-            link.send(OFFSET_FETCH, fetch_request(self.group_id, places), answered)
+        if partitions:
+            link.send(OFFSET_FETCH, fetch_request(self.group_id, partitions), answered)
         else:
-            self._later(LOOK_US, self._look_up)
+            self._later(COMMITTED_FETCH_US, self._fetch_committed)
 
 
 class Groups:
     """All groups of a run; half of the runs have none."""
 
     def __init__(
-        self, view: View, rng: SeededRandom, books: ClusterBooks, topics: list[str], leaves_out: Callable[[str], bool]
+        self,
+        view: View,
+        rng: SeededRandom,
+        deliveries: ClusterDeliveries,
+        topics: list[str],
+        leaves_out: Callable[[str], bool],
     ) -> None:
-        self.books = GroupBooks(view.cluster, books)
+        self.history = GroupHistory(view.cluster, deliveries)
         self._cluster = view.cluster
-        self._cluster_books = books
+        self._deliveries = deliveries
         self.groups: list[SimGroup] = []
         for number in range(rng.choice((0, 0, 0, 0, 1, 1, 1, 2))):
             some = tuple(sorted({rng.choice(topics), rng.choice(topics)} if rng.chance(25) else {rng.choice(topics)}))
@@ -178,7 +183,7 @@ class Groups:
             group_id = f"g{number}{'c' if is_classic else 'n'}"
             there = tuple(name for name in some if not leaves_out(name))
             kind = ClassicMember if is_classic else ConsumerMember
-            group = SimGroup(group_id, view, rng.fork(group_id), books, self.books, there, kind=kind)
+            group = SimGroup(group_id, view, rng.fork(group_id), deliveries, self.history, there, kind=kind)
             if there and not leaves_out(group_id):
                 self.groups.append(group)
 
@@ -186,20 +191,20 @@ class Groups:
         for group in self.groups:
             group.start()
 
-    def heal(self) -> None:
+    def end_faults(self) -> None:
         for group in self.groups:
-            group.heal()
+            group.end_faults()
 
     def trouble(self) -> str | None:
         """L3: every group that is not forfeited is stable, and has read and committed everything."""
         state, committed = self._cluster.store.state, self._cluster.history.committed
         for group in self.groups:
-            if not self.books.promises(group.group_id):
+            if not self.history.promises(group.group_id):
                 continue
             ends: dict[Place, Offset] = {}
             for topic_id, partition in state.partitions:
                 place = (state.topics[topic_id]["name"], partition)
-                if place[0] not in group.topics or not self._cluster_books.promises(*place):
+                if place[0] not in group.topics or not self._deliveries.promises(*place):
                     continue
                 chain = committed.get(Key(topic_id, partition))
                 ends[place] = 0 if chain is None else chain.end

@@ -1,7 +1,7 @@
 """All replicas as the checks see them: each broker's copy of each partition, and everything ever committed.
 
 `Copy` has one broker's batches of one partition as a chain of hashes, so that comparing two copies up to an offset
-takes one lookup. `History.committed` is the longest prefix that any leader's high watermark ever passed. `look` is
+takes one lookup. `History.committed` is the longest prefix that any leader's high watermark ever passed. `observe` is
 called after each step of a broker and notifies the checks of changes. It reads only what was appended since the last
 call.
 """
@@ -61,7 +61,7 @@ def key_of(partition: Partition) -> Key:
 
 
 class Appended(NamedTuple):
-    """A batch that a copy has since the last look at it."""
+    """A batch that a copy has since it was last observed."""
 
     base_offset: Offset
     epoch: int
@@ -178,7 +178,7 @@ class Copy:
         truncation = None if self.partition is None else self.partition.truncation
         return truncation is not None and truncation.is_of_copies and not self.is_leader
 
-    def read_anew(self, known: Chain | None, begin: Offset) -> None:
+    def reread(self, known: Chain | None, begin: Offset) -> None:
         """Read the log from `begin` on. Batches below `begin` come from `known`; None if they are unknown."""
         assert self.log is not None
         self.chain = Chain(begin)
@@ -190,7 +190,6 @@ class Copy:
         self.read_on(begin)
 
     def read_on(self, begin_offset: Offset = 0) -> list[Appended]:
-        """Read what was appended."""
         log, originals = self.log, self.originals
         assert log is not None
         found = []
@@ -316,7 +315,7 @@ class History:
         self._held: dict[NodeId, dict[TopicPartition, Key]] = {}
         self._seen: dict[NodeId, dict[TopicPartition, tuple[Any, ...]]] = {}
         self._last: dict[NodeId, tuple[object, ...]] = {}
-        """What the last look at a broker saw of all its partitions: most steps change nothing of it."""
+        """The last observed state of all a broker's partitions: most steps change nothing of it."""
 
     def watch(self, watchers: Sequence[Watcher]) -> None:
         self.watchers = list(watchers)
@@ -326,7 +325,7 @@ class History:
         self._append_watchers = _notified(watchers, "appended")
         self._watermark_watchers = _notified(watchers, "watermark")
 
-    def look(self, node: SimNode) -> None:
+    def observe(self, node: SimNode) -> None:
         """Find what a step of this broker changed."""
         broker = node.broker
         if broker is None:
@@ -401,7 +400,6 @@ class History:
                 watcher.watermark(copy, watermark)
 
     def _dropped(self, node_id: NodeId, topic_partition: TopicPartition) -> None:
-        """A broker no longer has a partition."""
         key = self._held[node_id].pop(topic_partition)
         self._seen[node_id].pop(topic_partition, None)
         copy = self.copies[key].pop(node_id, None)
@@ -424,7 +422,7 @@ class History:
             copy.log, copy.generation = log, log.generation
             copy.sequences_lost_below = max(copy.sequences_lost_below, log.log_start_offset)
             copy.restored_below = log.log_end_offset
-            self._read_anew(copy, log)
+            self._reread(copy, log)
             self._forget_below_the_start(copy, log)
             if was_here and same_life:
                 for watcher in self.watchers:
@@ -441,7 +439,7 @@ class History:
             for watcher in self.watchers:
                 watcher.swapped(copy)
 
-    def _read_anew(self, copy: Copy, log: Log) -> None:
+    def _reread(self, copy: Copy, log: Log) -> None:
         """Read a whole log. Batches below its first segment come from the committed chain, or else from the copy's own.
 
         A log that was created again held other records before.
@@ -449,9 +447,9 @@ class History:
         begin = log.segments[0].base_offset
         for known in (self.committed.get(copy.key), copy.chain):
             if known is not None and known.at(begin) is not None:
-                copy.read_anew(known, begin)
+                copy.reread(known, begin)
                 return
-        copy.read_anew(None, begin)
+        copy.reread(None, begin)
 
     def _forget_below_the_start(self, copy: Copy, log: Log) -> None:
         """Replace batches below the log start by the committed ones: no reader sees them, so they may differ.
@@ -464,7 +462,7 @@ class History:
             return
         wanted = committed.at(start)
         if wanted is not None and copy.chain.at(start) not in (None, wanted):
-            copy.read_anew(committed, start)
+            copy.reread(committed, start)
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
         for watcher in self.watchers:

@@ -14,14 +14,14 @@ from kio.schema.errors import ErrorCode
 
 from yak.cluster.payload import parse_isr
 from yak.protocol.peer_proof import MECHANISM, NONCE_BYTES, PROOF_BYTES, Hello, Incarnation
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.routing import Connection
 
 if TYPE_CHECKING:
     from yak.cluster.payload import IsrMember
     from yak.replication.partition import Partition
     from yak.sim.cluster import Cluster
-    from yak.sim.cluster_books import ClusterBooks
+    from yak.sim.cluster_deliveries import ClusterDeliveries
     from yak.sim.seeded_random import SeededRandom
 
 FETCH, FETCH_VERSION = 1, 17
@@ -34,10 +34,10 @@ PERCENT = 40
 class Impostor:
     """Sends a fetch at the leader's log end offset now and then; if accepted, it would commit unreplicated records."""
 
-    def __init__(self, cluster: Cluster, rng: SeededRandom, books: ClusterBooks) -> None:
+    def __init__(self, cluster: Cluster, rng: SeededRandom, deliveries: ClusterDeliveries) -> None:
         self._cluster = cluster
         self._rng = rng
-        self._books = books
+        self._deliveries = deliveries
         self._is_stopped = not rng.chance(PERCENT)
         self._pause_us = rng.choice((200_000, 1_000_000))
 
@@ -65,7 +65,7 @@ class Impostor:
                     f"broker {leader} answered the fetch of a client that passes for broker {follower.node_id}, with"
                     f" {ErrorCode(answer.error_code).name}"
                 )
-            self._books.count("impostors without an answer" if answer is None else "impostors refused")
+            self._deliveries.count("impostors without an answer" if answer is None else "impostors refused")
             self.start()
 
         connection.send(FETCH, FETCH_VERSION, _fetch_fields(partition, follower), answered)

@@ -75,7 +75,6 @@ class Jobs:
         self._running.clear()
 
     def close(self) -> None:
-        """The run is over: end all threads."""
         self.end()
         while self._idle:
             self._idle.pop().close()
@@ -177,14 +176,12 @@ class _Thread:
                 raise ProcessEnded
 
     def interrupt(self) -> None:
-        """End a job that pauses."""
         if not self.is_over:
             self._is_interrupted = True
             with suppress(ProcessEnded):
                 self.go_on()
 
     def close(self) -> None:
-        """End the thread, which has no job."""
         self._job = None
         self._turn.release()
         self._thread.join()

@@ -22,7 +22,7 @@ class LogMover:
     ) -> None:
         """`topics`: name -> number of partitions."""
         self._channel, self._rng = channel, channel.rng
-        self._places = [(name, number) for name, partitions in topics.items() for number in range(partitions)]
+        self._partitions = [(name, number) for name, partitions in topics.items() for number in range(partitions)]
         self._directories = directories
         self._pause_us = self._rng.choice(_PAUSES_US)
         self._is_over = is_over
@@ -33,7 +33,7 @@ class LogMover:
     def _move(self) -> None:
         if self._is_over():
             return
-        topic, number = self._rng.choice(self._places)
+        topic, number = self._rng.choice(self._partitions)
         place = {"name": topic, "partitions": (number,)}
         fields = {"dirs": [{"path": self._rng.choice(self._directories), "topics": [place]}]}
         self._channel.send(ALTER_REPLICA_LOG_DIRS, VERSION, fields, lambda _answer: self.start())

@@ -3,7 +3,7 @@
 A connection is as in TCP: two streams, each in order. Its fate follows from the two ends and the directions between
 them:
 
-- A direction that is *cut* delays everything; when it heals, all data arrives in order, as TCP retransmits it. A
+- A direction that is *cut* delays everything; when it reconnects, all data arrives in order, as TCP retransmits it. A
   connect that does not get through for two seconds ends with `timeout`.
 - A process that ends has its connections closed or reset at once. A machine that loses power sends nothing; data sent
   to it after its restart gets a `reset`.
@@ -55,7 +55,6 @@ class Stream:
             world.after(self._due - world.now_us, self.pump)
 
     def drop(self) -> None:
-        """Lose everything in flight."""
         self._waiting.clear()
 
     def pump(self) -> None:
@@ -94,7 +93,6 @@ class Line:
         self._node_lives = True
 
     def accept(self) -> None:
-        """The broker's kernel accepts the connection."""
         self._connection_id = self.node.accept(self)
         self._down.put(ACCEPTED)
 
@@ -122,12 +120,12 @@ class Line:
             else:
                 if frames:
                     self._caller.answered(frames)
-                self._caller_is_told("reset" if item == "reset" else "closed")
+                self._notify_caller("reset" if item == "reset" else "closed")
                 return
         if frames:
             self._caller.answered(frames)
 
-    def _caller_is_told(self, how: PeerEnd) -> None:
+    def _notify_caller(self, how: PeerEnd) -> None:
         if self._caller_lives:
             self._caller_lives = False
             self._forget_if_over()
@@ -254,7 +252,7 @@ class Network:
         self.world = world
         self.is_rough = False
         """Whether some messages take tens of milliseconds."""
-        self.on_heal: list[Callable[[], None]] = []
+        self.on_reconnect: list[Callable[[], None]] = []
         self._rng = rng
         self._nodes: dict[str, SimNode] = {}
         self._parties: dict[str, SimNode] = {}
@@ -270,7 +268,6 @@ class Network:
     # ---------------------------------------------------------------------------------------------- connections
 
     def connect(self, source: str, host: str, port: int, caller: Caller) -> Dial:
-        """Begin to connect; `caller` gets the result."""
         dial = Dial()
         node = self._nodes.get(host)
         if node is None or port != node.port:
@@ -303,11 +300,11 @@ class Network:
         line.accept()
 
     def _fail(self, dial: Dial, caller: Caller, how: PeerEnd, delay_us: int) -> None:
-        def tell() -> None:
+        def fail() -> None:
             if not dial.is_abandoned:
                 caller.lost(how, f"simulated: {how}")
 
-        self.world.after(delay_us, tell)
+        self.world.after(delay_us, fail)
 
     def forget(self, line: Line) -> None:
         self._lines.pop(line, None)
@@ -357,7 +354,7 @@ class Network:
         """Block this direction. Blocks add up."""
         self._cuts[source, target] = self._cuts.get((source, target), 0) + 1
 
-    def heal(self, source: str, target: str) -> None:
+    def reconnect(self, source: str, target: str) -> None:
         """Undo one block; delayed data arrives now."""
         way = (source, target)
         self._cuts[way] -= 1
@@ -366,8 +363,8 @@ class Network:
         del self._cuts[way]
         for stream in self._held.pop(way, ()):
             stream.pump()
-        for heal in self.on_heal:
-            heal()
+        for reconnect in self.on_reconnect:
+            reconnect()
 
     def slow_down(self, source: str, target: str, delay_us: int) -> None:
         """Slow down this direction; 0 ends it."""
@@ -377,5 +374,5 @@ class Network:
             self._slow.pop((source, target), None)
 
     def hold(self, stream: Stream) -> None:
-        """Keep a stream until its direction heals."""
+        """Keep a stream until its direction reconnects."""
         self._held.setdefault(stream.way, []).append(stream)

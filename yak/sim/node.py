@@ -102,8 +102,8 @@ class SimNode:
         self.starts_count = 0
         self.crashes_count = 0
         self.kernel_boot_id = "boot 0"
-        self.torn: Counter[str] = Counter()
-        """Unsynced data after power losses: the number of files torn in each way, and of names lost."""
+        self.unsynced: Counter[str] = Counter()
+        """Unsynced data after power losses: the number of files with each outcome, and of names lost."""
         self.notices: list[events.Notice] = []
         self.on_reply: Callable[[int, bytes], None] = lambda _connection, _frame: None
         self.on_close: Callable[[int], None] = lambda _connection: None
@@ -284,7 +284,7 @@ class SimNode:
         lost = self.disk.crash(self._rng)
         for what, count in lost.items():
             self.world.say(f"node {self.node_id}: {count} files or names lost what was not synced: {what}")
-        self.torn.update(lost)
+        self.unsynced.update(lost)
 
     def kill(self) -> None:
         """End the process. The page cache survives."""
@@ -292,8 +292,7 @@ class SimNode:
         self._end_process()
 
     def stop(self) -> None:
-        """Request a controlled shutdown; `on_stopped` follows."""
-        self.world.say(f"node {self.node_id} is asked to stop")
+        self.world.say(f"node {self.node_id} is stopped")
         self.post(events.StopRequested())
 
     def wipe(self) -> None:

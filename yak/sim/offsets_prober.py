@@ -1,7 +1,7 @@
 """A client that lists the end offsets of a partition again and again (I6, KIP-207).
 
 - An end is committed, whatever the isolation level.
-- What a client was told of an epoch never shrinks in that epoch, nor under a later leader: a new leader answers only
+- The end that a client got in an epoch never shrinks in that epoch, nor under a later leader: a new leader answers only
   once it knows how far its predecessor committed.
 - By timestamp a leader finds a committed record that is not older, and none behind an acknowledged one that would do. If
   it found nothing, a client would begin at the end.
@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from yak.sim.books import Violation
 from yak.sim.clients import LIST_OFFSETS
+from yak.sim.deliveries import Violation
+from yak.sim.request_fields import list_offsets_fields
 
 if TYPE_CHECKING:
     from yak.ids import LeaderEpoch, NodeId, Offset
-    from yak.sim.cluster_books import ClusterBooks
+    from yak.sim.cluster_deliveries import ClusterDeliveries
     from yak.sim.routing import Channel
 
 LATEST, _VERSION = -1, 6
 _PAUSES_US = (20_000, 200_000, 1_000_000)
 _PAST_MS = 20_000
-"""By timestamp it asks for a time of up to so long ago."""
+"""The oldest time that it searches for."""
 
 
 class _Due(NamedTuple):
@@ -38,8 +39,8 @@ class _Due(NamedTuple):
 class OffsetsProber:
     """Asks the leader of one partition, until it is stopped."""
 
-    def __init__(self, channel: Channel, books: ClusterBooks, topic: str, partition: int) -> None:
-        self._channel, self._rng, self._books = channel, channel.rng, books
+    def __init__(self, channel: Channel, deliveries: ClusterDeliveries, topic: str, partition: int) -> None:
+        self._channel, self._rng, self._deliveries = channel, channel.rng, deliveries
         self._place = topic, partition
         self._pause_us = self._rng.choice(_PAUSES_US)
         self._last: dict[int, tuple[int, int]] = {}
@@ -58,24 +59,22 @@ class OffsetsProber:
         level = self._rng.below(2)
         is_by_time = self._rng.chance(30)
         timestamp = self._channel.world.now_ms - self._rng.below(_PAST_MS) if is_by_time else LATEST
-        topic, partition = self._place
-        asked = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
         due = self._due(timestamp) if is_by_time and not level else None
-        fields = {"replica_id": -1, "isolation_level": level, "topics": [{"name": topic, "partitions": [asked]}]}
+        fields = list_offsets_fields(*self._place, timestamp=timestamp, isolation_level=level)
 
         def answered(answer: Any | None) -> None:
             result = None if answer is None else answer.topics[0].partitions[0]
-            if result is not None and result.error_code == ErrorCode.none and self._books.promises(*self._place):
+            if result is not None and result.error_code == ErrorCode.none and self._deliveries.promises(*self._place):
                 if is_by_time:
                     self._found(timestamp, result, due)
                 else:
-                    self._told(level, result)
+                    self._check(level, result)
             self.start()
 
         self._channel.send(LIST_OFFSETS, _VERSION, fields, answered)
 
-    def _told(self, level: int, result: Any) -> None:
-        self._books.count("ends listed")
+    def _check(self, level: int, result: Any) -> None:
+        self._deliveries.count("ends listed")
         self._is_committed(result.offset, "an end")
         epoch, largest = self._last.get(level, (-1, 0))
         if result.leader_epoch < epoch:
@@ -90,17 +89,17 @@ class OffsetsProber:
 
     def _due(self, timestamp: int) -> _Due | None:
         node_id = self._channel.leader_id
-        epoch = self._books.certain_epoch(*self._place, node_id)
-        offset = None if epoch is None else self._books.first_since(*self._place, timestamp)
+        epoch = self._deliveries.certain_epoch(*self._place, node_id)
+        offset = None if epoch is None else self._deliveries.first_since(*self._place, timestamp)
         return None if epoch is None or offset is None else _Due(offset, node_id, epoch)
 
     def _is_certain(self, due: _Due) -> bool:
-        is_leader = self._books.certain_epoch(*self._place, due.node_id) == due.leader_epoch
-        return is_leader and self._books.stays(*self._place, due.offset)
+        is_leader = self._deliveries.certain_epoch(*self._place, due.node_id) == due.leader_epoch
+        return is_leader and self._deliveries.stays(*self._place, due.offset)
 
     def _found(self, timestamp: int, result: Any, due: _Due | None) -> None:
         if due is not None and self._is_certain(due):
-            self._books.count("searches by time compared")
+            self._deliveries.count("searches by time compared")
             if not 0 <= result.offset <= due.offset:
                 topic, partition = self._place
                 raise Violation(
@@ -109,7 +108,7 @@ class OffsetsProber:
                 )
         if result.offset < 0:
             return
-        self._books.count("offsets found by time")
+        self._deliveries.count("offsets found by time")
         self._is_committed(result.offset + 1, "found by time")
         if result.timestamp < timestamp:
             topic, partition = self._place
@@ -119,6 +118,6 @@ class OffsetsProber:
 
     def _is_committed(self, end: int, what: str) -> None:
         topic, partition = self._place
-        committed = self._books.committed_ends(topic, partition)
+        committed = self._deliveries.committed_ends(topic, partition)
         if end > (committed[-1] if committed else 0):
             raise Violation(f"I9: {topic}-{partition}: {end} is {what}, and {committed[-1:] or 'nothing'} is committed")

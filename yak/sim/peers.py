@@ -42,13 +42,12 @@ class Peers:
             assert peer.line is not None, "sent before the peer was connected"
             peer.line.send(frame[4:])
 
-    def look(self, frame: bytes) -> None:
+    def count_lost_session(self, frame: bytes) -> None:
         """Count the fetch sessions that the other end no longer knows."""
         if int.from_bytes(frame[_ERROR_CODE], "big") == ErrorCode.fetch_session_id_not_found:
             self.sessions_lost += 1
 
     def close(self, peer_id: int) -> None:
-        """Close the connection; no event follows."""
         peer = self._peers.pop(peer_id, None)
         if peer is not None and peer.dial is not None:
             peer.dial.close()
@@ -80,26 +79,26 @@ class _Peer:
         self._node = node
 
     def connected(self, line: Line) -> None:
-        def tell() -> None:
+        def deliver() -> None:
             if self._peers.is_open(self):
                 self.line = line
                 self._node.post(events.PeerConnected(self.peer_id))
 
-        self._node.enter(tell)
+        self._node.enter(deliver)
 
     def answered(self, frames: list[bytes]) -> None:
-        def tell() -> None:
+        def deliver() -> None:
             for frame in frames:
                 if self._peers.is_open(self):
-                    self._peers.look(frame)
+                    self._peers.count_lost_session(frame)
                     self._node.post(events.PeerAnswered(self.peer_id, memoryview(frame)[4:]))
 
-        self._node.enter(tell)
+        self._node.enter(deliver)
 
     def lost(self, how: events.PeerEnd, reason: str) -> None:
-        def tell() -> None:
+        def deliver() -> None:
             if self._peers.is_open(self):
                 self._peers.forget(self.peer_id)
                 self._node.post(events.PeerLost(self.peer_id, how, reason))
 
-        self._node.enter(tell)
+        self._node.enter(deliver)

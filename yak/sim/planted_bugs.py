@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from yak.core import events
 from yak.errors import FailStop
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.disk import Death, Tear
 from yak.sim.seeded_random import SeededRandom
 
@@ -47,7 +47,7 @@ class PlantedBug(Exception):
 class _Plan:
     """One bug: its place, its allowed effect, and how many calls of its place come before it."""
 
-    place: str
+    target: str
     costs: Costs
     wait: int
     error: PlantedBug | None = None
@@ -84,18 +84,18 @@ class PlantedBugs:
         broker = node.broker
         if broker is None or self._waiting is not None or isinstance(node.disk.writing, Death):
             return False
-        places: dict[str, tuple[Costs, Callable[[Broker, Wrap, SeededRandom], None]]] = {
+        targets: dict[str, tuple[Costs, Callable[[Broker, Wrap, SeededRandom], None]]] = {
             "a handler": ("a connection", self._in_handler),
-            "a delayed operation": ("a connection", self._in_delayed),
-            "a timer": ("the broker", self._in_timer),
+            "a delayed operation": ("a connection", lambda broker, wrap, _rng: _put(broker.purgatory, "_give", wrap)),
+            "a timer": ("the broker", lambda broker, wrap, _rng: _put(broker.timers, "run_due", wrap)),
             "an event": ("the broker", self._in_event),
             "a job": ("the broker", self._in_job),
             "a write": ("the broker", self._in_write),
             "an effect": ("either", self._in_effect),
         }
-        place = rng.choice(tuple(places))
-        costs, put = places[place]
-        plan = self._waiting = _Plan(place, costs, rng.below(rng.choice(CALLS_BEFORE)))
+        target = rng.choice(tuple(targets))
+        costs, put = targets[target]
+        plan = self._waiting = _Plan(target, costs, rng.below(rng.choice(CALLS_BEFORE)))
         is_after = rng.chance(50)
 
         def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -110,23 +110,16 @@ class PlantedBugs:
             return broken
 
         put(broker, wrap, rng)
-        node.world.say(f"node {node.node_id}: a bug waits in {place}, after {plan.wait} calls")
+        node.world.say(f"node {node.node_id}: a bug waits in {target}, after {plan.wait} calls")
         return True
 
     def withdraw(self) -> None:
-        """Cancel the pending bug."""
         self._waiting = None
         if isinstance(self._node.disk.writing, _Write):
             self._node.disk.end_inside(None)
 
     def _in_handler(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:  # noqa: ARG002
         broker._api_handlers = _Handlers(broker._api_handlers, wrap)  # type: ignore[assignment]  # noqa: SLF001
-
-    def _in_delayed(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:  # noqa: ARG002
-        _put(broker.purgatory, "_give", wrap)
-
-    def _in_timer(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:  # noqa: ARG002
-        _put(broker.timers, "run_due", wrap)
 
     def _in_event(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:
         kind, handlers = rng.choice(EVENTS), broker._handlers  # noqa: SLF001
@@ -158,7 +151,7 @@ class PlantedBugs:
         if plan.wait < 0:
             self.withdraw()
             self._struck = plan
-            plan.error = PlantedBug(plan.place)
+            plan.error = PlantedBug(plan.target)
             raise plan.error
 
     # ------------------------------------------------------------------------------------------------------ the rule
@@ -169,7 +162,7 @@ class PlantedBugs:
         if plan is None:
             raise failure.__cause__ or AssertionError(failure.what)
         if plan.costs == "a connection":
-            raise Violation(f"a bug in {plan.place}, which serves one request, stopped the broker") from failure
+            raise Violation(f"a bug in {plan.target}, which serves one request, stopped the broker") from failure
 
     def request_failed(self, notice: events.Notice) -> None:
         """One request failed. Raises the cause, unless that bug may fail a request and its connection has ended."""
@@ -177,19 +170,19 @@ class PlantedBugs:
         if plan is None:
             raise notice.error or AssertionError(notice.event)
         if plan.costs == "the broker":
-            raise Violation(f"a bug in {plan.place}, where replicated state changes, did not stop the broker")
+            raise Violation(f"a bug in {plan.target}, where replicated state changes, did not stop the broker")
         broker, peer = self._node.broker, notice.fields["peer"]
         assert broker is not None
         if any(each.is_open and each.peer == peer for each in broker.connections.values()):
-            raise Violation(f"a bug in {plan.place} did not end the connection that it served")
+            raise Violation(f"a bug in {plan.target} did not end the connection that it served")
 
     def check_noticed(self, event: events.Event) -> None:
         """A step ended, and the broker runs. Raises Violation if a bug in it, or in its job, was swallowed."""
         plan = self._struck
         if plan is not None and (
-            plan.place != "a job" or (type(event) is events.JobDone and event.error is plan.error)
+            plan.target != "a job" or (type(event) is events.JobDone and event.error is plan.error)
         ):
-            raise Violation(f"a bug in {plan.place} was swallowed")
+            raise Violation(f"a bug in {plan.target} was swallowed")
 
     def process_ended(self) -> None:
         self.withdraw()

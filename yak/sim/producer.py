@@ -12,9 +12,9 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from yak.sim.books import Books
 from yak.sim.clients import RETRY_US, Sender
 from yak.sim.compacted_records import batch_for
+from yak.sim.deliveries import Deliveries
 from yak.sim.request_fields import produce_fields
 
 PRODUCE, INIT_PRODUCER_ID = 0, 22
@@ -33,7 +33,7 @@ class SimProducer:
     def __init__(
         self,
         channel: Sender,
-        books: Books,
+        deliveries: Deliveries,
         name: int,
         topic: str,
         partition: int,
@@ -45,7 +45,7 @@ class SimProducer:
     ) -> None:
         self.channel = channel
         self.is_done = False
-        self._books = books
+        self._deliveries = deliveries
         self._name = name
         self._topic = topic
         self._partition = partition
@@ -72,7 +72,6 @@ class SimProducer:
         return self._topic, self._partition
 
     def start(self) -> None:
-        """Request a producer id, then send."""
         self._go_on()
 
     def _go_on(self) -> None:
@@ -100,7 +99,7 @@ class SimProducer:
             self._value_number += 1
             values.append(f"{self._name}:{self._value_number}".encode())
         self._left -= size
-        self._books.sent(self._topic, self._partition, values)
+        self._deliveries.sent(self._topic, self._partition, values)
         batch = _Batch(values, self._sequence)
         self._sequence += size
         self._unacked.append(batch)
@@ -134,7 +133,7 @@ class SimProducer:
         if answer is None or answer.error_code != ErrorCode.none:
             self._halt()
             return
-        self._books.producer_id_given(answer.producer_id)
+        self._deliveries.producer_id_given(answer.producer_id)
         self._producer = (answer.producer_id, answer.producer_epoch)
         self._is_known = False
         self._sequence = 0
@@ -161,7 +160,7 @@ class SimProducer:
             return
         result = answer.responses[0].partition_responses[0]
         if result.error_code == ErrorCode.none:
-            self._books.acknowledged(self._topic, self._partition, result.base_offset, batch.values)
+            self._deliveries.acknowledged(self._topic, self._partition, result.base_offset, batch.values)
             self._is_known = True
             self._unacked = [held for held in self._unacked if held is not batch]
             if self._is_halted:
@@ -171,9 +170,9 @@ class SimProducer:
             return
         if result.error_code in _GONE and self._unacked and self._unacked[0] is batch:
             # The broker lost batches without a durability guarantee (or the id expired): start again without them.
-            self._books.lost_sequence(self._topic, self._partition)
+            self._deliveries.lost_sequence(self._topic, self._partition)
             self._producer = None
             self._unacked = []
         else:
-            self._books.refused(ErrorCode(result.error_code).name)
+            self._deliveries.refused(ErrorCode(result.error_code).name)
         self._halt()

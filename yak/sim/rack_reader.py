@@ -1,6 +1,6 @@
 """Fetches of a consumer that reads in its own rack (KIP-392): from the follower that the leader names, while it answers.
 
-Kafka's consumer asks the leader again after an error of the follower, and after its metadata expire.
+Kafka's consumer fetches from the leader again after an error of the follower, and after its metadata expire.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from yak.sim.clients import FETCH
 from yak.sim.routing import Connection
 
 if TYPE_CHECKING:
-    from yak.sim.books import Books
+    from yak.sim.deliveries import Deliveries
     from yak.sim.request_fields import Fields
     from yak.sim.routing import Channel, Done
 
@@ -24,9 +24,9 @@ EXPIRES_PERCENT = 10
 class RackChannel:
     """Requests of one consumer, with the interface of `Channel`; `leader` sends those that the leader gets."""
 
-    def __init__(self, leader: Channel, books: Books, rack_id: str) -> None:
+    def __init__(self, leader: Channel, deliveries: Deliveries, rack_id: str) -> None:
         self.world, self.rng = leader.world, leader.rng
-        self._leader, self._books, self._rack_id = leader, books, rack_id
+        self._leader, self._deliveries, self._rack_id = leader, deliveries, rack_id
         self._follower: Connection | None = None
         """To the replica that the leader named last."""
 
@@ -51,7 +51,7 @@ class RackChannel:
             if follower is None and result.preferred_read_replica >= 0:
                 self._follower = Connection(self._leader.view.cluster, result.preferred_read_replica)
             elif follower is not None and result.records:
-                self._books.count("fetches from followers")
+                self._deliveries.count("fetches from followers")
             done(answer)
 
         sender.send(api_key, version, fields | {"rack_id": self._rack_id}, answered)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.group_member import DEFINITE, NONE, RETRY_US, ClassicMember, ConsumerMember, GroupMember
 from yak.sim.group_wire import ADD_OFFSETS, TXN_OFFSET_COMMIT, CoordinatorLink, Place, txn_commit_request
 from yak.sim.groups import COMMIT_US, SimGroup
@@ -25,8 +25,8 @@ from yak.transactions.records import TRANSACTION_TOPIC
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from yak.sim.cluster_books import ClusterBooks
-    from yak.sim.group_books import GroupBooks
+    from yak.sim.cluster_deliveries import ClusterDeliveries
+    from yak.sim.group_history import GroupHistory
     from yak.sim.request_fields import Fields
     from yak.sim.routing import View
     from yak.sim.seeded_random import SeededRandom
@@ -43,14 +43,14 @@ _REFUSALS = DEFINITE - {ErrorCode.coordinator_load_in_progress}
 class CommittedReads:
     """What `read_committed` readers of one run got, and that it was committed; the recorded history has the rest."""
 
-    def __init__(self, books: ClusterBooks) -> None:
-        self._books = books
+    def __init__(self, deliveries: ClusterDeliveries) -> None:
+        self._deliveries = deliveries
         self.values: dict[tuple[str, int, int], bytes] = {}
         """By topic, partition and offset."""
 
     def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
         """Only committed records may be served (I9)."""
-        if offset >= high_watermark and self._books.promises(topic, partition):
+        if offset >= high_watermark and self._deliveries.promises(topic, partition):
             raise Violation(f"I9: {topic}-{partition}@{offset} was read at or above {high_watermark}")
         self.values[topic, partition, offset] = value
 
@@ -76,8 +76,8 @@ def source_of(value: bytes) -> str:
 
 def hop_of(value: bytes) -> int:
     """The number of transactions that processed a record before; an output record has it before its source."""
-    words = value.split(b" ")
-    return int(words[1]) if len(words) > 1 else 0
+    parts = value.split(b" ")
+    return int(parts[1]) if len(parts) > 1 else 0
 
 
 class _Input(NamedTuple):
@@ -110,7 +110,7 @@ class _Processor(SimTransactionalProducer):
         super().__init__(
             group.view,
             rng,
-            group.cluster_books,
+            group.deliveries,
             name,
             transactional_id,
             timeout_ms=rng.choice((1_500, 5_000)),
@@ -159,7 +159,7 @@ class _Processor(SimTransactionalProducer):
 
     def _targets(self) -> list[Place]:
         numbers = {each.offset % PARTITIONS for each in self._outputs()}
-        return [place for number, place in enumerate(self._places) if number in numbers]
+        return [place for number, place in enumerate(self._partitions) if number in numbers]
 
     def _add(self) -> None:
         # a marker without a record would be an input without end
@@ -219,7 +219,7 @@ class _Processor(SimTransactionalProducer):
         assert job is not None
         assert ending is not None
         if self._commit is None:
-            self._commit = group.books.commits(self._name, group.group_id, job.generation, job.offsets)
+            self._commit = group.history.commits(self._name, group.group_id, job.generation, job.offsets)
             self._commit.ending = ending
         mark = CommitMark(self._commit.number, job.generation, job.member_id).text
         fields = txn_commit_request(
@@ -255,7 +255,7 @@ class _Processor(SimTransactionalProducer):
     def _settle(self, outcome: Outcome) -> None:
         job, self._job = self._job, None
         if self._commit is not None:
-            self._group.books.committed(self._group.group_id, self._commit, outcome, is_classic=self._is_classic)
+            self._group.history.committed(self._group.group_id, self._commit, outcome, is_classic=self._is_classic)
         if job is not None:
             self._group.count(f"jobs: {outcome}")
             job.then(outcome)
@@ -276,7 +276,7 @@ class _Inputs(Reading):
 
     def __init__(self, member: ProcessingMember, place: Place) -> None:
         group = member.group
-        super().__init__(group.cluster_books, group.recorder, member.process, place, group.read)
+        super().__init__(group.deliveries, group.recorder, member.process, place, group.read)
         self.inputs: list[_Input] = []
 
     def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
@@ -374,16 +374,13 @@ class ProcessingMember(GroupMember):
                 for place in [place for place in ends if place in self._own]:
                     self._own[place].committed = ends[place]
             elif not is_ok and is_own and self.is_running and self._round == round_:
-                self._rewind()
+                # process again from the committed offsets on
+                self._group.count("members rewound")
+                self.leave()
+                self._world.after(RETRY_US, self.start)
 
         inputs = [each for place, end in offsets.items() for each in life.inputs[place].between(life.done[place], end)]
         life.processor.process(_Job(inputs, ends, member_id, generation, more, ended))
-
-    def _rewind(self) -> None:
-        """Process again from the committed offsets on."""
-        self._group.count("members rewound")
-        self.leave()
-        self._world.after(RETRY_US, self.start)
 
 
 class ProcessingClassicMember(ProcessingMember, ClassicMember):
@@ -397,7 +394,7 @@ class ProcessingConsumerMember(ProcessingMember, ConsumerMember):
 class ProcessingGroup(SimGroup):
     """The group of a run that processes transactions."""
 
-    def __init__(self, view: View, rng: SeededRandom, cluster_books: ClusterBooks, books: GroupBooks) -> None:
+    def __init__(self, view: View, rng: SeededRandom, deliveries: ClusterDeliveries, history: GroupHistory) -> None:
         self.may_abort = True
         self.is_protocol_2 = rng.chance(50)
         self.is_fenced_by_generation = rng.chance(50)
@@ -406,21 +403,21 @@ class ProcessingGroup(SimGroup):
         self.hops = rng.between(1, 3)
         """How many transactions process a record; each reads the output of the one before."""
         topics = (TRANSACTIONS, OUTPUT) if self.hops > 1 else (TRANSACTIONS,)
-        super().__init__(GROUP, view, rng, cluster_books, books, topics, kind=kind)
-        self.read = CommittedReads(cluster_books).read
+        super().__init__(GROUP, view, rng, deliveries, history, topics, kind=kind)
+        self.read = CommittedReads(deliveries).read
 
     @property
-    def is_judged(self) -> bool:
+    def is_checked(self) -> bool:
         """Whether all that its transactions are made of is promised."""
-        places = [(topic, partition) for topic in (TRANSACTIONS, OUTPUT) for partition in range(PARTITIONS)]
-        promised = all(self.cluster_books.promises(*place) for place in (*places, (TRANSACTION_TOPIC, 0)))
-        return promised and self.books.promises(self.group_id)
+        partitions = [(topic, partition) for topic in (TRANSACTIONS, OUTPUT) for partition in range(PARTITIONS)]
+        promised = all(self.deliveries.promises(*place) for place in (*partitions, (TRANSACTION_TOPIC, 0)))
+        return promised and self.history.promises(self.group_id)
 
-    def heal(self) -> None:
+    def end_faults(self) -> None:
         """Abort no more transactions, and commit more often, too: each hop takes a commit."""
         self.may_abort, self.commit_us = False, COMMIT_US[0]
-        super().heal()
+        super().end_faults()
 
     def trouble(self, ends: dict[Place, int]) -> str | None:
         """As for every group, while what its transactions need is promised."""
-        return super().trouble(ends) if self.is_judged else None
+        return super().trouble(ends) if self.is_checked else None

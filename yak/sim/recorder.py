@@ -13,13 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from yak.ids import Offset
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.history_checker.history import Assign, Commit, Final, History, Outcome, Poll, Run, Send, Txn
 from yak.sim.history_checker.report import HistoryReport, check_history
 from yak.sim.world import START_MS, World
 
 if TYPE_CHECKING:
-    from yak.sim.clients import ReadBooks
+    from yak.sim.clients import ReadListener
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -77,8 +77,8 @@ class CommitMark(NamedTuple):
     @classmethod
     def read(cls, text: str) -> CommitMark | None:
         """The mark in the metadata of a committed offset; None if there is none."""
-        words = text.split(" ", 2)
-        return cls(int(words[0]), int(words[1]), words[2]) if len(words) == len(cls._fields) else None
+        parts = text.split(" ", 2)
+        return cls(int(parts[0]), int(parts[1]), parts[2]) if len(parts) == len(cls._fields) else None
 
 
 @dataclass(slots=True, eq=False)
@@ -108,14 +108,14 @@ class Ending:
     number: int
     process: str
     invoked: float | None = None
-    """When its end was asked for first."""
+    """When its end was first requested."""
     ended: float | None = None
     outcome: Outcome = Outcome.FAIL
     """A transaction without a request to commit it is aborted."""
 
     @property
     def may_be_committed(self) -> bool:
-        """Whether its commit was asked for, and may have been heard."""
+        """Whether its commit was requested, and may have arrived."""
         return self.invoked is not None and self.outcome is not Outcome.FAIL
 
 
@@ -153,13 +153,12 @@ class Recorder:
         return ending
 
     def ends(self, ending: Ending, *, is_commit: bool) -> None:
-        """A producer asks for the end of its transaction, perhaps again."""
+        """A producer requests the end of its transaction, perhaps again."""
         if ending.invoked is None:
             ending.invoked = self.now
             ending.outcome = Outcome.INFO if is_commit else Outcome.FAIL
 
     def ended(self, ending: Ending) -> None:
-        """The coordinator confirmed the end that was asked for."""
         ending.ended = self.now
         if ending.outcome is Outcome.INFO:
             ending.outcome = Outcome.OK
@@ -171,7 +170,6 @@ class Recorder:
             self._sent[value] = _Sent(len(self._sent), place, now, txn, now)
 
     def acknowledged(self, base_offset: Offset, values: Iterable[bytes]) -> None:
-        """The values were acknowledged, from `base_offset` on."""
         now = self.now
         for offset, value in enumerate(values, base_offset):
             sent = self._sent[value]
@@ -221,13 +219,15 @@ class Recorder:
         *,
         dropped: tuple[Place, ...] = (),
         group: str | None = None,
-        asked_at: float | None = None,
+        requested_at: float | None = None,
     ) -> None:
         """A process starts to read at these offsets; -1 where its group has no commit.
 
         `asked_at`: when it sent the OffsetFetch. Its answer may be late, and lack the commits of the meantime.
         """
-        self._reads.append(_Assigned(process, self.now if asked_at is None else asked_at, dict(starts), dropped, group))
+        self._reads.append(
+            _Assigned(process, self.now if requested_at is None else requested_at, dict(starts), dropped, group)
+        )
 
     # ------------------------------------------------------------------------------------------------- committing
 
@@ -255,26 +255,28 @@ class Recorder:
         may not know the batches that a producer repeats.
         """
         history = History()
-        kept: dict[Place, bool] = {}
+        included: dict[Place, bool] = {}
 
-        def is_kept(place: Place) -> bool:
-            if place not in kept:
-                kept[place] = keeps(place)
-            return kept[place]
+        def is_included(place: Place) -> bool:
+            if place not in included:
+                included[place] = keeps(place)
+            return included[place]
 
         seen: dict[Place, set[int]] = {}
+        ends: dict[str, Offset] = {}
         for read in self._reads:
             if isinstance(read, _Assigned):
-                history.add(_assign(read, is_kept, keeps_group))
-            elif len(read.offsets) and is_kept(read.place):
+                history.add(_assign(read, is_included, keeps_group))
+            elif len(read.offsets) and is_included(read.place):
                 if read.process in self._readers:
                     seen.setdefault(read.place, set()).update(read.values)
+                    ends[read.process] = max(ends.get(read.process, 0), read.offsets[-1] + 1)
                 run = Run(_name(read.place), read.offsets, read.values)
                 is_committed = read.txn is not None or read.process in self._read_committed
                 history.add(Poll(read.process, read.at, read.at, (run,), is_committed, read.txn))
-        floors = {place: floor(place) for place in kept}
+        floors = {place: floor(place) for place in included}
         for value, sent in self._sent.items():
-            if not is_kept(sent.place):
+            if not is_included(sent.place):
                 continue
             outcome, offset = sent.outcome, sent.offset
             below = offset is not None and offset < floors.setdefault(sent.place, floor(sent.place))
@@ -288,33 +290,27 @@ class Recorder:
             invoked, ended = (now if at is None else at for at in (ending.invoked, ending.ended))
             history.add(Txn(ending.number, ending.process, invoked, ended, ending.outcome))
         for commit in self._commits:
-            offsets = {_name(place): offset for place, offset in commit.offsets.items() if is_kept(place)}
+            offsets = {_name(place): offset for place, offset in commit.offsets.items() if is_included(place)}
             if offsets and keeps_group(commit.group):
                 ended = commit.ended if commit.is_over else self.now
                 history.add(Commit(commit.process, commit.group, commit.invoked, ended, commit.outcome, offsets))
         for process, place in self._readers.items():
-            if is_kept(place):
-                end = 1 + max((each.offsets[-1] for each in self._polls_of(process)), default=-1)
-                history.add(Final(process, {_name(place): end}))
-        gone = {_name(place): taken(place) for place in kept}
+            if is_included(place):
+                history.add(Final(process, {_name(place): ends.get(process, 0)}))
+        gone = {_name(place): taken(place) for place in included}
         history.taken = {name: {at: self._seconds(when) for at, when in held.items()} for name, held in gone.items()}
-        history.forgotten = {_name(place): offset for place in kept if (offset := forgotten(place))}
+        history.forgotten = {_name(place): offset for place in included if (offset := forgotten(place))}
         history.first_offsets = {_name(place): first for place, first in floors.items() if first}
         return history
-
-    def _polls_of(self, process: str) -> Iterable[_Read]:
-        return (
-            each for each in self._reads if isinstance(each, _Read) and each.process == process and len(each.offsets)
-        )
 
 
 def _name(place: Place) -> str:
     return f"{place[0]}-{place[1]}"
 
 
-def _assign(read: _Assigned, is_kept: Callable[[Place], bool], keeps_group: Callable[[str], bool]) -> Assign:
+def _assign(read: _Assigned, is_included: Callable[[Place], bool], keeps_group: Callable[[str], bool]) -> Assign:
     group = read.group if read.group is not None and keeps_group(read.group) else None
-    starts = {_name(place): start for place, start in read.starts.items() if is_kept(place)}
+    starts = {_name(place): start for place, start in read.starts.items() if is_included(place)}
     return Assign(read.process, read.at, starts, tuple(_name(place) for place in read.dropped), group)
 
 
@@ -330,13 +326,13 @@ class Reading:
     """Passes one consumer's reports of one partition on to the run's delivery history, and records them."""
 
     def __init__(
-        self, books: ReadBooks, recorder: Recorder, process: str, place: Place, read: ReadRecord | None = None
+        self, deliveries: ReadListener, recorder: Recorder, process: str, place: Place, read: ReadRecord | None = None
     ) -> None:
         """`read` gets the records, in place of the delivery history."""
         self.is_over = False
         """The consumer no longer reads this partition: later responses are ignored."""
-        self._books = books
-        self._report: ReadRecord = read or books.read
+        self._deliveries = deliveries
+        self._report: ReadRecord = read or deliveries.read
         self._recorder = recorder
         self._process = process
         self._place = place
@@ -344,7 +340,7 @@ class Reading:
 
     def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
         self._read = None
-        self._books.log_begins(topic, partition, log_start_offset)
+        self._deliveries.log_begins(topic, partition, log_start_offset)
 
     def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
         if self.is_over:
@@ -355,11 +351,11 @@ class Reading:
         self._recorder.polled(self._read, offset, value)
 
     def damaged(self, topic: str, partition: int, offset: int) -> None:
-        self._books.damaged(topic, partition, offset)
+        self._deliveries.damaged(topic, partition, offset)
 
     def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
         """The consumer's position is below the log start: continue at the start."""
-        start = self._books.position_lost(topic, partition, position, log_start_offset)
+        start = self._deliveries.position_lost(topic, partition, position, log_start_offset)
         if not self.is_over:
             self._recorder.assigned(self._process, {self._place: start})
         return start

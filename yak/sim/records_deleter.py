@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 
 if TYPE_CHECKING:
-    from yak.sim.cluster_books import ClusterBooks
+    from yak.sim.cluster_deliveries import ClusterDeliveries
     from yak.sim.routing import Channel
 
 DELETE_RECORDS, VERSION = 21, 2
@@ -21,9 +21,11 @@ HIGH_WATERMARK = -1
 class RecordsDeleter:
     """Sends DeleteRecords now and then, until it is stopped. The returned low watermark must be committed."""
 
-    def __init__(self, channel: Channel, books: ClusterBooks, topic: str, partition: int, *, pause_us: int) -> None:
+    def __init__(
+        self, channel: Channel, deliveries: ClusterDeliveries, topic: str, partition: int, *, pause_us: int
+    ) -> None:
         self._channel = channel
-        self._books = books
+        self._deliveries = deliveries
         self._place = topic, partition
         self._pause_us = pause_us
         self._is_stopped = False
@@ -37,12 +39,12 @@ class RecordsDeleter:
     def _delete(self) -> None:
         if self._is_stopped:
             return
-        ends = self._books.committed_ends(*self._place)
+        ends = self._deliveries.committed_ends(*self._place)
         rng = self._channel.rng
         offset = HIGH_WATERMARK if not ends or rng.chance(20) else rng.choice(ends)
         topic, partition = self._place
-        held = self._books.of(topic, partition)
-        held.asked = max(held.asked, inf if offset == HIGH_WATERMARK else offset)
+        held = self._deliveries.of(topic, partition)
+        held.delete_before = max(held.delete_before, inf if offset == HIGH_WATERMARK else offset)
         fields: dict[str, Any] = {
             "topics": [{"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}],
             "timeout": dt.timedelta(seconds=2),
@@ -52,11 +54,11 @@ class RecordsDeleter:
     def _on_answer(self, answer: Any | None) -> None:
         result = None if answer is None else answer.topics[0].partitions[0]
         if result is not None and result.error_code == ErrorCode.none:
-            self._books.count("records deleted on request")
+            self._deliveries.count("records deleted on request")
             topic, partition = self._place
-            ends = self._books.committed_ends(topic, partition)
+            ends = self._deliveries.committed_ends(topic, partition)
             committed = ends[-1] if ends else 0
-            if self._books.promises(topic, partition) and result.low_watermark > committed:
+            if self._deliveries.promises(topic, partition) and result.low_watermark > committed:
                 raise Violation(
                     f"I18: {topic}-{partition}: the low watermark is {result.low_watermark}, only {committed} is committed"
                 )

@@ -67,10 +67,11 @@ def fetch_fields(
     }
 
 
-def earliest_fields(topic: str, partition: int) -> Fields:
-    """ListOffsets v6 for the log start of one partition."""
-    asked = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": -2}
-    return {"replica_id": -1, "isolation_level": 0, "topics": [{"name": topic, "partitions": [asked]}]}
+def list_offsets_fields(topic: str, partition: int, *, timestamp: int = -2, isolation_level: int = 0) -> Fields:
+    """ListOffsets v6 for one partition, by default for its log start."""
+    fields = {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp}
+    topics = [{"name": topic, "partitions": [fields]}]
+    return {"replica_id": -1, "isolation_level": isolation_level, "topics": topics}
 
 
 def frame_of(api_key: int, version: int, correlation_id: int, fields: Fields, client_id: str = "sim") -> bytes:

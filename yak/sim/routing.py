@@ -59,7 +59,7 @@ class Connection:
         self._send(api_key, version, fields)
         self._watch()
 
-    def tell(self, api_key: int, version: int, fields: Fields) -> None:
+    def send_oneway(self, api_key: int, version: int, fields: Fields) -> None:
         """Send a request that gets no response."""
         self._correlation += 1
         self._send(api_key, version, fields)
@@ -85,7 +85,6 @@ class Connection:
                 done(read_answer(api_key, version, frame)[1])
 
     def lost(self, how: str, reason: str) -> None:  # noqa: ARG002
-        """All pending requests fail."""
         self.is_open = False
         pending, self._pending = self._pending, {}
         for _api_key, _version, _sent_us, done in pending.values():
@@ -101,9 +100,9 @@ class Connection:
         if not self._watched and self._pending:
             self._watched = True
             oldest_us = next(iter(self._pending.values()))[2]
-            self._world.after(oldest_us + ANSWER_WAIT_US - self._world.now_us, self._look)
+            self._world.after(oldest_us + ANSWER_WAIT_US - self._world.now_us, self._check_timeout)
 
-    def _look(self) -> None:
+    def _check_timeout(self) -> None:
         self._watched = False
         if not self._pending:
             return
@@ -205,13 +204,13 @@ class Channel:
             connection = self._connection = Connection(self.view.cluster, target)
 
         def answered(answer: Any | None) -> None:
-            if answer is None or _tells_of_change(api_key, answer):
+            if answer is None or _has_stale_error(api_key, answer):
                 self._is_stale = self._partition is not None
             done(answer)
 
         connection.send(api_key, version, fields, answered)
 
-    def tell(self, api_key: int, version: int, fields: Fields) -> None:
+    def send_oneway(self, api_key: int, version: int, fields: Fields) -> None:
         """Send a request that gets no response (acks=0); it is lost silently if no leader is known.
 
         A broker that refuses it closes the connection: then the view is refreshed.
@@ -227,7 +226,7 @@ class Channel:
         if connection is None or connection.node_id != target:
             self.close()
             connection = self._connection = Connection(self.view.cluster, target)
-        connection.tell(api_key, version, fields)
+        connection.send_oneway(api_key, version, fields)
 
     def close(self) -> None:
         """Close the connection; its pending requests fail."""
@@ -259,7 +258,7 @@ class Channel:
         return self.leader_id
 
 
-def _tells_of_change(api_key: int, answer: Any) -> bool:
+def _has_stale_error(api_key: int, answer: Any) -> bool:
     if api_key == _PRODUCE:
         return answer.responses[0].partition_responses[0].error_code in STALE
     if api_key == _FETCH:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from yak.sim.books import Books
 from yak.sim.checks.acked_is_committed import AckedIsCommitted
 from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
 from yak.sim.checks.offsets_contiguous import OffsetsContiguous
 from yak.sim.checks.watermark_never_falls import WatermarkNeverFalls
 from yak.sim.churn import RecordsDeleter, TopicChurn
 from yak.sim.clients import RETRY_US, Channels, SimConsumer
+from yak.sim.deliveries import Deliveries
 from yak.sim.faults import Faults
 from yak.sim.jobs import PAUSES
 from yak.sim.log_mover import LogMover
@@ -56,7 +56,7 @@ class Run:
         self.spec = spec
         self.world = World()
         rng = SeededRandom(spec.seed)
-        self.books = Books()
+        self.deliveries = Deliveries()
         self.store = SimStore()
         self._rng = rng.fork("clients")
         self.node = SimNode(
@@ -83,12 +83,12 @@ class Run:
         self.producers: list[SimProducer] = []
         self.consumers: list[SimConsumer | SimSessionConsumer] = []
         rounds = 0 if spec.leaves_out(CHURN) else self._rng.between(0, 4)
-        self.churn = TopicChurn(self.channels.open(), self.books, CHURN, rounds, lambda: self.node.crashes_count)
+        self.churn = TopicChurn(self.channels.open(), self.deliveries, CHURN, rounds, lambda: self.node.crashes_count)
         self._checked_life = 0
         self.checks = (
             self._after_restart,
             WatermarkNeverFalls(self.node),
-            AckedIsCommitted(self.node, self.books),
+            AckedIsCommitted(self.node, self.deliveries),
             OffsetsContiguous(self.node),
         )
 
@@ -108,8 +108,12 @@ class Run:
             check=self._check,
             events_max=EVENTS_MAX,
         )
-        self.world.run(self._all_is_read, check=self._check, events_max=EVENTS_MAX)
-        check_nothing_acked_is_lost(self.books)
+        self.world.run(
+            lambda: not any(held.unseen() for _topic_partition, held in self.deliveries.partitions()),
+            check=self._check,
+            events_max=EVENTS_MAX,
+        )
+        check_nothing_acked_is_lost(self.deliveries)
         return self.report()
 
     def report(self) -> SeedReport:
@@ -119,10 +123,10 @@ class Run:
             self.world.events_count,
             (self.world.now_us - START_MS * 1000) / 1e6,
             {
-                **self.books.counts,
+                **self.deliveries.counts,
                 **self.faults.counts,
                 **self.node.jobs.counts,
-                **{f"torn: {what}": number for what, number in self.node.torn.items()},
+                **{f"torn: {what}": number for what, number in self.node.unsynced.items()},
                 "replicas moved": sum(notice.event == "replica-moved" for notice in self.node.notices),
             },
             strikes=self.faults.struck_count,
@@ -139,12 +143,12 @@ class Run:
                 for _ in range(self._rng.between(1, 2)):
                     self._start_producer(topic, partition)
             if self._rng.chance(50):
-                self._start(SimSessionConsumer(self.channels.open(), self.books, topic, partitions))
+                self._start(SimSessionConsumer(self.channels.open(), self.deliveries, topic, partitions))
             else:
                 for partition in range(partitions):
-                    self._start(SimConsumer(self.channels.open(), self.books, topic, partition))
+                    self._start(SimConsumer(self.channels.open(), self.deliveries, topic, partition))
         deletions = 0 if self.spec.leaves_out(DELETER) else self._rng.between(0, 3)
-        deleter = RecordsDeleter(self.channels.open(), self.books, "durable-short", 0, deletions)
+        deleter = RecordsDeleter(self.channels.open(), self.deliveries, "durable-short", 0, deletions)
         self.world.after(self._rng.between(0, 50_000), deleter.start)
         self.world.after(self._rng.between(0, 50_000), self.churn.start)
         self._move_logs()
@@ -160,7 +164,7 @@ class Run:
     def _start_producer(self, topic: str, partition: int) -> None:
         producer = SimProducer(
             self.channels.open(),
-            self.books,
+            self.deliveries,
             len(self.producers),
             topic,
             partition,
@@ -202,12 +206,9 @@ class Run:
         self._checked_life = self.node.starts_count
         for topic_partition, partition in self.node.broker.partitions.items():
             if partition.log is not None:
-                self.books.after_restart(topic_partition, partition.log_end_offset)
+                self.deliveries.after_restart(topic_partition, partition.log_end_offset)
         for consumer in self.consumers:
-            consumer.rewind(self.books)
-
-    def _all_is_read(self) -> bool:
-        return not any(held.unseen() for _topic_partition, held in self.books.partitions())
+            consumer.rewind(self.deliveries)
 
     def close(self) -> None:
         self.node.jobs.close()

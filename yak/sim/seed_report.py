@@ -8,7 +8,7 @@ from typing import Any
 
 from yak.cluster.payload import BadRecord
 from yak.errors import FailStop, StartRefused
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.spec import Spec
 from yak.sim.world import Stuck
 
@@ -54,7 +54,9 @@ def found_by(error: BaseException) -> str:
         if str(error)[:2] in ("L1", "L2"):
             return f"{str(error)[:2]}, liveness"
         checks = [
-            name for name in modules if name.startswith(("yak.sim.checks.", "yak.sim.books", "yak.sim.cluster_books"))
+            name
+            for name in modules
+            if name.startswith(("yak.sim.checks.", "yak.sim.deliveries", "yak.sim.cluster_deliveries"))
         ]
         return (checks or [last])[-1].rpartition(".")[2]
     if isinstance(error, AssertionError):

@@ -9,20 +9,20 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from yak.sim.books import Books
 from yak.sim.clients import FETCH, LIST_OFFSETS, RETRY_US, Channel, take_records
-from yak.sim.request_fields import earliest_fields, fetch_fields, partition_fields
+from yak.sim.deliveries import Deliveries
+from yak.sim.request_fields import fetch_fields, list_offsets_fields, partition_fields
 
 
 class SimSessionConsumer:
     """Reads its partitions from their positions on, by long polling, and reports every record."""
 
-    def __init__(self, channel: Channel, books: Books, topic: str, partitions: int) -> None:
+    def __init__(self, channel: Channel, deliveries: Deliveries, topic: str, partitions: int) -> None:
         self.channel = channel
-        self._books = books
+        self._deliveries = deliveries
         self._topic = topic
         self._positions = dict.fromkeys(range(partitions), 0)
-        self._told: dict[int, int] = {}
+        self._sent: dict[int, int] = {}
         """The position of each partition in the broker's session."""
         self._session_id = 0
         self._epoch = 0
@@ -30,29 +30,29 @@ class SimSessionConsumer:
     def start(self) -> None:
         self._fetch()
 
-    def rewind(self, books: Books) -> None:
+    def rewind(self, deliveries: Deliveries) -> None:
         """The broker has restarted: go to the first offset that was acknowledged and not read."""
         for partition, position in self._positions.items():
-            self._positions[partition] = min(position, books.of(self._topic, partition).next_wanted())
+            self._positions[partition] = min(position, deliveries.of(self._topic, partition).next_wanted())
 
     def _fetch(self) -> None:
         rng = self.channel.rng
         partitions = [
             partition_fields(partition, at, rng.between(1, 4096))
             for partition, at in self._positions.items()
-            if self._told.get(partition) != at
+            if self._sent.get(partition) != at
         ]
         topics = [{"topic": self._topic, "partitions": partitions}] if partitions else []
         session = {"session_id": self._session_id, "session_epoch": self._epoch, "topics": topics}
         wait_ms, max_bytes = rng.between(0, 300), rng.between(1, 4096)
-        asked = dict(self._positions)
-        self._told = dict(asked)
+        requested = dict(self._positions)
+        self._sent = dict(requested)
         fields = fetch_fields(self._topic, 0, max_wait_ms=wait_ms, max_bytes=max_bytes) | session
-        self.channel.send(FETCH, 12, fields, lambda answer: self._on_fetched(asked, answer))
+        self.channel.send(FETCH, 12, fields, lambda answer: self._on_fetched(requested, answer))
 
-    def _on_fetched(self, asked: dict[int, int], answer: Any | None) -> None:
+    def _on_fetched(self, requested: dict[int, int], answer: Any | None) -> None:
         if answer is None or answer.error_code != ErrorCode.none:
-            self._begin_anew()
+            self._restart_session()
             return
         if answer.session_id:
             self._session_id = answer.session_id
@@ -68,22 +68,22 @@ class SimSessionConsumer:
                     lost = partition
                 elif result.error_code != ErrorCode.none:
                     failed = True
-                elif self._positions[partition] == asked[partition]:
+                elif self._positions[partition] == requested[partition]:
                     self._positions[partition] = take_records(
-                        self._books, self._topic, partition, asked[partition], result
+                        self._deliveries, self._topic, partition, requested[partition], result
                     )
         if lost is not None:
             self._ask_for_the_start(lost)
         else:
             self.channel.world.after(RETRY_US if failed else self.channel.rng.between(0, 2_000), self._fetch)
 
-    def _begin_anew(self) -> None:
+    def _restart_session(self) -> None:
         self._forget_session()
         self.channel.world.after(RETRY_US, self._fetch)
 
     def _forget_session(self) -> None:
         self._session_id = self._epoch = 0
-        self._told = {}
+        self._sent = {}
 
     def _ask_for_the_start(self, partition: int) -> None:
         position = self._positions[partition]
@@ -91,7 +91,9 @@ class SimSessionConsumer:
         def on_start(answer: Any | None) -> None:
             result = None if answer is None else answer.topics[0].partitions[0]
             if result is not None and result.error_code == ErrorCode.none and self._positions[partition] == position:
-                self._positions[partition] = self._books.position_lost(self._topic, partition, position, result.offset)
-            self._begin_anew()
+                self._positions[partition] = self._deliveries.position_lost(
+                    self._topic, partition, position, result.offset
+                )
+            self._restart_session()
 
-        self.channel.send(LIST_OFFSETS, 6, earliest_fields(self._topic, partition), on_start)
+        self.channel.send(LIST_OFFSETS, 6, list_offsets_fields(self._topic, partition), on_start)

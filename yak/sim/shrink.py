@@ -78,20 +78,20 @@ class Shrinker:
 
     def _fewer_faults(self) -> None:
         """ddmin: leave out ever smaller subsets of the remaining faults."""
-        kept = (
+        faults = (
             list(self._best.spec.keep) if self._best.spec.keep is not None else list(range(1, self._best.strikes + 1))
         )
-        size = len(kept)
-        while kept and size:
-            for start in range(0, len(kept), size):
-                fewer = kept[:start] + kept[start + size :]
+        size = len(faults)
+        while faults and size:
+            for start in range(0, len(faults), size):
+                fewer = faults[:start] + faults[start + size :]
                 if self._fails(replace(self._best.spec, keep=tuple(fewer))):
-                    kept = fewer
+                    faults = fewer
                     break
             else:
                 size = size // 2 if size > 1 else 0
                 continue
-            size = min(size, len(kept))
+            size = min(size, len(faults))
 
     def _fewer_parts(self) -> None:
         for part in self._best.parts:

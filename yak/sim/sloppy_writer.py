@@ -13,7 +13,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from yak.sim.cluster_books import ClusterBooks
+from yak.sim.cluster_deliveries import ClusterDeliveries
 from yak.sim.compacted_records import batch_for
 from yak.sim.producer import PRODUCE
 from yak.sim.request_fields import produce_fields
@@ -31,7 +31,7 @@ class SloppyWriter:
     def __init__(
         self,
         channel: Channel,
-        books: ClusterBooks,
+        deliveries: ClusterDeliveries,
         number: int,
         topic: str,
         partition: int,
@@ -40,7 +40,7 @@ class SloppyWriter:
         acks: int = 1,
     ) -> None:
         self._channel = channel
-        self._books = books
+        self._deliveries = deliveries
         self._name = f"{NAMES[acks]}{number}"
         self._topic = topic
         self._partition = partition
@@ -54,14 +54,14 @@ class SloppyWriter:
             return
         self._number += 1
         values = [f"{self._name}:{self._number}".encode()]
-        self._books.sent(self._topic, self._partition, values)
-        self._books.count(f"sent with acks={self._acks}")
+        self._deliveries.sent(self._topic, self._partition, values)
+        self._deliveries.count(f"sent with acks={self._acks}")
         records = batch_for(self._topic, values, self._channel.world.now_ms)
         fields = produce_fields(self._topic, records, partition=self._partition, acks=self._acks)
         if self._acks:
             self._channel.send(PRODUCE, 9, fields, lambda answer: self._on_answer(values, answer))
         else:
-            self._channel.tell(PRODUCE, 9, fields)
+            self._channel.send_oneway(PRODUCE, 9, fields)
             self._later()
 
     def stop(self) -> None:
@@ -71,9 +71,9 @@ class SloppyWriter:
         result = None if answer is None else answer.responses[0].partition_responses[0]
         if result is not None and self._acks == -1:
             if result.error_code == ErrorCode.none:
-                self._books.acknowledged(self._topic, self._partition, result.base_offset, values)
+                self._deliveries.acknowledged(self._topic, self._partition, result.base_offset, values)
             elif result.error_code in DEFINITE:
-                self._books.refused_for_good(values)
+                self._deliveries.refused_for_good(values)
         self._later()
 
     def _later(self) -> None:

@@ -57,21 +57,21 @@ class Spec:
         return self.keep is None or number in self.keep
 
     def command(self) -> str:
-        words = [f"yak sim {self.subcommand} --seed {self.seed}"]
+        arguments = [f"yak sim {self.subcommand} --seed {self.seed}"]
         if self.brokers > 1:
-            words.append(f"--brokers {self.brokers}")
+            arguments.append(f"--brokers {self.brokers}")
         if self.metadata != "redis":
-            words.append(f"--metadata {self.metadata}")
+            arguments.append(f"--metadata {self.metadata}")
         if self.mutant:
-            words.append(f"--mutant {self.mutant}")
+            arguments.append(f"--mutant {self.mutant}")
         if self.faults is not None:
-            words.append(f'--faults "{",".join(self.faults) or NONE}"')
+            arguments.append(f'--faults "{",".join(self.faults) or NONE}"')
         if self.keep is not None:
-            words.append(f"--keep {','.join(map(str, self.keep)) or NONE}")
+            arguments.append(f"--keep {','.join(map(str, self.keep)) or NONE}")
         if self.without:
-            words.append(f"--without {','.join(self.without)}")
+            arguments.append(f"--without {','.join(self.without)}")
         if self.producers_max is not None:
-            words.append(f"--producers {self.producers_max}")
+            arguments.append(f"--producers {self.producers_max}")
         if self.values_max is not None:
-            words.append(f"--values {self.values_max}")
-        return " ".join(words)
+            arguments.append(f"--values {self.values_max}")
+        return " ".join(arguments)

@@ -10,7 +10,7 @@ import inspect
 from types import FrameType
 from typing import Final
 
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 
 RENAMES_MAX: Final = 4
 """The files of one segment, with its producer snapshot. More renames in one step, besides the excepted, are a series."""

@@ -20,7 +20,7 @@ from yak.metadata_store.state import StoreState
 from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 from yak.quorum.state_machine import StateMachine
 from yak.quorum.store_choice import has_metadata
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 
 if TYPE_CHECKING:
     from yak.ids import Offset
@@ -163,7 +163,6 @@ class CommittedStore:
         return self._machine.records_after(offset, limit)
 
     def watch(self, quorum: Quorum, node_id: int) -> None:
-        """Follow what one node applies."""
         apply = quorum.machine.apply
 
         def applied(value: bytes) -> StoreOutcome:

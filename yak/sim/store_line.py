@@ -65,7 +65,7 @@ class StoreLine:
         self._pause_us = FIRST_PAUSE_US
         self._attempts = 0
         if network is not None:
-            network.on_heal.append(self._way_healed)
+            network.on_reconnect.append(self._reconnected)
 
     # -------------------------------------------------------------------------------------------- called by the node
 
@@ -171,7 +171,7 @@ class StoreLine:
         if connection is self._connection:
             self.lose("simulated: no answer in time")
 
-    def _way_healed(self) -> None:
+    def _reconnected(self) -> None:
         if self._connection is not None:
             self._connection.go_on()
 
@@ -215,20 +215,20 @@ class _Connection:
             self._too_late(request)
         elif self._line.is_cut_there() or self._held_calls:
             if not self._held_calls:
-                self._time_out_unless_healed()
+                self._time_out_if_held()
             self._held_calls.append((nonce, request))
         elif self._store.up:
             outcome = self._execute(request)
             self._answer(nonce, outcome)
 
-    def _time_out_unless_healed(self) -> None:
+    def _time_out_if_held(self) -> None:
         """Time out calls and results that are still blocked after the call timeout."""
 
-        def look() -> None:
+        def check() -> None:
             if self._held_calls or self._held_answers:
                 self._line.timed_out(self)
 
-        self._world.after(CALL_TIMEOUT_US, look)
+        self._world.after(CALL_TIMEOUT_US, check)
 
     def _too_late(self, request: StoreRequest) -> None:
         """The connection ended with the call in flight: it is executed late, or never."""
@@ -257,7 +257,7 @@ class _Connection:
             return
         if self._line.is_cut_back() or self._held_answers:
             if not self._held_answers:
-                self._time_out_unless_healed()
+                self._time_out_if_held()
             self._held_answers.append((nonce, outcome))
         else:
             self._post(events.StoreReplied(nonce, outcome))
@@ -270,7 +270,7 @@ class _Connection:
             self._too_late(request)
 
     def go_on(self) -> None:
-        """The network healed: blocked calls and results go on."""
+        """The network reconnected: blocked calls and results go on."""
         if not self._line.is_cut_there():
             held_calls, self._held_calls = self._held_calls, []
             for nonce, request in held_calls:

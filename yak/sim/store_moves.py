@@ -1,4 +1,4 @@
-"""An administrator who moves the metadata of a simulated cluster between Redis and the quorum, again and again."""
+"""An administrator that moves the metadata of a simulated cluster between Redis and the quorum, again and again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOVES_MAX = 5
 
 
 class StoreMoves:
-    """Sets `yak.metadata.store.target` now and then; the end of a run waits until the metadata are where it asked last."""
+    """Sets `yak.metadata.store.target` now and then; the end of a run waits until the metadata are at the last target."""
 
     def __init__(self, channel: Channel, store: MovingStore) -> None:
         self._channel, self._store, self._rng = channel, store, channel.rng
@@ -34,15 +34,15 @@ class StoreMoves:
     def start(self) -> None:
         self._channel.world.after(self._rng.between(1_000, self._pause_us), self._move)
 
-    def heal(self) -> None:
-        """Begin no more moves; the one that was asked for last must end.
+    def settle(self) -> None:
+        """Begin no more moves; the last one must end.
 
-        A call of before may reach Redis late and set another target, so it is asked for again until the metadata are there.
+        An earlier call may reach Redis late and set another target, so the request is repeated until the metadata are there.
         """
         self._left = 0
         if self._target and not self._is_asking and self.trouble() is not None:
             self._ask()
-        self._channel.world.after(_AGAIN_US, self.heal)
+        self._channel.world.after(_AGAIN_US, self.settle)
 
     def trouble(self) -> str | None:
         """Where the metadata are not yet; None if they are where they shall be."""

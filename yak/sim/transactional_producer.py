@@ -11,7 +11,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from yak.sim.cluster_books import ClusterBooks
+from yak.sim.cluster_deliveries import ClusterDeliveries
 from yak.sim.compacted_records import COMPACT, batch_for
 from yak.sim.group_wire import CoordinatorLink
 from yak.sim.history_checker.history import Outcome
@@ -47,7 +47,7 @@ class SimTransactionalProducer:
         self,
         view: View,
         rng: SeededRandom,
-        books: ClusterBooks,
+        deliveries: ClusterDeliveries,
         name: str,
         transactional_id: str,
         *,
@@ -57,25 +57,24 @@ class SimTransactionalProducer:
         writes_compacted: bool = False,
     ) -> None:
         self.is_stopped = False
-        self._rng, self._books, self._name = rng, books, name
+        self._rng, self._deliveries, self._name = rng, deliveries, name
         self._world = view.cluster.world
         self._transactional_id, self._timeout_ms, self._pause_us = transactional_id, timeout_ms, pause_us
         self._is_protocol_2 = is_protocol_2
-        self._places = [(self.topic, partition) for partition in range(PARTITIONS)]
+        self._partitions = [(self.topic, partition) for partition in range(PARTITIONS)]
         if writes_compacted:
-            self._places.append((COMPACT, 0))
-        self._channels = [Channel(view, rng.fork(f"{number}"), place) for number, place in enumerate(self._places)]
+            self._partitions.append((COMPACT, 0))
+        self._channels = [Channel(view, rng.fork(f"{number}"), place) for number, place in enumerate(self._partitions)]
         self._coordinator = CoordinatorLink(view, rng, transactional_id, is_group=False)
         self._producer = (-1, -1)
-        self._sequences = [0] * len(self._places)
+        self._sequences = [0] * len(self._partitions)
         self._value_number = 0
         self._unacked = 0
         self._ending: Ending | None = None
         self._is_commit = False
 
     def start(self) -> None:
-        """Request the producer id."""
-        self._producer, self._sequences = (-1, -1), [0] * len(self._places)
+        self._producer, self._sequences = (-1, -1), [0] * len(self._partitions)
         fields = {
             "transactional_id": self._transactional_id,
             "transaction_timeout": dt.timedelta(milliseconds=self._timeout_ms),
@@ -101,7 +100,7 @@ class SimTransactionalProducer:
     def _begin(self) -> None:
         if self.is_stopped:
             return
-        self._ending = self._books.recorder.begins(self._name)
+        self._ending = self._deliveries.recorder.begins(self._name)
         self._is_commit = self._rng.chance(70)
         if self._is_protocol_2:
             self._write()
@@ -142,20 +141,22 @@ class SimTransactionalProducer:
         if not written:
             self._written()
         for number, values in written.items():
-            place = self._places[number]
-            self._books.recorder.sent(place, values, ending.number)
+            place = self._partitions[number]
+            self._deliveries.recorder.sent(place, values, ending.number)
             if place[0] == COMPACT:
-                self._books.of(*place).sent.update(dict.fromkeys(values))
+                self._deliveries.of(*place).sent.update(dict.fromkeys(values))
             self._produce(ending, number, values, self._sequences[number])
             self._sequences[number] += len(values)
 
     def _targets(self) -> list[tuple[str, int]]:
         """The partitions that it adds to the transaction before it writes to them (protocol 1)."""
-        return self._places
+        return self._partitions
 
     def _values(self) -> dict[int, list[bytes]]:
         """What the next transaction writes, by the number of the place."""
-        return {number: [self._value() for _ in range(self._rng.between(1, 3))] for number in range(len(self._places))}
+        return {
+            number: [self._value() for _ in range(self._rng.between(1, 3))] for number in range(len(self._partitions))
+        }
 
     def _value(self, content: str = "") -> bytes:
         """A value of its own, with its producer's name and perhaps a content."""
@@ -169,7 +170,7 @@ class SimTransactionalProducer:
     def _produce(self, ending: Ending, number: int, values: list[bytes], sequence: int) -> None:
         if ending is not self._ending:
             return
-        topic, partition = self._places[number]
+        topic, partition = self._partitions[number]
         batch = batch_for(
             topic,
             values,
@@ -192,7 +193,7 @@ class SimTransactionalProducer:
                 return
             result = None if answer is None else answer.responses[0].partition_responses[0]
             if result is not None and result.error_code == ErrorCode.none:
-                self._books.recorder.acknowledged(result.base_offset, values)
+                self._deliveries.recorder.acknowledged(result.base_offset, values)
                 self._unacked -= 1
                 if not self._unacked:
                     self._written()
@@ -205,7 +206,7 @@ class SimTransactionalProducer:
 
     def _end(self) -> None:
         assert self._ending is not None
-        self._books.recorder.ends(self._ending, is_commit=self._is_commit)
+        self._deliveries.recorder.ends(self._ending, is_commit=self._is_commit)
         fields = {
             "transactional_id": self._transactional_id,
             "producer_id": self._producer[0],
@@ -217,11 +218,14 @@ class SimTransactionalProducer:
     def _on_ended(self, answer: Any | None) -> None:
         if answer is not None and answer.error_code == ErrorCode.none:
             assert self._ending is not None
-            self._books.recorder.ended(self._ending)
-            self._books.count("transactions committed" if self._is_commit else "transactions aborted")
+            self._deliveries.recorder.ended(self._ending)
+            self._deliveries.count("transactions committed" if self._is_commit else "transactions aborted")
             ending, self._ending = self._ending, None
             if self._is_protocol_2 and (answer.producer_id, answer.producer_epoch) != self._producer:
-                self._producer, self._sequences = (answer.producer_id, answer.producer_epoch), [0] * len(self._places)
+                self._producer, self._sequences = (
+                    (answer.producer_id, answer.producer_epoch),
+                    [0] * len(self._partitions),
+                )
             self._is_over(ending.outcome)
             self._after(self._rng.between(0, self._pause_us), self._begin)
         elif answer is not None and answer.error_code in FATAL:
@@ -236,7 +240,7 @@ class SimTransactionalProducer:
     def _give_up(self) -> None:
         """The transaction is over: fenced, or timed out."""
         is_unknown = self._ending is not None and self._ending.invoked is not None and self._is_commit
-        self._books.count("transactions unknown" if is_unknown else "transactions fenced")
+        self._deliveries.count("transactions unknown" if is_unknown else "transactions fenced")
         self._ending = None
         self._is_over(Outcome.INFO if is_unknown else Outcome.FAIL)
         if not self.is_stopped:

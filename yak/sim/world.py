@@ -31,9 +31,9 @@ class World:
         self._sequence = 0
         self._trace = hashlib.sha256()
         self.log: list[str] | None = None
-        """Log lines of the run, if a reader asked for them."""
+        """Log lines of the run, if a reader wants them."""
         self.traced: bytearray | None = None
-        """The bytes that the trace hashes, if a comparison of runs asked for them."""
+        """The bytes that the trace hashes, if two runs are compared."""
 
     @property
     def now_ms(self) -> int:
@@ -54,7 +54,6 @@ class World:
             self.traced += piece
 
     def say(self, text: str) -> None:
-        """Add a log line for a reader."""
         if self.log is not None:
             self.log.append(f"{(self.now_us - START_MS * 1000) / 1e6:10.6f} {text}")
 

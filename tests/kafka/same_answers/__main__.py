@@ -66,8 +66,8 @@ def main() -> int:
     parser.add_argument(
         "--all", action="store_true", help="print all differences; later ones may follow from the first"
     )
-    asked = parser.parse_args()
-    table = importlib.import_module(f"tests.kafka.same_answers.{asked.table}")
+    arguments = parser.parse_args()
+    table = importlib.import_module(f"tests.kafka.same_answers.{arguments.table}")
     try:
         java_version()
         jars = compared_jars(ROOT / "build/kafka")
@@ -85,12 +85,12 @@ def main() -> int:
                 for key_type in (0, 1):  # creates the coordinators' topics
                     side.ask(10, 4, key_type=key_type, coordinator_keys=["a", "b"])
             for scenario in table.SCENARIOS:
-                for seed in range(asked.first, asked.first + asked.seeds):
+                for seed in range(arguments.first, arguments.first + arguments.seeds):
                     differing = differences(scenario, ports, seed)
                     found += len(differing)
-                    for each in differing if asked.all else differing[:1]:
+                    for each in differing if arguments.all else differing[:1]:
                         print(f"{scenario.__name__}, seed {seed}, the first of {len(differing)} differences:\n  {each}")
-                print(f"{scenario.__name__}: {asked.seeds} seeds tried", flush=True)
+                print(f"{scenario.__name__}: {arguments.seeds} seeds tried", flush=True)
     return 1 if found else 0
 
 

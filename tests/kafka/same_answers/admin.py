@@ -18,8 +18,8 @@ BROKER, TOPIC = 4, 2
 def _created(side: Side, name: str) -> str:
     """A topic of two partitions, whose leaders are ready."""
     topic = create(side, name, 2)
-    asked = [{"partition_index": index, "current_leader_epoch": -1, "timestamp": -1} for index in (0, 1)]
-    while "not_leader" in repr(side.once(2, 9, replica_id=-1, topics=[{"name": topic, "partitions": asked}])):
+    requested = [{"partition_index": index, "current_leader_epoch": -1, "timestamp": -1} for index in (0, 1)]
+    while "not_leader" in repr(side.once(2, 9, replica_id=-1, topics=[{"name": topic, "partitions": requested}])):
         time.sleep(0.05)
     return topic
 
@@ -115,8 +115,8 @@ def directories(side: Side, rng: random.Random) -> None:
         produce(side, topic, 2, "plain")
     for version in range(1, 6):
         for topics in ([(topic, [0, 1, 9])], [(topic, [1]), (ABSENT, [0])], [(ABSENT, [0])], [], [("", [0])]):
-            asked = [{"topic": name, "partitions": indexes} for name, indexes in topics]
-            answer = _sorted(side.once(35, version, topics=asked))
+            requested = [{"topic": name, "partitions": indexes} for name, indexes in topics]
+            answer = _sorted(side.once(35, version, topics=requested))
             side.record(f"DescribeLogDirs v{version} {topics}", answer)
 
 
@@ -153,8 +153,10 @@ def configs(side: Side, rng: random.Random) -> None:
     for version in range(1, 5):
         for kind, name, wanted in resources:
             synonyms = rng.random() < 0.5
-            asked = {"resource_type": kind, "resource_name": name, "configuration_keys": wanted}
-            answer = side.once(32, version, resources=[asked], include_synonyms=synonyms, include_documentation=False)
+            requested = {"resource_type": kind, "resource_name": name, "configuration_keys": wanted}
+            answer = side.once(
+                32, version, resources=[requested], include_synonyms=synonyms, include_documentation=False
+            )
             if isinstance(answer, dict):
                 for result in answer["results"]:
                     named = [each for each in result["configs"] if wanted]
@@ -187,11 +189,11 @@ def changes(side: Side, rng: random.Random) -> None:
             for resource in ("1", ""):
                 operation = 1 if value is None else rng.choice([0, 0, 0, 2, 3])
                 config = {"name": name, "config_operation": operation, "value": value}
-                asked = [{"resource_type": BROKER, "resource_name": resource, "configs": [config]}]
+                requested = [{"resource_type": BROKER, "resource_name": resource, "configs": [config]}]
                 note = f"{name}={value} of {resource!r}, operation {operation}"
-                side.ask(44, 1, note=note, resources=asked, validate_only=True)
+                side.ask(44, 1, note=note, resources=requested, validate_only=True)
                 if value is not None and resource:  # for all brokers Kafka refuses to replace min.insync.replicas
-                    side.ask(33, 2, note=note, resources=asked, validate_only=True)
+                    side.ask(33, 2, note=note, resources=requested, validate_only=True)
 
 
 def regexes(side: Side, rng: random.Random) -> None:

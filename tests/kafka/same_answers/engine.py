@@ -114,9 +114,9 @@ class Side:
         self.record(f"{name} v{version} {note}", answer)
         return answer
 
-    def record(self, asked: str, answer: Any) -> None:
+    def record(self, request: str, answer: Any) -> None:
         """Record a plain answer to what was asked."""
-        self.trace.append((asked.replace(self.run, "RUN"), self._comparable("", answer)))
+        self.trace.append((request.replace(self.run, "RUN"), self._comparable("", answer)))
 
     def once(self, api_key: int, version: int, **fields: Any) -> Any:
         """Send once, record nothing."""

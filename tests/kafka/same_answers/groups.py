@@ -64,7 +64,7 @@ def classic(side: Side, rng: random.Random) -> None:
     topic, group = create(side, "orders", 2), side.topic("group")
     members, known = Members(side), [""]
     generation, instance = -1, None
-    words = [
+    actions = [
         *["join"] * 6,
         "sync",
         "sync",
@@ -77,7 +77,7 @@ def classic(side: Side, rng: random.Random) -> None:
         "look",
         "delete",
     ]
-    for what in rng.choices(words, k=45):
+    for what in rng.choices(actions, k=45):
         member = rng.choice([known[-1], known[-1], known[-1], *known, "stranger", ""])
         given = rng.choice([generation, generation, generation, -1, 0, generation + 1])
         named = rng.choice([instance, instance, instance, None, "i1", "i2"])
@@ -124,9 +124,9 @@ def _join(members: Members, rng: random.Random, base: dict[str, Any], topic: str
 
 
 def _offsets(members: Members, rng: random.Random, what: str, base: dict[str, Any], topic: str) -> None:
-    places = rng.sample([(topic, 0), (topic, 1), (topic, 9), (topic, -1), (ABSENT, 0), ("", 0)], rng.randint(1, 3))
+    partitions = rng.sample([(topic, 0), (topic, 1), (topic, 9), (topic, -1), (ABSENT, 0), ("", 0)], rng.randint(1, 3))
     topics: dict[str, list[int]] = {}
-    for name, index in places:
+    for name, index in partitions:
         topics.setdefault(name, []).append(index)
     group = base["group_id"]
     if what == "commit":
@@ -136,30 +136,34 @@ def _offsets(members: Members, rng: random.Random, what: str, base: dict[str, An
             "committed_leader_epoch": rng.choice([-1, 3]),
             "committed_metadata": metadata,
         }
-        asked = [
+        requested = [
             {"name": name, "partitions": [{**row, "partition_index": each} for each in indexes]}
             for name, indexes in topics.items()
         ]
         note = f"{base} {topics} {offset} {len(metadata or '')}"
         named = base | {"generation_id_or_member_epoch": base["generation_id"], "retention_time": -1}
-        members.ask(8, rng.randint(2, 9), note, **named, topics=asked)
+        members.ask(8, rng.randint(2, 9), note, **named, topics=requested)
     elif what == "fetch":
-        asked = rng.choice([None, [{"name": name, "partition_indexes": indexes} for name, indexes in topics.items()]])
+        requested = rng.choice(
+            [None, [{"name": name, "partition_indexes": indexes} for name, indexes in topics.items()]]
+        )
         version, stable = rng.randint(2, 9), rng.random() < 0.5
-        one = {"group_id": group, "topics": asked}
+        one = {"group_id": group, "topics": requested}
         who = rng.choice([(None, -1), (None, -1), (base["member_id"], base["generation_id"])])
         several = [
             one | {"member_id": who[0], "member_epoch": who[1]},
             {"group_id": ABSENT, "topics": None, "member_id": None, "member_epoch": -1},
         ]
         fields = one if version < 8 else {"groups": several}
-        members.ask(9, version, f"{group} {topics if asked else None} {who} {stable}", **fields, require_stable=stable)
+        members.ask(
+            9, version, f"{group} {topics if requested else None} {who} {stable}", **fields, require_stable=stable
+        )
     elif what == "erase":
-        asked = [
+        requested = [
             {"name": name, "partitions": [{"partition_index": each} for each in indexes]}
             for name, indexes in topics.items()
         ]
-        members.ask(47, 0, f"{group} {topics}", group_id=group, topics=asked)
+        members.ask(47, 0, f"{group} {topics}", group_id=group, topics=requested)
     elif what == "delete":
         members.ask(42, rng.randrange(3), group, groups_names=[group])
     else:
@@ -175,8 +179,8 @@ def consumers(side: Side, rng: random.Random) -> None:
     side.hidden = frozenset(["client_host", "client_id", "subscribed_topic_names"])
     topic, group = create(side, "orders", 2), side.topic("group")
     members, epochs, owned = Members(side), dict[str, int](), dict[str, Any]()
-    words = [*["beat"] * 8, "leave", "commit", "commit", "fetch", "look", "erase", "classic", "delete"]
-    for what in rng.choices(words, k=45):
+    actions = [*["beat"] * 8, "leave", "commit", "commit", "fetch", "look", "erase", "classic", "delete"]
+    for what in rng.choices(actions, k=45):
         member = rng.choice(["m-a", "m-a", "m-a", "m-b", "stranger", ""])
         epoch = epochs.get(member, 0)
         given = rng.choice([epoch] * 6 + [0, epoch + 1, max(0, epoch - 1), -1, -2, -3])
@@ -188,7 +192,7 @@ def consumers(side: Side, rng: random.Random) -> None:
         }
         if what in ("beat", "leave"):
             given = rng.choice([-1, -2]) if what == "leave" else given
-            answer = _beat(members, rng, base | {"member_epoch": given}, topic, owned)
+            answer = _heartbeat(members, rng, base | {"member_epoch": given}, topic, owned)
             if isinstance(answer, dict) and answer["error_code"] == "none":
                 epochs[member] = max(0, answer["member_epoch"])
                 if answer["assignment"] is not None:
@@ -202,7 +206,7 @@ def consumers(side: Side, rng: random.Random) -> None:
             _offsets(members, rng, what, base, topic)
 
 
-def _beat(members: Members, rng: random.Random, base: dict[str, Any], topic: str, owned: dict[str, Any]) -> Any:
+def _heartbeat(members: Members, rng: random.Random, base: dict[str, Any], topic: str, owned: dict[str, Any]) -> Any:
     is_joining = base["member_epoch"] == 0
     names = rng.choice([[topic], [topic], [topic], [topic, ABSENT], [], None])
     parts = [] if is_joining else rng.choice([None, owned.get(base["member_id"])])
@@ -226,11 +230,11 @@ def protocol_1(side: Side, rng: random.Random) -> None:
     topic, name, group = create(side, "orders", 2), side.topic("producer"), side.topic("group")
     members = Members(side)
     producer_id, epoch, expected = -1, -1, [0, 0]
-    words = [
+    actions = [
         "init",
         *rng.choices(["init", *["add"] * 4, *["send"] * 4, "offsets", "group", "group", "end", "end", "read"], k=50),
     ]
-    for what in words:
+    for what in actions:
         wrong = rng.choice([0] * 8 + [1, -1])
         named: dict[str, Any] = {
             "transactional_id": rng.choice([name] * 12 + [ABSENT, ""]),
@@ -284,9 +288,9 @@ def protocol_1(side: Side, rng: random.Random) -> None:
                 "member_id": rng.choice(["", "", "m"]),
                 "group_instance_id": None,
             }
-            asked = [{"name": rng.choice([topic, topic, ABSENT]), "partitions": [row]}]
+            requested = [{"name": rng.choice([topic, topic, ABSENT]), "partitions": [row]}]
             version = rng.randrange(5)
-            side.ask(28, version, note=f"{note} {member}", **named, **member, group_id=group, topics=asked)
+            side.ask(28, version, note=f"{note} {member}", **named, **member, group_id=group, topics=requested)
             members.ask(9, 7, "offsets", group_id=group, topics=None, require_stable=True)
         elif what == "end":
             side.ask(26, rng.randrange(5), note=note, **named, committed=rng.random() < 0.5)

@@ -110,8 +110,8 @@ def topics(side: Side, rng: random.Random) -> None:
                 ]
             )
             count, dry = rng.choice([1, 2, 3, 4, 0, -1, 10_001]), rng.random() < 0.3
-            asked = [{"name": name, "count": count, "assignments": assignments}] * rng.choice([1, 1, 1, 2, 0])
-            side.ask(37, rng.randrange(4), note=f"{asked} {dry}", topics=asked, validate_only=dry)
+            requested = [{"name": name, "count": count, "assignments": assignments}] * rng.choice([1, 1, 1, 2, 0])
+            side.ask(37, rng.randrange(4), note=f"{requested} {dry}", topics=requested, validate_only=dry)
         elif what == "delete":
             _delete(side, rng, name, ids.get(name))
         elif what == "metadata":
@@ -125,7 +125,7 @@ def topics(side: Side, rng: random.Random) -> None:
                     ids[each["name"]] = each.get("topic_id") or ids.get(each["name"])
             side.record(f"Metadata v{version} {name} {[each['name'] is None for each in wanted]}", answer)
         elif what == "trim":
-            asked = [
+            requested = [
                 {
                     "name": name,
                     "partitions": [
@@ -133,17 +133,25 @@ def topics(side: Side, rng: random.Random) -> None:
                     ],
                 }
             ]
-            side.ask(21, rng.randrange(3), note=str(asked), topics=asked)
+            side.ask(21, rng.randrange(3), note=str(requested), topics=requested)
         elif what == "elect":
-            asked = rng.choice([[{"topic": name, "partitions": [0, 9]}], []])
-            side.ask(43, rng.randrange(3), note=str(asked), election_type=rng.choice([0, 1, 1]), topic_partitions=asked)
+            requested = rng.choice([[{"topic": name, "partitions": [0, 9]}], []])
+            side.ask(
+                43,
+                rng.randrange(3),
+                note=str(requested),
+                election_type=rng.choice([0, 1, 1]),
+                topic_partitions=requested,
+            )
         elif what == "move":
             replicas = rng.choice([None, [1], [9], [], [1, 1], [-1]])
-            asked = [{"name": name, "partitions": [{"partition_index": rng.choice([0, 9, -1]), "replicas": replicas}]}]
-            side.ask(45, 0, note=str(asked), topics=asked)
+            requested = [
+                {"name": name, "partitions": [{"partition_index": rng.choice([0, 9, -1]), "replicas": replicas}]}
+            ]
+            side.ask(45, 0, note=str(requested), topics=requested)
         else:
-            asked = rng.choice([None, [{"name": name, "partition_indexes": [0, 9]}], []])
-            side.ask(46, 0, note=str(asked), topics=asked)
+            requested = rng.choice([None, [{"name": name, "partition_indexes": [0, 9]}], []])
+            side.ask(46, 0, note=str(requested), topics=requested)
 
 
 def _create(side: Side, rng: random.Random, name: str) -> None:
@@ -166,7 +174,7 @@ def _create(side: Side, rng: random.Random, name: str) -> None:
         ]
     )
     pairs = [{"name": key, "value": value} for key, value in configs]
-    asked = {
+    requested = {
         "name": name,
         "num_partitions": default,
         "replication_factor": factor,
@@ -174,7 +182,9 @@ def _create(side: Side, rng: random.Random, name: str) -> None:
         "configs": pairs,
     }
     dry = rng.random() < 0.2
-    side.ask(19, version, note=f"{asked} {dry}", topics=[asked] * rng.choice([1, 1, 1, 1, 2, 0]), validate_only=dry)
+    side.ask(
+        19, version, note=f"{requested} {dry}", topics=[requested] * rng.choice([1, 1, 1, 1, 2, 0]), validate_only=dry
+    )
     time.sleep(0.05)
 
 
@@ -183,12 +193,12 @@ def _delete(side: Side, rng: random.Random, name: str, topic_id: Any) -> None:
     if version < 6:
         side.ask(20, version, note=name, topic_names=[name] * rng.choice([1, 1, 1, 0]))
     else:
-        asked = {
+        requested = {
             "name": rng.choice([name, name, None]),
             "topic_id": rng.choice([None, None, topic_id, uuid.UUID(int=9)]),
         }
-        note = f"{asked['name']} {asked['topic_id'] is None} {asked['topic_id'] == topic_id}"
-        side.ask(20, version, note=note, topics=[asked])
+        note = f"{requested['name']} {requested['topic_id'] is None} {requested['topic_id'] == topic_id}"
+        side.ask(20, version, note=note, topics=[requested])
     time.sleep(0.05)
 
 

@@ -176,8 +176,8 @@ def score(steps: list[Step]) -> tuple[int, int]:
 def main(target: str, count: str, *paths: str) -> None:
     """Write the file, one trace a line."""
     traces = [steps_of(read_states(Path(path))) for path in sorted(paths)]
-    kept = sorted(traces, key=score, reverse=True)[: int(count)]
-    lines = [json.dumps([step.encode() for step in steps], separators=(",", ":")) for steps in kept]
+    best = sorted(traces, key=score, reverse=True)[: int(count)]
+    lines = [json.dumps([step.encode() for step in steps], separators=(",", ":")) for steps in best]
     Path(target).write_text("[\n" + ",\n".join(lines) + "\n]\n")
 
 

@@ -197,15 +197,15 @@ class Replay:
                 self.committed[server] = max(self.committed[server], state["hwm"])
 
     def _vote(self, step: Step) -> None:
-        asked, said = step.message, step.answer
-        key = _vote_key(step.peer, step.server, asked)
+        request, said = step.message, step.answer
+        key = _vote_key(step.peer, step.server, request)
         response, deliver = self._answer(key)
         found = partition_of(response)
         self._same("error", _ERRORS[said["error"]], found.error_code)
         self._same("vote_granted", said["vote_granted"], bool(found.vote_granted))
         self._same("leader_epoch", said["replica_epoch"], found.leader_epoch)
         self._same("leader_id", _named(said), found.leader_id)
-        self.responses[_voted_key(step.peer, step.server, asked["pre_vote"], said)] = deliver, None
+        self.responses[_voted_key(step.peer, step.server, request["pre_vote"], said)] = deliver, None
 
     def _take_vote(self, step: Step) -> None:
         self._deliver(_voted_key(step.server, step.peer, step.message["pre_vote"], step.message))
@@ -228,8 +228,8 @@ class Replay:
         if not self._before[step.server]["attached"]:
             # the pre-vote that the leader refuses
             self._fire(step.server, "election")
-            asked = {"pre_vote": True, "replica_epoch": state["epoch"], **_log_end(state["log"])}
-            self._answer(_vote_key(step.server, step.peer, asked))[1]()
+            request = {"pre_vote": True, "replica_epoch": state["epoch"], **_log_end(state["log"])}
+            self._answer(_vote_key(step.server, step.peer, request))[1]()
             self._settle()
         key = ("fetch", step.server, step.peer, quorum.epoch, quorum.log.end_offset, quorum.log.last_epoch)
         if key not in self._held:
@@ -240,7 +240,7 @@ class Replay:
 
     def _fetch(self, step: Step) -> None:
         said, leader = step.answer, self.nodes[step.server].quorum
-        key = _asked_key(step.peer, step.server, step.message)
+        key = _fetch_key(step.peer, step.server, step.message)
         response, deliver = self._answer(key)
         found, offset = partition_of(response), key[-2]
         self._same("error", _ERRORS[said.get("error")], found.error_code)
@@ -259,7 +259,7 @@ class Replay:
         self.responses[key] = deliver, high_watermark
 
     def _take_fetched(self, step: Step) -> None:
-        high_watermark = self._deliver(_asked_key(step.server, step.peer, step.message))
+        high_watermark = self._deliver(_fetch_key(step.server, step.peer, step.message))
         if high_watermark is not None:
             self.committed[step.server] = max(self.committed[step.server], high_watermark)
 
@@ -375,9 +375,9 @@ def _key(server: int, sent: Sent) -> Key:
     return ("fetch", server, peer, *(partition[name] for name in names))
 
 
-def _vote_key(candidate: int, voter: int, asked: dict[str, Any]) -> Key:
+def _vote_key(candidate: int, voter: int, request: dict[str, Any]) -> Key:
     names = ("pre_vote", "replica_epoch", "last_log_epoch", "last_log_offset")
-    return ("vote", candidate, voter, *(asked[name] for name in names))
+    return ("vote", candidate, voter, *(request[name] for name in names))
 
 
 def _voted_key(candidate: int, voter: int, pre_vote: bool, said: dict[str, Any]) -> Key:
@@ -393,9 +393,16 @@ def _voted_key(candidate: int, voter: int, pre_vote: bool, said: dict[str, Any])
     )
 
 
-def _asked_key(follower: int, leader: int, asked: dict[str, Any]) -> Key:
+def _fetch_key(follower: int, leader: int, request: dict[str, Any]) -> Key:
     """The specification counts offsets from 1."""
-    return ("fetch", follower, leader, asked["replica_epoch"], asked["fetch_offset"] - 1, asked["last_fetched_epoch"])
+    return (
+        "fetch",
+        follower,
+        leader,
+        request["replica_epoch"],
+        request["fetch_offset"] - 1,
+        request["last_fetched_epoch"],
+    )
 
 
 def replay(steps: list[Step]) -> None:

@@ -26,7 +26,7 @@ TIMEOUT_S = 300
 pytestmark = pytest.mark.timeout(900)
 
 
-class Kept:
+class SharedSession:
     """The shared session, which a command may not end."""
 
     def __init__(self, spark: Any) -> None:
@@ -71,25 +71,25 @@ def topic(bootstrap: str, new_name: Callable[[], str]) -> str:
 def yak(spark: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Any]:
     """A command in this process, on the shared session."""
 
-    def shared(settings: Any) -> Kept:
+    def shared(settings: Any) -> SharedSession:
         quiet_python(settings.log)
-        return Kept(spark)
+        return SharedSession(spark)
 
     monkeypatch.setattr("yak.spark.driver.make.make_session", shared)
     monkeypatch.setattr("signal.signal", lambda *_: None)
 
-    def run(*words: str) -> tuple[int, str, str]:
+    def run(*arguments: str) -> tuple[int, str, str]:
         capfd.readouterr()
-        code = program.run(["spark", *words])
+        code = program.run(["spark", *arguments])
         return (code, *capfd.readouterr())
 
     return run
 
 
-def typed(*words: str, **more: Any) -> "subprocess.CompletedProcess[str]":
+def typed(*arguments: str, **more: Any) -> "subprocess.CompletedProcess[str]":
     """A command as a process of its own."""
     return subprocess.run(
-        [sys.executable, "-P", "-m", "yak.commands", *words], capture_output=True, text=True, timeout=TIMEOUT_S,
+        [sys.executable, "-P", "-m", "yak.commands", *arguments], capture_output=True, text=True, timeout=TIMEOUT_S,
         stdin=subprocess.DEVNULL, **more,
     )  # fmt: skip
 
@@ -125,10 +125,10 @@ def test_a_table_has_the_columns_of_the_record(yak, topic: str) -> None:
 
 def test_with_a_schema_the_fields_are_columns(yak, topic: str) -> None:
     table = topic.replace("-", "_")
-    words = ("sql", f"SELECT max(total) AS most, count(user) AS n, count(*) AS all FROM {table}", "-o", "json")
-    code, out, _ = yak(*words, "--schema", f"{table}=user STRING, total INT")
+    arguments = ("sql", f"SELECT max(total) AS most, count(user) AS n, count(*) AS all FROM {table}", "-o", "json")
+    code, out, _ = yak(*arguments, "--schema", f"{table}=user STRING, total INT")
     assert (code, json.loads(out)) == (0, {"most": 29, "n": 30, "all": 31})
-    code, out, err = yak(*words, "--schema", f"{table}=user STRING, total INT", "--mode", "failfast")
+    code, out, err = yak(*arguments, "--schema", f"{table}=user STRING, total INT", "--mode", "failfast")
     assert (code, out) == (2, "")
     assert no_trace_in(err)
 
@@ -142,7 +142,7 @@ def test_with_a_schema_the_fields_are_columns(yak, topic: str) -> None:
         ("SELECT 1/0", "spark-sql", "Division by zero"),
     ],
 )
-def test_a_query_that_cannot_be_is_told_in_three_lines(yak, topic: str, query: str, slug: str, said: str) -> None:
+def test_refused_query_is_reported_in_three_lines(yak, topic: str, query: str, slug: str, said: str) -> None:
     code, out, err = yak("sql", query.format(topic=topic))
     assert (code, out) == (2, "")
     assert err.startswith(f"error[{slug}]"), err
@@ -150,7 +150,7 @@ def test_a_query_that_cannot_be_is_told_in_three_lines(yak, topic: str, query: s
     assert no_trace_in(err)
 
 
-def test_the_shell_knows_topics_and_tells_errors_in_words(yak, topic: str) -> None:
+def test_shell_has_topics_and_prints_errors_in_three_lines(yak, topic: str) -> None:
     code, out, _ = yak("shell", "-c", f"print(topic('{topic}').where(F.col('key') == 'k1').count())")
     assert (code, out) == (0, "10\n")
     code, _, err = yak("shell", "-c", f"topic('{topic}x').count()")
@@ -162,9 +162,9 @@ def test_the_shell_knows_topics_and_tells_errors_in_words(yak, topic: str) -> No
 # -------------------------------------------------------------------------------------------------- jobs, programs
 
 
-def test_a_job_runs_in_the_background_tells_how_far_it_is_and_ends_in_order(topic: str, tmp_path: Path) -> None:
-    words = ("--topic", topic, "--sink", f"topic:{topic}-counts", "--checkpoint-dir", str(tmp_path / "ck"))
-    started = typed("spark", "run", "counts", *words, "--master", "local[1]", "-o", "json")
+def test_background_job_reports_progress_and_stops_in_order(topic: str, tmp_path: Path) -> None:
+    arguments = ("--topic", topic, "--sink", f"topic:{topic}-counts", "--checkpoint-dir", str(tmp_path / "ck"))
+    started = typed("spark", "run", "counts", *arguments, "--master", "local[1]", "-o", "json")
     assert started.returncode == 0, started.stderr
     run = spark_runs.find_run(json.loads(started.stdout)["id"])
     assert run.state == "running"
@@ -192,12 +192,12 @@ def test_a_job_runs_in_the_background_tells_how_far_it_is_and_ends_in_order(topi
 def test_signal_cancels_a_batch_and_stops_a_stream_in_order(
     topic: str, tmp_path: Path, number: int, job: str, options: tuple[str, ...], code: int
 ) -> None:
-    words = (job, "--topic", f"t={topic}" if job == "sql" else topic, *options, "--master", "local[1]")
+    arguments = (job, "--topic", f"t={topic}" if job == "sql" else topic, *options, "--master", "local[1]")
     events = tmp_path / "events"
     events.mkdir()
     for setting in ("enabled=true", "compress=false", f"dir={events}"):
-        words += ("--conf", f"spark.eventLog.{setting}")
-    command = [sys.executable, "-P", "-m", "yak.spark.jobs", *words]
+        arguments += ("--conf", f"spark.eventLog.{setting}")
+    command = [sys.executable, "-P", "-m", "yak.spark.jobs", *arguments]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
         deadline = time.monotonic() + TIMEOUT_S
         while not (has_batch(job) if job == "counts" else has_begun_work(events)):
@@ -233,8 +233,8 @@ frame.command(dataclasses.replace(sql.JOB, build=build))(sys.argv[1:])
 
 
 def test_batch_that_is_stopped_before_it_reads_did_not_succeed(topic: str) -> None:
-    words = ("--topic", f"t={topic}", "-q", "SELECT count(*) FROM t", "--to", "latest", "--master", "local[1]")
-    command = [sys.executable, "-P", "-c", STOPPED_EARLY, *words]
+    arguments = ("--topic", f"t={topic}", "-q", "SELECT count(*) FROM t", "--to", "latest", "--master", "local[1]")
+    command = [sys.executable, "-P", "-c", STOPPED_EARLY, *arguments]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert (ran.returncode, ran.stdout) == (130, ""), ran.stderr
     assert spark_runs.find_run("sql").state == "stopped"
@@ -255,7 +255,7 @@ raise ValueError("of the program's own")
 """
 
 
-def test_a_program_is_submitted_its_progress_seen_and_its_error_told_with_its_line(topic: str, tmp_path: Path) -> None:
+def test_submitted_program_reports_progress_and_the_line_of_its_error(topic: str, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(PROGRAM)
     ran = typed("spark", "submit", "mine.py", "--master", "local[1]", "--", topic, str(tmp_path / "ck"))
     assert ran.returncode == 1
@@ -272,7 +272,7 @@ def test_a_program_is_submitted_its_progress_seen_and_its_error_told_with_its_li
 # ------------------------------------------------------------------------------------------------ what is missing
 
 
-def test_too_little_memory_is_told_before_anything_is_read(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_is_refused_before_a_read(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Java counts all 200 MiB with this collector. The one for small machines keeps some of them for itself.
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-XX:+UseG1GC")
     ran = typed("spark", "sql", f"SELECT * FROM `{topic}`", "--driver-memory", "200m", "--master", "local[1]")
@@ -281,7 +281,7 @@ def test_too_little_memory_is_told_before_anything_is_read(topic: str, monkeypat
     assert no_trace_in(ran.stderr)
 
 
-def test_a_master_that_is_not_there_is_told_at_once() -> None:
+def test_absent_master_is_reported_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     ran = typed("spark", "sql", "SELECT 1", "--master", f"spark://127.0.0.1:{port}")
@@ -290,7 +290,7 @@ def test_a_master_that_is_not_there_is_told_at_once() -> None:
     assert no_trace_in(ran.stderr)
 
 
-def test_a_job_that_cannot_begin_is_told_and_ends_with_2(new_name: Callable[[], str]) -> None:
+def test_job_that_cannot_begin_ends_with_2(new_name: Callable[[], str]) -> None:
     ran = typed("spark", "run", "counts", "--topic", new_name(), "--sink", "topic:x")
     assert ran.returncode == 2
     assert ran.stderr.startswith("error[spark-no-checkpoint]")

@@ -50,17 +50,17 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_answers_are_read_one_after_another_up_to_the_end():
     with ScriptedBroker(ten) as broker:
         assert offsets(broker) == list(range(10))
-        assert [offset for offset, _ in broker.asked] == [0, 3, 6, 9]
+        assert [offset for offset, _ in broker.requests] == [0, 3, 6, 9]
         assert offsets(broker, 4, 6) == [4, 5]
 
 
-def test_an_empty_range_asks_for_nothing():
+def test_empty_range_sends_no_fetch():
     with ScriptedBroker(ten) as broker:
         assert offsets(broker, 5, 5) == []
         assert not broker.connections
 
 
-def test_batches_have_as_many_rows_as_was_asked_for():
+def test_batches_have_the_requested_number_of_rows():
     with ScriptedBroker(ten) as broker:
         settings = ReadSettings(broker.bootstrap, batch_rows=4)
         assert [each.num_rows for each in read(OffsetRange("t", 0, 0, 10), settings)] == [4, 2, 4]
@@ -83,11 +83,11 @@ def test_an_error_that_passes_is_waited_for(error):
         assert offsets(broker) == list(range(10))
 
 
-def test_a_throttled_reader_asks_again_over_its_connection():
+def test_throttled_reader_fetches_again_over_its_connection():
     answers = in_turn(ten(0), throttled(100), throttled(100))
     with ScriptedBroker(lambda offset: next(answers, None) or ten(offset)) as broker:
         assert offsets(broker) == list(range(10))
-        assert [offset for offset, _ in broker.asked] == [0, 3, 3, 3, 6, 9]
+        assert [offset for offset, _ in broker.requests] == [0, 3, 3, 3, 6, 9]
     with ScriptedBroker(lambda _: throttled(0)) as broker, pytest.raises(NotReadable):
         offsets(broker)
 
@@ -104,7 +104,7 @@ def test_a_leader_that_moves_is_followed():
 
         before.fetch = fetch
         assert offsets(before) == list(range(10))
-        assert [offset for offset, _ in after.asked] == [3, 6, 9]
+        assert [offset for offset, _ in after.requests] == [3, 6, 9]
 
 
 def test_a_lost_connection_is_made_again():
@@ -197,16 +197,16 @@ def test_a_topic_that_may_not_be_read_is_an_error_at_once():
     assert "not allowed" in raised.value.why
 
 
-def test_a_batch_larger_than_an_answer_is_asked_for_whole():
+def test_batch_larger_than_a_response_is_fetched_whole():
     large = batch(0, [Record(0, b"x" * 5000)])
 
     def fetch(_: int) -> bytes:
-        size = broker.asked[-1][1]
+        size = broker.requests[-1][1]
         return fetched(large if size >= len(large) else large[:size])
 
     with ScriptedBroker(fetch) as broker:
         assert offsets(broker, 0, 1, fetch_bytes=1000) == [0]
-        assert [size for _, size in broker.asked] == [1000, len(large)]
+        assert [size for _, size in broker.requests] == [1000, len(large)]
 
 
 def test_a_batch_that_never_comes_whole_is_an_error():
@@ -214,7 +214,7 @@ def test_a_batch_that_never_comes_whole_is_an_error():
         offsets(broker)
 
 
-def test_only_committed_records_are_read_when_so_asked():
+def test_read_committed_returns_committed_records_only():
     begun = batch(0, [Record(0), Record(1)], producer_id=9, is_transactional=True)
     answer = fetched(begun + marker(2, 9, is_commit=False) + TEN[3], aborted=(Aborted(9, 0),), high_watermark=4)
     with ScriptedBroker(lambda _: answer) as broker:
@@ -297,7 +297,7 @@ def test_settings_that_it_honours_do_something():
     client = {"max.partition.fetch.bytes": "70000", "group.id": "g", "Client.Id": "me"}
     with ScriptedBroker(ten) as broker:
         assert offsets(broker, client=client) == list(range(10))
-        assert broker.asked[0] == (0, 70_000)
+        assert broker.requests[0] == (0, 70_000)
 
 
 def test_a_bootstrap_that_is_no_address_is_refused():

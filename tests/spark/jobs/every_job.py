@@ -37,13 +37,13 @@ def jobs_of(bootstrap: str, folder: Path, topic: str, other: str) -> dict[str, A
 
 
 def main() -> None:
-    bootstrap, folder, words = sys.argv[1:]
+    bootstrap, folder, settings = sys.argv[1:]
     from yak.spark.driver.make import make_session
     from yak.spark.driver.settings import SessionSettings
 
     conf = {"spark.sql.shuffle.partitions": "2"}
     spark = make_session(SessionSettings(master="local[2]", conf=conf, driver_memory="1g"))
-    for job, options in jobs_of(bootstrap, Path(folder), *json.loads(words)).values():
+    for job, options in jobs_of(bootstrap, Path(folder), *json.loads(settings)).values():
         start(job, spark, job.options(**options))
     spark.streams.awaitAnyTermination()
 

@@ -144,12 +144,12 @@ def test_replay_task_that_runs_again_sends_what_has_not_arrived(bench: Any) -> N
     import pyarrow as pa
 
     target = bench.send([], parts=2)
-    places = [f"orders/0/{number}" for number in range(40)]
-    headers = [[{"key": HEADER, "value": place.encode()}] for place in places]
+    origins = [f"orders/0/{number}" for number in range(40)]
+    headers = [[{"key": HEADER, "value": origin.encode()}] for origin in origins]
     times = pa.array([bench.start_ms] * 40, pa.int64()).cast(pa.timestamp("ms", tz="UTC"))
-    table = {"key": places, "value": places, "timestamp": times, "headers": headers, "place": places}
+    table = {"key": origins, "value": origins, "timestamp": times, "headers": headers, "place": origins}
     rows = pa.RecordBatch.from_pydict(table)
     cluster, ends = {"bootstrap": bench.bootstrap}, {"0": 0, "1": 0}
     send(iter([rows.slice(0, 25)]), cluster, target, None)  # then its executor is lost
     send(iter([rows.slice(0, 30), rows.slice(30)]), cluster, target, ends)
-    assert sorted(bytes(row.value).decode() for row in bench.read(target)) == sorted(places)
+    assert sorted(bytes(row.value).decode() for row in bench.read(target)) == sorted(origins)

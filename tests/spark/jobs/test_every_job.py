@@ -58,16 +58,16 @@ def test_stats_are_those_of_the_numbers_and_say_how_many_were_none(bench: Any) -
     assert len(rows) == 3
 
 
-def test_records_without_the_number_are_kept_left_out_or_an_error(bench: Any) -> None:
+def test_records_without_the_number_are_left_out_or_an_error(bench: Any) -> None:
     topic = bench.send(readings(20))
     (row,) = bench.batch("stats", topic=topic, field="n", mode="dropmalformed", key_field="who")[:1]
     assert (row[2], row[3], row[4]) == ("a", 6, 0)
     with pytest.raises(Exception, match="SourceError") as caught:
         bench.stream("stats", topic=topic, field="n", mode="failfast")
-    shown = translate(caught.value)
-    assert (shown.code, shown.exit_code) == ("spark-json", 2)
-    assert f"{topic}/0/0" in shown.message
-    assert "no number at n" in shown.why
+    text = translate(caught.value)
+    assert (text.code, text.exit_code) == ("spark-json", 2)
+    assert f"{topic}/0/0" in text.message
+    assert "no number at n" in text.why
 
 
 def test_top_k_names_the_most_frequent_keys_of_each_window(bench: Any) -> None:
@@ -179,8 +179,8 @@ def test_results_go_to_parquet_and_to_the_console(bench: Any, tmp_path: Path, ca
     with pytest.raises(UsageError, match="not empty"):
         bench.finish("top-k", topic=topic, to="latest", sink=f"parquet:{tmp_path}/out")
     bench.finish("top-k", topic=topic, available_now=True)
-    assert "|start" in (shown := capsys.readouterr().out)
-    assert shown.count("|a  |20") == 2
+    assert "|start" in (text := capsys.readouterr().out)
+    assert text.count("|a  |20") == 2
 
 
 def test_a_checkpoint_belongs_to_one_job_with_its_options(bench: Any, tmp_path: Path) -> None:
@@ -199,10 +199,10 @@ def test_a_checkpoint_belongs_to_one_job_with_its_options(bench: Any, tmp_path: 
 def test_a_topic_that_is_not_there_is_one_message(bench: Any) -> None:
     with pytest.raises(Exception, match="no-such-topic") as caught:
         bench.batch("counts", topic="no-such-topic")
-    shown = translate(caught.value)
-    assert shown.exit_code == 2
-    assert "no-such-topic" in shown.message
-    assert "\n" not in shown.message + shown.why
+    text = translate(caught.value)
+    assert text.exit_code == 2
+    assert "no-such-topic" in text.message
+    assert "\n" not in text.message + text.why
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_what_cannot_be_is_said_before_spark_is_started(name: str, options: dict
     assert caught.value.exit_code == 2
 
 
-def test_number_that_no_sum_holds_stops_no_query_and_spoils_no_later_value(bench: Any) -> None:
+def test_overflowing_number_neither_stops_the_query_nor_changes_later_values(bench: Any) -> None:
     steady = [("k", {"n": 1.0 + number % 2}, number, 0) for number in range(10)]
     odd = [("k", {"n": value}, 10 + at, 0) for at, value in enumerate(("NaN", "Infinity", "-Infinity", 1e300, -1e300))]
     topic = bench.send([*steady, *odd, *[(key, value, at + 20, part) for key, value, at, part in steady]])

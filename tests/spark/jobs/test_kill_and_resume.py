@@ -44,11 +44,11 @@ def commits(folder: Path) -> dict[str, int]:
     return found
 
 
-def kill_in_the_middle(bootstrap: str, folder: Path, words: list[str]) -> None:
+def kill_in_the_middle(bootstrap: str, folder: Path, settings: list[str]) -> None:
     """Start all jobs, and kill that process and its children when each query has done a batch and none has done all."""
     with (folder / "child.log").open("wb") as log:
         child = subprocess.Popen(
-            [sys.executable, "-P", str(PROGRAM), bootstrap, str(folder), json.dumps(words)],
+            [sys.executable, "-P", str(PROGRAM), bootstrap, str(folder), json.dumps(settings)],
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=log,
             stderr=log,

@@ -225,7 +225,7 @@ def test_failfast_says_which_record_and_why() -> None:
     )
 
 
-def test_a_key_that_is_no_text_is_shown_as_far_as_it_is() -> None:
+def test_key_that_is_no_text_is_printed_as_far_as_it_is() -> None:
     found = JsonDecoding(JsonOptions(None, "permissive", "_corrupt_record"), FLAT).decode(batch(b"{}"))
     assert found.to_pylist()[0]["_key"] == "k\ufffd"
 

@@ -28,8 +28,8 @@ PARTITIONS = 2
 class Query:
     """The program's process; one that has ended is started again, as by a supervisor."""
 
-    def __init__(self, *words: str, folder: Path) -> None:
-        self.words, self.folder = words, folder
+    def __init__(self, *arguments: str, folder: Path) -> None:
+        self.arguments, self.folder = arguments, folder
         self.child: subprocess.Popen[bytes] | None = None
         self.starts = 0
 
@@ -43,7 +43,7 @@ class Query:
         while self.batches() < batches:
             if self.child is None or self.child.poll() is not None:
                 self.child = subprocess.Popen(
-                    [sys.executable, "-P", str(PROGRAM), *self.words],
+                    [sys.executable, "-P", str(PROGRAM), *self.arguments],
                     env={**os.environ, "PYTHONPATH": str(ROOT)},
                     stdout=(self.folder.parent / "child.log").open("ab"),
                     stderr=subprocess.STDOUT,
@@ -104,9 +104,9 @@ def values(bootstrap: str, topic: str, isolation: str) -> Counter[int]:
 def wait_for_open_transaction(bootstrap: str, topic: str) -> None:
     """Wait until there are records after the last stable offset."""
     admin = Admin(bootstrap)
-    places = {TopicPartition(topic, partition): LATEST for partition in range(PARTITIONS)}
+    partitions = {TopicPartition(topic, partition): LATEST for partition in range(PARTITIONS)}
     deadline = time.monotonic() + 120
-    while admin.offsets(places) == admin.offsets(places, read_committed=True):
+    while admin.offsets(partitions) == admin.offsets(partitions, read_committed=True):
         assert time.monotonic() < deadline, "no transaction in 120 s"
 
 

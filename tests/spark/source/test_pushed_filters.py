@@ -56,14 +56,14 @@ def test_the_narrowest_of_several_bounds_counts() -> None:
 
 def test_a_time_from_below_narrows_and_is_checked_again() -> None:
     when = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
-    asked = GreaterThanOrEqual(("timestamp",), when)
-    found, left = prune(asked)
+    predicate = GreaterThanOrEqual(("timestamp",), when)
+    found, left = prune(predicate)
     assert found.from_ms == int(when.timestamp()) * 1000 + 678
-    assert left == [asked]
+    assert left == [predicate]
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "predicate",
     [
         LessThan(("timestamp",), datetime(2026, 1, 1, tzinfo=UTC)),  # a later record may have an earlier time
         GreaterThan(("timestamp",), datetime(1960, 1, 1, tzinfo=UTC)),  # a record without a time is of 1969
@@ -73,11 +73,11 @@ def test_a_time_from_below_narrows_and_is_checked_again() -> None:
         EqualTo(("offset", "inner"), 1),
     ],
 )
-def test_everything_else_is_left_to_spark(asked: Any) -> None:
-    assert prune(asked) == (Pruning(), [asked])
+def test_everything_else_is_left_to_spark(predicate: Any) -> None:
+    assert prune(predicate) == (Pruning(), [predicate])
 
 
-def test_a_reader_works_with_push_down_off_and_can_be_asked_twice_with_it_on() -> None:
+def test_reader_works_with_push_down_off_and_takes_filters_twice_with_it_on() -> None:
     options = read_options({"bootstrap": "a:1", "subscribe": "t"})
     reader = BatchReader(options, kafka_schema(False), Decoding())
     # What Spark checks before it refuses a reader whose filters would not be pushed (plan_data_source_read.py).

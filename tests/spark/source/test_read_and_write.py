@@ -127,7 +127,7 @@ def said(error: Exception) -> str:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({"subscribe": "no-such-topic"}, r'\[unknown-topic\] topic "no-such-topic" does not exist'),
         ({"startingOffsets": "latest"}, r"\[spark-option\].*nothing to read"),
@@ -140,14 +140,14 @@ def said(error: Exception) -> str:
     ],
 )
 def test_a_read_that_cannot_be_is_one_line(
-    spark: Any, bootstrap: str, shared_topic: str, options: dict[str, str], words: str
+    spark: Any, bootstrap: str, shared_topic: str, options: dict[str, str], message: str
 ) -> None:
     given = {"kafka.bootstrap.servers": bootstrap, "subscribe": shared_topic} | {
         name: value.replace("TOPIC", shared_topic) for name, value in options.items()
     }
     with pytest.raises(Exception, match=r"spark|unknown|unreachable") as caught:
         spark.read.format("yak").options(**given).load().count()
-    assert re.search(words.replace("TOPIC", shared_topic), said(caught.value), re.IGNORECASE), said(caught.value)
+    assert re.search(message.replace("TOPIC", shared_topic), said(caught.value), re.IGNORECASE), said(caught.value)
 
 
 def test_a_schema_without_json_is_refused(spark: Any, bootstrap: str, shared_topic: str) -> None:
@@ -256,7 +256,7 @@ def test_json_in_columns_of_its_own_with_the_sources_beside_them(spark: Any, boo
 
 
 @pytest.mark.parametrize(
-    ("columns", "options", "words"),
+    ("columns", "options", "message"),
     [
         (["CAST(id AS STRING) AS value"], {"topic": "no topic!"}, r"\[spark-write\].*yak topics create"),
         (["CAST(id AS STRING) AS value"], {}, r"\[spark-schema\] no topic is named"),
@@ -268,7 +268,7 @@ def test_json_in_columns_of_its_own_with_the_sources_beside_them(spark: Any, boo
     ],
 )
 def test_a_write_that_cannot_be_is_one_line(
-    spark: Any, bootstrap: str, new_name: Callable[[], str], columns: list[str], options: dict[str, str], words: str
+    spark: Any, bootstrap: str, new_name: Callable[[], str], columns: list[str], options: dict[str, str], message: str
 ) -> None:
     topic = new_name()
     Admin(bootstrap).create_topic(topic, partitions=1)
@@ -276,7 +276,7 @@ def test_a_write_that_cannot_be_is_one_line(
     writer = spark.range(3).selectExpr(*columns).write.format("yak").option("bootstrap", bootstrap).options(**given)
     with pytest.raises(Exception, match=r"spark|unknown") as caught:
         writer.mode("append").save()
-    assert re.search(words, said(caught.value), re.IGNORECASE), said(caught.value)
+    assert re.search(message, said(caught.value), re.IGNORECASE), said(caught.value)
 
 
 def test_records_go_where_their_columns_say(spark: Any, bootstrap: str, new_name: Callable[[], str]) -> None:

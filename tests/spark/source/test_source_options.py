@@ -67,7 +67,7 @@ def test_a_timestamp_counts_before_offsets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("more", "message"),
     [
         ({"assign": '{"orders":[0]}'}, "exactly one way"),
         ({"subscribe": " , "}, "names no topic"),
@@ -91,22 +91,22 @@ def test_a_timestamp_counts_before_offsets() -> None:
         ({"maxTriggerDelay": "soon"}, "duration"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(more: dict[str, str], words: str) -> None:
+def test_what_cannot_be_is_said_in_one_line(more: dict[str, str], message: str) -> None:
     with pytest.raises(SourceError) as caught:
         read_options(HERE | more)
     text = str(caught.value)
     assert text.startswith("[spark-option] ")
-    assert words in text
+    assert message in text
     assert "\n" not in text
 
 
 @pytest.mark.parametrize("missing", ["bootstrap", "subscribe"])
-def test_what_is_needed_is_asked_for(missing: str) -> None:
+def test_missing_option_is_named(missing: str) -> None:
     with pytest.raises(SourceError, match=r"\[spark-option\] no (cluster|topic) is named.*Try: "):
         read_options({name: value for name, value in HERE.items() if name != missing})
 
 
-def test_an_option_that_is_like_none_of_ours_is_for_somebody_else() -> None:
+def test_unknown_option_unlike_ours_is_ignored() -> None:
     assert read_options(HERE | {"mergeSchema": "true"}).subscription.topics == ("orders",)
 
 

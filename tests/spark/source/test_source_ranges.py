@@ -52,7 +52,7 @@ def test_no_task_has_more_records_than_allowed() -> None:
 
 
 @given(PARTITIONS, st.integers(1, 1 << 62), st.data())
-def test_a_limit_is_kept_and_starves_nobody(start: dict[TopicPartition, int], most: int, data: st.DataObject) -> None:
+def test_limit_holds_and_starves_no_partition(start: dict[TopicPartition, int], most: int, data: st.DataObject) -> None:
     end = {each: data.draw(st.integers(low, (1 << 63) - 1)) for each, low in start.items()}
     found = share_limit(most, start, end)
     assert found.keys() == end.keys()
@@ -65,10 +65,10 @@ def test_a_limit_is_kept_and_starves_nobody(start: dict[TopicPartition, int], mo
 
 @given(PARTITIONS)
 def test_offsets_are_the_same_after_a_checkpoint(offsets: dict[TopicPartition, int]) -> None:
-    kept = stream_offsets.to_json(offsets)
-    assert stream_offsets.from_json(json.loads(json.dumps(kept))) == offsets
+    stored = stream_offsets.to_json(offsets)
+    assert stream_offsets.from_json(json.loads(json.dumps(stored))) == offsets
     turned = dict(reversed(list(offsets.items())))
-    assert json.dumps(stream_offsets.to_json(turned)) == json.dumps(kept)
+    assert json.dumps(stream_offsets.to_json(turned)) == json.dumps(stored)
 
 
 def test_the_first_batch_is_run_again_from_where_it_began() -> None:
@@ -90,7 +90,7 @@ def test_a_batch_with_nothing_to_read_ends_where_it_starts() -> None:
     assert stream_offsets.start_of(stream_offsets.initial({zero: 40}), start) == {zero: 10}
 
 
-@pytest.mark.parametrize("kept", [{"offset": 5}, {"orders": {"zero": 5}}, {"orders": {"0": "5"}}])
-def test_another_sources_checkpoint_is_refused(kept: dict[str, object]) -> None:
+@pytest.mark.parametrize("stored", [{"offset": 5}, {"orders": {"zero": 5}}, {"orders": {"0": "5"}}])
+def test_another_sources_checkpoint_is_refused(stored: dict[str, object]) -> None:
     with pytest.raises(SourceError, match=r"\[spark-checkpoint\] the checkpoint is another query's"):
-        stream_offsets.from_json(kept)
+        stream_offsets.from_json(stored)

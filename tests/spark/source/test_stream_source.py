@@ -139,13 +139,13 @@ def test_a_batch_that_was_planned_before_a_crash_is_the_same_after_it(
     assert [json.loads(end)[topic] for end in ends] == [{"0": 5}, {"0": 8}]
     # What a kill leaves behind: the last plan without its commit, and no output of it.
     output_log = Path(pipeline.out) / "_spark_metadata"  # a file that is not in it does not count
-    for log, kept in (
+    for log, stored in (
         (pipeline.checkpoint / "offsets", planned),
         (pipeline.checkpoint / "commits", planned - 1),
         (output_log, planned - 1),
     ):
         for each in log.iterdir():
-            if int(re.findall(r"\d+", each.name)[0]) >= kept:
+            if int(re.findall(r"\d+", each.name)[0]) >= stored:
                 each.unlink()
     produce(bootstrap, topic, 4)
     pipeline.run(subscribe=topic, startingOffsets="latest")
@@ -170,9 +170,7 @@ def test_records_that_went_away_end_the_query_or_are_stepped_over(
     assert pipeline.records() == [(topic, 0, n) for n in [*range(10), *range(15, 20)]]
 
 
-def test_a_topic_that_went_away_or_was_made_anew_is_noticed(
-    pipeline: Pipeline, bootstrap: str, new_name: Callable[[], str]
-) -> None:
+def test_deleted_or_recreated_topic_is_noticed(pipeline: Pipeline, bootstrap: str, new_name: Callable[[], str]) -> None:
     topic, stays = new_name(), new_name()
     admin = Admin(bootstrap)
     for name in (topic, stays):
@@ -216,7 +214,7 @@ def test_another_querys_checkpoint_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({"subscribe": "no-such-topic"}, '[unknown-topic] topic "no-such-topic" does not exist'),
         (
@@ -226,8 +224,8 @@ def test_another_querys_checkpoint_is_refused(
         ({"subscribe": "any", "startingOffsets": "{"}, "[spark-option] option startingOffsets"),
     ],
 )
-def test_a_stream_that_cannot_be_is_one_line(pipeline: Pipeline, options: dict[str, str], words: str) -> None:
-    assert pipeline.refused(**options).startswith(words)
+def test_a_stream_that_cannot_be_is_one_line(pipeline: Pipeline, options: dict[str, str], message: str) -> None:
+    assert pipeline.refused(**options).startswith(message)
 
 
 def test_a_trigger_waits_for_the_least_number_of_records(

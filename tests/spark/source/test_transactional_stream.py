@@ -154,14 +154,14 @@ def test_run_of_an_older_batch_is_refused(task: Task) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({}, "a transactional write goes to one topic"),
         ({"topic": "t", "kafka.transactional.id": "mine"}, "each task needs its own"),
     ],
 )
-def test_transactional_option_that_cannot_be_is_refused(options: dict[str, str], words: str) -> None:
-    with pytest.raises(SourceError, match=words):
+def test_transactional_option_that_cannot_be_is_refused(options: dict[str, str], message: str) -> None:
+    with pytest.raises(SourceError, match=message):
         write_options({"bootstrap": "localhost:1", "transactional": "true"} | options, False)
 
 

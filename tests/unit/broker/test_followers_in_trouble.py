@@ -80,7 +80,7 @@ def test_a_replica_that_parts_from_its_leader_below_the_leaders_log_start_keeps_
     rig.run_until(lambda: rig.replica(leader, "orders").high_watermark == 9)
     rig.replica(leader, "orders").log.advance_log_start(4)
     for node_id in others:
-        rig.cluster.heal(f"n{old}", f"n{node_id}")
+        rig.cluster.reconnect(f"n{old}", f"n{node_id}")
     rig.nodes[old - 1].start()
     rig.run_until(lambda: rig.is_in_sync("orders"))
     log = rig.replica(old, "orders").log
@@ -99,11 +99,11 @@ def test_an_answer_from_before_an_election_is_not_taken_for_one_after_it(rig):
     rig.elect("orders", other, leader)
     rig.run_until(lambda: rig.replica(follower, "orders").leader_epoch == 2)
     rig.run_for(20)
-    rig.cluster.heal(f"n{leader}", f"n{follower}", both=False)
+    rig.cluster.reconnect(f"n{leader}", f"n{follower}", both=False)
     rig.run_for(20)
     assert rig.replica(follower, "orders").log_end_offset == 1
-    rig.cluster.heal(f"n{follower}", f"n{leader}", both=False)
-    rig.cluster.heal(f"n{leader}", f"n{other}")
+    rig.cluster.reconnect(f"n{follower}", f"n{leader}", both=False)
+    rig.cluster.reconnect(f"n{leader}", f"n{other}")
     rig.run_until(lambda: rig.is_in_sync("orders") and rig.replica(follower, "orders").log_end_offset == 2)
 
 
@@ -199,11 +199,11 @@ def test_what_a_replica_acknowledged_before_it_was_removed_does_not_count_when_i
     reassign(rig, 1, 3)
     rig.run_until(lambda: where in rig.nodes[2].broker.partitions and 3 in rig.replica(1, "orders").replica_states)
     rig.cluster.cut("n1", "n3", both=False)
-    rig.cluster.heal("n3", "n1", both=False)
+    rig.cluster.reconnect("n3", "n1", both=False)
     rig.run_for(50)
     assert rig.replica(3, "orders").log_end_offset == 0
     assert rig.info("orders").isr == (1,)
-    rig.cluster.heal("n1", "n3", both=False)
+    rig.cluster.reconnect("n1", "n3", both=False)
     rig.run_until(lambda: rig.is_in_sync("orders"))
 
 

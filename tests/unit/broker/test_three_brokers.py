@@ -116,7 +116,7 @@ def test_what_a_deposed_leader_did_not_commit_is_cut_from_its_log(rig):
     rig.run_until(lambda: rig.leader("orders") in others)
     rig.run_until(lambda: rig.replica(rig.leader("orders"), "orders").is_leader)
     for node in others:
-        rig.cluster.heal(f"n{leader}", f"n{node}")
+        rig.cluster.reconnect(f"n{leader}", f"n{node}")
     assert rig.produce("orders", [b"b"]).base_offset == 1
     rig.nodes[leader - 1].start()
     rig.run_until(lambda: rig.is_in_sync("orders"))
@@ -284,7 +284,7 @@ def test_a_leader_that_is_cut_off_from_the_metadata_is_waited_for_once(rig):
     first_ms, second_ms = twice(rig, asked)
     assert PROBE_MS_MAX <= first_ms <= PROBE_MS_MAX + 5
     assert second_ms < 5
-    rig.cluster.heal(f"n{leader}", "store")
+    rig.cluster.reconnect(f"n{leader}", "store")
     rig.run_until(lambda: "more" in rig.nodes[leader - 1].broker.image.topics)
     assert max(twice(rig, asked)) < 5
 

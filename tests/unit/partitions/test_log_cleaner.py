@@ -365,7 +365,7 @@ def test_who_copied_a_compacted_log_tells_a_deposed_leader_where_to_cut() -> Non
     deposed.kill()
     rig.run_until(lambda: rig.leader(TOPIC) not in (deposed.node_id, -1))
     for node in others:
-        rig.cluster.heal(deposed.party, node.party)
+        rig.cluster.reconnect(deposed.party, node.party)
     rig.run_until(lambda: rig.replica(rig.leader(TOPIC), TOPIC).is_leader)
     leader = rig.nodes[rig.leader(TOPIC) - 1]
     copier = next(node for node in others if node is not leader)

@@ -122,7 +122,7 @@ def test_the_last_one_in_sync_whose_log_is_missing_is_copied_again_after_an_uncl
     last.kill()
     last.disk.remove_tree("/data/orders-0")
     for ends in ((last.party, other.party), (other.party, last.party)):
-        network.heal(*ends)
+        network.reconnect(*ends)
     last.start()
     rig.run_until(lambda: "last-replica-offline" in rig.events(first))
     rig.elect("orders", second, unclean=True)  # the broker has registered, and is fenced still

@@ -193,7 +193,7 @@ def test_replica_that_resigns_fetches_nothing_before_the_answer_and_comes_back_w
     behind = rig.followers("orders")[0]
     node = rig.nodes[behind - 1]
     rig.cluster.network.cut(STORE, node.party)  # the answer comes late
-    rig.world.after(300_000, lambda: rig.cluster.network.heal(STORE, node.party))
+    rig.world.after(300_000, lambda: rig.cluster.network.reconnect(STORE, node.party))
     position = damage(node, 2)
     partition = node.broker.partitions[ORDERS]
     node.broker.damaged_replicas.found(partition, 2, DamagedBatch(FIRST, position, "the CRC-32C does not match"))
@@ -264,7 +264,7 @@ def test_replica_with_a_fetch_on_its_way_resigns_only_when_the_leader_has_answer
     rig.run_for(1_000)
     assert asked == []
     assert partition.is_resigning
-    network.heal(rig.nodes[leader - 1].party, node.party)
+    network.reconnect(rig.nodes[leader - 1].party, node.party)
     rig.run_until(lambda: bool(asked))
     rig.run_until(lambda: rig.is_in_sync("orders"))
 

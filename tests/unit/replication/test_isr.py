@@ -349,7 +349,7 @@ def test_isr_changes_of_many_partitions_are_proposed_one_batch_a_step_also_after
     for index in led:
         rig.begin_produce("many", [b"a"], partition=index, acks=1)
     rig.run_for(3_000)
-    rig.cluster.heal("n1", STORE)
+    rig.cluster.reconnect("n1", STORE)
     rig.run_until(lambda: all(rig.info("many", index).isr == (leader.node_id,) for index in led))
     assert len(led) > bound
     assert max(proposed) == bound

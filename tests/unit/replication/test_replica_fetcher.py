@@ -91,7 +91,7 @@ def test_appends_to_many_partitions_come_in_several_answers_and_none_stays_behin
     for index in range(PARTITIONS):
         rig.begin_produce("many", [b"a"], partition=index, acks=1)
     rig.run_for(20)
-    rig.cluster.heal("n1", "n2")
+    rig.cluster.reconnect("n1", "n2")
     ends = [(node.node_id, index) for node in rig.nodes for index in range(PARTITIONS)]
     rig.run_until(lambda: all(rig.replica(node_id, "many", index).high_watermark == 1 for node_id, index in ends))
     assert max(named) == BOUND
@@ -156,7 +156,7 @@ class Rolling:
             for index in self.led:
                 rig.begin_produce("small", [value], partition=index, acks=1)
             rig.run_for(20)
-        rig.cluster.heal("n1", "n2")
+        rig.cluster.reconnect("n1", "n2")
 
     def fetcher(self) -> replica_fetcher.ReplicaFetcher:
         return self.follower.broker.replica_fetchers._fetchers[1]

@@ -80,7 +80,7 @@ def diverge(rig: ClusterRig) -> tuple[int, int]:
     rig.elect("orders", others[0])
     rig.run_until(lambda: all(rig.replica(node, "orders").leader_id == others[0] for node in others))
     for party in (f"n{others[0]}", f"n{others[1]}", STORE):
-        rig.cluster.heal(f"n{deposed}", party)
+        rig.cluster.reconnect(f"n{deposed}", party)
     return deposed, others[0]
 
 
@@ -225,7 +225,7 @@ def test_many_truncations_of_one_turn_share_their_jobs():
     node.pause()
     rig.run_until(lambda: all(rig.leader("many", index) not in (node_id, -1) for index in led))
     for other in {1, 2, 3} - {node_id}:
-        rig.cluster.heal(f"n{node_id}", f"n{other}")
+        rig.cluster.reconnect(f"n{node_id}", f"n{other}")
     for index in led:
         rig.run_until(lambda index=index: rig.replica(rig.leader("many", index), "many", index).is_leader)
         rig.produce("many", [b"b"], partition=index)

@@ -7,8 +7,8 @@ import pytest
 from yak.ids import TopicPartition
 from yak.protocol.record_writer import build_batch
 from yak.sim import cluster_damage
-from yak.sim.books import Violation
 from yak.sim.checks.watermark_monotonic import WatermarkMonotonic
+from yak.sim.deliveries import Violation
 from yak.sim.disk import Content, SimDisk
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.spec import Spec
@@ -94,17 +94,17 @@ def test_an_offset_flips_into_a_gap_only_where_compaction_leaves_none(topic):
             seen.add(int.from_bytes(offset, "big", signed=True))
         return seen
 
-    none_can_tell = {"first": {50, 52, 55, 62}, "second": {58, 60, 63}}
+    undetectable = {"first": {50, 52, 55, 62}, "second": {58, 60, 63}}
     if topic == "orders":
-        assert none_can_tell["first"] <= flipped(first)
-        assert none_can_tell["second"] <= flipped(second)
+        assert undetectable["first"] <= flipped(first)
+        assert undetectable["second"] <= flipped(second)
     else:
         assert flipped(first) == {54 - 16, 54 - 32, 54 - (1 << 63)}
         assert flipped(second) == {62 - 8, 62 - 16, 62 - 32, 62 - (1 << 63)}
 
 
 @pytest.mark.parametrize(
-    ("topic", "base_offset", "is_followed", "is_told"),
+    ("topic", "base_offset", "is_followed", "is_detectable"),
     [
         ("orders", 54, False, False),
         ("orders", 55, False, True),
@@ -114,9 +114,7 @@ def test_an_offset_flips_into_a_gap_only_where_compaction_leaves_none(topic):
         ("__consumer_offsets", 55, True, True),
     ],
 )
-def test_the_beginning_of_a_batch_that_may_come_there_looks_like_the_last_write_of_a_process(
-    topic, base_offset, is_followed, is_told
-):
+def test_prefix_of_a_plausible_batch_at_the_end_is_undetectable(topic, base_offset, is_followed, is_detectable):
     disk = SimDisk()
     path = f"/d/{topic}-0/00000000000000000050.log"
     disk.make_directory(f"/d/{topic}-0")
@@ -126,7 +124,7 @@ def test_the_beginning_of_a_batch_that_may_come_there_looks_like_the_last_write_
         file.append([batch_at(62)])
     copy = Stand(node=SimpleNamespace(directories=["/d"], disk=disk), topic_partition=TopicPartition(topic, 0))
     foreign = batch_at(base_offset, b"a longer value" * 20)[: len(batch_at(54))]
-    assert cluster_damage._is_told(copy, path, 0, foreign) is is_told
+    assert cluster_damage._is_detectable(copy, path, 0, foreign) is is_detectable
 
 
 class Stand(SimpleNamespace):
@@ -156,7 +154,7 @@ def test_a_watermark_is_not_compared_with_the_log_of_a_directory_that_failed_in_
             check.watermark(copy, 0)
 
 
-def test_no_second_flip_makes_a_wrong_length_look_like_a_torn_write():
+def test_flip_in_a_batch_with_a_wrong_length_is_left_out():
     """What begins so may be a process that ended in a write: with the rest wrong too, nobody can tell."""
     path = "/data/t-0/00000000000000000000.log"
     flips = []

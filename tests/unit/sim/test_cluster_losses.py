@@ -54,7 +54,7 @@ def test_a_disk_that_may_fail_any_moment_is_not_whole(losses):
     assert not losses.may_go_offline(node(1))
 
 
-def test_a_replica_that_is_not_counted_on_and_a_partition_that_is_given_up_bind_nobody(losses):
+def test_spare_replica_and_forfeited_partition_allow_any_loss(losses):
     losses._powerless = {2: 11, 3: 12}
     assert losses.may_go_offline(node(4))
     losses._cluster.history.forfeited[KEY] = "given up"

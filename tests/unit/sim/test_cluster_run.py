@@ -11,11 +11,11 @@ WITHOUT = ("admin", "sloppy", "deleter", "impostor", "pauses", "t-out", "t-safe"
 class ObservedRun(ClusterRun):
     """A run that remembers which readers were slow when the faults ended."""
 
-    def _heal(self) -> None:
+    def _end_faults(self) -> None:
         longest = max(READERS_PAUSES_US)
         self.slow = [reader for reader in self.readers.values() if reader.pause_us == longest]
         self.slow_committed = [reader for reader in self.committed_readers.values() if reader.pause_us == longest]
-        super()._heal()
+        super()._end_faults()
 
 
 def test_slow_readers_after_the_faults_pause_as_briefly_as_all_others():

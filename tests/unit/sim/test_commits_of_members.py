@@ -13,11 +13,11 @@ from yak.groups.consumer.records import Change, CurrentValue, Kind
 from yak.groups.group import Group
 from yak.groups.offsets import Committed
 from yak.ids import TopicPartition
-from yak.sim.books import Violation
 from yak.sim.checks.commits_of_members import CommitsOfMembers
 from yak.sim.cluster import Cluster
-from yak.sim.cluster_books import ClusterBooks
-from yak.sim.group_books import GroupBooks
+from yak.sim.cluster_deliveries import ClusterDeliveries
+from yak.sim.deliveries import Violation
+from yak.sim.group_history import GroupHistory
 from yak.sim.history import Chain, Copy, Key
 from yak.sim.history_checker.history import Outcome
 from yak.sim.recorder import CommitMark, Recorder
@@ -42,10 +42,10 @@ class Coordinator:
             roles=("leader",),
             racks=(None,),
         )
-        self.books = GroupBooks(
-            self.cluster, ClusterBooks(self.cluster.history, lambda _topic: None, Recorder(self.cluster.world))
+        self.history = GroupHistory(
+            self.cluster, ClusterDeliveries(self.cluster.history, lambda _topic: None, Recorder(self.cluster.world))
         )
-        self.check = CommitsOfMembers(self.books)
+        self.check = CommitsOfMembers(self.history)
         self.partition = SimpleNamespace(
             topic_id=KEY.topic_id, topic_partition=TopicPartition("__consumer_offsets", 0), log_end_offset=7
         )
@@ -55,7 +55,7 @@ class Coordinator:
         self.coordinated = SimpleNamespace(
             is_loading=False, partition=self.partition, shard=SimpleNamespace(groups={"g": self.group})
         )
-        self.books.of("g")
+        self.history.of("g")
         self.step()
 
     def join(self, member_id: str) -> None:
@@ -63,7 +63,7 @@ class Coordinator:
 
     def append(self, member_id: str, generation: int, *, producer_id: int | None = None):
         """Append a commit, perhaps in a transaction; the check sees it with the next step."""
-        commit = self.books.commits(member_id, "g", generation, {PLACE: 5})
+        commit = self.history.commits(member_id, "g", generation, {PLACE: 5})
         mark = CommitMark(commit.number, generation, member_id)
         committed = Committed(5, -1, mark.text, 0)
         if producer_id is None:
@@ -99,7 +99,7 @@ class Coordinator:
         copy = Copy(self.cluster.nodes[0], KEY, self.partition.topic_partition)
         copy.chain, copy.high_watermark = Chain(), high_watermark
         history.copies[KEY] = {1: copy}
-        self.books.committed("g", commit, Outcome.OK, is_classic=True)
+        self.history.committed("g", commit, Outcome.OK, is_classic=True)
 
 
 @pytest.fixture
@@ -185,14 +185,14 @@ def test_commit_acknowledged_before_the_high_watermark_passed_it_is_a_violation(
         coordinator.acknowledge(commit, 7)
 
 
-def test_commit_looked_up_before_the_high_watermark_passed_it_is_a_violation(coordinator):
+def test_commit_fetched_above_the_high_watermark_is_a_violation(coordinator):
     coordinator.append("m", 2)
     coordinator.step()
-    with pytest.raises(Violation, match=r"was told 5 .*, but its record is at 7 or above"):
-        coordinator.books.fetched("g", 0.0, {PLACE: 5}, "an administrator")
+    with pytest.raises(Violation, match=r"fetched 5 .*, but its record is at 7 or above"):
+        coordinator.history.fetched("g", 0.0, {PLACE: 5}, "an administrator")
 
 
-def test_an_offset_of_a_transaction_is_judged_when_it_is_appended_and_not_at_its_marker():
+def test_transactional_offset_is_checked_at_its_append_and_not_at_its_marker():
     coordinator = Coordinator()
     coordinator.append("m", 2, producer_id=7)
     coordinator.step()

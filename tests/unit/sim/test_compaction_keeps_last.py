@@ -10,9 +10,9 @@ from yak.ids import TopicPartition
 from yak.protocol.control_batch import EndTransactionMarker, build_marker
 from yak.protocol.record_batch import iterate_headers, read_header
 from yak.protocol.record_writer import build_batch
-from yak.sim.books import Violation
 from yak.sim.checks.compaction_keeps_last import CompactionKeepsLast
 from yak.sim.compacted_records import COMPACT
+from yak.sim.deliveries import Violation
 from yak.sim.history import Chain, Copy, History, Key
 from yak.sim.originals import Originals
 from yak.storage.batch_filter import BatchFilter
@@ -82,9 +82,9 @@ class Bench:
             committed = self.history.committed.setdefault(self.key, Chain())
             committed.take(self.copy.chain, self.copy.end)
 
-    def remove(self, *places):
+    def remove(self, *indexes):
         """Remove whole batches, right or wrong."""
-        self.batches = [batch for place, batch in enumerate(self.batches) if place not in places]
+        self.batches = [batch for index, batch in enumerate(self.batches) if index not in indexes]
         self.check.swapped(self.copy)
 
     def compact(self, newest, *, retention_ms=0):
@@ -96,7 +96,7 @@ class Bench:
         self.check.swapped(self.copy)
 
 
-def test_what_was_replaced_may_go_and_is_told():
+def test_replaced_record_may_be_removed_and_is_reported():
     bench = Bench()
     bench.write((A, b"1"), (B, b"2"))
     bench.write((A, b"3"))
@@ -212,10 +212,10 @@ def test_a_compacted_log_is_compared_as_it_was_written():
     written = bench.copy.chain
     bench.compact({A: 1, B: 3})
     assert [read_header(batch).base_offset for batch in bench.batches] == [1, 3]
-    anew = bench.new_copy()
-    anew.read_anew(None, 0)
-    assert anew.chain.at(4) == written.at(4)
-    assert not anew.is_whole
+    fresh_copy = bench.new_copy()
+    fresh_copy.reread(None, 0)
+    assert fresh_copy.chain.at(4) == written.at(4)
+    assert not fresh_copy.is_whole
 
 
 def copied(bench, count):

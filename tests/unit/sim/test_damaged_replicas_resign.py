@@ -8,9 +8,9 @@ import pytest
 
 from yak.ids import TopicPartition
 from yak.ports.metadata_store import StoreRequest
-from yak.sim.books import Violation
 from yak.sim.checks import damaged_replicas_resign
 from yak.sim.checks.damaged_replicas_resign import PATIENCE_MS, DamagedReplicasResign
+from yak.sim.deliveries import Violation
 from yak.sim.history import Chain, Key
 
 KEY = Key(str(uuid.UUID(int=1)), 0)

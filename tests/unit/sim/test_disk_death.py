@@ -102,12 +102,12 @@ def test_a_broker_that_ends_inside_a_write_is_gone_at_once_and_comes_back_with_a
     assert rig.replica(leader, "orders").log_start_offset == 0
 
 
-def test_what_a_step_answered_is_looked_at_before_the_process_ends_in_the_next_one():
+def test_answers_of_a_step_are_checked_before_the_process_ends_in_the_next_one():
     """Of two requests in one read the first may be answered, and the process end in a write for the second."""
     node = ClusterRig().nodes[0]
-    looks = []
-    node.after_step = lambda: looks.append(1)
+    steps = []
+    node.after_step = lambda: steps.append(1)
     for death, wanted in ((Death(SeededRandom(1), 5), 1), (None, 1)):
         node.disk.end_inside(death)
         node._step(events.TurnEnd())
-        assert len(looks) == wanted
+        assert len(steps) == wanted

@@ -36,7 +36,7 @@ class Bench:
         committed = self.history.committed[KEY] = Chain()
         for offset in (0, 1):
             committed.add(offset, offset + 1, 1, int.from_bytes(batch(offset, 1)[17:21], "big"))
-        self.history.look(self.node)
+        self.history.observe(self.node)
 
     @property
     def agrees(self) -> bool:
@@ -47,14 +47,14 @@ class Bench:
         """The broker loads the log as it is."""
         self.node.starts_count += 1
         self.log = self.partition.log = SimpleNamespace(**vars(self.log))
-        self.history.look(self.node)
+        self.history.observe(self.node)
 
 
 def test_what_diverged_below_the_log_start_is_not_seen_before_or_after_a_restart():
     bench = Bench()
     assert not bench.agrees
     bench.log.log_start_offset = 1
-    bench.history.look(bench.node)
+    bench.history.observe(bench.node)
     assert bench.agrees
     bench.start_again()
     assert bench.agrees
@@ -63,7 +63,7 @@ def test_what_diverged_below_the_log_start_is_not_seen_before_or_after_a_restart
 def test_it_is_seen_again_when_a_start_loses_the_log_start():
     bench = Bench()
     bench.log.log_start_offset = 1
-    bench.history.look(bench.node)
+    bench.history.observe(bench.node)
     bench.log.log_start_offset = 0
     bench.start_again()
     assert not bench.agrees

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from yak.errors import UsageError
 from yak.sim.history_checker import random_history
 from yak.sim.history_checker.anomalies import MEANINGS, Kind
-from yak.sim.history_checker.corruptions import CORRUPTIONS, copy_of, prove
+from yak.sim.history_checker.corruptions import CORRUPTIONS, copy_of, self_test
 from yak.sim.history_checker.history import (
     UNREADABLE,
     Assign,
@@ -65,7 +65,7 @@ def test_what_a_right_cluster_does_is_accepted(seed: int, how: HistorySettings) 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_every_mutated_history_is_rejected_for_what_was_done_to_it(seed: int) -> None:
-    found = list(prove(seed))
+    found = list(self_test(seed))
     assert [each for each in found if not each.is_found] == []
     assert len(found) == len(CORRUPTIONS)
     assert {each.kind for each in found} == set(Kind) == set(MEANINGS)
@@ -114,7 +114,7 @@ def test_what_everybody_read_and_is_gone_at_the_end_is_lost() -> None:
     assert kinds(history) == [Kind.LOST_WRITE, Kind.POLL_SKIP]
 
 
-def test_a_consumer_that_begins_anew_may_go_back_and_ahead() -> None:
+def test_consumer_with_a_new_assignment_may_go_back_and_ahead() -> None:
     history = history_of(
         sent(1, 0, 0.0), sent(2, 1, 1.0), sent(3, 2, 2.0),
         Assign("r", 3.0, {P: 0}), read("r", 3.5, (0, 1)), Assign("r", 4.0, {P: 2}), read("r", 4.5, (2, 3)),
@@ -130,7 +130,7 @@ def test_an_offset_without_a_record_may_be_passed_over() -> None:
     assert kinds(history) == []
 
 
-def test_content_that_nobody_can_have_written_is_no_duplicate_of_itself() -> None:
+def test_unreadable_content_is_no_duplicate_of_itself() -> None:
     assert kinds(history_of(read("r", 1.0, (0, UNREADABLE), (1, UNREADABLE)))) == [Kind.PHANTOM]
 
 
@@ -150,8 +150,8 @@ def test_writes_at_the_same_time_may_stand_either_way() -> None:
     assert kinds(history_of(first, late)) == [Kind.STALE_APPEND]
 
 
-def test_a_commit_that_nobody_knows_of_may_come_after_the_next_one() -> None:
-    def told(start: int, first: Outcome) -> list[Kind]:
+def test_commit_of_unknown_outcome_may_come_after_the_next_one() -> None:
+    def anomalies(start: int, first: Outcome) -> list[Kind]:
         return kinds(
             history_of(
                 Commit("m", "g", 1.0, 1.5, first, {P: 5}),
@@ -160,8 +160,8 @@ def test_a_commit_that_nobody_knows_of_may_come_after_the_next_one() -> None:
             )
         )
 
-    assert told(9, Outcome.INFO) == told(5, Outcome.INFO) == []
-    assert told(5, Outcome.OK) == told(4, Outcome.INFO) == told(-1, Outcome.FAIL) == [Kind.LOST_COMMIT]
+    assert anomalies(9, Outcome.INFO) == anomalies(5, Outcome.INFO) == []
+    assert anomalies(5, Outcome.OK) == anomalies(4, Outcome.INFO) == anomalies(-1, Outcome.FAIL) == [Kind.LOST_COMMIT]
 
 
 def test_a_reader_of_everything_may_see_what_is_not_committed() -> None:
@@ -171,7 +171,7 @@ def test_a_reader_of_everything_may_see_what_is_not_committed() -> None:
     assert kinds(history_of(open_send, aborted, read("r", 1.0, (0, 1), committed=True))) == [Kind.ABORTED_READ]
 
 
-def test_an_anomaly_is_shown_with_what_happened_around_it() -> None:
+def test_anomaly_is_printed_with_the_operations_around_it() -> None:
     history = history_of(
         *(sent(number, number, float(number)) for number in range(1, 40)), read("r", 50.0, (19, 19), (21, 21))
     )
@@ -182,7 +182,7 @@ def test_an_anomaly_is_shown_with_what_happened_around_it() -> None:
     assert any("r read 19 to 21" in line for line in lines)
 
 
-def test_the_verdict_counts() -> None:
+def test_report_counts_the_operations() -> None:
     found = check_history(
         history_of(
             sent(1, 0, 0.0), sent(2, None, 1.0, Outcome.INFO), sent(3, None, 2.0, Outcome.FAIL), read("r", 1.0, (0, 1))

@@ -29,7 +29,7 @@ def test_what_was_taken_may_be_missing():
     assert kinds(history(taken={0: 4.0, 1: 4.5})) == []
 
 
-def test_who_passes_over_it_before_it_was_taken_is_told():
+def test_consumer_that_skips_a_record_before_its_compaction_is_reported():
     assert kinds(history(taken={0: 4.0, 1: 5.5})) == ["poll-skip"]
 
 

@@ -8,8 +8,8 @@ import pytest
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import CRC_START
 from yak.protocol.record_writer import build_batch
-from yak.sim.books import Violation
 from yak.sim.checks.loads_refuse_damage import LoadsRefuseDamage
+from yak.sim.deliveries import Violation
 from yak.sim.disk import SimDisk
 from yak.sim.history import Copy, Key
 

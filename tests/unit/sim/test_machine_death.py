@@ -2,10 +2,10 @@
 
 import pytest
 
-from yak.sim.books import Violation
 from yak.sim.checks.one_replica_a_machine import OneReplicaAMachine
 from yak.sim.cluster_draws import draw_machines
 from yak.sim.cluster_rig import ClusterRig
+from yak.sim.deliveries import Violation
 from yak.sim.seeded_random import SeededRandom
 
 MACHINES = tuple(f"machine:{number // 2}" for number in range(6))

@@ -8,8 +8,8 @@ import pytest
 from yak.ids import TopicPartition
 from yak.protocol.control_batch import EndTransactionMarker, build_marker
 from yak.protocol.record_writer import build_batch
-from yak.sim.books import Violation
 from yak.sim.checks.markers_follow_decisions import MarkersFollowDecisions
+from yak.sim.deliveries import Violation
 from yak.sim.history import Chain, Copy, History, Key
 from yak.sim.originals import Originals
 from yak.transactions.records import TRANSACTION_TOPIC, transaction_key, transaction_value

@@ -87,7 +87,7 @@ def test_frames_arrive_in_order_in_both_directions(world, network, node):
     assert caller.got == frames
 
 
-def test_nobody_listening_is_refused_at_once(world, network, node):
+def test_connect_without_a_listener_is_refused_at_once(world, network, node):
     node.is_listening = False
     assert connect(network, world).how == ["refused"]
     assert connect(network, world, port=1).how == ["unreachable"]
@@ -103,7 +103,7 @@ def test_a_cut_in_either_direction_lets_a_connect_time_out(world, network, node,
     assert caller.how == ["timeout"]
 
 
-def test_what_a_cut_holds_back_comes_when_it_heals(world, network, node):
+def test_data_held_by_a_cut_arrives_after_the_reconnect(world, network, node):
     caller = connect(network, world)
     network.cut("clients", "n1")
     caller.line.send(b"late")
@@ -111,21 +111,21 @@ def test_what_a_cut_holds_back_comes_when_it_heals(world, network, node):
     run(world, 60_000)
     assert not node.got
     assert caller.got == [b"not cut"]
-    network.heal("clients", "n1")
+    network.reconnect("clients", "n1")
     run(world, 10)
     assert node.got == [b"late"]
 
 
-def test_two_cuts_of_one_way_need_two_heals(world, network, node):
+def test_two_cuts_of_one_direction_need_two_reconnects(world, network, node):
     network.cut("clients", "n1")
     network.cut("clients", "n1")
-    network.heal("clients", "n1")
+    network.reconnect("clients", "n1")
     assert network.is_cut(("clients", "n1"))
-    network.heal("clients", "n1")
+    network.reconnect("clients", "n1")
     assert not network.is_cut(("clients", "n1"))
 
 
-def test_a_process_that_ends_is_told_of_at_once_and_a_machine_without_power_only_when_it_is_back(world, network, node):
+def test_process_end_resets_at_once_and_power_loss_only_after_the_restart(world, network, node):
     killed = connect(network, world)
     network.process_ended("n1")
     run(world, 10)
@@ -142,7 +142,7 @@ def test_a_process_that_ends_is_told_of_at_once_and_a_machine_without_power_only
     assert silent.how == ["reset"]
 
 
-def test_a_caller_that_closes_hears_nothing_more_and_the_node_is_told_after_what_was_sent(world, network, node):
+def test_close_by_the_caller_reaches_the_node_after_its_requests(world, network, node):
     caller = connect(network, world)
     caller.line.send(b"last")
     caller.line.close()
@@ -154,7 +154,7 @@ def test_a_caller_that_closes_hears_nothing_more_and_the_node_is_told_after_what
     assert not caller.how
 
 
-def test_a_broken_connection_is_told_to_both_ends_and_loses_what_was_on_its_way(world, network, node):
+def test_broken_connection_resets_both_ends_and_loses_data_in_flight(world, network, node):
     caller = connect(network, world)
     caller.line.send(b"lost")
     assert network.break_connections("n1", "clients", 100) == 1

@@ -6,7 +6,7 @@ from yak import fail_stop
 from yak.core import events
 from yak.errors import FailStop
 from yak.partitions.leader_appends import LeaderAppends
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.planted_bugs import PlantedBug
 from yak.sim.rig import Rig
 from yak.sim.seeded_random import SeededRandom
@@ -20,7 +20,7 @@ def planted(rig: Rig, where: str) -> None:
         rig.node.bugs.withdraw()
         assert rig.node.bugs.plant(SeededRandom(f"bug {seed}"))
         plan = rig.node.bugs._waiting
-        if plan.place == where and plan.wait == 0:
+        if plan.target == where and plan.wait == 0:
             return
     raise AssertionError(f"no rng choose {where}")
 
@@ -53,7 +53,7 @@ def test_bug_in_a_write_that_a_handler_survives_is_a_violation(monkeypatch: pyte
         rig.produce("orders", [b"a"])
 
 
-def test_bug_that_nobody_planted_ends_the_run_by_its_own_name() -> None:
+def test_unplanted_bug_ends_the_run_by_its_own_name() -> None:
     rig = Rig()
     with pytest.raises(ZeroDivisionError):
         rig.node.bugs.stopped(_because(FailStop("append_to_leader_log"), ZeroDivisionError()))

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.group_wire import ADD_OFFSETS, TXN_OFFSET_COMMIT
 from yak.sim.history_checker.history import Outcome
 from yak.sim.read_process_write import OUTPUT, CommittedReads, _Input, _Job, _Processor, hop_of, source_of
@@ -24,19 +24,19 @@ class Scripted(_Processor):
     """A processor whose brokers answer from `fails`: an error by request, otherwise success."""
 
     def __init__(self, *, is_protocol_2=False, fails=None):
-        self.world, self.asked, self.fails, self.settled = FakeWorld(), [], fails or {}, []
+        self.world, self.requests, self.fails, self.settled = FakeWorld(), [], fails or {}, []
         self.recorder = Recorder(self.world)
-        books = SimpleNamespace(recorder=self.recorder, count=lambda _what: None)
+        deliveries = SimpleNamespace(recorder=self.recorder, count=lambda _what: None)
         group = SimpleNamespace(
             view=SimpleNamespace(cluster=SimpleNamespace(world=self.world)),
-            cluster_books=books,
+            deliveries=deliveries,
             group_id="g",
             is_protocol_2=is_protocol_2,
             may_abort=False,
             hops=2,
             recorder=self.recorder,
-            count=books.count,
-            books=SimpleNamespace(commits=self.commits, committed=self.committed),
+            count=deliveries.count,
+            history=SimpleNamespace(commits=self.commits, committed=self.committed),
         )
         member = SimpleNamespace(group=group, instance=None, is_classic=True)
         super().__init__(member, "p", "id", SeededRandom("scripted"))
@@ -59,11 +59,11 @@ class Scripted(_Processor):
             )
 
     def answer(self, api_key, detail=None):
-        self.asked.append((api_key, detail))
+        self.requests.append((api_key, detail))
         return self.fails.get(api_key, NONE)
 
     def produced(self, api_key, version, fields, done):
-        result = SimpleNamespace(error_code=self.answer(api_key), base_offset=len(self.asked))
+        result = SimpleNamespace(error_code=self.answer(api_key), base_offset=len(self.requests))
         done(SimpleNamespace(responses=[SimpleNamespace(partition_responses=[result])]))
 
     def committing(self, api_key, fields, done, version):
@@ -81,7 +81,7 @@ class Scripted(_Processor):
         read_on = lambda: waiting.pop() if waiting else []  # noqa: E731
         self.process(_Job(inputs, {INPUT: 6}, "m", 2, read_on, ended.append))
         self.world.run(steps)
-        return [key for key, _ in self.asked], ended
+        return [key for key, _ in self.requests], ended
 
 
 def test_outputs_and_offsets_are_in_one_transaction():
@@ -89,7 +89,7 @@ def test_outputs_and_offsets_are_in_one_transaction():
     keys, ended = processor.go()
     wanted = [INIT_PRODUCER_ID, ADD_PARTITIONS, PRODUCE, PRODUCE, ADD_OFFSETS, TXN_OFFSET_COMMIT, END_TXN]
     assert keys == wanted
-    assert (TXN_OFFSET_COMMIT, ("m", 2)) in processor.asked
+    assert (TXN_OFFSET_COMMIT, ("m", 2)) in processor.requests
     assert ended == processor.settled == [Outcome.OK]
     outputs = [value for value in processor.recorder._sent if value.startswith(b"p:")]
     assert {source_of(value) for value in outputs} == {f"{TRANSACTIONS}-0@4", f"{TRANSACTIONS}-0@5"}
@@ -131,8 +131,8 @@ def test_last_hop_has_no_output_and_adds_no_partition():
 def test_a_member_that_left_the_generation_aborts(code):
     processor = Scripted(fails={TXN_OFFSET_COMMIT: code})
     _keys, ended = processor.go()
-    assert (END_TXN, False) in processor.asked
-    assert (END_TXN, True) not in processor.asked
+    assert (END_TXN, False) in processor.requests
+    assert (END_TXN, True) not in processor.requests
     assert ended == processor.settled == [Outcome.FAIL]
 
 
@@ -147,7 +147,7 @@ def test_offsets_are_sent_again_while_the_coordinator_loads():
     ("where", "outcome"),
     [(PRODUCE, Outcome.FAIL), (ADD_OFFSETS, Outcome.FAIL), (TXN_OFFSET_COMMIT, Outcome.FAIL), (END_TXN, Outcome.INFO)],
 )
-def test_a_fenced_processor_knows_the_outcome_unless_it_asked_for_the_commit(where, outcome):
+def test_fenced_processor_knows_the_outcome_unless_it_requested_the_commit(where, outcome):
     _keys, ended = Scripted(fails={where: ErrorCode.producer_fenced}).go(steps=4)
     assert ended[0] is outcome
 
@@ -155,10 +155,10 @@ def test_a_fenced_processor_knows_the_outcome_unless_it_asked_for_the_commit(whe
 def test_a_killed_processor_says_nothing_more():
     processor = Scripted()
     processor.go(steps=0)
-    before = list(processor.asked)
+    before = list(processor.requests)
     processor.kill()
     processor.world.run(20)
-    assert processor.asked == before
+    assert processor.requests == before
     assert not processor.is_free
 
 
@@ -183,19 +183,19 @@ def test_every_input_once_in_the_output_is_sound():
 
 
 @pytest.mark.parametrize(
-    ("outputs", "words"),
+    ("outputs", "message"),
     [([0], "@3 is in the output 0 times"), ([0, 3, 3], "@3 is in the output 2 times"), ([0, 3, 5], "@5 .* 1 times")],
 )
-def test_a_lost_doubled_or_aborted_input_is_a_violation(outputs, words):
-    with pytest.raises(Violation, match=words):
+def test_a_lost_doubled_or_aborted_input_is_a_violation(outputs, message):
+    with pytest.raises(Violation, match=message):
         reads(inputs=[0, 3], outputs=outputs).check_processed_once(hops=1)
 
 
 @pytest.mark.parametrize(
-    ("again", "words"), [([0], "t-out-0@1 is in the output 0"), ([0, 1, 1], "t-out-0@1 is in the output 2")]
+    ("again", "message"), [([0], "t-out-0@1 is in the output 0"), ([0, 1, 1], "t-out-0@1 is in the output 2")]
 )
-def test_record_lost_or_doubled_on_its_second_hop_is_a_violation(again, words):
-    with pytest.raises(Violation, match=words):
+def test_record_lost_or_doubled_on_its_second_hop_is_a_violation(again, message):
+    with pytest.raises(Violation, match=message):
         reads(inputs=[0, 3], outputs=[3, 0], again=again).check_processed_once(hops=2)
 
 

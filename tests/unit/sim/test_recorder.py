@@ -2,7 +2,7 @@
 
 import pytest
 
-from yak.sim.books import Books, Violation
+from yak.sim.deliveries import Deliveries, Violation
 from yak.sim.history_checker.history import Outcome
 from yak.sim.recorder import Reading, Recorder, must_hold
 from yak.sim.world import World
@@ -12,12 +12,12 @@ PLACE = ("t", 0)
 
 def made(values: list[bytes], read: list[tuple[int, bytes]], *, floor: int = 0, keeps: bool = True):
     """One producer whose values are all acknowledged, from offset 0 on, and one reader of everything."""
-    recorder, books = Recorder(World()), Books()
+    recorder, deliveries = Recorder(World()), Deliveries()
     recorder.sent(PLACE, values)
-    books.sent(*PLACE, values)
+    deliveries.sent(*PLACE, values)
     recorder.acknowledged(0, values)
     recorder.reads_all("reader", PLACE)
-    reading = Reading(books, recorder, "reader", PLACE)
+    reading = Reading(deliveries, recorder, "reader", PLACE)
     reading.log_begins(*PLACE, 0)
     for offset, value in read:
         reading.read(*PLACE, offset, value, 100)
@@ -45,7 +45,7 @@ def test_one_record_at_two_offsets_is_a_duplicate():
         must_hold(made([b"1:1"], [(0, b"1:1"), (1, b"1:1")]))
 
 
-def test_nothing_of_a_forfeited_partition_is_judged():
+def test_forfeited_partition_is_not_in_the_history():
     history = made([b"1:1"], [], keeps=False)
     assert not list(history.sends)
     assert must_hold(history).holds
@@ -61,27 +61,27 @@ def test_a_commit_without_an_answer_may_come_at_any_time():
     assert [(each.outcome, each.offsets) for each in history.commits] == [(Outcome.OK, {"t-0": 4})]
 
 
-def committed_before_the_answer(*, tells_when_it_asked: bool) -> Recorder:
+def committed_before_the_answer(*, has_request_time: bool) -> Recorder:
     """A member asks for the committed offset; another commits 2 before the answer, which says 1, arrives."""
     world = World()
     recorder = Recorder(world)
-    asked_at = recorder.now
+    requested_at = recorder.now
     for offset in (1, 2):
         commit = recorder.commits("m", "g", {PLACE: offset})
         world.now_us += 1_000
         recorder.committed(commit, Outcome.OK)
         if offset == 1:
-            asked_at = recorder.now
+            requested_at = recorder.now
         world.now_us += 1_000
-    recorder.assigned("n", {PLACE: 1}, group="g", asked_at=asked_at if tells_when_it_asked else None)
+    recorder.assigned("n", {PLACE: 1}, group="g", requested_at=requested_at if has_request_time else None)
     return recorder
 
 
-@pytest.mark.parametrize("tells_when_it_asked", [True, False])
-def test_offset_fetch_with_a_late_answer_may_lack_a_later_commit(tells_when_it_asked):
-    recorder = committed_before_the_answer(tells_when_it_asked=tells_when_it_asked)
+@pytest.mark.parametrize("has_request_time", [True, False])
+def test_offset_fetch_with_a_late_answer_may_lack_a_later_commit(has_request_time):
+    recorder = committed_before_the_answer(has_request_time=has_request_time)
     history = recorder.history(lambda _place: True, lambda _group: True, lambda _place: 0)
-    if tells_when_it_asked:
+    if has_request_time:
         assert must_hold(history).holds
     else:
         with pytest.raises(Violation, match="lost-commit"):

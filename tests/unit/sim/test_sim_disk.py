@@ -227,7 +227,7 @@ def test_what_is_not_cached_is_not_there_or_short(disk):
     assert file.read_cached(5, 2) == b"23456"
 
 
-def test_a_replaced_file_is_durable_only_when_asked(disk):
+def test_replaced_file_is_durable_unless_written_lazily(disk):
     disk.write_file("/d/durable", b"12345")
     for seed in range(20):
         disk.write_file_lazily("/d/lazy", b"12345")

@@ -31,7 +31,7 @@ def commit(member, what):
     member._commit_own(lambda: None)
     _api_key, _body, done = member._link.send.call_args.args
     done(what)
-    return member._group.books.committed.call_args.args[2]
+    return member._group.history.committed.call_args.args[2]
 
 
 def test_a_partition_that_the_coordinator_does_not_know_yet_is_committed_again(member):
@@ -67,5 +67,5 @@ def test_a_commit_of_the_generation_before_is_sent_once_another_was_joined(membe
     member._commit_late()
     assert member._link.send.call_count == is_sent
     if is_sent:
-        _process, _group, of_generation, offsets = member._group.books.commits.call_args.args
+        _process, _group, of_generation, offsets = member._group.history.commits.call_args.args
         assert (of_generation, offsets) == (3, {ONE: 7})

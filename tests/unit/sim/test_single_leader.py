@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from yak.sim.books import Violation
 from yak.sim.checks.single_leader import SingleLeader
+from yak.sim.deliveries import Violation
 from yak.sim.history import Appended, Chain
 
 
@@ -54,7 +54,7 @@ def test_what_a_leader_wrote_while_its_process_ended_is_its_own(check):
         check.appended(copy(3), [Appended(1, 2, 12)])
 
 
-def test_what_somebody_else_has_more_after_a_start_is_not(check):
+def test_longer_log_of_another_replica_after_a_start_is_a_violation(check):
     check.reopened(copy(2, (0, 2, 10), (1, 2, 11)), chain((0, 2, 10)))
     with pytest.raises(Violation, match="which broker 1 did not write"):
         check.appended(copy(3), [Appended(1, 2, 11)])

@@ -3,7 +3,7 @@
 import pytest
 
 from yak.broker.broker import Broker
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.rig import Rig
 from yak.sim.step_probe import EXCEPTIONS
 

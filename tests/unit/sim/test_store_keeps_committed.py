@@ -82,7 +82,7 @@ class Walk:
             StoreRequest(script, who | {"controller_epoch": cluster.get("ctl_epoch", 0)} | arguments), 1
         )
 
-    def office(self, script: str, **arguments: object) -> StoreOutcome:
+    def as_controller(self, script: str, **arguments: object) -> StoreOutcome:
         """Call as whoever has the controller's office; when that is nobody alive, somebody takes it, if anybody can."""
         for node in self.nodes.values():
             cluster = self.store.state.cluster
@@ -107,7 +107,7 @@ class Walk:
     def let_in(self, node: Node) -> None:
         self.catch_up(node, whole=True)
         self.call(node, "heartbeat", persisted=node.image.offset)
-        self.office("unfence", target_id=node.node_id, target_epoch=node.epoch)
+        self.as_controller("unfence", target_id=node.node_id, target_epoch=node.epoch)
 
     def catch_up(self, node: Node, *, whole: bool = False) -> None:
         records = self.store.records_after(node.image.offset, 10_000)
@@ -187,7 +187,7 @@ class Walk:
         """Call a script that may change the leader: whoever leads afterwards has all that was committed."""
         before = dict(self.store.state.partitions[TOPIC_ID, 0])
         if node is None:
-            self.office(script, partitions=[item])
+            self.as_controller(script, partitions=[item])
         else:
             self.call(node, script, partitions=[item])
         after = self.store.state.partitions[TOPIC_ID, 0]
@@ -212,7 +212,7 @@ class Walk:
         self.checked(node, "alter_replicas", item)
 
     def fence(self, node: Node) -> None:
-        self.office("fence", target_id=node.node_id, target_epoch=node.epoch)
+        self.as_controller("fence", target_id=node.node_id, target_epoch=node.epoch)
 
     def stop(self, node: Node) -> None:
         self.call(node, "begin_stop", state=self.rng.choice(("STOPPING", "CLOSED")))
@@ -228,7 +228,7 @@ class Walk:
         """With another disk that says nothing, after it was unregistered or not."""
         if self.rng.random() < 0.5:
             self.fence(node)
-            self.office("unregister", target_id=node.node_id)
+            self.as_controller("unregister", target_id=node.node_id)
         node.log.clear()
         node.directory = self.rng.choice((node.directory, f"dir-{node.node_id}-{self.rng.random()}"))
         node.image = Image()
@@ -264,7 +264,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize("seed", range(80))
-def test_nobody_leads_who_lacks_what_was_committed(seed):
+def test_replica_without_committed_records_is_never_elected(seed):
     Walk(seed).run(600)
 
 

@@ -44,18 +44,18 @@ class Scripted(SimTransactionalProducer):
     """A producer whose brokers answer from `fails`: an error by request, otherwise success."""
 
     def __init__(self, *, is_protocol_2=False, fails=None):
-        self.world, self.asked, self.fails = FakeWorld(), [], fails or {}
+        self.world, self.requests, self.fails = FakeWorld(), [], fails or {}
         self.counts = []
         self.recorder = Recorder(self.world)
-        books = SimpleNamespace(recorder=self.recorder, count=self.counts.append)
+        deliveries = SimpleNamespace(recorder=self.recorder, count=self.counts.append)
         view = SimpleNamespace(cluster=SimpleNamespace(world=self.world))
         rng = SeededRandom("scripted")
-        super().__init__(view, rng, books, "tx", "id", timeout_ms=1, is_protocol_2=is_protocol_2, pause_us=1)
+        super().__init__(view, rng, deliveries, "tx", "id", timeout_ms=1, is_protocol_2=is_protocol_2, pause_us=1)
         self._channels = [SimpleNamespace(send=self.produced)] * 2
         self.epoch = 0
 
     def _ask(self, api_key, version, fields, done):
-        self.asked.append((api_key, fields.get("committed")))
+        self.requests.append((api_key, fields.get("committed")))
         code = self.fails.get(api_key, NONE)
         if api_key == ADD_PARTITIONS:
             partitions = [SimpleNamespace(partition_error_code=code)]
@@ -69,9 +69,9 @@ class Scripted(SimTransactionalProducer):
         records = fields["topic_data"][0]["partition_data"][0]["records"]
         ((_, header),) = iterate_headers(bytes(records))
         assert header.is_transactional
-        self.asked.append((api_key, (header.producer_epoch, header.base_sequence)))
+        self.requests.append((api_key, (header.producer_epoch, header.base_sequence)))
         code = self.fails.get(api_key, NONE)
-        result = SimpleNamespace(error_code=code, base_offset=len(self.asked))
+        result = SimpleNamespace(error_code=code, base_offset=len(self.requests))
         done(SimpleNamespace(responses=[SimpleNamespace(partition_responses=[result])]))
 
     def outcomes(self):
@@ -82,9 +82,9 @@ def test_protocol_1_adds_partitions_and_goes_on_with_its_epoch_and_sequences():
     producer = Scripted()
     producer.start()
     producer.world.run(4)
-    keys = [key for key, _ in producer.asked]
+    keys = [key for key, _ in producer.requests]
     assert keys[:10] == [INIT_PRODUCER_ID, *[ADD_PARTITIONS, PRODUCE, PRODUCE, END_TXN] * 2, ADD_PARTITIONS]
-    writes = [detail for key, detail in producer.asked if key == PRODUCE]
+    writes = [detail for key, detail in producer.requests if key == PRODUCE]
     assert {epoch for epoch, _ in writes} == {1}
     assert writes[2][1] > 0
     assert set(producer.outcomes()[:2]) <= {Outcome.OK, Outcome.FAIL}
@@ -94,8 +94,8 @@ def test_protocol_2_has_a_new_epoch_and_new_sequences_in_each_transaction():
     producer = Scripted(is_protocol_2=True)
     producer.start()
     producer.world.run(4)
-    assert ADD_PARTITIONS not in {key for key, _ in producer.asked}
-    writes = [detail for key, detail in producer.asked if key == PRODUCE]
+    assert ADD_PARTITIONS not in {key for key, _ in producer.requests}
+    writes = [detail for key, detail in producer.requests if key == PRODUCE]
     assert writes[:6] == [(1, 0), (1, 0), (2, 0), (2, 0), (3, 0), (3, 0)]
 
 
@@ -106,14 +106,14 @@ def test_a_producer_that_is_fenced_before_its_commit_has_aborted(where):
     assert producer.outcomes() == [Outcome.FAIL]
     assert producer.counts[0] == "transactions fenced"
     producer.world.run(1)
-    assert [key for key, _ in producer.asked].count(INIT_PRODUCER_ID) == 2
+    assert [key for key, _ in producer.requests].count(INIT_PRODUCER_ID) == 2
 
 
 def test_a_producer_that_is_fenced_at_its_commit_does_not_know_the_outcome():
     producer = Scripted(fails={END_TXN: FENCED})
     producer.start()
     producer.world.run(40)
-    commits = [committed for key, committed in producer.asked if key == END_TXN]
+    commits = [committed for key, committed in producer.requests if key == END_TXN]
     expected = [Outcome.INFO if committed else Outcome.FAIL for committed in commits]
     assert set(commits) == {True, False}
     assert producer.outcomes()[: len(expected)] == expected

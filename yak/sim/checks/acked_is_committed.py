@@ -5,27 +5,26 @@ This holds over every kill, and over a power loss for flushed records.
 
 from __future__ import annotations
 
-from yak.sim.books import Books, Violation
+from yak.sim.deliveries import Deliveries, Violation
 from yak.sim.node import SimNode
 
 
 class AckedIsCommitted:
     """Compares the newest acknowledged offset of each partition with the broker's high watermark."""
 
-    def __init__(self, node: SimNode, books: Books) -> None:
+    def __init__(self, node: SimNode, held: Deliveries) -> None:
         self._node = node
-        self._books = books
+        self._deliveries = held
 
     def __call__(self) -> None:
-        """Check all partitions with acknowledged records."""
         broker = self._node.broker
         if broker is None or not self._node.is_ready:
             return
-        for topic_partition, books in self._books.partitions():
-            if not books.acked:
+        for topic_partition, held in self._deliveries.partitions():
+            if not held.acked:
                 continue
             partition = broker.partitions.get(topic_partition)
-            newest = next(reversed(books.acked))
+            newest = next(reversed(held.acked))
             if partition is None:
                 raise Violation(f"{topic_partition} is gone with its acknowledged records")
             if partition.log is not None and partition.high_watermark <= newest:

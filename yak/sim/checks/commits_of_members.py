@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.history import Watcher, coordinated_groups, key_of
 from yak.sim.recorder import CommitMark
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from yak.groups.consumer.partitions import TopicIdPartition
     from yak.groups.group import Group
     from yak.groups.offsets import Committed
-    from yak.sim.group_books import GroupBooks
+    from yak.sim.group_history import GroupHistory
     from yak.sim.node import SimNode
 
 
@@ -50,8 +50,8 @@ class CommitsOfMembers(Watcher):
 
     of_coordinators = True
 
-    def __init__(self, books: GroupBooks) -> None:
-        self._books = books
+    def __init__(self, history: GroupHistory) -> None:
+        self._history = history
         self._known: dict[tuple[int, int], _Known] = {}
         self.appended_count = 0
 
@@ -66,18 +66,18 @@ class CommitsOfMembers(Watcher):
                 known = self._known[node.node_id, index] = _Known(coordinated)
             if is_new or known.log_end != coordinated.partition.log_end_offset:
                 self._compare(node, known, is_new=is_new)
-                # of all groups: the books learn of one after its first members have joined
+                # of all groups: the history has a group only after its first members have joined
                 known.held_since = {
                     name: _held_since(group, known.held_since.get(name, {}), is_new=is_new)
                     for name, group in coordinated.shard.groups.items()
                 }
-            known.members = {name: _members(coordinated.shard.groups.get(name)) for name in self._books.groups()}
+            known.members = {name: _members(coordinated.shard.groups.get(name)) for name in self._history.groups()}
 
     def _compare(self, node: SimNode, known: _Known, *, is_new: bool) -> None:
         """Find the offsets that this step appended, without those that a new coordinator has loaded."""
         partition = known.coordinated.partition
         key = key_of(partition)
-        for name in self._books.groups():
+        for name in self._history.groups():
             group = known.coordinated.shard.groups.get(name)
             for topic, number, committed in () if group is None else _offsets(group):
                 mark = CommitMark.read(committed.metadata)
@@ -91,7 +91,7 @@ class CommitsOfMembers(Watcher):
                 if is_new:
                     continue
                 self.appended_count += 1
-                self._books.appended(mark, key, known.log_end)
+                self._history.appended(mark, key, known.log_end)
                 # One step may append a commit and then complete the JoinGroup that begins the next generation.
                 members = _members(group) | known.members.get(name, frozenset())
                 if (mark.generation, mark.member_id) in members:

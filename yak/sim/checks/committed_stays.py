@@ -5,7 +5,7 @@ This check also maintains `History.committed`, which other checks read: register
 
 from __future__ import annotations
 
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.history import Chain, Copy, History, Watcher
 
 

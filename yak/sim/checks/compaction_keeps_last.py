@@ -22,8 +22,8 @@ from typing import NamedTuple
 from yak.ids import Offset
 from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import WalkedRecord
-from yak.sim.books import Violation
 from yak.sim.compacted_records import COMPACT
+from yak.sim.deliveries import Violation
 from yak.sim.history import Appended, Copy, History, Watcher
 
 
@@ -55,11 +55,11 @@ class CompactionKeepsLast(Watcher):
         passed = {record.offset for record in written if record.offset not in present} - known
         self._passed_over.setdefault(copy, set()).update(passed)
         self.counts["records gone before they were copied"] += len(passed)
-        self._look(copy)
+        self._observe(copy)
 
     def may_have_less(self, copy: Copy) -> None:
         """A truncation, or a crash during a swap, must not remove a record that replaced another."""
-        self._look(copy)
+        self._observe(copy)
 
     def dropped(self, copy: Copy) -> None:
         self._seen.pop(copy, None)
@@ -68,7 +68,7 @@ class CompactionKeepsLast(Watcher):
     def swapped(self, copy: Copy) -> None:
         """Check what a compaction removed."""
         before = self._seen.get(copy, _Seen(frozenset(), {}))
-        now = self._look(copy)
+        now = self._observe(copy)
         if now is None:
             return
         written = self._written(copy)
@@ -126,7 +126,7 @@ class CompactionKeepsLast(Watcher):
         assert copy.originals is not None
         return list(copy.originals.records_in(copy.chain))
 
-    def _look(self, copy: Copy) -> _Seen | None:
+    def _observe(self, copy: Copy) -> _Seen | None:
         """Compare a copy's records with those written to it; None if nothing is guaranteed."""
         originals = copy.originals
         if originals is None or copy.log is None or copy.key in self._history.forfeited:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from yak.cluster.payload import parse_isr
 from yak.ids import NodeId
 from yak.replication.damaged_replicas import recovery_damage
-from yak.sim.books import Violation
 from yak.sim.cluster_damage import is_damaged
+from yak.sim.deliveries import Violation
 from yak.sim.history import Copy, Key, Watcher, key_of
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class DamagedReplicasResign(Watcher):
             if damage is not None:
                 if found is not None and found.is_leaving and broker.replica_fetchers.is_naming(partition):
                     raise Violation(
-                        f"broker {node.node_id} asked the store to leave the ISR of {partition.topic_partition}, and fetches it"
+                        f"broker {node.node_id} requested to leave the ISR of {partition.topic_partition}, and fetches it"
                         " before the answer: its leader may bring the damaged log back"
                     )
                 self._wait(node, key_of(partition), partition, damage)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.cluster.payload import parse_isr
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.history import Copy, History, Key, Watcher
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ class ElectableHoldAll(Watcher):
     def watermark(self, copy: Copy, before: int) -> None:  # noqa: ARG002
         """More may be committed."""
         if copy.is_leader:
-            self._look(copy.key)
+            self._check(copy.key)
 
     def may_have_less(self, copy: Copy) -> None:
         """A copy has fewer batches, or is gone."""
-        self._look(copy.key)
+        self._check(copy.key)
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:  # noqa: ARG002
         """Other replicas may be electable."""
@@ -42,9 +42,9 @@ class ElectableHoldAll(Watcher):
             row = partitions.get(key)
             if row is not None and self._seen.get(key) != (row["isr"], row["elr"]):
                 self._seen[key] = (row["isr"], row["elr"])
-                self._look(key)
+                self._check(key)
 
-    def _look(self, key: Key) -> None:
+    def _check(self, key: Key) -> None:
         history, state = self._history, self._store.state
         committed = history.committed.get(key)
         row = state.partitions.get(key)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from yak.ids import Offset
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.history import Appended, Chain, Copy, History, Watcher
 
 
@@ -45,10 +45,10 @@ class EpochCacheSound(Watcher):
     def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:
         """Only uncommitted batches may be truncated."""
         self._compare(copy)
-        kept = copy.chain.agreement(before)
+        agreed = copy.chain.agreement(before)
         is_excused = copy.copies_again or copy.key in self._history.forfeited
-        if kept < min(high_watermark, before.end) and not is_excused:
-            raise Violation(f"I8: {copy} was cut at {kept}, below its own high watermark {high_watermark}")
+        if agreed < min(high_watermark, before.end) and not is_excused:
+            raise Violation(f"I8: {copy} was cut at {agreed}, below its own high watermark {high_watermark}")
 
     def _compare(self, copy: Copy) -> None:
         log = copy.log

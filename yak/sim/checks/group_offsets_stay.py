@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from yak.core.placement import partition_of
 from yak.groups.offsets import OFFSETS_TOPIC
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.history import Watcher, coordinated_groups
 
 if TYPE_CHECKING:
     from yak.coordination.group_coordinator import GroupsPartition
     from yak.sim.cluster import Cluster
-    from yak.sim.group_books import GroupBooks
+    from yak.sim.group_history import GroupHistory
     from yak.sim.node import SimNode
 
 
@@ -24,9 +24,9 @@ class GroupOffsetsStay(Watcher):
 
     of_coordinators = True
 
-    def __init__(self, cluster: Cluster, books: GroupBooks) -> None:
+    def __init__(self, cluster: Cluster, history: GroupHistory) -> None:
         self._cluster = cluster
-        self._books = books
+        self._history = history
         self._seen: dict[tuple[int, int], GroupsPartition] = {}
         self.loads_count = 0
 
@@ -36,21 +36,25 @@ class GroupOffsetsStay(Watcher):
             if not coordinated.is_loading and self._seen.get((node.node_id, index)) is not coordinated:
                 self._seen[node.node_id, index] = coordinated
                 self.loads_count += 1
-                self._look(node, index, coordinated)
+                self._check(node, index, coordinated)
 
-    def _look(self, node: SimNode, index: int, coordinated: GroupsPartition) -> None:
+    def _check(self, node: SimNode, index: int, coordinated: GroupsPartition) -> None:
         state, partition = self._cluster.store.state, coordinated.partition
         row = state.partitions.get((str(partition.topic_id), index))
         if row is None or row["leader"] != node.node_id or row["leader_epoch"] != partition.leader_epoch:
             # the broker lost its leadership and does not know it yet: nothing that it answers is committed
             return
         topic = node.broker.image.topics[OFFSETS_TOPIC] if node.broker is not None else None
-        for group in self._books.groups():
-            if topic is None or partition_of(group, len(topic.partitions)) != index or not self._books.promises(group):
+        for group in self._history.groups():
+            if (
+                topic is None
+                or partition_of(group, len(topic.partitions)) != index
+                or not self._history.promises(group)
+            ):
                 continue
             known = coordinated.shard.groups.get(group)
-            for place in self._books.of(group).acked:
-                wanted = self._books.must_hold(group, place)
+            for place in self._history.of(group).acked:
+                wanted = self._history.must_hold(group, place)
                 committed = None if known is None else known.offsets.get(*place)
                 offsets = {} if known is None else known.offsets.pending
                 # its transaction may be decided, and the marker under way

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, parse_isr, parse_nodes
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.history import Watcher
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class LeaderInIsr(Watcher):
             if member not in known:
                 self._may_enter(where, member, is_new=before is None)
         if not isr and not elr:
-            raise Violation(f"I7: {where}: nobody is left in ISR and ELR")
+            raise Violation(f"I7: {where}: ISR and ELR are empty")
 
     def _may_enter(self, where: str, member: IsrMember, *, is_new: bool) -> None:
         broker = self._store.state.brokers.get(member.node_id)

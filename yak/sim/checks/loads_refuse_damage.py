@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.sim.books import Violation
 from yak.sim.cluster_damage import WrongCrc, wrong_crcs
+from yak.sim.deliveries import Violation
 from yak.sim.history import History, Watcher, coordinated_groups, key_of
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class LoadsRefuseDamage(Watcher):
                 self.damaged_count += bool(known[1])
             if not coordinated.is_loading and known[1]:
                 self._loading[node.node_id, index] = coordinated, []
-                self._look(node, coordinated, known[1])
+                self._check(node, coordinated, known[1])
 
     def _damage(self, node: SimNode, coordinated: GroupsPartition) -> list[WrongCrc]:
         """The damaged batches that a load now reads."""
@@ -53,7 +53,7 @@ class LoadsRefuseDamage(Watcher):
             if each.header.next_offset > log.log_start_offset and each.header.base_offset < log.log_end_offset
         ]
 
-    def _look(self, node: SimNode, coordinated: GroupsPartition, found: list[WrongCrc]) -> None:
+    def _check(self, node: SimNode, coordinated: GroupsPartition, found: list[WrongCrc]) -> None:
         """Raise Violation for a batch that was damaged throughout; compaction or truncation may have removed others."""
         still = self._damage(node, coordinated)
         for each in found:

@@ -1,6 +1,6 @@
 """I18: a log start offset only grows, and never past the committed records.
 
-Only topics that delete records start above 0: up to where a client asked, or what retention had to take, by age or by
+Only topics that delete records start above 0: up to a DeleteRecords request, or what retention had to take, by age or by
 size. A broker deletes a replica only after the metadata took it away.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from yak.cluster.payload import parse_nodes
 from yak.ids import NodeId, Offset, TopicPartition
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.history import Appended, Copy, History, Key, Watcher
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class LogStartSound(Watcher):
     """Checks when a log start moves and when a replica is removed.
 
-    `may_delete`: whether a topic deletes records; `asked`: the offset up to which a client may have deleted those of a
+    `may_delete`: whether a topic deletes records; `delete_before`: the offset up to which a client may have deleted those of a
     partition.
     """
 
@@ -31,12 +31,12 @@ class LogStartSound(Watcher):
         history: History,
         store: SimStore,
         may_delete: Callable[[str], bool],
-        asked: Callable[[TopicPartition], float],
+        delete_before: Callable[[TopicPartition], float],
     ) -> None:
         self._history = history
         self._store = store
         self._may_delete = may_delete
-        self._asked = asked
+        self._delete_before = delete_before
         self._times: dict[Key, dict[Offset, int]] = {}
         """The largest timestamp of each batch, by its base offset."""
         self._starts: dict[Key, Offset] = {}
@@ -66,7 +66,7 @@ class LogStartSound(Watcher):
             raise Violation(f"I18: {copy} begins at {start}, but only what is below {end} was committed")
         if before is not None:
             self.moves_count += 1
-            if start > max(self._asked(copy.topic_partition), self._starts.get(copy.key, 0)):
+            if start > max(self._delete_before(copy.topic_partition), self._starts.get(copy.key, 0)):
                 self._is_due(copy, before)
         self._starts[copy.key] = max(start, self._starts.get(copy.key, 0))
 
@@ -99,7 +99,7 @@ class LogStartSound(Watcher):
                         self._relieved.add((key, node_id))
 
     def _nodes(self, row: tuple[str, str]) -> list[NodeId]:
-        return [node_id for words in row if words for node_id in parse_nodes(words)]
+        return [node_id for text in row if text for node_id in parse_nodes(text)]
 
     def dropped(self, copy: Copy) -> None:
         """A broker removed a replica: the metadata must have taken it away."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.history import Appended, Copy, History, Watcher
 from yak.transactions.records import TRANSACTION_TOPIC, read_transaction
 from yak.transactions.transaction import PREPARE_COMMIT, PREPARED

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.cluster.image import Image, PartitionInfo
 from yak.cluster.payload import format_nodes, parse_isr
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.history import Watcher
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ The whole log is scanned at every start and at the end.
 from __future__ import annotations
 
 from yak.protocol.record_batch import compute_crc, iterate_headers
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.disk import SimDisk
 from yak.sim.node import SimNode
 from yak.storage.log import Log
@@ -23,30 +23,29 @@ class OffsetsContiguous:
         self._life = -1
         self._scanned: dict[str, tuple[int, int, int]] = {}
         """file -> (position, next offset, newest epoch)"""
-        self._looked_at: dict[Log, tuple[int, int, int]] = {}
+        self._checked: dict[Log, tuple[int, int, int]] = {}
         """log -> (end offset, start offset, segments replaced) at the last scan: only a change needs a scan"""
 
     def __call__(self) -> None:
-        """Scan what is new."""
         broker = self._node.broker
         if broker is None:
             return
         if self._life != self._node.starts_count:
             self._life = self._node.starts_count
             self._scanned.clear()
-            self._looked_at.clear()
+            self._checked.clear()
         disk = self._node.disk
         for topic_partition, partition in broker.partitions.items():
             log = partition.log
             if log is None:
                 continue
-            seen, now = self._looked_at.get(log), (log.log_end_offset, log.log_start_offset, log.swaps)
+            seen, now = self._checked.get(log), (log.log_end_offset, log.log_start_offset, log.swaps)
             if seen == now:
                 continue
             if seen is None or seen[2] != log.swaps:
                 for path in [path for path in self._scanned if path.startswith(f"{log.path}/")]:
                     del self._scanned[path]
-            self._looked_at[log] = now
+            self._checked[log] = now
             end = self._scan(disk, log.path, allows_gaps=log.may_have_gaps)
             if end is not None and end != log.log_end_offset:
                 raise Violation(f"{topic_partition}: the files end at {end}, the log at {log.log_end_offset}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from yak.cluster.payload import parse_nodes
 from yak.cluster.placement import MACHINE
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.history import Watcher
 
 if TYPE_CHECKING:

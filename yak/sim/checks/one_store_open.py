@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 
 if TYPE_CHECKING:
     from yak.ports.metadata_store import StoreOutcome, StoreRequest

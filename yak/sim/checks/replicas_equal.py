@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from yak.ids import Offset
 from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import WalkedRecord
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.history import Copy, History
 from yak.sim.originals import records_of
 from yak.storage.reader import aborted_transactions

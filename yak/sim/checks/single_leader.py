@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from yak.ids import NodeId, Offset
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.history import Appended, Chain, Copy, Key, Watcher
 
 
@@ -42,7 +42,7 @@ class SingleLeader(Watcher):
         for base, epoch, crc, *_more in batches:
             leader = self._leaders.get((copy.key, epoch))
             if leader is None:
-                raise Violation(f"I3: {copy}@{base}: nobody led in epoch {epoch}")
+                raise Violation(f"I3: {copy}@{base}: no broker led in epoch {epoch}")
             written = self._written.get((copy.key, epoch, base))
             if written is None:
                 if leader[0] != copy.node.node_id and (copy.key, epoch, base) not in self._unseen:

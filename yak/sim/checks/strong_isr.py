@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import parse_isr
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.history import Copy, History, Key, Watcher
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class StrongIsr(Watcher):
         if len(partition.isr) < least:
             raise Violation(
                 f"I5: {copy} moved its high watermark to {copy.high_watermark} with {len(partition.isr)} in the ISR,"
-                f" and {least} are asked for"
+                f" and {least} are required"
             )
 
     def role(self, copy: Copy) -> None:
@@ -54,7 +54,6 @@ class StrongIsr(Watcher):
         self._leaders_are_held(copy.key)
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:  # noqa: ARG002
-        """An ISR may have changed."""
         partitions = self._store.state.partitions
         for key in self._history.copies:
             row = partitions.get(key)

@@ -5,7 +5,7 @@ It may fall where a follower that is not in sync copies an open transaction agai
 
 from __future__ import annotations
 
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.history import Copy, History, Watcher
 
 
@@ -17,13 +17,13 @@ class WatermarkMonotonic(Watcher):
         self._seen: dict[Copy, tuple[tuple[int, int, int, bool], int]] = {}
 
     def watermark(self, copy: Copy, before: int) -> None:  # noqa: ARG002
-        self._look(copy)
+        self._check(copy)
 
     def role(self, copy: Copy) -> None:
         """A new epoch begins with the present high watermark."""
-        self._look(copy)
+        self._check(copy)
 
-    def _look(self, copy: Copy) -> None:
+    def _check(self, copy: Copy) -> None:
         if copy.key in self._history.forfeited:
             return
         term, high_watermark = (copy.life, copy.births, copy.leader_epoch, copy.is_leader), copy.high_watermark

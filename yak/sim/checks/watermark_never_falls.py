@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 from yak.ids import TopicPartition
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.node import SimNode
 
 
@@ -18,7 +18,6 @@ class WatermarkNeverFalls:
         self._seen: dict[tuple[TopicPartition, uuid.UUID], int] = {}
 
     def __call__(self) -> None:
-        """Check all partitions."""
         broker = self._node.broker
         if broker is None:
             return

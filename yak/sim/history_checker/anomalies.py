@@ -38,8 +38,8 @@ class Kind(StrEnum):
 
 
 MEANINGS: dict[Kind, tuple[str, str]] = {
-    Kind.LOST_WRITE: ("I1", "acknowledged, and somebody read past its place without it"),
-    Kind.UNSEEN: ("L3", "acknowledged, and nobody had read it when all was over"),
+    Kind.LOST_WRITE: ("I1", "acknowledged, but a consumer read past its offset without it"),
+    Kind.UNSEEN: ("L3", "acknowledged, but no consumer had read it at the end"),
     Kind.DUPLICATE: ("I11", "one record at two offsets"),
     Kind.INCONSISTENT_OFFSETS: ("I1", "two records at one offset"),
     Kind.NONMONOTONIC_SEND: ("I2", "a producer's later record before its earlier one"),
@@ -49,9 +49,9 @@ MEANINGS: dict[Kind, tuple[str, str]] = {
     Kind.INT_NONMONOTONIC_POLL: ("I15", "the same inside one poll"),
     Kind.POLL_SKIP: ("I15", "a consumer passed over a record that is there"),
     Kind.INT_POLL_SKIP: ("I15", "the same inside one poll"),
-    Kind.PHANTOM: ("I10", "a record that nobody sent to that partition"),
+    Kind.PHANTOM: ("I10", "a record that no producer sent to that partition"),
     Kind.ABORTED_READ: ("I10", "a record whose send was refused, or whose transaction was aborted"),
-    Kind.PRECOMMITTED_READ: ("I10", "a record of a transaction before its end was asked for"),
+    Kind.PRECOMMITTED_READ: ("I10", "a record of a transaction before its end was requested"),
     Kind.TORN_TRANSACTION: ("I12", "part of a transaction, though readers passed all of it"),
     Kind.G1C: ("I10", "committed transactions read each other's records in a cycle"),
     Kind.LOST_COMMIT: ("I13", "a group begins before what it had committed"),

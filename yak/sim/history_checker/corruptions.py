@@ -55,11 +55,14 @@ def _without(history: History, partition: str, value: int, *, only: str = "") ->
     _change_runs(history, change)
 
 
+def _acked_below_end(history: History, *, is_last: bool) -> Send | None:
+    """An acknowledged record that is the last one of its log, or one before the last."""
+    ends = history.ends
+    return next((each for each in _acked(history) if is_last == ((each.offset or 0) + 1 == ends[each.partition])), None)
+
+
 def _lost(history: History) -> History | None:
-    ends = {name: end for final in history.finals for name, end in final.ends.items()}
-    send = next(
-        (each for each in _acked(history) if each.offset is not None and each.offset + 1 < ends[each.partition]), None
-    )
+    send = _acked_below_end(history, is_last=False)
     if send is None:
         return None
     _without(history, send.partition, send.value)
@@ -68,10 +71,7 @@ def _lost(history: History) -> History | None:
 
 def _unseen(history: History) -> History | None:
     """The last record of a log was acknowledged, and all readers end before it."""
-    ends = {name: end for final in history.finals for name, end in final.ends.items()}
-    send = next(
-        (each for each in _acked(history) if each.offset is not None and each.offset + 1 == ends[each.partition]), None
-    )
+    send = _acked_below_end(history, is_last=True)
     if send is None or send.offset is None:
         return None
     _without(history, send.partition, send.value)
@@ -81,7 +81,7 @@ def _unseen(history: History) -> History | None:
 
 def _duplicate(history: History) -> History | None:
     """A record is appended to its log a second time."""
-    name, end = next(((n, e) for final in history.finals for n, e in final.ends.items() if e), ("", 0))
+    name, end = next(((n, e) for n, e in history.ends.items() if e), ("", 0))
     send = next((each for each in _acked(history) if each.partition == name), None)
     if send is None:
         return None
@@ -178,7 +178,7 @@ def _passes_over(history: History, *, inside: bool) -> History | None:
 
 
 def _phantom(history: History) -> History | None:
-    name, end = next(((n, e) for final in history.finals for n, e in final.ends.items()), ("", 0))
+    name, end = next(iter(history.ends.items()), ("", 0))
     history.add(Poll("final", 1e6, 1e6, (run(name, [(end, 1 << 60)]),)))
     return history
 
@@ -188,8 +188,8 @@ def _aborted(history: History) -> History | None:
     send = next(iter(_acked(history)), None)
     if send is None:
         return None
-    told = replace(send, outcome=Outcome.FAIL, offset=None)
-    history.sends = [told if each is send else each for each in history.sends]
+    failed = replace(send, outcome=Outcome.FAIL, offset=None)
+    history.sends = [failed if each is send else each for each in history.sends]
     return history
 
 
@@ -213,16 +213,15 @@ def _precommitted(history: History) -> History | None:
     return None
 
 
-def _torn(history: History) -> History | None:
+def _half_visible(history: History) -> History | None:
     """A transaction with an unknown outcome lacks one record."""
     by_txn: dict[int, list[Send]] = {}
     for send in _acked(history, txn=True):
         if send.txn is not None and history.txns[send.txn].outcome is Outcome.OK:
             by_txn.setdefault(send.txn, []).append(send)
-    ends = {name: end for final in history.finals for name, end in final.ends.items()}
     for number, sends in by_txn.items():
         later = [each for each in sends if each.offset is not None and _something_after(history, each)]
-        if len(sends) > 1 and later and ends:
+        if len(sends) > 1 and later and history.ends:
             history.txns[number] = replace(history.txns[number], outcome=Outcome.INFO)
             _without(history, later[0].partition, later[0].value)
             return history
@@ -296,7 +295,7 @@ CORRUPTIONS: Final[tuple[tuple[str, Kind, Corruption], ...]] = (
     ("the end of a log is cut off", Kind.UNSEEN, _unseen),
     ("a record is stored twice", Kind.DUPLICATE, _duplicate),
     ("two readers see different records at one offset", Kind.INCONSISTENT_OFFSETS, _inconsistent),
-    ("two records of a producer change places", Kind.NONMONOTONIC_SEND, lambda each: _swap_sends(each, txn=False)),
+    ("two records of a producer are swapped", Kind.NONMONOTONIC_SEND, lambda each: _swap_sends(each, txn=False)),
     ("the same in a transaction", Kind.INT_NONMONOTONIC_SEND, lambda each: _swap_sends(each, txn=True)),
     (
         "the same in two transactions of a producer",
@@ -308,11 +307,11 @@ CORRUPTIONS: Final[tuple[tuple[str, Kind, Corruption], ...]] = (
     ("the same in one poll", Kind.INT_NONMONOTONIC_POLL, lambda each: _goes_back(each, inside=True)),
     ("a consumer is not given a record", Kind.POLL_SKIP, lambda each: _passes_over(each, inside=False)),
     ("the same in one poll", Kind.INT_POLL_SKIP, lambda each: _passes_over(each, inside=True)),
-    ("a record that nobody sent", Kind.PHANTOM, _phantom),
+    ("a record that no producer sent", Kind.PHANTOM, _phantom),
     ("a refused record is there", Kind.ABORTED_READ, _aborted),
     ("an aborted transaction is visible", Kind.ABORTED_READ, _aborted_txn),
     ("a record is visible before its transaction ends", Kind.PRECOMMITTED_READ, _precommitted),
-    ("half a transaction is visible", Kind.TORN_TRANSACTION, _torn),
+    ("half a transaction is visible", Kind.TORN_TRANSACTION, _half_visible),
     ("two transactions read each other's records", Kind.G1C, _read_in_a_cycle),
     ("a group forgets a commit", Kind.LOST_COMMIT, _forgotten_commit),
     ("a group commits past what it read", Kind.GROUP_SKIP, _skipped_by_group),
@@ -325,25 +324,25 @@ CORRUPTIONS: Final[tuple[tuple[str, Kind, Corruption], ...]] = (
 class Found:
     """The result of one corruption."""
 
-    words: str
+    name: str
     kind: Kind
     is_found: bool
-    told: str
+    reported: str
 
 
-def prove(seed: int) -> Iterator[Found]:
+def self_test(seed: int) -> Iterator[Found]:
     """Corrupt clean histories in each way, and report whether the checker noticed."""
     rng = SeededRandom(f"judge:{seed}")
-    for words, kind, corrupt in CORRUPTIONS:
+    for name, kind, corrupt in CORRUPTIONS:
         for number in range(_TRIES):
             clean = random_history.make(rng.fork(f"{kind}:{number}"))
             corrupted = corrupt(copy_of(clean))
             if corrupted is not None:
                 found = [each for each in check_history(corrupted).anomalies if each.kind is kind]
-                yield Found(words, kind, bool(found), found[0].words if found else "")
+                yield Found(name, kind, bool(found), found[0].words if found else "")
                 break
         else:
-            yield Found(words, kind, False, "no history had a place for it")
+            yield Found(name, kind, False, "no history had a place for it")
 
 
 def clean_histories(seed: int, count: int) -> int:

@@ -53,14 +53,14 @@ def dependencies(history: History, logs: Mapping[str, KnownLog]) -> Dependencies
 def of_reads(found: Dependencies) -> Iterator[Anomaly]:
     """`g1c`: one anomaly for each strongly connected component of wr edges."""
     component_of = _components(found.reads)
-    told: set[int] = set()
+    reported: set[int] = set()
     for (writer, reader), (partition, value, poll) in found.reads.items():
         component = component_of[writer]
-        if component == component_of[reader] and component not in told:
-            told.add(component)
+        if component == component_of[reader] and component not in reported:
+            reported.add(component)
             members = ", ".join(str(txn) for txn in sorted(component_of) if component_of[txn] == component)
-            words = f"transaction {reader} read {value} of {writer}, and the reads of {members} are a cycle"
-            yield Anomaly(Kind.G1C, partition, words, None, value, poll.process, poll.ended)
+            text = f"transaction {reader} read {value} of {writer}, and the reads of {members} are a cycle"
+            yield Anomaly(Kind.G1C, partition, text, None, value, poll.process, poll.ended)
 
 
 def allowed(found: Dependencies) -> tuple[int, int]:

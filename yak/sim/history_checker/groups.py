@@ -32,8 +32,8 @@ def commits_are_found(history: History) -> Iterator[Anomaly]:
             # a commit concurrent with the last one may have come after it
             others = {offset for commit, offset in known if commit is not last and _may_follow(commit, last, event)}
             if start not in others:
-                words = f"{event.group} had committed {promised}, and {event.process} was told {start}"
-                yield Anomaly(Kind.LOST_COMMIT, name, words, promised, None, event.process, event.at)
+                text = f"{event.group} had committed {promised}, and {event.process} fetched {start}"
+                yield Anomaly(Kind.LOST_COMMIT, name, text, promised, None, event.process, event.at)
 
 
 def _may_follow(commit: Commit, last: Commit, event: Assign) -> bool:
@@ -64,5 +64,5 @@ def nothing_passed_over(history: History, logs: Mapping[str, KnownLog]) -> Itera
                 if log is not None and offset in log.taken:
                     continue
                 if first <= offset < end and offset not in seen:
-                    words = f"{group} committed {end}, and no member read {offset}"
-                    yield Anomaly(Kind.GROUP_SKIP, name, words, offset, log.at[offset] if log else None)
+                    text = f"{group} committed {end}, and no member read {offset}"
+                    yield Anomaly(Kind.GROUP_SKIP, name, text, offset, log.at[offset] if log else None)

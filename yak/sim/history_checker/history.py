@@ -8,7 +8,7 @@ that proves that nothing was appended is a `fail`; a time-out is `info`.
 """
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -152,12 +152,24 @@ class History:
     def polls(self) -> Iterator[Poll]:
         return (each for each in self.reads if isinstance(each, Poll))
 
+    @property
+    def ends(self) -> dict[str, Offset]:
+        """By partition, the offset to which a process read it at the end."""
+        return {name: end for final in self.finals for name, end in final.ends.items()}
+
+    def values_read(self, is_included: Callable[[Poll], bool]) -> dict[str, set[int]]:
+        """By partition, the values that these polls returned."""
+        read: dict[str, set[int]] = {}
+        for poll in filter(is_included, self.polls()):
+            for run in poll.runs:
+                read.setdefault(run.partition, set()).update(run.values)
+        return read
+
     def is_committed(self, txn: int | None) -> bool:
         """Whether sends of this transaction are committed; sends without a transaction always are."""
         return txn is None or (txn in self.txns and self.txns[txn].outcome is Outcome.OK)
 
     def is_aborted(self, txn: int | None) -> bool:
-        """Whether this transaction certainly had no effect."""
         return txn is not None and txn in self.txns and self.txns[txn].outcome is Outcome.FAIL
 
 

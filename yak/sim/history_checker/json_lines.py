@@ -1,6 +1,6 @@
 """A history as lines of JSON: for storage, for other tools, and to check it again.
 
-The first word of a line is its kind: `send`, `poll`, `assign`, `commit`, `txn`, `final`, `first`.
+The first field of a line is its kind: `send`, `poll`, `assign`, `commit`, `txn`, `final`, `first`.
 """
 
 import json
@@ -21,14 +21,14 @@ def to_lines(history: History) -> Iterator[str]:
 
 def to_line(event: Event) -> str:
     """One event, without the line's end."""
-    return json.dumps(_words(event), separators=(",", ":"))
+    return json.dumps(_fields(event), separators=(",", ":"))
 
 
 def from_line(line: str) -> Event | None:
     """The event of a line; None for anything else, such as the partial line of a killed process."""
     try:
-        kind, *words = json.loads(line)
-        return _event(kind, words)
+        kind, *fields = json.loads(line)
+        return _event(kind, fields)
     except (ValueError, TypeError, AttributeError):
         return None
 
@@ -40,11 +40,11 @@ def from_lines(lines: Iterable[str]) -> History:
         if not line.strip():
             continue
         try:
-            kind, *words = json.loads(line)
+            kind, *fields = json.loads(line)
             if kind == "first":
-                history.first_offsets = {str(name): int(offset) for name, offset in words[0].items()}
+                history.first_offsets = {str(name): int(offset) for name, offset in fields[0].items()}
             else:
-                history.add(_event(kind, words))
+                history.add(_event(kind, fields))
         except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
             raise UsageError(
                 "bad-history",
@@ -55,27 +55,27 @@ def from_lines(lines: Iterable[str]) -> History:
     return history
 
 
-def _words(event: Event) -> list[Any]:
+def _fields(event: Event) -> list[Any]:
     match event:
         case Send():
-            words = [event.process, event.partition, event.value, event.invoked, event.ended, event.outcome]
-            return ["send", *words, event.offset, event.txn]
+            fields = [event.process, event.partition, event.value, event.invoked, event.ended, event.outcome]
+            return ["send", *fields, event.offset, event.txn]
         case Poll():
             runs = [[each.partition, list(each.offsets), list(each.values)] for each in event.runs]
             return ["poll", event.process, event.invoked, event.ended, runs, event.read_committed, event.txn]
         case Assign():
             return ["assign", event.process, event.at, dict(event.starts), list(event.dropped), event.group]
         case Commit():
-            words = [event.process, event.group, event.invoked, event.ended, event.outcome]
-            return ["commit", *words, dict(event.offsets)]
+            fields = [event.process, event.group, event.invoked, event.ended, event.outcome]
+            return ["commit", *fields, dict(event.offsets)]
         case Txn():
             return ["txn", event.number, event.process, event.end_invoked, event.ended, event.outcome]
         case Final():
             return ["final", event.process, dict(event.ends)]
 
 
-def _event(kind: str, words: list[Any]) -> Event:
-    match kind, words:
+def _event(kind: str, fields: list[Any]) -> Event:
+    match kind, fields:
         case "send", [process, partition, value, invoked, ended, outcome, offset, txn]:
             return Send(process, partition, int(value), invoked, ended, Outcome(outcome), offset, txn)
         case "poll", [process, invoked, ended, runs, read_committed, txn]:
@@ -91,4 +91,4 @@ def _event(kind: str, words: list[Any]) -> Event:
             return Txn(int(number), process, end_invoked, ended, Outcome(outcome))
         case "final", [process, ends]:
             return Final(process, dict(ends))
-    raise ValueError(f"{kind} with {len(words)} words")
+    raise ValueError(f"{kind} with {len(fields)} fields")

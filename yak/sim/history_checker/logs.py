@@ -1,4 +1,4 @@
-"""Each partition's log as all clients together know it: its version order, in Jepsen's words.
+"""Each partition's log as all clients together know it: its version order, in Jepsen's terms.
 
 An offset is known from an acknowledgement or a poll. Gaps are allowed: transaction markers and compacted records have
 offsets too.
@@ -23,9 +23,9 @@ class KnownLog:
     """The first value that was seen at an offset."""
     disputed: dict[Offset, set[int]] = field(default_factory=dict)
     """Offsets at which different values were seen."""
-    place: dict[int, Offset] = field(default_factory=dict)
+    first_offset: dict[int, Offset] = field(default_factory=dict)
     """The first offset at which a value was seen."""
-    places: dict[int, set[Offset]] = field(default_factory=dict)
+    all_offsets: dict[int, set[Offset]] = field(default_factory=dict)
     """Values that were seen at different offsets."""
     polled: set[int] = field(default_factory=set)
     polled_end: Offset = 0
@@ -42,9 +42,9 @@ class KnownLog:
         known = self.at.setdefault(offset, value)
         if known != value:
             self.disputed.setdefault(offset, {known}).add(value)
-        first = self.place.setdefault(value, offset)
+        first = self.first_offset.setdefault(value, offset)
         if first != offset and value != UNREADABLE:
-            self.places.setdefault(value, {first}).add(offset)
+            self.all_offsets.setdefault(value, {first}).add(offset)
 
     def between(self, low: Offset, high: Offset, at: float) -> Offset | None:
         """The first offset from `low` to below `high` that no reader may skip at that time; None if there is none."""

@@ -121,8 +121,8 @@ class Maker:
         offset = len(log) if stored else None
         if stored:
             log.append(value)
-        told = offset if outcome is Outcome.OK and self._rng.chance(95) else None
-        self.history.add(Send(f"producer-{producer}", name, value, invoked, self._tick(), outcome, told, txn))
+        reported = offset if outcome is Outcome.OK and self._rng.chance(95) else None
+        self.history.add(Send(f"producer-{producer}", name, value, invoked, self._tick(), outcome, reported, txn))
         return value
 
     def _send(self, producer: int) -> None:
@@ -151,15 +151,15 @@ class Maker:
         drawn = self._rng.below(100)
         outcome = Outcome.OK if drawn < 70 else Outcome.FAIL if drawn < 85 else Outcome.INFO
         took_effect = outcome is Outcome.OK or (outcome is Outcome.INFO and self._rng.chance(50))
-        asked = self._tick()
+        requested = self._tick()
         for name in dict.fromkeys(name for name, _ in txn.values):
             cluster.logs[name].append(_MARKER)
             del cluster.open_at[name][number]
         if took_effect:
             cluster.hidden.difference_update(value for _, value in txn.values)
         if inputs:
-            self.history.add(Commit("worker", WORKERS, asked, self._tick(), outcome, dict(inputs)))
-        self.history.add(Txn(number, f"producer-{producer}", asked, self._tick(), outcome))
+            self.history.add(Commit("worker", WORKERS, requested, self._tick(), outcome, dict(inputs)))
+        self.history.add(Txn(number, f"producer-{producer}", requested, self._tick(), outcome))
         if inputs and took_effect:
             cluster.processed = inputs[self._names[0]]
         if inputs and outcome is not Outcome.OK:

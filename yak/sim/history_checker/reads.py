@@ -10,8 +10,8 @@ from yak.sim.history_checker.logs import KnownLog
 
 def contents(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
     """`phantom`, `aborted-read` and `precommitted-read`."""
-    told: set[tuple[str, int]] = set()
-    # this set makes the usual case one look-up per record
+    reported: set[tuple[str, int]] = set()
+    # this set makes the usual case one lookup per record
     plain = {
         name: {value for value, send in log.sent.items() if send.outcome is not Outcome.FAIL and send.txn is None}
         for name, log in logs.items()
@@ -22,21 +22,21 @@ def contents(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly
             if good.issuperset(run.values):
                 continue
             for offset, value in zip(run.offsets, run.values, strict=True):
-                if value in good or (run.partition, value) in told:
+                if value in good or (run.partition, value) in reported:
                     continue
                 found = _wrong_content(history, poll, value, log.sent.get(value))
                 if found is not None:
-                    told.add((run.partition, value))
-                    kind, words = found
-                    named = f"{'a record' if value == UNREADABLE else value} at offset {offset} {words}"
+                    reported.add((run.partition, value))
+                    kind, text = found
+                    named = f"{'a record' if value == UNREADABLE else value} at offset {offset} {text}"
                     yield Anomaly(kind, run.partition, named, offset, value, poll.process, poll.ended)
 
 
 def _wrong_content(history: History, poll: Poll, value: int, send: Send | None) -> tuple[Kind, str] | None:
     if send is None:
-        return Kind.PHANTOM, "cannot be read as ours" if value == UNREADABLE else "was sent there by nobody"
+        return Kind.PHANTOM, "cannot be read as ours" if value == UNREADABLE else "was never sent there"
     if send.outcome is Outcome.FAIL:
-        return Kind.ABORTED_READ, "was refused, its producer was told"
+        return Kind.ABORTED_READ, "was refused to its producer"
     if send.txn is None:
         return None
     if send.txn == poll.txn:
@@ -79,15 +79,15 @@ def _run_order(poll: Poll, run: Run, log: KnownLog, next_offset: dict[tuple[str,
         if expected is not None and offset != expected:
             if offset < expected:
                 kind = Kind.INT_NONMONOTONIC_POLL if index else Kind.NONMONOTONIC_POLL
-                words = f"{poll.process} was given {offset} after {expected - 1}"
-                yield Anomaly(kind, run.partition, words, offset, run.values[index], poll.process, poll.ended)
+                text = f"{poll.process} was given {offset} after {expected - 1}"
+                yield Anomaly(kind, run.partition, text, offset, run.values[index], poll.process, poll.ended)
             else:
                 passed = log.between(expected, offset, poll.ended)
                 if passed is not None:
                     kind = Kind.INT_POLL_SKIP if index else Kind.POLL_SKIP
-                    words = f"{poll.process} was given {offset} after {expected - 1}, and {passed} is there"
+                    text = f"{poll.process} was given {offset} after {expected - 1}, and {passed} is there"
                     value = log.at[passed]
-                    yield Anomaly(kind, run.partition, words, passed, value, poll.process, poll.ended)
+                    yield Anomaly(kind, run.partition, text, passed, value, poll.process, poll.ended)
         expected = offset + 1
     if expected is not None:
         next_offset[key] = expected

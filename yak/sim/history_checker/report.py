@@ -50,7 +50,6 @@ class HistoryReport:
 
     @property
     def holds(self) -> bool:
-        """Whether the history has no contradiction."""
         return not self.anomalies
 
     @property
@@ -102,7 +101,7 @@ def check_history(history: History) -> HistoryReport:
     found = tuple(
         chain(
             sends.losses(history, logs),
-            sends.places(logs),
+            sends.offset_conflicts(logs),
             sends.order_of_producers(history, logs),
             sends.order_in_time(history, logs),
             reads.contents(history, logs),
@@ -140,7 +139,7 @@ def around(history: History, anomaly: Anomaly) -> Iterator[str]:
     middle = next((n for n, each in enumerate(near) if each.value == anomaly.value), None)
     if middle is not None:
         for send in near[max(0, middle - _AROUND_SENDS) : middle + _AROUND_SENDS + 1]:
-            yield f"{'>' if send.value == anomaly.value else ' '} {_send_words(send)}"
+            yield f"{'>' if send.value == anomaly.value else ' '} {_send_text(send)}"
     for poll in history.polls():
         for run in poll.runs:
             if (
@@ -148,19 +147,19 @@ def around(history: History, anomaly: Anomaly) -> Iterator[str]:
                 and anomaly.offset is not None
                 and _covers(run.offsets, anomaly.offset)
             ):
-                yield f"  {_poll_words(poll, run.offsets[0], run.offsets[-1])}"
+                yield f"  {_poll_text(poll, run.offsets[0], run.offsets[-1])}"
 
 
 def _covers(offsets: Any, offset: int) -> bool:
     return len(offsets) > 0 and offsets[0] - 1 <= offset <= offsets[-1] + 1
 
 
-def _send_words(send: Send) -> str:
+def _send_text(send: Send) -> str:
     where = "?" if send.offset is None else str(send.offset)
     return (
         f"{send.invoked:10.3f} to {send.ended:10.3f}  {send.process} sent {send.value}: {send.outcome}, offset {where}"
     )
 
 
-def _poll_words(poll: Poll, first: int, last: int) -> str:
+def _poll_text(poll: Poll, first: int, last: int) -> str:
     return f"{poll.invoked:10.3f} to {poll.ended:10.3f}  {poll.process} read {first} to {last}"

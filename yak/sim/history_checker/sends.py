@@ -8,13 +8,13 @@ from yak.sim.history_checker.history import History, Outcome, Send
 from yak.sim.history_checker.logs import KnownLog
 
 
-def places(logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
+def offset_conflicts(logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
     """`inconsistent-offsets` and `duplicate`."""
     for log in logs.values():
         for offset, values in log.disputed.items():
             named = ", ".join(map(str, sorted(values)))
             yield Anomaly(Kind.INCONSISTENT_OFFSETS, log.name, f"offset {offset} holds {named}", offset, max(values))
-        for value, offsets in log.places.items():
+        for value, offsets in log.all_offsets.items():
             if sum(offset >= log.forgotten for offset in offsets) <= 1:
                 continue
             named = ", ".join(map(str, sorted(offsets)))
@@ -27,8 +27,8 @@ def losses(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
     Without a read of everything at the end, a write counts as lost if a reader went past its offset and no reader got
     it.
     """
-    finals = {name: end for final in history.finals for name, end in final.ends.items()}
-    seen_last = _seen_at_last(history)
+    finals, readers = history.ends, {final.process for final in history.finals}
+    seen_last = history.values_read(lambda poll: poll.process in readers)
     for log in logs.values():
         last = seen_last.get(log.name, set())
         for send in log.acknowledged():
@@ -38,7 +38,7 @@ def losses(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
             missing = send.value not in log.polled or (is_over and send.value not in last)
             if not missing:
                 continue
-            place = log.place.get(send.value)
+            place = log.first_offset.get(send.value)
             if place in log.taken:
                 continue
             was_passed = place is not None and place < max(log.polled_end, finals.get(log.name, 0))
@@ -46,17 +46,6 @@ def losses(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
                 yield _about(Kind.LOST_WRITE, send, "was acknowledged and is not there", place)
             elif is_over:
                 yield _about(Kind.UNSEEN, send, "was acknowledged and never read", place)
-
-
-def _seen_at_last(history: History) -> dict[str, set[int]]:
-    """The values of each partition that the final readers saw."""
-    readers = {final.process for final in history.finals}
-    seen: dict[str, set[int]] = {}
-    for poll in history.polls():
-        if poll.process in readers:
-            for run in poll.runs:
-                seen.setdefault(run.partition, set()).update(run.values)
-    return seen
 
 
 def order_of_producers(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
@@ -102,9 +91,9 @@ def order_in_time(history: History, logs: Mapping[str, KnownLog]) -> Iterator[An
 
 
 def _offset(send: Send, logs: Mapping[str, KnownLog]) -> Offset | None:
-    return send.offset if send.offset is not None else logs[send.partition].place.get(send.value)
+    return send.offset if send.offset is not None else logs[send.partition].first_offset.get(send.value)
 
 
-def _about(kind: Kind, send: Send, words: str, offset: Offset | None) -> Anomaly:
+def _about(kind: Kind, send: Send, text: str, offset: Offset | None) -> Anomaly:
     where = "" if offset is None else f" at offset {offset}"
-    return Anomaly(kind, send.partition, f"{send.value}{where} {words}", offset, send.value, send.process, send.ended)
+    return Anomaly(kind, send.partition, f"{send.value}{where} {text}", offset, send.value, send.process, send.ended)

@@ -32,11 +32,11 @@ def wholeness(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomal
             continue
         there = [send for send in sends if send.value in seen.get(send.partition, ())]
         for send in sends:
-            place = logs[send.partition].place.get(send.value)
+            place = logs[send.partition].first_offset.get(send.value)
             passed = place is not None and place < ends.get(send.partition, 0)
             if there and passed and send.value not in seen.get(send.partition, ()):
-                words = f"{send.value} of transaction {number} is missing, {there[0].value} of it was read"
-                yield Anomaly(Kind.TORN_TRANSACTION, send.partition, words, place, send.value, send.process, send.ended)
+                text = f"{send.value} of transaction {number} is missing, {there[0].value} of it was read"
+                yield Anomaly(Kind.TORN_TRANSACTION, send.partition, text, place, send.value, send.process, send.ended)
 
 
 def inputs(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
@@ -60,8 +60,8 @@ def inputs(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
             for offset, value in zip(run.offsets, run.values, strict=True):
                 other = by_offset.get(offset)
                 if is_certain and other in in_effect and other != poll.txn:
-                    words = f"{group} processed {offset} in the transactions {other} and {poll.txn}"
-                    yield Anomaly(Kind.DUPLICATE_INPUT, run.partition, words, offset, value, poll.process, poll.ended)
+                    text = f"{group} processed {offset} in the transactions {other} and {poll.txn}"
+                    yield Anomaly(Kind.DUPLICATE_INPUT, run.partition, text, offset, value, poll.process, poll.ended)
                 elif is_possible and other not in in_effect:
                     by_offset[offset] = poll.txn
     for (group, name), by_offset in processed.items():
@@ -70,8 +70,8 @@ def inputs(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
         log, first = logs[name], history.first_offsets.get(name, 0)
         for offset in log.visible:
             if first <= offset < end and offset not in by_offset and offset not in log.taken:
-                words = f"{group} committed {end}, and no transaction processed {offset}"
-                yield Anomaly(Kind.LOST_INPUT, name, words, offset, log.at[offset])
+                text = f"{group} committed {end}, and no transaction processed {offset}"
+                yield Anomaly(Kind.LOST_INPUT, name, text, offset, log.at[offset])
 
 
 def took_effect(history: History) -> set[int | None]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from yak.sim.model.state import (
-    NOBODY,
+    NO_LEADER,
     NODES,
     UNKNOWN,
     Broker,
@@ -33,11 +33,11 @@ RULES = {
     "divergence": "a follower cuts its log to where it agrees with the leader's (KIP-279)",
     "no-cut-to-hw": "a follower does not cut to its high watermark (KIP-101)",
     "lossy-leaves": "a boot that lost its tail leaves ISR and ELR (4.7)",
-    "boots-in-isr": "who joins the ISR does so in the boot that it fetched in (KIP-903)",
+    "boots-in-isr": "a follower joins the ISR in the broker epoch that it fetched in (KIP-903)",
 }
 SPARE = {
     "elr-cleared": "the ELR is empty once the ISR can commit again (KIP-966): while it is not, leaders commit nothing anyway",
-    "cas": "a change is made on the newest state only (KIP-497): who is no member in his boot is refused anyway",
+    "cas": "a change is made on the newest state only (KIP-497): a replica of another broker epoch is refused anyway",
 }
 """Rules whose removal led to no violation in any walk: each is backed by another rule."""
 
@@ -148,7 +148,7 @@ class Rules:
         broker = state.brokers[node]
         entry = state.history[broker.view]
         leader = entry.leader
-        if leader in (NOBODY, node) or not self.leads(state, leader):
+        if leader in (NO_LEADER, node) or not self.leads(state, leader):
             return
         source = state.brokers[leader]
         if state.history[source.view].epoch != entry.epoch:
@@ -234,7 +234,7 @@ class Rules:
         for node, boot in newest.isr:
             entry = self._next(newest, _without(newest.isr, node), newest.isr)
             if newest.leader == node:
-                entry = entry._replace(leader=NOBODY, epoch=entry.epoch + 1)
+                entry = entry._replace(leader=NO_LEADER, epoch=entry.epoch + 1)
             fenced = tuple(-1 if each == node else state.registered[each] for each in NODES)
             if state.registered[node] == boot:
                 yield ("fence", node), state._replace(history=(*state.history, entry), registered=fenced, left=left)
@@ -291,7 +291,7 @@ class Rules:
         elif any(each == node for each, _boot in newest.isr):
             entry = self._next(newest, _without(newest.isr, node), newest.isr)
             if newest.leader == node:
-                entry = entry._replace(leader=NOBODY, epoch=entry.epoch + 1)
+                entry = entry._replace(leader=NO_LEADER, epoch=entry.epoch + 1)
         if broker.is_lossy and self.lacks != "lossy-leaves":
             entry = entry._replace(elr=_without(entry.elr, node))
         history = state.history if entry == newest else (*state.history, entry)
@@ -307,11 +307,11 @@ class Rules:
         left = state.left._replace(crashes=state.left.crashes - 1)
         broker = state.brokers[node]
         boot = broker.boot + 1
-        for kept in range(len(broker.log), -1, -1):
-            is_lossy = broker.is_lossy or kept < len(broker.log)
-            new = Broker(broker.log[:kept], boot, is_lossy, broker.view, 0, 0, None, UNKNOWN)
+        for length in range(len(broker.log), -1, -1):
+            is_lossy = broker.is_lossy or length < len(broker.log)
+            new = Broker(broker.log[:length], boot, is_lossy, broker.view, 0, 0, None, UNKNOWN)
             # the store's registration, if any, is of the incarnation that ended
-            yield ("crash", node, kept), with_broker(state._replace(left=left), node, new)
+            yield ("crash", node, length), with_broker(state._replace(left=left), node, new)
 
 
 def _without(members: Members, node: int) -> Members:

@@ -17,7 +17,7 @@ from itertools import permutations
 from typing import Any, NamedTuple
 
 NODES = (0, 1, 2)
-NOBODY = -1
+NO_LEADER = -1
 Member = tuple[int, int]
 """A node in one of its incarnations."""
 Members = tuple[Member, ...]
@@ -195,7 +195,7 @@ def _renamed(state: State, names: tuple[int, ...]) -> State:
     return State(
         brokers=tuple(placed(tuple(brokers))),
         history=tuple(
-            Entry(e.epoch, names[e.leader] if e.leader >= 0 else NOBODY, members(e.isr), members(e.elr))
+            Entry(e.epoch, names[e.leader] if e.leader >= 0 else NO_LEADER, members(e.isr), members(e.elr))
             for e in state.history
         ),
         registered=tuple(placed(state.registered)),

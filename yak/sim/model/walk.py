@@ -125,7 +125,7 @@ class Shadow:
                 pending = after.brokers[node].pending
                 assert pending is not None
                 if name == "expand" and not may_join(partition, int(str(step[2]))):
-                    raise Disagreement(f"{step}: the partition lets nobody in")
+                    raise Disagreement(f"{step}: the partition adds no follower to its ISR")
                 partition.propose(IsrProposal(pending.members, pending.base, self._rules.min_isr, str(pending)))
             case "settle":
                 assert partition.pending_isr is not None

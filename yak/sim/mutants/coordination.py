@@ -22,7 +22,7 @@ from yak.partitions.leader_appends import TransactionalAppends
 from yak.partitions.transaction_markers import TxnMarker
 from yak.replication.partition import Partition
 from yak.sim import store as sim_store
-from yak.sim.mutants.mutant import Swaps, around, mutant
+from yak.sim.mutants.mutant import Swaps, around, mutant, replacement
 from yak.storage.log import Log
 from yak.storage.recovery import Recovery
 from yak.storage.segment import Segment
@@ -34,23 +34,19 @@ from yak.transactions.transaction import PREPARE_COMMIT, PREPARED, Transaction
 _RESTORES = ("lost history", "kill")
 
 
-@mutant(
+mutant(
     "commit-acked-unreplicated",
     "a commit of offsets is acknowledged when it is committed",
     seeds=60,
     faults=("cut brokers", "kill", "slow way", "power"),
-)
-def _ack_commits_at_once(swaps: Swaps) -> None:
-    swaps.put(
-        CoordinatorPartitions,
-        "when_acknowledged",
-        lambda _self, _appended, then, _until_ms=None: then(ErrorCode.none),
+)(
+    replacement(
+        CoordinatorPartitions, "when_acknowledged", lambda _self, _appended, then, _until_ms=None: then(ErrorCode.none)
     )
-
-
-@mutant("old-generation-commits", "only members of the present generation commit offsets", seeds=40, faults=("kill",))
-def _take_commits_of_anybody(swaps: Swaps) -> None:
-    swaps.put(ClassicGroup, "check_commit", lambda *_arguments: None)
+)
+mutant("old-generation-commits", "only members of the present generation commit offsets", seeds=40, faults=("kill",))(
+    replacement(ClassicGroup, "check_commit", lambda *_arguments: None)
+)
 
 
 @mutant("coordinator-not-loaded", "a coordinator reads its log before it serves", seeds=40)
@@ -79,19 +75,15 @@ def _retain_what_is_not_due(_real: Any, self: Log, _now_ms: int, high_watermark:
     return self.segments[:1] if is_over and "delete" in self.config.cleanup_policy else []
 
 
-@mutant("retention-never", "retention takes what is due", seeds=60, faults=("kill",))
-def _retain_everything(swaps: Swaps) -> None:
-    swaps.put(Log, "expired_segments", lambda *_arguments: [])
-
-
-@mutant("lso-ignored", "read_committed readers wait for open transactions", seeds=20)
-def _ignore_open_transactions(swaps: Swaps) -> None:
-    swaps.put(Partition, "last_stable_offset", property(lambda self: self.high_watermark))
-
-
-@mutant("aborted-not-named", "a fetch names the aborted transactions", seeds=20)
-def _name_no_aborted_transactions(swaps: Swaps) -> None:
-    swaps.put(fetches, "aborted_transactions", lambda *_arguments: ())
+mutant("retention-never", "retention takes what is due", seeds=60, faults=("kill",))(
+    replacement(Log, "expired_segments", lambda *_arguments: [])
+)
+mutant("lso-ignored", "read_committed readers wait for open transactions", seeds=20)(
+    replacement(Partition, "last_stable_offset", property(lambda self: self.high_watermark))
+)
+mutant("aborted-not-named", "a fetch names the aborted transactions", seeds=20)(
+    replacement(fetches, "aborted_transactions", lambda *_arguments: ())
+)
 
 
 @mutant("epoch-not-bumped", "a new producer fences the one before", seeds=20)
@@ -109,9 +101,9 @@ def _forget_what_is_prepared(real: Any, self: TransactionShard) -> Iterator[None
         del self.ids[name]
 
 
-@mutant("verification-skipped", "a leader asks whether a transaction is open", seeds=30)
-def _verify_nothing(swaps: Swaps) -> None:
-    swaps.put(TransactionalAppends, "verify", lambda *_arguments: ErrorCode.none)
+mutant("verification-skipped", "a leader verifies that a transaction is open", seeds=30)(
+    replacement(TransactionalAppends, "verify", lambda *_arguments: ErrorCode.none)
+)
 
 
 @mutant("marker-before-decision", "markers follow the committed decision", seeds=60)
@@ -172,7 +164,7 @@ def _apply_aborted_offsets(real: Any, self: Shard, producer_id: Any, end_offset:
 
 @mutant(
     "commit-shown-unreplicated",
-    "an offset is shown when its commit is committed",
+    "an offset is visible when its commit is committed",
     seeds=150,
     faults=("cut brokers", "kill", "slow way", "power"),
 )
@@ -182,9 +174,9 @@ def _show_commits_at_once(swaps: Swaps) -> None:
     swaps.put(Offsets, "at", lambda self, _high_watermark, topics=None, **options: real(self, 2**63, topics, **options))
 
 
-@mutant("stale-generation-accepted", "only a member of the generation commits", seeds=30)
-def _accept_any_generation(swaps: Swaps) -> None:
-    swaps.put(Group, "check_transactional_commit", lambda *_arguments, **_options: None)
+mutant("stale-generation-accepted", "only a member of the generation commits", seeds=30)(
+    replacement(Group, "check_transactional_commit", lambda *_arguments, **_options: None)
+)
 
 
 @mutant("snapshot-without-quotas", "a snapshot of the metadata has the quotas", seeds=100, faults=("kill", "stop"))

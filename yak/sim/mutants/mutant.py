@@ -31,7 +31,7 @@ class Mutant:
 
     name: str
     rule: str
-    """The rule that the broker no longer follows, in words."""
+    """The rule that the broker no longer follows."""
     switch_on: SwitchOn
     seeds: int
     brokers: int = 3
@@ -43,18 +43,15 @@ class Mutant:
 
     @contextmanager
     def on(self) -> Iterator[None]:
-        """Remove the rule within this context."""
         with Swaps() as swaps:
             self.switch_on(swaps)
             yield
 
     def run(self, seed: int) -> SeedReport:
-        """Run one seed without the rule."""
         with self.on():
             return run_sound(self._spec(seed, self.name))
 
     def run_sound(self, seed: int) -> SeedReport:
-        """Run the same seed with the rule."""
         return run_sound(self._spec(seed, ""))
 
     def _spec(self, seed: int, name: str) -> Spec:
@@ -83,6 +80,11 @@ def mutant(
         return switch_on
 
     return add
+
+
+def replacement(owner: Any, name: str, value: Any) -> SwitchOn:
+    """Replace one attribute."""
+    return lambda swaps: swaps.put(owner, name, value)
 
 
 def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], SwitchOn]:

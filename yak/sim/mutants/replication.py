@@ -29,7 +29,7 @@ from yak.replication.partition import Partition
 from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.replication.truncation import Truncation, Truncations
 from yak.sim.checks import strong_isr
-from yak.sim.mutants.mutant import Swaps, around, mutant
+from yak.sim.mutants.mutant import Swaps, around, mutant, replacement
 from yak.storage.flush import FlushPlan
 from yak.storage.log import Log
 from yak.storage.log_store import LogStore
@@ -63,9 +63,9 @@ def _committed_isr_only(swaps: Swaps) -> None:
     swaps.put(strong_isr, "_waits_for", lambda *_: True)
 
 
-@mutant("hw-below-min-isr", "a too small ISR commits nothing (KIP-966)", seeds=30)
-def _moves_below_min_isr(swaps: Swaps) -> None:
-    swaps.put(Partition, "is_under_min_isr", False)
+mutant("hw-below-min-isr", "a too small ISR commits nothing (KIP-966)", seeds=30)(
+    replacement(Partition, "is_under_min_isr", False)
+)
 
 
 @mutant("ack-before-replication", "an acks=all produce waits for the high watermark", seeds=5)
@@ -100,7 +100,13 @@ def _sync_again(real: Any, self: FlushPlan, disk: Disk) -> Any:
         return real(self, disk)
 
 
-@mutant("ack-of-failed-flush", "who waited for a failed flush is told so", seeds=50, brokers=1, faults=("disk",))
+@mutant(
+    "ack-of-failed-flush",
+    "a failed flush fails the produce requests that wait for it",
+    seeds=50,
+    brokers=1,
+    faults=("disk",),
+)
 @around(Partition, "fail_waiters")
 def _ack_a_failed_flush(real: Any, self: Partition, **_code: ErrorCode) -> None:
     real(self, ErrorCode.none)
@@ -117,7 +123,10 @@ def _ack_a_repeat_at_once(real: Any, self: LeaderAppends, partition: Any, *argum
 
 
 @mutant(
-    "produce-left-waiting", "a produce that waits is told that another leads", seeds=100, faults=("lost calls", "pause")
+    "produce-left-waiting",
+    "a waiting produce fails when another broker leads",
+    seeds=100,
+    faults=("lost calls", "pause"),
 )
 @around(Partition, "fail_waiters")
 def _say_nothing_to_waiting_produces(real: Any, self: Partition, error_code: ErrorCode) -> None:
@@ -134,9 +143,9 @@ def _sync_in_step(real: Any, self: Log, *, include_active: bool = True) -> Any:
     return plan
 
 
-@mutant("listed-end-above-hw", "a listed end is the high watermark", seeds=40)
-def _list_the_end_of_the_log(swaps: Swaps) -> None:
-    swaps.put(list_offsets, "_end", lambda _call, partition: partition.log_end_offset)
+mutant("listed-end-above-hw", "a listed end is the high watermark", seeds=40)(
+    replacement(list_offsets, "_end", lambda _call, partition: partition.log_end_offset)
+)
 
 
 @mutant("follower-read-above-hw", "a follower serves up to its high watermark (KIP-392)", seeds=100)
@@ -158,12 +167,12 @@ def _cut_to_the_watermark(real: Any, self: ReplicaFetcher, partition: Partition)
 
 @mutant(
     "divergence-not-looked-for",
-    "a leader tells where the logs part (KIP-320)",
+    "a leader reports the diverging epoch (KIP-320)",
     seeds=100,
     faults=("pause", "cut brokers", "kill"),
 )
 @around(FollowerSessions, "take_progress")
-def _look_for_no_divergence(real: Any, self: Any, session: Any, partition: Any, item: Any) -> Any:
+def _skip_divergence_check(real: Any, self: Any, session: Any, partition: Any, item: Any) -> Any:
     """Treat every follower as an old version, which sends no last fetched epoch."""
     item.last_fetched_epoch = -1
     return real(self, session, partition, item)
@@ -205,7 +214,7 @@ def _lead_in_an_old_boot(swaps: Swaps) -> None:
     become, open_all = Partition.become, LocalReplicas.open_all
     is_start = False
 
-    def open_as_told(self: LocalReplicas) -> None:
+    def open_at_start(self: LocalReplicas) -> None:
         nonlocal is_start
         is_start = True
         open_all(self)
@@ -214,7 +223,7 @@ def _lead_in_an_old_boot(swaps: Swaps) -> None:
     def become_leader(self: Partition, **named: Any) -> bool:
         return become(self, **named | {"may_lead": named["may_lead"] or not is_start})
 
-    swaps.put(LocalReplicas, "open_all", open_as_told)
+    swaps.put(LocalReplicas, "open_all", open_at_start)
     swaps.put(Partition, "become", become_leader)
 
 
@@ -284,14 +293,12 @@ def _any_boot_is_a_member(swaps: Swaps) -> None:
         swaps.put(scripts, "is_current", is_current)
 
 
-@mutant("power-loss-not-told", "a boot that lost its tail leaves ISR and ELR", seeds=60, faults=("power",))
-def _tell_of_no_loss(swaps: Swaps) -> None:
-    swaps.put(LogStore, "_check_reboot", lambda *_arguments: None)
-
-
-@mutant("wiped-disk-believed", "a boot on another disk leaves ISR and ELR", seeds=60, faults=("wipe", "kill"))
-def _see_no_loss(swaps: Swaps) -> None:
-    swaps.put(brokers, "_lost_something", lambda *_arguments: False)
+mutant("power-loss-not-told", "a boot that lost its tail leaves ISR and ELR", seeds=60, faults=("power",))(
+    replacement(LogStore, "_check_reboot", lambda *_arguments: None)
+)
+mutant("wiped-disk-believed", "a boot on another disk leaves ISR and ELR", seeds=60, faults=("wipe", "kill"))(
+    replacement(brokers, "_lost_something", lambda *_arguments: False)
+)
 
 
 @mutant("session-expired-by-an-outage", "no broker is fenced by an outage", seeds=60, faults=("outage",))
@@ -382,9 +389,9 @@ def _believe_the_fetch(real: Any, self: Any, connection: Any, request: Any) -> A
         connection.proven = None
 
 
-@mutant("any-proof-believed", "a broker proves that it holds the cluster's secret", seeds=30)
-def _believe_the_proof(swaps: Swaps) -> None:
-    swaps.put(ClusterSecret, "is_caller", lambda _self, _proof, _exchange: True)
+mutant("any-proof-believed", "a broker proves that it holds the cluster's secret", seeds=30)(
+    replacement(ClusterSecret, "is_caller", lambda _self, _proof, _exchange: True)
+)
 
 
 @mutant(
@@ -411,8 +418,6 @@ def _go_on(real: Any, self: Any, event: Any, now_ms: int) -> Any:
         return effects
 
 
-@mutant(
+mutant(
     "broken-job-taken-for-a-failed-one", "a bug in a job that changes state stops the broker", seeds=30, faults=_BUGS
-)
-def _take_for_the_disks_fault(swaps: Swaps) -> None:
-    swaps.put(jobs, "_CHANGE_STATE", ())
+)(replacement(jobs, "_CHANGE_STATE", ()))

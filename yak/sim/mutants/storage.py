@@ -18,7 +18,7 @@ from yak.replication.partition import Partition
 from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.replication.truncation import Truncation, Truncations
 from yak.sim.disk import SimDisk, SimFile
-from yak.sim.mutants.mutant import Swaps, around, mutant
+from yak.sim.mutants.mutant import Swaps, around, mutant, replacement
 from yak.storage import fetched_batch, flush, producer_state
 from yak.storage import log as storage_log
 from yak.storage.batch_filter import BatchFilter
@@ -41,9 +41,9 @@ _MISDIRECTED = ("misdirected", "rot", "kill")
 _FAULTS = ("power", "kill")
 
 
-@mutant("follower-acks-unflushed", "with flush.messages=1 a follower syncs first", seeds=60, faults=("power",))
-def _follower_acks_unflushed(swaps: Swaps) -> None:
-    swaps.put(ReplicaFetcher, "_name", lambda self, key, _partition, _log: self._to_name.__setitem__(key, None))
+mutant("follower-acks-unflushed", "with flush.messages=1 a follower syncs first", seeds=60, faults=("power",))(
+    replacement(ReplicaFetcher, "_name", lambda self, key, _partition, _log: self._to_name.__setitem__(key, None))
+)
 
 
 @mutant("producers-not-copied", "a follower learns the producers' sequences", seeds=40)
@@ -57,9 +57,9 @@ def _follower_learns_no_producers(real: Any, self: Log, *arguments: Any) -> Any:
         self.producers = known
 
 
-@mutant("sequences-not-checked", "an idempotent batch is stored once", seeds=50, brokers=1)
-def _check_no_sequence(swaps: Swaps) -> None:
-    swaps.put(ProducerState, "check", lambda _self, _header, **_named: None)
+mutant("sequences-not-checked", "an idempotent batch is stored once", seeds=50, brokers=1)(
+    replacement(ProducerState, "check", lambda _self, _header, **_named: None)
+)
 
 
 @mutant("producers-lost-in-recovery", "recovery learns the producers' sequences", seeds=40, brokers=1)
@@ -72,27 +72,21 @@ def _recovery_learns_no_producers(real: Any, self: Recovery, *arguments: Any) ->
         self.producers = known
 
 
-@mutant(
+mutant(
     "producer-snapshots-ignored", "a clean start restores producers' sequences", seeds=40, brokers=1, faults=("stop",)
-)
-def _restore_no_producers(swaps: Swaps) -> None:
-    swaps.put(ProducerState, "restore", lambda self, *_arguments, **_named: self.clear())
-
-
-@mutant(
+)(replacement(ProducerState, "restore", lambda self, *_arguments, **_named: self.clear()))
+mutant(
     "earlier-batches-forgotten",
     "a start knows more than a producer's last batch",
     seeds=40,
     brokers=1,
     faults=("stop",),
-)
-def _look_at_no_earlier_batches(swaps: Swaps) -> None:
-    swaps.put(producer_state, "earlier_batches", lambda *_arguments: [])
+)(replacement(producer_state, "earlier_batches", lambda *_arguments: []))
 
 
-@mutant("torn-tail-kept", "recovery cuts what a crash tore", seeds=100, brokers=1)
+@mutant("torn-tail-kept", "recovery truncates a partial batch", seeds=100, brokers=1)
 @around(Recovery, "_truncate")
-def _keep_the_torn_tail(
+def _keep_the_partial_tail(
     _real: Any, self: Recovery, segment: Any, _file: Any, position: int, _expected: int, reason: str
 ) -> bool:
     self.result.truncated_because = reason
@@ -122,14 +116,12 @@ def _expire_what_is_not_due(_real: Any, self: Log, _now_ms: int, _mark: int) -> 
     return self.segments[:1] if len(self.segments) > 1 else []
 
 
-@mutant("cold-read-empty", "what is not cached is read from disk", seeds=200, brokers=1, faults=("cold cache", "cut"))
-def _read_nothing_cold(swaps: Swaps) -> None:
-    swaps.put(PendingRead, "take", lambda _self, _result: b"")
-
-
-@mutant("session-not-told", "a fetch session is told of new records", seeds=200, brokers=1)
-def _tell_sessions_nothing(swaps: Swaps) -> None:
-    swaps.put(ConsumerSession, "mark_dirty", lambda _self, _item: None)
+mutant("cold-read-empty", "what is not cached is read from disk", seeds=200, brokers=1, faults=("cold cache", "cut"))(
+    replacement(PendingRead, "take", lambda _self, _result: b"")
+)
+mutant("session-not-told", "a fetch session is notified of new records", seeds=200, brokers=1)(
+    replacement(ConsumerSession, "mark_dirty", lambda _self, _item: None)
+)
 
 
 @mutant("compacted-past-the-watermark", "only what is committed is compacted", seeds=100)
@@ -185,9 +177,9 @@ def _believe(data: Any, position: int = 0, _size: int | None = None) -> int:
     return read_header(data, position).crc
 
 
-@mutant("follower-checks-no-crc", "a follower copies no damaged batch", seeds=60, faults=_ROT)
-def _follower_believes(swaps: Swaps) -> None:
-    swaps.put(fetched_batch, "compute_crc", _believe)
+mutant("follower-checks-no-crc", "a follower copies no damaged batch", seeds=60, faults=_ROT)(
+    replacement(fetched_batch, "compute_crc", _believe)
+)
 
 
 @mutant("coordinator-checks-no-crc", "a coordinator believes no damaged batch", seeds=60, faults=("rot", "stop"))
@@ -219,21 +211,15 @@ def _follower_takes_any_offset(swaps: Swaps) -> None:
     swaps.put(Partition, "may_follow", follows)
 
 
-@mutant("damaged-leader-stays", "a replica that is known to be damaged leaves the ISR", seeds=60, faults=("rot",))
-def _resign_never(swaps: Swaps) -> None:
-    swaps.put(damaged_replicas, "may_leave", lambda _partition: False)
-
-
-@mutant("resigning-replica-fetches", "a replica that resigns fetches no more", seeds=300, faults=("rot", "lost calls"))
-def _fetch_on_while_resigning(swaps: Swaps) -> None:
-    swaps.put(Partition, "may_be_named", property(lambda self: self.truncation is None))
-
-
-@mutant(
-    "damage-of-the-start-ignored", "a replica whose recovery found damage leaves the ISR", seeds=60, faults=_MISDIRECTED
+mutant("damaged-leader-stays", "a replica that is known to be damaged leaves the ISR", seeds=60, faults=("rot",))(
+    replacement(damaged_replicas, "may_leave", lambda _partition: False)
 )
-def _stay_with_damage_of_the_start(swaps: Swaps) -> None:
-    swaps.put(DamagedReplicas, "added", lambda _self, _partition: None)
+mutant("resigning-replica-fetches", "a replica that resigns fetches no more", seeds=300, faults=("rot", "lost calls"))(
+    replacement(Partition, "may_be_named", property(lambda self: self.truncation is None))
+)
+mutant(
+    "damage-of-the-start-ignored", "a replica whose recovery found damage leaves the ISR", seeds=60, faults=_MISDIRECTED
+)(replacement(DamagedReplicas, "added", lambda _self, _partition: None))
 
 
 @mutant(
@@ -250,9 +236,9 @@ def _lead_with_a_short_log(
         self.take_short(topic_partition, held.topic_id)
 
 
-@mutant("search-by-time-finds-nothing", "ListOffsets by time finds what there is", seeds=40)
-def _find_nothing_by_time(swaps: Swaps) -> None:
-    swaps.put(TimestampSearch, "run", lambda _self, _disk: None)
+mutant("search-by-time-finds-nothing", "ListOffsets by time finds what there is", seeds=40)(
+    replacement(TimestampSearch, "run", lambda _self, _disk: None)
+)
 
 
 @mutant(
@@ -299,15 +285,13 @@ def _truncation_keeps_recovery_point(real: Any, self: Truncations, truncation: T
     log.recovery_point = before
 
 
-@mutant(
+mutant(
     "handed-over-log-written",
     "a log that is handed over to another directory takes no appends",
     seeds=60,
     brokers=1,
     faults=_FAULTS,
-)
-def _write_on_during_the_handover(swaps: Swaps) -> None:
-    swaps.put(Partition, "is_handed_over", property(lambda _self: False, lambda _self, _value: None))
+)(replacement(Partition, "is_handed_over", property(lambda _self: False, lambda _self, _value: None)))
 
 
 @mutant(

@@ -46,7 +46,6 @@ class Administrator:
     # ---------------------------------------------------------------------------------------------------- changes
 
     def change_something(self) -> None:
-        """Add or remove a voter."""
         leader = self._leader()
         if leader is None or leader.quorum is None or self.is_changing or self.lost is not None or self.is_over:
             return

@@ -22,7 +22,7 @@ from yak.quorum.raft_log import NO_SNAPSHOT, Entry, SnapshotId
 from yak.quorum.state_machine import read_snapshot
 from yak.quorum.transport import VOTE, Address
 from yak.quorum.voters import VoterSet
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.quorum.reference import Reference, digest, whole_digest
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 Replica = tuple[NodeId, uuid.UUID]
 _NO_NODE = -1
-_KEPT: Final = 128
-"""Decoded voters: the same snapshots and batches are looked at after each change of a log."""
+_CACHED: Final = 128
+"""Decoded voters: the same snapshots and batches are read after each change of a log."""
 
 
 class QuorumViolation(Violation):
@@ -86,7 +86,6 @@ class ElectionSafety(Check):
         self.leaders: dict[LeaderEpoch, Replica] = {}
 
     def after_step(self, node: QuorumNode, quorum: Quorum, before: Mirror) -> None:  # noqa: ARG002
-        """Note new leaders."""
         if quorum.leader is None:
             return
         replica = (node.node_id, node.directory_id)
@@ -136,7 +135,7 @@ class LeaderCompleteness(Check):
             return
         mirror, reference = self.checks.mirror(node), self.checks.reference
         for offset in range(mirror.snapshot_id.end_offset, reference.end_offset):
-            if mirror.epochs.get(offset) != reference.epoch_at(offset) < quorum.leader.epoch:
+            if mirror.epochs.get(offset) != reference.entries[offset].epoch < quorum.leader.epoch:
                 self.fail(f"leader {node.node_id} of epoch {quorum.leader.epoch} lacks committed record {offset}")
 
 
@@ -161,7 +160,7 @@ class StateMachineSafety(Check):
             self.fail(f"node {node.node_id} applied record {quorum.applied_offset - 1}, which is not committed")
         if quorum.applied_offset != before.applied_offset or self.checks.is_final:
             state = digest(quorum.machine.state)
-            if state != reference.digest_at(quorum.applied_offset):
+            if state != reference.digest_at[quorum.applied_offset]:
                 self.fail(f"node {node.node_id} has another state after record {quorum.applied_offset - 1}")
 
     def _commit(self, node: QuorumNode, quorum: Quorum, entry: Entry) -> None:
@@ -225,7 +224,7 @@ class CommittedStays(Check):
         """A log lost entries that no snapshot covers."""
         reference = self.checks.reference
         for offset, epoch in removed.items():
-            if offset < reference.end_offset and reference.epoch_at(offset) == epoch:
+            if offset < reference.end_offset and reference.entries[offset].epoch == epoch:
                 self.fail(f"node {node.node_id} lost committed record {offset}")
 
 
@@ -249,7 +248,7 @@ class SingleVote(Check):
         self._votes: dict[tuple[Replica, LeaderEpoch], Replica] = {}
 
     def voted(self, node: QuorumNode, epoch: LeaderEpoch, candidate: Replica) -> None:
-        """A node granted its vote, or asked for votes as a candidate."""
+        """A node granted its vote, or requested votes as a candidate."""
         key = (node.node_id, node.directory_id), epoch
         first = self._votes.setdefault(key, candidate)
         if first != candidate:
@@ -268,12 +267,12 @@ class SingleVote(Check):
 class VoteForNewLog(Check):
     """A vote goes to a candidate whose log is at least as new as the voter's: by the last epoch, then by the end."""
 
-    def granted(self, node: QuorumNode, asked: Any, own: tuple[LeaderEpoch, Offset]) -> None:
+    def granted(self, node: QuorumNode, vote: Any, own: tuple[LeaderEpoch, Offset]) -> None:
         """A node granted a vote or a pre-vote; `own` was its log's end at the request."""
-        if (asked.last_offset_epoch, asked.last_offset) < own:
+        if (vote.last_offset_epoch, vote.last_offset) < own:
             self.fail(
-                f"node {node.node_id} with a log up to {own} voted for {asked.replica_id}"
-                f" with {(asked.last_offset_epoch, asked.last_offset)}"
+                f"node {node.node_id} with a log up to {own} voted for {vote.replica_id}"
+                f" with {(vote.last_offset_epoch, vote.last_offset)}"
             )
 
 
@@ -293,7 +292,7 @@ class VoteOfThisDirectory(Check):
     """A voter that lost its disk, and its votes with it, votes for no candidate that means the lost one (KIP-853)."""
 
     def granted(self, node: QuorumNode, directory_id: uuid.UUID | None) -> None:
-        """A node granted a vote that was asked of a directory."""
+        """A node granted a vote that was requested of a directory."""
         if directory_id not in (None, node.directory_id):
             self.fail(f"node {node.node_id} with directory {node.directory_id} voted for {directory_id}")
 
@@ -334,12 +333,12 @@ class SnapshotIsReplay(Check):
             return
         if snapshot_id.end_offset > reference.end_offset:
             self.fail(f"node {node.node_id} has a snapshot with records that no leader committed")
-        if reference.epoch_at(snapshot_id.end_offset - 1) != snapshot_id.epoch:
+        if reference.entries[snapshot_id.end_offset - 1].epoch != snapshot_id.epoch:
             self.fail(f"node {node.node_id} has a snapshot of epoch {snapshot_id.epoch}")
         machine, voters = read_snapshot(quorum.log.snapshot)
-        if whole_digest(machine) != reference.replayed(snapshot_id.end_offset):
+        if whole_digest(machine) != reference.whole_digest_at[snapshot_id.end_offset]:
             self.fail(f"node {node.node_id}: its snapshot at {snapshot_id.end_offset} has another state")
-        if voters != reference.voters_at(snapshot_id.end_offset):
+        if voters != reference.voters_at[snapshot_id.end_offset]:
             self.fail(f"node {node.node_id}: its snapshot at {snapshot_id.end_offset} has other voters")
 
 
@@ -480,7 +479,6 @@ class Checks:
         self._touched[node.node_id] = node
 
     def after_event(self) -> None:
-        """Check all nodes that took a step."""
         for node in self._touched.values():
             if node.quorum is not None:
                 self._check(node, node.quorum)
@@ -522,9 +520,9 @@ class Checks:
         if api_key == FETCH:
             self.fetch_is_durable.fetches(node)
         if api_key == VOTE:
-            asked = fields["topics"][0]["partitions"][0]
-            if not asked["pre_vote"]:
-                self._voted(node, asked["replica_epoch"], (asked["replica_id"], asked["replica_directory_id"]))
+            vote = fields["topics"][0]["partitions"][0]
+            if not vote["pre_vote"]:
+                self._voted(node, vote["replica_epoch"], (vote["replica_id"], vote["replica_directory_id"]))
 
     def responds(
         self,
@@ -536,13 +534,13 @@ class Checks:
     ) -> bool:
         """A node answers a request, which came when its log was up to `log_end`; returns whether it grants its vote."""
         if api_key == VOTE and fields["topics"]:
-            asked = request.topics[0].partitions[0]
+            vote = request.topics[0].partitions[0]
             if fields["topics"][0]["partitions"][0]["vote_granted"]:
-                self.vote_for_new_log.granted(node, asked, log_end)
-                if asked.pre_vote:
+                self.vote_for_new_log.granted(node, vote, log_end)
+                if vote.pre_vote:
                     return False
-                self._voted(node, asked.replica_epoch, (asked.replica_id, asked.replica_directory_id))
-                self.vote_of_this_directory.granted(node, asked.voter_directory_id)
+                self._voted(node, vote.replica_epoch, (vote.replica_id, vote.replica_directory_id))
+                self.vote_of_this_directory.granted(node, vote.voter_directory_id)
                 return True
         return False
 
@@ -588,21 +586,21 @@ class Checks:
         return before
 
     def _follow_entries(self, node: QuorumNode, quorum: Quorum, mirror: Mirror) -> None:
-        log, kept = quorum.log, mirror.end_offset
-        if mirror.last is not None and log.entries(kept - 1, kept) != [mirror.last]:
-            kept = min(kept, log.end_offset)
+        log, end = quorum.log, mirror.end_offset
+        if mirror.last is not None and log.entries(end - 1, end) != [mirror.last]:
+            end = min(end, log.end_offset)
             # a process that ended within a truncation may have no entry where its file still has one
-            while kept > log.start_offset and [mirror.epochs.get(kept - 1)] != [
-                entry.epoch for entry in log.entries(kept - 1, kept)
+            while end > log.start_offset and [mirror.epochs.get(end - 1)] != [
+                entry.epoch for entry in log.entries(end - 1, end)
             ]:
-                kept -= 1
+                end -= 1
         covered = log.snapshot_id.end_offset
-        removed = {offset: epoch for offset, epoch in mirror.epochs.items() if offset >= max(kept, covered)}
+        removed = {offset: epoch for offset, epoch in mirror.epochs.items() if offset >= max(end, covered)}
         self.counts["records truncated"] += len(removed)
         self.committed_stays.removed(node, removed)
-        for offset in [offset for offset in mirror.epochs if offset >= kept]:
+        for offset in [offset for offset in mirror.epochs if offset >= end]:
             del mirror.epochs[offset]
-        for entry in log.entries(kept, log.end_offset):
+        for entry in log.entries(end, log.end_offset):
             epoch_before = mirror.epochs.get(entry.base_offset - 1)
             self.log_matching.appended(node, entry, epoch_before)
             mirror.epochs[entry.base_offset] = entry.epoch
@@ -620,12 +618,12 @@ class Checks:
         self.after_event()
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHED)
 def _voters_of_snapshot(data: bytes) -> VoterSet:
     return read_snapshot(data)[1]
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHED)
 def _voters_of_batch(batch: bytes) -> tuple[VoterSet, ...]:
     """The voters that a batch of control records sets."""
     return tuple(VoterSet.decode(value) for kind, value in read_control(batch) if kind == ControlType.KRAFT_VOTERS)

@@ -66,7 +66,7 @@ class Faults:
         self._administrator, self._draws, self._spec = administrator, draws, spec
         self.counts = dict.fromkeys(CLASSES, 0)
         self.strikes = 0
-        self.is_healed = False
+        self.are_ended = False
         self._moves = 0
         self.burst: Callable[[QuorumNode, int], None] = lambda _node, _count: None
         """Sends commands to a node, which append even when no other node reaches it."""
@@ -86,7 +86,7 @@ class Faults:
                 self._world.after(at_us, lambda name=name, rng=rng: self._strike(name, rng))  # type: ignore[misc]
 
     def _strike(self, name: str, rng: SeededRandom) -> None:
-        if self.is_healed:
+        if self.are_ended:
             return
         node = self._victim(rng)
         strike: Callable[[QuorumNode, SeededRandom], bool | None] = getattr(self, "_" + name.replace("-", "_"))
@@ -99,10 +99,10 @@ class Faults:
         leads = [node for node in self._nodes.values() if node.quorum is not None and node.quorum.leader is not None]
         return rng.choice(leads) if leads and rng.chance(50) else rng.choice(list(self._nodes.values()))
 
-    def heal(self) -> None:
+    def end(self) -> None:
         """End every fault. All nodes run afterwards."""
-        self.is_healed = True
-        self._network.mend_all()
+        self.are_ended = True
+        self._network.reconnect_all()
         for node in self._nodes.values():
             node.slow_us, node.on_vote = 0, None
             node.resume()
@@ -182,7 +182,7 @@ class Faults:
         voter = rng.choice(others)
 
         def end() -> None:
-            if voter.quorum is not None and not self.is_healed:
+            if voter.quorum is not None and not self.are_ended:
                 if rng.chance(50):
                     voter.kill()
                 else:
@@ -210,11 +210,11 @@ class Faults:
         for link in links:
             self._network.cut(link)
 
-        def mend() -> None:
+        def reconnect() -> None:
             for link in links:
-                self._network.mend(link)
+                self._network.reconnect(link)
 
-        self._world.after(self._length_us(rng), mend)
+        self._world.after(self._length_us(rng), reconnect)
 
     def _cut(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
         others = [other for other in self._nodes if other != node.node_id]

@@ -14,7 +14,7 @@ from yak.quorum.raft_log import RaftLog
 from yak.quorum.snapshots import SnapshotBuild
 from yak.quorum.voter_changes import VoterChanges
 from yak.quorum.voters import Voter
-from yak.sim.mutants.mutant import Swaps, around, mutant
+from yak.sim.mutants.mutant import Swaps, around, mutant, replacement
 
 quorum_mutant = partial(mutant, brokers=0)
 
@@ -24,23 +24,21 @@ quorum_mutant = partial(mutant, brokers=0)
 
 @quorum_mutant("quorum-vote-twice", "a voter votes once in an epoch", seeds=40)
 @around(Quorum, "_may_grant")
-def _vote_twice(real: Any, self: Any, asked: Any) -> Any:
+def _vote_twice(real: Any, self: Any, request: Any) -> Any:
     state = self._election.state
     self._election.state = replace(state, voted_id=-1)
     try:
-        return real(self, asked)
+        return real(self, request)
     finally:
         self._election.state = state
 
 
-@quorum_mutant("quorum-vote-before-sync", "a vote is durable before its answer", seeds=5)
-def _answer_before_the_vote_is_durable(swaps: Swaps) -> None:
-    swaps.put(DurableElection, "when_durable", lambda _self, action: action())
-
-
-@quorum_mutant("quorum-vote-unsynced", "a vote survives a power loss", seeds=5)
-def _write_the_vote_unsynced(swaps: Swaps) -> None:
-    swaps.put(StateWrite, "run", lambda self, disk: disk.write_file_lazily(self.path, self.state.encode()))
+quorum_mutant("quorum-vote-before-sync", "a vote is durable before its answer", seeds=5)(
+    replacement(DurableElection, "when_durable", lambda _self, action: action())
+)
+quorum_mutant("quorum-vote-unsynced", "a vote survives a power loss", seeds=5)(
+    replacement(StateWrite, "run", lambda self, disk: disk.write_file_lazily(self.path, self.state.encode()))
+)
 
 
 @quorum_mutant("quorum-vote-forgotten", "a vote survives a restart", seeds=300, faults=("split-vote", "kill"))
@@ -55,8 +53,8 @@ def _forget_the_vote(swaps: Swaps) -> None:
 
 @quorum_mutant("quorum-vote-by-length", "a vote compares the epochs of the logs' ends", seeds=300)
 @around(Quorum, "_may_grant")
-def _compare_lengths_only(real: Any, self: Any, asked: Any) -> Any:
-    return real(self, replace(asked, last_offset_epoch=asked.last_offset_epoch.__class__(self.log.last_epoch)))
+def _compare_lengths_only(real: Any, self: Any, request: Any) -> Any:
+    return real(self, replace(request, last_offset_epoch=request.last_offset_epoch.__class__(self.log.last_epoch)))
 
 
 @quorum_mutant(
@@ -68,8 +66,8 @@ def _compare_lengths_only(real: Any, self: Any, asked: Any) -> Any:
 @around(Quorum, "_handle_vote")
 def _vote_for_a_lost_disk(real: Any, self: Any, request: Any, respond: Any) -> None:
     topic = request.topics[0]
-    asked = replace(topic.partitions[0], voter_directory_id=None)
-    real(self, replace(request, topics=(replace(topic, partitions=(asked,)),)), respond)
+    partition = replace(topic.partitions[0], voter_directory_id=None)
+    real(self, replace(request, topics=(replace(topic, partitions=(partition,)),)), respond)
 
 
 # ----------------------------------------------------------------------------------------------------- pre-votes
@@ -86,12 +84,12 @@ def _skip_the_pre_vote(real: Any, self: Any, *, pre_vote: bool) -> None:
 
 @quorum_mutant("quorum-pre-vote-of-followers", "a follower grants no pre-vote", seeds=40)
 @around(Quorum, "_may_grant")
-def _grant_pre_votes_while_following(real: Any, self: Any, asked: Any) -> Any:
-    if not asked.pre_vote or self.role is not Role.FOLLOWER:
-        return real(self, asked)
+def _grant_pre_votes_while_following(real: Any, self: Any, request: Any) -> Any:
+    if not request.pre_vote or self.role is not Role.FOLLOWER:
+        return real(self, request)
     self.role = Role.UNATTACHED
     try:
-        return real(self, asked)
+        return real(self, request)
     finally:
         self.role = Role.FOLLOWER
 
@@ -148,9 +146,9 @@ def _apply_before_the_commit(real: Any, self: Any, high_watermark: int) -> None:
 # --------------------------------------------------------------------------------------------------------- reads
 
 
-@quorum_mutant("quorum-read-without-round", "a majority confirms each read", seeds=100, faults=("pause", "isolate"))
-def _read_without_a_round(swaps: Swaps) -> None:
-    swaps.put(LeaderState, "confirmed_round", lambda self, _voters, _node_id: self.round)
+quorum_mutant("quorum-read-without-round", "a majority confirms each read", seeds=100, faults=("pause", "isolate"))(
+    replacement(LeaderState, "confirmed_round", lambda self, _voters, _node_id: self.round)
+)
 
 
 @quorum_mutant(
@@ -193,9 +191,9 @@ def _serve_before_the_epochs_first_record(real: Any, self: Any) -> None:
 # --------------------------------------------------------------------------------------------- logs and snapshots
 
 
-@quorum_mutant("quorum-no-divergence", "a leader looks for diverging logs", seeds=100)
-def _look_for_no_divergence(swaps: Swaps) -> None:
-    swaps.put(FollowerFetches, "_divergence", lambda _self, _offset, _epoch: None)
+quorum_mutant("quorum-no-divergence", "a leader detects diverging logs", seeds=100)(
+    replacement(FollowerFetches, "_divergence", lambda _self, _offset, _epoch: None)
+)
 
 
 @quorum_mutant(
@@ -225,11 +223,9 @@ def _install_without_truncating(_real: Any, self: Any, plan: Any, now_ms: int) -
 # -------------------------------------------------------------------------------------------------------- voters
 
 
-@quorum_mutant(
+quorum_mutant(
     "quorum-directory-ignored", "a voter is a node and a directory", seeds=300, faults=("lose-disk", "isolate")
-)
-def _ignore_directory_ids(swaps: Swaps) -> None:
-    swaps.put(Voter, "is_same", lambda self, node_id, _directory_id: self.node_id == node_id)
+)(replacement(Voter, "is_same", lambda self, node_id, _directory_id: self.node_id == node_id))
 
 
 @quorum_mutant("quorum-voters-at-once", "one change of voters at a time", seeds=50)
@@ -248,6 +244,6 @@ def _change_voters_at_once(swaps: Swaps) -> None:
     swaps.put(VoterChanges, "_change", change_always)
 
 
-@quorum_mutant("quorum-voters-when-committed", "new voters count from their record on", seeds=20)
-def _use_committed_voters(swaps: Swaps) -> None:
-    swaps.put(Quorum, "voters", property(lambda self: self._voter_sets[0][1]))
+quorum_mutant("quorum-voters-when-committed", "new voters count from their record on", seeds=20)(
+    replacement(Quorum, "voters", property(lambda self: self._voter_sets[0][1]))
+)

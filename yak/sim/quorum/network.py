@@ -197,7 +197,7 @@ class QuorumNetwork:
     def cut(self, link: tuple[NodeId, NodeId]) -> None:
         self.cuts[link] = None
 
-    def mend(self, link: tuple[NodeId, NodeId]) -> None:
+    def reconnect(self, link: tuple[NodeId, NodeId]) -> None:
         """End the cut of a link: most of what it held arrives, also what its sender does not wait for any more."""
         self.cuts.pop(link, None)
         held, delay_us = self._held.pop(link, []), 0
@@ -207,10 +207,10 @@ class QuorumNetwork:
             delay_us += self._rng.between(10, 2_000)
             self._world.after(delay_us, each.action)
 
-    def mend_all(self) -> None:
+    def reconnect_all(self) -> None:
         self.slow_us.clear()
         for link in list(self.cuts):
-            self.mend(link)
+            self.reconnect(link)
 
     def reset_some(self, link: tuple[NodeId, NodeId]) -> None:
         """Reset six in ten connections from one node to another."""
@@ -260,7 +260,7 @@ class QuorumNetwork:
         )
 
     def process_ended(self, node: QuorumNode, incarnation: int, *, resets: bool) -> None:
-        """A process is gone. Its peers are told by resets, unless its machine lost power."""
+        """A process is gone. Its peers get resets, unless its machine lost power."""
         for key, connection in list(self._connections.items()):
             if connection.client is node:
                 connection.is_open = False

@@ -19,7 +19,7 @@ from yak.quorum.election_state import ElectionState
 from yak.quorum.quorum import Quorum
 from yak.quorum.raft_log import RaftLog
 from yak.quorum.transport import FETCH_SNAPSHOT, VERSIONS_SENT, Address
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.disk import Death, ProcessEnded, SimDisk
 from yak.sim.jobs import Jobs
 from yak.sim.quorum.network import Frame, QuorumNetwork, Respond
@@ -280,7 +280,6 @@ class QuorumNode:
         self._effects.append(effect)
 
     def _wake(self) -> None:
-        """Schedule the step of the next timer."""
         due_ms = self._timers.next_due()
         if due_ms is None:
             return

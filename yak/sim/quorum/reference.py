@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from yak.ids import LeaderEpoch, Offset
+from yak.ids import Offset
 from yak.metadata_store.state import StoreState
 from yak.ports.metadata_store import StoreOutcome
 from yak.quorum.control_records import ControlType, read_control
@@ -25,9 +25,12 @@ class Reference:
         """Each has one record, so the index is the offset."""
         self.voters = voters
         """The newest committed voters."""
-        self._voters_at: list[VoterSet] = [voters]
-        self._digests: list[str] = [digest(StoreState())]
-        self._whole: list[str] = [whole_digest(StateMachine())]
+        self.voters_at: list[VoterSet] = [voters]
+        """By offset: the committed voters after everything below it."""
+        self.digest_at: list[str] = [digest(StoreState())]
+        """By offset: the digest of the state after everything below it."""
+        self.whole_digest_at: list[str] = [whole_digest(StateMachine())]
+        """The same with soft facts."""
         self.operations: dict[str, tuple[Offset, StoreOutcome]] = {}
         """Client's operation -> where its command is, and its outcome."""
 
@@ -35,9 +38,6 @@ class Reference:
     def end_offset(self) -> Offset:
         """Everything below it is committed."""
         return len(self.entries)
-
-    def epoch_at(self, offset: Offset) -> LeaderEpoch:
-        return self.entries[offset].epoch
 
     def commit(self, entry: Entry) -> str | None:
         """Append the next committed entry; returns the operation of its command."""
@@ -55,22 +55,10 @@ class Reference:
             operation = json.loads(value)["args"].get("operation")
             if operation is not None:
                 self.operations[operation] = entry.base_offset, outcome
-        self._voters_at.append(self.voters)
-        self._digests.append(self._digests[-1] if entry.is_control else digest(self._machine.state))
-        self._whole.append(self._whole[-1] if entry.is_control else whole_digest(self._machine))
+        self.voters_at.append(self.voters)
+        self.digest_at.append(self.digest_at[-1] if entry.is_control else digest(self._machine.state))
+        self.whole_digest_at.append(self.whole_digest_at[-1] if entry.is_control else whole_digest(self._machine))
         return operation
-
-    def digest_at(self, offset: Offset) -> str:
-        """The digest of the state after everything below `offset`."""
-        return self._digests[offset]
-
-    def voters_at(self, offset: Offset) -> VoterSet:
-        """The committed voters after everything below `offset`."""
-        return self._voters_at[offset]
-
-    def replayed(self, offset: Offset) -> str:
-        """The digest of everything that a replay of the commands below `offset` gives, soft facts included."""
-        return self._whole[offset]
 
 
 def digest(state: StoreState) -> str:

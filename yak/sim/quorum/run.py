@@ -76,7 +76,7 @@ class QuorumRun:
             self.world.after(self._rng.between(0, 30_000), lambda node=node: self._start(node))  # type: ignore[misc]
         self.faults.schedule()
         self._run_for(self.draws.faults_ms * 1000 + self._rng.between(100_000, 1_000_000))
-        self.faults.heal()
+        self.faults.end()
         self._become_calm()
         return self.report()
 
@@ -204,7 +204,7 @@ class QuorumRun:
                 "LeaderIsNotDisturbed", f"node {victim}, which alone lost leader {leader.node_id}, deposed it"
             )
         for link in links:
-            self.network.mend(link)
+            self.network.reconnect(link)
         self._run_for(500_000)
 
     # ---------------------------------------------------------------------------------------------------- report

@@ -54,7 +54,7 @@ class ScriptedBroker:
     latest: int = 1 << 40
     fetch_versions: tuple[int, int] = (4, 18)
     tls: ssl.SSLContext | None = None
-    asked: list[tuple[int, int]] = field(default_factory=list)
+    requests: list[tuple[int, int]] = field(default_factory=list)
     committed: list[bool] = field(default_factory=list)
     connections: int = 0
 
@@ -119,7 +119,7 @@ class ScriptedBroker:
             entry = struct.pack(">iihqqi", 1, 0, 0, -1, offset, 0)
             return struct.pack(">ii", 0, 1) + string("t") + entry
         offset, size = struct.unpack_from(">q8xi", body, 29 + 3 + 4 + 4 + 4)
-        self.asked.append((offset, size))
+        self.requests.append((offset, size))
         self.committed.append(bool(body[16]))
         return self.fetch(offset)
 

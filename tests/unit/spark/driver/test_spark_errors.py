@@ -68,14 +68,14 @@ def test_each_failure_has_its_word(text: str, slug: str, exit_code: int) -> None
     assert len(said) < 700
 
 
-def test_memory_is_told_in_mebibytes() -> None:
+def test_memory_error_is_in_mebibytes() -> None:
     error = translate(RuntimeError("System memory 209715200 must be at least 471859200. Please"))
     assert error.message == "200 MiB are too little memory for Spark's driver"
     assert error.why == "it needs 450 MiB before it does anything"
     assert error.try_ == ("--driver-memory 1g",)
 
 
-def test_a_query_that_is_refused_is_told_without_sqlstate_and_with_its_place() -> None:
+def test_refused_query_has_line_and_column_and_no_sqlstate() -> None:
     text = (
         "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `nope` cannot be resolved. Did you mean `key`? "
         "SQLSTATE: 42703; line 1 pos 7;\n'Project ['nope]\n+- SubqueryAlias orders"
@@ -117,7 +117,7 @@ def test_an_error_of_ours_stays_what_it_is() -> None:
     assert translate(error) is error
 
 
-def test_a_failed_python_worker_is_told_by_its_last_line() -> None:
+def test_failed_python_worker_is_reported_by_its_last_line() -> None:
     text = "PythonException:\nTraceback (most recent call last):\n  File x\nValueError: bad thing\n" + TRACE
     assert translate(RuntimeError(text)).why == "ValueError: bad thing"
 
@@ -135,12 +135,12 @@ def test_java_that_ended_is_explained_from_its_log(tmp_path: Path) -> None:
     )
 
 
-def test_who_raised_it_is_told_apart() -> None:
+def test_errors_of_spark_and_of_the_program_are_distinguished() -> None:
     assert is_of_spark(YakError("a", "b"))
     assert not is_of_spark(ValueError())
 
 
-def test_a_python_without_pyspark_is_told_what_to_install() -> None:
+def test_python_without_pyspark_names_the_package_to_install() -> None:
     error = needs_pyspark(["pyspark", "pyarrow"])
     assert (error.code, error.exit_code) == ("spark-missing", 2)
     assert error.message == "this Python has no pyspark and no pyarrow"

@@ -45,7 +45,7 @@ def test_a_link_on_path_is_followed_to_its_home(tmp_path: Path) -> None:
     assert java.find_java({"PATH": f"{tmp_path}/usr"}) == str(tmp_path / "jvm")
 
 
-def test_none_is_told_with_what_was_looked_at_and_what_to_install(tmp_path: Path) -> None:
+def test_missing_java_names_the_candidates_and_the_package(tmp_path: Path) -> None:
     fake_java(tmp_path / "old", "11.0.1")
     with pytest.raises(UsageError) as refused:
         java.find_java({"JAVA_HOME": str(tmp_path / "nowhere"), "PATH": f"{tmp_path}/old/bin"})

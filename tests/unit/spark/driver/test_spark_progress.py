@@ -77,16 +77,16 @@ def test_offsets_are_found_in_text_in_text_and_other_things_are_none() -> None:
 class Query:
     """A query that is in a batch for so many looks."""
 
-    def __init__(self, name: str, looks: int, stopped: list[str]) -> None:
-        self.name, self.looks, self.stopped, self.isActive = name, looks, stopped, True
+    def __init__(self, name: str, polls: int, stopped: list[str]) -> None:
+        self.name, self.polls, self.stopped, self.isActive = name, polls, stopped, True
 
     @property
     def status(self) -> dict[str, Any]:
-        self.looks -= 1
-        return {"isTriggerActive": self.looks > 0, "isDataAvailable": True, "message": "Processing new data"}
+        self.polls -= 1
+        return {"isTriggerActive": self.polls > 0, "isDataAvailable": True, "message": "Processing new data"}
 
     def stop(self) -> None:
-        assert self.looks <= 0, "it was cut in its batch"
+        assert self.polls <= 0, "it was cut in its batch"
         self.stopped.append(self.name)
 
 
@@ -118,7 +118,7 @@ def test_query_that_failed_before_it_is_waited_for_raises_its_error() -> None:
 def test_stop_request_cancels_the_work_of_a_job_that_reads_once() -> None:
     cancelled = threading.Event()
     job = job_with(sparkContext=SimpleNamespace(cancelAllJobs=cancelled.set))
-    job.cancel_when_asked()
+    job.cancel_on_stop()
     assert not cancelled.wait(0.05)
     job.stopping.set()
     assert cancelled.wait(10)

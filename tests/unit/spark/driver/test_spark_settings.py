@@ -130,7 +130,7 @@ def test_addresses_are_read_from_a_master(master: str, addresses: list[tuple[str
     assert addresses_of(master) == addresses
 
 
-def test_a_master_nobody_listens_at_is_told_at_once() -> None:
+def test_master_without_a_listener_is_reported_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         check_answers(f"spark://127.0.0.1:1,127.0.0.1:{port}", timeout_s=2)
@@ -140,7 +140,7 @@ def test_a_master_nobody_listens_at_is_told_at_once() -> None:
     assert f"127.0.0.1:{port}: connection refused" in refused.value.why
 
 
-def test_yarn_needs_to_be_told_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yarn_without_its_configuration_directory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     monkeypatch.delenv("YARN_CONF_DIR", raising=False)
     with pytest.raises(UsageError, match="YARN"):
@@ -161,28 +161,27 @@ def test_the_package_is_one_zip_that_holds_what_an_executor_imports(tmp_path: Pa
     assert executor_code.package_zip(tmp_path).stat().st_mtime_ns == before
 
 
-def test_a_program_is_submitted_with_the_package_and_with_what_it_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_program_is_submitted_with_the_package_and_its_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("yak.spark.driver.submission.check_answers", lambda *_args, **_named: None)
     monkeypatch.setattr(executor_code, "package_zip", lambda: tmp_path / "yak.zip")
     settings = SessionSettings(
         app_name="j", master="spark://h:7077", conf={"a": "b"}, jars=("x.jar",), driver_memory="2g"
     )
     submission = Submission("/p/job.py", ("--topic", "t"), settings, py_files=("more.py",), archives=("env.tgz#e",))
-    words = submit_command(submission)
-    pairs = dict(pairwise(words))
+    command = submit_command(submission)
+    pairs = dict(pairwise(command))
     assert pairs["--py-files"] == f"{tmp_path}/yak.zip,more.py"
     assert pairs["--archives"] == "env.tgz#e"
     assert pairs["--jars"] == "x.jar"
     assert pairs["--master"] == "spark://h:7077"
-    assert "a=b" in words
-    assert "spark.executorEnv.PYTHONPATH=yak.zip" in words
-    assert words[-4].endswith("submitted.py")
-    assert words[-3:] == ["/p/job.py", "--topic", "t"]
+    assert "a=b" in command
+    assert "spark.executorEnv.PYTHONPATH=yak.zip" in command
+    assert Path(command[-4]).name == "submit_wrapper.py"
+    assert Path(command[-4]).is_file()
+    assert command[-3:] == ["/p/job.py", "--topic", "t"]
     in_cluster = submit_command(Submission("/p/job.py", (), settings, deploy_mode="cluster"))
     assert in_cluster[-1] == "/p/job.py"
-    assert not in_cluster[-2].endswith("submitted.py")
+    assert not in_cluster[-2].endswith("submit_wrapper.py")
 
 
 @pytest.mark.parametrize(
@@ -200,7 +199,7 @@ def test_a_submission_that_cannot_be_is_refused(wrong: Submission) -> None:
 
 def test_a_session_that_spark_stopped_itself_blames_the_master_that_did_not_answer() -> None:
     error = RuntimeError("java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.")
-    told = make.failure(error, SessionSettings(master="spark://h:7077"))
-    assert (told.code, told.exit_code) == ("spark-master", 2)
-    assert told.why.startswith("it took the connection, but not the application")
+    failure = make.failure(error, SessionSettings(master="spark://h:7077"))
+    assert (failure.code, failure.exit_code) == ("spark-master", 2)
+    assert failure.why.startswith("it took the connection, but not the application")
     assert make.failure(error, SessionSettings(master="local[1]")).code != "spark-master"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.history import Watcher
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from yak.sim.cluster import Cluster
 
 
-class OutageFencesNobody(Watcher):
+class OutageFencesNoBroker(Watcher):
     """Checks every fencing for missing heartbeats, by the controller or at a controller election.
 
     `patience_ms` is the required observation time.
@@ -27,15 +27,14 @@ class OutageFencesNobody(Watcher):
         self._patience_ms = patience_ms
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
-        """A broker may have been fenced."""
-        asked = request.arguments
-        fences = request.script == "fence" or (request.script == "acquire_lease" and "claimed_renewals" in asked)
+        arguments = request.arguments
+        fences = request.script == "fence" or (request.script == "acquire_lease" and "claimed_renewals" in arguments)
         back_ms = self._cluster.store_back_ms
-        if not fences or asked.get("fast") or outcome.code != "OK" or back_ms is None:
+        if not fences or arguments.get("fast") or outcome.code != "OK" or back_ms is None:
             return
         since_ms = self._cluster.world.now_ms - back_ms
         if since_ms < self._patience_ms:
             raise Violation(
-                f"F13: broker {asked.get('target_id', 'with the office')} was fenced for its silence by broker"
-                f" {asked['node_id']}, {since_ms} ms after the store came back; {self._patience_ms} ms are to be waited"
+                f"F13: broker {arguments.get('target_id', 'that was controller')} was fenced for a missing heartbeat by broker"
+                f" {arguments['node_id']}, {since_ms} ms after the store came back; {self._patience_ms} ms are to be waited"
             )

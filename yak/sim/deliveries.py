@@ -14,7 +14,7 @@ class Violation(AssertionError):
     """An invariant is violated; the text says which one and where."""
 
 
-class PartitionBooks:
+class PartitionDeliveries:
     """One partition: the records sent, acknowledged and read, by offset."""
 
     def __init__(self) -> None:
@@ -23,8 +23,8 @@ class PartitionBooks:
         self.seen: Values = {}
         self.floor = 0
         """Retention or DeleteRecords removed the records below it."""
-        self.asked: float = 0
-        """A client asked to delete the records below it: without a bound, once it named no offset."""
+        self.delete_before: float = 0
+        """A DeleteRecords request named the records below it; infinity once one named the high watermark."""
         self.taken: Mapping[int, int] = {}
         """Offsets that compaction removed from some replica."""
 
@@ -42,7 +42,7 @@ class PartitionBooks:
         return min([max(self.seen, default=-1) + 1, *self.unseen()])
 
 
-class Books:
+class Deliveries:
     """The delivery history of all partitions.
 
     Topics named `durable*` flush every record: no acknowledged one may be lost. In other topics a power loss may take
@@ -51,13 +51,12 @@ class Books:
     """
 
     def __init__(self) -> None:
-        self._partitions: dict[TopicPartition, PartitionBooks] = {}
+        self._partitions: dict[TopicPartition, PartitionDeliveries] = {}
         self._producer_ids: dict[int, None] = {}
         self.counts: Counter[str] = Counter()
 
-    def of(self, topic: str, partition: int) -> PartitionBooks:
-        """The history of one partition."""
-        return self._partitions.setdefault(TopicPartition(topic, partition), PartitionBooks())
+    def of(self, topic: str, partition: int) -> PartitionDeliveries:
+        return self._partitions.setdefault(TopicPartition(topic, partition), PartitionDeliveries())
 
     def count(self, what: str, number: int = 1) -> None:
         """Add to a counter of the run's report."""
@@ -101,17 +100,17 @@ class Books:
         self.count("sequence lost")
 
     def read(self, topic: str, partition: int, offset: int, value: bytes, high_watermark: int) -> None:
-        books = self.of(topic, partition)
+        held = self.of(topic, partition)
         where = f"{topic}-{partition}@{offset}"
         if offset >= high_watermark:
             raise Violation(f"{where} was read at or above the high watermark {high_watermark}")
-        if value not in books.sent:
-            raise Violation(f"{where} holds {value!r}, which nobody sent")
-        if books.seen.get(offset, value) != value:
-            raise Violation(f"{where} was read as {books.seen[offset]!r}, now as {value!r}")
-        if books.acked.get(offset, value) != value:
-            raise Violation(f"{where} was acknowledged as {books.acked[offset]!r}, but reads {value!r}")
-        books.seen[offset] = value
+        if value not in held.sent:
+            raise Violation(f"{where} holds {value!r}, which no producer sent")
+        if held.seen.get(offset, value) != value:
+            raise Violation(f"{where} was read as {held.seen[offset]!r}, now as {value!r}")
+        if held.acked.get(offset, value) != value:
+            raise Violation(f"{where} was acknowledged as {held.acked[offset]!r}, but reads {value!r}")
+        held.seen[offset] = value
         self.count("read")
 
     def damaged(self, topic: str, partition: int, offset: int) -> None:
@@ -119,12 +118,11 @@ class Books:
         raise Violation(f"{topic}-{partition}@{offset}: the CRC does not hold, or it is not the next batch")
 
     def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
-        """The broker reported this log start offset."""
-        books = self.of(topic, partition)
-        if log_start_offset > books.floor:
+        held = self.of(topic, partition)
+        if log_start_offset > held.floor:
             if not topic.endswith("short"):
                 raise Violation(f"{topic}-{partition}: the records below {log_start_offset} were given up")
-            books.floor = log_start_offset
+            held.floor = log_start_offset
             self.count("log starts moved")
 
     def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
@@ -139,19 +137,19 @@ class Books:
 
     def after_restart(self, topic_partition: TopicPartition, log_end_offset: int) -> None:
         """A broker has restarted with this log end: flushed topics must be complete, others are overwritten from there."""
-        books = self._partitions.get(topic_partition)
-        if books is None:
+        held = self._partitions.get(topic_partition)
+        if held is None:
             return
         if topic_partition.topic.startswith("durable"):
-            for kept, verb in ((books.acked, "acknowledged"), (books.seen, "read")):
-                gone = [offset for offset in kept if offset >= log_end_offset]
+            for values, verb in ((held.acked, "acknowledged"), (held.seen, "read")):
+                gone = [offset for offset in values if offset >= log_end_offset]
                 if gone:
                     raise Violation(f"{topic_partition}@{gone[0]} was {verb}, and is gone after a restart")
             return
-        for kept in (books.acked, books.seen):
-            for offset in [offset for offset in kept if offset >= log_end_offset]:
-                del kept[offset]
+        for values in (held.acked, held.seen):
+            for offset in [offset for offset in values if offset >= log_end_offset]:
+                del values[offset]
                 self.count("unflushed, lost with the power")
 
-    def partitions(self) -> list[tuple[TopicPartition, PartitionBooks]]:
+    def partitions(self) -> list[tuple[TopicPartition, PartitionDeliveries]]:
         return list(self._partitions.items())

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from yak.ids import LeaderEpoch, NodeId, Offset, TopicPartition
-from yak.sim.books import Books, PartitionBooks, Violation
+from yak.sim.deliveries import Deliveries, PartitionDeliveries, Violation
 from yak.sim.history import Key
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class TopicPlan(NamedTuple):
         return self.min_isr < 2
 
 
-class ClusterBooks(Books):
+class ClusterDeliveries(Deliveries):
     """Every partition guarantees everything, until it lost more than its topic guarantees to survive."""
 
     def __init__(self, history: History, topic_id: Callable[[str], object], recorder: Recorder) -> None:
@@ -86,7 +86,7 @@ class ClusterBooks(Books):
         copies = self._history.copies.get(Key(self._topic_id(topic), partition), {})  # type: ignore[arg-type]
         return max((copy.sequences_lost_below for copy in copies.values()), default=0)
 
-    def partitions(self) -> list[tuple[TopicPartition, PartitionBooks]]:
+    def partitions(self) -> list[tuple[TopicPartition, PartitionDeliveries]]:
         """The history of all partitions that are not forfeited."""
         found = [(each, held) for each, held in super().partitions() if self.promises(*each)]
         for each, held in found:
@@ -131,7 +131,7 @@ class ClusterBooks(Books):
                 f"I9: {topic}-{partition}@{offset} was read at or above the high watermark {high_watermark}"
             )
         if value not in self.of(topic, partition).sent:
-            raise Violation(f"I10: {topic}-{partition}@{offset} holds {value!r}, which nobody sent")
+            raise Violation(f"I10: {topic}-{partition}@{offset} holds {value!r}, which no producer sent")
         self.count("read by members")
         self._is_committed(topic, partition, offset, "read")
 
@@ -172,7 +172,7 @@ class ClusterBooks(Books):
     def stays(self, topic: str, partition: int, offset: Offset) -> bool:
         """Whether a record is certainly in the log, as it was written: not expired, compacted, deleted or damaged."""
         may_go = topic.endswith("short") or topic in self._history.keyed or self._history.may_be_damaged
-        return not may_go and offset >= self.of(topic, partition).asked
+        return not may_go and offset >= self.of(topic, partition).delete_before
 
     def certain_epoch(self, topic: str, partition: int, node_id: NodeId | None) -> LeaderEpoch | None:
         """The epoch in which this broker leads the partition; None if it does not, or another leader has committed since."""

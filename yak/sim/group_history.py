@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from yak.core.placement import partition_of
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import NodeId, Offset
-from yak.sim.books import Violation
+from yak.sim.deliveries import Violation
 from yak.sim.history import Key
 from yak.sim.history_checker.history import Outcome
 from yak.sim.recorder import CommitMark, Committing, Place
 
 if TYPE_CHECKING:
     from yak.sim.cluster import Cluster
-    from yak.sim.cluster_books import ClusterBooks
+    from yak.sim.cluster_deliveries import ClusterDeliveries
 
 
 class _Group:
@@ -41,19 +41,18 @@ class _Group:
         return bool(self.acked)
 
 
-class GroupBooks:
+class GroupHistory:
     """The delivery histories of all groups of a run."""
 
-    def __init__(self, cluster: Cluster, books: ClusterBooks) -> None:
+    def __init__(self, cluster: Cluster, deliveries: ClusterDeliveries) -> None:
         self._cluster = cluster
-        self._books = books
-        self._recorder = books.recorder
+        self._deliveries = deliveries
+        self._recorder = deliveries.recorder
         self._groups: dict[str, _Group] = {}
         self._appended: dict[int, tuple[Key, Offset]] = {}
         """By a commit's number, the partition that has its record, and the log end offset before the append."""
 
     def of(self, group: str) -> _Group:
-        """The history of one group."""
         return self._groups.setdefault(group, _Group())
 
     def groups(self) -> list[str]:
@@ -97,7 +96,7 @@ class GroupBooks:
 
     # -------------------------------------------------------------------------------------------------- assignments
 
-    def assigned(self, group: str, generation: int, owner: str, token: bytes, places: Sequence[Place]) -> None:
+    def assigned(self, group: str, generation: int, owner: str, token: bytes, partitions: Sequence[Place]) -> None:
         """A member of a classic group got its part of a generation's assignment. `owner` survives a restart."""
         held = self.of(group)
         if not held.is_remembered or not self.promises(group):
@@ -105,15 +104,15 @@ class GroupBooks:
         first = held.tokens.setdefault(generation, token)
         if first != token:
             raise Violation(f"I13: generation {generation} of {group} has two assignments: {first!r} and {token!r}")
-        self.owns(group, generation, owner, places)
+        self.owns(group, generation, owner, partitions)
 
-    def owns(self, group: str, generation: int, owner: str, places: Sequence[Place]) -> None:
+    def owns(self, group: str, generation: int, owner: str, partitions: Sequence[Place]) -> None:
         """A member got these partitions as its own in a generation, or in its epoch."""
         held = self.of(group)
         if not held.is_remembered or not self.promises(group):
             return
         held.newest = max(held.newest, generation)
-        for place in places:
+        for place in partitions:
             other = held.owners.setdefault((generation, place), owner)
             if other != owner:
                 raise Violation(f"I13: {place} of {group} belongs to {other} and {owner} in generation {generation}")
@@ -126,13 +125,13 @@ class GroupBooks:
         for place in offsets:
             held.commits.setdefault(place, []).append(commit)
         commit.is_stale = generation < held.newest
-        self._books.count("commits begun")
+        self._deliveries.count("commits begun")
         return commit
 
     def committed(self, group: str, commit: Committing, outcome: Outcome, *, is_classic: bool) -> None:
         held = self.of(group)
         self._recorder.committed(commit, outcome)
-        self._books.count(f"commits: {outcome}")
+        self._deliveries.count(f"commits: {outcome}")
         if outcome is not Outcome.OK or not self.promises(group):
             return
         if uncommitted := self._uncommitted(commit):
@@ -160,43 +159,43 @@ class GroupBooks:
             return ""
         return f"its record is at {least} or above, and no high watermark of {OFFSETS_TOPIC}-{key.partition} has passed that"
 
-    def fetched(self, group: str, asked_at: float, starts: Mapping[Place, Offset], who: str) -> None:
+    def fetched(self, group: str, requested_at: float, starts: Mapping[Place, Offset], member: str) -> None:
         """A member fetched these committed offsets; -1 where there is none."""
-        self._books.count("commits found")
+        self._deliveries.count("commits found")
         if not self.promises(group):
             return
         for place, start in starts.items():
-            if self._books.promises(*place):
-                self._is_enough(group, place, start, asked_at, who)
-                self._was_committed(group, place, start, who)
+            if self._deliveries.promises(*place):
+                self._is_enough(group, place, start, requested_at, member)
+                self._was_committed(group, place, start, member)
 
-    def _is_enough(self, group: str, place: Place, start: Offset, asked_at: float, who: str) -> None:
+    def _is_enough(self, group: str, place: Place, start: Offset, requested_at: float, member: str) -> None:
         last = self.of(group).acked.get(place)
         if (
             last is None
-            or last.ended > asked_at
+            or last.ended > requested_at
             or start >= last.offsets[place]
             or start in self.must_hold(group, place)
         ):
             return
-        raise Violation(f"I13: {group} had committed {last.offsets[place]} of {place}, and {who} was told {start}")
+        raise Violation(f"I13: {group} had committed {last.offsets[place]} of {place}, and {member} fetched {start}")
 
-    def _was_committed(self, group: str, place: Place, start: Offset, who: str) -> None:
+    def _was_committed(self, group: str, place: Place, start: Offset, member: str) -> None:
         if start < 0:
             return
         commits = self.of(group).commits.get(place, ())
         same = [each for each in commits if _may_hold(each) and each.offsets[place] == start]
         if not same:
-            raise Violation(f"I13: {who} was told {start} of {place}, which {group} did not commit")
+            raise Violation(f"I13: {member} fetched {start} of {place}, which {group} did not commit")
         uncommitted = [self._uncommitted(each) for each in same]
         if all(uncommitted):
-            raise Violation(f"I13: {who} was told {start} of {place}, which {group} committed, but {uncommitted[0]}")
+            raise Violation(f"I13: {member} fetched {start} of {place}, which {group} committed, but {uncommitted[0]}")
 
     def must_hold(self, group: str, place: Place) -> list[Offset]:
         """The offsets that a coordinator may have for a partition: the last acknowledged commit first, then later ones."""
         held = self.of(group)
         last = held.acked.get(place)
-        if last is None or not self._books.promises(*place):
+        if last is None or not self._deliveries.promises(*place):
             return []
         return [last.offsets[place]] + [
             other.offsets[place]
@@ -208,5 +207,5 @@ class GroupBooks:
 
 
 def _may_hold(commit: Committing) -> bool:
-    """Whether the commit may count by now: it was not refused, and the end of its transaction was asked for."""
+    """Whether the commit may count by now: it was not refused, and the end of its transaction was requested."""
     return commit.outcome is not Outcome.FAIL and (commit.ending is None or commit.ending.may_be_committed)
