@@ -36,7 +36,7 @@ from versus.yak_cluster import YakCluster
 
 from yak.client.bench.result import machine, machine_line
 from yak.errors import YakError
-from yak.local.bench.replication import Shape
+from yak.local.bench.replication import BulkLoad
 
 ROOT = Path(__file__).resolve().parents[1]
 SECONDS_MAX = 870
@@ -109,7 +109,7 @@ class Bench:
         scale = 20 if self._is_quick else 1
         plan = ClusterPlan(
             rounds=1 if self._is_quick else 2,
-            shapes=(Shape(1000, 16, 400_000 // scale),),
+            shapes=(BulkLoad(1000, 16, 400_000 // scale),),
             prepared=(),
             ack_s=1.0 if self._is_quick else 5.0,
             idle_partitions=0,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from yak.client.bench.clients import Moment, run_benchmark
+from yak.client.bench.clients import LoadSample, run_benchmark
 from yak.client.bench.load import Load
 from yak.client.bench.result import (
     CSV_COLUMNS,
@@ -112,7 +112,7 @@ def run_with_events(g: Globals, load: Load, partitions: int | None) -> Result:
         began_s = time.monotonic()
         write_event(g, "started", messages=load.messages, duration_s=load.duration_s)
 
-    def moment(now: Moment) -> None:
+    def moment(now: LoadSample) -> None:
         nonlocal written_s
         elapsed_s = time.monotonic() - began_s
         if elapsed_s - written_s >= EVENT_SECONDS:

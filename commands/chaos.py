@@ -15,7 +15,7 @@ from yak.errors import UsageError
 if TYPE_CHECKING:
     from yak.local.chaos.abuse import AbuseRow
     from yak.local.chaos.cluster import ChaosCluster
-    from yak.local.chaos.nemesis import Struck
+    from yak.local.chaos.nemesis import InjectedFault
     from yak.local.chaos.recorder import Recorder
     from yak.local.chaos.report import ChaosReport
     from yak.local.chaos.run import ChaosSettings, Watcher
@@ -39,13 +39,13 @@ class PrintedRun:
     def phase(self, name: str, seconds: float | None = None) -> None:
         self._out.note(name if seconds is None else f"{name} for {seconds:g} s")
 
-    def fault(self, found: "Struck") -> None:
+    def fault(self, found: "InjectedFault") -> None:
         self._out.note(fault_line(found))
 
     def note(self, text: str) -> None:
         self._out.note(f"  {text}")
 
-    def tick(self, recorder: "Recorder", cluster: "ChaosCluster | None", struck: "Sequence[Struck]") -> None:
+    def tick(self, recorder: "Recorder", cluster: "ChaosCluster | None", struck: "Sequence[InjectedFault]") -> None:
         """Do nothing: this reporter prints events only."""
 
 
@@ -60,20 +60,20 @@ class LiveRun:
         self._began = time.monotonic()
         self._notes: list[str] = []
         self._drawn = 0.0
-        self._last: tuple[Recorder, ChaosCluster | None, Sequence[Struck]] | None = None
+        self._last: tuple[Recorder, ChaosCluster | None, Sequence[InjectedFault]] | None = None
 
     def phase(self, name: str, seconds: float | None = None) -> None:
         self._phase, self._seconds, self._began = name, seconds, time.monotonic()
         self._draw()
 
-    def fault(self, _found: "Struck") -> None:
+    def fault(self, _found: "InjectedFault") -> None:
         self._drawn = 0.0
 
     def note(self, text: str) -> None:
         self._notes.append(text)
         self._draw()
 
-    def tick(self, recorder: "Recorder", cluster: "ChaosCluster | None", struck: "Sequence[Struck]") -> None:
+    def tick(self, recorder: "Recorder", cluster: "ChaosCluster | None", struck: "Sequence[InjectedFault]") -> None:
         self._last = (recorder, cluster, struck)
         if time.monotonic() - self._drawn > _DRAW_SECONDS:
             self._draw()
@@ -143,7 +143,7 @@ def broker_lines(cluster: "ChaosCluster") -> list[str]:
     return lines
 
 
-def fault_line(found: "Struck") -> str:
+def fault_line(found: "InjectedFault") -> str:
     """Time and kind of a fault, and whether it is still active."""
     state = "began" if found.repaired_s is None else f"ended after {found.repaired_s - found.began_s:.1f} s"
     return f"  {found.began_s:7.1f} s  {found.planned.description()}  {state}  {found.note}".rstrip()

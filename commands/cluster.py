@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from yak.client.admin import Admin
     from yak.client.store_moves import BrokerStores
     from yak.cluster.restore import RestorePlan
-    from yak.local.metadata_restore import Found
+    from yak.local.metadata_restore import RestoreState
 
 LISTED_MAX = 20
 """How many partitions are printed; JSON has all."""
@@ -67,7 +67,7 @@ def restore(
         return 0
 
 
-def describe(found: "Found", plan: "RestorePlan") -> dict[str, Any]:
+def describe(found: "RestoreState", plan: "RestorePlan") -> dict[str, Any]:
     """The restore plan as a document."""
     return {
         "cluster_id": found.cluster_id,
@@ -85,7 +85,7 @@ def describe(found: "Found", plan: "RestorePlan") -> dict[str, Any]:
     }
 
 
-def _nothing_to_do(g: Globals, name: str, found: "Found") -> int:
+def _nothing_to_do(g: Globals, name: str, found: "RestoreState") -> int:
     if found.state == "LIVE":
         g.out.note(f"The metadata store at {name} holds cluster {found.cluster_id}; there is nothing to restore.")
         return 0
@@ -118,7 +118,7 @@ def _refuse_unsafe(plan: "RestorePlan") -> None:
         )
 
 
-def _question(found: "Found", plan: "RestorePlan") -> str:
+def _question(found: "RestoreState", plan: "RestorePlan") -> str:
     question = f"Restore cluster {found.cluster_id} from the metadata of broker {plan.newest.node_id}"
     if not plan.is_safe:
         question += f", accepting that acknowledged records of {len(plan.at_risk)} partitions may be lost"

@@ -13,7 +13,7 @@ from yak.commands.parameters import argument
 from yak.commands.produce import DEFAULT_TOPIC, ensure_topic, parse_separator
 from yak.commands.shell_completion import complete_group, complete_topic
 from yak.commands.units import parse_duration_ms, parse_time_ms
-from yak.errors import NothingInTime, UsageError
+from yak.errors import UsageError, WaitTimeout
 from yak.ids import TopicPartition
 from yak.view.formats import counted, format_duration, format_size, group_digits
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from yak.client.admin import Admin
     from yak.client.consume import PartitionReader, Window
-    from yak.client.consumer import Received
+    from yak.client.consumer import ConsumerRecord
     from yak.client.filters import Filter
     from yak.client.groups.group_reader import CommitEvery, GroupReader, Started
     from yak.client.metadata import ClusterMetadata, Topic
@@ -189,7 +189,7 @@ def run(g: "Globals", request: Request) -> int:
         member = Member(g, request, admin, [topic.name for topic in topics], windows, _until_ms(wanted), every)
         return run_member(member, printer, filters, decoder)
     reader = PartitionReader(g.bootstrap_servers, windows, read_committed=request.read_committed, verbose=g.verbose)
-    reading = Reading(g, request, reader, printer, filters, decoder, len(windows), _until_ms(wanted))
+    reading = ConsumeLoop(g, request, reader, printer, filters, decoder, len(windows), _until_ms(wanted))
     try:
         return reading.run()
     finally:
@@ -326,7 +326,7 @@ def _windows(
     return windows
 
 
-class Reading:
+class ConsumeLoop:
     """The read loop of one `yak consume`, with its counters."""
 
     def __init__(
@@ -384,7 +384,7 @@ class Reading:
             self._g.out.warn(f"{counted(self._decoder.failed, 'record')} skipped: the decoder failed")
             code = code or 1
         if self._why == "timeout" and not self.printed:
-            raise NothingInTime(
+            raise WaitTimeout(
                 "nothing-in-time",
                 f"no record came in {self._request.idle_ms} ms",
                 why="the topics are empty from there on" if not self.read else "the filters let none through",
@@ -421,7 +421,7 @@ class Reading:
         assert self._until_ms is not None
         return self._g.now_ms() > self._until_ms + 500 and now - self._last_record > 0.5
 
-    def _take(self, record: "Received") -> None:
+    def _take(self, record: "ConsumerRecord") -> None:
         self._last_record = time.monotonic()
         if self._until_ms is not None and record.timestamp_ms >= self._until_ms:
             return
@@ -519,10 +519,10 @@ def run_member(member: Member, printer: "RecordPrinter", filters: "list[Filter]"
             reader.close()
 
 
-class GroupReading(Reading):
+class GroupReading(ConsumeLoop):
     """The read loop of a member: a signal stops it gracefully, and it commits at its end."""
 
-    def __init__(self, *arguments: Any, held: interrupts.Held) -> None:
+    def __init__(self, *arguments: Any, held: interrupts.DeferredSignal) -> None:
         super().__init__(*arguments)
         self._held = held
         self._joining_since: float | None = None

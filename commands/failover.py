@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from yak.client.leadership import Plan
     from yak.client.replica_offsets import ClusterReplicas
     from yak.local.cluster import LocalCluster
-    from yak.local.failover import Failover, Measured, Moved, Timeline
+    from yak.local.failover import Failover, FailoverTimes, LeaderMove, Timeline
     from yak.local.status import ClusterStatus
     from yak.view.partition_replicas import PartitionReplicas
 
@@ -58,13 +58,13 @@ def probe_lines(result: "Failover") -> list[str]:
     return [f"test topic with the same leader: {_pause(result)}; {result.acknowledged} records acknowledged, {errors}"]
 
 
-def _pause(result: "Measured") -> str:
+def _pause(result: "FailoverTimes") -> str:
     if result.is_without_write:
         return "no write came through"
     return f"writes stood still for {_ms(result.pause_ms or 0.0)} at most"
 
 
-def _warn_without_write(g: Globals, result: "Measured") -> None:
+def _warn_without_write(g: Globals, result: "FailoverTimes") -> None:
     from yak.local.failover import WATCH_SECONDS
 
     if result.is_without_write:
@@ -90,7 +90,7 @@ def _ms(value: float) -> str:
     return f"{value:.0f} ms" if value < LONG_MS * 10 else f"{value / 1000:.1f} s"
 
 
-def show_moves(g: "Globals", plan: "Plan", moved: "Moved") -> None:
+def show_moves(g: "Globals", plan: "Plan", moved: "LeaderMove") -> None:
     """Print the result of planned leadership moves."""
     out = g.out
     rows = _move_rows(plan, moved)
@@ -115,7 +115,7 @@ def show_moves(g: "Globals", plan: "Plan", moved: "Moved") -> None:
         )
 
 
-def _move_rows(plan: "Plan", moved: "Moved") -> list[dict[str, Any]]:
+def _move_rows(plan: "Plan", moved: "LeaderMove") -> list[dict[str, Any]]:
     rows = [
         {
             **each.partition._asdict(),

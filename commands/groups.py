@@ -489,7 +489,7 @@ TO = "Where to (exactly one)"
 
 
 @dataclass(frozen=True, slots=True)
-class WhereTo(Bundle):
+class ResetTarget(Bundle):
     """Where `reset` moves the offsets."""
 
     to_earliest: bool = flag("--to-earliest", "The first record.", TO, default=False)
@@ -530,7 +530,7 @@ def reset(
     all_topics: bool = flag("--all-topics", "All topics with committed offsets.", WHAT, default=False),
     execute: bool = flag("--execute", "Change the offsets; without it, only show the plan.", WHAT, default=False),
     *,
-    to: WhereTo,
+    to: ResetTarget,
     dry_run: bool = flag("--dry-run", "", WHAT, default=False, hidden=True),
 ) -> int | None:
     """Reset a group's committed offsets.
@@ -556,7 +556,7 @@ def reset(
     return _show_plan(g, name, plan, results)
 
 
-def _target(g: Globals, name: str, to: WhereTo) -> "Target":
+def _target(g: Globals, name: str, to: ResetTarget) -> "Target":
     """The one target that is given. Raises UsageError (`usage`, `bad-time`, `bad-duration`, `offsets-file`)."""
     from yak.client.groups.reset import Target
 

@@ -33,7 +33,7 @@ def seen() -> bool:
 
 
 @dataclass(slots=True)
-class Held:
+class DeferredSignal:
     """A deferred signal; None when there was none."""
 
     signal: int | None = None
@@ -45,12 +45,12 @@ class Held:
 
 
 @contextmanager
-def held() -> Iterator[Held]:
+def held() -> Iterator[DeferredSignal]:
     """Defer the first SIGINT, SIGTERM or SIGHUP in the body, so that work in progress can end gracefully.
 
     A second one raises as usual, for a command that is stuck.
     """
-    found = Held()
+    found = DeferredSignal()
 
     def note(number: int, frame: FrameType | None) -> None:
         if found.signal is not None:

@@ -5,7 +5,7 @@ import shlex
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from yak.commands.settings import Resolved, Settings
+from yak.commands.settings import ResolvedSetting, Settings
 from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _UP_IN = "yak up in "
 
 
-def bootstrap_servers(settings: Settings) -> Resolved:
+def bootstrap_servers(settings: Settings) -> ResolvedSetting:
     """The bootstrap servers: the configured ones, otherwise the running brokers of `yak up` in the data directory.
 
     So every command finds a cluster on other ports, and a cluster whose first broker is dead. If none runs, it is the
@@ -39,15 +39,15 @@ def bootstrap_servers(settings: Settings) -> Resolved:
         return found
     running = [broker.address for broker in brokers if broker.state in ("running", "starting")]
     addresses = running or [broker.address for broker in brokers if broker.state != "stopped"]
-    return Resolved(found.name, ",".join(addresses), f"{_UP_IN}{data_dir}") if addresses else found
+    return ResolvedSetting(found.name, ",".join(addresses), f"{_UP_IN}{data_dir}") if addresses else found
 
 
-def is_from_directory(settings: Settings, found: Resolved) -> bool:
+def is_from_directory(settings: Settings, found: ResolvedSetting) -> bool:
     """Whether the working directory gave this address: ./yak.toml, or the state of `yak up`."""
     return settings.is_from_directory(found) or is_of_yak_up(found)
 
 
-def is_of_yak_up(found: Resolved) -> bool:
+def is_of_yak_up(found: ResolvedSetting) -> bool:
     """Whether these are brokers of `yak up` in the data directory."""
     return found.origin.startswith(_UP_IN)
 

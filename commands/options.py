@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Annotated, Any
 
-from yak.commands.settings import ContextsFor, Resolved, Settings
+from yak.commands.settings import ContextsFor, ResolvedSetting, Settings
 from yak.errors import UsageError
 from yak.plain_text import one_line
 
@@ -296,12 +296,12 @@ class Globals:
         brokers = bootstrap_servers(self.settings)
         password = self.settings.get("sasl_password")
         if password.value is not None and not self._is_meant_for(brokers, password, "password"):
-            password = Resolved(password.name, None, password.origin)
+            password = ResolvedSetting(password.name, None, password.origin)
         endpoint = self.settings.get("sasl_oauthbearer_token_endpoint_url")
         if endpoint.value is not None and not self._is_meant_for(brokers, endpoint, "token endpoint"):
-            endpoint = Resolved(endpoint.name, None, endpoint.origin)
+            endpoint = ResolvedSetting(endpoint.name, None, endpoint.origin)
         if password.value is not None and endpoint.value is not None and not self._may_get(endpoint, password):
-            endpoint = Resolved(endpoint.name, None, endpoint.origin)
+            endpoint = ResolvedSetting(endpoint.name, None, endpoint.origin)
         get = self.settings.value
         use_login(
             login_of(
@@ -314,7 +314,7 @@ class Globals:
             )
         )
 
-    def _may_get(self, endpoint: "Resolved", password: "Resolved") -> bool:
+    def _may_get(self, endpoint: "ResolvedSetting", password: "ResolvedSetting") -> bool:
         """Whether a token endpoint may get the client's secret; prints a warning if not.
 
         A file in the working directory, which may come with a folder, must not name where a secret is sent.
@@ -339,7 +339,7 @@ class Globals:
             return ""
         return str(token.value)
 
-    def _is_meant_for(self, brokers: "Resolved", secret: "Resolved", noun: str) -> bool:
+    def _is_meant_for(self, brokers: "ResolvedSetting", secret: "ResolvedSetting", noun: str) -> bool:
         """Whether a secret may be sent to these brokers (`http_token` has the rule); prints a warning if not."""
         from yak.commands.local_cluster import is_from_directory
 

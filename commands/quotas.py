@@ -27,7 +27,7 @@ WHOSE = "Whose quotas"
 
 
 @dataclass(frozen=True)
-class Whose(Bundle):
+class EntityOptions(Bundle):
     """The entity of the quotas."""
 
     user: str | None = flag("--user", "This user.", WHOSE, metavar="NAME")
@@ -55,7 +55,7 @@ def list_quotas(g: Globals) -> None:
 )
 def describe(
     g: Globals,
-    whose: Whose,
+    whose: EntityOptions,
 ) -> None:
     """Show the quotas of one entity.
 
@@ -76,7 +76,7 @@ def describe(
 def set_quotas(
     g: Globals,
     values: Annotated[list[str], argument("QUOTA=VALUE", "Quotas and their values.")],
-    whose: Whose,
+    whose: EntityOptions,
     dry_run: DryRun = False,
 ) -> None:
     """Set quotas of one entity: they apply at once, on each broker for itself.
@@ -100,7 +100,7 @@ def remove(
     g: Globals,
     names: Annotated[list[str] | None, argument("QUOTA", "Quotas; all of the entity when none is given.")] = None,
     *,
-    whose: Whose,
+    whose: EntityOptions,
     dry_run: DryRun = False,
 ) -> None:
     """Remove quotas of one entity."""
@@ -116,7 +116,7 @@ def remove(
     _alter(g, entity, dict.fromkeys(chosen), "removed", dry_run=dry_run)
 
 
-def _entity(whose: Whose) -> "Entity":
+def _entity(whose: EntityOptions) -> "Entity":
     """The entity that the options name. Raises UsageError (`usage`, `bad-quota`)."""
     from yak.quotas.quota_types import CLIENT_ID, IP, USER
 

@@ -14,7 +14,7 @@ from yak.errors import UsageError, YakError
 from yak.plain_text import bytes_as_lines, json_text, lines, one_line_with_tabs
 
 if TYPE_CHECKING:
-    from yak.client.consumer import Received
+    from yak.client.consumer import ConsumerRecord
     from yak.commands.options import Globals
 
 FIELDS = ("topic", "partition", "offset", "timestamp", "key", "headers")
@@ -49,7 +49,7 @@ class RecordPrinter:
         self._pending_bytes = 0
         self._render = self._renderer(g, format_)
 
-    def _renderer(self, g: "Globals", format_: str | None) -> "Callable[[Received], bytes]":
+    def _renderer(self, g: "Globals", format_: str | None) -> "Callable[[ConsumerRecord], bytes]":
         if format_ is not None:
             return kcat_renderer(format_, self._headers_text, self._printable_bytes)
         if g.output == "csv":
@@ -60,7 +60,7 @@ class RecordPrinter:
             return self._csv
         return {"json": self._json, "yaml": self._yaml, "raw": self._raw}.get(g.output, self._text)
 
-    def show(self, record: "Received") -> None:
+    def show(self, record: "ConsumerRecord") -> None:
         data = self._render(record)
         self._pending.append(data)
         self._pending_bytes += len(data)
@@ -78,38 +78,38 @@ class RecordPrinter:
     def _when(self, timestamp_ms: int) -> str:
         return format_time(timestamp_ms, self._zone)
 
-    def _json(self, record: "Received") -> bytes:
+    def _json(self, record: "ConsumerRecord") -> bytes:
         from yak.client.record_json import record_document
 
         document = record_document(record, self._when, json_value=self._json_value)
         return json_text(json.dumps(document, ensure_ascii=False)).encode() + b"\n"
 
-    def _yaml(self, record: "Received") -> bytes:
+    def _yaml(self, record: "ConsumerRecord") -> bytes:
         from yak.client.record_json import record_document
 
         document = record_document(record, self._when, json_value=self._json_value)
         return b"---\n" + to_yaml(document).encode()
 
-    def _raw(self, record: "Received") -> bytes:
+    def _raw(self, record: "ConsumerRecord") -> bytes:
         return self._printable_bytes(record.value or b"") + b"\n"
 
     def _printable_bytes(self, data: bytes) -> bytes:
         """The bytes, unchanged for a pipe; on a terminal without control characters."""
         return bytes_as_lines(data).encode() if self._escapes else data
 
-    def _csv(self, record: "Received") -> bytes:
+    def _csv(self, record: "ConsumerRecord") -> bytes:
         from yak.client.record_csv import csv_line
 
         line = csv_line(record, self._when, formulas=self._formulas)
         return (lines(line) if self._escapes else line).encode("utf-8", "surrogatepass")
 
-    def _text(self, record: "Received") -> bytes:
+    def _text(self, record: "ConsumerRecord") -> bytes:
         parts = [self._field(name, record) for name in self._fields]
         if self._with_value:
             parts.append(self._readable(record.value))
         return (self._separator.join(parts) + "\n").encode("utf-8", "surrogateescape")
 
-    def _field(self, name: str, record: "Received") -> str:
+    def _field(self, name: str, record: "ConsumerRecord") -> str:
         if name == "topic":
             return record.topic
         if name == "partition":
@@ -122,7 +122,7 @@ class RecordPrinter:
             return self._readable(record.key)
         return self._headers_text(record)
 
-    def _headers_text(self, record: "Received") -> str:
+    def _headers_text(self, record: "ConsumerRecord") -> str:
         return ",".join(f"{self._name(name)}={self._readable(data)}" for name, data in record.headers)
 
     def _name(self, name: str) -> str:
@@ -152,14 +152,14 @@ def _fields(text: str | None, *, everything: bool) -> tuple[str, ...]:
 
 
 def kcat_renderer(
-    format_: str, headers_text: "Callable[[Received], str]", printable: "Callable[[bytes], bytes]"
-) -> "Callable[[Received], bytes]":
+    format_: str, headers_text: "Callable[[ConsumerRecord], str]", printable: "Callable[[bytes], bytes]"
+) -> "Callable[[ConsumerRecord], bytes]":
     r"""Parse kcat's `-f`: %t %p %o %T %k %K %s (or %v) %S %R %h %%, and \n \r \t \\ \xNN.
 
     `printable` filters keys and values. %K and %S are lengths (-1 for null), %R the value's length as 4 bytes. A `%` before
     another character is refused.
     """
-    pieces: list[Callable[[Received], bytes]] = []
+    pieces: list[Callable[[ConsumerRecord], bytes]] = []
     at = 0
     for match in _TOKEN.finditer(format_):
         _refuse_stray(format_[at : match.start()], format_)
@@ -192,7 +192,7 @@ def _refuse_stray(text: str, whole: str) -> None:
         )
 
 
-def _constant(data: bytes) -> "Callable[[Received], bytes]":
+def _constant(data: bytes) -> "Callable[[ConsumerRecord], bytes]":
     return lambda _record: data
 
 
@@ -200,7 +200,7 @@ def _length(data: bytes | None) -> int:
     return -1 if data is None else len(data)
 
 
-_TOKENS: "dict[str, Callable[[Received], bytes]]" = {
+_TOKENS: "dict[str, Callable[[ConsumerRecord], bytes]]" = {
     "t": lambda record: record.topic.encode(),
     "p": lambda record: str(record.partition).encode(),
     "o": lambda record: str(record.offset).encode(),
@@ -229,7 +229,7 @@ class Decoder:
         self._skip_errors = skip_errors
         self.failed = 0
 
-    def decode(self, record: "Received") -> bytes | None:
+    def decode(self, record: "ConsumerRecord") -> bytes | None:
         """The decoded value; None to skip the record after a failure. Raises YakError (`decoder-failed`)."""
         problem = ""
         try:

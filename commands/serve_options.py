@@ -19,7 +19,7 @@ from yak.errors import UsageError
 
 if TYPE_CHECKING:
     from yak.commands.kafka_environment import KafkaEnvironment
-    from yak.commands.settings import Resolved
+    from yak.commands.settings import ResolvedSetting
     from yak.protocol.peer_proof import ClusterSecret
     from yak.quorum.voters import VoterSet
     from yak.server.options import ServeOptions
@@ -246,7 +246,7 @@ class Resolution:
         self._settings = flags.settings
         self._from_configs: dict[str, tuple[object, str]] = {}
         self.configs: dict[str, tuple[str, str]] = {}
-        self.values: list[Resolved] = []
+        self.values: list[ResolvedSetting] = []
         self.has_named_listeners = False
 
     def take_configs(self, environment: "KafkaEnvironment | None") -> None:
@@ -306,13 +306,13 @@ class Resolution:
 
     def value(self, name: str) -> Any:
         """The value of one setting; its origin is recorded in `values`."""
-        from yak.commands.settings import Resolved
+        from yak.commands.settings import ResolvedSetting
 
         given = self._settings.get(name)
         if given is None and name in self._from_configs:
             value, origin = self._from_configs[name]
             parsed = self._g.settings.get(name, str(value))
-            found = Resolved(name, parsed.value, origin)
+            found = ResolvedSetting(name, parsed.value, origin)
         else:
             found = self._g.settings.get(name, given)
         self.values.append(found)

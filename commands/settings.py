@@ -62,7 +62,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class ResolvedSetting:
     """A setting's value, and its origin as text."""
 
     name: str
@@ -318,28 +318,28 @@ class Settings:
                 return str(value), origin
         return None, "default"
 
-    def get(self, name: str, flag: object = None) -> Resolved:
+    def get(self, name: str, flag: object = None) -> ResolvedSetting:
         """The value of one setting; `flag` is the command's own option, if given.
 
         Raises UsageError (`bad-setting`) for an invalid value.
         """
         setting = BY_NAME[name]
         if name == "context":
-            return Resolved(name, *self._context())
+            return ResolvedSetting(name, *self._context())
         for value, origin in self._sources(setting, flag):
             if value is not None:
                 if name in _REDIS_URLS and origin.startswith("flag ") and has_password(str(value)):
                     self._warn(
                         f"{setting.flag} has a password, which other users of this machine see: {_PASSWORD_HINT}"
                     )
-                return Resolved(name, parsed(name, value, origin), origin)
-        return Resolved(name, setting.default, "default")
+                return ResolvedSetting(name, parsed(name, value, origin), origin)
+        return ResolvedSetting(name, setting.default, "default")
 
     def _warn(self, warning: str) -> None:
         if warning not in self.warnings:
             self.warnings.append(warning)
 
-    def is_from_directory(self, found: Resolved) -> bool:
+    def is_from_directory(self, found: ResolvedSetting) -> bool:
         """Whether ./yak.toml, which comes with a folder, gave this value, or chose the context that gave it."""
         context, origin = self._context()
         return found.origin == _PROJECT_ORIGIN or (found.origin == f"context {context}" and origin == _PROJECT_ORIGIN)
@@ -348,7 +348,7 @@ class Settings:
         """The value of `get`, without its origin."""
         return self.get(name, flag).value
 
-    def all(self) -> list[Resolved]:
+    def all(self) -> list[ResolvedSetting]:
         return [self.get(setting.name) for setting in SETTINGS]
 
     def _sources(self, setting: Setting, flag: object) -> list[tuple[object, str]]:

@@ -95,7 +95,7 @@ _OPENING: Final = ("change", "ask")
 """Groups of workers that open a form, some after they have read what it shows."""
 
 
-class _Harmless(LineFilter):
+class _ControlCharacterFilter(LineFilter):
     """The last filter before the terminal, for every widget: text from a cluster cannot send control sequences."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002 - Textual's
@@ -104,7 +104,7 @@ class _Harmless(LineFilter):
         return [each if each.control else Segment(one_line(each.text), each.style) for each in segments]
 
 
-_HARMLESS: Final = _Harmless()
+_HARMLESS: Final = _ControlCharacterFilter()
 
 
 class YakApp(App[int]):

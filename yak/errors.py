@@ -28,13 +28,13 @@ __all__ = [
     "FailStop",
     "LogDirectoryFailure",
     "LoginRefused",
-    "NothingInTime",
     "PeerError",
     "ProtocolViolation",
     "StartRefused",
     "TooManyElements",
     "Unreachable",
     "UsageError",
+    "WaitTimeout",
     "YakError",
 ]
 
@@ -105,7 +105,7 @@ class CheckFailed(YakError):
     exit_code = 4
 
 
-class NothingInTime(YakError):
+class WaitTimeout(YakError):
     """The time-out passed without a result."""
 
     exit_code = 5

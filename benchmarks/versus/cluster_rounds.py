@@ -16,7 +16,7 @@ from yak.client.admin import Admin
 from yak.client.bench.topics import fresh_topic
 from yak.local.bench.failover import FailoverResult, FailoverSettings, add_results, run_failover, summary
 from yak.local.bench.fleet import Fleet
-from yak.local.bench.replication import ACK_RATE, CONFIGS, Shape, measure_acks, measure_idle, measure_produce
+from yak.local.bench.replication import ACK_RATE, CONFIGS, BulkLoad, measure_acks, measure_idle, measure_produce
 
 RATE_GOAL = Goal(1.2, at_least=True)
 FAILOVER_GOAL = Goal(1 / 5, at_least=False)
@@ -42,8 +42,8 @@ class ClusterPlan:
     """How much of what. `kills` are a round's, on each side."""
 
     rounds: int
-    shapes: tuple[Shape, ...]
-    prepared: tuple[Shape, ...]
+    shapes: tuple[BulkLoad, ...]
+    prepared: tuple[BulkLoad, ...]
     ack_s: float
     idle_partitions: int
     idle_s: float
@@ -95,7 +95,7 @@ class ReplicationRounds:
         cpu_us = measured.cpu_total_s / measured.result.records * 1e6
         self.table.add(f"{name}: CPU of all brokers", "us/record", AT_MOST_KAFKA, side.name, cpu_us)
 
-    def _produce(self, shape: Shape, side: Side) -> None:
+    def _produce(self, shape: BulkLoad, side: Side) -> None:
         os.sync()
         have_pages(REPLICAS * shape.records * shape.size_bytes)
         measured = measure_produce(side, self._admins[side.name], self._topic(), shape)
@@ -106,7 +106,7 @@ class ReplicationRounds:
         clients_s = sum(each.cpu_s for each in measured.result.clients)
         self.table.add(f"{name}: CPU of the clients", "s/GB", None, side.name, clients_s / measured.gigabytes)
 
-    def _prepared(self, shape: Shape, side: Side) -> None:
+    def _prepared(self, shape: BulkLoad, side: Side) -> None:
         os.sync()
         admin, topic = self._admins[side.name], self._topic()
         with fresh_topic(admin, topic, shape.partitions, replication_factor=REPLICAS, configs=CONFIGS):

@@ -26,7 +26,7 @@ from yak.protocol.record_batch import (
 )
 from yak.protocol.record_walk import decompress, walk_records
 from yak.spark.columnar.schema import CREATE_TIME, LOG_APPEND_TIME
-from yak.spark.columnar.wire import Aborted, Buffer
+from yak.spark.columnar.wire import AbortedRange, Buffer
 
 PLAIN_BYTES_MAX: Final = 1 << 30
 """Limit for one response after decompression: below 2 GiB, so that Arrow's 32-bit positions reach every byte."""
@@ -36,7 +36,7 @@ _ABORT: Final = b"\x00\x00"
 _MARKER_BYTES: Final = 4
 
 
-class Damaged(Exception):
+class InvalidBatches(Exception):
     """Bytes that are not valid record batches."""
 
 
@@ -52,7 +52,7 @@ class Body(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class WantedBatches:
     """The wanted batches of a response.
 
     `next_offset` follows its last whole batch, including batches that were skipped.
@@ -67,7 +67,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SelectedBatch:
     """A batch with wanted records, at `position` of the response."""
 
     position: int
@@ -75,43 +75,43 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Surveyed:
+class SelectedBatches:
     """The batches that `survey` selected from a response; they are not decompressed yet."""
 
-    chosen: tuple[Chosen, ...]
+    chosen: tuple[SelectedBatch, ...]
     next_offset: int
     needed_bytes: int
 
 
-def survey(records: Buffer, start: int, end: int, aborted: Sequence[Aborted] | None) -> Surveyed:
+def survey(records: Buffer, start: int, end: int, aborted: Sequence[AbortedRange] | None) -> SelectedBatches:
     """Select the batches that hold records of [start, end). `aborted` is None for read_uncommitted.
 
     The CRC of every batch in the range is checked, including skipped batches: otherwise a flipped bit could hide a
     batch. This is cheap, so the caller can send the next request before it decompresses this response. Raises Damaged.
     """
     dropping = _AbortedTransactions(aborted or ())
-    chosen: list[Chosen] = []
+    chosen: list[SelectedBatch] = []
     next_offset, passed = start, 0
     for position, header in _whole_batches(records):
         if header.base_offset < passed:
-            raise Damaged(f"the batch at offset {header.base_offset} comes after offset {passed - 1}")
+            raise InvalidBatches(f"the batch at offset {header.base_offset} comes after offset {passed - 1}")
         passed = header.next_offset
         if header.next_offset <= start or header.base_offset >= end:
             next_offset = max(next_offset, header.next_offset)
             continue
         if compute_crc(records, position, header.size_bytes) != header.crc:
-            raise Damaged(f"the CRC of the batch at offset {header.base_offset} does not match its bytes")
+            raise InvalidBatches(f"the CRC of the batch at offset {header.base_offset} does not match its bytes")
         if aborted is not None and dropping.drops(records, position, header):
             counts = False
         else:
             counts = not header.is_control and header.records_count > 0
         if counts:
-            chosen.append(Chosen(position, header))
+            chosen.append(SelectedBatch(position, header))
         next_offset = max(next_offset, header.next_offset)
     needed_bytes = 0
     if next_offset == start and len(records) >= LENGTH_OVERHEAD:
         needed_bytes = max(LENGTH_OVERHEAD + int.from_bytes(records[8:12], "big", signed=True), len(records) + 1)
-    return Surveyed(tuple(chosen), next_offset, needed_bytes)
+    return SelectedBatches(tuple(chosen), next_offset, needed_bytes)
 
 
 def _whole_batches(records: Buffer) -> Iterator[tuple[int, BatchHeader]]:
@@ -119,16 +119,16 @@ def _whole_batches(records: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     while position + HEADER_BYTES <= size:
         header = read_header(records, position)
         if header.magic != MAGIC_V2:
-            raise Damaged(f"a batch of format {header.magic}, not 2")
+            raise InvalidBatches(f"a batch of format {header.magic}, not 2")
         if header.batch_length < BATCH_LENGTH_MIN or header.last_offset_delta < 0 or header.base_offset < 0:
-            raise Damaged(f"a batch of {header.batch_length} bytes at offset {header.base_offset}")
+            raise InvalidBatches(f"a batch of {header.batch_length} bytes at offset {header.base_offset}")
         if position + header.size_bytes > size:
             return  # a fetch response may end within its last batch
         yield position, header
         position += header.size_bytes
 
 
-def unpack(records: npt.NDArray[np.uint8], surveyed: Surveyed) -> Found:
+def unpack(records: npt.NDArray[np.uint8], surveyed: SelectedBatches) -> WantedBatches:
     """Decompress the selected batches. Raises Damaged."""
     view = records.data
     if all(each.header.codec == 0 for each in surveyed.chosen):
@@ -136,7 +136,7 @@ def unpack(records: npt.NDArray[np.uint8], surveyed: Surveyed) -> Found:
             _body(each.header, each.position + HEADER_BYTES, each.position + each.header.size_bytes)
             for each in surveyed.chosen
         )
-        return Found(records, bodies, surveyed.next_offset, surveyed.needed_bytes)
+        return WantedBatches(records, bodies, surveyed.next_offset, surveyed.needed_bytes)
     pieces: list[Buffer] = []
     made: list[Body] = []
     total = 0
@@ -145,19 +145,19 @@ def unpack(records: npt.NDArray[np.uint8], surveyed: Surveyed) -> Found:
         try:
             piece = decompress(header.codec, body)
         except ProtocolViolation as error:
-            raise Damaged(f"the batch at offset {header.base_offset}: {error}") from None
+            raise InvalidBatches(f"the batch at offset {header.base_offset}: {error}") from None
         if total + len(piece) > PLAIN_BYTES_MAX:
-            raise Damaged(f"one answer of more than {PLAIN_BYTES_MAX} bytes when decompressed")
+            raise InvalidBatches(f"one answer of more than {PLAIN_BYTES_MAX} bytes when decompressed")
         made.append(_body(header, total, total + len(piece)))
         pieces.append(piece)
         total += len(piece)
     plain = np.frombuffer(b"".join(pieces), np.uint8)
-    return Found(plain, tuple(made), surveyed.next_offset, surveyed.needed_bytes)
+    return WantedBatches(plain, tuple(made), surveyed.next_offset, surveyed.needed_bytes)
 
 
 def _body(header: BatchHeader, start: int, end: int) -> Body:
     if header.records_count * _RECORD_BYTES_MIN > end - start:
-        raise Damaged(f"{header.records_count} records in {end - start} bytes at offset {header.base_offset}")
+        raise InvalidBatches(f"{header.records_count} records in {end - start} bytes at offset {header.base_offset}")
     if header.attributes & TIMESTAMP_TYPE_BIT:
         return Body(start, end, header.records_count, header.base_offset, header.max_timestamp, LOG_APPEND_TIME)
     return Body(start, end, header.records_count, header.base_offset, header.base_timestamp, CREATE_TIME)
@@ -166,7 +166,7 @@ def _body(header: BatchHeader, start: int, end: int) -> Body:
 class _AbortedTransactions:
     """Finds the batches of aborted transactions; takes batches in offset order (Kafka's CompletedFetch.java)."""
 
-    def __init__(self, aborted: Sequence[Aborted]) -> None:
+    def __init__(self, aborted: Sequence[AbortedRange]) -> None:
         self._ahead = [(each.first_offset, each.producer_id) for each in aborted]
         heapq.heapify(self._ahead)
         self._producers: set[int] = set()
@@ -189,8 +189,8 @@ def _is_abort(records: Buffer, position: int, header: BatchHeader) -> bool:
     try:
         marker = next(walk_records(memoryview(records)[position : position + header.size_bytes]), None)
     except ProtocolViolation as error:
-        raise Damaged(f"the control batch at offset {header.base_offset}: {error}") from None
+        raise InvalidBatches(f"the control batch at offset {header.base_offset}: {error}") from None
     key = marker.key if marker else None
     if key is None or len(key) < _MARKER_BYTES:
-        raise Damaged(f"the control batch at offset {header.base_offset} has no marker")
+        raise InvalidBatches(f"the control batch at offset {header.base_offset} has no marker")
     return key[2:4] == _ABORT

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from yak.errors import ProtocolViolation
 from yak.protocol.varint import read_zigzag
-from yak.spark.columnar.batches import Body, Damaged, Found
+from yak.spark.columnar.batches import Body, InvalidBatches, WantedBatches
 from yak.spark.columnar.schema import HEADERS_TYPE, LOG_APPEND_TIME
 
 Positions = npt.NDArray[np.int64]
@@ -52,7 +52,7 @@ def _read(data: npt.NDArray[np.uint8], position: Positions, bytes_max: int) -> t
         after[more] += 1
         more = more[byte >= _MORE]
     if len(more):
-        raise Damaged(f"a varint of more than {bytes_max} bytes")
+        raise InvalidBatches(f"a varint of more than {bytes_max} bytes")
     values = (raw >> np.uint64(1)).view(np.int64)
     values ^= -(raw & np.uint64(1)).view(np.int64)
     return values, after
@@ -94,7 +94,7 @@ def _walk(data: npt.NDArray[np.uint8], body: Body, found: list[Positions]) -> No
         left -= count
         loop = min(2 * loop, _LOOP_MAX)
     if position != body.end:
-        raise Damaged("its records do not end where it does")
+        raise InvalidBatches("its records do not end where it does")
 
 
 def _run(data: npt.NDArray[np.uint8], position: int, end: int, left: int) -> tuple[Positions, int]:
@@ -122,7 +122,7 @@ def _length(data: npt.NDArray[np.uint8], position: int) -> tuple[int, int]:
             if raw & 1:
                 break
             return raw >> 1, index + 1
-    raise Damaged("a record has no length")
+    raise InvalidBatches("a record has no length")
 
 
 def _loop(raw: bytes, position: int, count: int) -> tuple[list[int], int]:
@@ -155,7 +155,7 @@ def _rest_of_length(raw: bytes, position: int) -> tuple[int, int]:
         size |= (byte & 0x7F) << shift
         if byte < 0x80:
             return size, position
-    raise Damaged("a record has no length")
+    raise InvalidBatches("a record has no length")
 
 
 PASSES_MAX: Final = 32
@@ -179,7 +179,7 @@ def header_column(data: npt.NDArray[np.uint8], position: Positions, stops: Posit
     """
     counts, position = read_varints(data, position)
     if (counts < 0).any() or (counts * _HEADER_BYTES_MIN > stops - position).any():
-        raise Damaged("an impossible number of headers")
+        raise InvalidBatches("an impossible number of headers")
     first = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=first[1:])
     total = int(first[-1])
@@ -192,7 +192,7 @@ def header_column(data: npt.NDArray[np.uint8], position: Positions, stops: Posit
         rest = range(int(first[record]) + PASSES_MAX, int(first[record + 1]))
         position[record] = _rest_of_one(data, int(position[record]), int(stops[record]), headers, rest)
     if (position != stops).any():
-        raise Damaged(_HEADERS_OUT_OF_RANGE)
+        raise InvalidBatches(_HEADERS_OUT_OF_RANGE)
     return _assemble(data, headers, first, counts) if total else pa.nulls(len(counts), HEADERS_TYPE)
 
 
@@ -207,11 +207,11 @@ def _one_of_each(
     key_size, key_start = read_varints(data, position)
     key_end = key_start + key_size
     if (key_size < 0).any() or (key_end > stops).any():
-        raise Damaged(_HEADERS_OUT_OF_RANGE)
+        raise InvalidBatches(_HEADERS_OUT_OF_RANGE)
     value_size, value_start = read_varints(data, key_end)
     value_end = value_start + np.maximum(value_size, 0)
     if (value_end > stops).any():
-        raise Damaged(_HEADERS_OUT_OF_RANGE)
+        raise InvalidBatches(_HEADERS_OUT_OF_RANGE)
     for column, where in enumerate((key_start, key_end, value_start, value_end)):
         headers.spans[place, column] = where
     headers.is_null[place] = value_size < 0
@@ -228,11 +228,11 @@ def _rest_of_one(data: npt.NDArray[np.uint8], position: int, stop: int, headers:
             value_size, value_start = read_zigzag(raw, key_end)
             position = value_start + max(value_size, 0)
             if key_size < 0 or position > stop:
-                raise Damaged(_HEADERS_OUT_OF_RANGE)
+                raise InvalidBatches(_HEADERS_OUT_OF_RANGE)
             headers.spans[place] = key_start, key_end, value_start, position
             headers.is_null[place] = value_size < 0
     except ProtocolViolation as error:
-        raise Damaged(str(error)) from None
+        raise InvalidBatches(str(error)) from None
     return position
 
 
@@ -277,7 +277,7 @@ class _Spans(NamedTuple):
     value_is_null: npt.NDArray[np.bool_]
 
 
-def decode(found: Found, start: int, end: int, *, include_headers: bool) -> Any:
+def decode(found: WantedBatches, start: int, end: int, *, include_headers: bool) -> Any:
     """The records of [start, end) as a `pyarrow.RecordBatch` of VARIABLE_COLUMNS and, if requested, headers.
 
     None if there are no records. Raises Damaged.
@@ -287,10 +287,10 @@ def decode(found: Found, start: int, end: int, *, include_headers: bool) -> Any:
     try:
         return _decode(found, start, end, include_headers)
     except IndexError:
-        raise Damaged(_OUT_OF_RANGE) from None
+        raise InvalidBatches(_OUT_OF_RANGE) from None
 
 
-def _decode(found: Found, start: int, end: int, include_headers: bool) -> Any:
+def _decode(found: WantedBatches, start: int, end: int, include_headers: bool) -> Any:
     data, bodies = found.plain, found.bodies
     starts, stops = record_bounds(data, bodies)
     counts = np.array([body.records_count for body in bodies])
@@ -298,7 +298,7 @@ def _decode(found: Found, start: int, end: int, include_headers: bool) -> Any:
     offset_deltas, position = read_varints(data, position)
     offsets = np.repeat(np.array([body.base_offset for body in bodies]), counts) + offset_deltas
     if len(offsets) > 1 and not (offsets[1:] > offsets[:-1]).all():
-        raise Damaged("its offsets do not rise")
+        raise InvalidBatches("its offsets do not rise")
     chosen = slice(*np.searchsorted(offsets, (start, end)))
     if chosen.start == chosen.stop:
         return None
@@ -334,7 +334,7 @@ def _spans_in_order(spans: _Spans, starts: Positions, stops: Positions) -> None:
     No size is negative at this point, so the end of the value bounds all positions of a record.
     """
     if (spans.value_end > stops).any() or (spans.key_start < starts).any():
-        raise Damaged(_OUT_OF_RANGE)
+        raise InvalidBatches(_OUT_OF_RANGE)
 
 
 def _gather(data: npt.NDArray[np.uint8], spans: _Spans) -> tuple[Any, Any]:

@@ -1,7 +1,7 @@
 """Fetches from the leader of a partition: finds the leader, follows leader changes, and fails within a bounded time.
 
 One request may be outstanding: `ask` sends it and `answer` waits for it. In between the caller decodes the previous
-response. A response has one of four outcomes: records (perhaps none), records that are gone (`Gone`), a transient error
+response. A response has one of four outcomes: records (perhaps none), records that are gone (`OffsetsMissing`), a transient error
 (retried here until there was no progress for `timeout_ms`), or a permanent error (`NotReadable`).
 """
 
@@ -35,7 +35,7 @@ from yak.spark.columnar.wire import (
 )
 
 GONE_PATIENCE_S: Final = 10.0
-"""How long an offset must look missing before `Gone`: brokers learn topics and high watermarks with a delay."""
+"""How long an offset must look missing before `OffsetsMissing`: brokers learn topics and high watermarks with a delay."""
 WAIT_MS: Final = 500
 """`max_wait_ms` of a fetch: how long a broker delays an empty response."""
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.05, 1.0
@@ -66,7 +66,7 @@ _REFUSED: Final = {
 }
 
 
-class Gone(Exception):
+class OffsetsMissing(Exception):
     """Requested offsets do not exist. `earliest` is the offset to go on with, None when no record is left to read."""
 
     def __init__(self, why: str, earliest: int | None) -> None:
@@ -238,7 +238,7 @@ class PartitionFetch:
             bounds.append(offset)
         earliest, latest = bounds
         if self._offset < earliest:
-            raise Gone(f"the log begins at offset {earliest} now", earliest)
+            raise OffsetsMissing(f"the log begins at offset {earliest} now", earliest)
         if self._offset > latest:
             self._seems_gone(f"the log ends at offset {latest}")
         return self._retry("the offset was out of range")
@@ -251,7 +251,7 @@ class PartitionFetch:
         if self._gone_since is None:
             self._gone_since = now
         if now - self._gone_since > min(GONE_PATIENCE_S, self._settings.timeout_ms / 2000.0):
-            raise Gone(why, None)
+            raise OffsetsMissing(why, None)
 
     def _retry(self, why: str) -> None:
         if time.monotonic() + self._pause_s > self._deadline:

@@ -7,10 +7,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from yak.spark.columnar.batches import Damaged, survey, unpack
+from yak.spark.columnar.batches import InvalidBatches, survey, unpack
 from yak.spark.columnar.columns import decode
 from yak.spark.columnar.connection import understand
-from yak.spark.columnar.partition_fetch import Answer, Gone, PartitionFetch
+from yak.spark.columnar.partition_fetch import Answer, OffsetsMissing, PartitionFetch
 from yak.spark.columnar.schema import READ_COMMITTED, DataLoss, NotReadable, OffsetRange, ReadSettings, arrow_schema
 
 BYTES_MAX: Final = 64 << 20
@@ -81,12 +81,12 @@ def _read(wanted: OffsetRange, settings: ReadSettings, fetch: PartitionFetch) ->
             try:
                 answer = fetch.answer()
                 offset, columns = _take_in(answer, offset, wanted, settings, fetch)
-            except Gone as gone:
+            except OffsetsMissing as gone:
                 offset = _after_loss(gone, offset, wanted, settings)
                 fetch.progressed()
                 fetch.ask(offset)
                 continue
-            except Damaged as damaged:
+            except InvalidBatches as damaged:
                 message = f"{wanted.topic}-{wanted.partition} is damaged from offset {offset} on"
                 raise NotReadable(message, str(damaged)) from None
             if columns is not None:
@@ -124,7 +124,7 @@ def _wait(answer: Answer, offset: int, needed_bytes: int, settings: ReadSettings
         fetch.nothing_yet(why, is_gone=at_end)
 
 
-def _after_loss(gone: Gone, offset: int, wanted: OffsetRange, settings: ReadSettings) -> int:
+def _after_loss(gone: OffsetsMissing, offset: int, wanted: OffsetRange, settings: ReadSettings) -> int:
     """The offset to go on with after data loss. Raises DataLoss if `fail_on_data_loss` is set."""
     if settings.fail_on_data_loss:
         raise DataLoss(gone.why, wanted.topic, wanted.partition, offset, gone.earliest) from None

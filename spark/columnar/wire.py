@@ -34,7 +34,7 @@ class Malformed(Exception):
     """A response that ends early, or holds impossible values."""
 
 
-class Aborted(NamedTuple):
+class AbortedRange(NamedTuple):
     """An aborted transaction: records of `producer_id` from `first_offset` to its abort marker are not delivered."""
 
     producer_id: int
@@ -49,7 +49,7 @@ class FetchAnswer:
     high_watermark: int
     last_stable_offset: int
     log_start_offset: int
-    aborted: tuple[Aborted, ...]
+    aborted: tuple[AbortedRange, ...]
     records_start: int
     records_end: int
 
@@ -63,7 +63,7 @@ class Leader:
     address: tuple[str, int] | None
 
 
-class Reading:
+class WireReader:
     """Reads Kafka's primitive types from bytes, one after another."""
 
     def __init__(self, data: Buffer, position: int = 0) -> None:
@@ -117,7 +117,7 @@ def frame(api_key: int, correlation_id: int, client_id: bytes, body: bytes) -> b
 
 def read_api_versions(data: Buffer) -> dict[int, tuple[int, int]]:
     """Lowest and highest supported version by API key."""
-    reading = Reading(data)
+    reading = WireReader(data)
     error_code = reading.number("h")
     if error_code:
         raise Malformed(f"ApiVersions answers error {error_code}")
@@ -131,7 +131,7 @@ def metadata_request(topic: str) -> bytes:
 
 def read_metadata(data: Buffer, topic: str, partition: int, unknown: int) -> Leader:
     """The leader of `partition`; error code `unknown` when the response does not contain the partition."""
-    reading = Reading(data)
+    reading = WireReader(data)
     reading.skip(4)
     brokers: dict[int, tuple[str, int]] = {}
     for _ in range(reading.count()):
@@ -164,7 +164,7 @@ def list_offsets_request(topic: str, partition: int, epoch: int, timestamp_ms: i
 
 def read_list_offsets(data: Buffer) -> tuple[int, int]:
     """(error code, offset) of the one requested partition."""
-    reading = Reading(data)
+    reading = WireReader(data)
     reading.skip(4)
     if reading.count() != 1:
         raise Malformed("ListOffsets answers for another topic")
@@ -191,7 +191,7 @@ def read_fetch(data: Buffer) -> FetchAnswer:
 
     The empty response to a throttled client (KIP-219) has the error code `THROTTLED`.
     """
-    reading = Reading(data)
+    reading = WireReader(data)
     throttle_ms = reading.number("i")
     error_code = reading.number("h")
     reading.skip(4)
@@ -208,7 +208,7 @@ def read_fetch(data: Buffer) -> FetchAnswer:
     reading.skip(4)
     error_code = reading.number("h")
     high_watermark, stable, log_start = reading.number("q"), reading.number("q"), reading.number("q")
-    aborted = tuple(Aborted(reading.number("q"), reading.number("q")) for _ in range(reading.count()))
+    aborted = tuple(AbortedRange(reading.number("q"), reading.number("q")) for _ in range(reading.count()))
     reading.skip(4)
     size = max(reading.number("i"), 0)
     start = reading.position

@@ -9,7 +9,7 @@ import psutil
 
 from yak.errors import YakError
 from yak.local.load import LibrdkafkaLoad
-from yak.spark.demo.totals import Sent
+from yak.spark.demo.totals import AcknowledgedValues
 
 TOPIC: Final = "server_metrics"
 FIELD: Final = "value"
@@ -23,7 +23,7 @@ class MetricsLoad(LibrdkafkaLoad):
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(bootstrap, "yak-demo-metrics", SAMPLES_PER_SECOND)
-        self.sent = Sent()
+        self.sent = AcknowledgedValues()
         self._failed: list[str] = []
 
     def finish(self, timeout_seconds: float) -> int:

@@ -17,7 +17,7 @@ from yak.attempts import attempts
 from yak.client.admin import Admin
 from yak.client.connection import IMPATIENT
 from yak.client.consume import PartitionReader, Window
-from yak.errors import NothingInTime
+from yak.errors import WaitTimeout
 from yak.ids import TopicPartition
 from yak.local import spark_runs
 from yak.local.cluster import UpSettings
@@ -151,7 +151,7 @@ class SparkProcess:
             if self._child.code is not None:
                 return
         self.kill()
-        raise NothingInTime("demo-spark", f"Spark did not end within {timeout_seconds:.0f} s")
+        raise WaitTimeout("demo-spark", f"Spark did not end within {timeout_seconds:.0f} s")
 
     def abandon(self) -> None:
         """Kill Spark if it runs."""

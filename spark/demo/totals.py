@@ -12,7 +12,7 @@ MetricWindow = tuple[str, int]
 """A metric and the start of a window in ms."""
 
 
-class Sent:
+class AcknowledgedValues:
     """The values of the acknowledged records, by metric and window."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class MetricCounts:
 
 
 def compare(
-    sent: Sent, counts: Mapping[MetricWindow, int], stats: Mapping[MetricWindow, Mapping[str, object]]
+    sent: AcknowledgedValues, counts: Mapping[MetricWindow, int], stats: Mapping[MetricWindow, Mapping[str, object]]
 ) -> tuple[MetricCounts, ...]:
     """Compare every window that has sent records or a result; return the counts of each metric."""
     found = []

@@ -47,7 +47,7 @@ _FARTHEST = 1e150
 
 
 @dataclass(slots=True)
-class Running:
+class RunningStatistics:
     """Running statistics of one key: number of values, weighted mean and variance (West, 1979)."""
 
     seen: int = 0
@@ -73,7 +73,9 @@ class Running:
         self.seen += 1
 
 
-def outliers(running: Running, rows: list[Any], options: Options) -> Iterator[tuple[Any, float, float, float | None]]:
+def outliers(
+    running: RunningStatistics, rows: list[Any], options: Options
+) -> Iterator[tuple[Any, float, float, float | None]]:
     """Score the rows in offset order and add each to `running`; return the outliers as (row, mean, deviation, z).
 
     Mean and deviation are those before the row. A batch's rows of a key come unordered. Where all records of a key are in
@@ -109,14 +111,14 @@ def _processor(options: Options) -> Any:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
     class Ewma(StatefulProcessor):
-        """Stores one `Running` per key."""
+        """Stores one `RunningStatistics` per key."""
 
         def init(self, handle: Any) -> None:
             self._state = handle.getValueState("ewma", _STATE)
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: ARG002, N802, N803 - Spark's names
             stored = self._state.get() if self._state.exists() else None
-            running = Running(*stored) if stored is not None else Running()
+            running = RunningStatistics(*stored) if stored is not None else RunningStatistics()
             found = [
                 Row(
                     key=key[0],

@@ -11,7 +11,7 @@ from yak.spark.jobs import checkpoint
 from yak.spark.jobs.files import Files
 from yak.spark.jobs.frame import Job, unsupported
 from yak.spark.jobs.options import ReadOptions, interval, one_of
-from yak.spark.jobs.sinks import Running
+from yak.spark.jobs.sinks import StartedJob
 from yak.spark.jobs.topic_frames import records
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
     )
 
 
-def start(spark: "SparkSession", options: Options) -> Running:
+def start(spark: "SparkSession", options: Options) -> StartedJob:
     """Start the query. Raises UsageError for another query's checkpoint, and for a missing table format."""
     if options.format != "parquet":
         _must_have(spark, options.format)
@@ -97,8 +97,8 @@ def start(spark: "SparkSession", options: Options) -> Running:
         writer = writer.trigger(processingTime=interval(options.trigger))
     writer = writer.format(options.format).partitionBy(*PARTITION_COLUMNS).outputMode("append")
     if options.format == "iceberg":
-        return Running(writer.option("fanout-enabled", "true").toTable(options.into))
-    return Running(writer.start(options.into))
+        return StartedJob(writer.option("fanout-enabled", "true").toTable(options.into))
+    return StartedJob(writer.start(options.into))
 
 
 def _claim_folder(files: Files, place: str) -> None:

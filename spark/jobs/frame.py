@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from yak.spark.driver.settings import SessionSettings
-    from yak.spark.jobs.sinks import Running
+    from yak.spark.jobs.sinks import StartedJob
 
 
 def _append_only(options: Any) -> tuple[str, ...]:  # noqa: ARG001 - every job is asked with its options
@@ -43,7 +43,7 @@ class Job:
     modes: Callable[[Any], tuple[str, ...]] = _append_only
     modes_by_spark: bool = False
     """Whether only Spark knows the allowed mode: the modes are tried in turn."""
-    start: "Callable[[SparkSession, Any], Running] | None" = None
+    start: "Callable[[SparkSession, Any], StartedJob] | None" = None
     identity: tuple[str, ...] = ()
     conf: tuple[tuple[str, str], ...] = ()
     """Spark settings that the job requires."""
@@ -108,7 +108,7 @@ def run(job: Job, options: SparkOptions, arguments: Sequence[str] = ()) -> int:
     return 0
 
 
-def start(job: Job, spark: "SparkSession", options: Any) -> "Running":
+def start(job: Job, spark: "SparkSession", options: Any) -> "StartedJob":
     """Start a job. A batch has ended when this function returns."""
     from yak.spark.jobs import sinks
 

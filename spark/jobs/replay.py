@@ -15,7 +15,7 @@ from yak.spark.jobs.checkpoint import of_another
 from yak.spark.jobs.files import Files
 from yak.spark.jobs.frame import Job
 from yak.spark.jobs.options import BOOTSTRAP, OPTION, SparkOptions, key_values
-from yak.spark.jobs.sinks import Running
+from yak.spark.jobs.sinks import StartedJob
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -129,7 +129,7 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
     return _chosen(_records(spark, options), options)
 
 
-def start(spark: "SparkSession", options: Options) -> Running:
+def start(spark: "SparkSession", options: Options) -> StartedJob:
     """Replay all chunks."""
     rows = _records(spark, options)
     mine = {name: getattr(options, name) for name in ("archive", "topic", "into", "from_", "to", "chunk_rows")}
@@ -142,7 +142,7 @@ def start(spark: "SparkSession", options: Options) -> Running:
             state.begin(number, _ends(options))
         _write(_chosen(_inside(rows, chunk), options), options, state.ends, is_again)
         state.finish(number)
-    return Running()
+    return StartedJob()
 
 
 def chunks_of(ranges: Ranges, rows: int) -> Iterator[Ranges]:

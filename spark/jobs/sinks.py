@@ -25,7 +25,7 @@ _MODES: Final = {
 }
 
 
-class Running:
+class StartedJob:
     """A started job: a query, or None for a batch. `table` is shown at the end; a batch without one has ended."""
 
     def __init__(self, query: "StreamingQuery | None" = None, table: "DataFrame | None" = None) -> None:
@@ -43,7 +43,7 @@ class Running:
             self.table.show(ROWS_PRINTED, truncate=False)
 
 
-def write(job: Job, result: "DataFrame", options: JobOptions) -> Running:
+def write(job: Job, result: "DataFrame", options: JobOptions) -> StartedJob:
     """Write the result to the sink of `options`; return the running query. Raises UsageError."""
     from pyspark.errors import AnalysisException
 
@@ -61,24 +61,24 @@ def write(job: Job, result: "DataFrame", options: JobOptions) -> Running:
     return _start(job, result, options, allowed[-1])
 
 
-def _start(job: Job, result: "DataFrame", options: JobOptions, mode: str) -> Running:
+def _start(job: Job, result: "DataFrame", options: JobOptions, mode: str) -> StartedJob:
     kind, name = sink_of(options.sink)
     shaped = as_records(job, result) if kind == "topic" else result
     writer = shaped.writeStream.queryName(name if kind == "memory" else _free_name(result, job.name))
     writer = writer.outputMode(mode)
     writer = resumable(writer, job, result, options, mode)
     if kind == "console":
-        return Running(writer.foreachBatch(_print).start())
+        return StartedJob(writer.foreachBatch(_print).start())
     if kind == "topic":
         settings = {"transactional": "true"} if options.connector == "yak" else {}
         settings |= {**source_settings(options), "topic": name}
         if mode == "append" or options.connector != "yak":
-            return Running(writer.format(options.connector).options(**settings).start())
-        return Running(writer.foreachBatch(_Sender(settings)).start())
+            return StartedJob(writer.format(options.connector).options(**settings).start())
+        return StartedJob(writer.foreachBatch(_Sender(settings)).start())
     if kind == "parquet":
-        return Running(writer.format("parquet").option("path", name).start())
+        return StartedJob(writer.format("parquet").option("path", name).start())
     query = writer.format("memory").start()
-    return Running(query, result.sparkSession.table(name))
+    return StartedJob(query, result.sparkSession.table(name))
 
 
 def _free_name(result: "DataFrame", name: str) -> str:
@@ -132,13 +132,13 @@ def as_records(job: Job, result: "DataFrame") -> "DataFrame":
     return result.select(key.cast("binary").alias("key"), value.cast("binary").alias("value"))
 
 
-def _write_batch(job: Job, result: "DataFrame", options: JobOptions, kind: str, name: str) -> Running:
+def _write_batch(job: Job, result: "DataFrame", options: JobOptions, kind: str, name: str) -> StartedJob:
     if kind == "console":
-        return Running(table=result)
+        return StartedJob(table=result)
     if kind == "topic":
         settings = {**source_settings(options), "topic": name}
         as_records(job, result).write.format(options.connector).options(**settings).mode("append").save()
-        return Running()
+        return StartedJob()
     if kind == "parquet":
         from yak.spark.jobs.files import Files
 
@@ -151,9 +151,9 @@ def _write_batch(job: Job, result: "DataFrame", options: JobOptions, kind: str, 
                 try_=(f"--sink parquet:{name}-2", "--available-now --checkpoint-dir DIR     to add what is new"),
             )
         result.write.mode("append").parquet(name)
-        return Running()
+        return StartedJob()
     result.createOrReplaceTempView(name)
-    return Running(table=result)
+    return StartedJob(table=result)
 
 
 class _Sender:

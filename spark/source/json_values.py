@@ -280,7 +280,7 @@ _ALIKE = (StringType, IntegerType, LongType, DoubleType, BooleanType)
 
 
 @dataclass
-class Parsed:
+class ParsedRows:
     """The rows of some values, and errors by index; malformed rows have null for fields that could not be read."""
 
     rows: Any
@@ -297,19 +297,19 @@ class JsonParser:
         self._by_arrow = _is_alike(schema)
         self._parse_float = _parse_exactly if _has_decimal(schema) else None
 
-    def parse(self, values: Any) -> Parsed:
+    def parse(self, values: Any) -> ParsedRows:
         """The struct array of a binary array without nulls, with one row per value."""
         if not self._by_arrow or not len(values):
             return self._one_by_one(values)
         found = self._all_at_once(values)
         if found is not None:
-            return Parsed(found)
+            return ParsedRows(found)
         if len(values) <= FEW:
             return self._one_by_one(values)
         middle = len(values) // 2
         left, right = self.parse(values.slice(0, middle)), self.parse(values.slice(middle))
         wrong = left.wrong | {middle + index: why for index, why in right.wrong.items()}
-        return Parsed(pa.concat_arrays([left.rows, right.rows]), wrong)
+        return ParsedRows(pa.concat_arrays([left.rows, right.rows]), wrong)
 
     def _all_at_once(self, values: Any) -> Any:
         try:
@@ -335,7 +335,7 @@ class JsonParser:
         columns = [table.column(each.name).combine_chunks() for each in self.type]
         return pa.StructArray.from_arrays(columns, fields=list(self.type))
 
-    def _one_by_one(self, values: Any) -> Parsed:
+    def _one_by_one(self, values: Any) -> ParsedRows:
         rows: list[dict[str, Any]] = []
         wrong: dict[int, str] = {}
         for index, value in enumerate(values.to_pylist()):
@@ -353,7 +353,7 @@ class JsonParser:
                 wrong[index] = str(error) if isinstance(error, ValueError) else "it is nested too deep"
             if mismatches:
                 wrong[index] = str(mismatches[0])
-        return Parsed(pa.array(rows, self.type), wrong)
+        return ParsedRows(pa.array(rows, self.type), wrong)
 
 
 def _parse_exactly(text: str) -> Decimal | float:
@@ -438,7 +438,7 @@ class JsonDecoding(Decoding):
             batch, rows = batch.filter(is_right), rows.filter(is_right)
         return self._assembled(batch, rows)
 
-    def _with_corrupt(self, parsed: Parsed, values: Any, wrong: Mapping[int, str]) -> Any:
+    def _with_corrupt(self, parsed: ParsedRows, values: Any, wrong: Mapping[int, str]) -> Any:
         """The rows in the order of the batch's records; a record without a value is null."""
         rows = parsed.rows
         if values.null_count:

@@ -56,7 +56,7 @@ class WriteOptions:
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class WriteResult(WriterCommitMessage):
     """The result of one task."""
 
     records: int
@@ -132,7 +132,7 @@ class BatchWriter(DataSourceArrowWriter):
         check_schema(schema, options)
         require_topic(options)
 
-    def write(self, iterator: Iterator[Any]) -> Written:
+    def write(self, iterator: Iterator[Any]) -> WriteResult:
         """Write one task's rows, on an executor. Raises SourceError when a record was refused."""
         return produce(iterator, self.options, [])
 
@@ -144,7 +144,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self.options = options
         check_schema(schema, options)
 
-    def write(self, iterator: Iterator[Any]) -> Written:
+    def write(self, iterator: Iterator[Any]) -> WriteResult:
         """Write one task's rows of one batch."""
         task = StreamTask.current()
         headers = task.headers() if self.options.batch_headers else []
@@ -153,7 +153,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         rows = (each for each in iterator if each.num_rows)
         first = next(rows, None)
         if first is None:
-            return Written(0)
+            return WriteResult(0)
         with in_one_line():
             return TaskTransaction(self.options, task).write(itertools.chain((first,), rows), headers)
 
@@ -219,7 +219,7 @@ def require_topic(options: WriteOptions) -> None:
     )
 
 
-def produce(batches: Iterator[Any], options: WriteOptions, headers: list[tuple[str, bytes]]) -> Written:
+def produce(batches: Iterator[Any], options: WriteOptions, headers: list[tuple[str, bytes]]) -> WriteResult:
     """Write all rows and wait until the brokers acknowledged them. Raises SourceError with the first error."""
     sending = _sending(options)
     try:
@@ -232,12 +232,12 @@ def produce(batches: Iterator[Any], options: WriteOptions, headers: list[tuple[s
 
 def _deliver(
     sending: "_Sending", batches: Iterator[Any], options: WriteOptions, headers: list[tuple[str, bytes]]
-) -> Written:
+) -> WriteResult:
     records = sum(_send(sending, batch, options, headers) for batch in batches)
     while sending.producer.flush(_FLUSH_S):
         sending.check()
     sending.check()
-    return Written(records)
+    return WriteResult(records)
 
 
 class TaskTransaction:
@@ -253,7 +253,7 @@ class TaskTransaction:
         self._batch = int(task.batch)
         self._id = f"yak-spark-{task.query}-{task.number}"
 
-    def write(self, batches: Iterator[Any], headers: list[tuple[str, bytes]]) -> Written:
+    def write(self, batches: Iterator[Any], headers: list[tuple[str, bytes]]) -> WriteResult:
         """Write and commit the rows, unless an earlier run of the task has. Raises YakError."""
         from confluent_kafka import KafkaException
         from confluent_kafka import TopicPartition as Wire
@@ -300,7 +300,7 @@ class TaskTransaction:
             )
         return int(found.metadata or 0) if found.offset == self._batch + 1 else None
 
-    def _skip(self, batches: Iterator[Any], earlier: int) -> Written:
+    def _skip(self, batches: Iterator[Any], earlier: int) -> WriteResult:
         rows = sum(each.num_rows for each in batches)
         if rows != earlier:
             raise SourceError(
@@ -309,7 +309,7 @@ class TaskTransaction:
                 why=f"a task committed {earlier} rows of it, and has {rows} now",
                 try_=("the number of tasks and the settings of the run before",),
             )
-        return Written(rows)
+        return WriteResult(rows)
 
 
 class _Sending:

@@ -5,7 +5,7 @@ from driving import answered, press, run, shown, words
 from pictures import recorded_source
 from textual.widgets import Button, Input, TabbedContent
 
-from yak.client.consumer import Received
+from yak.client.consumer import ConsumerRecord
 from yak.errors import YakError
 from yak.tui.screens.topic import TopicScreen
 from yak.tui.screens.topics import TopicsScreen
@@ -259,7 +259,7 @@ def test_only_visible_panels_are_requested():
 def test_last_messages_are_newest_first():
     source = recorded_source()
     source.calls["read_tail"] = lambda windows: [
-        Received(*place, 7, 1_000, "CreateTime", b"u1", b'{"total":12}', [], None) for place in windows
+        ConsumerRecord(*place, 7, 1_000, "CreateTime", b"u1", b'{"total":12}', [], None) for place in windows
     ]
 
     async def scenario(app, pilot):

@@ -56,7 +56,7 @@ class JsonLines(Reporter):
         self.write("step", step=text)
 
 
-class _Ended(BaseException):
+class _ScreenEnded(BaseException):
     """The screen is gone or ending: clean up."""
 
 
@@ -91,7 +91,7 @@ class Supervisor(Scenario):
             self._lines.write("error", code=error.code, message=error.message, why=error.why, try_=list(error.try_))
             self._ended.wait()
             return 1
-        except _Ended:
+        except _ScreenEnded:
             return 0
         if self._is_end_requested:
             self._lines.write("ended", **result.fields)
@@ -118,7 +118,7 @@ class Supervisor(Scenario):
         self._ended.set()
         if not self._is_started:
             self._is_started = True  # once only: the cleanup must not be interrupted
-            raise _Ended
+            raise _ScreenEnded
 
     # scenario
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, TextIO
 
-from yak.client.consumer import Received
+from yak.client.consumer import ConsumerRecord
 from yak.client.record_csv import csv_header, csv_line
 from yak.client.record_json import encode_bytes, record_document
 from yak.client.record_template import RecordTemplate, Template, plain
@@ -28,7 +28,7 @@ CHOICES: Final = (
 """The entries of the copy menu: letter and name."""
 
 
-def copied(record: Received, what: str) -> str:
+def copied(record: ConsumerRecord, what: str) -> str:
     """The text for one entry of the menu. Binary data is base64, a null value is empty."""
     texts: dict[str, Callable[[], str]] = {
         "k": lambda: encode_bytes(record.key)[0] or "",
@@ -40,12 +40,12 @@ def copied(record: Received, what: str) -> str:
     return texts[what]()
 
 
-def record_line(record: Received) -> str:
+def record_line(record: ConsumerRecord) -> str:
     """One line of JSON, as `yak consume -o json` prints it and `yak produce --format json` reads it."""
     return json.dumps(record_document(record, format_time), ensure_ascii=False)
 
 
-def produce_command(record: Received) -> str:
+def produce_command(record: ConsumerRecord) -> str:
     """A shell command that sends the same key, value and headers to the same topic."""
     from yak.tui.produce import form
     from yak.tui.produce.run import Plan
@@ -86,7 +86,7 @@ def format_of(path: str) -> Format:
     return "csv" if path.lower().endswith(".csv") else "ndjson"
 
 
-def lines_of(pieces: Iterable[list[Received]], format_: Format) -> Iterator[tuple[int, str]]:
+def lines_of(pieces: Iterable[list[ConsumerRecord]], format_: Format) -> Iterator[tuple[int, str]]:
     """The number of records and their text, piece by piece."""
     if format_ == "csv":
         yield 0, csv_header()
@@ -97,7 +97,7 @@ def lines_of(pieces: Iterable[list[Received]], format_: Format) -> Iterator[tupl
             yield len(piece), "".join(record_line(record) + "\n" for record in piece)
 
 
-def as_text(pieces: Iterable[list[Received]], format_: Format, progress: Progress) -> str:
+def as_text(pieces: Iterable[list[ConsumerRecord]], format_: Format, progress: Progress) -> str:
     """The whole export in memory, for a download by the browser."""
     parts = []
     for count, text in lines_of(pieces, format_):
@@ -110,7 +110,7 @@ def as_text(pieces: Iterable[list[Received]], format_: Format, progress: Progres
 
 
 def export(
-    pieces: Iterable[list[Received]],
+    pieces: Iterable[list[ConsumerRecord]],
     path: str,
     format_: Format,
     progress: Progress,
@@ -156,7 +156,7 @@ def _failed(target: Path, error: OSError) -> YakError:
 
 def _write(
     file: TextIO,
-    pieces: Iterable[list[Received]],
+    pieces: Iterable[list[ConsumerRecord]],
     format_: Format,
     progress: Progress,
     is_cancelled: Callable[[], bool],

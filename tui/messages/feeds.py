@@ -79,7 +79,7 @@ Feed: TypeAlias = AssignedFeed | GroupFeed
 
 
 @dataclass(slots=True)
-class Opened:
+class OpenedFeed:
     """A feed, notes about its start, and where new records begin: earlier ones are shown without sampling."""
 
     feed: Feed
@@ -89,7 +89,7 @@ class Opened:
 
 def open_feed(
     servers: str, wanted: Subscription, *, now_ms: int, note: Callable[[str], None], timeout_ms: int = TIMEOUT_MS
-) -> Opened:
+) -> OpenedFeed:
     """Find topics, partitions and offsets, and start. `note` receives later notes. Raises YakError."""
     admin = Admin(servers, timeout_ms=timeout_ms)
     metadata = admin.metadata()
@@ -104,11 +104,11 @@ def open_feed(
             windows[each].start = start
     notes = check_ranges(windows, marks)
     if wanted.group:
-        return Opened(_group_feed(servers, wanted, admin, windows, note, timeout_ms), notes)
+        return OpenedFeed(_group_feed(servers, wanted, admin, windows, note, timeout_ms), notes)
     feed = AssignedFeed(servers, windows, read_committed=wanted.read_committed, extra=dict(AHEAD))
     feed.choices = wanted.choices
     new_from = {each: high for each, (_, high) in marks.items() if windows[each].start < high}
-    return Opened(feed, notes, new_from)
+    return OpenedFeed(feed, notes, new_from)
 
 
 def _range(wanted: Subscription) -> Range:

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 from yak.client.filters import Filter, parse_filter
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
-from yak.tui.messages.feeds import Feed, Opened, open_feed
+from yak.tui.messages.feeds import Feed, OpenedFeed, open_feed
 from yak.tui.messages.sampler import RateMeter, Sampler
 from yak.tui.messages.store import MAX_BYTES, MAX_ROWS, Packed, Store, pack, unpack
 from yak.tui.messages.subscription import Subscription, filter_parts
@@ -94,7 +94,7 @@ class Reader:
         *,
         limits: Limits = Limits(),
         numbering: Iterator[int] | None = None,
-        open_: Callable[..., Opened] | None = None,
+        open_: Callable[..., OpenedFeed] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.wanted = wanted

@@ -20,7 +20,7 @@ from itertools import islice
 from sys import intern
 from typing import Any, Final, TypeAlias
 
-from yak.client.consumer import TIMESTAMP_TYPES, Received
+from yak.client.consumer import TIMESTAMP_TYPES, ConsumerRecord
 
 OVERHEAD_BYTES: Final = 340
 """Python's memory for a record beside its bytes: the tuple, two `bytes`, three numbers (measured: 325)."""
@@ -33,7 +33,7 @@ Packed: TypeAlias = tuple[
 
 
 @dataclass(slots=True)
-class BufferedRecord(Received):
+class BufferedRecord(ConsumerRecord):
     """A record with its `serial`, which orders records by arrival: it only increases and is never reused."""
 
     serial: int = 0
@@ -91,7 +91,7 @@ def held_bytes(of: Packed) -> int:
 MAX_ROWS: Final = 100_000
 MAX_BYTES: Final = 64 << 20
 
-Test = Callable[[Received], bool]
+Test = Callable[[ConsumerRecord], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +324,7 @@ def _weight(records: Sequence[Packed]) -> int:
     return sum(held_bytes(record) for record in records)
 
 
-class Merged:
+class MergedStore:
     """A view of stores, with the positions of a Store."""
 
     def __init__(self, stores: Sequence[Store]) -> None:
@@ -370,7 +370,7 @@ class Merged:
         return next((found for store in self.stores if (found := store.with_serial(serial)) is not None), None)
 
 
-Records: TypeAlias = Store | Merged
+Records: TypeAlias = Store | MergedStore
 PIECE: Final = 500
 BREATH_S: Final = 0.0005
 

@@ -64,7 +64,7 @@ class Problem:
         return f"{'' if self.field == 'value' else f'{self.field}: '}{place}{self.why}"
 
 
-class Wrong(Exception):
+class FormError(Exception):
     """A form with a problem."""
 
     def __init__(self, problem: Problem) -> None:
@@ -109,7 +109,7 @@ class Form:
     def plan(self, *, count: int | None = 1, rate: float | None = None) -> Plan:
         """How to send. Raises Wrong."""
         if not self.topic.strip():
-            raise Wrong(Problem("topic", "no topic is named"))
+            raise FormError(Problem("topic", "no topic is named"))
         return Plan(self.topic.strip(), self._partition(), self.acks, self.compression, count, rate)
 
     def message(self) -> RecordTemplate:
@@ -121,7 +121,7 @@ class Form:
         try:
             self.plan()
             self.message()
-        except Wrong as wrong:
+        except FormError as wrong:
             return wrong.problem
         return None
 
@@ -129,7 +129,7 @@ class Form:
         """The value's problem, regardless of the other fields."""
         try:
             self.message()
-        except Wrong as wrong:
+        except FormError as wrong:
             return wrong.problem if wrong.problem.field == "value" else None
         return None
 
@@ -138,7 +138,7 @@ class Form:
         if not text:
             return None
         if not (text.isascii() and text.isdigit() and len(text) <= PARTITION_DIGITS):
-            raise Wrong(Problem("partition", f'"{text}" is not the number of a partition; empty: by key'))
+            raise FormError(Problem("partition", f'"{text}" is not the number of a partition; empty: by key'))
         return int(text)
 
     def _key(self) -> Template | None:
@@ -166,7 +166,7 @@ class Form:
             assert found is not None, "every line is a name, with or without a value"
             name, text = _plain_name(found.group(1).strip()), found.group(2)
             if not name:
-                raise Wrong(Problem("headers", "a header without a name: NAME=VALUE", number))
+                raise FormError(Problem("headers", "a header without a name: NAME=VALUE", number))
             if text is None:
                 yield name, None
             elif text.startswith(BASE64_MARK):
@@ -180,7 +180,7 @@ class Form:
         try:
             return parse_template(text)
         except TemplateError as error:
-            raise Wrong(Problem(field, error.why, error.line + line - 1, error.column + shift)) from None
+            raise FormError(Problem(field, error.why, error.line + line - 1, error.column + shift)) from None
 
 
 def samples(message: RecordTemplate, count: int, now_ms: int = SAMPLE_MS) -> list[Outgoing]:
@@ -193,14 +193,14 @@ def _must_be_json(template: Template) -> None:
         json.loads(template.shape, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         why = "empty: JSON is at least null" if not template.source.strip() else f"not JSON: {_lowered(error.msg)}"
-        raise Wrong(Problem("value", why, error.lineno, error.colno)) from None
+        raise FormError(Problem("value", why, error.lineno, error.colno)) from None
     except _NotJson as error:
         line, column = place_of(template.source, max(template.source.find(str(error)), 0))
-        raise Wrong(Problem("value", f"not JSON: {error} is no number there", line, column)) from None
+        raise FormError(Problem("value", f"not JSON: {error} is no number there", line, column)) from None
     except RecursionError:
-        raise Wrong(Problem("value", "not JSON that anybody reads: too deep")) from None
+        raise FormError(Problem("value", "not JSON that anybody reads: too deep")) from None
     except ValueError as error:  # an integer with more digits than Python parses
-        raise Wrong(Problem("value", f"not JSON: {_lowered(str(error))}")) from None
+        raise FormError(Problem("value", f"not JSON: {_lowered(str(error))}")) from None
 
 
 class _NotJson(Exception):
@@ -219,7 +219,7 @@ def _unwrapped(field: str, text: str, line: int = 1) -> str:
     try:
         data = base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise Wrong(Problem(field, f"not base64: {_lowered(str(error))}", line)) from None
+        raise FormError(Problem(field, f"not base64: {_lowered(str(error))}", line)) from None
     return data.decode("utf-8", "surrogateescape")
 
 

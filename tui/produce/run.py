@@ -84,7 +84,7 @@ class DeliveryStatistics:
         return self.state in ENDED
 
 
-class Counting:
+class DeliveryCounter:
     """Counts what a sender reports, in one thread. Callers give times in monotonic nanoseconds."""
 
     def __init__(self, started_ns: int) -> None:
@@ -227,7 +227,7 @@ class Run:
         self._drop = threading.Event()
         self._stats = DeliveryStatistics()
         self._end_why = ""
-        self._counting = Counting(time.monotonic_ns())
+        self._counting = DeliveryCounter(time.monotonic_ns())
         self._published_ns = 0
 
     @property
@@ -257,7 +257,7 @@ class Run:
         is_complete = False
         try:
             sender = self._sender(servers)
-            self._counting = Counting(time.monotonic_ns())
+            self._counting = DeliveryCounter(time.monotonic_ns())
             try:
                 self._pump(sender)
             finally:
@@ -351,7 +351,7 @@ def send(servers: str, run: Run) -> DeliveryStatistics:
     return run(servers)
 
 
-class MadeFeed(Feed):
+class TemplateFeed(Feed):
     """Records from a template. A failed record does not end the run: the next one may succeed."""
 
     def __init__(self, plan: Plan, template: RecordTemplate) -> None:

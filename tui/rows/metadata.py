@@ -77,7 +77,7 @@ CONTROLLER: Final = "controller"
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class ImageEntity:
     """A broker, topic, partition, ...: its ordered fields by name.
 
     A field with an empty name is shown by its value alone.
@@ -92,13 +92,13 @@ class Thing:
         return ", ".join(f"{name} {value}".strip() for name, value in self.fields.items() if value)
 
 
-Things = dict[str, Thing]
+Things = dict[str, ImageEntity]
 
 
 def things(image: Json) -> Things:
     """By key: `broker:1`, `topic:orders`, `partition:orders:0`, ..."""
     found: Things = {
-        "cluster": Thing(
+        "cluster": ImageEntity(
             "cluster", {"": image["clusterId"] or "not made yet", "incarnation": str(image["incarnation"])}
         ),
         CONTROLLER: _controller(image),
@@ -116,30 +116,32 @@ def things(image: Json) -> Things:
     for node, configs in image["brokerConfigs"].items():
         if configs:
             name = f"configs of broker {node}" if node else "configs of all brokers"
-            found[f"configs:{node}"] = Thing(name, {f"{each} =": value for each, value in configs.items()})
+            found[f"configs:{node}"] = ImageEntity(name, {f"{each} =": value for each, value in configs.items()})
     for group, configs in image.get("groupConfigs", {}).items():
         values = {f"{each} =": value for each, value in configs.items()}
-        found[f"group configs:{group}"] = Thing(f"configs of group {group}", values)
+        found[f"group configs:{group}"] = ImageEntity(f"configs of group {group}", values)
     for pattern, entries in image.get("acls", {}).items():
-        found[f"acls:{pattern}"] = Thing(f"ACLs of {pattern}", dict.fromkeys(entries, ""))
+        found[f"acls:{pattern}"] = ImageEntity(f"ACLs of {pattern}", dict.fromkeys(entries, ""))
     for entity, quotas in image.get("quotas", {}).items():
-        found[f"quotas:{entity}"] = Thing(f"quotas of {entity}", {f"{each} =": value for each, value in quotas.items()})
+        found[f"quotas:{entity}"] = ImageEntity(
+            f"quotas of {entity}", {f"{each} =": value for each, value in quotas.items()}
+        )
     for each in image["producers"]:
         last = each["nextProducerId"] - 1
-        found[f"producers:{each['brokerId']}"] = Thing(
+        found[f"producers:{each['brokerId']}"] = ImageEntity(
             f"producer ids of {each['brokerId']}", {"": f"{each['producerId']} to {last}"}, "dim"
         )
     return found
 
 
-def _controller(image: Json) -> Thing:
+def _controller(image: Json) -> ImageEntity:
     who = "none" if image["controllerId"] < 0 else f"broker {image['controllerId']}"
-    return Thing("controller", {"": who, "epoch": str(image["controllerEpoch"])}, "warn" if who == "none" else "")
+    return ImageEntity("controller", {"": who, "epoch": str(image["controllerEpoch"])}, "warn" if who == "none" else "")
 
 
-def _broker(said: Json) -> Thing:
+def _broker(said: Json) -> ImageEntity:
     status = said.get("state", said["brokerStatus"])  # brokers of an older version omit the state
-    return Thing(
+    return ImageEntity(
         f"broker {said['brokerId']}",
         {
             "": status,
@@ -152,18 +154,18 @@ def _broker(said: Json) -> Thing:
     )
 
 
-def _topic(said: Json) -> Thing:
+def _topic(said: Json) -> ImageEntity:
     count = said["numPartitions"]
     fields = {"": f"{count} partition" + ("" if count == 1 else "s")}
-    return Thing(
+    return ImageEntity(
         said["name"], {**fields, **{f"{name} =": value for name, value in said["configs"].items()}}, is_head=True
     )
 
 
-def _partition(topic: str, said: Json, min_isr: int) -> Thing:
+def _partition(topic: str, said: Json, min_isr: int) -> ImageEntity:
     isr, replicas = said["ISR"], said["replicas"]
     state = Replication(said["leader"] < 0, len(replicas), len(isr), min_isr).state
-    return Thing(
+    return ImageEntity(
         f"{topic}-{said['partitionId']}",
         {
             "leader": "none" if said["leader"] < 0 else str(said["leader"]),
@@ -215,12 +217,12 @@ def diff_rows(before: Things, after: Things, fmt: Formatter) -> list[Row]:
     return rows
 
 
-def _changed(old: Thing, new: Thing) -> list[str]:
+def _changed(old: ImageEntity, new: ImageEntity) -> list[str]:
     names = [*old.fields, *(name for name in new.fields if name not in old.fields)]
     return [name for name in names if old.fields.get(name, "") != new.fields.get(name, "")]
 
 
-def _field(name: str, old: Thing, new: Thing, fmt: Formatter) -> str:
+def _field(name: str, old: ImageEntity, new: ImageEntity, fmt: Formatter) -> str:
     was, is_ = old.fields.get(name, "") or "none", new.fields.get(name, "") or "none"
     return f"{name} {was} {fmt.sign('arrow')} {is_}".strip()
 

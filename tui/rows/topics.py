@@ -14,7 +14,7 @@ from yak.view.partition_state import PartitionState, worst
 
 if TYPE_CHECKING:
     from yak.client.admin import ConfigValue
-    from yak.client.consumer import Received
+    from yak.client.consumer import ConsumerRecord
 
 COLUMNS: Final = (
     Column("TOPIC", 12, most=80, flex=1, preferred=30),
@@ -273,7 +273,7 @@ TAIL_COLUMNS: Final = (
 )
 
 
-def tail_rows(records: "Iterable[Received]", fmt: Formatter, now_ms: int, count: int) -> list[Row]:
+def tail_rows(records: "Iterable[ConsumerRecord]", fmt: Formatter, now_ms: int, count: int) -> list[Row]:
     """The last `count` by time, newest first."""
     newest = sorted(records, key=lambda each: (each.timestamp_ms, each.offset), reverse=True)[:count]
     return [
@@ -288,5 +288,5 @@ def tail_rows(records: "Iterable[Received]", fmt: Formatter, now_ms: int, count:
     ]
 
 
-def _time(record: "Received", fmt: Formatter, now_ms: int) -> str:
+def _time(record: "ConsumerRecord", fmt: Formatter, now_ms: int) -> str:
     return fmt.time(record.timestamp_ms if record.timestamp_ms >= 0 else None, now_ms, millis=fmt.zone != "relative")

@@ -17,7 +17,7 @@ from yak.tui.formatter import Formatter
 from yak.tui.keys import keys
 from yak.tui.messages.detail import DetailLine, View, detail_lines
 from yak.tui.messages.reader import Reader
-from yak.tui.messages.store import Merged, Store
+from yak.tui.messages.store import MergedStore, Store
 from yak.tui.messages.subscription import Seek, Subscription, fields_of
 from yak.tui.rows.records import empty_text, tile_status, tile_title
 from yak.tui.screens.messages import SHARED_KEYS, MessageGrid, ReadingScreen
@@ -163,9 +163,9 @@ class ConsumerScreen(ReadingScreen):
         tile = self.tile
         return tile.grid if tile is not None else None
 
-    def source_in_use(self) -> Store | Merged | None:
+    def source_in_use(self) -> Store | MergedStore | None:
         if self._is_merged:
-            return Merged([tile.reader.store for tile in self.tiles])
+            return MergedStore([tile.reader.store for tile in self.tiles])
         tile = self.tile
         return tile.reader.store if tile is not None else None
 
@@ -234,7 +234,7 @@ class ConsumerScreen(ReadingScreen):
         drawn = (tuple(tile.letter for tile in tiles), versions, fmt, self.view, second)
         if drawn != self._merged_drawn:
             self._merged_drawn = drawn
-            merged = Merged([tile.reader.store for tile in tiles])
+            merged = MergedStore([tile.reader.store for tile in tiles])
             empty = "No message came yet in any of the subscriptions."
             grid.show_records(merged, fmt, now_ms, self.view, with_topic=True, empty=empty)
         rate = sum(tile.reader.status.rate for tile in tiles)

@@ -12,7 +12,7 @@ from textual import events, on, work
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from yak.client.consumer import Received
+from yak.client.consumer import ConsumerRecord
 from yak.client.filters import parse_filter
 from yak.client.offset_spec import END
 from yak.errors import UsageError, YakError
@@ -33,7 +33,7 @@ from yak.tui.messages.export import (
     format_of,
 )
 from yak.tui.messages.reader import Limits, Reader
-from yak.tui.messages.store import BufferedRecord, Merged, Store, find
+from yak.tui.messages.store import BufferedRecord, MergedStore, Store, find
 from yak.tui.messages.subscription import (
     FILTER_HINT,
     FROM_HINT,
@@ -82,7 +82,7 @@ class MessageGrid(Grid):
 
     def show_records(
         self,
-        records: Store | Merged,
+        records: Store | MergedStore,
         fmt: Formatter,
         now_ms: int,
         view: View,
@@ -247,7 +247,7 @@ class ReadingScreen(YakScreen):
         """The list that keys act on."""
         raise NotImplementedError
 
-    def source_in_use(self) -> Store | Merged | None:
+    def source_in_use(self) -> Store | MergedStore | None:
         raise NotImplementedError
 
     def wanted_in_use(self) -> Subscription | None:
@@ -259,14 +259,14 @@ class ReadingScreen(YakScreen):
         grid = self.grid_in_use()
         return grid.records.record_at(grid.cursor_index) if grid is not None and grid.row_count else None
 
-    def _pieces(self) -> Iterable[list[Received]]:
+    def _pieces(self) -> Iterable[list[ConsumerRecord]]:
         source = self.source_in_use()
         if source is None:
             return
-        stores = source.stores if isinstance(source, Merged) else (source,)
+        stores = source.stores if isinstance(source, MergedStore) else (source,)
         for store in stores:
             for piece in store.pieces(PIECE):
-                yield list[Received](piece)
+                yield list[ConsumerRecord](piece)
 
     def action_view(self) -> None:
         self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
@@ -351,8 +351,8 @@ class ReadingScreen(YakScreen):
             return
         format_: Format = "csv" if values["format"] == "csv" else "ndjson"
         marked = [self.marks[serial] for serial in sorted(self.marks)]
-        pieces: Iterable[list[Received]] = (
-            [list[Received](marked)] if values["what"].startswith("marked") else self._pieces()
+        pieces: Iterable[list[ConsumerRecord]] = (
+            [list[ConsumerRecord](marked)] if values["what"].startswith("marked") else self._pieces()
         )
         self.export_progress = progress = Progress()
         try:

@@ -22,13 +22,13 @@ from yak.tui.produce.form import (
     VALUE_KINDS,
     Draft,
     Form,
+    FormError,
     Problem,
-    Wrong,
     display_command,
     produce_command,
     samples,
 )
-from yak.tui.produce.run import DeliveryStatistics, MadeFeed, Plan, Producers, Run, parse_rate, send
+from yak.tui.produce.run import DeliveryStatistics, Plan, Producers, Run, TemplateFeed, parse_rate, send
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.delivery import statistics_lines, statistics_title
 from yak.tui.screens.base import FileUploaded, YakScreen
@@ -164,7 +164,7 @@ class MessageForm(Vertical):
             return [Cell(f"{fmt.sign('bad')} {wrong.text}", "bad")]
         try:
             value = samples(form.message(), 1)[0].value
-        except Wrong as error:
+        except FormError as error:
             return [Cell(f"{fmt.sign('bad')} {error.problem.why}", "bad")]
         if value is None:
             return [Cell("a tombstone: it deletes its key where a topic is compacted", "dim")]
@@ -305,7 +305,7 @@ class ProducerScreen(YakScreen):
     def _command(self) -> str:
         try:
             plan, message = self._what()
-        except Wrong:
+        except FormError:
             return ""
         return produce_command(plan, message)
 
@@ -344,7 +344,7 @@ class ProducerScreen(YakScreen):
             return
         try:
             plan, message = self._what()
-        except Wrong as wrong:
+        except FormError as wrong:
             self._show_problem(wrong.problem)
             return
         self.start(plan, message)
@@ -358,7 +358,7 @@ class ProducerScreen(YakScreen):
             return
         try:
             self._what()
-        except Wrong as wrong:
+        except FormError as wrong:
             self._show_problem(wrong.problem)
             return
         fields = [
@@ -395,7 +395,7 @@ class ProducerScreen(YakScreen):
     @work(group="send")
     async def start(self, plan: Plan, message: RecordTemplate) -> None:
         def made() -> Run:
-            self._run = Run(plan, MadeFeed(plan, message), producers=self._producers)
+            self._run = Run(plan, TemplateFeed(plan, message), producers=self._producers)
             return self._run
 
         stats = await self.execute(made, produce_command(plan, message), self._outcome)
@@ -462,7 +462,7 @@ def _how_often(values: Mapping[str, str]) -> tuple[int | None, float | None]:
 def _sample_text(form: Form, now_ms: int) -> str:
     try:
         message = form.message()
-    except Wrong:
+    except FormError:
         return ""
     records = samples(message, 1 if message.is_plain else SAMPLES, now_ms)
     return "\n\n".join(_one_sample(record) for record in records)

@@ -20,7 +20,7 @@ from yak.tui.produce.run import ACKS, CODECS, DeliveryStatistics, Plan, Producer
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.delivery import PREVIEW_COLUMNS, check_line, csv_title, preview_rows, statistics_title, upload_lines
 from yak.tui.screens.topics import create_command, whole_number
-from yak.tui.widgets.dialogs import Completing, Field, FormDialog
+from yak.tui.widgets.dialogs import Field, FormDialog, FunctionSuggester
 from yak.tui.widgets.file_picker import FilePicker
 from yak.tui.widgets.frame import Lines, Panel, plain_title
 from yak.tui.widgets.grid import Grid
@@ -37,7 +37,7 @@ class TopicField(Input):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(placeholder="topic", compact=True, id=id, select_on_focus=False)
-        self.suggester = Completing(self._completed)
+        self.suggester = FunctionSuggester(self._completed)
 
     @property
     def known(self) -> list[str]:

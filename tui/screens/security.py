@@ -23,7 +23,7 @@ from yak.tui.widgets.grid import Grid
 
 
 @dataclass(frozen=True, slots=True)
-class Adding:
+class AddForm:
     """A form that adds an item: `item` makes it from the form, `command` is its command line."""
 
     title: str
@@ -46,12 +46,12 @@ class Tab:
     remove: Callable[[str, str, Any], None]
     needs: str
     """The operation on the cluster that reading needs."""
-    adding: Adding | None
+    adding: AddForm | None
     how: str
     """How to add one."""
 
 
-_ADD_ACL: Final = Adding(
+_ADD_ACL: Final = AddForm(
     "Add an ACL",
     (
         Field("permission", "Permission", choices=rows.PERMISSIONS),
@@ -66,7 +66,7 @@ _ADD_ACL: Final = Adding(
     rows.acl_command,
     requests.add_acl,
 )
-_ADD_QUOTA: Final = Adding(
+_ADD_QUOTA: Final = AddForm(
     "Set a quota",
     (
         Field("user", "User", "", f"ann; {rows.DEFAULT}: each without its own"),

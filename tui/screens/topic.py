@@ -10,7 +10,7 @@ from textual.widgets import TabbedContent, TabPane
 
 from yak.client.admin import ConfigValue
 from yak.client.consume import Window
-from yak.client.consumer import Received
+from yak.client.consumer import ConsumerRecord
 from yak.errors import YakError
 from yak.ids import TopicPartition
 from yak.tui.keys import keys
@@ -57,7 +57,7 @@ class TopicAnswers:
         self.details: dict[int, PartitionDetail] = {}
         self.readers: dict[str, Group] | None = None
         self.groups_left_out = 0
-        self.messages: dict[int, list[Received]] = {}
+        self.messages: dict[int, list[ConsumerRecord]] = {}
         self.has_tail = False
         self.configs: list[ConfigValue] = []
         self.errors: dict[str, YakError] = {}

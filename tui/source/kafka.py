@@ -14,7 +14,7 @@ from uuid import UUID
 from yak.client.admin import EARLIEST, Admin, ConfigValue
 from yak.client.connection import base_config
 from yak.client.consume import PartitionReader, Window
-from yak.client.consumer import Received
+from yak.client.consumer import ConsumerRecord
 from yak.client.errors import from_kafka, kafka_exceptions
 from yak.client.groups.descriptions import active_group, describe_groups, list_groups, require_groups
 from yak.client.groups.group_brokers import GroupBrokers, answered
@@ -39,8 +39,8 @@ from yak.tui.state.groups import Unread
 from yak.tui.state.picture import UNKNOWN_STORE
 from yak.view.groups import Group
 from yak.view.partition_replicas import PartitionReplicas
+from yak.views.broker_events import of_image
 from yak.views.cluster import registration_json
-from yak.views.happenings import of_image
 
 SNAPSHOT_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 2.0
@@ -490,7 +490,7 @@ def http_addresses(servers: str) -> dict[int, str]:
     return found
 
 
-def read_tail(servers: str, windows: Mapping[TopicPartition, Window]) -> list[Received]:
+def read_tail(servers: str, windows: Mapping[TopicPartition, Window]) -> list[ConsumerRecord]:
     """The records of these windows, as far as they arrive in time. Raises YakError."""
     reader = PartitionReader(servers, windows, extra={"fetch.wait.max.ms": 10})
     deadline = time.monotonic() + READ_SECONDS

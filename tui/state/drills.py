@@ -52,7 +52,7 @@ class Step:
 
 
 @dataclass(slots=True)
-class Moved:
+class MovedLeadership:
     """A leadership that moved to another broker. `to_node` is None while the partition has no leader."""
 
     partition: str
@@ -76,7 +76,7 @@ class Timeline:
     is_written: bool = False
     """Whether a client was seen to write to the moved partitions before the drill."""
     back_ms: float | None = None
-    moved: dict[str, Moved] = field(default_factory=dict)
+    moved: dict[str, MovedLeadership] = field(default_factory=dict)
     truncated: list[str] = field(default_factory=list)
     longest: Pause | None = None
     """The longest pause of writes to the moved partitions, as the demo's clients measured it."""
@@ -150,7 +150,7 @@ def _take_leader(found: Timeline, event: Mapping[str, object], after_ms: float) 
     from_node = taken if known is None else known.from_node
     epoch = event["leader_epoch"]
     assert isinstance(epoch, int)
-    found.moved[name] = Moved(name, from_node, _number(event.get("to")), epoch, after_ms)
+    found.moved[name] = MovedLeadership(name, from_node, _number(event.get("to")), epoch, after_ms)
 
 
 def _number(value: object) -> int | None:

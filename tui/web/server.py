@@ -39,7 +39,7 @@ _ITS_OWN: Final = ("same-origin", "none")
 """What browsers send for a request by our own page, or by the user (Fetch Metadata)."""
 
 
-class Refused(Exception):
+class RefusedRequest(Exception):
     """A refused request, with an HTTP status and a slug. Nothing of a refused upload stays on the disk."""
 
     def __init__(self, status: int, code: str, message: str, try_: str) -> None:
@@ -62,21 +62,23 @@ class Guard:
         has_token = self._has_token(request)
         host = request.headers.get("Host", "")
         if not has_token and not is_name_here(host, self.options.host):
-            raise Refused(
+            raise RefusedRequest(
                 421,
                 "wrong-host",
                 f"this server is not {host_name(host)[:64]!r}",
                 "open it by its address or by this machine's name",
             )
         if self.options.token is not None and not has_token:
-            raise Refused(
+            raise RefusedRequest(
                 401,
                 "token-needed",
                 "the token is not the right one" if "token" in request.query else "this needs the token",
                 "open the address with ?token=… that yak ui printed when it started",
             )
         if not self._is_own_page(request):
-            raise Refused(403, "foreign-origin", "a page of another site asked for this", "open the address yourself")
+            raise RefusedRequest(
+                403, "foreign-origin", "a page of another site asked for this", "open the address yourself"
+            )
 
     def remember(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
         """Set the cookie if the token came in the address."""
@@ -152,20 +154,22 @@ class Uploads:
                 if isinstance(part, BodyPartReader) and part.filename is not None:
                     return await self._keep(part.filename, _chunks(part.read_chunk))
         except ValueError as error:
-            raise Refused(400, "no-file", f"the form cannot be read ({error})", "send it as a browser does") from error
-        raise Refused(400, "no-file", "the form has no file in it", "curl -F file=@orders.csv …/upload")
+            raise RefusedRequest(
+                400, "no-file", f"the form cannot be read ({error})", "send it as a browser does"
+            ) from error
+        raise RefusedRequest(400, "no-file", "the form has no file in it", "curl -F file=@orders.csv …/upload")
 
     def _check_size(self, size_bytes: int, *, of_form: bool = False) -> None:
         slack = _CHUNK_BYTES if of_form else 0  # a form adds lines around the file
         if size_bytes > self.file_bytes_max + slack:
-            raise Refused(
+            raise RefusedRequest(
                 413,
                 "upload-too-large",
                 f"a file may have {_mebibytes(self.file_bytes_max)}, this one has more",
                 "send it with yak produce -f FILE, or in parts",
             )
         if self._stored_bytes + size_bytes > self.all_bytes_max + slack:
-            raise Refused(
+            raise RefusedRequest(
                 507,
                 "no-room",
                 f"all uploads together may have {_mebibytes(self.all_bytes_max)}",
@@ -193,7 +197,7 @@ class Uploads:
             # A disconnect of the browser is an OSError too, but not a disk error.
             if isinstance(error, OSError) and not isinstance(error, ConnectionError):
                 why = error.strerror or str(error)
-                raise Refused(507, "no-room", f"the file cannot be kept ({why})", "make room there") from error
+                raise RefusedRequest(507, "no-room", f"the file cannot be kept ({why})", "make room there") from error
             raise
 
     def _name(self, temporary: str, name: str) -> Path:
@@ -208,7 +212,7 @@ class Uploads:
                 continue
             os.replace(temporary, path)
             return path
-        raise Refused(507, "no-room", f"{_NAMESAKES_MAX} files are called {name}", "give it another name")
+        raise RefusedRequest(507, "no-room", f"{_NAMESAKES_MAX} files are called {name}", "give it another name")
 
 
 async def _chunks(read: Callable[[int], Coroutine[object, object, bytes]]) -> AsyncIterator[bytes]:
@@ -216,7 +220,7 @@ async def _chunks(read: Callable[[int], Coroutine[object, object, bytes]]) -> As
         while chunk := await asyncio.wait_for(read(_CHUNK_BYTES), _STALLED_SECONDS):
             yield chunk
     except TimeoutError as error:
-        raise Refused(408, "stalled", "the upload stood still", "send it again") from error
+        raise RefusedRequest(408, "stalled", "the upload stood still", "send it again") from error
 
 
 def safe_name(name: str) -> str:
@@ -382,7 +386,7 @@ class WebServer:
             response = await handler(request)
             self._guard.remember(request, response)
             return response
-        except Refused as refused:
+        except RefusedRequest as refused:
             if is_page:
                 return message_page(refused.status, _sentence(refused.message), _sentence(refused.try_))
             return error_answer(refused.status, refused.code, refused.message, refused.try_)
@@ -410,7 +414,7 @@ class WebServer:
 
     async def _upload(self, request: web.Request) -> web.Response:
         if self._options.readonly:
-            raise Refused(403, "readonly", "this UI changes nothing", "start it without --readonly")
+            raise RefusedRequest(403, "readonly", "this UI changes nothing", "start it without --readonly")
         upload = await self.uploads.receive(request)
         await self.sessions.notify_uploaded(request.query.get("session", ""), upload.path)
         return web.json_response(

@@ -286,7 +286,7 @@ class JumpDialog(ModalScreen[Widget | None]):
         self.dismiss(self._panels.get(event.key))
 
 
-class Completing(Suggester):
+class FunctionSuggester(Suggester):
     """Suggests a function's completion of the typed text. `in_thread`: the function blocks."""
 
     def __init__(self, completion: Callable[[str], str | None], *, in_thread: bool = False) -> None:
@@ -328,7 +328,7 @@ class Prompt(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Horizontal(id="prompt"):
             yield Label(self._sign, id="prompt-sign")
-            suggester = Completing(self._completion) if self._completion else None
+            suggester = FunctionSuggester(self._completion) if self._completion else None
             yield Input(
                 self._value,
                 suggester=suggester,

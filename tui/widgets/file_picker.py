@@ -17,7 +17,7 @@ from yak.tui.formatter import Formatter
 from yak.tui.produce.files import Entry, complete_path, directory_of, list_directory, start_directories
 from yak.tui.rows.cells import Cell, Column, Row
 from yak.tui.screens.base import FileUploaded
-from yak.tui.widgets.dialogs import Completing
+from yak.tui.widgets.dialogs import FunctionSuggester
 from yak.tui.widgets.grid import Grid
 from yak.view.formats import format_age
 
@@ -74,7 +74,7 @@ class FilePicker(ModalScreen[str | None]):
             yield Input(
                 id="picker-path",
                 compact=True,
-                suggester=Completing(complete_path, in_thread=True),
+                suggester=FunctionSuggester(complete_path, in_thread=True),
                 select_on_focus=False,
             )
             with Horizontal(id="picker-places"):

@@ -24,7 +24,7 @@ from yak.security.hosts import host_of
 
 
 @dataclass(slots=True, eq=False)
-class Proving:
+class PeerProofState:
     """The state of another broker's proof of identity on a connection (`yak.broker.apis.sasl`)."""
 
     exchange: Exchange | None = None
@@ -67,7 +67,7 @@ class Connection:
     """Number of partitions in its delayed fetches."""
     login: Login | None = None
     """The state of the client's login; None where none is needed: the listener is without SASL, or a broker proved itself."""
-    proving: Proving | None = None
+    proving: PeerProofState | None = None
     proven: Incarnation | None = None
     """The broker at the other end, once it has proven its identity."""
     fetch_rotation: int = 0

@@ -27,7 +27,7 @@ from yak.broker.connections import Connection
 from yak.broker.counters import FOLLOWER_FETCH
 from yak.broker.fetch_read import FetchRead, Item
 from yak.broker.leader_hints import add_hints
-from yak.core.jobs import Together
+from yak.core.jobs import CombinedPlan
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.ids import Offset, TopicPartition
 from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION, SLICE_ELEMENTS
@@ -205,7 +205,7 @@ class DelayedFetch(DelayedOperation, Generic[Item]):
             return self.build(reading)
         self._reading, self.timeout_ms = reading, _DISK_WAIT_MS
         plans = tuple(pending.plan for _index, pending in reading.pending)
-        self._fetches.context.jobs.run("read", Together(plans), self._read_ended)
+        self._fetches.context.jobs.run("read", CombinedPlan(plans), self._read_ended)
         return Later(self)
 
     def _read_ended(self, found: list[object] | None, error: BaseException | None) -> None:

@@ -15,7 +15,7 @@ from yak.client.metadata import Broker
 from yak.client.replica_offsets import ClusterReplicas, read_metadata
 from yak.client.unregister import unregister_broker
 from yak.cluster.broker_removal import RemainingBroker, RemovalPlan, plan_removal
-from yak.errors import NothingInTime, Unreachable, YakError
+from yak.errors import Unreachable, WaitTimeout, YakError
 from yak.ids import NodeId, TopicPartition
 from yak.view.partition_replicas import NO_LEADER, PartitionReplicas
 
@@ -28,7 +28,7 @@ _NAMED_MAX: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Holdings:
+class RemainingReplicas:
     """What the cluster says about the broker. `held` are the replicas of partitions that nothing moves away yet, or that
     move to a broker which is away.
 
@@ -71,7 +71,7 @@ class Removal:
         self._reported = -1
         self._away_since: dict[NodeId, float] = {}
 
-    def holdings(self) -> Holdings:
+    def holdings(self) -> RemainingReplicas:
         """What the broker holds now. Raises Unreachable."""
         first = read_metadata(self._servers, timeout_s=self._timeout_s)
         others = {node: broker for node, broker in first.brokers.items() if node != self.node_id}
@@ -97,7 +97,7 @@ class Removal:
             if self.node_id in aimed_at:
                 held[key] = aimed_at
         mine = {key: moves[key] for each in partitions if (key := TopicPartition(each.topic, each.partition)) in moves}
-        return Holdings(found, controller, partitions, held, mine, self.node_id in found.brokers)
+        return RemainingReplicas(found, controller, partitions, held, mine, self.node_id in found.brokers)
 
     def _long_away(self, moves: Mapping[TopicPartition, Reassignment], live: Container[NodeId]) -> set[NodeId]:
         """The brokers that take partitions and have not been live for a while."""
@@ -106,7 +106,7 @@ class Removal:
         self._away_since = {node: self._away_since.get(node, now) for node in away}
         return {node for node, since in self._away_since.items() if now - since >= TARGET_AWAY_SECONDS}
 
-    def plan(self, holdings: Holdings) -> RemovalPlan:
+    def plan(self, holdings: RemainingReplicas) -> RemovalPlan:
         """Where its replicas go. Raises YakError (`last-broker`, `too-few-brokers`)."""
         brokers = self._remaining(holdings.found)
         if not brokers:
@@ -179,7 +179,7 @@ class Removal:
                 return
             time.sleep(POLL_SECONDS)
 
-    def _move(self, holdings: Holdings) -> str:
+    def _move(self, holdings: RemainingReplicas) -> str:
         """Begin the moves that are missing; return why the moves cannot end now, or an empty string."""
         if not holdings.held:
             return holdings.obstacle
@@ -196,7 +196,7 @@ class Removal:
         if problem != self._obstacle:
             self._obstacle, self._since = problem, time.monotonic()
         elif problem and time.monotonic() - self._since > max(STUCK_SECONDS, self._timeout_s):
-            raise NothingInTime(
+            raise WaitTimeout(
                 "node-remove-waits",
                 f"broker {self.node_id} still holds partitions, and cannot be removed now",
                 why=f"{problem}; the moves stay in progress",

@@ -35,7 +35,7 @@ def base_config(servers: str, *, verbose: int = 0) -> dict[str, Any]:
         "reconnect.backoff.max.ms": 500,
         "broker.address.ttl": 30_000,
         "log_level": QUIET_LEVEL,
-        "logger": _Silence(),
+        "logger": _NoisyLineFilter(),
         "error_cb": _ignore,
     } | in_force().librdkafka()
     if (login := current_login()) is not None:
@@ -47,7 +47,7 @@ def base_config(servers: str, *, verbose: int = 0) -> dict[str, Any]:
     return config
 
 
-class _Silence:
+class _NoisyLineFilter:
     """Drops the log lines that librdkafka writes at every level: those of fatal errors, which its calls raise too."""
 
     def log(self, *_: object) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from yak.client.admin import Admin
 from yak.client.connection import base_config
-from yak.client.consumer import OUT_OF_RANGE, ConsumerHandle, Received, consumer_config, is_transient, source_of
+from yak.client.consumer import OUT_OF_RANGE, ConsumerHandle, ConsumerRecord, consumer_config, is_transient, source_of
 from yak.client.errors import from_kafka, kafka_exceptions, name_of
 from yak.client.offset_spec import Position, Range
 from yak.ids import Offset, TopicPartition
@@ -101,7 +101,7 @@ class PartitionReader:
         if self._open:
             self._handle.assign({each: windows[each].start for each in windows if each in self._open})
 
-    def records(self, *, more: Callable[[], bool] = lambda: True) -> Iterator[Received | None]:
+    def records(self, *, more: Callable[[], bool] = lambda: True) -> Iterator[ConsumerRecord | None]:
         """Records in the order of arrival; None about ten times a second while there are none.
 
         Stops as soon as `more` is False. Raises YakError on a permanent error.
@@ -113,7 +113,7 @@ class PartitionReader:
             for message in messages:
                 if not self._take(message):
                     continue
-                yield Received.of(message)
+                yield ConsumerRecord.of(message)
                 if not more():
                     return
 

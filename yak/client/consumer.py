@@ -76,7 +76,7 @@ def consumer_config(group: str | None, *, reset: str, read_committed: bool) -> d
 
 
 @dataclass(slots=True)
-class Received:
+class ConsumerRecord:
     """One record of a topic, as plain values. `timestamp_ms` is -1 without a timestamp."""
 
     topic: str
@@ -90,7 +90,7 @@ class Received:
     leader_epoch: int | None
 
     @classmethod
-    def of(cls, message: Any) -> "Received":
+    def of(cls, message: Any) -> "ConsumerRecord":
         """From librdkafka's message."""
         kind, timestamp_ms = message.timestamp()
         return cls(

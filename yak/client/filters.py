@@ -14,10 +14,10 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from yak.client.consumer import Received
+from yak.client.consumer import ConsumerRecord
 from yak.errors import UsageError
 
-Filter: TypeAlias = Callable[[Received], bool]
+Filter: TypeAlias = Callable[[ConsumerRecord], bool]
 _COMPARED = re.compile(r"(\.[^\s=<>!~]*|\.)\s*(>=|<=|==|!=|=|>|<|~)\s*(.+)", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(-?[0-9]{1,18})\]|\.(?=\[)")
 _UNKNOWN_KIND = re.compile(r"[a-z]{1,3}:")
@@ -44,11 +44,11 @@ def parse_filter(text: str) -> Filter:
     return lambda record: holds(record.key) or holds(record.value)
 
 
-def _key(record: Received) -> bytes | None:
+def _key(record: ConsumerRecord) -> bytes | None:
     return record.key
 
 
-def _value(record: Received) -> bytes | None:
+def _value(record: ConsumerRecord) -> bytes | None:
     return record.value
 
 
@@ -70,7 +70,7 @@ def _header_filter(rest: str, whole: str) -> Filter:
     return lambda record: any(each == name and holds(data) for each, data in record.headers)
 
 
-def _path_filter(take: Callable[[Received], bytes | None], rest: str, whole: str) -> Filter:
+def _path_filter(take: Callable[[ConsumerRecord], bytes | None], rest: str, whole: str) -> Filter:
     match = _COMPARED.fullmatch(rest.strip())
     if match is None:
         if any(character in " <>=~" for character in rest.strip()):

@@ -118,7 +118,7 @@ def sniff_delimiter(sample: Sequence[str]) -> str:
     return best
 
 
-class _Ahead:
+class _Lookahead:
     """Lines whose first few were read ahead. An error of reading ahead is raised at its line."""
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -156,7 +156,7 @@ class CsvSource:
     def __init__(self, lines: Iterable[str], mapping: CsvMapping, name: str) -> None:
         self._mapping = mapping
         self._lost_lines = 0
-        ahead = _Ahead(lines)
+        ahead = _Lookahead(lines)
         self.delimiter = mapping.delimiter or sniff_delimiter(ahead.sample)
         csv.field_size_limit(max(csv.field_size_limit(), LINE_CHARACTERS_MAX))  # the default is an eighth of that
         self._reader = csv.reader(ahead, delimiter=self.delimiter, strict=True)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from typing import Final
 
-from yak.client.consumer import Received
+from yak.client.consumer import ConsumerRecord
 from yak.client.csv_files import csv_row
 from yak.client.record_json import record_document
 from yak.plain_text import spreadsheet_cell
@@ -22,7 +22,7 @@ def csv_header() -> str:
     return ",".join(CSV_COLUMNS) + "\n"
 
 
-def csv_line(record: Received, when: Callable[[int], str], *, formulas: bool = False) -> str:
+def csv_line(record: ConsumerRecord, when: Callable[[int], str], *, formulas: bool = False) -> str:
     """One record; `when` formats a timestamp in ms.
 
     Unless `formulas`, a key or value that a spreadsheet would evaluate is quoted.

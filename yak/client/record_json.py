@@ -14,7 +14,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from yak.client.consumer import Received
+from yak.client.consumer import ConsumerRecord
 from yak.client.numbers import parse_long
 from yak.client.produce import Outgoing
 
@@ -35,7 +35,7 @@ def encode_bytes(data: bytes | None) -> tuple[str | None, str | None]:
         return base64.b64encode(data).decode(), BASE64
 
 
-def record_document(record: Received, when: Callable[[int], str], *, json_value: bool = False) -> dict[str, Any]:
+def record_document(record: ConsumerRecord, when: Callable[[int], str], *, json_value: bool = False) -> dict[str, Any]:
     """A received record as a JSON document; with `json_value` a JSON value is embedded, not quoted."""
     key, key_encoding = encode_bytes(record.key)
     value: Any

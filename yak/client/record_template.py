@@ -28,7 +28,7 @@ class TemplateError(Exception):
 
 
 @dataclass(slots=True)
-class Moment:
+class TemplateInputs:
     """The inputs of one record: its number from 0, the random source, the time."""
 
     i: int
@@ -36,7 +36,7 @@ class Moment:
     now_ms: int
 
 
-Fill = Callable[[Moment], str]
+Fill = Callable[[TemplateInputs], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Template:
         """Whether it has no placeholder."""
         return all(isinstance(part, str) for part in self.parts)
 
-    def fill(self, moment: Moment) -> str:
+    def fill(self, moment: TemplateInputs) -> str:
         """The text for one record."""
         return "".join([part if isinstance(part, str) else part(moment) for part in self.parts])
 
@@ -105,7 +105,7 @@ def _fill(name: str) -> Fill:
     raise ValueError(f'"{name}" is no placeholder; use {PLACEHOLDERS}')
 
 
-def _random_int(low: int, high: int, moment: Moment) -> str:
+def _random_int(low: int, high: int, moment: TemplateInputs) -> str:
     return str(moment.rng.randint(low, high))
 
 
@@ -149,7 +149,7 @@ class RecordTemplate:
 
     def records(self, now_ms: Callable[[], int], *, seed: int | None = None, partition: int = -1) -> Iterator[Outgoing]:
         """Generate records without end. `now_ms` is read for each."""
-        moment = Moment(0, random.Random(seed), 0)  # noqa: S311  (nothing secret)
+        moment = TemplateInputs(0, random.Random(seed), 0)  # noqa: S311  (nothing secret)
 
         def fill(template: Template | None) -> bytes | None:
             return None if template is None else encoded(template.fill(moment))

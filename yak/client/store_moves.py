@@ -15,7 +15,7 @@ from yak.client.quorum import FETCHES_WITHIN_MS, QuorumReplica, QuorumState, des
 from yak.client.raw_connection import RawConnection
 from yak.client.reach import split_address
 from yak.config.broker_config_table import METADATA_STORE_TARGET
-from yak.errors import NothingInTime, YakError
+from yak.errors import WaitTimeout, YakError
 from yak.ids import NodeId
 from yak.lean_imports import import_kio
 
@@ -83,7 +83,7 @@ def set_target(addresses: Mapping[NodeId, str], to: str, *, timeout_s: float) ->
                 raise YakError(
                     "migrate-refused", "the brokers refuse to move the metadata", why=why, try_=("yak cluster",)
                 )
-    raise NothingInTime(
+    raise WaitTimeout(
         "migrate-refused",
         f"the brokers did not take the order to move the metadata in {timeout_s:g} s",
         why=why,
@@ -98,7 +98,7 @@ def wait_for_store(addresses: Mapping[NodeId, str], to: str, *, timeout_s: float
         if not missing:
             return
     where = "the quorum" if to == "raft" else "Redis"
-    raise NothingInTime(
+    raise WaitTimeout(
         "migrate-waits",
         f"the metadata were not in {where} for every broker after {timeout_s:g} s",
         why="; ".join(f"broker {each.node_id}: {_said(each)}" for each in missing)
@@ -122,7 +122,7 @@ def wait_for_quorum(addresses: Mapping[NodeId, str], *, timeout_s: float) -> Quo
                 return state
             why = f"of its voters {', '.join(map(str, behind))} did not catch up"
             break
-    raise NothingInTime(
+    raise WaitTimeout(
         "migrate-quorum",
         f"the metadata quorum was not complete after {timeout_s:g} s",
         why=why,

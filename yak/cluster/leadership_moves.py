@@ -13,7 +13,7 @@ from yak.cluster.records import NO_LEADER
 from yak.ids import NodeId, TopicPartition
 
 
-class Led(Protocol):
+class PartitionLeadership(Protocol):
     """The leadership of a partition; `leader` is -1 when there is none."""
 
     @property
@@ -56,7 +56,9 @@ class Plan:
     refused: Mapping[TopicPartition, str]
 
 
-def plan_moves(partitions: Iterable[Led], *, to: NodeId | None = None, only_preferred: bool = False) -> Plan:
+def plan_moves(
+    partitions: Iterable[PartitionLeadership], *, to: NodeId | None = None, only_preferred: bool = False
+) -> Plan:
     """Plan each partition's new leader: `to`, or without it the preferred leader.
 
     Where the preferred leader leads already or is out of sync, the in-sync replica with the fewest moves in this plan
@@ -89,7 +91,7 @@ def plan_moves(partitions: Iterable[Led], *, to: NodeId | None = None, only_pref
     return Plan(tuple(moves), stays, refused)
 
 
-def _successor(partition: Led, given: Counter[NodeId]) -> NodeId | None:
+def _successor(partition: PartitionLeadership, given: Counter[NodeId]) -> NodeId | None:
     preferred = partition.replicas[0]
     if preferred != partition.leader and preferred in partition.isr:
         return preferred

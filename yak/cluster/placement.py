@@ -22,7 +22,7 @@ MACHINE: Final = "machine:"
 """A rack whose name begins so is one machine: its brokers fail together (`yak serve --cores`)."""
 
 
-class Racked(Protocol):
+class BrokerRack(Protocol):
     """A broker and its rack."""
 
     @property
@@ -66,18 +66,18 @@ def place(
     return assignments
 
 
-def machine_of(broker: Racked) -> str:
+def machine_of(broker: BrokerRack) -> str:
     """What fails together with this broker: its machine, or the broker alone."""
     is_machine = broker.rack is not None and broker.rack.startswith(MACHINE)
     return str(broker.rack) if is_machine else str(broker.node_id)
 
 
-def count_machines(brokers: Iterable[Racked]) -> int:
+def count_machines(brokers: Iterable[BrokerRack]) -> int:
     """How many replicas of a partition these brokers can have: one for each machine."""
     return len(set(map(machine_of, brokers)))
 
 
-def shared_machine(replicas: Iterable[NodeId], by_id: Mapping[NodeId, Racked]) -> str | None:
+def shared_machine(replicas: Iterable[NodeId], by_id: Mapping[NodeId, BrokerRack]) -> str | None:
     """A machine with two of these replicas; None if there is none."""
     seen: set[str] = set()
     for node_id in replicas:
@@ -120,7 +120,7 @@ def _new_racks_first(leader: NodeId, others: list[NodeId], by_id: dict[NodeId, B
     return result
 
 
-def alternate_racks(brokers: Sequence[Racked]) -> list[NodeId]:
+def alternate_racks(brokers: Sequence[BrokerRack]) -> list[NodeId]:
     """The brokers in an order in which neighbours are in different racks, while there are different ones."""
     by_rack: dict[str, list[NodeId]] = {}
     for broker in sorted(brokers, key=lambda b: b.node_id):

@@ -23,7 +23,7 @@ from yak.groups.consumer.heartbeat import Decision
 from yak.groups.consumer.member import JOIN_EPOCH
 from yak.groups.consumer.records import decode
 from yak.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
-from yak.groups.consumer.subscriptions import World
+from yak.groups.consumer.subscriptions import DecisionInputs
 from yak.groups.consumer.topics import TopicsView
 from yak.groups.consumer.upgrade import ClassicGroup as ClassicPlan
 from yak.groups.consumer.upgrade import upgraded
@@ -61,10 +61,10 @@ class ConsumerGroups:
         self._config = context.config
         self._settings = settings_of(self._config, {})
 
-    def _world(self, group_id: str, sees: Callable[[str], bool] | None = None) -> World:
+    def _world(self, group_id: str, sees: Callable[[str], bool] | None = None) -> DecisionInputs:
         """The topics that a client `sees`, all without it, the configs in force of a group, and the time."""
         context = self._context
-        return World(TopicsView(context.image, sees), self._settings_of(group_id), context.clock.now_ms)
+        return DecisionInputs(TopicsView(context.image, sees), self._settings_of(group_id), context.clock.now_ms)
 
     def _settings_of(self, group_id: str) -> ConsumerGroupSettings:
         config, overrides = self._context.config, self._context.image.group_configs.get(group_id)

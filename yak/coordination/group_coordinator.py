@@ -14,7 +14,7 @@ from yak.coordination.consumer_groups import ConsumerGroups
 from yak.coordination.coordinator_partitions import CoordinatorPartitions
 from yak.coordination.offset_expiry import OffsetExpiry
 from yak.coordination.runtime import (
-    Coordinated,
+    CoordinatedPartition,
     CoordinatorRuntime,
     Producer,
     Then,
@@ -36,7 +36,7 @@ from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.partitions.transaction_markers import TxnMarker
 from yak.replication.partition import Partition
 
-GroupsPartition: TypeAlias = Coordinated[Shard]
+GroupsPartition: TypeAlias = CoordinatedPartition[Shard]
 """A coordinated partition of `__consumer_offsets`."""
 _UTF8_BYTES_MAX: Final = 4
 

@@ -34,7 +34,7 @@ S = TypeVar("S", bound=Shard)
 
 
 @dataclass(slots=True, eq=False)
-class Coordinated(Generic[S]):
+class CoordinatedPartition(Generic[S]):
     """A partition that this broker coordinates. Its state is complete once `loader` is None."""
 
     partition: Partition
@@ -54,10 +54,10 @@ class StateFactory(Protocol[S]):
     def make_shard(self) -> S:
         """An empty state for a partition that is about to be loaded."""
 
-    def loaded(self, coordinated: Coordinated[S], records: int) -> None:
+    def loaded(self, coordinated: CoordinatedPartition[S], records: int) -> None:
         """The whole partition was read, `records` of them. Its last records may not be committed yet."""
 
-    def resigned(self, coordinated: Coordinated[S]) -> None:
+    def resigned(self, coordinated: CoordinatedPartition[S]) -> None:
         """Another broker may coordinate the partition now: waiting requests get NOT_COORDINATOR."""
 
 
@@ -77,7 +77,7 @@ class CoordinatorRuntime(Generic[S]):
         self.topic, self._codec = topic, codec
         self._partitions = partitions
         self._factory = factory
-        self.coordinated: dict[int, Coordinated[S]] = {}
+        self.coordinated: dict[int, CoordinatedPartition[S]] = {}
 
     # ------------------------------------------------------------------------------------------- which partitions
 
@@ -93,7 +93,7 @@ class CoordinatorRuntime(Generic[S]):
             self._load(index, partition)
 
     def _load(self, index: int, partition: Partition) -> None:
-        coordinated = Coordinated(partition, self._factory.make_shard(), self._context.clock.now_ms)
+        coordinated = CoordinatedPartition(partition, self._factory.make_shard(), self._context.clock.now_ms)
         self.coordinated[index] = coordinated
 
         def loaded(records: int) -> None:
@@ -103,7 +103,7 @@ class CoordinatorRuntime(Generic[S]):
         coordinated.loader = CoordinatorLoader(self._context, self._partitions, partition, coordinated.shard, loaded)
         coordinated.loader.go_on()
 
-    def _resign(self, index: int, coordinated: Coordinated[S]) -> None:
+    def _resign(self, index: int, coordinated: CoordinatedPartition[S]) -> None:
         del self.coordinated[index]
         if coordinated.loader is not None:
             coordinated.loader.stop()
@@ -118,15 +118,15 @@ class CoordinatorRuntime(Generic[S]):
         """Whether a partition is still being read."""
         return any(coordinated.is_loading for coordinated in self.coordinated.values())
 
-    def is_coordinated(self, coordinated: Coordinated[S]) -> bool:
+    def is_coordinated(self, coordinated: CoordinatedPartition[S]) -> bool:
         """Whether this broker has not resigned from it."""
         return self.coordinated.get(coordinated.partition.topic_partition.partition) is coordinated
 
-    def loaded_partitions(self) -> list[Coordinated[S]]:
+    def loaded_partitions(self) -> list[CoordinatedPartition[S]]:
         """The partitions whose state is complete."""
         return [coordinated for coordinated in self.coordinated.values() if not coordinated.is_loading]
 
-    def find(self, key: str) -> Coordinated[S]:
+    def find(self, key: str) -> CoordinatedPartition[S]:
         """The partition of a key. Raises PeerError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
         topic = self._context.image.topics.get(self.topic)
         if topic is None:
@@ -143,7 +143,7 @@ class CoordinatorRuntime(Generic[S]):
     @changes_state
     def append(
         self,
-        coordinated: Coordinated[S],
+        coordinated: CoordinatedPartition[S],
         records: Sequence[KeyedRecord],
         replay: Callable[[Offset], None],
         then: Then,
@@ -167,7 +167,7 @@ class CoordinatorRuntime(Generic[S]):
         self._partitions.when_acknowledged(appended, lambda code: then(as_coordinator(code)))
 
     def when_committed(
-        self, coordinated: Coordinated[S], end_offset: Offset, then: Then, until_ms: int | None = None
+        self, coordinated: CoordinatedPartition[S], end_offset: Offset, then: Then, until_ms: int | None = None
     ) -> None:
         """Call `then` when all records below an offset are committed; not after `until_ms`."""
         partition = coordinated.partition

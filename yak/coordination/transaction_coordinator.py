@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from yak.coordination.coordinator_partitions import CoordinatorPartitions
 from yak.coordination.producer_ids import ProducerIds
-from yak.coordination.runtime import Coordinated, CoordinatorRuntime, tombstone_batches
+from yak.coordination.runtime import CoordinatedPartition, CoordinatorRuntime, tombstone_batches
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
@@ -34,7 +34,7 @@ from yak.transactions.transaction import (
     Transaction,
 )
 
-TransactionsPartition: TypeAlias = Coordinated[TransactionShard]
+TransactionsPartition: TypeAlias = CoordinatedPartition[TransactionShard]
 """A coordinated partition of `__transaction_state`."""
 Then: TypeAlias = Callable[[ErrorCode], None]
 ThenProducer: TypeAlias = Callable[[ErrorCode, ProducerIdAndEpoch], None]

@@ -35,7 +35,7 @@ _ON_PURPOSE: Final = (OSError, LogDirectoryFailure, PeerError, ProtocolViolation
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class CombinedPlan:
     """Several plans as one job. Its result is a list: the result of each plan, or the error that it raised on purpose."""
 
     plans: tuple[Plan, ...]

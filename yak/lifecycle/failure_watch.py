@@ -141,14 +141,14 @@ def _compact(text: bytes) -> bytes:
     return bytes([len(text) + 1]) + text
 
 
-class Undecided(Protocol):
+class UndecidedRequest(Protocol):
     """A request whose answer depends on suspected brokers, or on a newer image."""
 
     def is_done(self) -> bool:
         """Whether it can be answered now."""
 
 
-W = TypeVar("W", bound=Undecided)
+W = TypeVar("W", bound=UndecidedRequest)
 
 
 class SuspectedBrokers(Generic[W]):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from yak.errors import CheckFailed, NothingInTime, StartRefused, Unreachable, UsageError, YakError
+from yak.errors import CheckFailed, StartRefused, Unreachable, UsageError, WaitTimeout, YakError
 from yak.local.log_file import last_line, read_end
 from yak.local.processes import ProcessId, identify
 from yak.local.quorum import BOTH, REDIS, QuorumSpec
@@ -37,7 +37,7 @@ _HAS_LEADER: Final = " quorum-leader-"
 """In the log's lines about a leader that was elected, or is followed."""
 _ERROR_LINE = re.compile(r"^error\[([a-z0-9-]+)\]: (.*)$")
 _BY_EXIT_CODE: Final[dict[int, type[YakError]]] = {
-    kind.exit_code: kind for kind in (StartRefused, UsageError, Unreachable, CheckFailed, NothingInTime)
+    kind.exit_code: kind for kind in (StartRefused, UsageError, Unreachable, CheckFailed, WaitTimeout)
 }
 
 
@@ -159,7 +159,7 @@ class StartingBroker:
         now = time.monotonic()
         if now >= self._started_at + timeout_seconds:
             self.abandon()
-            raise NothingInTime(
+            raise WaitTimeout(
                 "broker-not-ready",
                 f"node {self.spec.node_id} was not ready after {timeout_seconds:.0f} s",
                 why=last_line(self.log_path, self._log_start) or "it wrote nothing to its log",
@@ -182,7 +182,7 @@ class StartingBroker:
         if not line.startswith(_WAITS_FOR_QUORUM):
             return
         self.abandon()
-        raise NothingInTime(
+        raise WaitTimeout(
             "quorum-incomplete",
             f"node {self.spec.node_id} cannot start alone: the metadata quorum has no leader",
             why=f"a majority of its voters must run, and this one was {line.removeprefix(_WAITS_FOR_QUORUM).strip()}",

@@ -16,7 +16,7 @@ from yak.config.broker_configs import is_sensitive
 from yak.config.listeners import is_loopback
 from yak.errors import UsageError
 from yak.local import layout, listeners, ports, quorum
-from yak.local.exposure import Exposed
+from yak.local.exposure import ListenerOptions
 from yak.local.machines import check_cores, machine_number
 from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import is_alive
@@ -178,10 +178,10 @@ def _refuse_secrets(configs: Sequence[str]) -> None:
             )
 
 
-def _exposed(known: ClusterState, settings: UpSettings) -> Exposed:
+def _exposed(known: ClusterState, settings: UpSettings) -> ListenerOptions:
     before = known.exposed
     users_file = before.users_file if settings.users_file is None else settings.users_file
-    return Exposed(
+    return ListenerOptions(
         before.listen if settings.listen is None else settings.listen,
         before.advertise if settings.listen is None and not settings.advertise else settings.advertise,
         before.tls if settings.tls is None else settings.tls,

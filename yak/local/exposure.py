@@ -6,7 +6,7 @@ from yak.config.listeners import SecurityProtocol
 
 
 @dataclass(frozen=True, slots=True)
-class Exposed:
+class ListenerOptions:
     """The listener options of `yak up`: `--listen` and `--advertise` as typed, for broker 1."""
 
     listen: tuple[str, ...] = ()
@@ -22,4 +22,4 @@ class Exposed:
     @property
     def is_plain(self) -> bool:
         """Whether the cluster has its own plain listener only."""
-        return self == Exposed()
+        return self == ListenerOptions()

@@ -18,7 +18,7 @@ from yak.client.admin import Admin
 from yak.client.leadership import Move, carry_out
 from yak.client.replica_offsets import read_metadata
 from yak.cluster.records import BrokerChange, BrokerState, ControllerChange, PartitionChange, parse
-from yak.errors import NothingInTime, YakError
+from yak.errors import WaitTimeout, YakError
 from yak.ids import NodeId, TopicPartition
 from yak.local import layout
 from yak.local.bench.ledger_load import longest_pause
@@ -52,7 +52,7 @@ class WriteProbe(LibrdkafkaLoad):
         super().start()
         if self.wait_ack_after(0.0, READY_SECONDS) is None:
             self.end()
-            raise NothingInTime(
+            raise WaitTimeout(
                 "no-acknowledgement",
                 f"no write to {self._partition} was acknowledged in {READY_SECONDS:.0f} s",
                 why=self.errors[-1] if self.errors else "acks=all waits for an ISR of min.insync.replicas",
@@ -224,7 +224,7 @@ _NAMES_KEY: Final = "{y}:tn"
 
 
 @dataclass(slots=True, kw_only=True)
-class Measured:
+class FailoverTimes:
     """The steps, and what the probe found: the pause is the longest time between two acknowledgements of its writes.
 
     Without a probe `probed` and `pause_ms` are None.
@@ -253,7 +253,7 @@ class Measured:
 
 
 @dataclass(slots=True)
-class Failover(Measured):
+class Failover(FailoverTimes):
     """A measured failover."""
 
     node_id: NodeId
@@ -279,7 +279,7 @@ class Failover(Measured):
 
 
 @dataclass(slots=True)
-class Moved(Measured):
+class LeaderMove(FailoverTimes):
     """Leaders moved in order."""
 
     failed: dict[TopicPartition, str] = field(default_factory=dict)
@@ -433,7 +433,7 @@ def end_and_watch(
     return result
 
 
-def _stop(result: Measured, probe: WriteProbe) -> None:
+def _stop(result: FailoverTimes, probe: WriteProbe) -> None:
     result.acknowledged, result.errors = probe.end(), tuple(probe.errors)
 
 
@@ -464,12 +464,12 @@ def _watch_probe(result: Failover, probe: WriteProbe, *, since_s: float) -> None
     result.pause_ms = probe.longest_pause_ms(result.began_s)
 
 
-def move_and_watch(admin: Admin, moves: Sequence[Move], *, local: ClusterStatus | None, probe: bool) -> Moved:
+def move_and_watch(admin: Admin, moves: Sequence[Move], *, local: ClusterStatus | None, probe: bool) -> LeaderMove:
     """Move leaders in order; measure their election, and the writes of a probe.
 
     The election times need the metadata records of a local cluster; the probe writes to the first partition. Raises YakError.
     """
-    result = Moved()
+    result = LeaderMove()
     if not moves:
         return result
     watch = None if local is None else watch_records(local)
@@ -497,7 +497,7 @@ def move_and_watch(admin: Admin, moves: Sequence[Move], *, local: ClusterStatus 
     return result
 
 
-def _elected_ms(watch: RecordWatch, moves: Sequence[Move], result: Moved, began_ms: float) -> float | None:
+def _elected_ms(watch: RecordWatch, moves: Sequence[Move], result: LeaderMove, began_ms: float) -> float | None:
     """When the last moved partition had its new leader in the metadata store."""
     wanted = {
         (watch.topic_ids.get(each.partition.topic), each.partition.partition): each.to

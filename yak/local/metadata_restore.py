@@ -28,7 +28,7 @@ _TRIES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RestoreState:
     """The store's state (`EMPTY`, `LIVE`, `SEEDING`: it waits for a restore), its own content, and the offers."""
 
     cluster_id: str
@@ -66,7 +66,7 @@ class RestoreStore:
     def name(self) -> str:
         return self._source.name
 
-    def find(self) -> Found:
+    def find(self) -> RestoreState:
         """Read the store's state and all offers; changes nothing."""
         cluster = self._client.hgetall(f"{_PREFIX}cluster")
         nodes = sorted(map(int, self._client.smembers(f"{_PREFIX}brokers")))
@@ -74,12 +74,12 @@ class RestoreStore:
         brokers = {n: (int(epoch), str(boot_id)) for n, (epoch, boot_id) in registered.items() if epoch is not None}
         offers = {int(node_id): packed for node_id, packed in self._client.hgetall(f"{_PREFIX}offers").items()}
         before = StoreBefore(int(cluster.get("mo", 0)), int(cluster.get("incarnation", 0)), brokers)
-        return Found(cluster.get("cluster_id", ""), cluster.get("state", "EMPTY"), before, offers)
+        return RestoreState(cluster.get("cluster_id", ""), cluster.get("state", "EMPTY"), before, offers)
 
-    def commit(self, found: Found, plan: RestorePlan) -> None:
+    def commit(self, found: RestoreState, plan: RestorePlan) -> None:
         self._require("seed_commit", plan.arguments(offers_digest(found.offers)))
 
-    def abort(self, found: Found) -> None:
+    def abort(self, found: RestoreState) -> None:
         """Forget the offers; the store goes on with its own content."""
         self._require("seed_abort", {"offers_digest": offers_digest(found.offers)})
 

@@ -16,7 +16,7 @@ from typing import Final
 from yak.attempts import attempts
 from yak.client.admin import Admin
 from yak.client.store_moves import BOTH, read_stores, set_target, wait_for_quorum, wait_for_store
-from yak.errors import NothingInTime, UsageError, YakError
+from yak.errors import UsageError, WaitTimeout, YakError
 from yak.ids import NodeId
 from yak.local import layout, quorum, redis_child, state
 from yak.local.cluster_start import start_missing
@@ -149,7 +149,7 @@ class Migration:
             why = self._lagging()
             if not why:
                 return
-        raise NothingInTime(
+        raise WaitTimeout(
             "migrate-not-in-sync",
             f"replicas did not join their ISR in {PATIENCE_SECONDS:g} s; no further broker was restarted",
             why=why,

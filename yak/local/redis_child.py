@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote
 
-from yak.errors import NothingInTime, StartRefused, UsageError
+from yak.errors import StartRefused, UsageError, WaitTimeout
 from yak.local import processes
 from yak.local.log_file import last_line
 from yak.local.processes import ProcessId, identify
@@ -194,7 +194,7 @@ def _wait_until_it_answers(
                 message = f"the Redis server ended before it answered (exit code {child.returncode})"
                 raise StartRefused("redis-ended", message, why=why, try_=try_)
             message = f"the Redis server did not answer in {START_SECONDS:.0f} s"
-            raise NothingInTime("redis-not-ready", message, why=why, try_=try_)
+            raise WaitTimeout("redis-not-ready", message, why=why, try_=try_)
         time.sleep(_POLL_SECONDS)
 
 

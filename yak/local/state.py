@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from yak.config.listeners import bracketed
 from yak.errors import StartRefused, YakError
-from yak.local.exposure import Exposed
+from yak.local.exposure import ListenerOptions
 from yak.local.processes import ProcessId
 from yak.private_files import distrust, open_file, replace_file
 
@@ -90,7 +90,7 @@ class ClusterState:
     voters: tuple[int, ...] = ()
     moving_to: str | None = None
     has_moved: bool = False
-    exposed: Exposed = field(default_factory=Exposed)
+    exposed: ListenerOptions = field(default_factory=ListenerOptions)
     """The further listeners, TLS and the users file."""
     cores: int = 1
     """How many brokers a machine has."""
@@ -216,7 +216,10 @@ def _decode(raw: dict[str, Any]) -> ClusterState:
         supervisor=_process(raw["supervisor"]),
         voters=tuple(raw.get("voters", ())),
         exposed=_made(
-            Exposed, exposed, listen=tuple(exposed.get("listen", ())), advertise=tuple(exposed.get("advertise", ()))
+            ListenerOptions,
+            exposed,
+            listen=tuple(exposed.get("listen", ())),
+            advertise=tuple(exposed.get("advertise", ())),
         ),
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from yak.metadata_store.checks import (
-    Refused,
+    RefusedCall,
     Value,
     caller_of,
     change_broker,
@@ -25,10 +25,10 @@ def bootstrap(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     cluster = state.cluster
     if cluster:
         if a.get("cluster_id") and a["cluster_id"] != cluster["cluster_id"]:
-            raise Refused("WRONG_CLUSTER", cluster_id=cluster["cluster_id"])
+            raise RefusedCall("WRONG_CLUSTER", cluster_id=cluster["cluster_id"])
         check_not_frozen(state)
         if cluster["state"] != "LIVE":
-            raise Refused("SEEDING")
+            raise RefusedCall("SEEDING")
         return {k: cluster[k] for k in ("cluster_id", "incarnation_id", "incarnation")} | {"created": False}
     cluster |= {
         "cluster_id": a["new_cluster_id"],
@@ -114,7 +114,7 @@ def _check_takeover(state: StoreState, a: Mapping[str, Any], old: dict[str, Any]
     shared = set(_directories(old["directories"])) & set(_directories(a["directories"]))
     if not shared and a.get("observed_heartbeat") != counter:
         where = {k: old[k] for k in ("host", "port", "boot_id")}
-        raise Refused("NODE_ID_IN_USE", heartbeat=counter, **where)
+        raise RefusedCall("NODE_ID_IN_USE", heartbeat=counter, **where)
 
 
 def _lost_something(a: Mapping[str, Any], old: dict[str, Any]) -> bool:
@@ -131,7 +131,7 @@ def begin_stop(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     """A broker begins or ends its controlled shutdown (STOPPING, CLOSED)."""
     broker = check_broker(state, a)
     if a["state"] not in ("STOPPING", "CLOSED"):
-        raise Refused("BAD_REQUEST", message="state")
+        raise RefusedCall("BAD_REQUEST", message="state")
     if a["state"] == "CLOSED":
         state.heartbeats.pop(a["node_id"], None)
         state.full.pop(a["node_id"], None)
@@ -145,10 +145,10 @@ def unregister(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     check_broker(state, a)
     broker = state.brokers.get(a["target_id"])
     if broker is None:
-        raise Refused("NO_BROKER")
+        raise RefusedCall("NO_BROKER")
     is_back = a.get("target_epoch", broker["broker_epoch"]) != broker["broker_epoch"]
     if is_back or broker["state"] in ("ACTIVE", "STOPPING"):
-        raise Refused("BROKER_ACTIVE")
+        raise RefusedCall("BROKER_ACTIVE")
     del state.brokers[a["target_id"]]
     state.unregistered[a["target_id"]] = True
     state.heartbeats.pop(a["target_id"], None)

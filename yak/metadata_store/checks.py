@@ -15,7 +15,7 @@ MIN_ISR = "min.insync.replicas"
 Value = dict[str, Any]
 
 
-class Refused(Exception):
+class RefusedCall(Exception):
     """A script refuses a call."""
 
     def __init__(self, code: str, **value: Any) -> None:
@@ -36,7 +36,7 @@ def check_broker(state: StoreState, a: Mapping[str, Any]) -> dict[str, Any]:
     """The caller's registration; refuses a broker epoch that is not the current one."""
     broker = state.brokers.get(a["node_id"])
     if broker is None or broker["broker_epoch"] != a["broker_epoch"] or broker["state"] == "CLOSED":
-        raise Refused("STALE_BROKER_EPOCH")
+        raise RefusedCall("STALE_BROKER_EPOCH")
     return broker
 
 
@@ -44,20 +44,20 @@ def check_controller(state: StoreState, a: Mapping[str, Any]) -> None:
     """Refuses a caller that is not the controller in the epoch that it names."""
     check_broker(state, a)
     if state.cluster["ctl_id"] != a["node_id"] or state.cluster["ctl_epoch"] != a["controller_epoch"]:
-        raise Refused("FENCED_CONTROLLER", controller_id=state.cluster["ctl_id"])
+        raise RefusedCall("FENCED_CONTROLLER", controller_id=state.cluster["ctl_id"])
 
 
 def check_size(a: Mapping[str, Any]) -> None:
     """Refuses a call with no partitions, or with more than one script run should handle."""
     if not 0 < len(a["partitions"]) <= STORE_CALL_PARTITIONS_MAX:
-        raise Refused("BAD_REQUEST", message="a call takes 1 to 200 partitions")
+        raise RefusedCall("BAD_REQUEST", message="a call takes 1 to 200 partitions")
 
 
 def target_broker(state: StoreState, a: Mapping[str, Any]) -> dict[str, Any]:
     """The broker that a controller's call is about; refuses if it has registered again since."""
     broker = state.brokers.get(a["target_id"])
     if broker is None or broker["broker_epoch"] != a["target_epoch"]:
-        raise Refused("STALE_EPOCH")
+        raise RefusedCall("STALE_EPOCH")
     return broker
 
 

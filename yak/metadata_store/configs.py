@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from yak.metadata_store.checks import MIN_ISR, Refused, Value, append_changes, change_of, check_broker
+from yak.metadata_store.checks import MIN_ISR, RefusedCall, Value, append_changes, change_of, check_broker
 
 if TYPE_CHECKING:
     from yak.metadata_store.state import StoreState
@@ -20,7 +20,7 @@ def alter_configs(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value
     check_broker(state, a)
     kind, resource = a["resource_type"], a["resource_name"]
     if kind == "topic" and resource not in state.topic_ids:
-        raise Refused("NO_TOPIC")
+        raise RefusedCall("NO_TOPIC")
     key = f"{kind}:{resource}"
     old = state.configs.get(key, {})
     new = {} if a["replace"] else dict(old)

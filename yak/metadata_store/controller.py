@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, format_isr, parse_isr, parse_nodes
 from yak.metadata_store.checks import (
-    Refused,
+    RefusedCall,
     Value,
     change_broker,
     change_each,
@@ -108,7 +108,7 @@ def _fence_holder(state: StoreState, a: Mapping[str, Any], me: dict[str, Any], n
     stood_still = a.get("claimed_renewals") == cluster["lease_n"]
     fast = a.get("fast") and me["state"] == "ACTIVE" and may_fence_fast(state, holder_id, now_ms)
     if not claimed or not (stood_still or fast):
-        raise Refused("LEASE_HELD", **_holder(state))
+        raise RefusedCall("LEASE_HELD", **_holder(state))
     if not stood_still:
         state.brokers[holder_id]["fast_fenced_ms"] = now_ms
     if state.brokers[holder_id]["state"] != "FENCED":
@@ -120,7 +120,7 @@ def unfence(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     check_controller(state, a)
     broker = target_broker(state, a)
     if a["target_id"] != a["node_id"] and broker["persisted"] < broker["broker_epoch"]:
-        raise Refused("NOT_CAUGHT_UP")
+        raise RefusedCall("NOT_CAUGHT_UP")
     if broker["state"] == "FENCED":
         change_broker(state, a["target_id"], "ACTIVE", now_ms)
     note_acted(broker)
@@ -134,7 +134,7 @@ def fence(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     if broker["state"] in ("ACTIVE", "STOPPING"):
         if a.get("fast"):
             if not may_fence_fast(state, a["target_id"], now_ms):
-                raise Refused("TOO_MANY_FENCED")
+                raise RefusedCall("TOO_MANY_FENCED")
             broker["fast_fenced_ms"] = now_ms
         change_broker(state, a["target_id"], "FENCED", now_ms)
     return {}
@@ -207,7 +207,7 @@ def trim(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     check_controller(state, a)
     entry = state.entry(a["snapshot_offset"])
     if entry is None or entry.chain_hash != a["snapshot_hash"]:
-        raise Refused("BAD_REQUEST", message="the snapshot is not of this history")
+        raise RefusedCall("BAD_REQUEST", message="the snapshot is not of this history")
     upto = a["snapshot_offset"] - a["keep"]
     upto = min([upto, *(b["persisted"] for b in state.brokers.values() if b["state"] != "CLOSED")])
     first = state.log[0].offset

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, format_isr, parse_isr, parse_nodes
 from yak.metadata_store.checks import (
-    Refused,
+    RefusedCall,
     Value,
     append_changes,
     change_each,
@@ -42,7 +42,7 @@ def alter_isr(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
             if not _is_repeat(a, item, partition):
                 _alter_isr(state, a, item, partition)
                 changes.append(change_of(item["topic_id"], partition))
-        except Refused as refusal:
+        except RefusedCall as refusal:
             more = {"code": refusal.code} | refusal.value
         results.append(change_of(item["topic_id"], partition) | more)
     append_changes(state, changes, now_ms)
@@ -54,9 +54,9 @@ def _is_repeat(a: Mapping[str, Any], item: Mapping[str, Any], partition: dict[st
     if partition["partition_epoch"] == item["partition_epoch"] + 1 and partition["nonce"] == item["nonce"] != "":
         return True
     if partition["leader"] != a["node_id"] or partition["leader_epoch"] != item["leader_epoch"]:
-        raise Refused("FENCED_LEADER_EPOCH")
+        raise RefusedCall("FENCED_LEADER_EPOCH")
     if partition["partition_epoch"] != item["partition_epoch"]:
-        raise Refused("INVALID_UPDATE_VERSION")
+        raise RefusedCall("INVALID_UPDATE_VERSION")
     return False
 
 
@@ -64,15 +64,15 @@ def _alter_isr(state: StoreState, a: Mapping[str, Any], item: dict[str, Any], pa
     isr = parse_isr(item["isr"])
     replicas = parse_nodes(partition["replicas"])
     if not has_node(isr, a["node_id"]):
-        raise Refused("INELIGIBLE_REPLICA", message="the leader is not in the new ISR")
+        raise RefusedCall("INELIGIBLE_REPLICA", message="the leader is not in the new ISR")
     if len({member.node_id for member in isr}) != len(isr):
-        raise Refused("INELIGIBLE_REPLICA", message="a replica is in the new ISR twice")
+        raise RefusedCall("INELIGIBLE_REPLICA", message="a replica is in the new ISR twice")
     inside = parse_isr(partition["isr"])
     for member in isr:
         # a stopping broker may stay in the ISR until it is gone, but not join it (KIP-841)
         states = ("ACTIVE", "STOPPING") if member in inside else ("ACTIVE",)
         if member.node_id not in replicas or not is_current(state, member, *states):
-            raise Refused("INELIGIBLE_REPLICA", message=f"replica {member.node_id}@{member.broker_epoch}")
+            raise RefusedCall("INELIGIBLE_REPLICA", message=f"replica {member.node_id}@{member.broker_epoch}")
     minimum = min(item["min_isr"], min_isr(state, item["topic_id"], partition["leader"], replicas))
     elr = next_elr(state, partition, isr, minimum)
     partition |= {"isr": format_isr(isr), "elr": elr, "nonce": item["nonce"]}
@@ -85,11 +85,11 @@ def barrier(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     check_broker(state, a)
     partition = state.partitions.get((a["topic_id"], a["partition"]))
     if partition is None:
-        raise Refused("NO_TOPIC")
+        raise RefusedCall("NO_TOPIC")
     try:
         repeated = _is_repeat(a, a, partition)
-    except Refused as refusal:
-        raise Refused(refusal.code, **change_of(a["topic_id"], partition)) from None
+    except RefusedCall as refusal:
+        raise RefusedCall(refusal.code, **change_of(a["topic_id"], partition)) from None
     if not repeated:
         partition["partition_epoch"] += 1
         partition["nonce"] = a["nonce"]

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, Final
 
-from yak.metadata_store.checks import Refused, Value
+from yak.metadata_store.checks import RefusedCall, Value
 from yak.metadata_store.content import rows_of, state_of
 from yak.metadata_store.state import StoreState
 
@@ -27,19 +27,19 @@ def check_not_frozen(state: StoreState) -> None:
     """Refuses a call while the metadata are moved, and when the other store has them."""
     code = FROZEN.get(state.cluster["state"])
     if code is not None:
-        raise Refused(code)
+        raise RefusedCall(code)
 
 
 def _check(state: StoreState, a: Mapping[str, Any]) -> None:
     """Refuses another cluster, and an older migration than the store's newest."""
     cluster = state.cluster
     if not cluster:
-        raise Refused("NO_CLUSTER")
+        raise RefusedCall("NO_CLUSTER")
     if a.get("cluster_id") and a["cluster_id"] != cluster["cluster_id"]:
-        raise Refused("WRONG_CLUSTER", cluster_id=cluster["cluster_id"])
+        raise RefusedCall("WRONG_CLUSTER", cluster_id=cluster["cluster_id"])
     newest = cluster.get("migration_id", 0)
     if a["migration_id"] < newest:
-        raise Refused("STALE_MIGRATION", migration_id=newest)
+        raise RefusedCall("STALE_MIGRATION", migration_id=newest)
 
 
 def export_metadata(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001
@@ -47,7 +47,7 @@ def export_metadata(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Val
     _check(state, a)
     cluster = state.cluster
     if cluster["state"] not in ("LIVE", "EXPORTED"):
-        raise Refused(FROZEN.get(cluster["state"], "SEEDING"))
+        raise RefusedCall(FROZEN.get(cluster["state"], "SEEDING"))
     cluster |= {"state": "EXPORTED", "migration_id": a["migration_id"]}
     return {"content": rows_of(state)}
 
@@ -55,27 +55,27 @@ def export_metadata(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Val
 def import_metadata(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001
     """Replace the content of the store by rows of the other store, frozen (`IMPORTED`) or open (`LIVE`)."""
     if a["state"] not in ("IMPORTED", "LIVE"):
-        raise Refused("BAD_REQUEST", message="state")
+        raise RefusedCall("BAD_REQUEST", message="state")
     cluster = state.cluster
     if cluster:
         _check(state, a)
         if cluster["state"] == "SEEDING":
-            raise Refused("SEEDING")
+            raise RefusedCall("SEEDING")
         is_same = cluster.get("migration_id", 0) == a["migration_id"]
         if is_same and cluster["state"] in ("IMPORTED", "LIVE"):
             return {}
         if cluster["state"] == "LIVE":
-            raise Refused("CLUSTER_IN_USE")
+            raise RefusedCall("CLUSTER_IN_USE")
     try:
         content = state_of(a["content"])
     except (ValueError, KeyError, TypeError) as error:
-        raise Refused("BAD_REQUEST", message=f"the content cannot be read: {error}") from None
+        raise RefusedCall("BAD_REQUEST", message=f"the content cannot be read: {error}") from None
     if content.cluster.get("cluster_id") != a["cluster_id"]:
-        raise Refused("BAD_REQUEST", message="the content is of another cluster")
+        raise RefusedCall("BAD_REQUEST", message="the content is of another cluster")
     offsets = [record.offset for record in content.log]
     end = content.cluster["mo"]
     if not offsets or offsets != list(range(end - len(offsets) + 1, end + 1)):
-        raise Refused("BAD_REQUEST", message="the content's log is incomplete")
+        raise RefusedCall("BAD_REQUEST", message="the content's log is incomplete")
     for broker in content.brokers.values():
         # a time of the other store's clock
         broker["fast_fenced_ms"] = 0
@@ -115,6 +115,6 @@ def _end(state: StoreState, a: Mapping[str, Any], before: str, after: str) -> No
     newest = cluster.get("migration_id", 0)
     if newest != a["migration_id"] or cluster["state"] not in (before, after):
         if cluster["state"] == "MOVED":
-            raise Refused("MOVED")
-        raise Refused("BAD_REQUEST", message=f"the store is {cluster['state']} in migration {newest}")
+            raise RefusedCall("MOVED")
+        raise RefusedCall("BAD_REQUEST", message=f"the store is {cluster['state']} in migration {newest}")
     cluster["state"] = after

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import parse_isr
-from yak.metadata_store.checks import Refused, Value
+from yak.metadata_store.checks import RefusedCall, Value
 from yak.metadata_store.migration import check_not_frozen
 from yak.ports.metadata_store import TailedRecord
 
@@ -52,18 +52,18 @@ def _begin(state: StoreState, before: str) -> None:
 
 def _check_cluster(state: StoreState, a: Mapping[str, Any]) -> None:
     if a.get("cluster_id") and a["cluster_id"] != state.cluster["cluster_id"]:
-        raise Refused("WRONG_CLUSTER", cluster_id=state.cluster["cluster_id"])
+        raise RefusedCall("WRONG_CLUSTER", cluster_id=state.cluster["cluster_id"])
 
 
 def _check_lost(state: StoreState, a: Mapping[str, Any]) -> None:
     cluster = state.cluster
     if a["incarnation_id"] == cluster["incarnation_id"]:
         if a["history"] == "OK":
-            raise Refused("NOT_LOST")
+            raise RefusedCall("NOT_LOST")
         if a["history"] not in ("REGRESSED", "FORKED"):
-            raise Refused(a["history"])
+            raise RefusedCall(a["history"])
     elif cluster["incarnation"] >= a["incarnation"]:
-        raise Refused("WRONG_INCARNATION", **incarnation_for(state, a))
+        raise RefusedCall("WRONG_INCARNATION", **incarnation_for(state, a))
 
 
 def offers_digest(offers: Mapping[int, str]) -> str:
@@ -75,11 +75,11 @@ def offers_digest(offers: Mapping[int, str]) -> str:
 def _check_seeding(state: StoreState, a: Mapping[str, Any]) -> None:
     """Refuses an operator's call unless the offers are the ones that the operator read."""
     if not state.cluster:
-        raise Refused("NO_CLUSTER")
+        raise RefusedCall("NO_CLUSTER")
     if state.cluster["state"] != "SEEDING":
-        raise Refused("SEED_OVER")
+        raise RefusedCall("SEED_OVER")
     if offers_digest(state.offers) != a["offers_digest"]:
-        raise Refused("OFFERS_CHANGED")
+        raise RefusedCall("OFFERS_CHANGED")
 
 
 def seed_abort(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001

@@ -19,7 +19,7 @@ from yak.metadata_store import (
     restore,
     topics,
 )
-from yak.metadata_store.checks import Refused, Value, caller_of
+from yak.metadata_store.checks import RefusedCall, Value, caller_of
 from yak.metadata_store.state import StoreState
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 
@@ -86,7 +86,7 @@ def execute(state: StoreState, request: StoreRequest, now_ms: int) -> StoreOutco
             _check_history(state, request)
         value = script(state, arguments, now_ms)
         code = "OK"
-    except Refused as refusal:
+    except RefusedCall as refusal:
         code, value = refusal.code, refusal.value
     # the result must not share objects with the store, and must survive JSON
     return StoreOutcome(code, state.cluster.get("mo", 0), state.cluster.get("h", ""), json.loads(json.dumps(value)))
@@ -95,7 +95,7 @@ def execute(state: StoreState, request: StoreRequest, now_ms: int) -> StoreOutco
 def _history_code(state: StoreState, request: StoreRequest) -> str:
     try:
         _check_history(state, request)
-    except Refused as refusal:
+    except RefusedCall as refusal:
         return refusal.code
     return "OK"
 
@@ -103,16 +103,16 @@ def _history_code(state: StoreState, request: StoreRequest) -> str:
 def _check_history(state: StoreState, request: StoreRequest) -> None:
     cluster, asker = state.cluster, request.arguments
     if not cluster:
-        raise Refused("NO_CLUSTER")
+        raise RefusedCall("NO_CLUSTER")
     if asker.get("cluster_id") and asker["cluster_id"] != cluster["cluster_id"]:
-        raise Refused("WRONG_CLUSTER", cluster_id=cluster["cluster_id"])
+        raise RefusedCall("WRONG_CLUSTER", cluster_id=cluster["cluster_id"])
     migration.check_not_frozen(state)
     if cluster["state"] != "LIVE":
-        raise Refused("SEEDING", offered=asker["node_id"] in state.offers)
+        raise RefusedCall("SEEDING", offered=asker["node_id"] in state.offers)
     if asker.get("incarnation_id") and asker["incarnation_id"] != cluster["incarnation_id"]:
-        raise Refused("WRONG_INCARNATION", **restore.incarnation_for(state, asker))
+        raise RefusedCall("WRONG_INCARNATION", **restore.incarnation_for(state, asker))
     if cluster["mo"] < request.known_offset:
-        raise Refused("REGRESSED")
+        raise RefusedCall("REGRESSED")
     if request.known_offset > 0:
         entry = state.entry(request.known_offset)
         if entry is None and state.snapshot is not None and state.snapshot.offset == request.known_offset:
@@ -123,6 +123,6 @@ def _check_history(state: StoreState, request: StoreRequest) -> None:
             # a later trim replaced the snapshot, and all records after it may still be there
             return
         if entry is None or (entry is state.snapshot and entry.chain_hash != request.known_hash):
-            raise Refused("TRIMMED", **caller_of(state, asker))
+            raise RefusedCall("TRIMMED", **caller_of(state, asker))
         if entry.chain_hash != request.known_hash:
-            raise Refused("FORKED")
+            raise RefusedCall("FORKED")

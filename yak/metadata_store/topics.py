@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, format_isr, parse_nodes
-from yak.metadata_store.checks import Refused, Value, check_broker, check_controller, check_size, is_current
+from yak.metadata_store.checks import RefusedCall, Value, check_broker, check_controller, check_size, is_current
 from yak.protocol.topic_names import find_collision
 
 if TYPE_CHECKING:
@@ -20,20 +20,20 @@ def _new_partitions(state: StoreState, a: Mapping[str, Any]) -> list[dict[str, A
     """The slice's partitions that do not exist yet, checked."""
     check_size(a)
     if len({item["partition"] for item in a["partitions"]}) < len(a["partitions"]):
-        raise Refused("BAD_REQUEST", message="a partition is named twice")
+        raise RefusedCall("BAD_REQUEST", message="a partition is named twice")
     new = []
     for item in a["partitions"]:
         if not 0 <= item["partition"] < a["total"]:
-            raise Refused("BAD_REQUEST", message="partition number")
+            raise RefusedCall("BAD_REQUEST", message="partition number")
         if (a["topic_id"], item["partition"]) in state.partitions:
             continue
         replicas = parse_nodes(item["replicas"])
         unknown = [node_id for node_id in replicas if node_id not in state.brokers]
         if unknown:
-            raise Refused("INELIGIBLE_BROKER", message=f"broker {unknown[0]} is not registered")
+            raise RefusedCall("INELIGIBLE_BROKER", message=f"broker {unknown[0]} is not registered")
         isr = [n for n in replicas if state.brokers[n]["state"] == "ACTIVE"]
         if not isr:
-            raise Refused("INELIGIBLE_BROKER", message=f"no replica of partition {item['partition']} is active")
+            raise RefusedCall("INELIGIBLE_BROKER", message=f"no replica of partition {item['partition']} is active")
         new.append(
             {
                 "partition": item["partition"],
@@ -77,10 +77,10 @@ def create_topic(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         return {"created": False}
     if held is not None:
         if not _is_abandoned(state, state.topics[held]):
-            raise Refused("TOPIC_EXISTS", message=f"topic {a['name']} exists")
+            raise RefusedCall("TOPIC_EXISTS", message=f"topic {a['name']} exists")
         half_made = held
     elif a.get("refuses_collision") and (other := find_collision(a["name"], state.topic_ids)) is not None:
-        raise Refused("TOPIC_COLLIDES", message=f"Topic '{a['name']}' collides with existing topic: {other}")
+        raise RefusedCall("TOPIC_COLLIDES", message=f"Topic '{a['name']}' collides with existing topic: {other}")
     newest = state.log[-_REMOVALS_SCANNED_MAX:]
     if any(
         record.kind == "RemoveTopic"
@@ -88,7 +88,7 @@ def create_topic(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         and record.offset > a["broker_epoch"]
         for record in newest
     ):
-        raise Refused("NO_TOPIC", message=f"topic {a['name']} was deleted meanwhile")
+        raise RefusedCall("NO_TOPIC", message=f"topic {a['name']} was deleted meanwhile")
     new = _new_partitions(state, a)
     if half_made is not None:
         _remove(state, half_made, now_ms)
@@ -118,12 +118,12 @@ def create_partitions(state: StoreState, a: Mapping[str, Any], now_ms: int) -> V
     check_broker(state, a)
     topic = state.topics.get(a["topic_id"])
     if topic is None:
-        raise Refused("NO_TOPIC")
+        raise RefusedCall("NO_TOPIC")
     if a["total"] < topic["total"]:
-        raise Refused("INVALID_PARTITIONS", message=f"the topic has {topic['total']} partitions")
+        raise RefusedCall("INVALID_PARTITIONS", message=f"the topic has {topic['total']} partitions")
     growth_id = a.get("growth_id", "")
     if growth_id and a["total"] == topic["total"] and growth_id != topic.get("growth_id"):
-        raise Refused("INVALID_PARTITIONS", message=f"Topic already has {topic['total']} partitions.")
+        raise RefusedCall("INVALID_PARTITIONS", message=f"Topic already has {topic['total']} partitions.")
     new = _new_partitions(state, a)
     if a["total"] > topic["total"]:
         topic["total"] = a["total"]

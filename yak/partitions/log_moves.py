@@ -31,7 +31,7 @@ from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.replication.throttle import Throttle
 from yak.storage.log import Log
 from yak.storage.log_directory import FolderRemoval
-from yak.storage.log_move import CopiedTo, Folders, FutureRemoval, move_seal, records_copy, segment_copy
+from yak.storage.log_move import CopyPosition, Folders, FutureRemoval, move_seal, records_copy, segment_copy
 from yak.storage.log_store import LogStore
 from yak.storage.names import FUTURE_FOLDER_SUFFIX
 from yak.storage.segment import Segment
@@ -56,7 +56,7 @@ class _Move:
     def __init__(self, partition: Partition, log: Log, folders: Folders, now_ms: int) -> None:
         self.partition, self.log, self.folders, self.began_ms = partition, log, folders, now_ms
         self.generation = log.generation
-        self.copied: dict[Segment, CopiedTo] = {}
+        self.copied: dict[Segment, CopyPosition] = {}
         self.whole: set[Segment] = set()
         """Closed segments of which all files are copied and synced."""
         self.is_aside = False
@@ -84,7 +84,7 @@ class _Move:
                 return segment, segment_copy(self.folders, segment)
         return None
 
-    def note(self, segment: Segment, result: CopiedTo | None) -> int:
+    def note(self, segment: Segment, result: CopyPosition | None) -> int:
         """A piece is copied, unless the log was truncated, or compaction or retention replaced the segment meanwhile.
 
         Returns the bytes of its records.
@@ -262,7 +262,7 @@ class LogMoves:
             self._cancel(move)
         elif move.log.log_start_offset != log_start:
             # DeleteRecords: the seal must have the new log start offset
-            move.copied[move.log.active] = CopiedTo(move.log.active.size, move.log.log_end_offset)
+            move.copied[move.log.active] = CopyPosition(move.log.active.size, move.log.log_end_offset)
             self._seal_when_idle(move)
         else:
             try:

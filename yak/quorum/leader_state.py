@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
-from yak.quorum.state_machine import SoftFacts
+from yak.quorum.state_machine import VolatileState
 from yak.quorum.voters import Voter, VoterSet
 
 ROUND_MASK: Final = 0x7FFFFFFF
@@ -70,7 +70,7 @@ class LeaderState:
     epoch_start: Offset
     """The offset of the epoch's first record: nothing of an earlier epoch is committed before this one is (Raft 5.4.2)."""
     began_ms: int
-    facts: SoftFacts = field(default_factory=SoftFacts)
+    facts: VolatileState = field(default_factory=VolatileState)
     followers: dict[NodeId, Follower] = field(default_factory=dict)
     pending: dict[Offset, OnOutcome] = field(default_factory=dict)
     """Offset of an uncommitted command -> what to call with its outcome."""

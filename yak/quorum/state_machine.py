@@ -34,7 +34,7 @@ _EPOCH_COUNTS: Final = 1 << 20
 
 
 @dataclass(slots=True)
-class SoftFacts:
+class VolatileState:
     """What the leader knows from heartbeats: lost with the leader, and reported again within a heartbeat interval."""
 
     lease_renewals: int = 0
@@ -47,12 +47,12 @@ class SoftFacts:
         return [self.lease_renewals, {str(node_id): list(fact) for node_id, fact in self.brokers.items()}]
 
     @classmethod
-    def from_json(cls, data: list[Any]) -> SoftFacts:
+    def from_json(cls, data: list[Any]) -> VolatileState:
         """The facts of a command."""
         return cls(data[0], {int(node_id): tuple(fact) for node_id, fact in data[1].items()})
 
     @classmethod
-    def of_state(cls, state: StoreState) -> SoftFacts:
+    def of_state(cls, state: StoreState) -> VolatileState:
         """The facts that a state holds since its last command."""
         return cls(
             state.cluster.get("lease_n", 0),
@@ -105,17 +105,17 @@ class StateMachine:
         command = json.loads(value)
         if not is_known(command["script"]):
             raise FailStop(f"a command of a newer YAK in the metadata quorum's log, {str(command['script'])[:40]}")
-        SoftFacts.from_json(command["facts"]).install(self.state)
+        VolatileState.from_json(command["facts"]).install(self.state)
         self.time_ms = max(self.time_ms, command["t"])
         request = StoreRequest(command["script"], command["args"], command["offset"], command["hash"])
         return execute(self.state, request, command["t"])
 
-    def execute_on_leader(self, request: StoreRequest, facts: SoftFacts, now_ms: int) -> StoreOutcome:
+    def execute_on_leader(self, request: StoreRequest, facts: VolatileState, now_ms: int) -> StoreOutcome:
         """Execute a request that needs no command; `facts` are the leader's, and get what a heartbeat reports."""
         facts.install(self.state)
         outcome = execute(self.state, request, now_ms)
         if request.script == "heartbeat" and outcome.code == "OK":
-            reported = SoftFacts.of_state(self.state)
+            reported = VolatileState.of_state(self.state)
             facts.lease_renewals = reported.lease_renewals
             facts.brokers = reported.brokers
         return outcome
@@ -153,7 +153,7 @@ class StateMachine:
         return state.log[start : start + limit]
 
 
-def command_batch(request: StoreRequest, facts: SoftFacts, now_ms: int) -> bytes:
+def command_batch(request: StoreRequest, facts: VolatileState, now_ms: int) -> bytes:
     """The batch of one command. Times are the leader's: the scripts compare them only with each other."""
     value = {
         "script": request.script,
@@ -178,12 +178,12 @@ def is_refused_in_quorum(request: StoreRequest) -> bool:
     return request.script.startswith(_NOT_IN_A_QUORUM)
 
 
-def facts_of_new_leader(state: StoreState, epoch: int) -> SoftFacts:
+def facts_of_new_leader(state: StoreState, epoch: int) -> VolatileState:
     """The facts with which a leader begins. Every counter moves, so that each observer begins to wait again.
 
     Counters that stood still since the last command must not make a live broker look dead.
     """
-    facts = SoftFacts.of_state(state)
+    facts = VolatileState.of_state(state)
     facts.lease_renewals = max(facts.lease_renewals + 1, epoch * _EPOCH_COUNTS)
     facts.brokers = {
         node_id: (broker_epoch, max(heartbeats + 1, epoch * _EPOCH_COUNTS), persisted, is_full)

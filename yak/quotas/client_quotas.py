@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.limits import QUOTA_CLIENTS_MAX, QUOTA_NAME_LENGTH_MAX
-from yak.quotas.quota_table import Applied, Key, QuotaTable
+from yak.quotas.quota_table import AppliedQuota, Key, QuotaTable
 from yak.quotas.quota_types import QuotaType
 from yak.quotas.rate import Rate
 from yak.quotas.token_bucket import TokenBucket
@@ -29,16 +29,16 @@ _Name: TypeAlias = tuple[QuotaType, Key]
 class _Meters(Generic[M]):
     """Rates or buckets by quota and client, least recently used first."""
 
-    def __init__(self, context: Context, make: Callable[[Applied], M]) -> None:
+    def __init__(self, context: Context, make: Callable[[AppliedQuota], M]) -> None:
         self._context = context
-        self._make: Callable[[Applied], M] = make
+        self._make: Callable[[AppliedQuota], M] = make
         self._meters: OrderedDict[_Name, M] = OrderedDict()
         self._used_ms: dict[_Name, int] = {}
 
     def __len__(self) -> int:
         return len(self._meters)
 
-    def of(self, quota: QuotaType, applied: Applied) -> M:
+    def of(self, quota: QuotaType, applied: AppliedQuota) -> M:
         """The meter of those that share this quota."""
         user, client_id = (name[:QUOTA_NAME_LENGTH_MAX] if isinstance(name, str) else name for name in applied.shared)
         name = quota, (user, client_id)
@@ -116,7 +116,7 @@ class ClientQuotas:
         )
         self.set_quotas(context.image.quotas)
 
-    def _new_rate(self, _applied: Applied) -> Rate:
+    def _new_rate(self, _applied: AppliedQuota) -> Rate:
         return Rate(self._samples, self._window_ms, self._context.clock.now_ms)
 
     def set_quotas(self, quotas: Mapping[str, Mapping[str, str]]) -> None:
@@ -139,7 +139,7 @@ class ClientQuotas:
         applied = self._table.find(quota, user, client_id)
         return 0 if applied is None else self._record(quota, applied, value)
 
-    def _record(self, quota: QuotaType, applied: Applied, value: float) -> int:
+    def _record(self, quota: QuotaType, applied: AppliedQuota, value: float) -> int:
         rate, now_ms = self._rates.of(quota, applied), self._context.clock.now_ms
         rate.record(value, now_ms)
         throttle_ms = rate.throttle_ms(applied.limit, now_ms)
@@ -171,7 +171,7 @@ class ClientQuotas:
         limit = self._table.limit_of_ip(ip)
         if limit is None:
             return 0
-        applied = Applied(limit, (ip, ip))
+        applied = AppliedQuota(limit, (ip, ip))
         throttle_ms = self._record(QuotaType.CONNECTION, applied, 1)
         if throttle_ms:
             self._record(QuotaType.CONNECTION, applied, -1)

@@ -33,7 +33,7 @@ DEFAULT: Final = Part.DEFAULT
 _KNOWN: Final = frozenset(QuotaType)
 
 
-class Applied(NamedTuple):
+class AppliedQuota(NamedTuple):
     """The quota that applies to a client, and whose use counts: `shared` is the same for all that share it."""
 
     limit: float
@@ -65,7 +65,7 @@ class QuotaTable:
         """Whether any user or client id has such a quota."""
         return quota in self._limits
 
-    def find(self, quota: QuotaType, user: str, client_id: str) -> Applied | None:
+    def find(self, quota: QuotaType, user: str, client_id: str) -> AppliedQuota | None:
         """The quota that applies to a client of this user; None for no limit."""
         limits = self._limits.get(quota)
         if limits is None:
@@ -73,7 +73,7 @@ class QuotaTable:
         for key in _precedence(user, client_id):
             limit = limits.get(key)
             if limit is not None:
-                return Applied(limit, _shared(key, user, client_id))
+                return AppliedQuota(limit, _shared(key, user, client_id))
         return None
 
     def limit_of_ip(self, ip: str) -> float | None:

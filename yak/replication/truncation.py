@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from yak.core.context import Context
-from yak.core.jobs import Together
+from yak.core.jobs import CombinedPlan
 from yak.errors import LogDirectoryFailure, ProtocolViolation
 from yak.ids import LeaderEpoch, Offset
 from yak.protocol.fetch_answer import DivergingEpoch
@@ -288,7 +288,7 @@ class Truncations:
                         self._log_failures.directory_failed(failure)
                 self._end(truncation)
 
-        self._context.jobs.run("cut", Together(tuple(plans)), synced)
+        self._context.jobs.run("cut", CombinedPlan(tuple(plans)), synced)
 
     def _end(self, truncation: Truncation) -> None:
         partition, log = truncation.partition, truncation.partition.log

@@ -46,7 +46,7 @@ request, other versions after it. Produce and Fetch have hand-written codecs and
 
 
 @dataclass(slots=True)
-class Opened:
+class LoadedState:
     """The state loaded from disk."""
 
     log_store: LogStore
@@ -58,7 +58,7 @@ class Opened:
 
 def open_data(
     disk: RealDisk, options: ServeOptions, config: BrokerConfig, clock: Clock, progress: Callable[[int, int], None]
-) -> Opened:
+) -> LoadedState:
     """Lock, check and load the data directories; waits for the device.
 
     The copy of the metadata is read only after the directories are known to be this node's: reading truncates an
@@ -106,7 +106,7 @@ def open_data(
         log.write("warning", "metadata-tail-truncated", {"bytes": image_log.cut_bytes})
     for event in log_store.report.events:
         log.write(event.level, event.event, event.fields)
-    return Opened(log_store, image_log, image, secret_file, quorum)
+    return LoadedState(log_store, image_log, image, secret_file, quorum)
 
 
 def _open_quorum(
@@ -130,7 +130,7 @@ def _open_quorum(
 
 
 def make_broker(
-    opened: Opened,
+    opened: LoadedState,
     options: ServeOptions,
     config: BrokerConfig,
     clock: Clock,

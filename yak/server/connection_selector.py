@@ -39,7 +39,7 @@ class Weight(Enum):
     """Alone, one in a pass beside that: it filled many slices, or receives a large frame."""
 
 
-class Served(Protocol):
+class ServedConnection(Protocol):
     """A connection, of a client or to another broker."""
 
     sock: "socket.socket"
@@ -65,19 +65,19 @@ class ConnectionSelector:
     def __init__(self, shell: "Shell") -> None:
         self._shell = shell
         self._selector = selectors.DefaultSelector()
-        self._events: dict[Served, int] = {}
+        self._events: dict[ServedConnection, int] = {}
         """What each connection waits for, as it is registered."""
-        self._readers: dict[Served, trio.lowlevel.Task] = {}
+        self._readers: dict[ServedConnection, trio.lowlevel.Task] = {}
         """The task of each connection that is served when it is readable."""
-        self._further: dict[Served, None] = {}
-        self._heavy: dict[Served, None] = {}
+        self._further: dict[ServedConnection, None] = {}
+        self._heavy: dict[ServedConnection, None] = {}
         """Connections that wait for a turn alone, in order; their sockets are not watched meanwhile."""
         self._wait = SelectorWait(self._selector, self._serve, self._is_due)
 
     def __len__(self) -> int:
         return len(self._readers)
 
-    async def wait(self, connection: Served) -> None:
+    async def wait(self, connection: ServedConnection) -> None:
         """Serve a connection from here until its own task has to go on."""
         self._readers[connection] = trio.lowlevel.current_task()
         self._go_on(connection)
@@ -88,26 +88,26 @@ class ConnectionSelector:
 
         await trio.lowlevel.wait_task_rescheduled(abort)
 
-    def drain(self, connection: Served) -> None:
+    def drain(self, connection: ServedConnection) -> None:
         """Let a connection send when its socket takes more, until it has sent all."""
         self._watch(connection, self._events.get(connection, 0) | EVENT_WRITE)
 
-    def forget(self, connection: Served) -> None:
+    def forget(self, connection: ServedConnection) -> None:
         """Stop watching a connection, whose socket is closed next."""
         if connection in self._events:
             self._watch(connection, 0)
 
-    def _end_reading(self, connection: Served) -> trio.lowlevel.Task:
+    def _end_reading(self, connection: ServedConnection) -> trio.lowlevel.Task:
         self._unwatch(connection)
         self._further.pop(connection, None)
         self._heavy.pop(connection, None)
         return self._readers.pop(connection)
 
-    def _unwatch(self, connection: Served) -> None:
+    def _unwatch(self, connection: ServedConnection) -> None:
         """Stop watching for bytes."""
         self._watch(connection, self._events.get(connection, 0) & ~EVENT_READ)
 
-    def _watch(self, connection: Served, events: int) -> None:
+    def _watch(self, connection: ServedConnection, events: int) -> None:
         before = self._events.get(connection, 0)
         if events == before:
             return
@@ -152,11 +152,11 @@ class ConnectionSelector:
                 self._unwatch(connection)
         self._shell.counters.served_ns += time.perf_counter_ns() - began_ns
 
-    def _serve_light(self, ready: Ready) -> list[Served]:
+    def _serve_light(self, ready: Ready) -> list[ServedConnection]:
         """Serve the light connections of one pass, in one turn, or several if it takes long. Returns the other readable ones."""
         shell, readers = self._shell, self._readers
         steady_ns = shell.clock.steady_ns
-        others: list[Served] = []
+        others: list[ServedConnection] = []
         slice_end_ns = 0
         for key, events in ready:
             connection = key.data
@@ -180,7 +180,7 @@ class ConnectionSelector:
             shell.end_turn()
         return others
 
-    def _serve_one(self, connection: Served) -> None:
+    def _serve_one(self, connection: ServedConnection) -> None:
         readers = self._readers
         goes_on = connection.serve_readable()
         if connection not in readers:
@@ -190,14 +190,14 @@ class ConnectionSelector:
         else:
             trio.lowlevel.reschedule(self._end_reading(connection))
 
-    def _go_on(self, connection: Served) -> None:
+    def _go_on(self, connection: ServedConnection) -> None:
         if connection.has_more:
             self._unwatch(connection)
             self._enqueue(connection)
         else:
             self._watch(connection, self._events.get(connection, 0) | EVENT_READ)
 
-    def _enqueue(self, connection: Served) -> None:
+    def _enqueue(self, connection: ServedConnection) -> None:
         queue = self._heavy if connection.weight is Weight.HEAVY else self._further
         queue[connection] = None
         self._wait.wake()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _PEER: Final = "in-process"
 
 
-class Closed(Exception):
+class ClosedByBroker(Exception):
     """The core closed the connection instead of answering; the message has the reason."""
 
 
@@ -58,7 +58,7 @@ class InProcess:
             del self._questions[connection_id]
             self._shell.post(ConnectionClosed(connection_id))
         if question.failure is not None:
-            raise Closed(question.failure)
+            raise ClosedByBroker(question.failure)
         return question.answer
 
     def send(self, frame: bytes, peer: str = _PEER, principal: str = ANONYMOUS) -> None:
@@ -68,7 +68,7 @@ class InProcess:
         del self._questions[connection_id]
         self._shell.post(ConnectionClosed(connection_id))
         if question.failure is not None:
-            raise Closed(question.failure)
+            raise ClosedByBroker(question.failure)
 
     def _open(self, frame: bytes, peer: str, principal: str, question: _Question) -> ConnectionId:
         shell = self._shell

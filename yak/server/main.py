@@ -113,7 +113,7 @@ class Server:
         self._shares = trio.Event()
         self._stopping = trio.Event()
         self._http: HttpServer | None = None
-        self._opened: boot.Opened | None = None
+        self._opened: boot.LoadedState | None = None
         self._is_ready = False
         self._http_handles = 0
 
@@ -205,7 +205,7 @@ class Server:
             listener.close_all([*self._bound, *self._shared])
             raise
 
-    def _open(self, disk: RealDisk) -> boot.Opened:
+    def _open(self, disk: RealDisk) -> boot.LoadedState:
         return boot.open_data(disk, self._options, self._config, self._clock, boot.LoadProgress(self._stderr))
 
     # ------------------------------------------------------------------------------------------------- the store

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from yak.server.shell import Shell
 
 
-class _End(NamedTuple):
+class _Disconnection(NamedTuple):
     how: PeerEnd
     reason: str
 
@@ -90,9 +90,9 @@ class PeerConnection(SendQueue):
         self._is_connected = False
         self._closed = False
         self._draining = False
-        self._end: _End | None = None
+        self._end: _Disconnection | None = None
         """Set by a failed send, which knows first how the connection ended."""
-        self._read_end: _End | None = None
+        self._read_end: _Disconnection | None = None
         """Set by the last read."""
         self.has_more = False
         """Whether the last read filled the buffer."""
@@ -102,7 +102,7 @@ class PeerConnection(SendQueue):
     async def run(self) -> None:
         """Connect, and read until the end. Errors of the peer never leave this method."""
         shell = self._shell
-        end: _End | None = None
+        end: _Disconnection | None = None
         try:
             with self._scope:
                 end = await self._connect_and_read()
@@ -118,11 +118,11 @@ class PeerConnection(SendQueue):
         if end is not None and not self._closed:
             shell.post(PeerLost(self.peer_id, end.how, end.reason))
 
-    async def _connect_and_read(self) -> _End | None:
+    async def _connect_and_read(self) -> _Disconnection | None:
         try:
             self.sock = await self._open_socket()
         except NotConnectedError as error:
-            return _End(error.how, error.reason)
+            return _Disconnection(error.how, error.reason)
         self._is_connected = True
         if self._closed:
             return None
@@ -155,23 +155,23 @@ class PeerConnection(SendQueue):
         except BlockingIOError:
             return
         if received <= 0:
-            self._read_end = self._end or _End("closed", "the peer closed the connection")
+            self._read_end = self._end or _Disconnection("closed", "the peer closed the connection")
             return
         self._shell.counters.received_bytes += received
         self._read_end = self._step_answers()
         if self._read_end is None:
             self.has_more = not self._low_water.mark(sock, answers.missing_bytes) and not answers.took_all
 
-    def _step_answers(self) -> _End | None:
+    def _step_answers(self) -> _Disconnection | None:
         """Step all whole responses of the last read in one turn. Returns the end of the connection, or None."""
         shell, next_frame = self._shell, self._input.next_frame
         try:
             frame = next_frame()
         except BadLengthError as error:
-            return _End("unreachable", str(error))
+            return _Disconnection("unreachable", str(error))
         if frame is None:
             return None
-        end: _End | None = None
+        end: _Disconnection | None = None
         now_ms = shell.begin_turn()
         shell.last_served = self
         try:
@@ -182,17 +182,17 @@ class PeerConnection(SendQueue):
                     shell.carry_out(effects)
                 frame = next_frame()
         except BadLengthError as error:
-            end = _End("unreachable", str(error))
+            end = _Disconnection("unreachable", str(error))
         except Exception as error:  # noqa: BLE001 - a bug in cutting the answers of one connection
             end = self._failed(error)
         shell.end_turn()
         return end
 
-    def _failed(self, error: Exception) -> _End:
+    def _failed(self, error: Exception) -> _Disconnection:
         """A bug in the shell that concerns this connection alone."""
         self._shell.counters.bugs += 1
         log.write("error", "connection-failed", {"peer": f"{self._host}:{self._port}"}, error=error)
-        return _End("unreachable", "internal error")
+        return _Disconnection("unreachable", "internal error")
 
     # ------------------------------------------------------------------------------------------------- from the core
 
@@ -227,7 +227,7 @@ class PeerConnection(SendQueue):
         except Exception as error:  # noqa: BLE001 - others are flushed after this one
             self._cut(self._failed(error))
 
-    def _cut(self, end: _End) -> None:
+    def _cut(self, end: _Disconnection) -> None:
         self._end = self._end or end
         self._forget_unsent()
         with contextlib.suppress(OSError):
@@ -238,12 +238,12 @@ class PeerConnection(SendQueue):
         self.unsent_bytes = 0
 
 
-def _why(error: OSError) -> _End:
+def _why(error: OSError) -> _Disconnection:
     """How an established connection ended."""
     reason = error.strerror or type(error).__name__
     if error.errno == errno.ECONNRESET:
-        return _End("reset", reason)
+        return _Disconnection("reset", reason)
     if error.errno == errno.EPIPE:
         # A reset followed the peer's orderly close, in answer to data sent after it.
-        return _End("closed", reason)
-    return _End("unreachable", reason)
+        return _Disconnection("closed", reason)
+    return _Disconnection("unreachable", reason)

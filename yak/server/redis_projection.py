@@ -57,7 +57,7 @@ Difference: TypeAlias = tuple[Name, Any, Commands]
 """An object, its new value (None if it is gone), and the commands that write it."""
 
 
-class _Ended(Exception):
+class _ProjectionOutdated(Exception):
     """The task must begin again with what Redis holds; the message says why."""
 
 
@@ -98,7 +98,7 @@ class RedisProjection:
                 await self._serve()
             except* (ConnectionLost, ReplyError, OSError) as group:
                 reason = message_of(group)
-            except* _Ended as group:
+            except* _ProjectionOutdated as group:
                 reason = message_of(group)
             except* _Refused as group:
                 reason, event = message_of(group), "projection-refused"
@@ -180,7 +180,7 @@ class RedisProjection:
 
     async def _send(self, client: RedisClient, some: list[Difference], *, is_known: bool) -> None:
         if not self._leads:
-            raise _Ended("this node does not lead the quorum, or the metadata are moved")
+            raise _ProjectionOutdated("this node does not lead the quorum, or the metadata are moved")
         assert self._broker.quorum is not None
         cluster, epoch = self._state.cluster, self._broker.quorum.quorum.epoch
         key = f"{self._prefix}cluster"
@@ -192,7 +192,7 @@ class RedisProjection:
         if outcome == "foreign":
             raise _Refused("it holds the metadata of another cluster, or of one with Redis; nothing is written there")
         if outcome != "written":
-            raise _Ended("a later leader writes" if outcome == "later" else "it lost its data")
+            raise _ProjectionOutdated("a later leader writes" if outcome == "later" else "it lost its data")
         self._sent_at = trio.current_time()
         for name, value, _ in some:
             if value is None:

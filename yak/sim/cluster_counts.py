@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from yak.cluster.payload import parse_isr
 from yak.ids import Offset
 from yak.sim.compacted_records import COMPACT
-from yak.sim.history import Appended, Chain, Copy, Watcher
+from yak.sim.history import Chain, Copy, NewBatch, Watcher
 
 if TYPE_CHECKING:
     from yak.ports.metadata_store import StoreOutcome, StoreRequest
@@ -69,7 +69,7 @@ class Counts(Watcher):
         if copy.chain.agreement(before) < before.end:
             self._counts["tails lost"] += 1
 
-    def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:  # noqa: ARG002
+    def appended(self, copy: Copy, batches: Sequence[NewBatch]) -> None:  # noqa: ARG002
         self._counts["appends by leaders" if copy.is_leader else "appends by followers"] += 1
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:

@@ -20,7 +20,7 @@ from yak.sim.cluster import CLIENTS, Cluster
 from yak.sim.cluster_disks import Disks
 from yak.sim.cluster_draws import UNCLEAN
 from yak.sim.cluster_losses import Losses
-from yak.sim.cluster_ways import Ways
+from yak.sim.connection_faults import ConnectionFaults
 from yak.sim.deliveries import Violation
 from yak.sim.disk import Death, ProcessEnded
 from yak.sim.history import Copy, Key
@@ -155,7 +155,7 @@ class ClusterFaults:
         self._pause_us = rng.choice((200_000, 800_000, 2_500_000))
         self._under_way = 0
         self._disks = Disks(cluster, self.losses, self.counts)
-        self._ways = Ways(cluster, self._for_a_while)
+        self._ways = ConnectionFaults(cluster, self._for_a_while)
         self._busy: dict[int, None] = {}
         self._has_stranded = False
         self._truncated_lose_power = False

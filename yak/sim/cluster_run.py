@@ -54,14 +54,14 @@ from yak.sim.cluster_faults import MACHINE_DEATH, SKEW, ClusterFaults
 from yak.sim.compacted_records import COMPACT
 from yak.sim.deliveries import PartitionDeliveries, Violation
 from yak.sim.groups import Groups
-from yak.sim.history import Appended, Chain, Copy, Key, Watcher
+from yak.sim.history import Chain, Copy, Key, NewBatch, Watcher
 from yak.sim.impostor import Impostor
 from yak.sim.jobs import PAUSES
 from yak.sim.offsets_prober import OffsetsProber
 from yak.sim.producer import SimProducer
 from yak.sim.rack_reader import RackChannel
 from yak.sim.read_process_write import GROUP, OUTPUT, CommittedReads, ProcessingGroup
-from yak.sim.recorder import Reading, Recorder, must_hold
+from yak.sim.recorder import ReadRecorder, Recorder, must_hold
 from yak.sim.records_deleter import RecordsDeleter
 from yak.sim.routing import Channel, View
 from yak.sim.seed_report import SeedReport
@@ -383,7 +383,7 @@ class ClusterRun:
                 RackChannel(
                     Channel(self.view, rng.fork(process), place), self.deliveries, rng.choice(self._reader_racks)
                 ),
-                Reading(self.deliveries, self.recorder, process, place, self.deliveries.read_by_another),
+                ReadRecorder(self.deliveries, self.recorder, process, place, self.deliveries.read_by_another),
                 *place,
                 pause_us=rng.choice(READERS_PAUSES_US),
                 retry_us=RETRY_US,
@@ -428,7 +428,7 @@ class ClusterRun:
             self.recorder.reads_all(process, place, read_committed=True)
             reader = SimConsumer(
                 Channel(self.view, rng.fork(process), place),
-                Reading(self.deliveries, self.recorder, process, place, self.committed_reads.read),
+                ReadRecorder(self.deliveries, self.recorder, process, place, self.committed_reads.read),
                 *place,
                 wait_ms=1_500,
                 pause_us=rng.choice(READERS_PAUSES_US),
@@ -443,7 +443,7 @@ class ClusterRun:
         self.recorder.reads_all(process, place)
         consumer = SimConsumer(
             self._channel(place),
-            Reading(self.deliveries, self.recorder, process, place),
+            ReadRecorder(self.deliveries, self.recorder, process, place),
             topic,
             partition,
             wait_ms=1_500,
@@ -671,6 +671,6 @@ class _LossWatcher(Watcher):
         """Its broker may lose power."""
         self._faults.truncated(copy)
 
-    def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:  # noqa: ARG002
+    def appended(self, copy: Copy, batches: Sequence[NewBatch]) -> None:  # noqa: ARG002
         """Its broker may lose power, if it truncated the copy before."""
         self._faults.appended(copy)

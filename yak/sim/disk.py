@@ -302,7 +302,7 @@ class Death(AbstractContextManager["Tear | None"]):
             raise ProcessEnded
 
 
-class _Gone(AbstractContextManager["Tear | None"]):
+class _EndedProcess(AbstractContextManager["Tear | None"]):
     def __enter__(self) -> Tear | None:
         raise ProcessEnded
 
@@ -310,7 +310,7 @@ class _Gone(AbstractContextManager["Tear | None"]):
         """Never entered."""
 
 
-GONE: Final = _Gone()
+GONE: Final = _EndedProcess()
 """Entered for each write of a process that has ended: a cleanup in a thread of it must not happen."""
 _NO_DEATH: Final = nullcontext(None)
 _TOTAL_BYTES: Final = 2**40

@@ -17,7 +17,7 @@ from yak.ids import NodeId, Offset
 from yak.sim.deliveries import Violation
 from yak.sim.history import Key
 from yak.sim.history_checker.history import Outcome
-from yak.sim.recorder import CommitMark, Committing, Place
+from yak.sim.recorder import CommitInFlight, CommitMark, Place
 
 if TYPE_CHECKING:
     from yak.sim.cluster import Cluster
@@ -28,8 +28,8 @@ class _Group:
     """One group: its commits by partition, and the assignments of its generations."""
 
     def __init__(self) -> None:
-        self.commits: dict[Place, list[Committing]] = {}
-        self.acked: dict[Place, Committing] = {}
+        self.commits: dict[Place, list[CommitInFlight]] = {}
+        self.acked: dict[Place, CommitInFlight] = {}
         """The last acknowledged commit of each partition."""
         self.newest = -1
         self.tokens: dict[int, bytes] = {}
@@ -119,7 +119,7 @@ class GroupHistory:
 
     # ------------------------------------------------------------------------------------------------------ commits
 
-    def commits(self, process: str, group: str, generation: int, offsets: Mapping[Place, Offset]) -> Committing:
+    def commits(self, process: str, group: str, generation: int, offsets: Mapping[Place, Offset]) -> CommitInFlight:
         held = self.of(group)
         commit = self._recorder.commits(process, group, offsets)
         for place in offsets:
@@ -128,7 +128,7 @@ class GroupHistory:
         self._deliveries.count("commits begun")
         return commit
 
-    def committed(self, group: str, commit: Committing, outcome: Outcome, *, is_classic: bool) -> None:
+    def committed(self, group: str, commit: CommitInFlight, outcome: Outcome, *, is_classic: bool) -> None:
         held = self.of(group)
         self._recorder.committed(commit, outcome)
         self._deliveries.count(f"commits: {outcome}")
@@ -147,7 +147,7 @@ class GroupHistory:
         """A coordinator appended this commit to its log, which ended at `log_end` before."""
         self._appended[mark.number] = (key, log_end)
 
-    def _uncommitted(self, commit: Committing) -> str:
+    def _uncommitted(self, commit: CommitInFlight) -> str:
         """Why the commit's record is not committed; empty when it is, and when no append of it was seen."""
         if commit.number not in self._appended:
             return ""
@@ -206,6 +206,6 @@ class GroupHistory:
         ]
 
 
-def _may_hold(commit: Committing) -> bool:
+def _may_hold(commit: CommitInFlight) -> bool:
     """Whether the commit may count by now: it was not refused, and the end of its transaction was requested."""
     return commit.outcome is not Outcome.FAIL and (commit.ending is None or commit.ending.may_be_committed)

@@ -34,7 +34,7 @@ from yak.sim.group_wire import (
     subscription,
 )
 from yak.sim.history_checker.history import Outcome
-from yak.sim.recorder import CommitMark, Reading
+from yak.sim.recorder import CommitMark, ReadRecorder
 from yak.sim.request_fields import Fields
 from yak.sim.routing import Channel
 
@@ -63,16 +63,16 @@ DEFINITE = frozenset(
 
 
 @dataclass(slots=True)
-class _Own:
+class _OwnedPartition:
     """A partition that is read."""
 
     channel: Channel
     consumer: SimConsumer
-    reading: Reading
+    reading: ReadRecorder
     committed: int
 
 
-class _Past(NamedTuple):
+class _PossibleCommit(NamedTuple):
     """The commit that a member could have sent when it revoked its partitions."""
 
     process: str
@@ -97,11 +97,11 @@ class GroupMember:
         self._number = number
         self._world = group.view.cluster.world
         self._link = CoordinatorLink(group.view, rng.fork("link"), group.group_id)
-        self._own: dict[Place, _Own] = {}
+        self._own: dict[Place, _OwnedPartition] = {}
         self._round = 0
         """Responses of earlier rounds are ignored: the member has rejoined, or is another process."""
         self._life = 0
-        self._past: _Past | None = None
+        self._past: _PossibleCommit | None = None
         self._is_committing = False
         self._has_all = False
         """Whether it has its assignment and its start offsets."""
@@ -258,11 +258,11 @@ class GroupMember:
             read_committed=self.read_committed,
         )
         consumer.position = max(0, start)
-        self._own[place] = _Own(channel, consumer, reading, start)
+        self._own[place] = _OwnedPartition(channel, consumer, reading, start)
         consumer.start()
 
-    def _reading(self, place: Place) -> Reading:
-        return Reading(self._group.deliveries, self._group.recorder, self.process, place, self._group.read)
+    def _reading(self, place: Place) -> ReadRecorder:
+        return ReadRecorder(self._group.deliveries, self._group.recorder, self.process, place, self._group.read)
 
     def hurry(self) -> None:
         """Read on with the group's present pause, which is shorter."""
@@ -271,7 +271,7 @@ class GroupMember:
 
     def _give_up(self, partitions: Sequence[Place]) -> None:
         if partitions:
-            self._past = _Past(self.process, self.member_id, self.generation, self._positions())
+            self._past = _PossibleCommit(self.process, self.member_id, self.generation, self._positions())
             self._group.recorder.assigned(self.process, {}, dropped=tuple(partitions), group=self._group.group_id)
         for place in partitions:
             own = self._own.pop(place)

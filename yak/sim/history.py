@@ -60,7 +60,7 @@ def key_of(partition: Partition) -> Key:
     return Key(_text_of(partition.topic_id), partition.topic_partition.partition)
 
 
-class Appended(NamedTuple):
+class NewBatch(NamedTuple):
     """A batch that a copy has since it was last observed."""
 
     base_offset: Offset
@@ -189,7 +189,7 @@ class Copy:
         self._segment = (self.log.segments[0].base_offset, 0)
         self.read_on(begin)
 
-    def read_on(self, begin_offset: Offset = 0) -> list[Appended]:
+    def read_on(self, begin_offset: Offset = 0) -> list[NewBatch]:
         log, originals = self.log, self.originals
         assert log is not None
         found = []
@@ -212,7 +212,7 @@ class Copy:
                 self.chain.add(header.base_offset, header.next_offset, epoch, crc)
                 if not self.epoch_starts or self.epoch_starts[-1][0] != epoch:
                     self.epoch_starts.append((epoch, header.base_offset))
-                found.append(Appended(header.base_offset, epoch, crc, _decision(header, batch), header.max_timestamp))
+                found.append(NewBatch(header.base_offset, epoch, crc, _decision(header, batch), header.max_timestamp))
         if originals is not None:
             originals.fill(self.chain, log.log_end_offset)
         return found
@@ -235,7 +235,7 @@ class Watcher:
     of_coordinators: ClassVar = False
     """Whether only the steps of brokers that coordinate groups concern it."""
 
-    def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:
+    def appended(self, copy: Copy, batches: Sequence[NewBatch]) -> None:
         """Batches were appended to a copy."""
 
     def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:  # noqa: ARG002

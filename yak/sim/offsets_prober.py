@@ -28,7 +28,7 @@ _PAST_MS = 20_000
 """The oldest time that it searches for."""
 
 
-class _Due(NamedTuple):
+class _TimedRecord(NamedTuple):
     """A record that a search by time must not pass, as long as this broker leads in this epoch."""
 
     offset: Offset
@@ -87,17 +87,17 @@ class OffsetsProber:
             )
         self._last[level] = result.leader_epoch, result.offset
 
-    def _due(self, timestamp: int) -> _Due | None:
+    def _due(self, timestamp: int) -> _TimedRecord | None:
         node_id = self._channel.leader_id
         epoch = self._deliveries.certain_epoch(*self._place, node_id)
         offset = None if epoch is None else self._deliveries.first_since(*self._place, timestamp)
-        return None if epoch is None or offset is None else _Due(offset, node_id, epoch)
+        return None if epoch is None or offset is None else _TimedRecord(offset, node_id, epoch)
 
-    def _is_certain(self, due: _Due) -> bool:
+    def _is_certain(self, due: _TimedRecord) -> bool:
         is_leader = self._deliveries.certain_epoch(*self._place, due.node_id) == due.leader_epoch
         return is_leader and self._deliveries.stays(*self._place, due.offset)
 
-    def _found(self, timestamp: int, result: Any, due: _Due | None) -> None:
+    def _found(self, timestamp: int, result: Any, due: _TimedRecord | None) -> None:
         if due is not None and self._is_certain(due):
             self._deliveries.count("searches by time compared")
             if not 0 <= result.offset <= due.offset:

@@ -24,7 +24,7 @@ _TYPE_AT, _ABORT = 2, b"\0\0"
 """A marker's key: its version, and its type."""
 
 
-class Left(NamedTuple):
+class Remainder(NamedTuple):
     """The rest of a batch: the offsets of its records, and its delete horizon by that broker's clock."""
 
     offsets: tuple[Offset, ...]
@@ -40,7 +40,7 @@ class Original:
         self.header = header
         self.crc = header.crc
         self.records = records
-        self.lefts = {header.crc: Left(tuple(record.offset for record in records), header.delete_horizon_ms)}
+        self.lefts = {header.crc: Remainder(tuple(record.offset for record in records), header.delete_horizon_ms)}
 
     def take(self, header: BatchHeader, batch: bytes) -> bool:
         """Whether these bytes are a legitimate rest: some of the batch's records, unchanged and at their offsets."""
@@ -52,7 +52,7 @@ class Original:
         known = {record.offset: record for record in self.records}
         if len(records) != header.records_count or any(known.get(record.offset) != record for record in records):
             return False
-        self.lefts[header.crc] = Left(tuple(record.offset for record in records), header.delete_horizon_ms)
+        self.lefts[header.crc] = Remainder(tuple(record.offset for record in records), header.delete_horizon_ms)
         return True
 
 
@@ -79,7 +79,7 @@ def _place(header: BatchHeader) -> tuple[int, ...]:
     )
 
 
-class Decided:
+class MarkerDecisions:
     """What the markers of a committed chain decided, by offset. `read_on` reads what was committed since."""
 
     def __init__(self) -> None:
@@ -92,18 +92,18 @@ class Decided:
         self._by_producer: dict[ProducerId, set[Offset]] = {}
         self._read = 0
 
-    def and_after(self, originals: Originals, chain: Chain, end: Offset) -> Decided:
+    def and_after(self, originals: Originals, chain: Chain, end: Offset) -> MarkerDecisions:
         """The same, and what the markers of another chain from `end` on decided."""
-        more = Decided()
+        more = MarkerDecisions()
         more.aborted, more.open, more.markers = set(self.aborted), set(self.open), dict(self.markers)
         more._by_producer = {producer_id: set(offsets) for producer_id, offsets in self._by_producer.items()}
         more._read = bisect_right(chain.ends, end)
         more.read_on(originals, chain)
         return more
 
-    def with_ended(self, ended: Mapping[Offset, bool]) -> Decided:
+    def with_ended(self, ended: Mapping[Offset, bool]) -> MarkerDecisions:
         """The same, and more records of transactions that are decided; True stands for an aborted one."""
-        more = Decided()
+        more = MarkerDecisions()
         more.open, more.markers = self.open - ended.keys(), self.markers
         more.aborted = self.aborted | {offset for offset, is_aborted in ended.items() if is_aborted}
         return more
@@ -135,7 +135,7 @@ class Originals:
     def __init__(self, committed: Mapping[Key, Chain], key: Key) -> None:
         self._committed = committed
         self._key = key
-        self._decided = Decided()
+        self._decided = MarkerDecisions()
         self._written: dict[tuple[int, Offset], Original] = {}
         self.taken: dict[Offset, int] = {}
         """Committed offsets that compaction removed from any replica, and when first, in simulated microseconds."""
@@ -171,13 +171,13 @@ class Originals:
         return self._committed.get(self._key)
 
     @property
-    def decided(self) -> Decided:
+    def decided(self) -> MarkerDecisions:
         """What the committed markers decided."""
         if self.committed is not None:
             self._decided.read_on(self, self.committed)
         return self._decided
 
-    def decided_in(self, chain: Chain) -> Decided:
+    def decided_in(self, chain: Chain) -> MarkerDecisions:
         """What the markers decided that are committed, or in this chain, or were in one and are truncated.
 
         A transaction is decided before its markers are written, and the coordinator writes them again where they are

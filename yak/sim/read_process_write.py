@@ -18,7 +18,7 @@ from yak.sim.group_member import DEFINITE, NONE, RETRY_US, ClassicMember, Consum
 from yak.sim.group_wire import ADD_OFFSETS, TXN_OFFSET_COMMIT, CoordinatorLink, Place, txn_commit_request
 from yak.sim.groups import COMMIT_US, SimGroup
 from yak.sim.history_checker.history import Outcome
-from yak.sim.recorder import CommitMark, Committing, Reading
+from yak.sim.recorder import CommitInFlight, CommitMark, ReadRecorder
 from yak.sim.transactional_producer import FATAL, PARTITIONS, TRANSACTIONS, SimTransactionalProducer
 from yak.transactions.records import TRANSACTION_TOPIC
 
@@ -122,7 +122,7 @@ class _Processor(SimTransactionalProducer):
         self._job: _Job | None = None
         self._inputs: list[_Input] = []
         """What the transaction processes now."""
-        self._commit: Committing | None = None
+        self._commit: CommitInFlight | None = None
         self._is_ready = False
 
     @property
@@ -271,7 +271,7 @@ class _Processor(SimTransactionalProducer):
         super()._ask(api_key, version, fields, lambda answer: None if self.is_stopped else done(answer))
 
 
-class _Inputs(Reading):
+class _Inputs(ReadRecorder):
     """A member's reading of one partition, which keeps what it read."""
 
     def __init__(self, member: ProcessingMember, place: Place) -> None:
@@ -328,7 +328,7 @@ class ProcessingMember(GroupMember):
             self._lives[self.process].processor.kill()
         super()._end()
 
-    def _reading(self, place: Place) -> Reading:
+    def _reading(self, place: Place) -> ReadRecorder:
         life = self._lives[self.process]
         reading = life.inputs[place] = _Inputs(self, place)
         return reading

@@ -82,7 +82,7 @@ class CommitMark(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Committing:
+class CommitInFlight:
     """A commit in flight; `INFO` until its response decides."""
 
     process: str
@@ -95,14 +95,14 @@ class Committing:
     """When its outcome was known, if it `is_over`."""
     outcome: Outcome = Outcome.INFO
     is_over: bool = False
-    ending: Ending | None = None
+    ending: ObservedTransaction | None = None
     """The transaction that it is part of."""
     is_stale: bool = False
     """Whether the group had left the commit's generation when it was sent."""
 
 
 @dataclass(slots=True, eq=False)
-class Ending:
+class ObservedTransaction:
     """A transaction and how it ended, as its producer knows it."""
 
     number: int
@@ -126,8 +126,8 @@ class Recorder:
         self._world = world
         self._sent: dict[bytes, _Sent] = {}
         self._reads: list[_Read | _Assigned] = []
-        self._commits: list[Committing] = []
-        self._transactions: list[Ending] = []
+        self._commits: list[CommitInFlight] = []
+        self._transactions: list[ObservedTransaction] = []
         self._read_committed: set[str] = set()
         """Processes that read only what is committed."""
         self._readers: dict[str, Place] = {}
@@ -147,18 +147,18 @@ class Recorder:
 
     # ---------------------------------------------------------------------------------------------------- writing
 
-    def begins(self, process: str) -> Ending:
-        ending = Ending(len(self._transactions), process)
+    def begins(self, process: str) -> ObservedTransaction:
+        ending = ObservedTransaction(len(self._transactions), process)
         self._transactions.append(ending)
         return ending
 
-    def ends(self, ending: Ending, *, is_commit: bool) -> None:
+    def ends(self, ending: ObservedTransaction, *, is_commit: bool) -> None:
         """A producer requests the end of its transaction, perhaps again."""
         if ending.invoked is None:
             ending.invoked = self.now
             ending.outcome = Outcome.INFO if is_commit else Outcome.FAIL
 
-    def ended(self, ending: Ending) -> None:
+    def ended(self, ending: ObservedTransaction) -> None:
         ending.ended = self.now
         if ending.outcome is Outcome.INFO:
             ending.outcome = Outcome.OK
@@ -205,7 +205,7 @@ class Recorder:
         read.offsets.append(offset)
         read.values.append(self._sent[value].number)
 
-    def processes(self, ending: Ending, place: Place, records: Iterable[tuple[Offset, bytes]]) -> None:
+    def processes(self, ending: ObservedTransaction, place: Place, records: Iterable[tuple[Offset, bytes]]) -> None:
         """A transaction processes these records. Each transaction is a reader of its own."""
         read = _Read(f"transaction {ending.number} of {ending.process}", place, self.now, ending.number)
         self._reads.append(read)
@@ -231,12 +231,12 @@ class Recorder:
 
     # ------------------------------------------------------------------------------------------------- committing
 
-    def commits(self, process: str, group: str, offsets: Mapping[Place, Offset]) -> Committing:
-        commit = Committing(process, group, dict(offsets), self.now, len(self._commits))
+    def commits(self, process: str, group: str, offsets: Mapping[Place, Offset]) -> CommitInFlight:
+        commit = CommitInFlight(process, group, dict(offsets), self.now, len(self._commits))
         self._commits.append(commit)
         return commit
 
-    def committed(self, commit: Committing, outcome: Outcome) -> None:
+    def committed(self, commit: CommitInFlight, outcome: Outcome) -> None:
         commit.ended, commit.outcome, commit.is_over = self.now, outcome, True
 
     # --------------------------------------------------------------------------------------------------- the end
@@ -322,7 +322,7 @@ def must_hold(history: History) -> HistoryReport:
     return history_report
 
 
-class Reading:
+class ReadRecorder:
     """Passes one consumer's reports of one partition on to the run's delivery history, and records them."""
 
     def __init__(

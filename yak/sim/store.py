@@ -30,7 +30,7 @@ _NOT_JOURNALLED = frozenset({"verify", "report_hw"})
 
 
 @dataclass(slots=True, frozen=True)
-class _Done:
+class _ExecutedCall:
     """An executed call, and the log's end after it."""
 
     request: StoreRequest
@@ -46,7 +46,7 @@ class SimStore:
         self.up = True
         self.unsafe: tuple[str, ...] = ()
         self._boots = 1
-        self._journal: list[_Done] = []
+        self._journal: list[_ExecutedCall] = []
         self._remains: StoreState | None = None
         """What it serves after `lose_history`, until an operator restores it; `state` stays what it was for the checks."""
 
@@ -62,7 +62,7 @@ class SimStore:
         if outcome.code == "OK" and request.script == "seed_commit":
             self.state, self._remains = self.served, None
         if outcome.code == "OK" and request.script not in _NOT_JOURNALLED:
-            self._journal.append(_Done(request, now_ms, outcome.offset))
+            self._journal.append(_ExecutedCall(request, now_ms, outcome.offset))
         return outcome
 
     def records_after(self, offset: int, limit: int = 500) -> list[TailedRecord]:
@@ -107,11 +107,11 @@ class SimStore:
     def restore_request(self, plan: RestorePlan) -> StoreRequest:
         return StoreRequest("seed_commit", {"node_id": -1} | plan.arguments(offers_digest(self.served.offers)))
 
-    def saved(self) -> tuple[StoreState, list[_Done]]:
+    def saved(self) -> tuple[StoreState, list[_ExecutedCall]]:
         """A copy of the whole content, for `bring_back`."""
         return copy.deepcopy(self.state), list(self._journal)
 
-    def bring_back(self, saved: tuple[StoreState, list[_Done]]) -> None:
+    def bring_back(self, saved: tuple[StoreState, list[_ExecutedCall]]) -> None:
         """Start again with saved content (an operator's restore)."""
         self.state, self._journal = saved
         self.restart()

@@ -15,7 +15,7 @@ from yak.sim.cluster_deliveries import ClusterDeliveries
 from yak.sim.compacted_records import COMPACT, batch_for
 from yak.sim.group_wire import CoordinatorLink
 from yak.sim.history_checker.history import Outcome
-from yak.sim.recorder import Ending
+from yak.sim.recorder import ObservedTransaction
 from yak.sim.request_fields import Fields
 from yak.sim.routing import Channel, View
 from yak.sim.seeded_random import SeededRandom
@@ -70,7 +70,7 @@ class SimTransactionalProducer:
         self._sequences = [0] * len(self._partitions)
         self._value_number = 0
         self._unacked = 0
-        self._ending: Ending | None = None
+        self._ending: ObservedTransaction | None = None
         self._is_commit = False
 
     def start(self) -> None:
@@ -167,7 +167,7 @@ class SimTransactionalProducer:
         """Every record was acknowledged."""
         self._after(self._rng.between(0, self._pause_us), self._end)
 
-    def _produce(self, ending: Ending, number: int, values: list[bytes], sequence: int) -> None:
+    def _produce(self, ending: ObservedTransaction, number: int, values: list[bytes], sequence: int) -> None:
         if ending is not self._ending:
             return
         topic, partition = self._partitions[number]

@@ -44,7 +44,7 @@ def readable_records(header: BatchHeader, batch: Buffer) -> bytes:
     return bytes(decompress(header.codec, memoryview(batch)[HEADER_BYTES:]))
 
 
-class _Left(NamedTuple):
+class _Remainder(NamedTuple):
     """The remainder of a batch: its records, their count, and whether a tombstone is among them."""
 
     records: bytes | bytearray
@@ -127,11 +127,13 @@ class BatchFilter:
             return batch if self._must_stay(header) else None
         if header.delete_horizon_ms is None:
             records = readable_records(header, batch)
-            return _rebuilt(header, _Left(records, header.records_count, has_tombstones=False), self._new_horizon_ms)
+            return _rebuilt(
+                header, _Remainder(records, header.records_count, has_tombstones=False), self._new_horizon_ms
+            )
         is_past = self._now_ms >= header.delete_horizon_ms
         return None if is_past and not self._must_stay(header) else batch
 
-    def _left(self, header: BatchHeader, records: bytes) -> _Left:
+    def _left(self, header: BatchHeader, records: bytes) -> _Remainder:
         base_offset = header.base_offset
         latest_offset, newest = self._offsets.latest_offset, self._offsets.get
         horizon_ms = header.delete_horizon_ms
@@ -150,7 +152,7 @@ class BatchFilter:
                     left += records[start:stop]
             elif left is None:
                 left = bytearray(records[:start])
-        return _Left(records if left is None else left, count, has_tombstones)
+        return _Remainder(records if left is None else left, count, has_tombstones)
 
     def _is_outdated(self, header: BatchHeader) -> bool:
         """Whether each record of a dirty batch has a newer one. False also when only its records can show it."""
@@ -179,7 +181,7 @@ def _emptied(header: BatchHeader) -> bytes:
     )
 
 
-def _rebuilt(header: BatchHeader, left: _Left, horizon_ms: int | None) -> bytes:
+def _rebuilt(header: BatchHeader, left: _Remainder, horizon_ms: int | None) -> bytes:
     """The batch with these records only, in its codec; `horizon_ms`, if any, becomes its base timestamp."""
     attributes, max_timestamp = header.attributes, header.max_timestamp
     records = bytes(left.records)

@@ -112,7 +112,7 @@ class CompactionResult:
     bytes_after: int = 0
 
 
-class Overgrown(Exception):
+class SegmentOverflow(Exception):
     """The batches do not fit in one file: recompression and new tombstone times may need more bytes."""
 
 
@@ -141,7 +141,7 @@ class CleanedSegment:
         for header, batch in batches:
             position = segment.size
             if position + len(batch) > FILE_BYTES_MAX:
-                raise Overgrown(segment.path(LOG_SUFFIX))
+                raise SegmentOverflow(segment.path(LOG_SUFFIX))
             if not position:
                 segment.first_timestamp = header.max_timestamp
             segment.note_timestamp(header.max_timestamp, header.last_offset)
@@ -376,7 +376,7 @@ class Compaction:
                     disk.set_modified_ms(cleaned.path(LOG_SUFFIX), modified_ms)
                 is_ready = True
                 return Replacement(group, cleaned)
-        except Overgrown as error:
+        except SegmentOverflow as error:
             raise Uncleanable(f"{error} would be too large") from error
         finally:
             if not is_ready:

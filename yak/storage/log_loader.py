@@ -31,7 +31,7 @@ from yak.storage.names import (
 )
 from yak.storage.producer_state import ProducerState
 from yak.storage.reader import DamagedBatch, end_of_closed, scan_headers
-from yak.storage.recovery import DamagedLog, Recovered, Recovery, describe, rebuild_indexes
+from yak.storage.recovery import DamagedLog, Recovery, RecoveryResult, describe, rebuild_indexes
 from yak.storage.segment import UNKNOWN_TIMESTAMP, Segment
 
 NO_TOPIC_ID = uuid.UUID(int=0)
@@ -49,7 +49,7 @@ class LoadedLog:
 
     log: Log
     is_short: bool = False
-    recovered: Recovered | None = None
+    recovered: RecoveryResult | None = None
     warnings: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
 
@@ -116,7 +116,7 @@ class LogLoader:
         epochs = self._epochs()
         producers = ProducerState()
         snapshots = sorted(o for name in self._sizes if (o := parse_offset(name, SNAPSHOT_SUFFIX)) is not None)
-        recovered: Recovered | None = None
+        recovered: RecoveryResult | None = None
         end_offset = self._known_end(segments)
         if end_offset is None:
             recovered, end_offset, snapshots = self._recover(segments, epochs, producers, snapshots)
@@ -344,7 +344,7 @@ class LogLoader:
 
     def _recover(
         self, segments: list[Segment], epochs: EpochCache, producers: ProducerState, snapshots: list[Offset]
-    ) -> tuple[Recovered, Offset, list[Offset]]:
+    ) -> tuple[RecoveryResult, Offset, list[Offset]]:
         recovery_point = segments[0].base_offset
         if (self.recovery_point or 0) > (self.log_start_offset or 0):
             # otherwise no record above the log start was flushed: the recovery point only followed the log start

@@ -59,7 +59,7 @@ class Folders:
     new_path: str
 
 
-class CopiedTo(NamedTuple):
+class CopyPosition(NamedTuple):
     """How far a segment is copied: a position in its file, and the offset that follows there."""
 
     position: FilePosition
@@ -76,12 +76,12 @@ class RecordsCopy:
 
     folders: Folders
     base_offset: Offset
-    copied: CopiedTo
+    copied: CopyPosition
     size: FilePosition
     epochs: tuple[tuple[LeaderEpoch, Offset], ...]
     may_have_gaps: bool
 
-    def run(self, disk: Disk) -> CopiedTo:
+    def run(self, disk: Disk) -> CopyPosition:
         """Raises LogDirectoryFailure, FileNotFoundError, and ProtocolViolation for a damaged batch."""
         name, folders = offset_name(self.base_offset) + LOG_SUFFIX, self.folders
         try:
@@ -100,7 +100,7 @@ class RecordsCopy:
             file.append((data,))
         return copied
 
-    def _read(self, disk: Disk, path: str) -> tuple[Buffer, CopiedTo]:
+    def _read(self, disk: Disk, path: str) -> tuple[Buffer, CopyPosition]:
         position, expected = self.copied
         left = self.size - position
         with _failing(self.folders.directory):
@@ -118,7 +118,7 @@ class RecordsCopy:
             at, expected = at + header.size_bytes, header.next_offset
         if not at:
             raise ProtocolViolation(f"{path} at {position}: no complete batch")
-        return data[:at], CopiedTo(position + at, expected)
+        return data[:at], CopyPosition(position + at, expected)
 
     def _damage(self, data: Buffer, at: int, header: BatchHeader, expected: Offset, epochs: EpochCache) -> str:
         """How a batch differs from the appended one, else "". The CRC covers neither the offset nor the leader epoch."""
@@ -235,9 +235,9 @@ def _write(disk: Disk, folders: Folders, name: str, data: bytes) -> None:
 # ------------------------------------------------------------------------------------------------- plans from a log
 
 
-def records_copy(log: Log, folders: Folders, segment: Segment, copied: CopiedTo | None) -> RecordsCopy:
+def records_copy(log: Log, folders: Folders, segment: Segment, copied: CopyPosition | None) -> RecordsCopy:
     """The plan for the next batches of a segment."""
-    start, epochs = CopiedTo(0, segment.base_offset), tuple(log.epochs.entries)
+    start, epochs = CopyPosition(0, segment.base_offset), tuple(log.epochs.entries)
     return RecordsCopy(folders, segment.base_offset, copied or start, segment.size, epochs, log.may_have_gaps)
 
 
@@ -248,7 +248,7 @@ def segment_copy(folders: Folders, segment: Segment) -> SegmentCopy:
     return SegmentCopy(folders, segment.base_offset, segment.size, aborted)
 
 
-def move_seal(log: Log, folders: Folders, copied: CopiedTo | None, high_watermark: Offset) -> MoveSeal:
+def move_seal(log: Log, folders: Folders, copied: CopyPosition | None, high_watermark: Offset) -> MoveSeal:
     """The plan to complete the copy, after the indexes of the active segment are written. Raises LogDirectoryFailure."""
     active = log.active
     with _failing(log.directory):

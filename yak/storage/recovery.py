@@ -47,7 +47,7 @@ class DamagedLog(Exception):
 
 
 @dataclass(slots=True)
-class Recovered:
+class RecoveryResult:
     """What recovery found and did in one log. `damage` has each corrupt batch that stays in the log."""
 
     batches: int = 0
@@ -76,7 +76,7 @@ class Recovery:
     allows_gaps: bool = False
     keeps_written: bool = False
     may_be_short: bool = False
-    result: Recovered = field(default_factory=Recovered, init=False)
+    result: RecoveryResult = field(default_factory=RecoveryResult, init=False)
     is_last: bool = field(default=True, init=False)
     """Whether the segment that is checked is the log's last one."""
 

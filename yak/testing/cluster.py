@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from yak.attempts import attempts
 from yak.client.replica_offsets import ClusterReplicas, read_metadata
-from yak.errors import CheckFailed, NothingInTime, Unreachable, UsageError, YakError
+from yak.errors import CheckFailed, Unreachable, UsageError, WaitTimeout, YakError
 from yak.local import ports, processes
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.log_file import read_end
 from yak.local.state import load
 from yak.local.status import BrokerStatus
 from yak.testing.faults import Faults
-from yak.testing.shape import Node, Shape, config_text
+from yak.testing.shape import ClusterShape, Node, config_text
 from yak.view.partition_replicas import PartitionReplicas
 from yak.view.partition_state import PartitionState
 
@@ -84,7 +84,7 @@ def wait_until(addresses: Sequence[str], found: Callable[[Views], _T | str], tim
             if not isinstance(answer, str):
                 return answer
             reason = answer
-    raise NothingInTime("test-cluster", f"{what} in {timeout_s:g} s: {reason}", why=reason)
+    raise WaitTimeout("test-cluster", f"{what} in {timeout_s:g} s: {reason}", why=reason)
 
 
 def partition_in(view: ClusterReplicas, topic: str, partition: int) -> PartitionReplicas | str:
@@ -145,7 +145,7 @@ class Cluster:
     the reason when the cluster refuses a request.
     """
 
-    def __init__(self, shape: Shape, folder: str, store_url: str) -> None:
+    def __init__(self, shape: ClusterShape, folder: str, store_url: str) -> None:
         self.shape = shape
         self.store_url = store_url
         self.is_disturbed = False

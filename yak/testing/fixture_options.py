@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from yak.testing.shape import AS_KAFKA, Shape
+from yak.testing.shape import AS_KAFKA, ClusterShape
 
 MARKER: Final = "yak"
 _BROKERS: Final = 1
@@ -47,7 +47,7 @@ class Defaults:
             log_lines=_number(config, "yak_log_lines", _LOG_LINES, least=0),
         )
         try:
-            Shape.of(found.brokers)
+            ClusterShape.of(found.brokers)
         except ValueError as error:
             raise pytest.UsageError(f"--yak-brokers or yak_brokers: {error}") from None
         return found
@@ -57,7 +57,7 @@ class Defaults:
 class WantedCluster:
     """The requested `yak_cluster`."""
 
-    shape: Shape
+    shape: ClusterShape
     fresh: bool
 
 
@@ -78,7 +78,7 @@ def wanted_cluster(request: pytest.FixtureRequest, *, fresh: bool = False) -> Wa
     if options.get("as_kafka") is not None:
         configs[AS_KAFKA] = options["as_kafka"]
     try:
-        shape = Shape.of(options.get("brokers", defaults.brokers), configs)
+        shape = ClusterShape.of(options.get("brokers", defaults.brokers), configs)
     except ValueError as error:
         pytest.fail(str(error), pytrace=False)
     return WantedCluster(shape, fresh or bool(options.get("fresh", defaults.fresh)))

@@ -20,7 +20,7 @@ from typing import Any, Final, TextIO
 from yak.errors import UsageError, YakError
 from yak.testing.cluster import Cluster
 from yak.testing.session import Session
-from yak.testing.shape import Shape
+from yak.testing.shape import ClusterShape
 
 METHODS: Final = (
     "add_fault",
@@ -69,7 +69,7 @@ class Lender:
     def _call(self, request: Mapping[str, Any]) -> object:
         call = request["call"]
         if call == "lend":
-            shape = Shape.of(request["brokers"], request["configs"])
+            shape = ClusterShape.of(request["brokers"], request["configs"])
             cluster = self._session.lend(shape, fresh=request["fresh"])
             self._count += 1
             self._lent[self._count] = cluster

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from yak.testing.cluster import Cluster
 from yak.testing.session import Session
-from yak.testing.shape import AS_KAFKA, Shape
+from yak.testing.shape import AS_KAFKA, ClusterShape
 
 if TYPE_CHECKING:
     from yak.client.api.asynchronous.worker import Loop
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class RunningCluster:
     """Starts a cluster on entry, and ends it without a trace on exit. Usable more than once, one after the other."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: ClusterShape) -> None:
         self._shape = shape
         self._session = Session()
 
@@ -59,7 +59,7 @@ def run_cluster(
     brokers; entering the block raises YakError when a broker does not start.
     """
     release = {} if as_kafka is None else {AS_KAFKA: as_kafka}
-    return RunningCluster(Shape.of(brokers, {**(configs or {}), **release}))
+    return RunningCluster(ClusterShape.of(brokers, {**(configs or {}), **release}))
 
 
 def _running_loop() -> "Loop":

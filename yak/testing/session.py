@@ -17,7 +17,7 @@ from yak.local import redis_child
 from yak.local.redis_server import EmbeddedRedis
 from yak.testing.cluster import Cluster
 from yak.testing.guardian import ALL_CLEAN
-from yak.testing.shape import Shape
+from yak.testing.shape import ClusterShape
 
 _DATABASES: Final = 16
 """The default number of databases of a Redis server."""
@@ -128,7 +128,7 @@ class Session:
         self._lent: list[Cluster] = []
         self._ended: list[Cluster] = []
 
-    def lend(self, shape: Shape, *, fresh: bool = False) -> Cluster:
+    def lend(self, shape: ClusterShape, *, fresh: bool = False) -> Cluster:
         """A healthy, empty cluster: a new one if `fresh`, else an idle one if there is any.
 
         Raises YakError with the broker's reason when a broker does not start.
@@ -164,7 +164,7 @@ class Session:
                 self._workspace.close()
                 self._workspace = None
 
-    def _start(self, shape: Shape) -> Cluster:
+    def _start(self, shape: ClusterShape) -> Cluster:
         if self._workspace is None:
             self._workspace = Workspace()
         workspace = self._workspace
@@ -182,7 +182,7 @@ class Session:
             warm_up.join()
         return cluster
 
-    def _empty_one(self, shape: Shape) -> Cluster | None:
+    def _empty_one(self, shape: ClusterShape) -> Cluster | None:
         """An idle cluster without the topics of the last test; disturbed ones are ended."""
         for cluster in [each for each in reversed(self._idle) if each.shape == shape]:
             self._idle.remove(cluster)

@@ -29,14 +29,14 @@ Deleted files go soon. A group does not wait for more members. Internal topics a
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ClusterShape:
     """A number of brokers, and the requested broker configs, sorted by name."""
 
     brokers: int = 1
     configs: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, brokers: int = 1, configs: Mapping[str, object] | None = None) -> "Shape":
+    def of(cls, brokers: int = 1, configs: Mapping[str, object] | None = None) -> "ClusterShape":
         """From configs as a test writes them. Raises ValueError for an invalid number of brokers."""
         if isinstance(brokers, bool) or not isinstance(brokers, int) or not 1 <= brokers <= BROKERS_MAX:
             raise ValueError(f"brokers={brokers!r}: a cluster has 1 to {BROKERS_MAX}")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from yak.core.events import Notice
 from yak.view.formats import counted
-from yak.views.happenings import Happening
+from yak.views.broker_events import BrokerEvent
 
 GROUP_MOVED: Final = "group-state-changed"
 """A consumer group's state may have changed; `of_notice` does not know to which."""
@@ -116,7 +116,7 @@ _RENAMED: Final = {"node_id": "broker", "partition": "log"}
 """In an event `node_id` is the reporting broker, and `partition` is a number."""
 
 
-def of_notice(notice: Notice) -> Happening | None:
+def of_notice(notice: Notice) -> BrokerEvent | None:
     """The event of a notice; None if the notice is only for the log."""
     known = _EVENTS.get(notice.event)
     if known is None:
@@ -127,9 +127,9 @@ def of_notice(notice: Notice) -> Happening | None:
     }
     topic, _, number = str(notice.fields.get("partition", "")).rpartition("-")
     if not topic or not number.isdigit():
-        return Happening(kind, describe(notice.fields), None, fields)
+        return BrokerEvent(kind, describe(notice.fields), None, fields)
     del fields["log"]
-    return Happening(kind, describe(notice.fields), topic, {**fields, "partition": int(number)})
+    return BrokerEvent(kind, describe(notice.fields), topic, {**fields, "partition": int(number)})
 
 
 def _plain(value: object) -> Any:

@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PartitionFilter:
     """A filter on partitions."""
 
     topic: str | None = None
@@ -38,7 +38,7 @@ class Wanted:
         return self.leader in (None, info.leader) and self.conditions.match(Replication.of(info, min_isr))
 
 
-def rows(broker: Broker, wanted: Wanted) -> Iterator[Row]:
+def rows(broker: Broker, wanted: PartitionFilter) -> Iterator[Row]:
     """A row per partition of the current image, by topic and number; with offsets where this broker leads."""
     image = broker.image
     min_isrs = MinIsrs(broker, image)

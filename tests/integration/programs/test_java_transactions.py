@@ -14,7 +14,7 @@ from yak.client.admin import Admin
 from yak.client.groups.group_brokers import GroupBrokers
 from yak.client.transactions import Transaction, describe_transactions, list_transactions
 from yak.local.chaos.cluster import ChaosCluster
-from yak.local.chaos.nemesis import Struck
+from yak.local.chaos.nemesis import InjectedFault
 from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.report import ChaosReport
 from yak.local.chaos.run import ChaosRun, ChaosSettings
@@ -46,13 +46,13 @@ class Watcher:
                 found = describe_transactions(brokers, names).values()
                 self.transactions = [each for each in found if isinstance(each, Transaction)]
 
-    def fault(self, found: Struck) -> None:
+    def fault(self, found: InjectedFault) -> None:
         print(found.as_json())
 
     def note(self, words: str) -> None:
         print(words)
 
-    def tick(self, _recorder: Recorder, cluster: ChaosCluster | None, _struck: Sequence[Struck]) -> None:
+    def tick(self, _recorder: Recorder, cluster: ChaosCluster | None, _struck: Sequence[InjectedFault]) -> None:
         self._cluster = cluster
 
 

@@ -198,7 +198,7 @@ def test_during_an_outage_the_newest_reading_is_shown_and_changes_are_refused(st
     store.is_away = True
     reading = trio.run(mine.read)
     assert (list(reading.brokers), reading.at_ms) == ([9], reading.brokers[9].changed_ms)
-    assert trio.run(registry(store).read) == module.Reading({}, 0)
+    assert trio.run(registry(store).read) == module.RegistrySnapshot({}, 0)
     with pytest.raises(Problem) as refused:
         put(mine, broker(10))
     assert (refused.value.status, refused.value.error) == (503, "metadata-store-unavailable")

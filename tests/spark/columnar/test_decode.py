@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from yak.protocol.record_batch import CODECS, compute_crc
 from yak.protocol.varint import zigzag
-from yak.spark.columnar.batches import Damaged, survey, unpack
+from yak.spark.columnar.batches import InvalidBatches, survey, unpack
 from yak.spark.columnar.columns import VARIABLE_COLUMNS, decode
-from yak.spark.columnar.wire import Aborted
+from yak.spark.columnar.wire import AbortedRange
 
 EVERYTHING = 2**62
 
@@ -55,7 +55,9 @@ def expected(base_offset: int, records: list[Record], base_timestamp: int, appen
     ]
 
 
-def decoded(records: bytes, start: int = 0, end: int = EVERYTHING, aborted: list[Aborted] | None = None) -> list[dict]:
+def decoded(
+    records: bytes, start: int = 0, end: int = EVERYTHING, aborted: list[AbortedRange] | None = None
+) -> list[dict]:
     """The rows of an answer; timestamps as integers, as some are beyond what datetime can say."""
     data = np.frombuffer(records, np.uint8)
     found = unpack(data, survey(data.data, start, end, aborted))
@@ -121,7 +123,7 @@ def test_aborted_transactions_are_left_out_when_only_committed_ones_are_wanted()
             marker(15, 2, is_commit=False),
         )
     )
-    aborted = [Aborted(2, 13), Aborted(1, 0)]
+    aborted = [AbortedRange(2, 13), AbortedRange(1, 0)]
     assert [row["offset"] for row in decoded(answer, aborted=aborted)] == [2, 3, 4, 5, 6, 7, 9, 10]
     assert [row["offset"] for row in decoded(answer, aborted=[])] == [0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 13, 14]
     assert len(decoded(answer)) == 12
@@ -129,7 +131,7 @@ def test_aborted_transactions_are_left_out_when_only_committed_ones_are_wanted()
 
 def test_a_range_that_begins_inside_an_aborted_transaction_does_not_see_its_rest():
     answer = batch(10, [Record(0), Record(1)], producer_id=4, is_transactional=True) + marker(12, 4, is_commit=False)
-    assert decoded(answer, 11, aborted=[Aborted(4, 3)]) == []
+    assert decoded(answer, 11, aborted=[AbortedRange(4, 3)]) == []
 
 
 def test_times_that_microseconds_cannot_say_become_the_furthest_ones():
@@ -146,7 +148,7 @@ def test_a_record_of_very_many_headers_is_read():
 
 
 def refused(records: bytes, match: str) -> None:
-    with pytest.raises(Damaged, match=match):
+    with pytest.raises(InvalidBatches, match=match):
         decoded(records)
 
 
@@ -188,7 +190,7 @@ def test_batches_in_the_wrong_order_are_refused():
     ],
 )
 def test_damage_under_a_right_crc_is_refused(body, count):
-    with pytest.raises(Damaged):
+    with pytest.raises(InvalidBatches):
         decoded(batch(0, [], body=body, records_count=count, last_offset_delta=count))
 
 
@@ -203,7 +205,7 @@ def test_no_damage_under_a_right_crc_crashes_or_invents_bytes(records, data):
     answer = batch(0, records, body=bytes(plain), records_count=count)
     try:
         rows = decoded(answer)
-    except Damaged:
+    except InvalidBatches:
         return
     for row in rows:
         assert row["key"] is None or row["key"] in plain
@@ -223,5 +225,5 @@ def test_no_damage_anywhere_crashes(codec, data):
             struct.pack_into(">I", answer, 17, compute_crc(answer, 0, size))
     try:
         decoded(bytes(answer))
-    except Damaged:
+    except InvalidBatches:
         return

@@ -20,7 +20,7 @@ from yak.spark.columnar.schema import (
     UnsupportedSetting,
     arrow_schema,
 )
-from yak.spark.columnar.wire import Aborted
+from yak.spark.columnar.wire import AbortedRange
 
 pytestmark = pytest.mark.timeout(30)
 TEN = [batch(offset, [Record(0, b"%d" % offset)]) for offset in range(10)]
@@ -216,7 +216,7 @@ def test_a_batch_that_never_comes_whole_is_an_error():
 
 def test_read_committed_returns_committed_records_only():
     begun = batch(0, [Record(0), Record(1)], producer_id=9, is_transactional=True)
-    answer = fetched(begun + marker(2, 9, is_commit=False) + TEN[3], aborted=(Aborted(9, 0),), high_watermark=4)
+    answer = fetched(begun + marker(2, 9, is_commit=False) + TEN[3], aborted=(AbortedRange(9, 0),), high_watermark=4)
     with ScriptedBroker(lambda _: answer) as broker:
         assert offsets(broker, 0, 4, isolation=READ_COMMITTED) == [3]
         assert offsets(broker, 0, 4) == [0, 1, 3]

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from yak.commands.demo import panel
 from yak.spark.demo.scenario import Snapshot
-from yak.spark.demo.totals import WINDOW_MS, MetricWindow, Sent, compare, mean
+from yak.spark.demo.totals import WINDOW_MS, AcknowledgedValues, MetricWindow, compare, mean
 
 ROOT = Path(__file__).resolve().parents[3]
 START_MS = 1_795_000_000_000
@@ -45,9 +45,11 @@ def test_spark_and_a_broker_are_killed_and_every_window_is_the_producers(tmp_pat
     assert [line for line in ran.stderr.splitlines() if len(line) > 100] == []
 
 
-def pipeline(values: list[float]) -> tuple[Sent, dict[MetricWindow, int], dict[MetricWindow, dict[str, object]]]:
+def pipeline(
+    values: list[float],
+) -> tuple[AcknowledgedValues, dict[MetricWindow, int], dict[MetricWindow, dict[str, object]]]:
     """What was sent in one window, and what jobs that make no mistake say of it."""
-    sent = Sent()
+    sent = AcknowledgedValues()
     for value in values:
         sent.add("cpu-0", START_MS + 10, value)
     (window,) = sent.windows

@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from yak.spark import YakDataSource
 from yak.spark.driver.make import make_session
 from yak.spark.driver.settings import SessionSettings
-from yak.spark.source.write import StreamWriter, Written, write_options
+from yak.spark.source.write import StreamWriter, WriteResult, write_options
 
 ROWS_PER_BATCH = 200
 
@@ -18,7 +18,7 @@ ROWS_PER_BATCH = 200
 class SlowWriter(StreamWriter):
     """Writes a task's rows over 150 ms, so that kills come in the middle of a transaction."""
 
-    def write(self, iterator: Iterator[Any]) -> Written:
+    def write(self, iterator: Iterator[Any]) -> WriteResult:
         return super().write(self._slowly(iterator))
 
     def _slowly(self, batches: Iterator[Any]) -> Iterator[Any]:

@@ -1,10 +1,10 @@
 import pytest
 
-from yak.client.consumer import Received
+from yak.client.consumer import ConsumerRecord
 from yak.client.filters import parse_filter
 from yak.errors import UsageError
 
-RECORD = Received(
+RECORD = ConsumerRecord(
     "t", 0, 7, 0, "CreateTime", b"u1",
     b'{"total": 12, "cur": "EUR", "n": "7", "lines": [{"sku": "a"}], "none": null}',
     [("source", b"web"), ("empty", None)], None,
@@ -37,7 +37,7 @@ def test_filters_that_do_not_hold(text):
 
 def test_a_value_that_is_no_json_or_nothing_has_no_paths():
     for value in (b"{", None, b"\xff"):
-        record = Received("t", 0, 0, 0, "", None, value, [], None)
+        record = ConsumerRecord("t", 0, 0, 0, "", None, value, [], None)
         assert not parse_filter("v:.a == 1")(record)
         assert not parse_filter("k:x")(record)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.client.consumer import Received
+from yak.client.consumer import ConsumerRecord
 from yak.client.record_json import BadRecord, parse_record, record_document
 from yak.commands.units import format_time
 
@@ -16,7 +16,7 @@ def received(**changes):
         "topic": "t", "partition": 1, "offset": 5, "timestamp_ms": 1_795_176_000_123, "timestamp_type": "CreateTime",
         "key": b"k", "value": b"v", "headers": [("h", b"x")], "leader_epoch": 3,
     }  # fmt: skip
-    return Received(**(base | changes))
+    return ConsumerRecord(**(base | changes))
 
 
 def test_the_document_has_the_keys_that_were_promised_in_their_order():

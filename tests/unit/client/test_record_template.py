@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from yak.client.record_template import (
     OPEN,
     PLACEHOLDERS,
-    Moment,
     RecordTemplate,
     TemplateError,
+    TemplateInputs,
     parse_template,
     place_of,
 )
@@ -20,7 +20,7 @@ NOW_MS = 1_700_000_000_123
 
 
 def filled(text, i=0, seed=1):
-    return parse_template(text).fill(Moment(i, random.Random(seed), NOW_MS))
+    return parse_template(text).fill(TemplateInputs(i, random.Random(seed), NOW_MS))
 
 
 @pytest.mark.parametrize(
@@ -126,4 +126,4 @@ def test_any_text_is_a_template_or_an_error_within_it(text):
         assert place_of(text, error.offset) == (error.line, error.column)
         return
     assert len(template.shape) == len(text)
-    template.fill(Moment(3, random.Random(1), NOW_MS))
+    template.fill(TemplateInputs(3, random.Random(1), NOW_MS))

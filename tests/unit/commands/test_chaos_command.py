@@ -23,7 +23,7 @@ from yak.commands.chaos import (
 )
 from yak.commands.output import Output
 from yak.local.chaos.abuse import AbuseRow
-from yak.local.chaos.nemesis import Struck
+from yak.local.chaos.nemesis import InjectedFault
 from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.run import ChaosSettings
 from yak.local.chaos.schedule import KINDS, PlannedFault
@@ -135,7 +135,7 @@ def test_the_live_screen_shows_progress_counts_brokers_and_faults() -> None:
     recorder.last_ack_at["t-0"] = recorder.now() - 5.0
     node = SimpleNamespace(name="node-1", is_ready=False, is_running=True, starts=3)
     cluster: Any = SimpleNamespace(nodes={1: node})
-    found = Struck(PlannedFault(1, "kill", 1.0, 2.0, (2,)), 1.0)
+    found = InjectedFault(PlannedFault(1, "kill", 1.0, 2.0, (2,)), 1.0)
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=True, width=100, height=30)
     with Live(console=console, auto_refresh=False) as live:
@@ -187,7 +187,7 @@ def test_lines_of_the_live_screen() -> None:
     assert progress_line(3.0, None) == "3 s"
     assert "under way 0" in counts_line(Recorder())
     assert partition_lines(Recorder()) == []
-    mended = Struck(PlannedFault(1, "cut", 1.0, 2.0, (2,), {"from": "all"}), 1.0, 4.5, "note")
+    mended = InjectedFault(PlannedFault(1, "cut", 1.0, 2.0, (2,), {"from": "all"}), 1.0, 4.5, "note")
     assert fault_line(mended) == "      1.0 s  cut 2 (from=all)  ended after 3.5 s  note"
 
 

@@ -10,7 +10,7 @@ from yak.client.replica_offsets import ClusterReplicas
 from yak.commands.output import NOTHING
 from yak.ids import TopicPartition
 from yak.local import failover
-from yak.local.failover import Failover, Moved, Timeline
+from yak.local.failover import Failover, LeaderMove, Timeline
 from yak.local.status import BrokerStatus, ClusterStatus
 from yak.view.partition_replicas import PartitionReplicas
 
@@ -50,7 +50,7 @@ def world(monkeypatch):
 
     def move(admin, moves, *, local, probe):
         done.append(("move", [(str(each.partition), each.to) for each in moves], local, probe))
-        return Moved({}, 12.3, timeline=Timeline(elected_ms=8.0) if local else Timeline())
+        return LeaderMove({}, 12.3, timeline=Timeline(elected_ms=8.0) if local else Timeline())
 
     def end(cluster, node_id, *, hard, probe, on_topic_left):
         done.append(("end", node_id, probe))
@@ -124,7 +124,7 @@ def test_a_failover_after_which_no_test_record_was_acknowledged_failed(yak, worl
     measured = {"timeline": Timeline(elected_ms=41.0), "probed": TopicPartition("orders", 0), "acknowledged": 30}
     killed = Failover(1, 41, True, (TopicPartition("orders", 0),), **measured)
     monkeypatch.setattr("yak.local.failover.end_and_watch", lambda *_, **__: killed)
-    monkeypatch.setattr("yak.local.failover.move_and_watch", lambda *_, **__: Moved({}, 12.3, **measured))
+    monkeypatch.setattr("yak.local.failover.move_and_watch", lambda *_, **__: LeaderMove({}, 12.3, **measured))
     ran = yak("failover", *args)
     assert ran.code == 1
     assert "no write came through; 30 " in ran.err

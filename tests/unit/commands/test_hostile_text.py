@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.unit.test_plain_text import HOSTILE, drives
-from yak.client.consumer import Received
+from yak.client.consumer import ConsumerRecord
 from yak.commands.options import Flags, Globals
 from yak.commands.output import Output, error_lines
 from yak.commands.record_output import RecordPrinter
@@ -102,7 +102,7 @@ def printed(format_: str, stream: Terminal, *, kcat: str | None = None, unescape
     g = Globals.resolve(Flags(output=format_, unescaped=unescaped))
     g.out._stdout = stream
     data = b"\x1b]0;t\x07\x9b" + "\u202e=".encode()
-    record = Received("orders", 0, 1, 0, "create", data, b"=1+1\x1b[2J", [("h\x1b", b"\x1b")], None)
+    record = ConsumerRecord("orders", 0, 1, 0, "create", data, b"=1+1\x1b[2J", [("h\x1b", b"\x1b")], None)
     printer = RecordPrinter(g, "key,headers" if format_ == "table" else None, kcat, json_value=False)
     printer.show(record)
     printer.flush()

@@ -10,7 +10,7 @@ import pytest
 
 import yak
 from tests.unit.plans import Calls
-from yak.core.jobs import Jobs, Together
+from yak.core.jobs import CombinedPlan, Jobs
 from yak.sim.disk import SimDisk
 
 ROOMS = ("broker", "coordination", "groups", "partitions", "lifecycle", "replication", "core", "cluster", "storage")
@@ -63,9 +63,9 @@ def fail_with(error):
 
 def test_plan_that_fails_on_purpose_leaves_the_results_of_the_others():
     error = OSError(5, "EIO")
-    assert Together((Calls(lambda: 1), fail_with(error), Calls(lambda: 2))).run(SimDisk()) == [1, error, 2]
+    assert CombinedPlan((Calls(lambda: 1), fail_with(error), Calls(lambda: 2))).run(SimDisk()) == [1, error, 2]
 
 
 def test_bug_in_one_plan_fails_the_job():
     with pytest.raises(ZeroDivisionError):
-        Together((Calls(lambda: 1), fail_with(ZeroDivisionError()))).run(SimDisk())
+        CombinedPlan((Calls(lambda: 1), fail_with(ZeroDivisionError()))).run(SimDisk())

@@ -1,6 +1,6 @@
 """What the replication benchmark asks for, and when it begins."""
 
-from yak.local.bench.replication import Shape, shapes, wait_quiet
+from yak.local.bench.replication import BulkLoad, shapes, wait_quiet
 
 
 class Busy:
@@ -32,8 +32,8 @@ def test_a_cluster_that_is_never_quiet_is_measured_all_the_same() -> None:
 
 
 def test_shapes_are_named_by_size_partitions_and_clients() -> None:
-    assert Shape(100, 1, 5).name == "100 B, 1 partition, 1 client"
-    assert Shape(1000, 16, 5, 4).name == "1 KB, 16 partitions, 4 clients"
+    assert BulkLoad(100, 1, 5).name == "100 B, 1 partition, 1 client"
+    assert BulkLoad(1000, 16, 5, 4).name == "1 KB, 16 partitions, 4 clients"
     found = shapes(0.5, clients=(1, 4))
     assert len({shape.name for shape in found}) == len(found) == 8
     assert {shape.records * shape.size_bytes for shape in found} == {200_000_000, 250_000_000}

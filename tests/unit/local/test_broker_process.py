@@ -2,7 +2,7 @@
 
 import pytest
 
-from yak.errors import NothingInTime, StartRefused, Unreachable, UsageError, YakError
+from yak.errors import StartRefused, Unreachable, UsageError, WaitTimeout, YakError
 from yak.local.broker_process import BrokerSpec, StartingBroker, parse_error
 
 TEXT = """12:00:00 info  starting
@@ -81,5 +81,5 @@ def test_broker_that_is_frozen_and_logs_other_events_is_refused(start) -> None:
 
 
 def test_broker_that_is_no_more_frozen_is_waited_for(start) -> None:
-    with pytest.raises(NothingInTime, match="was not ready"):
+    with pytest.raises(WaitTimeout, match="was not ready"):
         start(f"{FROZEN}; echo 12:00:01 info metadata-unfrozen metadata_offset=5; {CHATTER}").wait_ready(1.0)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from yak.errors import UsageError
 from yak.ids import TopicPartition
 from yak.local.chaos import readers
-from yak.local.chaos.liveness import Settled, Violation
-from yak.local.chaos.nemesis import Struck
+from yak.local.chaos.liveness import LivenessReport, Violation
+from yak.local.chaos.nemesis import InjectedFault
 from yak.local.chaos.recorder import Recorder, decode, encode, value_of
 from yak.local.chaos.report import ChaosReport, draw, store_alone_costs_nothing, unavailability
 from yak.local.chaos.schedule import BY_NAME, KINDS, PlannedFault, names, parse_faults, plan
@@ -34,8 +34,8 @@ def acked(*times: float, partition: str = "t-0") -> History:
     return history
 
 
-def struck(kind: str, began: float, mended: float | None, note: str = "") -> Struck:
-    return Struck(PlannedFault(1, kind, began, 1.0, (1,)), began, mended, note)
+def struck(kind: str, began: float, mended: float | None, note: str = "") -> InjectedFault:
+    return InjectedFault(PlannedFault(1, kind, began, 1.0, (1,)), began, mended, note)
 
 
 @settings(max_examples=100, deadline=None)
@@ -258,7 +258,7 @@ def test_poll_at_the_end_of_a_partition_passes_the_markers() -> None:
 
 
 def test_what_does_not_settle_is_a_violation() -> None:
-    settled = Settled()
+    settled = LivenessReport()
     left = [["x"], ["x"], []]
     assert settled.wait("soon", "L1", 5.0, lambda: left.pop(0), lambda: None)
     assert not settled.wait("never", "L2", 0.0, lambda: ["t-0"], lambda: None)

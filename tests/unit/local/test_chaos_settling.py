@@ -8,7 +8,7 @@ import pytest
 
 from yak.ids import TopicPartition
 from yak.local.chaos import liveness
-from yak.local.chaos.liveness import Settled, Violation, all_in_sync, all_take_writes, different_replicas
+from yak.local.chaos.liveness import LivenessReport, Violation, all_in_sync, all_take_writes, different_replicas
 from yak.local.chaos.recorder import Recorder
 from yak.sim.history_checker.history import Outcome
 
@@ -53,7 +53,7 @@ def test_partition_without_any_log_is_a_violation(cluster: Any) -> None:
 def test_late_acknowledgement_of_an_earlier_send_is_no_new_write(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy that held connections passes the answers from before the fault once it is healed."""
     monkeypatch.setattr(liveness, "WRITES_SECONDS", 0.0)
-    recorder, settled = Recorder(), Settled()
+    recorder, settled = Recorder(), LivenessReport()
     recorder.sending("w", "t-0", 1)
 
     def meanwhile() -> None:
@@ -70,12 +70,12 @@ def test_acknowledgement_of_a_new_send_ends_the_wait() -> None:
         recorder.sending("w", "t-0", 2)
         recorder.sent(2, Outcome.OK, 1)
 
-    assert all_take_writes(Settled(), [PARTITION], recorder, meanwhile)
+    assert all_take_writes(LivenessReport(), [PARTITION], recorder, meanwhile)
 
 
 def test_topic_that_the_metadata_lack_is_not_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(liveness, "IN_SYNC_SECONDS", 0.0)
     monkeypatch.setattr(liveness, "read_metadata", lambda *_args, **_more: SimpleNamespace(topics={}))
-    settled = Settled()
+    settled = LivenessReport()
     assert not all_in_sync(settled, "127.0.0.1:1", ["t"], lambda: None)
     assert settled.violations == [Violation("L2", "in sync: after 0 s still no broker knows t")]

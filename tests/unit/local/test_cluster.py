@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from yak.errors import NothingInTime, StartRefused, UsageError, YakError
+from yak.errors import StartRefused, UsageError, WaitTimeout, YakError
 from yak.local import cluster_start
 from yak.local.broker_process import BrokerSpec, StartingBroker
 from yak.local.cluster import LocalCluster, UpSettings
@@ -97,7 +97,7 @@ def test_a_broker_that_is_never_ready_is_killed(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("STAND_IN", "hangs")
     spec = BrokerSpec(1, "127.0.0.1", 0, str(tmp_path / "d"), "redis://unused:1/0")
     starting = StartingBroker(spec, log_path=str(tmp_path / "log"), ready_file=str(tmp_path / "run" / "ready.json"))
-    with pytest.raises(NothingInTime) as caught:
+    with pytest.raises(WaitTimeout) as caught:
         starting.wait_ready(0.3)
     assert caught.value.code == "broker-not-ready"
     assert not is_running(starting.process)
@@ -108,7 +108,7 @@ def test_a_ready_file_of_an_earlier_start_is_not_believed(tmp_path: Path, monkey
     ready = tmp_path / "ready.json"
     ready.write_text(json.dumps({"node_id": 1, "address": "127.0.0.1:1", "pid": os.getpid()}))
     spec = BrokerSpec(1, "127.0.0.1", 0, str(tmp_path / "d"), "redis://unused:1/0")
-    with pytest.raises(NothingInTime):
+    with pytest.raises(WaitTimeout):
         StartingBroker(spec, log_path=str(tmp_path / "log"), ready_file=str(ready)).wait_ready(0.2)
 
 

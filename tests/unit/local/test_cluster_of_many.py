@@ -15,7 +15,7 @@ from yak.local import ports, processes
 from yak.local.checks.machine import check_local_cluster
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.cluster_plan import fault_configs, replication_configs
-from yak.local.exposure import Exposed
+from yak.local.exposure import ListenerOptions
 from yak.local.signal_event import SignalEvent
 from yak.local.state import load, state_path
 from yak.local.supervise import supervise
@@ -112,7 +112,7 @@ def test_brokers_that_only_this_machine_reaches_can_inject_faults_unless_the_use
     assert fault_configs(known, broker) == ("yak.fault.injection.enable=true",)
     assert fault_configs(known, replace(broker, host="0.0.0.0")) == ()
     assert fault_configs(known, replace(broker, configs=("yak.fault.injection.enable=false",))) == ()
-    known.exposed = Exposed(listen=("EXTERNAL://0.0.0.0:19092",))
+    known.exposed = ListenerOptions(listen=("EXTERNAL://0.0.0.0:19092",))
     assert fault_configs(known, broker) == ()
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.local.demo.groups import GroupView, Hold, handovers, partition_counts
+from yak.local.demo.groups import GroupView, Ownership, handovers, partition_counts
 from yak.sim.history_checker.history import Assign, Commit, Event, History, Outcome, Poll, Send, run
 from yak.sim.history_checker.json_lines import from_line, to_line
 
@@ -291,13 +291,13 @@ def test_a_reader_that_begins_after_the_last_commit_loses_what_is_between(steps)
 
 def test_a_partition_goes_to_the_first_that_read_it():
     dead = (
-        Hold("a", 0, 1.0, 0, first_offset=0, read_to=9),
-        Hold("a", 1, 1.0, 4),
+        Ownership("a", 0, 1.0, 0, first_offset=0, read_to=9),
+        Ownership("a", 1, 1.0, 4),
     )
     later = (
-        Hold("b", 0, 5.0, 7),
-        Hold("c", 0, 6.0, 7, first_offset=7),
-        Hold("c", 1, 5.0, 4, first_offset=4),
+        Ownership("b", 0, 5.0, 7),
+        Ownership("c", 0, 6.0, 7, first_offset=7),
+        Ownership("c", 1, 5.0, 4, first_offset=4),
     )
     first, second = handovers(dead, later, {0: 7, 1: 4})
     assert first == {

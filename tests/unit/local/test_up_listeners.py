@@ -10,7 +10,7 @@ from yak.config.listeners import Listeners
 from yak.errors import UsageError
 from yak.local import listeners, ports
 from yak.local.cluster_plan import UpSettings, plan
-from yak.local.exposure import Exposed
+from yak.local.exposure import ListenerOptions
 from yak.local.state import ClusterState, RedisState, load, save
 from yak.local.status import status_of
 from yak.security.certificates import read_certificates
@@ -147,7 +147,7 @@ def test_settings_stay_until_they_are_given_again(tmp_path: Path) -> None:
     assert loaded is not None
     assert loaded.exposed == before
     plan(known, UpSettings(port=0, listen=(), tls=False, users_file=listeners.NONE))
-    assert known.exposed == Exposed()
+    assert known.exposed == ListenerOptions()
 
 
 def test_certificate_names_this_machine_and_the_advertised_hosts_and_is_kept(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_certificate_names_this_machine_and_the_advertised_hosts_and_is_kept(tmp
     listeners.make_certificates(known)
     assert path.read_bytes() == first
     authority = (tmp_path / "certs" / "ca.pem").read_bytes()
-    known.exposed = Exposed(LISTEN, ("EXTERNAL://renamed.example:29092",), tls=True)
+    known.exposed = ListenerOptions(LISTEN, ("EXTERNAL://renamed.example:29092",), tls=True)
     listeners.make_certificates(known)
     assert "renamed.example" in read_certificates(str(path))[0].names
     assert (tmp_path / "certs" / "ca.pem").read_bytes() == authority
@@ -169,7 +169,7 @@ def test_certificate_names_this_machine_and_the_advertised_hosts_and_is_kept(tmp
 @given(st.integers(1, 65_535), st.integers(1, 12), st.integers(1, 65_535))
 def test_no_two_brokers_share_a_port_when_the_plan_is_accepted(base: int, brokers: int, other: int) -> None:
     known = ClusterState("/nowhere", RedisState(""))
-    known.exposed = Exposed((f"A://127.0.0.1:{base}", f"B://127.0.0.1:{other}"))
+    known.exposed = ListenerOptions((f"A://127.0.0.1:{base}", f"B://127.0.0.1:{other}"))
     from yak.local.cluster_plan import _new_broker
 
     known.brokers = [_new_broker(known, node_id, "leader", ()) for node_id in range(1, brokers + 1)]

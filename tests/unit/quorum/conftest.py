@@ -28,7 +28,7 @@ from yak.quorum.control_records import leader_change
 from yak.quorum.election_state import ElectionState
 from yak.quorum.quorum import Quorum, Role
 from yak.quorum.raft_log import RaftLog
-from yak.quorum.state_machine import SoftFacts, command_batch
+from yak.quorum.state_machine import VolatileState, command_batch
 from yak.quorum.transport import (
     ADD_RAFT_VOTER,
     BEGIN_QUORUM_EPOCH,
@@ -358,7 +358,7 @@ def partition_of(response: Any) -> Any:
 
 
 def command(script: str = "alloc_pid", **arguments: Any) -> bytes:
-    return command_batch(StoreRequest(script, arguments), SoftFacts(), 1)
+    return command_batch(StoreRequest(script, arguments), VolatileState(), 1)
 
 
 def log_bytes(*epochs: int, start: int = 0) -> bytes:

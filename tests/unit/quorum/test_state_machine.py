@@ -12,8 +12,8 @@ from yak.errors import FailStop, ProtocolViolation
 from yak.ports.metadata_store import StoreRequest
 from yak.quorum.control_records import snapshot_footer
 from yak.quorum.state_machine import (
-    SoftFacts,
     StateMachine,
+    VolatileState,
     command_batch,
     facts_of_new_leader,
     is_refused_in_quorum,
@@ -30,7 +30,7 @@ class Leader:
     """A state machine with the soft facts of its leader."""
 
     def __init__(self) -> None:
-        self.machine, self.facts, self.log = StateMachine(), SoftFacts(), list[bytes]()
+        self.machine, self.facts, self.log = StateMachine(), VolatileState(), list[bytes]()
         self.now_ms = 100
         self.call("bootstrap", **IDS)
 
@@ -116,8 +116,8 @@ def test_soft_facts_of_an_earlier_incarnation_do_not_count():
 
 
 def test_soft_facts_round_trip():
-    facts = SoftFacts(7, {1: (3, 5, 9, True), 2: (4, 0, 0, False)})
-    assert SoftFacts.from_json(json.loads(json.dumps(facts.as_json()))) == facts
+    facts = VolatileState(7, {1: (3, 5, 9, True), 2: (4, 0, 0, False)})
+    assert VolatileState.from_json(json.loads(json.dumps(facts.as_json()))) == facts
 
 
 def test_new_leader_moves_every_counter():
@@ -125,7 +125,7 @@ def test_new_leader_moves_every_counter():
     epoch = leader.register()
     leader.heartbeat(epoch, epoch)
     leader.unfence(epoch)
-    old = SoftFacts.of_state(leader.machine.state)
+    old = VolatileState.of_state(leader.machine.state)
     new = facts_of_new_leader(leader.machine.state, 3)
     assert new.lease_renewals > old.lease_renewals
     assert new.brokers[1][1] > old.brokers[1][1]

@@ -11,7 +11,7 @@ from yak.server.disk import RealDisk
 from yak.server.options import ServeOptions
 
 
-def start(folder: Path, **options: object) -> tuple[boot.Opened, object]:
+def start(folder: Path, **options: object) -> tuple[boot.LoadedState, object]:
     given = ServeOptions(data_dirs=(str(folder),), **options)  # type: ignore[arg-type]
     config = BrokerConfig.from_settings(given.broker_settings())
     clock = Clock()

@@ -18,7 +18,7 @@ from yak.core.events import (
     Reply,
     TurnEnd,
 )
-from yak.server.in_process import Closed
+from yak.server.in_process import ClosedByBroker
 from yak.server.shell import Shell
 from yak.sim.disk import SimDisk
 
@@ -110,9 +110,9 @@ def test_a_late_answer_holds_up_no_other_question() -> None:
 
 def test_frame_that_the_core_refuses_raises_closed() -> None:
     async def test(shell: Shell, core: Core) -> None:
-        with pytest.raises(Closed, match="it is no request"):
+        with pytest.raises(ClosedByBroker, match="it is no request"):
             await shell.in_process.ask(b"close me")
-        with pytest.raises(Closed, match="it is no request"):
+        with pytest.raises(ClosedByBroker, match="it is no request"):
             shell.in_process.send(b"close me")
         assert await shell.in_process.ask(b"hello") == b"hello"
 

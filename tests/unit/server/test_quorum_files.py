@@ -10,7 +10,7 @@ from yak.lifecycle.secret_file import SecretFile
 from yak.ports.metadata_store import StoreRequest
 from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
 from yak.quorum.raft_log import FOLDER, RaftLog, SnapshotId
-from yak.quorum.state_machine import SoftFacts, StateMachine, command_batch, write_snapshot
+from yak.quorum.state_machine import StateMachine, VolatileState, command_batch, write_snapshot
 from yak.quorum.voters import VoterSet
 from yak.server.options import Metadata, ServeOptions
 from yak.server.quorum_files import check_not_in_quorum, cluster_id_of, open_quorum
@@ -38,7 +38,7 @@ def opened(disk: SimDisk, *, image: Image | None = None, metadata: Metadata = "r
 def append(disk: SimDisk, *requests: StoreRequest) -> None:
     log = RaftLog.open(disk, FOLDER_OF_METADATA, 1_000)
     for request in requests:
-        log.append(command_batch(request, SoftFacts(), 1_000), 1, 1_000)
+        log.append(command_batch(request, VolatileState(), 1_000), 1, 1_000)
     log.flushed(log.flush_plan(), [], 1_000)
 
 

@@ -9,7 +9,7 @@ from yak.sim.deliveries import Violation
 from yak.sim.group_wire import ADD_OFFSETS, TXN_OFFSET_COMMIT
 from yak.sim.history_checker.history import Outcome
 from yak.sim.read_process_write import OUTPUT, CommittedReads, _Input, _Job, _Processor, hop_of, source_of
-from yak.sim.recorder import Committing, Recorder
+from yak.sim.recorder import CommitInFlight, Recorder
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.transactional_producer import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, PRODUCE, TRANSACTIONS
 
@@ -44,7 +44,7 @@ class Scripted(_Processor):
         self._link = SimpleNamespace(send=self.committing, heard=lambda _code: None, close=lambda: None)
 
     def commits(self, process, group, generation, offsets):
-        return Committing(process, group, offsets, 0.0, 0)
+        return CommitInFlight(process, group, offsets, 0.0, 0)
 
     def committed(self, group, commit, outcome, *, is_classic):
         self.settled.append(outcome)

@@ -4,7 +4,7 @@ import pytest
 
 from yak.sim.deliveries import Deliveries, Violation
 from yak.sim.history_checker.history import Outcome
-from yak.sim.recorder import Reading, Recorder, must_hold
+from yak.sim.recorder import ReadRecorder, Recorder, must_hold
 from yak.sim.world import World
 
 PLACE = ("t", 0)
@@ -17,7 +17,7 @@ def made(values: list[bytes], read: list[tuple[int, bytes]], *, floor: int = 0, 
     deliveries.sent(*PLACE, values)
     recorder.acknowledged(0, values)
     recorder.reads_all("reader", PLACE)
-    reading = Reading(deliveries, recorder, "reader", PLACE)
+    reading = ReadRecorder(deliveries, recorder, "reader", PLACE)
     reading.log_begins(*PLACE, 0)
     for offset, value in read:
         reading.read(*PLACE, offset, value, 100)

@@ -6,7 +6,7 @@ import pytest
 
 from yak.sim.checks.single_leader import SingleLeader
 from yak.sim.deliveries import Violation
-from yak.sim.history import Appended, Chain
+from yak.sim.history import Chain, NewBatch
 
 
 class Stand(SimpleNamespace):
@@ -35,26 +35,26 @@ def check():
     made = SingleLeader()
     leader = copy(1, leads=2)
     made.role(leader)
-    made.appended(leader, [Appended(0, 2, 10)])
+    made.appended(leader, [NewBatch(0, 2, 10)])
     return made
 
 
 def test_a_follower_has_what_its_leader_wrote_and_nothing_else(check):
     follower = copy(2)
-    check.appended(follower, [Appended(0, 2, 10)])
+    check.appended(follower, [NewBatch(0, 2, 10)])
     with pytest.raises(Violation, match="which broker 1 did not write"):
-        check.appended(follower, [Appended(1, 2, 11)])
+        check.appended(follower, [NewBatch(1, 2, 11)])
 
 
 def test_what_a_leader_wrote_while_its_process_ended_is_its_own(check):
     before = chain((0, 2, 10))
     check.reopened(copy(1, (0, 2, 10), (1, 2, 11)), before)
-    check.appended(copy(2), [Appended(1, 2, 11)])
+    check.appended(copy(2), [NewBatch(1, 2, 11)])
     with pytest.raises(Violation, match="another batch"):
-        check.appended(copy(3), [Appended(1, 2, 12)])
+        check.appended(copy(3), [NewBatch(1, 2, 12)])
 
 
 def test_longer_log_of_another_replica_after_a_start_is_a_violation(check):
     check.reopened(copy(2, (0, 2, 10), (1, 2, 11)), chain((0, 2, 10)))
     with pytest.raises(Violation, match="which broker 1 did not write"):
-        check.appended(copy(3), [Appended(1, 2, 11)])
+        check.appended(copy(3), [NewBatch(1, 2, 11)])

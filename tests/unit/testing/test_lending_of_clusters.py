@@ -13,9 +13,13 @@ from yak.testing import session as module
 from yak.testing.cluster import Cluster
 from yak.testing.running_cluster import run_cluster
 from yak.testing.session import Session
-from yak.testing.shape import Shape
+from yak.testing.shape import ClusterShape
 
-ONE, TWO, THREE = Shape.of(1), Shape.of(1, {"num.partitions": 2}), Shape.of(1, {"num.partitions": 3})
+ONE, TWO, THREE = (
+    ClusterShape.of(1),
+    ClusterShape.of(1, {"num.partitions": 2}),
+    ClusterShape.of(1, {"num.partitions": 3}),
+)
 
 
 @pytest.fixture
@@ -39,7 +43,7 @@ def broker_of(cluster: Cluster) -> ProcessId:
     return process
 
 
-def lend_and_give_back(session: Session, shape: Shape) -> Cluster:
+def lend_and_give_back(session: Session, shape: ClusterShape) -> Cluster:
     cluster = session.lend(shape)
     session.give_back(cluster)
     return cluster

@@ -10,7 +10,7 @@ import pytest
 
 from yak.errors import YakError
 from yak.testing import remote
-from yak.testing.shape import Node, Shape
+from yak.testing.shape import ClusterShape, Node
 
 
 class FakeCluster:
@@ -30,7 +30,7 @@ class FakeSession:
     def __init__(self) -> None:
         self.said: list[object] = []
 
-    def lend(self, shape: Shape, *, fresh: bool) -> FakeCluster:
+    def lend(self, shape: ClusterShape, *, fresh: bool) -> FakeCluster:
         self.said.append((shape, fresh))
         return FakeCluster()
 
@@ -70,7 +70,7 @@ def test_a_cluster_is_lent_used_and_given_back_and_all_end_with_the_input(sessio
         [{"node_id": 1, "address": "127.0.0.1:1", "state": "running", "pid": 7}],
         None,
     ]
-    assert session.said == [(Shape.of(3, {"num.partitions": "6"}), True), ("back", False), "closed"]
+    assert session.said == [(ClusterShape.of(3, {"num.partitions": "6"}), True), ("back", False), "closed"]
 
 
 def test_refusal_of_the_cluster_has_code_reason_and_remedy(session: FakeSession) -> None:

@@ -8,7 +8,7 @@ import trio
 
 from yak.errors import YakError
 from yak.testing import running_cluster
-from yak.testing.shape import Shape
+from yak.testing.shape import ClusterShape
 
 
 class FakeSession:
@@ -21,7 +21,7 @@ class FakeSession:
         self.error: Exception | None = None
         self.threads: set[threading.Thread] = set()
 
-    def lend(self, shape: Shape, *, fresh: bool) -> str:
+    def lend(self, shape: ClusterShape, *, fresh: bool) -> str:
         assert fresh
         self.threads.add(threading.current_thread())
         self.begun.set()
@@ -47,7 +47,7 @@ async def use() -> object:
         return cluster
 
 
-SHAPE = Shape.of(3, {"yak.as.kafka": "2.8"})
+SHAPE = ClusterShape.of(3, {"yak.as.kafka": "2.8"})
 RUNS = {"asyncio": lambda function: asyncio.run(function()), "trio": trio.run}
 
 
@@ -56,7 +56,7 @@ def test_with_block_ends_its_cluster_also_after_an_error(session: FakeSession) -
         assert cluster == "cluster"  # type: ignore[comparison-overlap]
     with pytest.raises(ZeroDivisionError), running_cluster.run_cluster():
         raise ZeroDivisionError
-    assert session.said == [SHAPE, "closed", Shape.of(1), "closed"]
+    assert session.said == [SHAPE, "closed", ClusterShape.of(1), "closed"]
 
 
 @pytest.mark.parametrize("loop", sorted(RUNS))

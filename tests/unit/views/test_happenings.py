@@ -8,7 +8,7 @@ import pytest
 from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import BrokerState
 from yak.core.events import Notice
-from yak.views.happenings import of_image
+from yak.views.broker_events import of_image
 from yak.views.notices import of_notice
 
 TOPIC = uuid.UUID(int=7)

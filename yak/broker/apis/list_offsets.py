@@ -24,7 +24,7 @@ from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once
 from yak.broker.delayed_answers import DelayedAnswer
 from yak.broker.fetches import READ_COMMITTED
-from yak.core.jobs import Together
+from yak.core.jobs import CombinedPlan
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
 from yak.ids import LeaderEpoch, Offset, TopicPartition
 from yak.limits import SLICE_ELEMENTS
@@ -198,7 +198,7 @@ def _search(broker: Broker, call: Call, fields: Fields, searches: list[PlannedSe
         waiting.complete_with(partial(answer, found or (), error))
 
     waiting = DelayedAnswer(broker.purgatory, call, _TIMEOUT_MS, late)
-    broker.jobs.run("read", Together(tuple(each.search for each in searches)), done)
+    broker.jobs.run("read", CombinedPlan(tuple(each.search for each in searches)), done)
     return Later(waiting)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.broker.call import Api, Call, Now, Outcome
-from yak.broker.connections import Connection, Proving
+from yak.broker.connections import Connection, PeerProofState
 from yak.broker.login import LoginState
 from yak.core import events
 from yak.errors import ErrorCode, ProtocolViolation
@@ -42,7 +42,7 @@ def sasl_handshake(broker: Broker, call: Call) -> Outcome:
     is_first = connection.proving is None and connection.proven is None
     if not is_first or call.version < _FRAMED_VERSION or call.request.mechanism != MECHANISM:
         return Now({"error_code": ErrorCode.illegal_sasl_state, "mechanisms": []})
-    connection.proving = Proving()
+    connection.proving = PeerProofState()
     if login is not None:
         login.state, login.is_bare = LoginState.AUTHENTICATE, False
     return Now({"error_code": ErrorCode.none, "mechanisms": [MECHANISM]})

@@ -15,8 +15,8 @@ from yak.client.api.settings import Bootstrap, check_config, find_bootstrap, han
 from yak.client.consumer import (
     Callbacks,
     ConsumerHandle,
+    ConsumerRecord,
     OnRebalance,
-    Received,
     consumer_config,
     is_transient,
     refusal_in,
@@ -116,7 +116,7 @@ SLICE_S = 0.1
 BATCH = 500
 
 
-class Reading:
+class InboxReader:
     """A consumer's handle, read into its inbox."""
 
     def __init__(self, handle: ConsumerHandle[Message], keys: Serde, values: Serde, *, auto_commit: bool) -> None:
@@ -176,7 +176,7 @@ class Reading:
         for message in messages:
             error = message.error()
             if error is None:
-                self._handle.inbox.put(Message(Received.of(message), *self._serdes))
+                self._handle.inbox.put(Message(ConsumerRecord.of(message), *self._serdes))
             elif not is_transient(error):
                 where = f"{message.topic()}-{message.partition()}" if message.topic() else "the subscription"
                 self._failure = self._failure or translated(error, f"{where} could not be read")
@@ -258,7 +258,7 @@ class Consumer:
         )
         with explaining("the consumer's settings are refused"):
             self._handle = ConsumerHandle[Message](common, is_cooperative=is_cooperative)
-        self.reading = Reading(self._handle, keys, values, auto_commit=auto_commit and group_id is not None)
+        self.reading = InboxReader(self._handle, keys, values, auto_commit=auto_commit and group_id is not None)
         """The source of records; public for the asynchronous consumer, which waits for it in a thread."""
         self._offsets = Offsets(
             self._handle, has_group=group_id is not None, reset=auto_offset_reset, timeout_s=timeout

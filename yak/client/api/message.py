@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from yak.client.consumer import Received
+from yak.client.consumer import ConsumerRecord
 from yak.errors import UsageError, YakError
 from yak.ids import LeaderEpoch, Offset, TopicPartition
 
@@ -99,7 +99,7 @@ class Message:
 
     __slots__ = ("_key", "_received", "_serdes", "_value")
 
-    def __init__(self, received: Received, keys: Serde, values: Serde) -> None:
+    def __init__(self, received: ConsumerRecord, keys: Serde, values: Serde) -> None:
         self._received = received
         self._serdes = (keys, values)
         self._key: Any = _UNREAD

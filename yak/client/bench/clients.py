@@ -26,7 +26,7 @@ FIGURES: Final = ("p50_ms", "p99_ms", "max_ms")
 SAMPLE_SECONDS: Final = 0.5
 
 
-class Moment(NamedTuple):
+class LoadSample(NamedTuple):
     """The records of all clients, and the slowest client's latencies in the last half second; 0.0 where none was
     timed."""
 
@@ -124,7 +124,7 @@ def run_load(
     *,
     on_start: Callable[[], None] = lambda: None,
     on_progress: Callable[[int], None] = lambda _records: None,
-    on_moment: Callable[[Moment], None] | None = None,
+    on_moment: Callable[[LoadSample], None] | None = None,
 ) -> list[ClientResult]:
     """Run all clients of the load; call `on_start` when all are ready, `on_progress` with the records so far.
 
@@ -139,7 +139,7 @@ def run_load(
     def each_moment() -> None:
         on_progress(sum(counters))
         if on_moment is not None:
-            on_moment(Moment(sum(counters), *worst(recent or ())))
+            on_moment(LoadSample(sum(counters), *worst(recent or ())))
 
     processes, connections = [], []
     try:
@@ -257,7 +257,7 @@ def run_benchmark(
     *,
     on_start: Callable[[], None] = lambda: None,
     on_progress: Callable[[int], None] = lambda _records: None,
-    on_moment: Callable[[Moment], None] | None = None,
+    on_moment: Callable[[LoadSample], None] | None = None,
 ) -> Result:
     """Create or find the topic, run the clients, and count.
 

@@ -17,7 +17,7 @@ from yak.client.consumer import (
     REBALANCED,
     Callbacks,
     ConsumerHandle,
-    Received,
+    ConsumerRecord,
     consumer_config,
     is_transient,
     refusal_in,
@@ -131,7 +131,7 @@ class GroupReader:
         """Whether the member has no assignment yet, or again none during a rebalance."""
         return self._assigned is None
 
-    def records(self, *, more: Callable[[], bool] = lambda: True) -> Iterator[Received | None]:
+    def records(self, *, more: Callable[[], bool] = lambda: True) -> Iterator[ConsumerRecord | None]:
         """Records in the order of arrival; None about ten times a second while there are none.
 
         Ends when `more` is False, or when every assigned partition is read up to its stop. Raises YakError on a
@@ -146,7 +146,7 @@ class GroupReader:
             for message in batch:
                 if not self._is_record(message):
                     continue
-                record = Received.of(message)
+                record = ConsumerRecord.of(message)
                 if self._is_too_late(message, record.timestamp_ms):
                     continue
                 yield record

@@ -27,13 +27,15 @@ from yak.groups.consumer.member import Member, MemberState
 from yak.groups.consumer.records import ClassicMetadata
 from yak.groups.consumer.settings import MigrationPolicy
 from yak.groups.consumer.state import Draft, GroupState
-from yak.groups.consumer.subscriptions import Seen, World
+from yak.groups.consumer.subscriptions import CheckedVersions, DecisionInputs
 from yak.groups.consumer.topics import TopicsView
 from yak.protocol.record_fields import UnreadableRecord
 
 
-def join(draft: Draft, request: Join, new_member_id: str, seen: Seen, world: World) -> tuple[dict[str, Any], Seen]:
-    """The JoinGroup response, and the new `Seen`. A new member has an empty `member_id` and gets `new_member_id`.
+def join(
+    draft: Draft, request: Join, new_member_id: str, seen: CheckedVersions, world: DecisionInputs
+) -> tuple[dict[str, Any], CheckedVersions]:
+    """The JoinGroup response, and the new `CheckedVersions`. A new member has an empty `member_id` and gets `new_member_id`.
 
     Raises PeerError: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
     """

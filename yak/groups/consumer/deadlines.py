@@ -15,7 +15,7 @@ _STALE_MAX: Final = 64
 """Entries of moved or removed deadlines that the heap keeps beside as many as there are deadlines."""
 
 
-class Due(IntEnum):
+class DeadlineAction(IntEnum):
     """What a member must do before its deadline."""
 
     SESSION = 0
@@ -32,11 +32,11 @@ class Due(IntEnum):
 class Deadlines:
     """All deadlines of one group, in ms of the caller's clock."""
 
-    _due: dict[tuple[Due, str], tuple[int, int]] = field(default_factory=dict)
-    _heap: list[tuple[int, Due, str]] = field(default_factory=list)
-    _queued: dict[tuple[Due, str], int] = field(default_factory=dict)
+    _due: dict[tuple[DeadlineAction, str], tuple[int, int]] = field(default_factory=dict)
+    _heap: list[tuple[int, DeadlineAction, str]] = field(default_factory=list)
+    _queued: dict[tuple[DeadlineAction, str], int] = field(default_factory=dict)
 
-    def set(self, what: Due, member_id: str, at_ms: int, epoch: int = 0) -> None:
+    def set(self, what: DeadlineAction, member_id: str, at_ms: int, epoch: int = 0) -> None:
         """Set or move the deadline. `epoch` is the member epoch that it belongs to."""
         key = what, member_id
         self._due[key] = (at_ms, epoch)
@@ -50,18 +50,18 @@ class Deadlines:
                 self._queued = {known: due[0] for known, due in self._due.items()}
                 heapq.heapify(self._heap)
 
-    def set_once(self, what: Due, member_id: str, at_ms: int) -> None:
+    def set_once(self, what: DeadlineAction, member_id: str, at_ms: int) -> None:
         """Set the deadline unless there is one."""
         if (what, member_id) not in self._due:
             self.set(what, member_id, at_ms)
 
-    def cancel(self, what: Due, member_id: str) -> None:
+    def cancel(self, what: DeadlineAction, member_id: str) -> None:
         """Remove the deadline."""
         self._due.pop((what, member_id), None)
 
     def forget(self, member_id: str) -> None:
         """Remove all deadlines of a member."""
-        for what in Due:
+        for what in DeadlineAction:
             self.cancel(what, member_id)
 
     def next_ms(self) -> int | None:
@@ -82,7 +82,7 @@ class Deadlines:
                 return at_ms
         return None
 
-    def over(self, now_ms: int) -> list[tuple[Due, str, int]]:
+    def over(self, now_ms: int) -> list[tuple[DeadlineAction, str, int]]:
         """The expired deadlines with their epochs. They stay until they are moved or removed."""
         return sorted(
             (what, member_id, epoch) for (what, member_id), (at_ms, epoch) in self._due.items() if at_ms <= now_ms

@@ -19,14 +19,14 @@ from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.group import Join
 from yak.groups.consumer import checks, classic_members
 from yak.groups.consumer.checks import Heartbeat
-from yak.groups.consumer.deadlines import Deadlines, Due
+from yak.groups.consumer.deadlines import DeadlineAction, Deadlines
 from yak.groups.consumer.downgrade import downgraded, must_downgrade
 from yak.groups.consumer.heartbeat import Decision, join_or_renew, leave_answer, leave_as_static
 from yak.groups.consumer.member import STATIC_LEAVE_EPOCH, Member, MemberState
 from yak.groups.consumer.member_removal import fence, take_back_all
 from yak.groups.consumer.records import Change, Kind, encode
 from yak.groups.consumer.state import Draft, GroupState
-from yak.groups.consumer.subscriptions import Seen, World, is_behind
+from yak.groups.consumer.subscriptions import CheckedVersions, DecisionInputs, is_behind
 from yak.groups.record import Record
 
 
@@ -35,7 +35,7 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.state = GroupState(group_id)
-        self.seen = Seen()
+        self.seen = CheckedVersions()
         self.deadlines = Deadlines()
 
     @property
@@ -43,7 +43,7 @@ class ConsumerGroup:
         """The group id."""
         return self.state.group_id
 
-    def heartbeat(self, heartbeat: Heartbeat, world: World) -> Decision:
+    def heartbeat(self, heartbeat: Heartbeat, world: DecisionInputs) -> Decision:
         """Handle a ConsumerGroupHeartbeat, which also joins and leaves.
 
         Raises PeerError: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
@@ -58,7 +58,7 @@ class ConsumerGroup:
         member = checks.known_member(self.state, heartbeat.member_id, heartbeat.instance_id)
         return self._without([member.member_id], world, leave_answer(heartbeat))
 
-    def join_classic(self, request: Join, new_member_id: str, world: World) -> Decision:
+    def join_classic(self, request: Join, new_member_id: str, world: DecisionInputs) -> Decision:
         """Handle a JoinGroup, which is answered at once. Raises PeerError: see `classic_members.join`."""
         draft = Draft(self.state)
         answer, seen = classic_members.join(draft, request, new_member_id, self.seen, world)
@@ -77,7 +77,7 @@ class ConsumerGroup:
         generation_id: int,
         protocol_type: str | None,
         protocol_name: str | None,
-        world: World,
+        world: DecisionInputs,
     ) -> dict[str, Any]:
         """The SyncGroup response. Raises PeerError: see `classic_members.sync`."""
         member = checks.known_member(self.state, member_id, instance_id)
@@ -90,11 +90,13 @@ class ConsumerGroup:
             if error.error_code is ErrorCode.rebalance_in_progress:
                 self._expect_join(member, world.now_ms)
             raise
-        self.deadlines.cancel(Due.SYNC, member_id)
+        self.deadlines.cancel(DeadlineAction.SYNC, member_id)
         self._arm_session(member, world)
         return answer
 
-    def heartbeat_classic(self, member_id: str, instance_id: str | None, generation_id: int, world: World) -> ErrorCode:
+    def heartbeat_classic(
+        self, member_id: str, instance_id: str | None, generation_id: int, world: DecisionInputs
+    ) -> ErrorCode:
         """The error code of a Heartbeat response. Raises PeerError: see `classic_members.heartbeat`."""
         member = checks.known_member(self.state, member_id, instance_id)
         behind = is_behind(self.state, world.topics, self.seen)
@@ -105,7 +107,7 @@ class ConsumerGroup:
             self._expect_join(member, world.now_ms)
         return code
 
-    def leave_classic(self, identities: Sequence[tuple[str, str | None]], world: World) -> Decision:
+    def leave_classic(self, identities: Sequence[tuple[str, str | None]], world: DecisionInputs) -> Decision:
         """Handle a LeaveGroup of (member id, instance id) pairs, which may name consumer protocol members too."""
         going, answers = classic_members.leaving(self.state, identities)
         answer = {"error_code": ErrorCode.none, "members": answers}
@@ -118,22 +120,22 @@ class ConsumerGroup:
         if change.kind is Kind.MEMBER and change.value is None:
             self.deadlines.forget(change.name)
 
-    def accepted(self, decision: Decision, world: World) -> None:
+    def accepted(self, decision: Decision, world: DecisionInputs) -> None:
         """Move the deadlines of the decision's member; the caller has replayed the records."""
         self.seen = decision.seen
         member = self.state.members.get(decision.member_id or "")
         if member is None or member.epoch == STATIC_LEAVE_EPOCH:
             return
         self._arm_session(member, world)
-        self.deadlines.cancel(Due.JOIN, member.member_id)
+        self.deadlines.cancel(DeadlineAction.JOIN, member.member_id)
         if member.classic is not None:
-            self.deadlines.set(Due.SYNC, member.member_id, world.now_ms + member.rebalance_timeout_ms)
+            self.deadlines.set(DeadlineAction.SYNC, member.member_id, world.now_ms + member.rebalance_timeout_ms)
         else:
-            self.deadlines.cancel(Due.SYNC, member.member_id)
+            self.deadlines.cancel(DeadlineAction.SYNC, member.member_id)
         if decision.is_reconciling:
             self._arm_rebalance(member, world.now_ms)
 
-    def loaded(self, world: World) -> None:
+    def loaded(self, world: DecisionInputs) -> None:
         """The log is replayed: every session and every revocation timeout restarts now."""
         for member in self.state.members.values():
             self._arm_session(member, world)
@@ -143,12 +145,12 @@ class ConsumerGroup:
         """When `on_time` is due, in ms; None without deadlines."""
         return self.deadlines.next_ms()
 
-    def on_time(self, world: World) -> Decision:
+    def on_time(self, world: DecisionInputs) -> Decision:
         """Fence all members past a deadline, if any. They stay due until the records are replayed."""
         late: set[str] = set()
         for what, member_id, epoch in self.deadlines.over(world.now_ms):
             member = self.state.members.get(member_id)
-            if member is None or (what is Due.REBALANCE and member.epoch != epoch):
+            if member is None or (what is DeadlineAction.REBALANCE and member.epoch != epoch):
                 self.deadlines.cancel(what, member_id)
             else:
                 late.add(member_id)
@@ -160,7 +162,7 @@ class ConsumerGroup:
         take_back_all(draft)
         return [encode(change) for change in draft.changes]
 
-    def _without(self, member_ids: list[str], world: World, answer: dict[str, Any]) -> Decision:
+    def _without(self, member_ids: list[str], world: DecisionInputs, answer: dict[str, Any]) -> Decision:
         draft = Draft(self.state)
         if must_downgrade(self.state, member_ids, world.settings):
             plan = downgraded(self.state, member_ids, world.topics)
@@ -169,7 +171,7 @@ class ConsumerGroup:
         fence(draft, member_ids, world.topics)
         return self._decision(draft, answer)
 
-    def _newest_epoch(self, world: World) -> int:
+    def _newest_epoch(self, world: DecisionInputs) -> int:
         """The epoch that a member would get now. The group's next one waits for `group.consumer.assignment.interval.ms`."""
         return self.state.epoch if self.seen.may_assign(world.settings, world.now_ms) else self.state.target_epoch
 
@@ -177,10 +179,10 @@ class ConsumerGroup:
         return all(member.classic is not None for member in self.state.members.values())
 
     def _expect_join(self, member: Member, now_ms: int) -> None:
-        self.deadlines.set_once(Due.JOIN, member.member_id, now_ms + member.rebalance_timeout_ms)
+        self.deadlines.set_once(DeadlineAction.JOIN, member.member_id, now_ms + member.rebalance_timeout_ms)
 
     def _decision(
-        self, draft: Draft, answer: dict[str, Any], member_id: str | None = None, seen: Seen | None = None
+        self, draft: Draft, answer: dict[str, Any], member_id: str | None = None, seen: CheckedVersions | None = None
     ) -> Decision:
         return Decision(
             records=[encode(change) for change in draft.changes],
@@ -190,14 +192,14 @@ class ConsumerGroup:
             seen=self.seen if seen is None else seen,
         )
 
-    def _arm_session(self, member: Member, world: World) -> None:
+    def _arm_session(self, member: Member, world: DecisionInputs) -> None:
         classic = member.classic
         timeout_ms = world.settings.session_timeout_ms if classic is None else classic.session_timeout_ms
-        self.deadlines.set(Due.SESSION, member.member_id, world.now_ms + timeout_ms)
+        self.deadlines.set(DeadlineAction.SESSION, member.member_id, world.now_ms + timeout_ms)
 
     def _arm_rebalance(self, member: Member, now_ms: int) -> None:
         if member.classic is None and member.state is MemberState.UNREVOKED_PARTITIONS:
             at_ms = now_ms + member.rebalance_timeout_ms
-            self.deadlines.set(Due.REBALANCE, member.member_id, at_ms, member.epoch)
+            self.deadlines.set(DeadlineAction.REBALANCE, member.member_id, at_ms, member.epoch)
         else:
-            self.deadlines.cancel(Due.REBALANCE, member.member_id)
+            self.deadlines.cancel(DeadlineAction.REBALANCE, member.member_id)

@@ -23,7 +23,13 @@ from yak.groups.consumer.partitions import NO_PARTITIONS, Partitions, by_topic
 from yak.groups.consumer.records import Kind, TargetValue
 from yak.groups.consumer.settings import ConsumerGroupSettings
 from yak.groups.consumer.state import Draft, GroupState
-from yak.groups.consumer.subscriptions import Seen, World, drop_unused_regexes, renew_epoch, renew_regexes
+from yak.groups.consumer.subscriptions import (
+    CheckedVersions,
+    DecisionInputs,
+    drop_unused_regexes,
+    renew_epoch,
+    renew_regexes,
+)
 from yak.groups.consumer.targets import update_targets
 from yak.groups.consumer.topics import TopicsView, ids_of
 from yak.groups.consumer.upgrade import ClassicGroup
@@ -36,20 +42,22 @@ class Decision:
 
     `answer` has the fields of the response. With `downgrade` the records delete the group, and this classic group
     replaces it: Stable, or rebalancing at once if `must_rebalance`. The other fields are for `ConsumerGroup.accepted`:
-    the heartbeat's member, whether its current assignment changed, and the new `Seen`.
+    the heartbeat's member, whether its current assignment changed, and the new `CheckedVersions`.
     """
 
     records: list[Record]
     answer: dict[str, Any]
     member_id: str | None = None
     is_reconciling: bool = False
-    seen: Seen = field(default_factory=Seen)
+    seen: CheckedVersions = field(default_factory=CheckedVersions)
     downgrade: ClassicGroup | None = None
     must_rebalance: bool = False
 
 
-def join_or_renew(draft: Draft, heartbeat: Heartbeat, seen: Seen, world: World) -> tuple[dict[str, Any], Seen]:
-    """Handle a heartbeat that does not leave. Returns its response and the new `Seen`.
+def join_or_renew(
+    draft: Draft, heartbeat: Heartbeat, seen: CheckedVersions, world: DecisionInputs
+) -> tuple[dict[str, Any], CheckedVersions]:
+    """Handle a heartbeat that does not leave. Returns its response and the new `CheckedVersions`.
 
     Raises PeerError: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
     UNRELEASED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION.
@@ -104,10 +112,12 @@ def listed(partitions: Partitions) -> list[dict[str, Any]]:
     return [{"topic_id": topic_id, "partitions": numbers} for topic_id, numbers in by_topic(partitions)]
 
 
-def catch_up(draft: Draft, before: Member, member: Member, seen: Seen, world: World) -> tuple[Seen, bool]:
+def catch_up(
+    draft: Draft, before: Member, member: Member, seen: CheckedVersions, world: DecisionInputs
+) -> tuple[CheckedVersions, bool]:
     """Record the member's changes, and update regular expressions, group epoch and targets.
 
-    Returns the new `Seen`, and whether this member's subscription changed.
+    Returns the new `CheckedVersions`, and whether this member's subscription changed.
     """
     default_assignor = world.settings.assignors[0]
     assignor = draft.state.assignor_name(default_assignor) if member.assignor != before.assignor else None

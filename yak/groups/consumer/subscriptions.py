@@ -17,7 +17,7 @@ REGEX_REFRESH_MS_MIN = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class DecisionInputs:
     """The inputs of a decision besides the group and the request."""
 
     topics: TopicsView
@@ -26,7 +26,7 @@ class World:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class CheckedVersions:
     """The topic versions that a group was last checked against. No record has them: a new coordinator checks again.
 
     `topics_version` is that of the last comparison of the metadata hash. `regexes_version` is that of the last round
@@ -52,10 +52,10 @@ def drop_unused_regexes(draft: Draft) -> None:
     draft.take_back(Kind.REGEX, sorted(draft.state.regexes.keys() - draft.state.regex_members.keys()))
 
 
-def renew_regexes(draft: Draft, own: str, seen: Seen, world: World) -> tuple[bool, Seen]:
+def renew_regexes(draft: Draft, own: str, seen: CheckedVersions, world: DecisionInputs) -> tuple[bool, CheckedVersions]:
     """Resolve new regular expressions, drop unused ones, and resolve all when a refresh is due.
 
-    Returns whether the topics of any member may have changed, and the new `Seen`. Raises
+    Returns whether the topics of any member may have changed, and the new `CheckedVersions`. Raises
     PeerError(INVALID_REGULAR_EXPRESSION) when `own`, the unresolved expression of the heartbeat's member, is invalid or
     too costly.
     """
@@ -90,7 +90,7 @@ def renew_regexes(draft: Draft, own: str, seen: Seen, world: World) -> tuple[boo
     return changed, done
 
 
-def _resolve(draft: Draft, expression: str, found: tuple[str, ...], world: World) -> bool:
+def _resolve(draft: Draft, expression: str, found: tuple[str, ...], world: DecisionInputs) -> bool:
     """Record the topics of an expression. Returns whether they changed."""
     resolved = draft.state.regexes.get(expression)
     changed = found != (() if resolved is None else tuple(sorted(resolved.topics)))
@@ -99,7 +99,7 @@ def _resolve(draft: Draft, expression: str, found: tuple[str, ...], world: World
     return changed
 
 
-def _is_time(seen: Seen, world: World) -> bool:
+def _is_time(seen: CheckedVersions, world: DecisionInputs) -> bool:
     if seen.regexes_ms is None:
         return True
     since_ms = world.now_ms - seen.regexes_ms
@@ -108,7 +108,7 @@ def _is_time(seen: Seen, world: World) -> bool:
     return since_ms >= world.settings.regex_refresh_interval_ms
 
 
-def renew_epoch(draft: Draft, topics: TopicsView, seen: Seen, *, bump: bool) -> Seen:
+def renew_epoch(draft: Draft, topics: TopicsView, seen: CheckedVersions, *, bump: bool) -> CheckedVersions:
     """Raise the group's epoch if `bump`, or if the subscribed topics changed.
 
     Raises PeerError(COORDINATOR_NOT_AVAILABLE), which clients retry, when the epoch is the last one. Meanwhile the
@@ -129,6 +129,6 @@ def renew_epoch(draft: Draft, topics: TopicsView, seen: Seen, *, bump: bool) -> 
     return replace(seen, topics_version=topics.version)
 
 
-def is_behind(state: GroupState, topics: TopicsView, seen: Seen) -> bool:
+def is_behind(state: GroupState, topics: TopicsView, seen: CheckedVersions) -> bool:
     """Whether the subscribed topics changed since the group's epoch started."""
     return seen.topics_version != topics.version and metadata_hash(state.topic_names(), topics) != state.metadata_hash

@@ -17,7 +17,7 @@ from yak.local.bench.fleet import Fleet, listeners, process_cpu_seconds, used_be
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class ReplicationRun:
     """One run. `cpu_s` is by process name, from the clients' start to their end; empty when not measurable."""
 
     result: Result
@@ -47,7 +47,7 @@ class Measured:
         return bool(self.result.client_limit())
 
 
-def measure(load: Load, cpu_seconds: Callable[[], Mapping[str, float]]) -> Measured:
+def measure(load: Load, cpu_seconds: Callable[[], Mapping[str, float]]) -> ReplicationRun:
     """Run the load and read the CPU clocks before and after.
 
     Raises YakError (`bench-errors` when records failed), or the load's errors.
@@ -59,7 +59,7 @@ def measure(load: Load, cpu_seconds: Callable[[], Mapping[str, float]]) -> Measu
         raise YakError(
             "bench-errors", f"{result.errors} records of the load on {load.topic} failed", why=result.first_error
         )
-    return Measured(result, used)
+    return ReplicationRun(result, used)
 
 
 RECOVERY_SECONDS = 180.0
@@ -168,7 +168,7 @@ def _come_back(
     return CatchUp(away_bytes, ready_s - started_s, seconds, before_per_s, meanwhile_per_s)
 
 
-class _Enough(Exception):
+class _LoadEnd(Exception):
     """Ends the load."""
 
 
@@ -178,11 +178,11 @@ def _live_load(load: Load, samples: Samples, enough: threading.Event) -> None:
     def note(records: int) -> None:
         samples.append((time.monotonic(), records))
         if enough.is_set():
-            raise _Enough
+            raise _LoadEnd
 
     try:
         run_benchmark(load, on_progress=note)
-    except _Enough:
+    except _LoadEnd:
         return
 
 
@@ -221,7 +221,7 @@ Measurable: TypeAlias = Fleet | RunningCluster
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class BulkLoad:
     """One bulk load: records of one size into a topic of so many partitions."""
 
     size_bytes: int
@@ -244,21 +244,24 @@ class Shape:
 class ReplicationSettings:
     """The extent of the measurements."""
 
-    shapes: tuple[Shape, ...]
+    shapes: tuple[BulkLoad, ...]
     ack_s: float = 10.0
     idle_partitions: int = 1000
     idle_s: float = 10.0
     away_bytes: int = 1_000_000_000
 
 
-def shapes(scale: float, clients: tuple[int, ...] = (1,)) -> tuple[Shape, ...]:
+def shapes(scale: float, clients: tuple[int, ...] = (1,)) -> tuple[BulkLoad, ...]:
     """100 B and 1 KB, 1 and 16 partitions; 4 million and 500,000 records at scale 1.
 
     That is 1.5 GB on three disks: beyond about 2 GB, the kernel throttles writers to the disk's speed.
     """
     counts = {100: int(4_000_000 * scale), 1000: int(500_000 * scale)}
     return tuple(
-        Shape(size, partitions, counts[size], number) for size in SIZES for partitions in (1, 16) for number in clients
+        BulkLoad(size, partitions, counts[size], number)
+        for size in SIZES
+        for partitions in (1, 16)
+        for number in clients
     )
 
 
@@ -306,7 +309,7 @@ class ReplicationBench:
             self.catch_up(fleet)
         return self.figures
 
-    def produce(self, shape: Shape) -> None:
+    def produce(self, shape: BulkLoad) -> None:
         """Measure the rate, and the CPU per gigabyte of all brokers and of each."""
         measured = measure_produce(self._cluster, self._admin, self._topic("produce"), shape)
         name = f"produce {shape.name}"
@@ -371,7 +374,7 @@ def wait_quiet(cluster: Measurable, *, patience_s: float = QUIET_SECONDS_MAX, po
     return False
 
 
-def measure_produce(cluster: Measurable, admin: Admin, topic: str, shape: Shape) -> Measured:
+def measure_produce(cluster: Measurable, admin: Admin, topic: str, shape: BulkLoad) -> ReplicationRun:
     """acks=all, linger.ms=5, no compression, to a new topic. Raises YakError."""
     load = Load(
         "produce",
@@ -387,7 +390,7 @@ def measure_produce(cluster: Measurable, admin: Admin, topic: str, shape: Shape)
         return measure(load, cluster.cpu_seconds)
 
 
-def measure_acks(cluster: Measurable, admin: Admin, topic: str, seconds: float) -> Measured:
+def measure_acks(cluster: Measurable, admin: Admin, topic: str, seconds: float) -> ReplicationRun:
     """500 records per second, linger 0, to one partition. Raises YakError."""
     load = Load("latency", cluster.bootstrap, topic, rate=ACK_RATE, duration_s=seconds, linger_ms=0, warm_up_s=0.5)
     with fresh_topic(admin, topic, 1, replication_factor=REPLICAS, configs=CONFIGS):

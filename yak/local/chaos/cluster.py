@@ -10,7 +10,7 @@ from typing import Final
 
 from yak.attempts import attempts
 from yak.client.store_moves import set_target
-from yak.errors import NothingInTime, StartRefused, Unreachable, YakError
+from yak.errors import StartRefused, Unreachable, WaitTimeout, YakError
 from yak.local import processes, redis_child
 from yak.local.broker_process import parse_error
 from yak.local.chaos.node import Disk, LimitedDisk, Node, OwnDisk, can_limit
@@ -127,7 +127,7 @@ class ChaosCluster:
                     raise parse_error(node.log(), code) or YakError(
                         "broker-ended", f"{node.name} ended with code {code}", why=str(node.log_path)
                     )
-        raise NothingInTime(
+        raise WaitTimeout(
             "broker-not-ready",
             f"the brokers were not ready after {START_SECONDS:.0f} s",
             why=f"their logs are in {self.folder}",

@@ -39,7 +39,7 @@ class Violation:
 
 
 @dataclass(slots=True)
-class Settled:
+class LivenessReport:
     """How long each step took, in seconds, and the violations."""
 
     took_s: dict[str, float] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Settled:
         return not missing
 
 
-def all_serve(settled: Settled, cluster: ChaosCluster, nemesis: Nemesis, meanwhile: Callable[[], None]) -> bool:
+def all_serve(settled: LivenessReport, cluster: ChaosCluster, nemesis: Nemesis, meanwhile: Callable[[], None]) -> bool:
     """Every broker runs and the metadata store has its history. As in all checks here, `meanwhile` is called
     repeatedly."""
 
@@ -80,7 +80,7 @@ def all_serve(settled: Settled, cluster: ChaosCluster, nemesis: Nemesis, meanwhi
 
 
 def all_take_writes(
-    settled: Settled, partitions: Sequence[TopicPartition], recorder: Recorder, meanwhile: Callable[[], None]
+    settled: LivenessReport, partitions: Sequence[TopicPartition], recorder: Recorder, meanwhile: Callable[[], None]
 ) -> bool:
     """Every partition acknowledges records sent from now on."""
     began = recorder.now()
@@ -93,7 +93,7 @@ def all_take_writes(
     return settled.wait("writes", "L1", WRITES_SECONDS, left, meanwhile)
 
 
-def all_in_sync(settled: Settled, bootstrap: str, topics: Sequence[str], meanwhile: Callable[[], None]) -> bool:
+def all_in_sync(settled: LivenessReport, bootstrap: str, topics: Sequence[str], meanwhile: Callable[[], None]) -> bool:
     """Every replica is in the ISR."""
     from confluent_kafka.admin import AdminClient
 
@@ -116,7 +116,7 @@ def all_in_sync(settled: Settled, bootstrap: str, topics: Sequence[str], meanwhi
 
 
 def group_caught_up(
-    settled: Settled,
+    settled: LivenessReport,
     name: str,
     bootstrap: str,
     group: str,

@@ -60,7 +60,7 @@ _RESPAWN_SECONDS: Final = 1.0
 
 
 @dataclass(slots=True)
-class Struck:
+class InjectedFault:
     """A fault that was injected. Times are the recorder's; `mended_s` is None while it lasts."""
 
     planned: PlannedFault
@@ -87,14 +87,14 @@ class Nemesis:
     clients: Clients
     recorder: Recorder
     operator: Operator | None = None
-    struck: list[Struck] = field(default_factory=list)
+    struck: list[InjectedFault] = field(default_factory=list)
     ended_by_themselves: list[str] = field(default_factory=list)
     _restarts: dict[int, float] = field(default_factory=dict)
     """Brokers that ended unexpectedly, and when each is restarted (`time.monotonic`)."""
     _to_start: set[int] = field(default_factory=set)
 
-    def strike(self, fault: PlannedFault) -> Struck:
-        found = Struck(fault, self.recorder.now())
+    def strike(self, fault: PlannedFault) -> InjectedFault:
+        found = InjectedFault(fault, self.recorder.now())
         self.struck.append(found)
         try:
             found.note = self._breaks()[fault.kind](fault) or ""
@@ -102,7 +102,7 @@ class Nemesis:
             found.note = f"not done: {error}"
         return found
 
-    def repair(self, found: Struck) -> None:
+    def repair(self, found: InjectedFault) -> None:
         with contextlib.suppress(OSError, YakError):
             repair = self._repairs().get(found.planned.kind)
             if repair is not None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from xml.sax.saxutils import escape
 
 from yak.local.chaos.liveness import Violation
-from yak.local.chaos.nemesis import Struck
+from yak.local.chaos.nemesis import InjectedFault
 from yak.local.chaos.recorder import Acks
 from yak.sim.history_checker.anomalies import Anomaly
 from yak.sim.history_checker.history import History
@@ -37,7 +37,7 @@ class ChaosReport:
     brokers: int
     faults: tuple[str, ...]
     history_report: HistoryReport
-    struck: tuple[Struck, ...] = ()
+    struck: tuple[InjectedFault, ...] = ()
     unavailability: tuple[Unavailability, ...] = ()
     quiet_s: float = 0.0
     """The longest pause of a partition without any fault."""
@@ -80,7 +80,7 @@ class ChaosReport:
         }
 
 
-def unavailability(history: History, struck: Sequence[Struck]) -> tuple[tuple[Unavailability, ...], float]:
+def unavailability(history: History, struck: Sequence[InjectedFault]) -> tuple[tuple[Unavailability, ...], float]:
     """The unavailability by kind of fault, the worst first; and the longest pause before the first fault.
 
     A pause under overlapping faults counts for each of them. A fault that was not carried out is ignored.
@@ -121,7 +121,7 @@ _GAP_SECONDS: Final = 0.5
 """A pause of a partition gets a bar from this length on."""
 
 
-def draw(history: History, struck: Sequence[Struck], anomalies: Sequence[Anomaly], title: str) -> str:
+def draw(history: History, struck: Sequence[InjectedFault], anomalies: Sequence[Anomaly], title: str) -> str:
     """The whole picture."""
     acks = Acks(history)
     end = max([acks.end(), *(found.repaired_s or found.began_s for found in struck), 1.0])
@@ -181,7 +181,7 @@ def _gaps(times: Sequence[float], end: float, row: int) -> list[str]:
     return [_bar("gap", low, high, end, row, f"no acknowledgement for {high - low:.2f} s") for low, high in found]
 
 
-def _fault(found: Struck, end: float, row: int) -> str:
+def _fault(found: InjectedFault, end: float, row: int) -> str:
     kind = "undone" if found.note.startswith("not done") else "fault"
     text = f"{found.planned.description()} {found.note}".strip()
     return _bar(kind, found.began_s, found.repaired_s or end, end, row, text)

@@ -17,9 +17,9 @@ from yak.local.chaos import liveness
 from yak.local.chaos.clients import GROUP, Clients
 from yak.local.chaos.cluster import ChaosCluster, ClusterSettings
 from yak.local.chaos.guardian import guarded
-from yak.local.chaos.liveness import Settled, Violation, different_replicas, logged_bugs, reached
+from yak.local.chaos.liveness import LivenessReport, Violation, different_replicas, logged_bugs, reached
 from yak.local.chaos.members import Library, librdkafka
-from yak.local.chaos.nemesis import Nemesis, Operator, Struck
+from yak.local.chaos.nemesis import InjectedFault, Nemesis, Operator
 from yak.local.chaos.readers import NO_END, read_everything
 from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.report import ChaosReport, store_alone_costs_nothing, unavailability
@@ -71,13 +71,13 @@ class Watcher(Protocol):
     def phase(self, name: str, seconds: float | None = None) -> None:
         """A new phase begins; `seconds` is its duration, if known."""
 
-    def fault(self, found: Struck) -> None:
+    def fault(self, found: InjectedFault) -> None:
         """A fault was injected or repaired."""
 
     def note(self, text: str) -> None:
         """A remark for the user."""
 
-    def tick(self, recorder: Recorder, cluster: ChaosCluster | None, struck: Sequence[Struck]) -> None:
+    def tick(self, recorder: Recorder, cluster: ChaosCluster | None, struck: Sequence[InjectedFault]) -> None:
         """Called many times a second."""
 
 
@@ -151,7 +151,7 @@ class ChaosRun:
 
         self.watcher.phase("settle: all faults ended")
         nemesis.repair_all()
-        settled, meanwhile = Settled(), lambda: self._poll(nemesis)
+        settled, meanwhile = LivenessReport(), lambda: self._poll(nemesis)
         if liveness.all_serve(settled, cluster, nemesis, meanwhile):
             liveness.all_take_writes(settled, partitions, self.recorder, meanwhile)
             liveness.all_in_sync(settled, cluster.bootstrap, tuple(TOPICS), meanwhile)
@@ -181,7 +181,7 @@ class ChaosRun:
             nemesis = Nemesis(None, clients, self.recorder)
             self._load(nemesis, plan(self.settings.seed, self.settings.faults, (), self.settings.duration_s))
             self.watcher.phase("settle")
-            settled = Settled()
+            settled = LivenessReport()
             liveness.all_take_writes(settled, partitions, self.recorder, lambda: self._poll(nemesis))
             self._finish(clients, nemesis, settled, bootstrap, partitions)
             self._violations += settled.violations
@@ -219,7 +219,7 @@ class ChaosRun:
         self.watcher.phase("load and faults", self.settings.duration_s)
         nemesis.clients.start()
         began = time.monotonic()
-        agenda: list[tuple[float, Callable[[], Struck]]] = []
+        agenda: list[tuple[float, Callable[[], InjectedFault]]] = []
         for fault in planned:
             agenda.append((fault.at_s, lambda fault=fault: self._strike(nemesis, fault, agenda)))  # type: ignore[misc]
         while (now := time.monotonic() - began) < self.settings.duration_s and not self.is_cut_short():
@@ -236,11 +236,11 @@ class ChaosRun:
         self.watcher.tick(self.recorder, nemesis.cluster, nemesis.struck)
 
     def _strike(
-        self, nemesis: Nemesis, fault: PlannedFault, agenda: list[tuple[float, Callable[[], Struck]]]
-    ) -> Struck:
+        self, nemesis: Nemesis, fault: PlannedFault, agenda: list[tuple[float, Callable[[], InjectedFault]]]
+    ) -> InjectedFault:
         found = nemesis.strike(fault)
 
-        def repair() -> Struck:
+        def repair() -> InjectedFault:
             nemesis.repair(found)
             return found
 
@@ -248,7 +248,12 @@ class ChaosRun:
         return found
 
     def _finish(
-        self, clients: Clients, nemesis: Nemesis, settled: Settled, bootstrap: str, partitions: Sequence[TopicPartition]
+        self,
+        clients: Clients,
+        nemesis: Nemesis,
+        settled: LivenessReport,
+        bootstrap: str,
+        partitions: Sequence[TopicPartition],
     ) -> None:
         """Stop the writes, let the group catch up, and read everything once more."""
         self.watcher.phase("the last acknowledgements")
@@ -274,7 +279,7 @@ class ChaosRun:
             for name, end in left.items()
         ]
 
-    def _report(self, struck: Sequence[Struck], settled: Settled) -> ChaosReport:
+    def _report(self, struck: Sequence[InjectedFault], settled: LivenessReport) -> ChaosReport:
         self.watcher.phase("check the history")
         self.history = self.recorder.history()
         found = check_history(self.history)

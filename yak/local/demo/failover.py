@@ -14,7 +14,7 @@ from yak.client.admin import LATEST, Admin
 from yak.client.leadership import carry_out, plan_moves
 from yak.client.quorum import QuorumState, describe_quorum
 from yak.client.replica_offsets import read_cluster, read_metadata
-from yak.errors import NothingInTime, YakError
+from yak.errors import WaitTimeout, YakError
 from yak.ids import NodeId, TopicPartition
 from yak.local import processes
 from yak.local.chaos.readers import read_everything
@@ -68,7 +68,7 @@ class TopicsScenario(Scenario):
             silent = [topic for topic, end in ends.items() if end == 0]
             if not silent:
                 return sum(ends.values())
-        raise NothingInTime(
+        raise WaitTimeout(
             "demo-client",
             f"nothing was stored in {', '.join(silent)} in {BEGIN_SECONDS:.0f} s",
             why="the client that sends there did not begin",
@@ -85,7 +85,7 @@ class TopicsScenario(Scenario):
         partitions = [TopicPartition(load.topic, 0) for load in self.loads]
         left = read_everything(self.bootstrap, partitions, self.recorder, READ_SECONDS)
         if left:
-            raise NothingInTime(
+            raise WaitTimeout(
                 "demo-read-back",
                 f"the end of {len(left)} partitions was not reached in {READ_SECONDS:.0f} s",
                 why=", ".join(sorted(left)),
@@ -288,7 +288,7 @@ class FailoverScenario(TopicsScenario):
             if found == leader or (found > 0 and time.monotonic() > deadline):
                 return found
             if time.monotonic() > deadline + ELECTION_SECONDS:
-                raise NothingInTime("no-controller", "no broker was elected controller")
+                raise WaitTimeout("no-controller", "no broker was elected controller")
             time.sleep(self.POLL_SECONDS)
 
     def _pause_ms(self, name: str, began: float, ended: float) -> float:

@@ -24,7 +24,7 @@ from yak.sim.history_checker.history import Assign, Commit, Event, History, Outc
 
 
 @dataclass(slots=True)
-class Hold:
+class Ownership:
     """One assignment of a partition to a member, until the revocation or the member's death.
 
     Offsets are of the next record. `floor`: records below it are committed and must not be read in this assignment.
@@ -48,9 +48,9 @@ class GroupView:
     """The assignments, reads and commits of members, in the order in which they are noted."""
 
     def __init__(self) -> None:
-        self.held: dict[int, list[Hold]] = defaultdict(list)
+        self.held: dict[int, list[Ownership]] = defaultdict(list)
         """The present readers by partition; two only while a member does not know yet that it lost the partition."""
-        self.holds: list[Hold] = []
+        self.holds: list[Ownership] = []
         self.committed: dict[int, Offset] = {}
         self.read_by_member: Counter[str] = Counter()
         self.read_times: dict[int, list[float]] = defaultdict(list)
@@ -73,7 +73,7 @@ class GroupView:
                     self._end(member, _number(name))
                 for name in event.starts:
                     partition = _number(name)
-                    hold = Hold(member, partition, event.at, self.committed.get(partition, 0))
+                    hold = Ownership(member, partition, event.at, self.committed.get(partition, 0))
                     self.held[partition].append(hold)
                     self.holds.append(hold)
             case Poll():
@@ -85,7 +85,7 @@ class GroupView:
                 for name, offset in event.offsets.items():
                     self._note_committed(event.process, _number(name), offset)
 
-    def note_dead(self, member: str) -> tuple[Hold, ...]:
+    def note_dead(self, member: str) -> tuple[Ownership, ...]:
         """Record that a member was killed; return its assignments."""
         had = self.holds_of(member)
         for hold in had:
@@ -101,7 +101,7 @@ class GroupView:
     def _note_read(self, member: str, partition: int, offset: Offset, at: float) -> None:
         hold = self.hold_of(member, partition)
         if hold is None:  # a read without an assignment must not return committed records either
-            hold = Hold(member, partition, at, self.committed.get(partition, 0))
+            hold = Ownership(member, partition, at, self.committed.get(partition, 0))
         if offset < hold.floor:
             self.twice_committed[partition] += 1
         if hold.first_offset is None:
@@ -116,11 +116,11 @@ class GroupView:
 
     # -------------------------------------------------------------------------------------------------------- queries
 
-    def hold_of(self, member: str, partition: int) -> Hold | None:
+    def hold_of(self, member: str, partition: int) -> Ownership | None:
         """A member's present assignment of a partition."""
         return next((hold for hold in self.held[partition] if hold.member == member), None)
 
-    def holds_of(self, member: str) -> tuple[Hold, ...]:
+    def holds_of(self, member: str) -> tuple[Ownership, ...]:
         """A member's present assignments, by partition."""
         return tuple(hold for partition in sorted(self.held) for hold in self.held[partition] if hold.member == member)
 
@@ -136,7 +136,7 @@ class GroupView:
             (each.ended for each in self._commits if each.invoked > moment and each.process == member), default=None
         )
 
-    def assigned_since(self, moment: float) -> list[Hold]:
+    def assigned_since(self, moment: float) -> list[Ownership]:
         return [hold for hold in self.holds if hold.since > moment]
 
     def read_again(self, partition: int) -> int:
@@ -182,7 +182,9 @@ def partition_counts(history: History, events: Sequence[Event], partitions: Sequ
     return rows
 
 
-def handovers(dead: Sequence[Hold], later: Sequence[Hold], committed: Mapping[int, Offset]) -> list[dict[str, Any]]:
+def handovers(
+    dead: Sequence[Ownership], later: Sequence[Ownership], committed: Mapping[int, Offset]
+) -> list[dict[str, Any]]:
     """The first member that read each partition of a dead member, from the assignments in `later`.
 
     Offsets are of the next record; `committed` is the coordinator's own value. It is `ok` when the next reader started
@@ -344,7 +346,7 @@ class GroupsScenario(Scenario):
         session = _seconds(self.settings.session_timeout_ms)
         self.say(f"of {session} has its partitions given to the others, who keep their own.")
 
-        def taken() -> list[Hold]:
+        def taken() -> list[Ownership]:
             return [each for each in self.view.assigned_since(killed_at) if each.partition in mine]
 
         self.wait(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol
 
 from yak.client.admin import Admin
-from yak.errors import NothingInTime, YakError
+from yak.errors import WaitTimeout, YakError
 from yak.ids import NodeId
 from yak.local.chaos.recorder import Recorder
 from yak.local.cluster import LocalCluster, UpSettings
@@ -223,7 +223,7 @@ class Scenario(ABC):
         deadline = time.monotonic() + self.PATIENCE_SECONDS
         while not done():
             if time.monotonic() > deadline:
-                raise NothingInTime(self.ERROR, f"not in {self.PATIENCE_SECONDS:.0f} s: {what}", why=self.condition())
+                raise WaitTimeout(self.ERROR, f"not in {self.PATIENCE_SECONDS:.0f} s: {what}", why=self.condition())
             self.go_on(self.POLL_SECONDS)
 
     def condition(self) -> str:

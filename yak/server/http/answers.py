@@ -44,7 +44,7 @@ class Streamed(StreamingResponse):
         await self.stream_response(send)
 
 
-class UntilGone(Response):
+class RunUntilDisconnect(Response):
     """Sends what `run` writes, until it ends or the client disconnects; a disconnect cancels `run`."""
 
     def __init__(self, run: Callable[[Write], Awaitable[None]], media_type: str) -> None:

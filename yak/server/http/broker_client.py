@@ -28,7 +28,7 @@ from yak.protocol.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from yak.server.http.authentication import CALLER
 from yak.server.http.problems import Problem
 from yak.server.http.rights import check_rights
-from yak.server.in_process import Closed, InProcess
+from yak.server.in_process import ClosedByBroker, InProcess
 from yak.server.tls_socket import explain
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class BrokerClient:
             raise Problem(
                 504, "no-answer", f"node {node_id} did not answer within {timeout_s:g} s", "try again"
             ) from None
-        except (RemoteLost, Closed, ProtocolViolation) as error:
+        except (RemoteLost, ClosedByBroker, ProtocolViolation) as error:
             raise Problem(
                 503,
                 "broker-unreachable",
@@ -104,7 +104,7 @@ class BrokerClient:
         try:
             with trio.fail_after(TIMEOUT_SECONDS):
                 await self._exchange(frame, node_id, has_answer=False)
-        except (RemoteLost, Closed, trio.TooSlowError) as error:
+        except (RemoteLost, ClosedByBroker, trio.TooSlowError) as error:
             raise Problem(
                 503, "broker-unreachable", f"node {node_id} rejected the request: {error}", "try again"
             ) from None

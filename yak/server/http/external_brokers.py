@@ -54,7 +54,7 @@ Plan = Callable[[ExternalBroker | None], ExternalBroker]
 
 
 @dataclass(slots=True, frozen=True)
-class Reading:
+class RegistrySnapshot:
     """The external brokers at a time of the metadata store's clock; 0 before the first reading."""
 
     brokers: dict[NodeId, ExternalBroker] = field(default_factory=dict)
@@ -75,11 +75,11 @@ class ExternalBrokers:
         self._store = cast("RedisStore | None", context.shell.store)
         """None in a cluster with a quorum alone."""
         self._entries: dict[NodeId, str] = {}
-        self._reading = Reading()
+        self._reading = RegistrySnapshot()
         self._lock = trio.Lock()
         self._tried_at = float("-inf")
 
-    async def read(self) -> Reading:
+    async def read(self) -> RegistrySnapshot:
         """The external brokers without those whose id a YAK broker has taken; the last known ones during an outage."""
         async with self._lock:
             if trio.current_time() >= self._tried_at + _FRESH_SECONDS:
@@ -88,7 +88,7 @@ class ExternalBrokers:
                 except (ConnectionLost, ReplyError):
                     self._tried_at = trio.current_time()
         image, reading = self._broker.image, self._reading
-        return Reading({n: b for n, b in reading.brokers.items() if not is_yak_id(image, n)}, reading.at_ms)
+        return RegistrySnapshot({n: b for n, b in reading.brokers.items() if not is_yak_id(image, n)}, reading.at_ms)
 
     async def change(self, node_id: NodeId, plan: Plan) -> ExternalBroker:
         """Carry out what `plan` makes of the broker's entry. Raises Problem."""
@@ -156,7 +156,7 @@ class ExternalBrokers:
             brokers = {n: _broker(n, json.loads(entries[n]), earliest_ms) for n in entries}
         else:
             brokers = self._reading.brokers
-        self._reading = Reading(brokers, int(at_ms))
+        self._reading = RegistrySnapshot(brokers, int(at_ms))
         self._tried_at = trio.current_time()
         return bool(is_written)
 

@@ -28,7 +28,7 @@ _PARSED_AT_ONCE_BYTES: Final = 128 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class OtherAnswer:
+class BrokerAnswer:
     """The answer of another broker."""
 
     status: int
@@ -41,7 +41,7 @@ class OtherAnswer:
         return json.loads(self.body)
 
 
-async def ask_broker(context: "Context", broker: BrokerInfo, method: str, target: str) -> OtherAnswer:
+async def ask_broker(context: "Context", broker: BrokerInfo, method: str, target: str) -> BrokerAnswer:
     """Send one request without a body, for the caller of the request that this task serves.
 
     `yak.server.http.forwarded_caller` says how the caller is named; a broker of an earlier version of YAK reads the
@@ -90,7 +90,7 @@ async def _connect(context: "Context", host: str, port: int) -> trio.abc.Stream:
     return stream
 
 
-async def _exchange(stream: trio.abc.Stream, request: h11.Request) -> OtherAnswer:
+async def _exchange(stream: trio.abc.Stream, request: h11.Request) -> BrokerAnswer:
     connection = h11.Connection(h11.CLIENT)
     sent = connection.send(request) or b""
     await stream.send_all(sent + (connection.send(h11.EndOfMessage()) or b""))
@@ -106,7 +106,7 @@ async def _exchange(stream: trio.abc.Stream, request: h11.Request) -> OtherAnswe
             if len(received) > ANSWER_BYTES_MAX:
                 raise OSError(f"a response of more than {ANSWER_BYTES_MAX} bytes")
         elif isinstance(event, h11.EndOfMessage):
-            return OtherAnswer(status, bytes(received))
+            return BrokerAnswer(status, bytes(received))
 
 
 def _unreachable(broker: BrokerInfo, why: str) -> Problem:

@@ -66,7 +66,7 @@ _MAYBE_WRITTEN: Final = frozenset(
 
 
 @dataclass(slots=True)
-class Lane:
+class PartitionQueue:
     """The records for one partition, in order, and how many of them are written."""
 
     place: TopicPartition
@@ -121,7 +121,7 @@ class Lane:
         return found
 
 
-class Placing:
+class RowDistribution:
     """Distributes the rows of one request to lanes. Rows without a key go to partitions led by `prefer` first."""
 
     def __init__(self, context: Context, topics: Mapping[str, TopicInfo], prefer: NodeId | None = None) -> None:
@@ -132,7 +132,7 @@ class Placing:
         self._named_max = context.limits.failed_rows_named_max
         self._turn = next(context.parts.setdefault("sticky", itertools.count()))
         self._sticky: dict[str, int] = {}
-        self.lanes: dict[tuple[str, int], Lane] = {}
+        self.lanes: dict[tuple[str, int], PartitionQueue] = {}
         self.faults: list[dict[str, Any]] = []
         self.failed = 0
 
@@ -156,7 +156,7 @@ class Placing:
                 continue
             lane = lanes.get((topic, partition))
             if lane is None:
-                lane = Lane(TopicPartition(topic, partition), batch_bytes_max=self._limits[topic])
+                lane = PartitionQueue(TopicPartition(topic, partition), batch_bytes_max=self._limits[topic])
                 lanes[topic, partition] = lane
             lane.add(at, key, value, headers, size)
 
@@ -213,7 +213,7 @@ def refuse(failed: int, total: int, faults: list[dict[str, Any]]) -> Problem:
     )
 
 
-async def write(context: Context, lanes: Sequence[Lane], acks: int) -> None:
+async def write(context: Context, lanes: Sequence[PartitionQueue], acks: int) -> None:
     """Write all lanes; each lane holds its result. Raises nothing except a cancellation."""
     if context.broker.authorization.is_active:
         _refuse_denied(context, lanes)
@@ -226,7 +226,7 @@ async def write(context: Context, lanes: Sequence[Lane], acks: int) -> None:
         ids.give_back(producer)
 
 
-def _refuse_denied(context: Context, lanes: Sequence[Lane]) -> None:
+def _refuse_denied(context: Context, lanes: Sequence[PartitionQueue]) -> None:
     """Refuse the lanes of topics that the caller may not write. The first topic is counted and logged, as for Produce.
 
     A request to another broker is refused as a whole for one topic, and one with acks=0 to this broker in silence.
@@ -248,7 +248,7 @@ def _refuse_denied(context: Context, lanes: Sequence[Lane]) -> None:
 
 
 class _Writing:
-    def __init__(self, context: Context, lanes: Sequence[Lane], acks: int, producer: tuple[int, int]) -> None:
+    def __init__(self, context: Context, lanes: Sequence[PartitionQueue], acks: int, producer: tuple[int, int]) -> None:
         self._context = context
         self._lanes = lanes
         self._acks = acks
@@ -280,9 +280,9 @@ class _Writing:
                         lane.problem = self._troubles.get(lane.place) or no_leader(lane.place)
                 return
 
-    def _by_leader(self) -> dict[NodeId, list[Lane]]:
+    def _by_leader(self) -> dict[NodeId, list[PartitionQueue]]:
         image = self._context.broker.image
-        grouped: dict[NodeId, list[Lane]] = {}
+        grouped: dict[NodeId, list[PartitionQueue]] = {}
         for lane in self._lanes:
             if lane.is_done:
                 continue
@@ -299,7 +299,7 @@ class _Writing:
                 self._troubles[lane.place] = no_leader(lane.place)
         return grouped
 
-    def _batch(self, lane: Lane) -> bytes:
+    def _batch(self, lane: PartitionQueue) -> bytes:
         held = self._batches.get(lane.place)
         if held is not None:
             return held[1]
@@ -316,7 +316,7 @@ class _Writing:
         self._batches[lane.place] = (end, batch)
         return batch
 
-    async def _send(self, leader: NodeId, lanes: list[Lane]) -> None:
+    async def _send(self, leader: NodeId, lanes: list[PartitionQueue]) -> None:
         topics: dict[str, list[dict[str, object]]] = {}
         for lane in lanes:
             data = {"index": lane.place.partition, "records": self._batch(lane)}
@@ -347,7 +347,7 @@ class _Writing:
         for lane in lanes:
             self._settle(lane, found[lane.place.topic, lane.place.partition])
 
-    def _settle(self, lane: Lane, answer: Any) -> None:
+    def _settle(self, lane: PartitionQueue, answer: Any) -> None:
         code = answer.error_code
         if code is ErrorCode.none:
             self._take(lane, answer.base_offset)
@@ -360,12 +360,12 @@ class _Writing:
         else:
             lane.problem = problem
 
-    def _take(self, lane: Lane, base_offset: int) -> None:
+    def _take(self, lane: PartitionQueue, base_offset: int) -> None:
         end, _batch = self._batches.pop(lane.place)
         lane.base_offsets.append((lane.written, base_offset))
         lane.written = end
 
-    def _trouble(self, lane: Lane, problem: Problem, *, may_be_written: bool) -> None:
+    def _trouble(self, lane: PartitionQueue, problem: Problem, *, may_be_written: bool) -> None:
         lane.is_unknown = lane.is_unknown or may_be_written
         if may_be_written and self._producer[0] < 0:
             lane.problem = problem

@@ -16,7 +16,7 @@ from yak.lifecycle.liveness import is_serving
 from yak.server.http.context import Context
 from yak.server.http.other_brokers import ask_broker
 from yak.server.http.problems import Problem
-from yak.views.replicas import Row, Wanted, rows
+from yak.views.replicas import PartitionFilter, Row, rows
 
 _ROWS_AT_ONCE: Final = 200
 """Takes about a millisecond."""
@@ -24,12 +24,12 @@ _OFFSETS: Final = ("high_watermark", "log_end_offsets")
 Key = tuple[str, int, int]
 
 
-async def own_rows(context: Context, wanted: Wanted) -> list[Row]:
+async def own_rows(context: Context, wanted: PartitionFilter) -> list[Row]:
     """The rows with this broker's own knowledge only."""
     return await _in_slices(rows(context.broker, wanted))
 
 
-async def all_rows(context: Context, wanted: Wanted) -> list[Row]:
+async def all_rows(context: Context, wanted: PartitionFilter) -> list[Row]:
     """The rows with other leaders' offsets, each used only if reported for the row's leader epoch of the same topic."""
     found = await own_rows(context, wanted)
     own = context.broker.node_id
@@ -58,7 +58,7 @@ async def _in_slices(made: Iterator[Row]) -> list[Row]:
     return found
 
 
-async def _ask(context: Context, node_id: NodeId, wanted: Wanted, reported: dict[Key, Row]) -> None:
+async def _ask(context: Context, node_id: NodeId, wanted: PartitionFilter, reported: dict[Key, Row]) -> None:
     info = context.broker.image.brokers.get(node_id)
     if info is None or not is_serving(info):
         return

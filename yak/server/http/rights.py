@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from yak.server.log import RateLimit
 
 
-class Need(NamedTuple):
+class RequiredRight(NamedTuple):
     """An operation on resources of a type, whose names the request's fields have."""
 
     operation: Operation
@@ -46,18 +46,20 @@ def _cluster(_fields: Mapping[str, Any]) -> tuple[str]:
     return (CLUSTER_NAME,)
 
 
-_ALTER_CLUSTER: Final = Need(Operation.ALTER, ResourceType.CLUSTER, _cluster)
-_DESCRIBE_CLUSTER: Final = Need(Operation.DESCRIBE, ResourceType.CLUSTER, _cluster)
-NEEDS: Final[Mapping[int, Need]] = {
-    produce.KEY: Need(Operation.WRITE, ResourceType.TOPIC, _named("topic_data", "name")),
-    fetch.KEY: Need(Operation.READ, ResourceType.TOPIC, _named("topics", "topic")),
-    list_offsets.KEY: Need(Operation.DESCRIBE, ResourceType.TOPIC, _named("topics", "name")),
-    offset_fetch.KEY: Need(Operation.DESCRIBE, ResourceType.GROUP, _named("groups", "group_id")),
-    describe_groups.KEY: Need(Operation.DESCRIBE, ResourceType.GROUP, lambda fields: fields["groups"]),
-    consumer_group_describe.KEY: Need(Operation.DESCRIBE, ResourceType.GROUP, lambda fields: fields["group_ids"]),
+_ALTER_CLUSTER: Final = RequiredRight(Operation.ALTER, ResourceType.CLUSTER, _cluster)
+_DESCRIBE_CLUSTER: Final = RequiredRight(Operation.DESCRIBE, ResourceType.CLUSTER, _cluster)
+NEEDS: Final[Mapping[int, RequiredRight]] = {
+    produce.KEY: RequiredRight(Operation.WRITE, ResourceType.TOPIC, _named("topic_data", "name")),
+    fetch.KEY: RequiredRight(Operation.READ, ResourceType.TOPIC, _named("topics", "topic")),
+    list_offsets.KEY: RequiredRight(Operation.DESCRIBE, ResourceType.TOPIC, _named("topics", "name")),
+    offset_fetch.KEY: RequiredRight(Operation.DESCRIBE, ResourceType.GROUP, _named("groups", "group_id")),
+    describe_groups.KEY: RequiredRight(Operation.DESCRIBE, ResourceType.GROUP, lambda fields: fields["groups"]),
+    consumer_group_describe.KEY: RequiredRight(
+        Operation.DESCRIBE, ResourceType.GROUP, lambda fields: fields["group_ids"]
+    ),
     list_groups.KEY: _DESCRIBE_CLUSTER,
     describe_log_dirs.KEY: _DESCRIBE_CLUSTER,
-    init_producer_id.KEY: Need(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, _cluster),
+    init_producer_id.KEY: RequiredRight(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, _cluster),
     elect_leaders.KEY: _ALTER_CLUSTER,
     alter_partition_reassignments.KEY: _ALTER_CLUSTER,
 }

@@ -24,7 +24,7 @@ from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import WalkedRecord
 from yak.sim.compacted_records import COMPACT
 from yak.sim.deliveries import Violation
-from yak.sim.history import Appended, Copy, History, Watcher
+from yak.sim.history import Copy, History, NewBatch, Watcher
 
 
 class _Seen(NamedTuple):
@@ -44,7 +44,7 @@ class CompactionKeepsLast(Watcher):
         """Offsets that a copy never had, since its leader had already removed them."""
         self.counts: Counter[str] = Counter()
 
-    def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:  # noqa: ARG002
+    def appended(self, copy: Copy, batches: Sequence[NewBatch]) -> None:  # noqa: ARG002
         """A follower may have copied compacted batches."""
         if copy.originals is None or copy.is_whole:
             return

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from yak.ids import Offset
 from yak.sim.deliveries import Violation
-from yak.sim.history import Appended, Chain, Copy, History, Watcher
+from yak.sim.history import Chain, Copy, History, NewBatch, Watcher
 
 
 class EpochCacheSound(Watcher):
@@ -19,7 +19,7 @@ class EpochCacheSound(Watcher):
         self._history = history
         self._epochs: dict[Copy, int] = {}
 
-    def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:
+    def appended(self, copy: Copy, batches: Sequence[NewBatch]) -> None:
         """A batch of an older epoch must not follow a newer one."""
         epoch = self._epochs.get(copy, -1)
         for base, batch_epoch, *_more in batches:

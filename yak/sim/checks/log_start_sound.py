@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from yak.cluster.payload import parse_nodes
 from yak.ids import NodeId, Offset, TopicPartition
 from yak.sim.deliveries import Violation
-from yak.sim.history import Appended, Copy, History, Key, Watcher
+from yak.sim.history import Copy, History, Key, NewBatch, Watcher
 
 if TYPE_CHECKING:
     from yak.ports.metadata_store import StoreOutcome, StoreRequest
@@ -46,7 +46,7 @@ class LogStartSound(Watcher):
         """Replicas that the metadata once took from their brokers."""
         self.moves_count = 0
 
-    def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:
+    def appended(self, copy: Copy, batches: Sequence[NewBatch]) -> None:
         """Remember how old the records are."""
         if self._may_delete(copy.topic_partition.topic):
             self._times.setdefault(copy.key, {}).update((batch.base_offset, batch.max_timestamp) for batch in batches)

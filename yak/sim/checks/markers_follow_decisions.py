@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from yak.sim.deliveries import Violation
-from yak.sim.history import Appended, Copy, History, Watcher
+from yak.sim.history import Copy, History, NewBatch, Watcher
 from yak.transactions.records import TRANSACTION_TOPIC, read_transaction
 from yak.transactions.transaction import PREPARE_COMMIT, PREPARED
 
@@ -33,7 +33,7 @@ class MarkersFollowDecisions(Watcher):
         self._is_forfeited = False
         self.markers_count = 0
 
-    def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:
+    def appended(self, copy: Copy, batches: Sequence[NewBatch]) -> None:
         """Markers may be among the batches."""
         self._appended += [(copy, batch.decision) for batch in batches if batch.decision is not None]
 

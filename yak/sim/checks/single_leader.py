@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from yak.ids import NodeId, Offset
 from yak.sim.deliveries import Violation
-from yak.sim.history import Appended, Chain, Copy, Key, Watcher
+from yak.sim.history import Chain, Copy, Key, NewBatch, Watcher
 
 
 class SingleLeader(Watcher):
@@ -37,7 +37,7 @@ class SingleLeader(Watcher):
                 f" as broker {before[0]} did in life {before[1]}"
             )
 
-    def appended(self, copy: Copy, batches: Sequence[Appended]) -> None:
+    def appended(self, copy: Copy, batches: Sequence[NewBatch]) -> None:
         """The leader of an epoch writes its batches; followers copy them unchanged."""
         for base, epoch, crc, *_more in batches:
             leader = self._leaders.get((copy.key, epoch))

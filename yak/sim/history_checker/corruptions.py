@@ -321,7 +321,7 @@ CORRUPTIONS: Final[tuple[tuple[str, Kind, Corruption], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CorruptionResult:
     """The result of one corruption."""
 
     name: str
@@ -330,7 +330,7 @@ class Found:
     reported: str
 
 
-def self_test(seed: int) -> Iterator[Found]:
+def self_test(seed: int) -> Iterator[CorruptionResult]:
     """Corrupt clean histories in each way, and report whether the checker noticed."""
     rng = SeededRandom(f"judge:{seed}")
     for name, kind, corrupt in CORRUPTIONS:
@@ -339,10 +339,10 @@ def self_test(seed: int) -> Iterator[Found]:
             corrupted = corrupt(copy_of(clean))
             if corrupted is not None:
                 found = [each for each in check_history(corrupted).anomalies if each.kind is kind]
-                yield Found(name, kind, bool(found), found[0].words if found else "")
+                yield CorruptionResult(name, kind, bool(found), found[0].words if found else "")
                 break
         else:
-            yield Found(name, kind, False, "no history had a place for it")
+            yield CorruptionResult(name, kind, False, "no history had a place for it")
 
 
 def clean_histories(seed: int, count: int) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from yak.sim.model.rules import Rules, Step
-from yak.sim.model.state import Left, State, canonical, first_state, tidy
+from yak.sim.model.state import Budget, State, canonical, first_state, tidy
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,13 @@ class Bounds:
     changes: int = 1
     min_isr: int = 2
 
-    def left(self) -> Left:
+    def left(self) -> Budget:
         """The budget of the first state."""
-        return Left(self.records, self.crashes, self.outages, self.elections, self.changes)
+        return Budget(self.records, self.crashes, self.outages, self.elections, self.changes)
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchResult:
     """The result. `is_complete`: no state within the bounds was left out."""
 
     states: int
@@ -47,7 +47,7 @@ def search(
     lacks: str = "",
     states_max: int | None = None,
     on_level: Callable[[int, int, int], None] | None = None,
-) -> Searched:
+) -> SearchResult:
     """Visit every state; ends at the first violation, which is the nearest to the first state.
 
     Visited states are known by 128-bit digests. `states_max` ends the search early (then `is_complete` is False).
@@ -71,13 +71,13 @@ def search(
                 seen[digest] = (_digest(state), step) if lacks else None
                 violation = rules.violation(new)
                 if violation:
-                    return Searched(len(seen), steps, depth + 1, False, violation, _path(seen, digest))
+                    return SearchResult(len(seen), steps, depth + 1, False, violation, _path(seen, digest))
                 following.append(new)
             if states_max is not None and len(seen) >= states_max:
-                return Searched(len(seen), steps, depth + 1, False, "", ())
+                return SearchResult(len(seen), steps, depth + 1, False, "", ())
         level = following
         depth += 1
-    return Searched(len(seen), steps, depth, True, "", ())
+    return SearchResult(len(seen), steps, depth, True, "", ())
 
 
 def _digest(state: State) -> bytes:

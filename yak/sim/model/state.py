@@ -65,7 +65,7 @@ class Call(NamedTuple):
     base: int
 
 
-class Left(NamedTuple):
+class Budget(NamedTuple):
     """The remaining budget of steps."""
 
     records: int
@@ -88,13 +88,13 @@ class State(NamedTuple):
     is_up: bool
     committed: Log
     """Everything that any high watermark ever passed."""
-    left: Left
+    left: Budget
 
 
 UNKNOWN = ((-1, -1),) * len(NODES)
 
 
-def first_state(left: Left) -> State:
+def first_state(left: Budget) -> State:
     """Three empty replicas in sync, the first of which leads."""
     everyone = tuple((node, 0) for node in NODES)
     brokers = tuple(Broker((), 0, False, 0, 0, 0, None, UNKNOWN) for _ in NODES)

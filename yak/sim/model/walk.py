@@ -30,7 +30,7 @@ class Disagreement(AssertionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Walked:
+class WalkResult:
     """The result of the walks: no violation if `violation` is empty."""
 
     walks: int
@@ -39,7 +39,7 @@ class Walked:
     path: tuple[Step, ...] = ()
 
 
-def walk(walks: int, *, first: int = 1, bounds: Bounds = FAR, lacks: str = "", drives: bool = False) -> Walked:
+def walk(walks: int, *, first: int = 1, bounds: Bounds = FAR, lacks: str = "", drives: bool = False) -> WalkResult:
     """Walk at random, seed by seed, up to the first violation. `drives` also applies each step to real partitions.
 
     Raises Disagreement.
@@ -61,8 +61,8 @@ def walk(walks: int, *, first: int = 1, bounds: Bounds = FAR, lacks: str = "", d
                 shadow.take(step, before, state)
             violation = rules.violation(state)
             if violation:
-                return Walked(seed - first + 1, steps, f"seed {seed}: {violation}", tuple(path))
-    return Walked(walks, steps)
+                return WalkResult(seed - first + 1, steps, f"seed {seed}: {violation}", tuple(path))
+    return WalkResult(walks, steps)
 
 
 class Shadow:

@@ -22,7 +22,7 @@ from yak.partitions.leader_appends import TransactionalAppends
 from yak.partitions.transaction_markers import TxnMarker
 from yak.replication.partition import Partition
 from yak.sim import store as sim_store
-from yak.sim.mutants.mutant import Swaps, around, mutant, replacement
+from yak.sim.mutants.mutant import Patches, around, mutant, replacement
 from yak.storage.log import Log
 from yak.storage.recovery import Recovery
 from yak.storage.segment import Segment
@@ -136,7 +136,7 @@ def _index_on_leaders_only(real: Any, *arguments: Any) -> None:
 
 
 def _index_nothing_in(real: Any, *arguments: Any) -> None:
-    with Swaps() as inner:
+    with Patches() as inner:
         inner.put(Segment, "add_aborted", lambda *_arguments: None)
         real(*arguments)
 
@@ -168,7 +168,7 @@ def _apply_aborted_offsets(real: Any, self: Shard, producer_id: Any, end_offset:
     seeds=150,
     faults=("cut brokers", "kill", "slow way", "power"),
 )
-def _show_commits_at_once(swaps: Swaps) -> None:
+def _show_commits_at_once(swaps: Patches) -> None:
     real = Offsets.at
     swaps.put(Shard, "end_of", lambda _self, _group_id: 0)
     swaps.put(Offsets, "at", lambda self, _high_watermark, topics=None, **options: real(self, 2**63, topics, **options))

@@ -13,7 +13,7 @@ from yak.sim.sound_run import run_sound
 from yak.sim.spec import Spec
 
 
-class Swaps(ExitStack):
+class Patches(ExitStack):
     """Attributes of classes, modules and objects that are replaced until the end of a `with`."""
 
     def put(self, owner: Any, name: str, value: Any) -> None:
@@ -22,7 +22,7 @@ class Swaps(ExitStack):
         setattr(owner, name, value)
 
 
-SwitchOn = Callable[[Swaps], None]
+SwitchOn = Callable[[Patches], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Mutant:
 
     @contextmanager
     def on(self) -> Iterator[None]:
-        with Swaps() as swaps:
+        with Patches() as swaps:
             self.switch_on(swaps)
             yield
 
@@ -91,7 +91,7 @@ def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], SwitchOn]:
     """Switch on the decorated function in the place of one of `owner`, which it gets as its first argument."""
 
     def make(replacement: Callable[..., Any]) -> SwitchOn:
-        def switch_on(swaps: Swaps) -> None:
+        def switch_on(swaps: Patches) -> None:
             real = vars(owner)[name]
             swaps.put(owner, name, lambda *arguments, **named: replacement(real, *arguments, **named))
 

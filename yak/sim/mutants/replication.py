@@ -29,7 +29,7 @@ from yak.replication.partition import Partition
 from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.replication.truncation import Truncation, Truncations
 from yak.sim.checks import strong_isr
-from yak.sim.mutants.mutant import Swaps, around, mutant, replacement
+from yak.sim.mutants.mutant import Patches, around, mutant, replacement
 from yak.storage.flush import FlushPlan
 from yak.storage.log import Log
 from yak.storage.log_store import LogStore
@@ -50,7 +50,7 @@ def _watermark_of_own_log(_real: Any, self: Partition) -> bool:
 
 
 @mutant("hw-of-committed-isr", "members of an ISR change under way count (4.6)", seeds=300)
-def _committed_isr_only(swaps: Swaps) -> None:
+def _committed_isr_only(swaps: Patches) -> None:
     real = Partition.count_quorum
 
     def count(self: Partition) -> None:
@@ -189,7 +189,7 @@ def _count_any_fetch(real: Any, self: Any, item: Any) -> Any:
 
 
 @mutant("stale-epoch-append", "what a leader appends carries its own epoch (KIP-101)", seeds=60)
-def _write_in_the_last_epoch(swaps: Swaps) -> None:
+def _write_in_the_last_epoch(swaps: Patches) -> None:
     """A new leader appends in the epoch of its last record, as if the previous leader still led."""
     append = Log.append
 
@@ -210,7 +210,7 @@ def _join_anywhere(real: Any, self: Partition) -> None:
 
 
 @mutant("lead-in-old-boot", "no replica leads in an epoch of an earlier boot (KIP-903)", seeds=40)
-def _lead_in_an_old_boot(swaps: Swaps) -> None:
+def _lead_in_an_old_boot(swaps: Patches) -> None:
     become, open_all = Partition.become, LocalReplicas.open_all
     is_start = False
 
@@ -284,7 +284,7 @@ def _grow_at_once(real: Any, self: Partition, proposal: IsrProposal) -> None:
 
 
 @mutant("broker-epoch-ignored-on-return", "an ISR has boots, not brokers (KIP-903)", seeds=60)
-def _any_boot_is_a_member(swaps: Swaps) -> None:
+def _any_boot_is_a_member(swaps: Patches) -> None:
     def is_current(state: Any, member: Any, *states: str) -> bool:
         broker = state.brokers.get(member.node_id)
         return broker is not None and broker["state"] in states
@@ -302,7 +302,7 @@ mutant("wiped-disk-believed", "a boot on another disk leaves ISR and ELR", seeds
 
 
 @mutant("session-expired-by-an-outage", "no broker is fenced by an outage", seeds=60, faults=("outage",))
-def _hold_an_outage_against_all(swaps: Swaps) -> None:
+def _hold_an_outage_against_all(swaps: Patches) -> None:
     swaps.put(FailureDetector, "reset", lambda _self: None)
     swaps.put(PauseDetector, "paused_ms", lambda _self, _now_ms: 0)
 
@@ -313,7 +313,7 @@ def _hold_an_outage_against_all(swaps: Swaps) -> None:
     seeds=60,
     faults=("lost history", "cut store", "slow way", "pause", "kill"),
 )
-def _restore_from_the_oldest_image(swaps: Swaps) -> None:
+def _restore_from_the_oldest_image(swaps: Patches) -> None:
     """Restore from the image that lacks most, as soon as one broker has offered."""
     swaps.put(restore, "_position", lambda offer: (-offer.image.offset, offer.node_id))
     swaps.put(restore, "_missing_brokers", lambda _offers, _before: {})
@@ -327,7 +327,7 @@ def _restore_from_the_oldest_image(swaps: Swaps) -> None:
     brokers=1,
     faults=("regression",),
 )
-def _believe_an_empty_store(swaps: Swaps) -> None:
+def _believe_an_empty_store(swaps: Patches) -> None:
     """Create the cluster again in the empty store, and accept its metadata."""
     verified, apply = BrokerLifecycle._on_verified, Image.apply_all  # noqa: SLF001
 

@@ -18,7 +18,7 @@ from yak.replication.partition import Partition
 from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.replication.truncation import Truncation, Truncations
 from yak.sim.disk import SimDisk, SimFile
-from yak.sim.mutants.mutant import Swaps, around, mutant, replacement
+from yak.sim.mutants.mutant import Patches, around, mutant, replacement
 from yak.storage import fetched_batch, flush, producer_state
 from yak.storage import log as storage_log
 from yak.storage.batch_filter import BatchFilter
@@ -95,7 +95,7 @@ def _keep_the_partial_tail(
 
 
 @mutant("deleted-records-return", "a topic that was deleted and created again is empty", seeds=50, brokers=1)
-def _records_come_back(swaps: Swaps) -> None:
+def _records_come_back(swaps: Patches) -> None:
     real = LogStore.planned_log
 
     def planned(self: LogStore, new: NewLog, **named: bool) -> Any:
@@ -141,11 +141,11 @@ def _drop_the_last_record(real: Any, self: OffsetMap, key: bytes) -> Any:
 @around(BatchFilter, "_left")
 def _drop_tombstones_at_once(real: Any, self: BatchFilter, header: Any, records: bytes) -> Any:
     if header.delete_horizon_ms is None:
-        header = _Due(header)
+        header = _ExpiredHeader(header)
     return real(self, header, records)
 
 
-class _Due:
+class _ExpiredHeader:
     """A header whose delete horizon has passed."""
 
     delete_horizon_ms = 0
@@ -195,7 +195,7 @@ def _cut_what_is_damaged(real: Any, self: Recovery, *arguments: Any, **named: An
 
 
 @mutant("follower-takes-any-offset", "a follower copies only what comes next", seeds=300, faults=_MISDIRECTED)
-def _follower_takes_any_offset(swaps: Swaps) -> None:
+def _follower_takes_any_offset(swaps: Patches) -> None:
     check, may_follow = fetched_batch.check_fetched_batch, Partition.may_follow
 
     def checked(view: Any, position: int, header: Any, _expected: int, *rest: Any, may_have_gaps: bool) -> None:
@@ -309,7 +309,7 @@ def _rename_without_sync(real: Any, self: Any, disk: Any) -> Any:
 @mutant("copy-sealed-unsynced", "a copy is on the device before it is sealed", seeds=300, brokers=1, faults=_FAULTS)
 @around(MoveSeal, "run")
 def _seal_what_is_not_durable(real: Any, self: MoveSeal, disk: Any) -> None:
-    with Swaps() as inner:
+    with Patches() as inner:
         inner.put(SimFile, "sync", lambda _self: None)
         inner.put(SimDisk, "sync_directory", lambda _self, _path: None)
         real(self, disk)

@@ -47,7 +47,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Shared:
+class SharedClientState:
     """What the clients know of each other's work."""
 
     topic_ids: dict[str, str]
@@ -66,7 +66,12 @@ class Caller:
     """Sends store requests, and checks their answers."""
 
     def __init__(
-        self, network: QuorumNetwork, checks: Checks, endpoint: Endpoint, shared: Shared, counts: dict[str, int]
+        self,
+        network: QuorumNetwork,
+        checks: Checks,
+        endpoint: Endpoint,
+        shared: SharedClientState,
+        counts: dict[str, int],
     ) -> None:
         self._network, self._checks, self._endpoint, self._shared = network, checks, endpoint, shared
         self._counts = counts
@@ -110,7 +115,7 @@ class StoreClient:
 
     def __init__(
         self, world: World, rng: SeededRandom, node: QuorumNode, nodes: dict[NodeId, QuorumNode], caller: Caller,
-        shared: Shared, faults_ms: int,
+        shared: SharedClientState, faults_ms: int,
     ) -> None:  # fmt: skip
         self._world, self._rng, self._node, self._nodes, self._caller = world, rng, node, nodes, caller
         self._shared = shared

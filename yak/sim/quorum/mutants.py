@@ -14,7 +14,7 @@ from yak.quorum.raft_log import RaftLog
 from yak.quorum.snapshots import SnapshotBuild
 from yak.quorum.voter_changes import VoterChanges
 from yak.quorum.voters import Voter
-from yak.sim.mutants.mutant import Swaps, around, mutant, replacement
+from yak.sim.mutants.mutant import Patches, around, mutant, replacement
 
 quorum_mutant = partial(mutant, brokers=0)
 
@@ -42,7 +42,7 @@ quorum_mutant("quorum-vote-unsynced", "a vote survives a power loss", seeds=5)(
 
 
 @quorum_mutant("quorum-vote-forgotten", "a vote survives a restart", seeds=300, faults=("split-vote", "kill"))
-def _forget_the_vote(swaps: Swaps) -> None:
+def _forget_the_vote(swaps: Patches) -> None:
     real = ElectionState.read
 
     def read(disk: Any, path: str) -> ElectionState:
@@ -112,7 +112,7 @@ def _commit_by_counting_replicas(_real: Any, self: Any) -> None:
 
 
 @quorum_mutant("quorum-leader-counts-unflushed", "the leader counts its durable records", seeds=20)
-def _count_own_unflushed_end(swaps: Swaps) -> None:
+def _count_own_unflushed_end(swaps: Patches) -> None:
     def append(self: Any, batch: bytes) -> None:
         real_append(self, batch)
         self.advance_leader()
@@ -132,7 +132,7 @@ def _count_own_unflushed_end(swaps: Swaps) -> None:
 @quorum_mutant("quorum-ack-before-flush", "a fetch acknowledges durable records", seeds=20)
 @around(Quorum, "_fetch")
 def _fetch_before_the_flush(real: Any, self: Any) -> None:
-    with Swaps() as inner:
+    with Patches() as inner:
         inner.put(RaftLog, "is_flushed", property(lambda _log: True))
         real(self)
 
@@ -157,7 +157,7 @@ quorum_mutant("quorum-read-without-round", "a majority confirms each read", seed
     seeds=150,
     faults=("pause",),
 )
-def _confirm_reads_by_any_fetch(swaps: Swaps) -> None:
+def _confirm_reads_by_any_fetch(swaps: Patches) -> None:
     """A fetch that arrives after an answer counts as sent after it."""
     real = FollowerFetches.fetch
     real_answer = FollowerFetches._answer_follower  # noqa: SLF001
@@ -229,7 +229,7 @@ quorum_mutant(
 
 
 @quorum_mutant("quorum-voters-at-once", "one change of voters at a time", seeds=50)
-def _change_voters_at_once(swaps: Swaps) -> None:
+def _change_voters_at_once(swaps: Patches) -> None:
     refusal, change = VoterChanges._refusal, VoterChanges._change  # noqa: SLF001
 
     def may_always(self: Any, cluster_id: Any) -> Any:

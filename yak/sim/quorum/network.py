@@ -115,7 +115,7 @@ class Connection:
 
 
 @dataclass(slots=True, eq=False)
-class _Held:
+class _DelayedAction:
     connection: Connection
     action: Callable[[], None]
 
@@ -132,7 +132,7 @@ class QuorumNetwork:
         """Directed links that deliver nothing."""
         self.slow_us: dict[tuple[NodeId, NodeId], int] = {}
         """Directed links with a longer delay."""
-        self._held: dict[tuple[NodeId, NodeId], list[_Held]] = {}
+        self._held: dict[tuple[NodeId, NodeId], list[_DelayedAction]] = {}
         self.counts = {"requests": 0, "connections reset": 0, "requests timed out": 0}
 
     # ---------------------------------------------------------------------------------------------------- client
@@ -188,7 +188,7 @@ class QuorumNetwork:
 
         def arrive() -> None:
             if link in self.cuts or self._held.get(link):
-                self._held.setdefault(link, []).append(_Held(connection, action))
+                self._held.setdefault(link, []).append(_DelayedAction(connection, action))
             else:
                 action()
 

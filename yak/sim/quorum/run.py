@@ -9,7 +9,7 @@ from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.quorum.voters import VoterSet
 from yak.sim.quorum.administrator import Administrator
 from yak.sim.quorum.checks import Checks, QuorumViolation
-from yak.sim.quorum.clients import Caller, Shared, StoreClient
+from yak.sim.quorum.clients import Caller, SharedClientState, StoreClient
 from yak.sim.quorum.draws import Draws
 from yak.sim.quorum.faults import Faults
 from yak.sim.quorum.network import QuorumNetwork
@@ -51,7 +51,7 @@ class QuorumRun:
             0,
         )
         self.nodes: dict[NodeId, QuorumNode] = {}
-        shared = Shared({})
+        shared = SharedClientState({})
         self.clients = []
         for node_id in range(1, len(draws.voters.voters) + draws.observers + 1):
             node = QuorumNode(self.world, self.network, draws, rng.fork(f"node {node_id}"), node_id, self.checks)

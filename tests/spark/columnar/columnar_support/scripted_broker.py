@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Self
 
-from yak.spark.columnar.wire import API_VERSIONS, FETCH, LIST_OFFSETS, METADATA, VERSIONS, Aborted
+from yak.spark.columnar.wire import API_VERSIONS, FETCH, LIST_OFFSETS, METADATA, VERSIONS, AbortedRange
 
 CLOSE = b"close the connection"
 Script = Callable[[int], bytes]
@@ -25,7 +25,7 @@ def fetched(
     error: int = 0,
     high_watermark: int = 1 << 40,
     stable: int | None = None,
-    aborted: tuple[Aborted, ...] = (),
+    aborted: tuple[AbortedRange, ...] = (),
 ) -> bytes:
     """The body of a Fetch answer, version 11, for t-0."""
     stable = high_watermark if stable is None else stable

@@ -20,7 +20,7 @@ from yak.metadata_store.state import StoreState
 from yak.security.delegation_tokens import hmac_of, password_of
 from yak.security.scram import MECHANISMS
 from yak.sim.rig import Rig
-from yak.views.happenings import of_image
+from yak.views.broker_events import of_image
 from yak.views.metadata_json import HIDDEN, cluster_json
 from yak.views.metadata_records_json import record_json
 

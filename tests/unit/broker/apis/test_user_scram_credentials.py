@@ -17,7 +17,7 @@ from yak.metadata_store.restore import _write_configs
 from yak.metadata_store.state import StoreState
 from yak.security.scram import SCRAM_SHA_256, ScramCredential
 from yak.sim.rig import Rig
-from yak.views.happenings import of_image
+from yak.views.broker_events import of_image
 from yak.views.metadata_json import HIDDEN, cluster_json
 from yak.views.metadata_records_json import record_json
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from yak.client.api.consumer import Consumer, Reading
+from yak.client.api.consumer import Consumer, InboxReader
 from yak.client.api.message import TEXT
 from yak.client.consumer import Callbacks, Inbox, Rebalancing
 from yak.errors import YakError
@@ -30,7 +30,7 @@ class Handle:
 def consumer_of(handle: Handle) -> Consumer:
     """A consumer with this handle, without a cluster."""
     made = Consumer.__new__(Consumer)
-    made.reading = Reading(handle, TEXT, TEXT, auto_commit=True)  # type: ignore[arg-type]
+    made.reading = InboxReader(handle, TEXT, TEXT, auto_commit=True)  # type: ignore[arg-type]
     return made
 
 

@@ -19,7 +19,7 @@ from yak.groups.consumer.member import Member
 from yak.groups.consumer.partitions import Partitions, by_topic, flattened
 from yak.groups.consumer.records import decode
 from yak.groups.consumer.settings import ConsumerGroupSettings
-from yak.groups.consumer.subscriptions import World
+from yak.groups.consumer.subscriptions import DecisionInputs
 from yak.groups.record import Record
 from yak.protocol.codec import encode_response_body
 
@@ -111,8 +111,8 @@ class Coordinator:
         self.now_ms = 1_000_000
 
     @property
-    def world(self) -> World:
-        return World(self.topics, self.settings, self.now_ms)
+    def world(self) -> DecisionInputs:
+        return DecisionInputs(self.topics, self.settings, self.now_ms)
 
     def heartbeat(self, member_id: str, epoch: int, *, version: int = 1, host: str = "/10.0.0.1", **said: Any) -> Any:
         """A heartbeat; the answer as a client decodes it. PeerError goes through, and then nothing changed."""

@@ -19,7 +19,7 @@ from yak.protocol.codec import decode_request, encode_response, read_request_hea
 from yak.server.http import broker_client
 from yak.server.http.broker_client import BrokerClient, RemoteBrokers, RemoteLost
 from yak.server.http.problems import Problem
-from yak.server.in_process import Closed
+from yak.server.in_process import ClosedByBroker
 
 METADATA = 3
 
@@ -87,7 +87,7 @@ def test_request_to_another_node_has_the_newest_version() -> None:
 @pytest.mark.parametrize(
     ("node_id", "how", "status", "error", "text"),
     [
-        (1, Closed("internal error"), 503, "broker-unreachable", "node 1 did not answer: internal error"),
+        (1, ClosedByBroker("internal error"), 503, "broker-unreachable", "node 1 did not answer: internal error"),
         (2, RemoteLost("connection refused"), 503, "broker-unreachable", "node 2 did not answer: connection refused"),
         (9, None, 503, "broker-unreachable", "node 9 did not answer: it is not registered"),
         (2, b"\0\0\0\0nonsense", 503, "broker-unreachable", "the response is not a valid"),

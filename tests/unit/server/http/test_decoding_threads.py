@@ -17,7 +17,7 @@ from yak.server.http.consumers import records
 from yak.server.http.consumers.bodies import Settings
 from yak.server.http.consumers.kafka_consumer import Fetched
 from yak.server.http.events import stream as event_stream
-from yak.server.http.other_brokers import OtherAnswer
+from yak.server.http.other_brokers import BrokerAnswer
 from yak.server.http.routes import consume, stream
 
 PLACE = TopicPartition("t", 0)
@@ -111,7 +111,7 @@ async def consumed_by_instance(context):
 
 
 async def answered_by_another_broker(context):
-    answer = OtherAnswer(200, b"[%b]" % (b" " * 200_000))
+    answer = BrokerAnswer(200, b"[%b]" % (b" " * 200_000))
     assert await answer.json(context) == []
 
 

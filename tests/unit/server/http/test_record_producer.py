@@ -16,7 +16,7 @@ from yak.protocol.record_walk import walk_records
 from yak.protocol.versions import INIT_PRODUCER_ID, PRODUCE
 from yak.server.http.authentication import CALLER, Caller
 from yak.server.http.problems import Problem
-from yak.server.http.record_producer import Lane, ProducerIds, write
+from yak.server.http.record_producer import PartitionQueue, ProducerIds, write
 
 NO_IDS = Problem(503, "broker-unreachable", "the store is away")
 NOT_ALLOWED = Problem(403, "not-allowed", "User:bob may not WRITE topic 't'")
@@ -25,7 +25,7 @@ LOST = Problem(503, "broker-unreachable", "closed in the middle")
 
 
 def lane_of(count=3, partition=0, batch_bytes_max=10_000, value=b"v", topic="t"):
-    lane = Lane(TopicPartition(topic, partition), batch_bytes_max=batch_bytes_max)
+    lane = PartitionQueue(TopicPartition(topic, partition), batch_bytes_max=batch_bytes_max)
     for row in range(count):
         lane.add(row, b"k", value, (), 10 + len(value))
     return lane

@@ -19,7 +19,7 @@ from yak.server.http.routes.stream import (
     EVENTS_MAX,
     IDS_BYTES_MAX,
     RecordStream,
-    Resumed,
+    ResumePoint,
     event_id,
     first_positions,
     read_event_id,
@@ -152,7 +152,7 @@ def test_a_stream_has_so_many_partitions_and_no_more():
 
     async def main():
         with pytest.raises(Problem, match="at most 4"):
-            await first_positions(context, ["t"], Resumed({}, {}), False)
+            await first_positions(context, ["t"], ResumePoint({}, {}), False)
 
     run(main)
 
@@ -191,7 +191,7 @@ def test_stream_resumed_reads_partitions_that_its_event_id_lacks_from_their_star
         return SimpleNamespace(topics=topics)
 
     context = context_of(image_of({"t": [1, 1], "new": [1]}), answer)
-    resumed = Resumed({TopicPartition("t", 0): 7}, {})
+    resumed = ResumePoint({TopicPartition("t", 0): 7}, {})
     found = trio.run(first_positions, context, ["t", "new"], resumed, False)
     assert found == {TopicPartition("t", 0): 7, TopicPartition("t", 1): 3, TopicPartition("new", 0): 100}
 

@@ -9,7 +9,7 @@ import pytest
 from yak.client.offset_spec import START
 from yak.errors import Unreachable, UsageError, YakError
 from yak.ids import TopicPartition
-from yak.tui.messages.feeds import Opened, assignment_text
+from yak.tui.messages.feeds import OpenedFeed, assignment_text
 from yak.tui.messages.reader import Limits, Reader
 from yak.tui.messages.subscription import Choice, Seek, Subscription
 
@@ -107,7 +107,7 @@ def made():
     readers = []
 
     def make(feed, wanted=BROWSE, **more):
-        opened = feed if callable(feed) else lambda *_args, **_more: Opened(feed, [])
+        opened = feed if callable(feed) else lambda *_args, **_more: OpenedFeed(feed, [])
         reader = Reader(lambda: "nowhere:1", wanted, open_=opened, **more)
         readers.append(reader)
         reader.start()
@@ -195,7 +195,7 @@ def test_what_a_filter_left_out_for_want_of_room_is_read_again_for_another(made)
 
     def open_(*_args, **_more):
         feeds.append(FakeFeed(backlog(2000), is_done_at_end=True))
-        return Opened(feeds[-1], [])
+        return OpenedFeed(feeds[-1], [])
 
     reader = made(lambda *a, **k: open_(), limits=Limits(rows=100))
     reader.set_filter("v:.n >= 1990")
@@ -233,7 +233,7 @@ def test_a_tail_shows_some_of_many_and_says_so(made):
 
 def test_tail_does_not_sample_earlier_records(made):
     feed = FakeFeed(backlog(4000))
-    reader = made(lambda *_a, **_m: Opened(feed, [], {ORDERS: 4000}), TAIL)
+    reader = made(lambda *_a, **_m: OpenedFeed(feed, [], {ORDERS: 4000}), TAIL)
     until(lambda: len(offsets(reader)) == 4000)
 
 
@@ -242,7 +242,7 @@ def test_tail_sorts_earlier_records_by_time(made):
     messages = messages[10:] + messages[:10]
     feed = FakeFeed(messages)
     new_from = {ORDERS: 10_000}
-    reader = made(lambda *_a, **_m: Opened(feed, [], new_from), TAIL)
+    reader = made(lambda *_a, **_m: OpenedFeed(feed, [], new_from), TAIL)
     until(lambda: len(offsets(reader)) == 20)
     assert offsets(reader) == list(range(20)), "what does not come is waited for only a moment"
 
@@ -272,7 +272,7 @@ def test_a_cluster_that_is_not_there_yet_is_waited_for(made):
         failure = answers.pop(0) if answers else None
         if failure is not None:
             raise failure
-        return Opened(FakeFeed(backlog(3)), [])
+        return OpenedFeed(FakeFeed(backlog(3)), [])
 
     reader = made(open_)
     until(lambda: reader.status.phase == "waiting")

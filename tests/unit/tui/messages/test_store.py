@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.tui.messages.store import BufferedRecord, Merged, Store, held_bytes, pack, unpack
+from yak.tui.messages.store import BufferedRecord, MergedStore, Store, held_bytes, pack, unpack
 
 
 def record(serial, value=b"x", *, topic="orders", headers=()):
@@ -197,7 +197,7 @@ def test_stores_merged_are_in_the_order_in_which_records_came(owners, most):
     stores = [Store(max_rows=most, is_ring=True) for _ in range(4)]
     for serial, owner in enumerate(owners):
         stores[owner].add([record(serial)])
-    merged = Merged(stores)
+    merged = MergedStore(stores)
     first, end = merged.span()
     expected = sorted(serial for store in stores for serial in visible(store))
     assert [merged.at(place).serial for place in range(first, end)] == expected

@@ -1,18 +1,18 @@
 from yak.client.produce import Acknowledged, DeliveryCounts
-from yak.tui.produce.run import SECOND_NS, Counting, DeliveryStatistics
+from yak.tui.produce.run import SECOND_NS, DeliveryCounter, DeliveryStatistics
 
 MS = 1_000_000
 
 
 def test_statistics_before_the_first_record_have_no_latency():
-    stats = Counting(0).statistics(DeliveryCounts(), 0, "sending", SECOND_NS)
+    stats = DeliveryCounter(0).statistics(DeliveryCounts(), 0, "sending", SECOND_NS)
     assert (stats.p50_ms, stats.p99_ms, stats.max_ms) == (None, None, None)
     assert not stats.is_over
     assert DeliveryStatistics(state="stopped").is_over
 
 
 def test_rates_and_latencies_are_of_each_second():
-    counting = Counting(0)
+    counting = DeliveryCounter(0)
     counts = DeliveryCounts(sent=6, acknowledged=3, failed=1)
     counts.reasons["too large"] += 1
     counts.few = [Acknowledged(1, "t", 0, 1), Acknowledged(0, "t", 0, 0)]
@@ -34,6 +34,6 @@ def test_rates_and_latencies_are_of_each_second():
 
 
 def test_the_history_is_bounded():
-    counting = Counting(0)
+    counting = DeliveryCounter(0)
     stats = counting.statistics(DeliveryCounts(), 0, "sending", 500 * SECOND_NS)
     assert len(stats.rates) == len(stats.latencies_ms) == 120

@@ -19,7 +19,7 @@ from yak.tui.rows.failover import (
 )
 from yak.tui.screens.failover import move_body, move_command
 from yak.tui.screens.processes import end_question, resume_plan
-from yak.tui.state.drills import Drill, Moved, Timeline
+from yak.tui.state.drills import Drill, MovedLeadership, Timeline
 from yak.tui.state.picture import Broker, Partition, Picture
 
 FMT = Formatter()
@@ -43,7 +43,7 @@ def cluster() -> Picture:
 def killed() -> Timeline:
     drill = Drill("kill", 1, 1_000_000, "kill -9 of broker 1", "yak node kill 1", frozenset({"orders-0"}))
     found = Timeline(drill, detected_ms=10, fenced_ms=20, elected_ms=40, first_write_ms=100)
-    found.moved["orders-0"] = Moved("orders-0", 1, 2, 5, 40)
+    found.moved["orders-0"] = MovedLeadership("orders-0", 1, 2, 5, 40)
     found.longest = Pause("orders-0", 1_000_000, 1_000_105)
     return found
 
@@ -105,7 +105,7 @@ def test_timeline_lines_report_longest_wait_and_moved_leaders() -> None:
 def test_moved_partitions_of_internal_topics_are_one_line() -> None:
     found = killed()
     for number in range(30):
-        found.moved[f"__consumer_offsets-{number}"] = Moved(f"__consumer_offsets-{number}", 1, 2, 5, 40)
+        found.moved[f"__consumer_offsets-{number}"] = MovedLeadership(f"__consumer_offsets-{number}", 1, 2, 5, 40)
     lines = [line[0].text for line in timeline_lines(found, FMT, 80, 20, 1_000_200)]
     assert lines[-1] == "  30 partitions of internal topics"
     assert not any("__consumer_offsets" in line for line in lines)
@@ -114,7 +114,7 @@ def test_moved_partitions_of_internal_topics_are_one_line() -> None:
 def test_partitions_of_users_come_first_and_those_without_room_are_counted() -> None:
     found = killed()
     for number in range(30):
-        found.moved[f"__a-{number}"] = Moved(f"__a-{number}", 1, 2, 5, 40)
+        found.moved[f"__a-{number}"] = MovedLeadership(f"__a-{number}", 1, 2, 5, 40)
     lines = timeline_lines(found, FMT, 80, 12, 1_000_200)
     assert len(lines) == 12
     assert "orders-0" in lines[7][0].text
@@ -125,7 +125,7 @@ def test_partitions_of_users_come_first_and_those_without_room_are_counted() -> 
 def test_timeline_outcome_explains_missing_steps() -> None:
     found = Timeline(Drill("kill", 1, 0, "kill", "", frozenset({"orders-0"})))
     assert "waiting for another leader of 1 partition" in text_of(timeline_lines(found, FMT, 80, 9, 10))
-    found.moved["orders-0"] = Moved("orders-0", 1, None, 5, 40)
+    found.moved["orders-0"] = MovedLeadership("orders-0", 1, None, 5, 40)
     assert "without a leader: orders-0" in text_of(timeline_lines(found, FMT, 80, 9, 10))
     found.moved["orders-0"].to_node, found.elected_ms = 2, 40
     assert "no client was seen to write" in text_of(timeline_lines(found, FMT, 80, 9, 10))

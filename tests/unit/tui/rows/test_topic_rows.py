@@ -3,7 +3,7 @@
 import pytest
 
 from yak.client.admin import ConfigValue
-from yak.client.consumer import Received
+from yak.client.consumer import ConsumerRecord
 from yak.tui.formatter import Formatter
 from yak.tui.rows.groups import TOPIC_GROUP_COLUMNS, topic_group_rows
 from yak.tui.rows.topics import (
@@ -174,7 +174,7 @@ def test_a_group_that_catches_up_says_when_it_will_be_there():
 
 
 def received(partition, offset, timestamp_ms, key, value):
-    return Received("orders", partition, offset, timestamp_ms, "CreateTime", key, value, [], None)
+    return ConsumerRecord("orders", partition, offset, timestamp_ms, "CreateTime", key, value, [], None)
 
 
 def test_tail_rows_are_newest_first():

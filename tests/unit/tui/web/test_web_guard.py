@@ -3,7 +3,7 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from yak.tui.web.options import WebOptions
-from yak.tui.web.server import Guard, Refused
+from yak.tui.web.server import Guard, RefusedRequest
 
 HOST = "127.0.0.1:8090"
 
@@ -13,7 +13,7 @@ def ask(guard: Guard, method: str = "GET", path: str = "/", **headers: str) -> s
     named = {name.replace("_", "-"): value for name, value in {"Host": HOST, **headers}.items()}
     try:
         guard.check(make_mocked_request(method, path, headers=named))
-    except Refused as refused:
+    except RefusedRequest as refused:
         return refused.code
     return ""
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.tui.web.server import Refused, Uploads, safe_name
+from yak.tui.web.server import RefusedRequest, Uploads, safe_name
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def keep(uploads: Uploads, name: str, *pieces: bytes) -> Path:
 
 
 def refused(uploads: Uploads, *pieces: bytes) -> tuple[int, str]:
-    with pytest.raises(Refused) as found:
+    with pytest.raises(RefusedRequest) as found:
         keep(uploads, "x.csv", *pieces)
     return found.value.status, found.value.code
 

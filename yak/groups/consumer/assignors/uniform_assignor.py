@@ -23,7 +23,7 @@ from yak.groups.consumer.partitions import Partitions, TopicIdPartition
 
 def assign_uniformly(spec: AssignmentSpec) -> dict[str, Partitions]:
     """Assign every partition of every subscribed topic to one of its subscribers."""
-    dealing = _Dealing(spec)
+    dealing = _UniformAssignment(spec)
     dealing.keep()
     dealing.deal()
     dealing.even_out()
@@ -33,7 +33,7 @@ def assign_uniformly(spec: AssignmentSpec) -> dict[str, Partitions]:
     }
 
 
-class _Dealing:
+class _UniformAssignment:
     """An assignment under construction. Members and topics are indexes in the spec, since ids are slow to compare.
 
     `piles[member][topic]` has a member's partitions of a topic, those of its old target first. A pile loses partitions

@@ -31,7 +31,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class EventFilter:
     """The wanted events: kinds and families of kinds (None for all), of one topic or of all."""
 
     kinds: frozenset[str] | None = None
@@ -91,7 +91,7 @@ class EventRing:
         follows = int(number) + 1
         return follows if boot == self.boot and self.first <= follows <= self.next else None
 
-    def collect(self, start: int, end: int, wish: Wish, bytes_max: int) -> tuple[bytes, int]:
+    def collect(self, start: int, end: int, wish: EventFilter, bytes_max: int) -> tuple[bytes, int]:
         """The wanted events from `start` to before `end`, as one piece of about `bytes_max` at most, and where it ends.
 
         `start` must not be before `first`.
@@ -122,7 +122,7 @@ Send = Callable[[bytes | memoryview], int]
 class Subscription:
     """The wanted events, with the interval of rates in ms: None for no rates."""
 
-    wish: Wish
+    wish: EventFilter
     rates_ms: int | None
     has_progress: bool
 
@@ -214,7 +214,7 @@ def chunk_of(body: bytes) -> bytes:
 
 
 @dataclass(slots=True)
-class Audience:
+class Subscribers:
     """The listeners of one subscription; `position` is that of the listeners without a backlog."""
 
     subscription: Subscription

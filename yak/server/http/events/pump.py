@@ -21,10 +21,10 @@ from yak.errors import PeerError
 from yak.replication.partition import Partition
 from yak.replication.traffic import Traffic
 from yak.server import log
-from yak.server.http.events.listeners import Audience, EventRing, Listener, Subscription, chunk_of, gap, render
+from yak.server.http.events.listeners import EventRing, Listener, Subscribers, Subscription, chunk_of, gap, render
 from yak.server.http.fair_share import FairShare
 from yak.server.http.metrics.process import disk_spaces
-from yak.views.happenings import Happening, of_image
+from yak.views.broker_events import BrokerEvent, of_image
 from yak.views.notices import GROUP_MOVED, of_notice
 from yak.views.quorum import own_quorum_json
 
@@ -218,7 +218,7 @@ class _Images:
     delta: Delta
 
 
-class Gathering:
+class PendingEvents:
     """Queues new images and notices of one broker while the core runs, and later turns them into events in slices.
 
     Without listeners no events are made; a few entries stay queued, so that a listener that reconnects soon misses
@@ -267,19 +267,19 @@ class Gathering:
             made = 0
             while self._notes:
                 time_ms, note = self._notes.popleft()
-                for happening in self._happenings(note):
+                for event in self._events(note):
                     self._add(time_ms, happening)
                     made += 1
                     if made % _MADE_AT_ONCE == 0:
                         await trio.lowlevel.checkpoint()
 
-    def _add(self, time_ms: int, happening: Happening) -> None:
+    def _add(self, time_ms: int, happening: BrokerEvent) -> None:
         fields = {"time_ms": time_ms, "node_id": self._broker.node_id, "message": happening.message}
         if happening.topic is not None:
             fields["topic"] = happening.topic
         self._ring.add(happening.kind, happening.topic, {**fields, **happening.fields})
 
-    def _happenings(self, note: _Images | Notice) -> Iterator[Happening]:
+    def _events(self, note: _Images | Notice) -> Iterator[BrokerEvent]:
         if isinstance(note, _Images):
             yield from of_image(note.before, note.after, note.delta)
         elif note.event == GROUP_MOVED:
@@ -287,7 +287,7 @@ class Gathering:
         elif (happening := of_notice(note)) is not None:
             yield happening
 
-    def _group(self, group_id: str) -> Iterator[Happening]:
+    def _group(self, group_id: str) -> Iterator[BrokerEvent]:
         """The state of a group of the consumer protocol, if it changed since it was last reported."""
         try:
             group = self._broker.group_coordinator.runtime.find(group_id).shard.groups.get(group_id)
@@ -304,7 +304,7 @@ class Gathering:
         name, epoch = state
         kind = {"Stable": "group-stable", "Empty": "group-empty"}.get(name, "group-rebalancing")
         members = len(group.consumer.state.members)
-        yield Happening(
+        yield BrokerEvent(
             kind,
             f"group {group_id} is {name} in epoch {epoch} with {members} members",
             None,
@@ -321,8 +321,8 @@ class Pump:
         self._clock = shell.clock
         self._share = share
         self.ring = ring
-        self.gathering = Gathering(broker, ring, self._wake_up)
-        self._audiences: dict[Subscription, Audience] = {}
+        self.gathering = PendingEvents(broker, ring, self._wake_up)
+        self._audiences: dict[Subscription, Subscribers] = {}
         self._progress = Progress(broker)
         self._rates: dict[int, Rates] = {}
         self._process = ProcessFigures(shell, broker)
@@ -339,7 +339,7 @@ class Pump:
         """Add a listener; it gets its events from its position on."""
         audience = self._audiences.get(subscription)
         if audience is None:
-            audience = Audience(subscription, listener.position, trio.current_time())
+            audience = Subscribers(subscription, listener.position, trio.current_time())
             self._audiences[subscription] = audience
         audience.listeners[listener] = None
         interval = subscription.rates_ms
@@ -437,7 +437,7 @@ class Pump:
         found["rates"] = {interval: {**rates.since_last(now_ms), **more} for interval, rates in due.items()}
         return found
 
-    async def _serve(self, audience: Audience, end: int, figures: dict[str, Any]) -> None:
+    async def _serve(self, audience: Subscribers, end: int, figures: dict[str, Any]) -> None:
         began = time.perf_counter()
         before, audience.position = max(audience.position, self.ring.first), end
         figure = self._figure(audience.subscription, figures)
@@ -460,7 +460,9 @@ class Pump:
                 began = time.perf_counter()
         self._busy_s += time.perf_counter() - began
 
-    def _send(self, audience: Audience, listener: Listener, span: tuple[int, int], chunk: bytes, figure: bytes) -> None:
+    def _send(
+        self, audience: Subscribers, listener: Listener, span: tuple[int, int], chunk: bytes, figure: bytes
+    ) -> None:
         before, end = span
         listener.drain()
         listener.send_gap(self.ring, self._clock.wall_ms())
@@ -475,7 +477,7 @@ class Pump:
                 listener.offer(chunk_of(own))
         listener.position = end
 
-    def _events(self, audience: Audience, start: int, end: int) -> bytes:
+    def _events(self, audience: Subscribers, start: int, end: int) -> bytes:
         """All new events in one piece, at most what the ring holds."""
         if start >= end:
             return b""

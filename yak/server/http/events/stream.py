@@ -15,7 +15,7 @@ from yak.server.http.events.pump import PIECE_BYTES_MAX, Pump
 from yak.server.http.problems import Problem, large_json_bytes
 from yak.server.http.replica_rows import all_rows
 from yak.server.http.timed_stream import STREAM, TimedStream
-from yak.views.replicas import Wanted
+from yak.views.replicas import PartitionFilter
 
 _HEADERS: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
 """The latter disables nginx's buffering."""
@@ -107,7 +107,7 @@ class EventStream(Response):
 
     async def _snapshot(self, ring: EventRing) -> bytes:
         event_id = ring.event_id(ring.next - 1)
-        rows = await all_rows(self._context, Wanted(self._request.subscription.wish.topic))
+        rows = await all_rows(self._context, PartitionFilter(self._request.subscription.wish.topic))
         content: dict[str, Any] = {
             "kind": "snapshot",
             "time_ms": self._context.shell.clock.wall_ms(),

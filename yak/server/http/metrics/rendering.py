@@ -46,7 +46,7 @@ class MetricsLimits:
 
 
 @dataclass(slots=True, frozen=True)
-class Gathered:
+class CollectedMetrics:
     """The metrics of one collection."""
 
     samples: Samples
@@ -77,7 +77,7 @@ class Rendering:
         self._lock = trio.Lock()
         self._process: Process | None = None
         self._loop_delay = LoopDelay(context.shell.nursery)
-        self._gathered: Gathered | None = None
+        self._gathered: CollectedMetrics | None = None
         self._gathered_at = 0.0
         self._pieces: dict[bool, list[bytes]] = {}
         """The text of the collected metrics; True for OpenMetrics."""
@@ -99,14 +99,14 @@ class Rendering:
                 self._pieces[chosen.is_open_metrics] = pieces
             return chosen.content_type, self._pieces[chosen.is_open_metrics]
 
-    async def _forget_later(self, gathered: Gathered) -> None:
+    async def _forget_later(self, gathered: CollectedMetrics) -> None:
         """Free the text, which is megabytes with many partitions, before the next scrape."""
         await trio.sleep(2 * self.limits.fresh_seconds)
         if self._gathered is gathered and not self._lock.locked():
             self._gathered = None
             self._pieces.clear()
 
-    async def _gather(self, of_process: Process) -> Gathered:
+    async def _gather(self, of_process: Process) -> CollectedMetrics:
         began_ns = time.perf_counter_ns()
         context, limits = self._context, self.limits
         broker, samples = context.broker, Samples()
@@ -126,10 +126,10 @@ class Rendering:
         for what, count in left_out.items():
             samples.add(TRUNCATED, count, what=what)
         samples.add(GATHERED, (time.perf_counter_ns() - began_ns) / 1e9)
-        return Gathered(samples, metrics)
+        return CollectedMetrics(samples, metrics)
 
 
-def _render(gathered: Gathered, chosen: Format, pieces: list[bytes]) -> Iterator[None]:
+def _render(gathered: CollectedMetrics, chosen: Format, pieces: list[bytes]) -> Iterator[None]:
     """Build the text, one piece in each step."""
     for piece in in_pieces(gathered.samples, open_metrics=chosen.is_open_metrics):
         pieces.append(piece)

@@ -21,7 +21,7 @@ from yak.server.http.bodies import body_pieces, query_text, text_of
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, bad_parameter, json_bytes
 from yak.server.http.record_json import Row
-from yak.server.http.record_producer import ACKS_ALL, Placing, write
+from yak.server.http.record_producer import ACKS_ALL, RowDistribution, write
 from yak.server.http.route import Answer, Body, Parameter, Routes
 from yak.server.http.routes.topics import NAME
 from yak.server.http.schemas import OFFSET, TEXT, listing, record
@@ -360,7 +360,7 @@ class CsvUpload:
             return
         # Found again: the topic may have gained partitions, or be deleted.
         topic = await find_or_create_topic(self._context, self.topic)
-        placing = Placing(self._context, {self.topic: topic})
+        placing = RowDistribution(self._context, {self.topic: topic})
         placing.put(rows)
         for fault_at in placing.faults:
             progress.fail(lines[fault_at["row"]], fault_at["message"], named_max)

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from yak.server.http.bodies import query_flag, query_integer, query_text
 from yak.server.http.context import Context
-from yak.server.http.events.listeners import CURSOR, Subscription, Wish
+from yak.server.http.events.listeners import CURSOR, EventFilter, Subscription
 from yak.server.http.events.stream import EventStream, StreamRequest
 from yak.server.http.problems import Problem, bad_parameter
 from yak.server.http.route import Answer, Parameter, Routes
@@ -105,7 +105,7 @@ async def events(context: Context, request: Request) -> Response:
     """Open a stream of events."""
     if request.scope["http_version"] != "1.1":
         raise Problem(505, "http-version", "events need HTTP/1.1", "curl --http1.1 -N")
-    wish = Wish(_kinds(request), _topic(request))
+    wish = EventFilter(_kinds(request), _topic(request))
     rates_ms = _rates_ms(request)
     subscription = Subscription(
         wish, rates_ms if wish.takes(RATES, None) else None, has_progress=wish.takes(PROGRESS, None)

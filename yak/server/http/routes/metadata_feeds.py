@@ -30,7 +30,7 @@ from yak.server.boot import METADATA_FOLDER
 from yak.server.http.answers import large_answer
 from yak.server.http.bodies import query_integer, query_text
 from yak.server.http.context import Context
-from yak.server.http.external_brokers import ExternalBrokers, Reading
+from yak.server.http.external_brokers import ExternalBrokers, RegistrySnapshot
 from yak.server.http.metadata_bodies import BROKER_CHANGES, CLIENT_CHANGES, CLUSTER, LOG
 from yak.server.http.problems import Problem, bad_parameter
 from yak.server.http.route import Answer, Parameter, Routes
@@ -430,6 +430,9 @@ async def image(context: Context, request: Request) -> Response:
         external, then = await context.part(ExternalBrokers).read(), context.broker.image
     else:
         # The registry has no history.
-        external, then = Reading(), await context.part(History).image_at(_point(at, context.shell.clock.now_ms()))
+        external, then = (
+            RegistrySnapshot(),
+            await context.part(History).image_at(_point(at, context.shell.clock.now_ms())),
+        )
     brokers = external.brokers.values()
     return await large_answer(context, partial(cluster_json, then, brokers), len(brokers) + _size(then))

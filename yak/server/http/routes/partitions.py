@@ -32,7 +32,7 @@ from yak.server.http.schemas import (
 )
 from yak.server.http.topic_partitions import check_partition, find_topic
 from yak.view.partition_state import Conditions
-from yak.views.replicas import Wanted, detail
+from yak.views.replicas import PartitionFilter, detail
 
 _PARTITION_MAX: Final = 2**31 - 1
 _DETAIL: Final = record(
@@ -97,7 +97,7 @@ async def isr(context: Context, request: Request) -> Response:
     topic = query_text(request, "topic")
     if topic is not None:
         find_topic(context, topic)
-    wanted = Wanted(topic, Conditions(*(query_flag(request, name) for name in Conditions._fields)))
+    wanted = PartitionFilter(topic, Conditions(*(query_flag(request, name) for name in Conditions._fields)))
     if query_flag(request, "local"):
         rows = await own_rows(context, replace(wanted, leader=context.broker.node_id))
     else:

@@ -22,7 +22,15 @@ from yak.server.http.bodies import (
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, bad_body, bad_parameter
 from yak.server.http.record_json import HEADERS_MAX, ROW_FIELDS, Row, read_rows
-from yak.server.http.record_producer import ACKS_ALL, PLACED_AT_ONCE_MAX, Lane, Placing, refuse, topics_of, write
+from yak.server.http.record_producer import (
+    ACKS_ALL,
+    PLACED_AT_ONCE_MAX,
+    PartitionQueue,
+    RowDistribution,
+    refuse,
+    topics_of,
+    write,
+)
 from yak.server.http.route import Answer, Body, Parameter, Routes
 from yak.server.http.schemas import NUMBER, PARTITION, TEXT, TEXT_OR_NULL, TOPIC_NAME, listing, or_null, record
 from yak.server.http.topic_partitions import leader_of
@@ -95,7 +103,7 @@ def _acks(in_body: Any, in_query: str | None) -> int:
     return _ACKS[acks]
 
 
-def _elsewhere(context: Context, request: Request, lanes: Sequence[Lane]) -> Response | None:
+def _elsewhere(context: Context, request: Request, lanes: Sequence[PartitionQueue]) -> Response | None:
     """307 to the broker that leads all partitions; None if there is none, it has no HTTP port, or it is this one."""
     image = context.broker.image
     leaders = {leader_of(image, *lane.place) for lane in lanes}
@@ -116,7 +124,7 @@ def _elsewhere(context: Context, request: Request, lanes: Sequence[Lane]) -> Res
     return answer({"leader": leader, "location": location}, 307, {"location": location})
 
 
-def _answer(lanes: Sequence[Lane], produced: _ProduceRequest) -> Response:
+def _answer(lanes: Sequence[PartitionQueue], produced: _ProduceRequest) -> Response:
     answers: list[Any] = [None] * len(produced.rows)
     written = 0
     for lane in lanes:
@@ -247,7 +255,7 @@ async def produce(context: Context, request: Request) -> Response:
         else:
             produced = await in_thread(context, _read, context, body, query_acks)
         topics = await topics_of(context, produced.rows)
-        placing = Placing(context, topics, context.broker.node_id if redirect else None)
+        placing = RowDistribution(context, topics, context.broker.node_id if redirect else None)
         if len(produced.rows) <= PLACED_AT_ONCE_MAX:
             placing.put(produced.rows)
         else:

@@ -21,7 +21,7 @@ from yak.cluster.image import Image
 from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
 from yak.protocol.versions import FETCH
-from yak.server.http.answers import UntilGone, Write
+from yak.server.http.answers import RunUntilDisconnect, Write
 from yak.server.http.bodies import INT64_MAX, in_thread, query_choice, query_text
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, bad_parameter, json_bytes, kafka_problem
@@ -66,7 +66,7 @@ def _names(request: Request) -> list[str]:
     return names
 
 
-class Resumed(NamedTuple):
+class ResumePoint(NamedTuple):
     """What an event id says."""
 
     positions: Mapping[TopicPartition, int]
@@ -83,7 +83,7 @@ class _Chunk(NamedTuple):
 
 
 async def first_positions(
-    context: Context, names: Sequence[str], resumed: Resumed, from_start: bool
+    context: Context, names: Sequence[str], resumed: ResumePoint, from_start: bool
 ) -> dict[TopicPartition, int]:
     """The start offset in each partition. Raises Problem: 404, 400 `too-many-partitions`, 503."""
     topics = [find_topic(context, name) for name in names]
@@ -121,7 +121,7 @@ def _check_count(context: Context, count: int) -> None:
         )
 
 
-def read_event_id(text: str) -> Resumed:
+def read_event_id(text: str) -> ResumePoint:
     """The positions in an event id. Raises Problem 400 `bad-event-id`."""
     positions: dict[TopicPartition, int] = {}
     topic_ids: dict[str, str] = {}
@@ -136,7 +136,7 @@ def read_event_id(text: str) -> Resumed:
         for pair in found[3].split(","):
             number, _, offset = pair.partition("=")
             positions[TopicPartition(found[1], int(number))] = min(int(offset), INT64_MAX)
-    return Resumed(positions, topic_ids)
+    return ResumePoint(positions, topic_ids)
 
 
 def event_id(positions: Mapping[TopicPartition, int], topic_ids: Mapping[str, UUID]) -> str:
@@ -355,7 +355,7 @@ async def stream(context: Context, request: Request) -> Response:
     names = _names(request)
     begin = query_choice(request, "from", ("earliest", "latest"), "latest")
     last_event_id = request.headers.get("last-event-id")
-    resumed = read_event_id(last_event_id) if last_event_id else Resumed({}, {})
+    resumed = read_event_id(last_event_id) if last_event_id else ResumePoint({}, {})
     positions = await first_positions(context, names, resumed, begin == "earliest")
 
     async def run(write: Write) -> None:
@@ -369,4 +369,4 @@ async def stream(context: Context, request: Request) -> Response:
     if context.parts.get("record_streams", 0) >= context.limits.streams_max:
         limit = context.limits.streams_max
         raise Problem(503, "too-many-streams", f"this broker has the maximum of {limit} streams", "use another broker")
-    return UntilGone(run, _MEDIA_TYPE)
+    return RunUntilDisconnect(run, _MEDIA_TYPE)

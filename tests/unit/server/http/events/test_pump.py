@@ -10,13 +10,13 @@ import trio.testing
 
 from yak.cluster.image import Delta, Image
 from yak.core.events import Notice
-from yak.server.http.events.listeners import EventRing, Listener, Subscription, Wish
-from yak.server.http.events.pump import KEEP_ALIVE_SECONDS, NOTES_MAX, NOTES_UNHEARD_MAX, Gathering, Pump
+from yak.server.http.events.listeners import EventFilter, EventRing, Listener, Subscription
+from yak.server.http.events.pump import KEEP_ALIVE_SECONDS, NOTES_MAX, NOTES_UNHEARD_MAX, PendingEvents, Pump
 from yak.server.http.fair_share import FairShare
 from yak.server.shell import Counters
 
-QUIET = Subscription(Wish(frozenset(["group"])), None, has_progress=False)
-OTHERS = Subscription(Wish(frozenset(["leader"])), None, has_progress=False)
+QUIET = Subscription(EventFilter(frozenset(["group"])), None, has_progress=False)
+OTHERS = Subscription(EventFilter(frozenset(["leader"])), None, has_progress=False)
 WALL_MS = 7_200_000
 """How far the wall clock is ahead of the steady one."""
 
@@ -196,7 +196,7 @@ def gathering_of(events_max=10_000):
     woken = []
     ring = EventRing("1-abc", events_max)
     broker = SimpleNamespace(now_ms=5, wall_ms=7_200_005, node_id=1, metadata_in_quorum=False)
-    return ring, Gathering(broker, ring, lambda: woken.append(True)), woken
+    return ring, PendingEvents(broker, ring, lambda: woken.append(True)), woken
 
 
 def controller(number):
@@ -209,7 +209,7 @@ def empty(group):
 
 
 def all_of(ring):
-    return ring.collect(ring.first, ring.next, Wish(), 1 << 30)[0].decode()
+    return ring.collect(ring.first, ring.next, EventFilter(), 1 << 30)[0].decode()
 
 
 def test_events_have_the_order_of_their_notes():

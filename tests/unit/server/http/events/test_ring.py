@@ -2,10 +2,10 @@
 
 import pytest
 
-from yak.server.http.events.listeners import EventRing, Wish
+from yak.server.http.events.listeners import EventFilter, EventRing
 from yak.server.http.problems import Problem
 
-ALL = Wish()
+ALL = EventFilter()
 
 
 def ring_of(count, events_max=10):
@@ -57,12 +57,12 @@ def test_kinds_families_and_topics_choose():
     def chosen(wish):
         return numbers(ring.collect(1, ring.next, wish, 10_000)[0])
 
-    assert chosen(Wish(frozenset(["isr-shrunk"]))) == [1, 3, 5]
-    assert chosen(Wish(frozenset(["leader"]))) == [2, 4, 6]
-    assert chosen(Wish(frozenset(["isr", "leader"]), "t0")) == [3, 6]
-    assert chosen(Wish(frozenset(["lead"]))) == []
+    assert chosen(EventFilter(frozenset(["isr-shrunk"]))) == [1, 3, 5]
+    assert chosen(EventFilter(frozenset(["leader"]))) == [2, 4, 6]
+    assert chosen(EventFilter(frozenset(["isr", "leader"]), "t0")) == [3, 6]
+    assert chosen(EventFilter(frozenset(["lead"]))) == []
     ring.add("broker-fenced", None, {})
-    assert chosen(Wish(None, "t0")) == [3, 6, 7]
+    assert chosen(EventFilter(None, "t0")) == [3, 6, 7]
 
 
 def test_pieces_are_bounded_and_go_on_where_the_last_ended():

@@ -6,12 +6,12 @@ import pytest
 
 from tests.unit.server.http.rig import make_context
 from yak.server.http.context import HttpLimits
-from yak.server.http.events.listeners import EventRing, Subscription, Wish
+from yak.server.http.events.listeners import EventFilter, EventRing, Subscription
 from yak.server.http.events.pump import Pump
 from yak.server.http.events.stream import EventStream, StreamRequest, event_pump
 from yak.server.http.problems import Problem
 
-EVERYTHING = Subscription(Wish(), None, has_progress=True)
+EVERYTHING = Subscription(EventFilter(), None, has_progress=True)
 
 
 def context_with(listeners):

@@ -25,7 +25,7 @@ _STATES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class BrokerEvent:
     """One event: its kind, a message for people, its topic if it has one, and fields for programs."""
 
     kind: str
@@ -34,29 +34,29 @@ class Happening:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
-def of_image(before: Image, after: Image, delta: Delta) -> Iterator[Happening]:
+def of_image(before: Image, after: Image, delta: Delta) -> Iterator[BrokerEvent]:
     """The events between two images, causes first: brokers, the controller, topics, configs."""
     for node_id in delta.brokers_changed:
         yield from _broker(node_id, before.brokers.get(node_id), after.brokers.get(node_id))
     if (before.controller_id, before.controller_epoch) != (after.controller_id, after.controller_epoch):
         yield _controller(before, after)
     for name, topic_id in delta.topics_removed:
-        yield Happening("topic-deleted", f"topic {name} is deleted", name, {"topic_id": str(topic_id)})
+        yield BrokerEvent("topic-deleted", f"topic {name} is deleted", name, {"topic_id": str(topic_id)})
     for name in delta.topics_changed:
         yield from _topic(before.topics.get(name), after.topics[name], delta)
     for resource in delta.configs_changed:
         yield from _config(before, after, *resource)
 
 
-def _broker(node_id: NodeId, before: BrokerInfo | None, after: BrokerInfo | None) -> Iterator[Happening]:
+def _broker(node_id: NodeId, before: BrokerInfo | None, after: BrokerInfo | None) -> Iterator[BrokerEvent]:
     if after is None:
-        yield Happening("broker-unregistered", f"broker {node_id} is unregistered", None, {"broker": node_id})
+        yield BrokerEvent("broker-unregistered", f"broker {node_id} is unregistered", None, {"broker": node_id})
         return
     fields = {"broker": node_id, "broker_epoch": after.broker_epoch, "state": after.state.value}
     is_new = before is None or before.broker_epoch != after.broker_epoch
     if is_new:
         where = {"host": after.host, "port": after.port, "http_port": after.http_port, "rack": after.rack}
-        yield Happening(
+        yield BrokerEvent(
             "broker-registered",
             f"broker {node_id} registered as {after.role} at {after.host}:{after.port}",
             None,
@@ -66,10 +66,10 @@ def _broker(node_id: NodeId, before: BrokerInfo | None, after: BrokerInfo | None
     known = BrokerState.FENCED if before is None or is_new else before.state
     if after.state is not known:
         kind, message = _STATES[after.state]
-        yield Happening(kind, f"broker {node_id} {message}", None, fields)
+        yield BrokerEvent(kind, f"broker {node_id} {message}", None, fields)
 
 
-def _controller(before: Image, after: Image) -> Happening:
+def _controller(before: Image, after: Image) -> BrokerEvent:
     old, new = _named(before.controller_id), _named(after.controller_id)
     message = (
         f"broker {new} is elected controller, previously broker {old}" if new is not None else "there is no controller"
@@ -77,14 +77,14 @@ def _controller(before: Image, after: Image) -> Happening:
     if old is None and new is not None:
         message = f"broker {new} is elected controller"
     fields = {"from": old, "to": new, "controller_epoch": after.controller_epoch}
-    return Happening("controller-changed", message, None, fields)
+    return BrokerEvent("controller-changed", message, None, fields)
 
 
-def _topic(before: TopicInfo | None, after: TopicInfo, delta: Delta) -> Iterator[Happening]:
+def _topic(before: TopicInfo | None, after: TopicInfo, delta: Delta) -> Iterator[BrokerEvent]:
     name, count = after.name, len(after.partitions)
     if before is None or before.topic_id != after.topic_id:
         factor = len(after.partitions[0].replicas) if after.partitions else 0
-        yield Happening(
+        yield BrokerEvent(
             "topic-created",
             f"topic {name} is created: {count} partitions, {factor} replicas each",
             name,
@@ -92,7 +92,7 @@ def _topic(before: TopicInfo | None, after: TopicInfo, delta: Delta) -> Iterator
         )
         return
     if len(before.partitions) != count:
-        yield Happening(
+        yield BrokerEvent(
             "topic-changed",
             f"topic {name} has {count} partitions, previously {len(before.partitions)}",
             name,
@@ -103,7 +103,7 @@ def _topic(before: TopicInfo | None, after: TopicInfo, delta: Delta) -> Iterator
             yield from _partition(name, before.partitions[info.partition], info)
 
 
-def _partition(topic: str, before: PartitionInfo, after: PartitionInfo) -> Iterator[Happening]:
+def _partition(topic: str, before: PartitionInfo, after: PartitionInfo) -> Iterator[BrokerEvent]:
     name = f"{topic}-{after.partition}"
     fields: dict[str, Any] = {
         "partition": after.partition,
@@ -112,7 +112,7 @@ def _partition(topic: str, before: PartitionInfo, after: PartitionInfo) -> Itera
         "partition_epoch": after.partition_epoch,
     }
     if (before.leader, before.leader_epoch) != (after.leader, after.leader_epoch):
-        yield Happening(
+        yield BrokerEvent(
             "leader-changed",
             _leader_change(name, before, after),
             topic,
@@ -124,7 +124,7 @@ def _partition(topic: str, before: PartitionInfo, after: PartitionInfo) -> Itera
         kind = "isr-changed" if left and joined else "isr-shrunk" if left else "isr-expanded"
         isr = {"from": list(before.isr), "to": list(after.isr), "left": left, "joined": joined}
         message = f"ISR of {name}: {_nodes(before.isr)} -> {_nodes(after.isr)}"
-        yield Happening(kind, message, topic, {**fields, **isr, "eligible_leaders": list(after.elr)})
+        yield BrokerEvent(kind, message, topic, {**fields, **isr, "eligible_leaders": list(after.elr)})
     yield from _reassignment(name, topic, fields, before, after)
 
 
@@ -140,7 +140,7 @@ def _leader_change(name: str, before: PartitionInfo, after: PartitionInfo) -> st
 
 def _reassignment(
     name: str, topic: str, fields: dict[str, Any], before: PartitionInfo, after: PartitionInfo
-) -> Iterator[Happening]:
+) -> Iterator[BrokerEvent]:
     old, new = ((each.adding_replicas, each.removing_replicas) for each in (before, after))
     if old == new and before.replicas == after.replicas:
         return
@@ -156,10 +156,10 @@ def _reassignment(
         "adding_replicas": list(after.adding_replicas),
         "removing_replicas": list(after.removing_replicas),
     }
-    yield Happening(kind, message, topic, {**fields, **replicas})
+    yield BrokerEvent(kind, message, topic, {**fields, **replicas})
 
 
-def _config(before: Image, after: Image, resource_type: str, name: str) -> Iterator[Happening]:
+def _config(before: Image, after: Image, resource_type: str, name: str) -> Iterator[BrokerEvent]:
     old, new = _configs_of(before, resource_type, name), _configs_of(after, resource_type, name)
     if old is None or new is None or old == new:
         return  # unchanged, or the topic is new or deleted
@@ -169,7 +169,7 @@ def _config(before: Image, after: Image, resource_type: str, name: str) -> Itera
     message = ", ".join(f"{key}={'(default)' if value is None else value}" for key, value in changed.items())
     what = f"{resource_type} {name}" if name else "all brokers"
     fields = {"resource_type": resource_type, "resource_name": name, "changed": changed}
-    yield Happening("config-changed", f"{what}: {message}", name if resource_type == "topic" else None, fields)
+    yield BrokerEvent("config-changed", f"{what}: {message}", name if resource_type == "topic" else None, fields)
 
 
 def _configs_of(image: Image, resource_type: str, name: str) -> Mapping[str, str] | None:

@@ -9,7 +9,7 @@ from yak.sim.node import SimNode
 from yak.sim.seeded_random import SeededRandom
 
 
-class Ways:
+class ConnectionFaults:
     """The faults of the connections. `for_a_while` calls the given function some time later."""
 
     def __init__(self, cluster: Cluster, for_a_while: Callable[[Callable[[], None]], None]) -> None:
