@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,24 @@ def test_broker_killed_as_a_whole_cluster_comes_back_with_up(cluster: LocalClust
     assert cluster.up(UpSettings()).started == (1, 2, 3)
     wait_until(lambda: min(leaders(cluster).values()) > 0, "each partition has a leader")
     assert read_all(cluster.status().bootstrap, TOPIC) == [b"kept"]
+
+
+def test_restart_of_one_of_two_killed_brokers_waits_for_a_controller(cluster: LocalCluster) -> None:
+    """The quorum has a leader at once, a controller when the session of the killed one ends. The command ended at 5 s."""
+    make_topic(cluster)
+    controller = AdminClient({"bootstrap.servers": cluster.status().bootstrap}).list_topics(timeout=10).controller_id
+    other, left = controller % 3 + 1, (controller + 1) % 3 + 1
+    for node_id in (other, controller):
+        cluster.kill(node_id)
+    log = Path(cluster.data_dir, "logs", f"node-{left}.log")
+    wait_until(
+        lambda: " quorum-leader-resigned " in log.read_text() or " quorum-leader-lost " in log.read_text(),
+        "no leader",
+        30,
+    )
+    time.sleep(3.0)  # later than the remaining broker probes the dead ones
+    cluster.restart(other)
+    assert quorum(cluster).epoch > 0
 
 
 def test_voter_is_added_and_removed(cluster: LocalCluster, yak: Any) -> None:

@@ -353,7 +353,22 @@ class TransactionCoordinator:
             else:
                 then(code, changed.next_producer)
 
-        self._decide(transactional_id, decide, decided)
+        if self._is_adding(transactional_id, producer):
+            then(ErrorCode.concurrent_transactions, NO_PRODUCER)
+        else:
+            self._decide(transactional_id, decide, decided)
+
+    def _is_adding(self, transactional_id: str, producer: ProducerIdAndEpoch) -> bool:
+        """Whether an earlier request of the producer waits to add partitions: its end comes after that.
+
+        In Kafka a connection's next request is read when the one before is answered. An end that overtakes the addition
+        would get INVALID_TXN_STATE, which is fatal to clients, and the addition would begin a transaction without an end.
+        """
+        try:
+            _coordinated, entry = self._find(transactional_id)
+        except PeerError:
+            return False
+        return entry is not None and any(each.producer == producer for each in entry.waiting)
 
     def check_connection(
         self, transactional_id: str, producer: ProducerIdAndEpoch, connection_id: ConnectionId

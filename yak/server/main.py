@@ -459,11 +459,13 @@ def _banner(
 
 
 def _quorum_waited_for(quorum: "Quorum", *, has_redis: bool) -> str:
-    """Why a broker is not ready: the quorum has no leader, or it has one, and the metadata are elsewhere."""
+    """Why a broker is not ready: the quorum has no leader; or it has one, and no controller yet, or other metadata."""
     voters = ", ".join(f"{each.node_id}@{bracketed(each.host)}:{each.port}" for each in quorum.voters.voters)
     nothing = "LIVE" if quorum.config.creates_cluster else "MOVED"
     if quorum.leader_id >= 0 and not has_redis and quorum.machine.state.cluster.get("state", nothing) == "MOVED":
         return "waiting for the metadata quorum: it has no metadata, they are in Redis; start with --metadata redis"
+    if quorum.leader_id >= 0:
+        return f"waiting for the controller: broker {quorum.leader_id} leads the metadata quorum"
     return f"waiting for the metadata quorum: {quorum.role} in epoch {quorum.epoch} of {voters}"
 
 

@@ -460,3 +460,33 @@ def test_partitions_that_leaders_add_at_once_wait_for_the_first_and_share_a_reco
     assert (held, codes) == ([], [NONE] * 9 + [ErrorCode.producer_fenced])
     assert {place.topic for place in coordinator.describe(TX).partitions} == {"payments"}
     assert len(coordinator.describe(TX).partitions) == 9
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_end_behind_an_addition_of_its_producer_that_waits_is_retried_and_ends_it(rig, version):
+    """librdkafka aborts at once: AddPartitionsToTxn and EndTxn are on their way together (confluentinc/librdkafka#4849)."""
+    answer = init(rig)
+    add(rig, answer)
+    sender, held, codes = rig.node.broker.marker_sender, [], []
+    send_now, sender.send = sender.send, held.append
+    after = end(rig, answer, version=3 if version == 1 else 5)
+    producer = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch if version == 1 else after.producer_epoch)
+    coordinator = rig.node.broker.transaction_coordinator
+
+    def abort() -> None:
+        coordinator.end(
+            TX, producer, is_commit=False, client_version=version, then=lambda code, _producer: codes.append(code)
+        )
+
+    coordinator.add_partitions(TX, producer, (ORDERS,), version, codes.append)
+    abort()
+    assert codes == [ErrorCode.concurrent_transactions], "INVALID_TXN_STATE is fatal, and left what is added open"
+    send_now(held.pop())
+    rig.run_for(50)
+    assert codes[1:] == [NONE]
+    assert state(rig) is ONGOING
+    sender.send = send_now
+    abort()
+    rig.run_for(50)
+    assert codes[2:] == [NONE]
+    assert state(rig) is COMPLETE_ABORT

@@ -268,24 +268,24 @@ class PendingEvents:
             while self._notes:
                 time_ms, note = self._notes.popleft()
                 for event in self._events(note):
-                    self._add(time_ms, happening)
+                    self._add(time_ms, event)
                     made += 1
                     if made % _MADE_AT_ONCE == 0:
                         await trio.lowlevel.checkpoint()
 
-    def _add(self, time_ms: int, happening: BrokerEvent) -> None:
-        fields = {"time_ms": time_ms, "node_id": self._broker.node_id, "message": happening.message}
-        if happening.topic is not None:
-            fields["topic"] = happening.topic
-        self._ring.add(happening.kind, happening.topic, {**fields, **happening.fields})
+    def _add(self, time_ms: int, event: BrokerEvent) -> None:
+        fields = {"time_ms": time_ms, "node_id": self._broker.node_id, "message": event.message}
+        if event.topic is not None:
+            fields["topic"] = event.topic
+        self._ring.add(event.kind, event.topic, {**fields, **event.fields})
 
     def _events(self, note: _Images | Notice) -> Iterator[BrokerEvent]:
         if isinstance(note, _Images):
             yield from of_image(note.before, note.after, note.delta)
         elif note.event == GROUP_MOVED:
             yield from self._group(str(note.fields["group"]))
-        elif (happening := of_notice(note)) is not None:
-            yield happening
+        elif (event := of_notice(note)) is not None:
+            yield event
 
     def _group(self, group_id: str) -> Iterator[BrokerEvent]:
         """The state of a group of the consumer protocol, if it changed since it was last reported."""
