@@ -54,7 +54,7 @@ class Resources(Bundle):
     delegation_token: list[str] | None = _names("--delegation-token", "This delegation token.")
     user_principal: list[str] | None = _names("--user-principal", "This owner of delegation tokens.", "PRINCIPAL")
     cluster: bool = flag("--cluster", "The cluster itself.", WHICH, default=False)
-    prefixed: bool = flag("--prefixed", "All resources whose name begins so.", WHICH, default=False)
+    prefixed: bool = flag("--prefixed", "All resources whose name starts with this.", WHICH, default=False)
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,7 @@ def _grants(
             missing = "--group"
         raise UsageError("usage", f"{missing} is missing", try_=("yak acls add --help",))
     if roles and operations:
-        why = "they stand for operations"
+        why = "they are groups of operations"
         raise UsageError(
             "usage", "--producer and --consumer exclude --operation", why=why, try_=("yak acls add --help",)
         )
@@ -277,7 +277,9 @@ def _filters(
 
     everything = AclFilter()
     if not (patterns or principals or hosts or operations):
-        raise UsageError("usage", "nothing is given to remove", try_=("yak acls remove --topic orders --allow ann",))
+        raise UsageError(
+            "usage", "it does not say what to remove", try_=("yak acls remove --topic orders --allow ann",)
+        )
     anyone: list[tuple[Permission, str | None]] = [(everything.permission, None)]
     any_pattern = [(everything.resource_type, everything.name, everything.pattern_type)]
     chosen = [_operation(text) for text in operations or ()]

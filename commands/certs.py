@@ -35,7 +35,7 @@ def create(
     ),
     days: int = flag("--days", "Days until they expire.", WHAT, default=365, metavar="N", min=1, max=3650),
     client: list[str] | None = flag("--client", "Also a client's certificate; repeatable.", WHAT, metavar="NAME"),
-    force: bool = flag("--force", "Replace certificates that are there.", OUTPUT, default=False),
+    force: bool = flag("--force", "Replace existing certificates.", OUTPUT, default=False),
 ) -> None:
     """Create a private authority, and certificates of the cluster and of clients.
 

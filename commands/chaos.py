@@ -166,7 +166,7 @@ def show(g: Globals, report: "ChaosReport", *, again: str, history: str | None, 
     for line in report_lines(report):
         out.note(line)
     out.note("")
-    out.note(_conclusion(g, report.history_report, holds=report.holds, ok="every promise was kept", fail="see above"))
+    out.note(_conclusion(g, report.history_report, holds=report.holds, ok="all promises held", fail="see above"))
     for label, value in (("again", again), ("history", history), ("timeline", timeline), ("kept", report.folder)):
         if value is not None:
             out.note(f"{label:<9} {value}")
@@ -590,7 +590,7 @@ def _must_be_new(data_dir: str) -> None:
         raise UsageError(
             "chaos-data-dir",
             f"{data_dir} is not empty",
-            why="every record of a run is counted, so it starts from nothing, and deletes what it made",
+            why="a run counts every record, so it starts from an empty directory, and deletes its own data",
             try_=(f"yak chaos run --data-dir {data_dir}/chaos",),
         )
 

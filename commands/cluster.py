@@ -152,7 +152,9 @@ MIGRATION_SECONDS = 10.0
 
 def migrate(
     g: Globals,
-    to: Annotated[Literal["redis", "raft"], option("--to", "Where the metadata shall be.", WHAT, metavar="redis|raft")],
+    to: Annotated[
+        Literal["redis", "raft"], option("--to", "The new place of the metadata.", WHAT, metavar="redis|raft")
+    ],
     redis_url: str | None = flag(
         "--redis-url", "With yak up: to this Redis, not to one of its own.", CONNECTION, metavar="URL"
     ),

@@ -47,18 +47,18 @@ class Request(Bundle):
     partitions: str | None = flag("--partitions", "Only these partitions.", WHAT, metavar="0,2")
     group: str | None = flag(
         "--group, -g",
-        "Read as a member of this group, and commit what is printed.",
+        "Read as a member of this group, and commit printed records.",
         GROUP,
         metavar="GROUP",
         autocompletion=complete_group,
     )
     commit_every: str | None = flag(
         "--commit-every",
-        "After so many records, so long, or whichever comes first: 1000, 5s, 1000,5s; 1s if not given. At the end too.",
+        "Commit after N records, a time, or the first of both: 1000, 5s, 1000,5s; 1s if not given. Also at the end.",
         GROUP,
         metavar="N|DURATION",
     )
-    no_commit: bool = flag("--no-commit", "Take part in the group, and commit nothing.", GROUP, default=False)
+    no_commit: bool = flag("--no-commit", "Join the group, but commit nothing.", GROUP, default=False)
     filters: tuple[str, ...] = flag(
         "--filter",
         "Show only k:TEXT, v:~REGEX, h:NAME=TEXT or 'v:.a > 1'; repeatable.",
@@ -75,7 +75,7 @@ class Request(Bundle):
     exit_at_end: bool = flag("--exit, -e", "Stop at the current end.", STOP, default=False)
     to_time: str | None = flag("--to", "Stop at this time, or at end.", STOP, metavar="TIME")
     max_messages: int | None = flag("--max-messages, -n", "Stop after N records.", STOP, min=1)
-    idle_ms: int | None = flag("--timeout-ms", "Stop when nothing came for this long.", STOP, min=1)
+    idle_ms: int | None = flag("--timeout-ms", "Stop when no record arrived for this long.", STOP, min=1)
     fields: str | None = flag(
         "--print", "Also: topic,partition,offset,timestamp,key,headers.", OUTPUT, metavar="FIELDS"
     )

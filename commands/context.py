@@ -82,7 +82,7 @@ def list_contexts(g: Globals) -> None:
         rows,
         ("current", "name", "bootstrap_servers"),
         ("redis_url",),
-        empty="No contexts. yak context add NAME -b HOST:PORT makes one.",
+        empty="No contexts. yak context add NAME -b HOST:PORT adds one.",
     )
 
 
@@ -110,7 +110,7 @@ def show(
 
     chosen = name or g.settings.context_name()
     if chosen is None:
-        g.out.note("No context is in use. yak context add NAME -b HOST:PORT makes one.")
+        g.out.note("No context is in use. yak context add NAME -b HOST:PORT adds one.")
         return
     if chosen not in g.settings.contexts:
         raise unknown_context(chosen, sorted(g.settings.contexts), g.settings.config_file)

@@ -288,7 +288,7 @@ class Options(Bundle):
             raise UsageError(
                 "demo-data-dir",
                 f"{folder} is not empty",
-                why="the demo counts every message of its topics, so it starts from nothing",
+                why="the demo counts every message of its topics, so it starts from an empty directory",
                 try_=(f"yak demo --data-dir {folder}/demo",),
             )
         return Settings(load_ms / 1000.0, keep=self.keep, data_dir=folder, **more)

@@ -27,5 +27,7 @@ def down(
     if purge and status.redis_url is not None and status.redis_running is None:
         from yak.security.redis_url import without_password
 
-        g.out.warn(f"the cluster's metadata stays in {without_password(status.redis_url)}: that Redis is not ours")
+        g.out.warn(
+            f"the cluster's metadata stays in {without_password(status.redis_url)}: yak up did not start that Redis"
+        )
     g.out.note("stopped" + (f", {cluster.data_dir} deleted" if purge else ""))

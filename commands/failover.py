@@ -210,7 +210,7 @@ def _check_together(
     if topic and all_:
         raise refuse(f"{topic} and --all exclude each other", "both say which partitions")
     if kill and (to is not None or all_):
-        raise refuse("--kill excludes --to and --all", "who leads after a kill is the cluster's choice")
+        raise refuse("--kill excludes --to and --all", "after a kill the controller chooses the leader")
     if not (topic or all_ or controller or from_ is not None):
         raise UsageError(
             "usage",

@@ -309,7 +309,7 @@ def list_(
         found, failed = read_groups(g, brokers, known, with_lag=lag)
     rows = [list_row(group, with_lag=has_lag) for group, has_lag in found]
     empty = (
-        "No such groups." if states or types else "No groups. A group is there as soon as a consumer joins or commits."
+        "No such groups." if states or types else "No groups. A group exists once a consumer has joined or committed."
     )
     g.out.table(rows, [each for each in LIST_COLUMNS if lag or each != "lag"], LIST_WIDE, empty=empty)
     for broker, reason in silent.items():
@@ -541,7 +541,7 @@ def reset(
 
     target = _target(g, name, to)
     if dry_run and execute:
-        raise UsageError("usage", "--dry-run and --execute exclude each other", why="one changes nothing")
+        raise UsageError("usage", "--dry-run and --execute exclude each other", why="an option changes nothing")
     if bool(topic) == all_topics and (topic or to.from_file is None):
         raise UsageError(
             "usage",
@@ -596,7 +596,7 @@ def _show_plan(
     out.table(rows, columns)
     out.stdout.flush()
     if plan.group is None:
-        made = ": it was made" if results else ", it will be made" if plan.changes else ""
+        made = ": it was made" if results else ", it will be created" if plan.changes else ""
         out.note(f'there is no group "{name}" yet{made}')
     if results is None:
         if plan.refused is not None:
@@ -612,7 +612,7 @@ def _show_plan(
     elif plan.left_alone:
         out.note(f"nothing was moved: {counted(plan.left_alone, 'partition')} left alone")
     else:
-        out.note("nothing to move: the offsets are there already")
+        out.note("nothing to move: the offsets are already committed")
     return 1 if errors else None
 
 

@@ -38,12 +38,12 @@ EXIT_CODES = (
     (2, "wrong usage"),
     (3, "no broker reachable, or authentication failed"),
     (4, "a check failed (doctor, isr --check, demo, --assert, a seed of sim)"),
-    (5, "the time-out passed with nothing to show"),
+    (5, "no result within the timeout"),
     (6, "the broker halted on a bug of its own (broker-halted in its log); start it again"),
     (7, "the broker halted since its last log directory failed (log-directories-lost in its log)"),
     (129, "SIGHUP: the terminal was closed"),
     (130, "Ctrl+C"),
-    (143, "SIGTERM; yak serve stops in order and returns 0"),
+    (143, "SIGTERM; yak serve shuts down cleanly and returns 0"),
 )
 
 

@@ -400,7 +400,7 @@ def _say(
 ) -> None:
     """Print on stderr which partitions are out of sync, which brokers did not answer, and the source of the offsets."""
     if not found.partitions:
-        g.out.note("No topics. yak topics create NAME makes one.")
+        g.out.note("No topics. yak topics create NAME creates one.")
         return
     if not partitions:
         g.out.note("No topics but internal ones." if hidden == len(found.partitions) else "No such partitions.")

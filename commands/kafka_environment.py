@@ -95,7 +95,7 @@ _IGNORED: Final = {
     "leader.imbalance.per.broker.percentage": "YAK moves every leader back",
     "log.message.format.version": "Kafka 4 removed it",
     "max.connection.creation.rate": "YAK has the quota connection_creation_rate of ips (`yak quotas`)",
-    "max.connections.per.ip.overrides": "max.connections.per.ip holds for every address",
+    "max.connections.per.ip.overrides": "max.connections.per.ip applies to every address",
     "metadata.": _QUORUM,
     "metric.reporters": "metrics are at GET /metrics",
     "num.replica.alter.log.dirs.threads": _INTERNAL,

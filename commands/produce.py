@@ -357,7 +357,7 @@ class Request(Bundle):
     rate: float | None = flag("--rate", "Records a second, at most.", SENDING, min=0.001)
     repeat: int = flag("--repeat", "Send it all N times; 0: until Ctrl+C.", SENDING, default=1, min=0)
     create: bool = flag("--create", "Create the topic if it does not exist.", START, default=False)
-    dry_run: bool = flag("--dry-run", "Show the first 5 records; send nothing.", OUTPUT, default=False)
+    dry_run: bool = flag("--dry-run", "Show the first 5 records without sending.", OUTPUT, default=False)
     tee: bool = flag("--tee, -T", "Copy the values to stdout too.", OUTPUT, default=False)
 
     def with_properties(self, properties: tuple[str, ...]) -> "Request":
@@ -650,7 +650,7 @@ def _complain(g: "Globals", source: Source, sender: "RecordSender", unknown: int
         written.append(f"{group_digits(unknown)} unknown: written or not")
     steps: tuple[str, ...] = counts.failures[0].error.try_ if counts.failures else ("yak doctor",)
     if source.checkpoint is not None:
-        steps = (f"the same command again goes on after row {source.saved_rows}",)
+        steps = (f"the same command continues after row {source.saved_rows}",)
     slug = counts.failures[0].error.code if counts.failures else "timed-out"
     what = f"{group_digits(failed)} of {counted(counts.sent, 'record')} not acknowledged"
     error: Any = YakError(slug, what, why="; ".join(reasons) + ". Written: " + "; ".join(written), try_=steps)

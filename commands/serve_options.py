@@ -108,7 +108,7 @@ class ServeFlags(Bundle):
     )
     followers: str | None = flag(
         "--followers",
-        "The followers this leader waits for before it makes replicated topics.",
+        "The followers that this leader waits for before it creates replicated topics.",
         CONNECTION,
         metavar="HOST:PORT,...",
     )

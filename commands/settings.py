@@ -204,7 +204,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("cores", "1", "brokers of this machine, or auto: one for each core"),
     Setting("followers", "", "addresses of the followers that this leader waits for"),
     Setting(
-        "followers_timeout_seconds", 30.0, "how long it waits for them before it makes replicated topics", _seconds
+        "followers_timeout_seconds", 30.0, "how long it waits for them before it creates replicated topics", _seconds
     ),
     Setting(
         "lease_time_seconds",

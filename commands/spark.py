@@ -37,7 +37,7 @@ def jobs(g: Globals) -> None:
     g.out.table([{"job": name, "does": summary} for name, summary in summaries()], ("job", "does"))
     if g.out.for_people:
         g.out.note("")
-        g.out.note("yak spark run JOB --help tells its options; yak spark submit FILE.py runs a program of yours.")
+        g.out.note("yak spark run JOB --help lists its options; yak spark submit FILE.py runs a program of yours.")
 
 
 def show_progress(line: "Progress", run: "Run") -> None:
@@ -184,9 +184,7 @@ def followed(g: Globals, run: "Run", arguments: list[str]) -> int:
     _print_errors(g, run)
     if interrupt.signal is not None and child.returncode == 0:
         ended = spark_runs.load(run.folder)
-        g.out.note(
-            f"{run.id}: {ended.state if ended else 'stopped'}; it goes on from its checkpoint when it is run again"
-        )
+        g.out.note(f"{run.id}: {ended.state if ended else 'stopped'}; the next run continues from its checkpoint")
     code = int(child.returncode) if child.returncode >= 0 else 128 - child.returncode
     return interrupt.exit_code if interrupt.signal is not None and code == 128 + signal.SIGTERM else code
 
@@ -281,7 +279,7 @@ def status(
     runs = [run for run in all_runs() if all_ or run.is_active]
     empty = "No Spark job runs. yak spark run JOB starts one; --all shows those that ended."
     if all_:
-        empty = "No Spark job was started from here. yak spark jobs lists what there is."
+        empty = "No Spark job was started from here. yak spark jobs lists the jobs."
     if g.out.for_people:
         g.out.table([_row(g, run) for run in runs], _COLUMNS, _WIDE, empty=empty)
     elif g.out.format in ("json", "yaml"):

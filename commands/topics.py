@@ -310,7 +310,7 @@ def list_topics(
 ) -> None:
     """List topics, or those with partitions in some state."""
     rows = list_rows(g, g.admin(), internal=internal, conditions=only.conditions, sort=sort)
-    nothing = "No topics. Topics hold records. yak topics create NAME makes one."
+    nothing = "No topics. Topics hold records. yak topics create NAME creates one."
     g.out.table(
         [{**row, "state": PartitionState(row["state"]).label} for row in rows] if g.out.for_people else rows,
         ("name", "partitions", "replication_factor", "state"),

@@ -94,7 +94,7 @@ def up(
         START,
         metavar="NAME://HOST:PORT",
     ),
-    tls: bool | None = flag("--tls/--no-tls", "Encrypt, with certificates made here.  [as before]", START),
+    tls: bool | None = flag("--tls/--no-tls", "Encrypt, with certificates generated here.  [as before]", START),
     users_file: str | None = flag(
         "--users-file",
         "Clients log in as these users, NAME:PASSWORD a line. none removes them.  [as before]",
@@ -297,7 +297,7 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
     if status.moving_to is not None:
         g.out.note(f"a move of the metadata is not finished: yak cluster migrate --to {status.moving_to}")
     for name in made:
-        g.out.note(f'made topic "{name}"')
+        g.out.note(f'created topic "{name}"')
     running = [broker.address for broker in status.brokers if broker.state == "running"]
     first = running[0] if running else status.brokers[0].address  # clients learn the other brokers from it
     if status.brokers[0].machine is not None:

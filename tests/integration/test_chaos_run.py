@@ -181,6 +181,6 @@ def test_ctrl_c_ends_the_load_and_judges_what_there_is(yak: Any, cluster: ChaosC
     child.send_signal(signal.SIGINT)
     _, told = child.communicate(timeout=90)
     assert child.returncode == 130, told
-    assert "OK    every promise was kept" in told
+    assert "OK    all promises held" in told
     assert "read-process-write: " in told
     assert topics_of_runs(AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})) == []

@@ -67,7 +67,8 @@ def app_with(config, **more):
 def rows_of(app):
     grid = app.screen.query_one("#contexts", Grid)
     return {
-        grid._rows.shown.at(n).key: [cell.text for cell in grid._rows.shown.at(n).cells] for n in range(grid.row_count)
+        grid._rows.displayed.at(n).key: [cell.text for cell in grid._rows.displayed.at(n).cells]
+        for n in range(grid.row_count)
     }
 
 

@@ -104,7 +104,7 @@ def test_of_brokers_elsewhere_only_a_planned_failover_is_offered_and_it_says_why
             await pilot.press(key)
         await pilot.pause()
         assert isinstance(app.screen, FailoverScreen)
-        assert "No clients of ours write here" in lines_of(app, "#delivery-lines")
+        assert "No demo clients run here" in lines_of(app, "#delivery-lines")
 
     drive(scenario)
 

@@ -49,7 +49,9 @@ def committed(bootstrap, group, topic):
 
 
 def cells(grid, key):
-    row = next((grid._rows.shown.at(n) for n in range(grid.row_count) if grid._rows.shown.at(n).key == key), None)
+    row = next(
+        (grid._rows.displayed.at(n) for n in range(grid.row_count) if grid._rows.displayed.at(n).key == key), None
+    )
     return None if row is None else [cell.text for cell in row.cells]
 
 

@@ -147,7 +147,8 @@ def test_reset_moves_the_offsets_of_its_plan():
             preview = app.screen
             assert isinstance(preview, ResetPreview)
             rows = [
-                [cell.text for cell in preview.query_one("#steps", Grid)._rows.shown.at(n).cells[2:5]] for n in range(2)
+                [cell.text for cell in preview.query_one("#steps", Grid)._rows.displayed.at(n).cells[2:5]]
+                for n in range(2)
             ]
             assert rows == [["5", "→", "0"], ["3", "→", "3"]]
             assert moved == []
@@ -203,7 +204,7 @@ def test_readonly_reset_has_a_plan_and_moves_nothing():
             await pilot.pause(0.2)
             await pilot.press("ctrl+s")
             await pilot.pause(0.4)
-            assert "Only looking" in str(app.screen.query_one("#preview-refused", Static).render())
+            assert "Changes are not allowed" in str(app.screen.query_one("#preview-refused", Static).render())
             await pilot.press("R", "ctrl+s")  # move_group_offsets is not recorded: it would be an error
             await pilot.pause(0.3)
             assert isinstance(app.screen, ResetPreview)

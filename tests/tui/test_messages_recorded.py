@@ -85,7 +85,7 @@ def test_the_keys_of_both_screens_are_in_the_help():
     async def scenario():
         app = recorded_app()
         async with app.run_test(size=(140, 40)) as pilot:
-            for name, text in (("messages", "Read other topics"), ("consumer", "Commit for the group")):
+            for name, text in (("messages", "Read other topics"), ("consumer", "Commit the offsets")):
                 await opened(app, pilot, name, None)
                 await pilot.press("question_mark")
                 await until(pilot, lambda: isinstance(app.screen, TextDialog))
@@ -101,7 +101,7 @@ def test_tiles(size, count):
         app = recorded_app()
         async with app.run_test(size=size) as pilot:
             screen = await opened(app, pilot, "consumer", None)
-            assert "Nothing is read here yet. a adds a subscription" in drawn(app)
+            assert "No subscriptions yet. a adds one" in drawn(app)
             for number in range(count):
                 screen.add(Subscription((Choice(("orders", "payments")[number % 2]),), Seek(START)))
             await until(pilot, lambda: sum(tile.grid.row_count for tile in screen.tiles) == count * EACH * PARTITIONS)

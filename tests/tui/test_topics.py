@@ -73,7 +73,7 @@ def test_a_filter_without_a_match_says_so():
         await press(pilot, "slash", *"nosuch", "enter")
         grid = app.screen.query_one("#topics", Grid)
         assert grid.row_count == 0
-        assert grid._empty.startswith("No topic matches nosuch: 3 looked at")
+        assert grid._empty.startswith("No topic matches nosuch: 3 searched")
         await press(pilot, "escape")
         assert grid.row_count == 3
 
@@ -86,7 +86,7 @@ def test_a_cluster_without_topics_says_how_to_make_one():
     source.events = [{**snapshot, "partitions": []}]
 
     async def scenario(app, _pilot):
-        assert "Press a to make one" in app.screen.query_one("#topics", Grid)._empty
+        assert "Press a to create one" in app.screen.query_one("#topics", Grid)._empty
 
     run(scenario, source=source, start="topics")
 

@@ -36,7 +36,7 @@ class AssignedFeed(PartitionReader):
         """All partitions, including those read to their end."""
         return tuple(self.positions)
 
-    def look_for_partitions(self) -> list[TopicPartition]:
+    def find_partitions(self) -> list[TopicPartition]:
         """Partitions added to topics read completely; they are read from their first record."""
         added = []
         for choice in self.choices:
@@ -53,7 +53,7 @@ class AssignedFeed(PartitionReader):
         """Raises UsageError: there is no group."""
         raise UsageError(
             "no-group",
-            "there is nothing to commit to",
+            "there is no group to commit to",
             why="this is read without a group",
             try_=("a, and name a group",),
         )
@@ -70,7 +70,7 @@ class GroupFeed(GroupReader):
     def partitions(self) -> Sequence[TopicPartition]:
         return self.assigned
 
-    def look_for_partitions(self) -> list[TopicPartition]:
+    def find_partitions(self) -> list[TopicPartition]:
         """Nothing: the group assigns new partitions itself."""
         return []
 
@@ -162,7 +162,7 @@ def _group_feed(
 def assignment_text(started: Sequence[Started]) -> str:
     """A member's assignment, in one line."""
     if not started:
-        return "no partition for this member: the others have them all"
+        return "no partition for this member: the other members have them all"
     names = ", ".join(str(each.partition) for each in started[:4]) + (", …" if len(started) > 4 else "")
     fresh = sum(each.committed is None for each in started)
     where = "from the committed offset" if not fresh else f"{fresh} of {len(started)} with nothing committed"

@@ -184,7 +184,7 @@ class Reader:
 
         def order() -> None:
             try:
-                why = self._feed.commit_now() if self._feed is not None else "nothing is read yet"
+                why = self._feed.commit_now() if self._feed is not None else "no records read yet"
             except YakError as error:
                 done.set_exception(error)
                 return
@@ -322,7 +322,7 @@ class Reader:
             counters.behind, counters.behind_at_ms = feed.behind(), now_ms
         if now_ms - counters.discovered_ms >= DISCOVERY_EVERY_MS and self.wanted.seek.stop is None:
             counters.discovered_ms = now_ms
-            for partition in feed.look_for_partitions():
+            for partition in feed.find_partitions():
                 counters.notes.append(f"{partition} was added, and is read from its first record on")
 
     def _rest(self, longest_s: float | None) -> None:

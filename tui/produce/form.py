@@ -198,7 +198,7 @@ def _must_be_json(template: Template) -> None:
         line, column = place_of(template.source, max(template.source.find(str(error)), 0))
         raise FormError(Problem("value", f"not JSON: {error} is no number there", line, column)) from None
     except RecursionError:
-        raise FormError(Problem("value", "not JSON that anybody reads: too deep")) from None
+        raise FormError(Problem("value", "not JSON: nested too deeply")) from None
     except ValueError as error:  # an integer with more digits than Python parses
         raise FormError(Problem("value", f"not JSON: {_lowered(str(error))}")) from None
 

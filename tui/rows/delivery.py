@@ -36,8 +36,8 @@ def statistics_lines(stats: DeliveryStatistics | None, fmt: Formatter, width: in
     """Counters, rate, latency, and the partitions, or why it failed."""
     if stats is None:
         return [
-            [Cell("Nothing was sent yet. S sends it once, R many times.", "dim")],
-            [Cell("Counts, rate and latency of what is sent are shown here.", "dim")],
+            [Cell("Nothing sent yet. S sends once, R repeatedly.", "dim")],
+            [Cell("Counts, rate and latency appear here.", "dim")],
         ]
     counts = _counts(stats, fmt)
     if width >= ROOMY:
@@ -90,7 +90,7 @@ def _outcome(stats: DeliveryStatistics, fmt: Formatter) -> list[list[Cell]]:
         lines.append([Cell("unknown: they may be written; sending them again may double them", "dim")])
     if not lines and stats.few:
         last = stats.few[-1]
-        offset = fmt.number(last.offset) if last.offset >= 0 else "an offset that acks=0 does not tell"
+        offset = fmt.number(last.offset) if last.offset >= 0 else "unknown (acks=0)"
         text = "at" if stats.acknowledged == 1 else "among them"
         lines.append([Cell(f"{text} {last.topic}-{last.partition} offset {offset}", "accent")])
     return lines

@@ -352,18 +352,18 @@ def delivery_lines(demo: DemoState, fmt: Formatter, now_ms: float) -> list[list[
 def no_workload_lines() -> list[list[Cell]]:
     """The explanation if nothing is counted."""
     return [
-        [Cell("No clients of ours write here, so nothing is counted.")],
+        [Cell("No demo clients run here, so nothing is counted.")],
         [Cell("yak ui --demo has some; yak demo and yak bench failover count too.", "dim")],
     ]
 
 
 def nothing_yet_lines(*, is_local: bool) -> list[list[Cell]]:
     """The hints before the first failover."""
-    lines = [[Cell("No failover since yak ui listens. Put the cursor on a broker, then:")]]
-    lines.append([Cell("F", "accent"), Cell("moves what it leads to others, in order")])
+    lines = [[Cell("No failover since yak ui started. Put the cursor on a broker, then:")]]
+    lines.append([Cell("F", "accent"), Cell("moves its leaders to other in-sync replicas")])
     if is_local:
-        lines.append([Cell("K", "accent"), Cell("kills it as a crash does; P pauses it; U brings it back")])
+        lines.append([Cell("K", "accent"), Cell("kills it with kill -9; P pauses it; U resumes or restarts it")])
     else:
         lines.append([Cell("K, P and U work on clusters that yak up started on this machine", "dim")])
-    lines.append([Cell("Each asks first, and what follows is drawn here to scale.", "dim")])
+    lines.append([Cell("Each asks for confirmation, and its timeline is drawn here.", "dim")])
     return lines

@@ -181,9 +181,7 @@ def _member(said: Mapping[str, Any], fmt: Formatter) -> Row:
             f"{partitions_text(assigned) or 'none'} {fmt.sign('arrow')} {partitions_text(target) or 'none'}", "warn"
         )
     else:
-        assignment = Cell(
-            partitions_text(assigned) or "nothing: more members than partitions", "" if assigned else "dim"
-        )
+        assignment = Cell(partitions_text(assigned) or "none: more members than partitions", "" if assigned else "dim")
     return Row(
         said["member_id"],
         Cell(said["client_id"], "strong"),
@@ -244,7 +242,7 @@ def summary(group: Group, fmt: Formatter, now_ms: int) -> list[list[Cell]]:
     """Two lines: the group's state, and its lag."""
     said = group.said
     if said is None:
-        return [[Cell(group.why or "asking its coordinator ...", "bad" if group.why else "dim")]]
+        return [[Cell(group.why or "waiting for its coordinator ...", "bad" if group.why else "dim")]]
     kind = ", ".join(part for part in (said["type"], said["protocol_type"]) if part)
     assignor = f"assignor {said['assignor']}" if said["assignor"] else "no assignor"
     epoch = "" if said["epoch"] is None else f", epoch {said['epoch']}"

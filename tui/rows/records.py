@@ -183,7 +183,7 @@ def empty_text(status: Status, counts: Counts, wanted: Subscription, filter_text
         error = status.error
         lines = [error.message + (f": {error.why}" if error.why else ".")]
         if status.phase == "waiting":
-            lines.append("It is tried again every second.")
+            lines.append("It is retried every second.")
         else:
             lines += [f"Try {each}" for each in error.try_[:2]]
             lines.append("o reads something else.")
@@ -192,7 +192,7 @@ def empty_text(status: Status, counts: Counts, wanted: Subscription, filter_text
     if status.phase == "opening":
         return f"Opening {wanted.title} ..."
     if status.phase == "joining":
-        return f"Waiting for group {wanted.group} to say what this member reads ...\n{notes}".strip()
+        return f"Waiting for the assignment from group {wanted.group} ...\n{notes}".strip()
     if counts.filtering is not None:
         return "Filtering ..."
     if filter_text:
@@ -203,9 +203,9 @@ def empty_text(status: Status, counts: Counts, wanted: Subscription, filter_text
 def _nothing(status: Status, wanted: Subscription) -> str:
     title = wanted.title
     if wanted.group:
-        return f"Nothing new in {title} for group {wanted.group}. What comes shows here."
+        return f"No new messages in {title} for group {wanted.group}. New ones appear here."
     if wanted.is_tail:
-        return f"No message in {title} yet. What comes shows here. p sends one; o goes back to the beginning."
+        return f"No message in {title} yet. New ones appear here. p sends one; o reads from the beginning."
     if status.phase == "done" or status.behind == 0:
         return f"No message in {title}, {wanted.seek.description}. o goes elsewhere; p sends one."
     return f"Reading {title} ..."

@@ -196,7 +196,7 @@ CONFIG_COLUMNS: Final = (
     Column("VALUE", 10, most=34, flex=1, flash=True),
     Column("FROM", 7),
     Column("DEFAULT", 8, most=24, rank=1),
-    Column("WHAT IT IS FOR", 12, most=200, flex=3, rank=2),
+    Column("DESCRIPTION", 12, most=200, flex=3, rank=2),
 )
 _NEVER: Final = 2**63 - 1
 
@@ -260,7 +260,7 @@ def chosen_config_lines(config: "ConfigValue", fmt: Formatter) -> list[list[Cell
             Cell(f"from: {config.source}", "dim"),
             Cell(changes, "accent"),
         ],
-        [Cell(documentation(config.name) or "this version of yak ui does not know it", "dim")],
+        [Cell(documentation(config.name) or "unknown to this version of yak ui", "dim")],
     ]
 
 

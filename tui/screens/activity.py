@@ -37,11 +37,11 @@ class ActivityScreen(YakScreen):
         if drawn == self._drawn:
             return
         self._drawn = drawn
-        nothing = "Nothing happened since yak ui listens. Kill a broker, or make a topic, and it shows here."
+        nothing = "No events since yak ui started. Kill a broker or create a topic to see some."
         grid = self.query_one("#events", Grid)
         grid.show(COLUMNS, activity_rows(picture.activity.lines, fmt, now_ms), empty=nothing, is_wide=fmt.is_wide)
         self.query_one(Panel).entitle(
-            f"Activity: {picture.activity.count} since yak ui listens", "enter all of it   / filter   y copy"
+            f"Activity: {picture.activity.count} since yak ui started", "enter all of it   / filter   y copy"
         )
 
     def opened(self, what: object) -> None:

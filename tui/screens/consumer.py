@@ -98,7 +98,7 @@ class Tile(Panel):
 LETTERS = "ABCDEF"
 COMMIT_SECONDS = 15.0
 _NOTHING = (
-    "Nothing is read here yet. a adds a subscription: topics, with a group or without.\n"
+    "No subscriptions yet. a adds one: topics, with or without a group.\n"
     "Up to six stand side by side; m shows them as one list."
 )
 
@@ -318,7 +318,7 @@ class ConsumerScreen(ReadingScreen):
             self.app.show_error(
                 UsageError(
                     "no-group",
-                    "there is nothing to commit to",
+                    "there is no group to commit to",
                     why="this tile reads without a group",
                     try_=("a, and name a group",),
                 )

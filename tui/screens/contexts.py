@@ -102,7 +102,7 @@ class ContextsScreen(AskingScreen):
         if form is None:
             return
         name = form["name"]
-        text = f"There is a context {name}: what it says is replaced."
+        text = f"Context {name} exists: it will be replaced."
         if name in self.app.settings.contexts and not await self.confirmed(f"Replace {name}?", text, yes="Replace"):
             return
         await self._write(
@@ -124,7 +124,7 @@ class ContextsScreen(AskingScreen):
         try:
             if not path:
                 raise UsageError(
-                    "config-file", "it is not known where contexts are kept", try_=("yak ui --config FILE",)
+                    "config-file", "the location of the config file is unknown", try_=("yak ui --config FILE",)
                 )
             await asyncio.to_thread(change, path, *arguments)
             found = await asyncio.to_thread(read_contexts, path)

@@ -36,7 +36,7 @@ class DashboardScreen(YakScreen):
     def body(self) -> ComposeResult:
         yield Panel("Brokers", Grid(id="brokers"), id="dashboard-brokers")
         with Horizontal(id="dashboard-middle"):
-            yield Panel("Health", Grid(id="health"), id="dashboard-health", subtitle="enter goes to the cause")
+            yield Panel("Health", Grid(id="health"), id="dashboard-health", subtitle="enter opens the cause")
             yield Panel("Rates, last 60 s", Lines(id="rates"), id="dashboard-rates")
         with Horizontal(id="dashboard-lower"):
             yield Panel("Activity", Grid(id="events"), id="dashboard-activity", subtitle="0 all of it")
@@ -44,7 +44,7 @@ class DashboardScreen(YakScreen):
 
     def paint(self, now_ms: int) -> None:
         picture, fmt = self.picture, self.fmt
-        empty = "" if picture.is_loaded else "waiting for the cluster to say what there is ..."
+        empty = "" if picture.is_loaded else "waiting for the first metadata ..."
         self.show_table(
             "#brokers",
             cluster.BROKER_COLUMNS,
@@ -59,7 +59,7 @@ class DashboardScreen(YakScreen):
         rates.show(cluster.rate_lines(picture, fmt, rates.size.width or 36, now_ms))
         lines = list(islice(reversed(picture.activity.lines), _EVENTS_MAX))
         lines.reverse()
-        nothing = "Nothing happened since yak ui listens. Kill a broker, or make a topic, and it shows here."
+        nothing = "No events since yak ui started. Kill a broker or create a topic to see some."
         self.query_one("#events", Grid).show(
             activity.COLUMNS, activity.activity_rows(lines, fmt, now_ms), empty=nothing
         )

@@ -94,7 +94,7 @@ class FailoverScreen(ControlsBrokers):
 
     def _what_works(self) -> str:
         if self.app.is_readonly:
-            return "read-only: nothing can be broken here"
+            return "read-only: no broker can be stopped here"
         if self.control is None:
             return "only F: no yak up of this machine started these brokers"
         return ""

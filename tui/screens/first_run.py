@@ -14,9 +14,9 @@ from yak.tui.themes import THEMES, VARIABLES_OF_OTHERS, textual_name
 
 Choice = Literal["up", "demo", "add", "quit"]
 CHOICES: Final[tuple[tuple[Choice, str, str, str], ...]] = (
-    ("demo", "d", "Run the demo", "brokers with a load; they end with the screen  (yak ui --demo)"),
-    ("up", "u", "Start a local cluster", "three brokers in ./yak-data, which stay  (yak up -d)"),
-    ("add", "a", "Add a context", "a cluster that runs elsewhere  (yak context add)"),
+    ("demo", "d", "Run the demo", "brokers with a load; they stop with the screen  (yak ui --demo)"),
+    ("up", "u", "Start a local cluster", "three brokers in ./yak-data, which keep running  (yak up -d)"),
+    ("add", "a", "Add a context", "a cluster that is already running  (yak context add)"),
     ("quit", "q", "Quit", "nothing was changed"),
 )
 
@@ -41,7 +41,7 @@ class FirstRunScreen(Screen[Choice]):
         with Vertical(id="first-run") as box:
             box.border_title = "yak"
             yield Static(f"No cluster is named yet, and nothing answers at {self._servers}{why}.", markup=False)
-            yield Static("What shall it be?", classes="first-run-ask")
+            yield Static("What do you want to do?", classes="first-run-ask")
             yield OptionList(
                 *(Option(f"{key}  {label}\n   {text}", id=choice) for choice, key, label, text in CHOICES), markup=False
             )

@@ -78,7 +78,7 @@ class ResetPreview(ModalScreen[bool]):
             dialog.border_title = plain_title(f"Move the offsets of {self._group}: the plan")
             if self.app.is_production:
                 yield Static(f"This is {self.app.source.title}: PROD", classes="dialog-prod", markup=False)
-            yield Static("asking the brokers ...", id="preview-text", markup=False)
+            yield Static("waiting for the brokers ...", id="preview-text", markup=False)
             yield Grid(id="steps")
             yield Static("", id="preview-refused", markup=False)
             line = reset_command(self._group, self._values, self.app.fmt, is_done=True)
@@ -126,14 +126,12 @@ class ResetPreview(ModalScreen[bool]):
         self.query_one("#steps", Grid).show(STEP_COLUMNS, step_rows(plan.steps, self._results, fmt))
         text = plan_summary(plan.steps, fmt)
         if plan.group is None:
-            text += " There is no such group yet: it will be made."
+            text += " The group does not exist yet and will be created."
         refused = ""
         if plan.refused is not None:
-            refused = (
-                f"{fmt.sign('bad')} This cannot be done now: {plan.refused.why}. Stop what reads with it, then press r."
-            )
+            refused = f"{fmt.sign('bad')} This cannot be done now: {plan.refused.why}. Stop its members, then press r."
         elif self.app.is_readonly:
-            refused = f"{fmt.sign('warn')} Only looking is allowed here (--readonly)."
+            refused = f"{fmt.sign('warn')} Changes are not allowed here (--readonly)."
         self._say(text, refused)
         self.query_one("#yes", Button).disabled = not self._may_apply()
 
@@ -192,7 +190,7 @@ class GroupChangesScreen(AskingScreen):
         (name, said), topics = self.chosen_group(), self.chosen_topic()
         if not name:
             return
-        text = "Where shall the group go on reading? A plan is shown first; nothing is moved before you say so."
+        text = "Where should the group continue? A plan is shown first; nothing changes before you confirm it."
         if said is not None and said["members"]:
             text += f"\nIt has members now, which must be stopped first: {members_text(members_of(said))}."
         fmt = self.fmt
@@ -218,7 +216,7 @@ class GroupChangesScreen(AskingScreen):
             self.app.show_error(active_group(name, members_of(said), f'group "{name}" was not deleted'))
             return
         done = f"yak groups delete {shlex.quote(name)} --yes"
-        text = "What it committed is gone then: a consumer of this group starts again where auto.offset.reset says."
+        text = "Its committed offsets are deleted. A consumer of this group then starts where auto.offset.reset says."
         if await self.confirmed(f"Delete group {name}", text, command=done, typed=name, yes="Delete"):
             change = self.app.source.kafka(delete_group, name)
             if await self.carry_out(done, change, f"group {name} is deleted"):
@@ -231,7 +229,7 @@ class GroupChangesScreen(AskingScreen):
         if not name or not topic:
             return
         done = f"yak groups delete {shlex.quote(name)} --topic {shlex.quote(topic)} --yes"
-        text = f"What group {name} committed of {topic} is forgotten. It cannot be while a member is subscribed to it."
+        text = f"What group {name} committed of {topic} is forgotten. This fails while a member is subscribed to the topic."
         if await self.confirmed(f"Forget offsets of {topic}", text, command=done, typed=topic, yes="Forget"):
             change = self.app.source.kafka(forget_group_topic, name, topic)
             await self.carry_out(done, change, f"the offsets of {topic} are forgotten")
@@ -242,7 +240,7 @@ _UNREAD_EVERY_S = 15.0
 """The first unread record of each partition costs a fetch from every leader."""
 _UNKNOWN = ("group-id-not-found", "unknown-group")
 """The error of a group that does not exist, over HTTP and over the Kafka protocol."""
-_NO_MEMBERS = "No members. Offsets that it committed are kept; who reads with this group goes on from there."
+_NO_MEMBERS = "No members. The committed offsets remain; the next member continues from them."
 _NOTHING = "Nothing is committed, and no member has a partition."
 
 
@@ -285,7 +283,7 @@ class GroupScreen(GroupChangesScreen):
         self.entitle("#group-head", f"Group {self.group.name}", self.error_text())
         members = [] if said is None else member_rows(said, fmt)
         partitions = [] if said is None else partition_rows(said, self.unread, fmt, now_ms)
-        waiting = self.error_text() or "asking the coordinator ..."
+        waiting = self.error_text() or "waiting for the coordinator ..."
         self.show_table("#members", MEMBER_COLUMNS, members, waiting if said is None else _NO_MEMBERS)
         self.show_table("#partitions", PARTITION_COLUMNS, partitions, waiting if said is None else _NOTHING)
         self.entitle("#group-members", f"Members: {len(members)}")
@@ -392,7 +390,7 @@ class GroupsScreen(GroupChangesScreen):
         yield Panel("Partitions", Grid(id="below"), id="groups-below")
 
     def paint(self, now_ms: int) -> None:
-        empty = _NONE if self.groups.is_listed else self.error_text() or "asking the brokers for their groups ..."
+        empty = _NONE if self.groups.is_listed else self.error_text() or "listing the groups ..."
         rows = group_rows(self.groups, self.fmt, now_ms)
         self.show_table("#groups", COLUMNS, rows, empty)
         hint = self.error_text() or silent_brokers(self.groups) or _HINT

@@ -575,7 +575,7 @@ class MessagesScreen(ReadingScreen):
         rows = topic_choice_rows(self.picture, self.fmt)
         empty = "No topics yet. Topics hold messages. :topics makes one; so does :sample, with messages in it."
         grid.show(TOPIC_CHOICE_COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
-        self.entitle("#records-panel", "Messages of which topic?", "enter read it  o several, or from where")
+        self.entitle("#records-panel", "Messages of which topic?", "enter read   o several topics, or a position")
         self.query_one("#records-status", Line).show([])
 
     # the pane

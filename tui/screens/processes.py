@@ -18,8 +18,8 @@ End = Literal["kill", "pause", "restart"]
 _LOCAL_ACTIONS: Final = ("kill", "pause", "resume", "restart", "add")
 _AFTER: Final[dict[End, str]] = {
     "kill": "It ends at once{pid}, as in a crash. U starts it again on its data.",
-    "pause": "It answers nothing{pid}, with all its connections open. U resumes it.",
-    "restart": "It hands over what it leads, ends{pid}, and is started again.",
+    "pause": "It stops answering{pid}; its connections stay open. U resumes it.",
+    "restart": "It hands over its leaders, stops{pid}, and is started again.",
 }
 _REDIS: Final = (
     "It ends at once, as in a crash; what it holds is on its disk. Records flow on without it, only changes of topics "
@@ -119,7 +119,7 @@ class ControlsBrokers(YakScreen):
         control = self.control
         if control is None:
             return
-        text = "It begins empty, follows, and gets no partition until topics are made or replicas are moved to it."
+        text = "It starts empty and gets no partition until topics are created or replicas are moved to it."
         command = control.command("node add")
         if await self.confirmed("Add a broker", text, command=command, yes="Add"):
             await self.carry_out(command, asyncio.to_thread(control.add))

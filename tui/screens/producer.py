@@ -366,7 +366,7 @@ class ProducerScreen(YakScreen):
             Field("rate", "In a second", "10", "empty: as fast as the cluster takes them"),
         ]
         values = await self.fill_form(
-            "Send it again and again",
+            "Send repeatedly",
             fields,
             lambda given: produce_command(*self._what(*_how_often(given))),
             yes="Send",
@@ -383,7 +383,7 @@ class ProducerScreen(YakScreen):
             run.drop()
         else:
             run.stop()
-            self.app.notice("stopping; X again does not wait for what is on its way")
+            self.app.notice("stopping; X again does not wait for acknowledgements")
 
     def is_busy(self) -> bool:
         """Whether a run is under way, which a notice reports: runs are exclusive."""

@@ -58,7 +58,7 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
         )
         if self._only_problems:
             rows = [row for row in rows if self._table.is_problem(row.key)]
-        empty = "waiting for the cluster to say what there is ..."
+        empty = "waiting for the first metadata ..."
         if picture.is_loaded:
             empty = "No partitions yet. Press 2 for topics, and a there to make one."
             if self._only_problems:
@@ -67,7 +67,9 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
                 empty = f"No partition matches {grid.filter_text}. esc clears the filter."
         grid.show(self._table.columns(), rows, empty=empty, is_wide=fmt.is_wide)
         title = f"Replication: {fmt.number(self._table.count_ok)} of {fmt.number(self._table.count)} partitions ok"
-        self.entitle("#replication-table", title, "only what is not well: o shows all" if self._only_problems else "")
+        self.entitle(
+            "#replication-table", title, "only partitions with problems: o shows all" if self._only_problems else ""
+        )
         self._paint_failovers(now_ms)
 
     def _paint_failovers(self, now_ms: int) -> None:
@@ -81,7 +83,7 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
                 if self.control is not None and not self.app.is_readonly
                 else "F elects another leader."
             )
-            content = [[Cell(f"No failover since yak ui listens. {broken}", "dim")]]
+            content = [[Cell(f"No failover since yak ui started. {broken}", "dim")]]
         content = lines.fitted(content)[:room]
         lines.show(content)
         self.query_one("#replication-failovers").styles.height = len(content) + 2

@@ -303,7 +303,7 @@ class TopicScreen(ChangesTopics):
         answers, grid = self._answers, self.query_one("#partitions", Grid)
         rows = partitions.partition_rows(found, answers.facts, self.fmt, now_ms)
         gone = f"Topic {self.topic} is gone: it was deleted. esc goes back to the list."
-        empty = gone if self.picture.is_loaded else "waiting for the cluster to say what there is ..."
+        empty = gone if self.picture.is_loaded else "waiting for the first metadata ..."
         columns = partitions.partition_columns(grid.size.width or 78)
         grid.show(columns, rows, empty=empty, is_wide=self.fmt.is_wide)
         title = partitions.partitions_title(self.topic, found, answers.facts, self.fmt)
@@ -343,7 +343,7 @@ class TopicScreen(ChangesTopics):
 
     def _paint_events(self, where: str, now_ms: int) -> None:
         rows = activity.activity_rows(self._events(), self.fmt, now_ms)
-        nothing = f"Nothing happened to {self.topic} since yak ui listens."
+        nothing = f"No events of {self.topic} since yak ui started."
         self.query_one(where, Grid).show(activity.COLUMNS, rows, empty=nothing, is_wide=self.fmt.is_wide)
 
     def _events(self, partition: int | None = None) -> list[Line]:
@@ -360,7 +360,7 @@ class TopicScreen(ChangesTopics):
         grid.show(topics.TAIL_COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
         rate = self.picture.topic_rates(self.topic).messages_in
         if where == "#tail":
-            came = f"{format_rate(rate)} come in" if rate is not None and rate >= 1 else "nothing comes in"
+            came = f"{format_rate(rate)} come in" if rate is not None and rate >= 1 else "no records arrive"
             title = f"Last messages of {self.topic}: {came}"
             panel = grid.parent
             if isinstance(panel, Panel):
@@ -460,9 +460,7 @@ class TopicScreen(ChangesTopics):
             now_ms = self.app.now_ms()
             said = [f"{self.fmt.time(line.time_ms, now_ms)}  {line.message}" for line in lines]
             self.app.push_screen(
-                TextDialog(
-                    f"History of {partition.name}", as_content(said or ["Nothing happened to it since yak ui listens."])
-                )
+                TextDialog(f"History of {partition.name}", as_content(said or ["No events since yak ui started."]))
             )
 
     @on(Grid.Opened, "#tail")

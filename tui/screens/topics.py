@@ -222,7 +222,7 @@ class ChangesTopics(YakScreen):
     async def action_create(self) -> None:
         fields = create_fields(len(self.picture.brokers))
         values = await self.fill_form(
-            "Make a topic", fields, lambda given: create_command(create_body(given)), yes="Make it"
+            "Create a topic", fields, lambda given: create_command(create_body(given)), yes="Make it"
         )
         if values is None:
             return
@@ -243,11 +243,9 @@ class ChangesTopics(YakScreen):
         partitions = self.picture.topics.get(topic, ())
         held = sum((each.high_watermark or 0) for each in partitions)
         lost = (
-            f" {self.fmt.number(held)} messages were ever written to it."
-            if held
-            else " Nothing was ever written to it."
+            f" {self.fmt.number(held)} messages were written to it." if held else " No message was ever written to it."
         )
-        said = f"Topic {topic} has {len(partitions)} partitions.{lost} All of it is gone at once, and cannot be brought back."
+        said = f"Topic {topic} has {len(partitions)} partitions.{lost} Its records are deleted at once and cannot be restored."
         command = f"yak topics delete {topic} --yes"
         if await self.confirmed(f"Delete {topic}", said, command=command, typed=topic, yes="Delete"):
             change = self.app.source.ask("DELETE", path_of("topics", topic))
@@ -347,7 +345,7 @@ class ChangesTopics(YakScreen):
             self.app.notice(f"broker {to} leads {partition.name}, after {answer['took_ms']:.0f} ms")
             return
         stayed = [*answer["failed"], *answer["stayed"]]
-        reason = stayed[0]["reason"] if stayed else "nothing was to be done"
+        reason = stayed[0]["reason"] if stayed else "nothing to do"
         self.app.note_command(command, f"stayed: {reason}")
         self.app.notice(f"{partition.name} stayed: {reason}", "warn")
 
@@ -364,7 +362,7 @@ OTHERS_MS = 30_000
 OTHERS_MAX = 300
 """With more topics than this, only visible ones are requested."""
 ROUND_MAX = 40
-_EMPTY = "No topics yet. Topics hold messages. Press a to make one, or type :sample."
+_EMPTY = "No topics yet. Topics hold messages. Press a to create one, or type :sample."
 
 
 class TopicsScreen(ChangesTopics):
@@ -400,9 +398,9 @@ class TopicsScreen(ChangesTopics):
     def paint(self, now_ms: int) -> None:  # noqa: ARG002 - nothing here is a matter of time
         picture, grid = self.picture, self.query_one("#topics", Grid)
         rows = self._table.rows(picture, self.fmt, grid.keys_in_sight(), with_internal=self._with_internal)
-        empty = _EMPTY if picture.is_loaded else "waiting for the cluster to say what there is ..."
+        empty = _EMPTY if picture.is_loaded else "waiting for the first metadata ..."
         if grid.filter_text and rows:
-            empty = f"No topic matches {grid.filter_text}: {len(rows)} looked at. esc clears the filter."
+            empty = f"No topic matches {grid.filter_text}: {len(rows)} searched. esc clears the filter."
         grid.show(COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
         filtered = f"{grid.row_count} of {len(rows)} match {grid.filter_text}" if grid.filter_text else ""
         self.query_one(Panel).entitle(topics_title(picture, self.fmt, with_internal=self._with_internal), filtered)

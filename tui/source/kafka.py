@@ -108,9 +108,9 @@ class Snapshot:
 
 def changes(before: Snapshot, after: Snapshot) -> Iterator[Event]:
     """The events between two snapshots. Their time is that of the second: the change came at most one poll earlier."""
-    for happening in of_image(before.image, after.image, _delta(before.image, after.image)):
-        event = {"kind": happening.kind, "time_ms": after.time_ms, "message": happening.message, **happening.fields}
-        yield event if happening.topic is None else {**event, "topic": happening.topic}
+    for found in of_image(before.image, after.image, _delta(before.image, after.image)):
+        event = {"kind": found.kind, "time_ms": after.time_ms, "message": found.message, **found.fields}
+        yield event if found.topic is None else {**event, "topic": found.topic}
 
 
 def _delta(before: Image, after: Image) -> Delta:

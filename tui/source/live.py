@@ -120,9 +120,7 @@ class LiveSource:
             silent = f"broker {node} at {address}: {answer}"
             if method != "GET" and not answer.startswith("no connection"):
                 break  # the broker may have executed the request: another one would repeat it
-        raise Unreachable(
-            "no-broker", "no broker answered", why=silent, try_=("it is tried again by itself; yak doctor",)
-        )
+        raise Unreachable("no-broker", "no broker answered", why=silent, try_=("it is retried; yak doctor",))
 
     async def _ask_one(
         self, method: str, url: str, params: Mapping[str, Any] | None, body: Any

@@ -50,7 +50,7 @@ class WebOptions:
         if not self.token and not self.readonly and not is_loopback(self.host):
             raise UsageError(
                 "open-to-all",
-                f"yak ui --web does not listen on {self.host} for everybody",
+                f"yak ui --web does not listen on {self.host} without a token",
                 why="any client that reaches that address could delete topics and read files as you",
                 try_=(
                     f"yak ui --web --host {self.host} --token SECRET     only who has the token",
@@ -63,7 +63,7 @@ class WebOptions:
         if is_loopback(self.host):
             return None
         if self.token is None:
-            return f"everybody who reaches {self.host} can read this cluster's messages (--readonly without --token)"
+            return f"any client that reaches {self.host} can read this cluster's messages (--readonly without --token)"
         if len(self.token) < _TOKEN_LENGTH_ADVISED:
             return f"a token of {len(self.token)} characters can be guessed; {_TOKEN_LENGTH_ADVISED} are better"
         if self.certificate is not None:

@@ -77,7 +77,7 @@ class Guard:
             )
         if not self._is_own_page(request):
             raise RefusedRequest(
-                403, "foreign-origin", "a page of another site asked for this", "open the address yourself"
+                403, "foreign-origin", "the request came from a page of another site", "open the address yourself"
             )
 
     def remember(self, request: web.BaseRequest, response: web.StreamResponse) -> None:

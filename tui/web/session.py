@@ -373,7 +373,7 @@ class Sessions:
             await farewell(socket, End("The UI cannot be started.", str(error.strerror or error)))
             self._problem(f"a tab's UI cannot be started: {error}")
         except (ValueError, RecursionError):
-            session.end = End("The page sent what no page of ours sends.")
+            session.end = End("The page sent an unknown message.")
         finally:
             try:
                 await session.stop()

@@ -100,7 +100,7 @@ class FilePicker(ModalScreen[str | None]):
         self._entries = {entry.path: entry for entry in entries}
         grid = self.query_one(Grid)
         rows = file_rows(entries, self.app.fmt, self.app.now_ms())
-        grid.show(COLUMNS, rows, empty="Nothing in here.", is_wide=False)
+        grid.show(COLUMNS, rows, empty="Empty.", is_wide=False)
         if at:
             grid.move_to(at)
         path = self.query_one("#picker-path", Input)

@@ -39,7 +39,7 @@ class GridRows:
     """Rows given as a list can be filtered and sorted; rows made on demand keep their order."""
 
     def __init__(self) -> None:
-        self.shown: Rows = RowList(())
+        self.displayed: Rows = RowList(())
         self.filter_text = ""
         self.sort: tuple[int, bool] | None = None
         """The column, and whether reversed."""
@@ -49,14 +49,14 @@ class GridRows:
         self._given: Sequence[Row] | None = None
 
     def __len__(self) -> int:
-        return len(self.shown)
+        return len(self.displayed)
 
     def give(self, rows: Sequence[Row] | Rows) -> None:
         if isinstance(rows, Sequence):
             self._given = rows
             self.arrange()
         else:
-            self._given, self.shown = None, rows
+            self._given, self.displayed = None, rows
 
     def arrange(self) -> None:
         """Filter and sort again. Raises UsageError `bad-filter`."""
@@ -65,7 +65,7 @@ class GridRows:
         rows = filtered(self._given, self.filter_text) if self.filter_text else self._given
         if self.sort is not None and all(self.sort[0] < len(row.cells) for row in rows[:1]):
             rows = sorted_rows(rows, self.sort[0], is_reverse=self.sort[1])
-        self.shown = RowList(rows)
+        self.displayed = RowList(rows)
 
     def set_filter(self, text: str) -> None:
         """Set the filter. Raises UsageError `bad-filter`, and keeps the old one."""
@@ -103,18 +103,18 @@ class GridRows:
 
     def keep_cursor(self) -> tuple[bool, int]:
         """Keep the cursor on its row. Returns whether it is on another row now, and by how many lines its row moved."""
-        count, moved = len(self.shown), 0
+        count, moved = len(self.displayed), 0
         if not count:
             self.cursor = 0
             return False, 0
         if self.is_following:
             self.cursor = count - 1
         else:
-            place = None if self.cursor_key is None else self.shown.place_of(self.cursor_key)
+            place = None if self.cursor_key is None else self.displayed.place_of(self.cursor_key)
             if place is not None:
                 moved, self.cursor = place - self.cursor, place
             self.cursor = min(self.cursor, count - 1)
-        key = self.shown.at(self.cursor).key
+        key = self.displayed.at(self.cursor).key
         is_other = key != self.cursor_key
         self.cursor_key = key
         return is_other, moved
@@ -122,15 +122,15 @@ class GridRows:
     def put_cursor(self, index: int) -> bool:
         """Put the cursor on this row or the nearest one, and stop following the end. False if there are no rows."""
         self.is_following = False
-        if not len(self.shown):
+        if not len(self.displayed):
             return False
-        self.cursor = min(max(index, 0), len(self.shown) - 1)
-        self.cursor_key = self.shown.at(self.cursor).key
+        self.cursor = min(max(index, 0), len(self.displayed) - 1)
+        self.cursor_key = self.displayed.at(self.cursor).key
         return True
 
     @property
     def cursor_row(self) -> Row | None:
-        return self.shown.at(self.cursor) if 0 <= self.cursor < len(self.shown) else None
+        return self.displayed.at(self.cursor) if 0 <= self.cursor < len(self.displayed) else None
 
 
 FLASH_S = 0.4
@@ -267,7 +267,7 @@ class Grid(WithCursor):
 
     def move_to(self, place: int | str) -> None:
         """Put the cursor on a row, by index or key. A missing key does nothing."""
-        index = self._rows.shown.place_of(place) if isinstance(place, str) else place
+        index = self._rows.displayed.place_of(place) if isinstance(place, str) else place
         if index is not None:
             self._put_cursor(index)
 
@@ -316,7 +316,9 @@ class Grid(WithCursor):
 
     def _in_sight(self) -> list[Row]:
         first = self.scroll_offset.y
-        return [self._rows.shown.at(index) for index in range(first, min(first + self.size.height, len(self._rows)))]
+        return [
+            self._rows.displayed.at(index) for index in range(first, min(first + self.size.height, len(self._rows)))
+        ]
 
     def _refresh_changed(self) -> None:
         top = self.scroll_offset.y
@@ -334,7 +336,7 @@ class Grid(WithCursor):
         """Everything that determines how a line is drawn."""
         if not 0 <= index < len(self._rows):
             return (None, index == 0)
-        row = self._rows.shown.at(index)
+        row = self._rows.displayed.at(index)
         return (
             row,
             index == self._rows.cursor and self._has_cursor,

@@ -88,7 +88,7 @@ class RecordPane(WithCursor):
         record = self._record
         if record is None:
             return
-        self._set_lines([DetailLine((("laying it out ...", "dim"),))])
+        self._set_lines([DetailLine((("formatting ...", "dim"),))])
         lines = await asyncio.to_thread(self._made, record, width)
         if self._record is not None and record.serial == self._record.serial:
             self._set_lines(lines)

@@ -39,7 +39,7 @@ def parse_filter(text: str) -> Filter:
     if colon and kind in ("h", "header"):
         return _header_filter(rest, text)
     if _UNKNOWN_KIND.match(text):
-        raise _bad(text, f'"{kind}" is none of k, v and h; to find this text, write v:{text}')
+        raise _bad(text, f'"{kind}" is not k, v or h; to find this text, write v:{text}')
     holds = _text_test(text, text)
     return lambda record: holds(record.key) or holds(record.value)
 

@@ -102,7 +102,7 @@ def wait_for_store(addresses: Mapping[NodeId, str], to: str, *, timeout_s: float
         "migrate-waits",
         f"the metadata were not in {where} for every broker after {timeout_s:g} s",
         why="; ".join(f"broker {each.node_id}: {_said(each)}" for each in missing)
-        + "; the order stays, and the quorum's leader goes on",
+        + "; the request stays, and the quorum's leader continues",
         try_=(f"yak cluster migrate --to {to}          wait again", "yak quorum describe", "yak cluster"),
     )
 

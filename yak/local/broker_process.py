@@ -162,7 +162,7 @@ class StartingBroker:
             raise WaitTimeout(
                 "broker-not-ready",
                 f"node {self.spec.node_id} was not ready after {timeout_seconds:.0f} s",
-                why=last_line(self.log_path, self._log_start) or "it wrote nothing to its log",
+                why=last_line(self.log_path, self._log_start) or "its log is empty",
                 try_=(f"tail {self.log_path}",),
             )
         if now - self._frozen_checked_at >= _FROZEN_CHECK_SECONDS:
@@ -230,7 +230,7 @@ class StartingBroker:
         return StartRefused(
             "broker-ended",
             f"node {self.spec.node_id} ended before it was ready ({how})",
-            why=last_line(self.log_path, self._log_start) or "it wrote nothing to its log",
+            why=last_line(self.log_path, self._log_start) or "its log is empty",
             try_=(f"tail {self.log_path}",),
         )
 

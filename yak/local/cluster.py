@@ -355,8 +355,8 @@ class LocalCluster:
         return YakError(
             "redis-not-running",
             f"the Redis server of the cluster in {self.data_dir} does not run",
-            why="it was stopped, or ended by itself",
-            try_=(f"yak up -d --data-dir {quote(self.data_dir)}          start what does not run",),
+            why="it was stopped, or ended without yak",
+            try_=(f"yak up -d --data-dir {quote(self.data_dir)}          start the missing processes",),
         )
 
     # -------------------------------------------------------------------------------------------------- internal

@@ -189,7 +189,7 @@ def _wait_until_it_answers(
     while not _answers(port, socket_path, child.pid):
         has_ended = child.poll() is not None
         if has_ended or time.monotonic() > deadline:
-            why, try_ = last_line(log_path, log_start) or "it wrote nothing to its log", (f"tail {log_path}",)
+            why, try_ = last_line(log_path, log_start) or "its log is empty", (f"tail {log_path}",)
             if has_ended:
                 message = f"the Redis server ended before it answered (exit code {child.returncode})"
                 raise StartRefused("redis-ended", message, why=why, try_=try_)

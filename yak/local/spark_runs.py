@@ -132,7 +132,7 @@ def cannot_write(path: Path, error: OSError) -> YakError:
     """The error for a state folder that cannot be written."""
     return UsageError(
         "spark-state",
-        f"the state of Spark jobs cannot be kept in {path}",
+        f"the state of Spark jobs cannot be stored in {path}",
         why=error.strerror or str(error),
         try_=("XDG_STATE_HOME=/a/folder/of/yours yak spark …",),
     )

@@ -156,7 +156,7 @@ def load(data_dir: str) -> ClusterState | None:
             "cluster-state",
             f"{path} does not describe a cluster",
             why=f"{type(error).__name__}: {error}",
-            try_=(f"rm {path}          forget what was started; the data stays",),
+            try_=(f"rm {path}          forget the started processes; the data stays",),
         ) from error
 
 

@@ -143,7 +143,7 @@ def _cluster_id(
     if not on_disk and not named and options.metadata == "both":
         raise StartRefused(
             "cluster-secret",
-            f"the id of the cluster that {directory} shall belong to is not known",
+            f"the cluster id for {directory} is not known",
             why="a new broker with --metadata both learns it from the secret's file; nothing was changed",
             try_=(
                 "yak quorum secret --data-dir DIR > cluster.secret   DIR: the data of a broker of the cluster",

@@ -1,6 +1,6 @@
 """Cluster events, derived from two images and the delta between them. Pure.
 
-    for happening in of_image(before, after, delta): ...
+    for event in of_image(before, after, delta): ...
 
 A kind's family is the part before its first dash: `broker-fenced` is of `broker`. Listeners select kinds or families.
 """

@@ -9,7 +9,7 @@ from typing import Any
 from yak.acls.bindings import bindings_of
 from yak.client.admin import ConfigValue
 from yak.client.consume import Window
-from yak.client.consumer import Received
+from yak.client.consumer import ConsumerRecord
 from yak.client.groups.reset import ResetPlan, Step
 from yak.config.definitions import ConfigSource
 from yak.config.describe import describe_topic
@@ -35,10 +35,10 @@ def recorded_configs(topic: str) -> list[ConfigValue]:
     ]
 
 
-def recorded_tail(windows: Mapping[TopicPartition, Window]) -> list[Received]:
+def recorded_tail(windows: Mapping[TopicPartition, Window]) -> list[ConsumerRecord]:
     """The last records of these partitions."""
     return [
-        Received(
+        ConsumerRecord(
             *place,
             number,
             _now_ms() - (window.stop - number) * 40 - place.partition,

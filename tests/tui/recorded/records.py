@@ -10,7 +10,7 @@ from typing import Any
 
 from yak.errors import YakError
 from yak.ids import TopicPartition
-from yak.tui.messages.feeds import Opened
+from yak.tui.messages.feeds import OpenedFeed
 from yak.tui.messages.subscription import Subscription
 
 PARTITIONS = 3
@@ -91,7 +91,7 @@ class RecordedFeed:
         """All is read."""
         return len(self._messages)
 
-    def look_for_partitions(self) -> list[TopicPartition]:
+    def find_partitions(self) -> list[TopicPartition]:
         """There are no more."""
         return []
 
@@ -103,10 +103,10 @@ class RecordedFeed:
         """Nothing to close."""
 
 
-def open_recorded(now_ms: int, topics: tuple[str, ...] = ("orders", "payments")) -> Callable[..., Opened]:
+def open_recorded(now_ms: int, topics: tuple[str, ...] = ("orders", "payments")) -> Callable[..., OpenedFeed]:
     """Stands in for `open_feed`: these topics have messages of the minute before `now_ms`, others are not there."""
 
-    def open_(_servers: str, wanted: Subscription, **_how: object) -> Opened:
+    def open_(_servers: str, wanted: Subscription, **_how: object) -> OpenedFeed:
         messages = []
         for choice in wanted.choices:
             if choice.topic not in topics:
@@ -116,6 +116,6 @@ def open_recorded(now_ms: int, topics: tuple[str, ...] = ("orders", "payments"))
                     time_ms = now_ms - 60_000 + (offset - 1000) * 1500 + partition * 400
                     messages.append(RecordedMessage(choice.topic, partition, offset, time_ms))
         messages.sort(key=lambda message: message.timestamp()[1])
-        return Opened(RecordedFeed(messages), [], {})
+        return OpenedFeed(RecordedFeed(messages), [], {})
 
     return open_

@@ -325,7 +325,7 @@ def test_nonsense_ends_its_own_tab_only(plain, tab, gone, message):
             return pid, said
 
     pid, said = asyncio.run(scenario())
-    assert said["reason"] == "The page sent what no page of ours sends."
+    assert said["reason"] == "The page sent an unknown message."
     assert gone(pid)
 
 

@@ -320,7 +320,7 @@ def test_reset_from_a_file_that_names_an_unknown_partition_moves_nothing(yak, wo
 def test_reset_that_moves_nothing_says_why(yak, world, monkeypatch):
     args = ("--topic", "orders:2", "--to-earliest", "--execute")
     world.committed["billing"] = {O2: 9}
-    assert yak("groups", "reset", "billing", *args).err == "nothing to move: the offsets are there already\n"
+    assert yak("groups", "reset", "billing", *args).err == "nothing to move: the offsets are already committed\n"
     monkeypatch.setattr(lag, "read_marks", lambda *_: {})
     left = "nothing was moved: 1 partition left alone\n"
     assert yak("groups", "reset", "billing", *args).err == left

@@ -1,7 +1,9 @@
 """What users read names its subjects, and has none of the words that readers of Kafka had to translate."""
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +39,47 @@ ROOMS = [
 """Packages whose texts reach users."""
 JSON_KEYS = {"guest", "guests"}
 """Of `GET /metadata/...` and the file of external brokers: promised names."""
+PRIVATE = frozenset(
+    [
+        "account",
+        "anew",
+        "asked",
+        "asks",
+        "beat",
+        "beats",
+        "books",
+        "heal",
+        "healed",
+        "heals",
+        "judge",
+        "judged",
+        "kept",
+        "look",
+        "looked",
+        "looks",
+        "mend",
+        "mended",
+        "nobody",
+        "office",
+        "offices",
+        "parted",
+        "places",
+        "shown",
+        "somebody",
+        "tally",
+        "tell",
+        "tells",
+        "told",
+        "verdict",
+        "verdicts",
+        "whoever",
+        "words",
+    ]
+)
+"""Parts of names that say nothing to a reader of Kafka's code: what is asked, told, kept, shown or looked at has a noun."""
+PROMISED_NAMES = {"tell", "words", "break_long_words"}
+"""Of Python's files, of textwrap, and of JSON that `yak spark status`, `yak chaos` and histories print."""
+PRODUCT = ["commands", "tui", "spark", "packaging", "yak"]
 CODE = re.compile(r"`[^`]*`|^```.*?^```", re.MULTILINE | re.DOTALL)
 """Names of files, tests and JSON keys are not sentences."""
 
@@ -64,3 +107,25 @@ def _texts(path: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(code)) if LETTERS.search(code) else ():
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from ((node.lineno, line.strip()) for line in node.value.splitlines())
+
+
+@pytest.mark.parametrize("room", PRODUCT)
+def test_name_in_code_has_no_word_that_needs_translation(room: str) -> None:
+    found = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sorted((ROOT / room).rglob("*.py"))
+        for name in _names(path)
+        if name not in PROMISED_NAMES and not PRIVATE.isdisjoint(_parts(name))
+    }
+    assert found == set()
+
+
+def _names(path: Path) -> set[str]:
+    """All identifiers of a module."""
+    tokens = tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline)
+    return {token.string for token in tokens if token.type == tokenize.NAME}
+
+
+def _parts(name: str) -> list[str]:
+    """The words of an identifier: `ReadPlan` and `read_plan` have two."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().split("_")

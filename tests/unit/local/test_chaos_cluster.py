@@ -55,7 +55,7 @@ def test_emptying_redis_while_it_is_down_raises_unreachable(cluster):
     ("script", "text"),
     [
         ("sleep 0.1; exit 3", "node-1 ended by itself with code 3 at"),
-        ("exec sleep 60", "node-1 is ending by itself at"),
+        ("exec sleep 60", "node-1 is stopping by itself at"),
     ],
 )
 def test_broker_that_ends_by_itself_is_noted_with_the_code_of_its_last_thread(cluster, monkeypatch, script, text):
@@ -78,7 +78,7 @@ def test_broker_that_does_not_stop_in_order_is_noted_with_the_end_of_its_log(clu
         child.stdout.readline()
         node._child, node.process = child, identify(child.pid)
         (late,) = cluster.stop()
-    assert late == "node-1 did not stop in order and was killed; its log ends with: stopping"
+    assert late == "node-1 did not stop in time and was killed; its log ends with: stopping"
 
 
 def test_exit_code_of_a_broker_that_runs_is_asked_for_without_a_wait(cluster):

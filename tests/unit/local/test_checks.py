@@ -69,7 +69,7 @@ def test_a_web_server_is_not_taken_for_a_broker(web_server: str) -> None:
 def test_a_broker_that_tells_others_to_use_loopback_fails() -> None:
     (finding,) = network.check_advertised("broker.example.org:9092", {1: "127.0.0.1:9092"}, 0.1)
     assert finding.state == "FAIL"
-    assert "their own machine" in finding.detail
+    assert "the client's own machine" in finding.detail
     assert finding.try_ == "start node 1 with --advertised broker.example.org:9092"
 
 

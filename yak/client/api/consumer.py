@@ -185,12 +185,12 @@ class InboxReader:
         """With `auto_commit`: store the offsets of processed records, which librdkafka commits periodically."""
         if not self._auto_commit:
             return
-        with explaining("the offsets could not be kept for the next commit"):
+        with explaining("the offsets could not be stored for the next commit"):
             self._handle.store_given(self.assignment)
 
     def end(self) -> None:
         """Leave the group. Raises the error of a rebalance callback."""
-        with explaining("the consumer did not end in order"):
+        with explaining("the consumer did not close cleanly"):
             self._handle.close()
         self.is_closed = True
         self._handle.rebalancing.raise_pending()
@@ -326,7 +326,7 @@ class Consumer:
             raise bad_argument(
                 "assign() within a rebalance callback",
                 "the group cannot be left before the callback has returned",
-                "consumer.seek(partition, offset) moves where an assigned partition begins",
+                "consumer.seek(partition, offset) sets the position of an assigned partition",
             )
         self.reading.store_given()
         with explaining("the subscription could not be ended"):
@@ -486,6 +486,6 @@ class Consumer:
             raise UsageError(
                 "no-group",
                 f"{verb}() needs a group",
-                why="this consumer was made without group_id, so it shares no partitions and commits no offsets",
+                why="this consumer has no group_id, so it shares no partitions and commits no offsets",
                 try_=('Consumer(group_id="NAME")', "consumer.assign(consumer.partitions(TOPIC)) reads without one"),
             )

@@ -12,12 +12,12 @@ _TRY = {
     "timed-out": ("yak doctor", "give it more time with timeout=30 (seconds)"),
     "topic-exists": ("create_topic(..., if_not_exists=True)",),
     "unknown-partition": ("client.topic(NAME).partitions are those that there are",),
-    "unknown-topic": ("client.create_topic(NAME)", "client.topics() lists what is there"),
+    "unknown-topic": ("client.create_topic(NAME)", "client.topics() lists the topics"),
     "rebalance-in-progress": ("poll() again, so that the group can settle, then commit",),
     "left-group": ("poll() again: the consumer joins again and continues at the committed offsets",),
     "offset-out-of-range": (
         'consumer.seek(partition, "earliest")',
-        "consumer.watermarks(partition) says what is there",
+        "consumer.watermarks(partition) gives the first and the next offset",
     ),
 }
 """Advice for programs, which replaces advice for the command line."""
@@ -38,7 +38,7 @@ class SendFailed(YakError):
 def for_python(error: YakError) -> YakError:
     """The same error, with advice for a program instead of the command line."""
     if isinstance(error, KafkaUsage):
-        error.try_ = ("help(yak.Producer) and help(yak.Consumer) say what can be set",)
+        error.try_ = ("help(yak.Producer) and help(yak.Consumer) list the settings",)
     error.try_ = _TRY.get(error.code, error.try_)
     return error
 

@@ -334,7 +334,7 @@ def queue_full(topic: str, waited_s: float) -> YakError:
     return YakError(
         "queue-full",
         f'a record for topic "{topic}" was not sent',
-        why=f"the queue was full for {waited_s:g} s: records are made faster than brokers acknowledge them",
+        why=f"the queue was full for {waited_s:g} s: the program produces faster than brokers acknowledge",
         try_=("yak doctor", 'config={"queue.buffering.max.messages": 500_000}'),
     )
 

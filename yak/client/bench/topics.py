@@ -34,7 +34,7 @@ def ensure_topic(admin: Admin, topic: str, partitions: int | None) -> int:
         raise UsageError(
             "bench-partitions",
             f"topic {topic} has {found} partitions, not {partitions}",
-            why="a benchmark does not change a topic that is there",
+            why="a benchmark does not change an existing topic",
             try_=(f"add --topic {topic}-{partitions}", f"yak topics delete {topic}"),
         )
     if found:

@@ -309,13 +309,13 @@ class GroupReader:
         try:
             why = self._commit() if self._may_commit else ""
             if why:
-                self._warn(f'what group "{self.group}" read last was not committed and comes again: {why}')
+                self._warn(f'the last records of group "{self.group}" were not committed and will be read again: {why}')
         finally:
             self._assigned = None
 
     def _on_lost(self, _partitions: list[TopicPartition]) -> None:
         if self._may_commit and self._since:
-            self._warn(f'group "{self.group}" went on without this member; what was not committed yet comes again')
+            self._warn(f'group "{self.group}" has removed this member; uncommitted records will be read again')
         self._assigned = None
 
     # commits
@@ -370,7 +370,7 @@ class GroupReader:
                 return
         raise YakError(
             "not-committed",
-            f'what was read last was not committed for group "{self.group}"',
+            f'the last records were not committed for group "{self.group}"',
             why=f"{why}; {', '.join(map(str, sorted(left)[:3]))} will give some records again",
             try_=(f"yak groups describe {self.group}",),
         )

@@ -344,9 +344,12 @@ ATTACKS: Final[tuple[Attack, ...]] = (
         lambda _: _once(_fetch_session(10_000)),
     ),
     Attack(
-        "create-topics", "100 topics of 100 partitions made and deleted, and 100 of 10,000 asked for", 1, _create_topics
+        "create-topics",
+        "100 topics of 100 partitions created and deleted, and 100 of 10,000 requested",
+        1,
+        _create_topics,
     ),
-    Attack("delete-topics", "1,000 topics made and deleted at once", 1, _deletions),
+    Attack("delete-topics", "1,000 topics created and deleted at once", 1, _deletions),
     Attack("elements", "requests of 240,000 elements", 2, lambda _: _elements(240_000)),
     Attack("elements-taken", "the largest requests that are taken", 2, lambda _: _elements(REQUEST_ELEMENTS_MAX - 1)),
     Attack("describe-configs", "DescribeConfigs that names one topic 10,000 times", 1, _described),

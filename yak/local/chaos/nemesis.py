@@ -145,7 +145,7 @@ class Nemesis:
         start_at = self._restarts.get(node.node_id)
         if start_at is None:
             code = node.end_code(ENDING_SECONDS)
-            how = "is ending by itself" if code is None else f"ended by itself with code {code}"
+            how = "is stopping by itself" if code is None else f"ended by itself with code {code}"
             self.ended_by_themselves.append(f"{node.name} {how} at {self.recorder.now():.1f} s")
             node.proxy.refuse()
             self._restarts[node.node_id] = time.monotonic() + _RESPAWN_SECONDS
@@ -237,7 +237,7 @@ class Nemesis:
     def _empty(self, fault: PlannedFault) -> str | None:
         assert self.operator is not None
         if self.operator.is_waiting:
-            return "not done: what it lost before is not back"
+            return "not done: what it lost before is not restored"
         self._require().empty_redis(by_restart=fault.how["by"] == "restart")
         self.operator.store_was_emptied()
         return None

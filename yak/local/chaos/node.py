@@ -201,7 +201,7 @@ class Node:
 
     def late_stop(self) -> str:
         """That it did not stop in time and was killed, with the last line of its log: how far the stop was."""
-        return f"{self.name} did not stop in order and was killed; its log ends with: {last_line(self.log_path)}"
+        return f"{self.name} did not stop in time and was killed; its log ends with: {last_line(self.log_path)}"
 
     @property
     def is_late(self) -> bool:

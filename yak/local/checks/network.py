@@ -176,7 +176,7 @@ def check_advertised(proven: str, addresses: dict[int, str], timeout_s: float, l
             yield Finding(
                 "advertised",
                 "FAIL",
-                f"{who} answered, but node {node_id} tells clients to use {address}: their own machine",
+                f"{who} answered, but node {node_id} tells clients to use {address}: the client's own machine",
                 _advertise(node_id, listener, split_address(proven)[0], port),
             )
             continue

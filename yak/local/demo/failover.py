@@ -343,7 +343,7 @@ class RestartScenario(TopicsScenario):
         self.say_ready(status)
 
     def _send(self) -> None:
-        self.step("Send real data from clients that know nothing of each other")
+        self.step("Send real data from independent clients")
         self.make_clients()
         for load in self.loads:
             self.create_topic(load.topic, min_isr=1, partitions=1, replication_factor=1)

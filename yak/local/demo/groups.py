@@ -302,8 +302,8 @@ class GroupsScenario(Scenario):
     def _share(self) -> None:
         self.step(f'Start {MEMBERS} consumers in the group "{GROUP_ID}"')
         self.say("A group shares a topic: each partition is read by one member at a time.")
-        self.say("One broker is its coordinator: it hears the members' heartbeats, and keeps")
-        self.say("what they commit, which is how far they have read.")
+        self.say("One broker is its coordinator: it gets the members' heartbeats, and stores")
+        self.say("their committed offsets.")
         began, session_ms = time.monotonic(), self.settings.session_timeout_ms
         for name in (f"member-{number}" for number in range(1, MEMBERS + 1)):
             settings = MemberSettings(self.bootstrap, GROUP_ID, TOPIC, name, session_ms)
@@ -322,7 +322,7 @@ class GroupsScenario(Scenario):
         so_far = self.recorder.acknowledged
         # A commit that is sent during a rebalance is answered after it: an answer shows that the rebalance is over.
         self.wait(
-            "the members read and commit what was there",
+            "the members read and commit the existing records",
             lambda: len(self._commits_after(shared_at)) == MEMBERS and sum(view.committed.values()) >= so_far,
         )
         self.go_on_to(0.35)
@@ -344,7 +344,7 @@ class GroupsScenario(Scenario):
         committed = self._committed()
         self.say("No LeaveGroup: the coordinator misses its heartbeats, and after a session")
         session = _seconds(self.settings.session_timeout_ms)
-        self.say(f"of {session} has its partitions given to the others, who keep their own.")
+        self.say(f"of {session} has its partitions assigned to the others, which keep their own.")
 
         def taken() -> list[Ownership]:
             return [each for each in self.view.assigned_since(killed_at) if each.partition in mine]
@@ -472,7 +472,7 @@ class GroupsScenario(Scenario):
             readers = ", ".join(reader.removeprefix("member-") for reader in each["readers"])
             counts = {name: each[name] for name in _COUNTS}
             rows.append({"partition": each["partition"], "readers": readers, **counts})
-        promise = "every message was read, and nothing twice that was committed"
+        promise = "every message was read, and no committed one twice"
         return Result(holds, promise, rows, notes, self._next_commands(), fields)
 
     def _next_commands(self) -> list[tuple[str, str]]:

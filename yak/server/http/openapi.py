@@ -38,7 +38,7 @@ PROBLEM_SCHEMA: Final = {
 }
 _JSON: Final = "application/json"
 _ERRORS: Final = {
-    "401": ("LoginNeeded", "The token or the login is missing or wrong (only where the broker asks for one)"),
+    "401": ("LoginNeeded", "The token or the login is missing or wrong (only where the broker requires one)"),
     "403": ("Refused", "Forbidden: a cross-site request, or administration from another machine"),
     "4XX": ("Mistake", "Client error"),
     "5XX": ("Trouble", "The broker or the cluster cannot serve the request now"),

@@ -37,7 +37,7 @@ def consumer_of(handle: Handle) -> Consumer:
 def test_close_leaves_the_group_though_the_offsets_cannot_be_stored() -> None:
     handle = Handle(KafkaException(KafkaError(KafkaError._STATE)))
     consumer = consumer_of(handle)
-    with pytest.raises(YakError, match="could not be kept"):
+    with pytest.raises(YakError, match="could not be stored"):
         consumer.close()
     assert handle.is_closed
     assert consumer.is_closed

@@ -89,7 +89,7 @@ class FakeFeed:
     def behind(self):
         return len(self.backlog) - self.at
 
-    def look_for_partitions(self):
+    def find_partitions(self):
         found, self.added = self.added, []
         return found
 
@@ -325,7 +325,7 @@ def test_reader_notes_added_partitions(made):
 def test_assignment_text():
     from yak.client.groups.group_reader import Started
 
-    assert "the others have them all" in assignment_text([])
+    assert "the other members have them all" in assignment_text([])
     started = [Started(TopicPartition("orders", number), 5, 5 if number else None) for number in range(6)]
     assert assignment_text(started) == (
         "reads orders-0, orders-1, orders-2, orders-3, …: 1 of 6 with nothing committed"

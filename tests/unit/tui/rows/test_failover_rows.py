@@ -139,7 +139,7 @@ def test_before_the_first_failover_it_says_how_to_see_one_and_what_does_not_work
     assert "K kills it" in text_of(nothing_yet_lines(is_local=True))
     elsewhere = text_of(nothing_yet_lines(is_local=False))
     assert "K, P and U work on clusters that yak up started on this machine" in elsewhere
-    assert "F moves what it leads" in elsewhere
+    assert "F moves its leaders" in elsewhere
 
 
 def test_the_history_has_the_newest_first() -> None:

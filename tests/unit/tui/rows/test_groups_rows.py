@@ -162,7 +162,7 @@ def test_partition_rows_have_lag_age_and_problem():
 
 def test_the_head_says_what_it_is_and_how_far():
     group = Group("audit")
-    assert summary(group, FMT, 0)[0][0].text == "asking its coordinator ..."
+    assert summary(group, FMT, 0)[0][0].text == "waiting for its coordinator ..."
     group.why = "no coordinator"
     assert summary(group, FMT, 0)[0][0].text == "no coordinator"
     group.update(SAID, 0)

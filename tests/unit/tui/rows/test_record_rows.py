@@ -172,7 +172,7 @@ def test_an_empty_list_says_what_why_and_which_key():
     assert "p sends one" in empty(Status("reading"))
     assert "last 100 of each partition" in empty(Status("done"), Subscription((Choice("orders"),), Seek(END, END, 100)))
     assert empty(Status("opening")) == "Opening orders ..."
-    assert empty(Status("joining"), GROUP).startswith("Waiting for group audit")
+    assert empty(Status("joining"), GROUP).startswith("Waiting for the assignment from group audit")
     assert "group audit" in empty(Status("reading"), GROUP)
     assert empty(Status("reading"), BROWSE) == "Reading orders ..."
     assert empty(Status("reading", notes=("orders-0 starts at offset 5; 0 was asked for",))).endswith("was asked for")
@@ -183,7 +183,7 @@ def test_an_error_says_what_why_and_what_to_try():
     assert empty(Status("failed", error)) == (
         'topic "x" does not exist: closest: "xy"\nTry yak topics list\no reads something else.'
     )
-    assert empty(Status("waiting", error)).endswith("It is tried again every second.")
+    assert empty(Status("waiting", error)).endswith("It is retried every second.")
 
 
 def test_tile_status_has_the_whole_parts_that_fit():

@@ -162,7 +162,7 @@ class Worker:
     def ask(self, coroutine: Callable[[], Awaitable[None]]) -> None:
         """Called within the thread's work: let the loop run this coroutine, and run the coroutine's calls meanwhile."""
         call = self._current
-        assert call is not None, "questions are asked from within a call"
+        assert call is not None, "callbacks run within a call"
         question = _Question(coroutine)
         call.step.set_result(question)
         while (visit := question.visits.get()) is not None:
