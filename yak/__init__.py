@@ -1,28 +1,30 @@
 """YAK: a replicated log broker that speaks the Apache Kafka protocol.
 
-The map, from the ground up; imports point down only:
+The packages, from the ground up. Imports point down only:
 
 - `yak.ids`, `yak.errors`, `yak.limits`, `yak.config`: names for numbers, the error tree, every bound, Kafka's configs
-- `yak.security`: principals, and the TLS contexts and certificates behind them
+- `yak.security`: logins (SCRAM, PLAIN, OAUTHBEARER, delegation tokens), principals, TLS contexts and certificates
+- `yak.ports`: disk, random source and metadata store as the core uses them, as Protocols
 - `yak.protocol`: bytes and messages: frames, headers, record batches, codec
-- `yak.security`: how a client proves who it is: SCRAM, PLAIN, OAUTHBEARER and delegation tokens
-- `yak.ports`: what the core asks of the world, as Protocols
 - `yak.storage`: Kafka's files: segments, indexes, recovery, retention, producer state
-- `yak.replication`: one partition's replicas: leader, epochs, ISR and high watermark
-- `yak.quotas`: quotas of clients: which one applies, and for how long a client over it waits
-- `yak.faults`: faults that tests inject: rules as values, and the rows of requests and answers that they are about
-- `yak.acls`: who may do what with which resource: ACLs, and the authorizer that decides by them
+- `yak.faults`: faults that tests inject: rules as values, and the rows of requests and answers that they change
+- `yak.cluster`, `yak.metadata_store`, `yak.quorum`: metadata records, image and controller; the store's scripts; Raft
+- `yak.core`: the context of a step, events, effects, jobs and timers
+- `yak.replication`: the replicas of one partition: leader, epochs, ISR and high watermark
+- `yak.lifecycle`: live brokers, and how clients and other brokers learn of a dead one
+- `yak.quotas`, `yak.acls`: the quota of a client and its throttle time; ACLs, and the authorizer that decides by them
 - `yak.partitions`: the replicas on this broker and their logs: created, taken offline, removed
-- `yak.cluster`: the cluster's metadata: records, image, membership, controller decisions
-- `yak.transactions`: transactions as their coordinator keeps them, the markers that end them, and their verification
-- `yak.groups`: groups of consumers: who is in one, what it has committed, their protocols and records
+- `yak.groups`, `yak.transactions`: members, assignments and committed offsets; states, markers and verification
+- `yak.coordination`: the coordinator runtime, and the coordinators of groups and transactions on it
 - `yak.broker`: the pure broker: `step(event, now_ms)` gives effects; one file for each Kafka API
-- `yak.server`: the Trio shell around it: sockets, threads, Redis
+- `yak.views`, `yak.view`: health, replicas and events of a broker, read only; the model of a cluster that users see
+- `yak.server`: the Trio shell around the broker: sockets, threads, Redis, HTTP
 - `yak.sim`: the same broker under a simulated clock, disk, network and store
 - `yak.client`: the Kafka client side, over librdkafka; `yak.client.api` is the Python API
 - `yak.aio`, `yak.trio`: the Python API for asyncio and Trio
 - `yak.local`: clusters on this machine, with their own Redis
 - `yak.testing`: a pytest plugin that gives tests such clusters
+- `yak.tui`, `yak.spark`: the terminal UI; Spark jobs and data source
 - `yak.commands`: the `yak` command line
 
 `import yak` gives the Python API (docs/python.md): `yak.connect`, `yak.Producer`, `yak.Consumer`. Nothing is imported until
