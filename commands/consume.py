@@ -358,7 +358,7 @@ class ConsumeLoop:
         self._has_noted_wait = False
 
     def run(self) -> int:
-        """Read until a stop condition holds; return the exit code. Raises NothingInTime."""
+        """Read until a stop condition holds; return the exit code. Raises WaitTimeout."""
         code = 0
         try:
             for record in self._reader.records(more=self._more):

@@ -5,7 +5,7 @@
     ├── StartRefused            a broker refuses to start on the data it found; it changed nothing (exit 1)
     ├── Unreachable             no broker, or no metadata store, answered (exit 3)
     ├── CheckFailed             a requested check failed (exit 4)
-    └── NothingInTime           the time-out passed without a result (exit 5)
+    └── WaitTimeout             the time-out passed without a result (exit 5)
     PeerError                   one item of a request fails: answered with a Kafka error code
     ProtocolViolation           the peer's bytes violate the protocol: the connection is closed
     LoginRefused                a client did not prove who it is: SASL_AUTHENTICATION_FAILED, and the connection is closed

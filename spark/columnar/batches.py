@@ -87,7 +87,8 @@ def survey(records: Buffer, start: int, end: int, aborted: Sequence[AbortedRange
     """Select the batches that hold records of [start, end). `aborted` is None for read_uncommitted.
 
     The CRC of every batch in the range is checked, including skipped batches: otherwise a flipped bit could hide a
-    batch. This is cheap, so the caller can send the next request before it decompresses this response. Raises Damaged.
+    batch. This is cheap, so the caller can send the next request before it decompresses this response. Raises
+    InvalidBatches.
     """
     dropping = _AbortedTransactions(aborted or ())
     chosen: list[SelectedBatch] = []
@@ -129,7 +130,7 @@ def _whole_batches(records: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def unpack(records: npt.NDArray[np.uint8], surveyed: SelectedBatches) -> WantedBatches:
-    """Decompress the selected batches. Raises Damaged."""
+    """Decompress the selected batches. Raises InvalidBatches."""
     view = records.data
     if all(each.header.codec == 0 for each in surveyed.chosen):
         bodies = tuple(

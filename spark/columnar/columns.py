@@ -28,12 +28,12 @@ _BITS: Final = 0x7F
 
 
 def read_varints(data: npt.NDArray[np.uint8], position: Positions) -> tuple[npt.NDArray[np.int64], Positions]:
-    """(values, positions after them) of the 32-bit varints at `position`. Raises Damaged, or IndexError at the end."""
+    """(values, positions after them) of the 32-bit varints at `position`. Raises InvalidBatches, IndexError at the end."""
     return _read(data, position, VARINT_BYTES_MAX)
 
 
 def read_varlongs(data: npt.NDArray[np.uint8], position: Positions) -> tuple[npt.NDArray[np.int64], Positions]:
-    """(values, positions after them) of the 64-bit varints at `position`. Raises Damaged, or IndexError at the end."""
+    """(values, positions after them) of the 64-bit varints at `position`. Raises InvalidBatches, IndexError at the end."""
     return _read(data, position, VARLONG_BYTES_MAX)
 
 
@@ -66,7 +66,7 @@ _SHIFTS: Final = (0, 7, 14, 21, 28)
 
 
 def record_bounds(data: npt.NDArray[np.uint8], bodies: tuple[Body, ...]) -> tuple[Positions, Positions]:
-    """(start of each record after its length, end of each record) over all bodies. Raises Damaged, or IndexError."""
+    """(start of each record after its length, its end) over all bodies. Raises InvalidBatches, or IndexError."""
     found: list[Positions] = []
     for body in bodies:
         _walk(data, body, found)
@@ -175,7 +175,7 @@ def header_column(data: npt.NDArray[np.uint8], position: Positions, stops: Posit
 
     They start at `position` and end at `stops`; a record without headers has null, as in Spark.
 
-    Raises Damaged, or IndexError.
+    Raises InvalidBatches, or IndexError.
     """
     counts, position = read_varints(data, position)
     if (counts < 0).any() or (counts * _HEADER_BYTES_MIN > stops - position).any():
@@ -280,7 +280,7 @@ class _Spans(NamedTuple):
 def decode(found: WantedBatches, start: int, end: int, *, include_headers: bool) -> Any:
     """The records of [start, end) as a `pyarrow.RecordBatch` of VARIABLE_COLUMNS and, if requested, headers.
 
-    None if there are no records. Raises Damaged.
+    None if there are no records. Raises InvalidBatches.
     """
     if not found.bodies:
         return None
@@ -329,7 +329,7 @@ def _key_and_value(data: npt.NDArray[np.uint8], position: Positions) -> _Spans:
 
 
 def _spans_in_order(spans: _Spans, starts: Positions, stops: Positions) -> None:
-    """Raise Damaged unless key and value lie in their record. `record_bounds` has already checked the order of records.
+    """Raise InvalidBatches unless key and value lie in their record. `record_bounds` has checked the order of records.
 
     No size is negative at this point, so the end of the value bounds all positions of a record.
     """

@@ -1,8 +1,8 @@
 """Fetches from the leader of a partition: finds the leader, follows leader changes, and fails within a bounded time.
 
 One request may be outstanding: `ask` sends it and `answer` waits for it. In between the caller decodes the previous
-response. A response has one of four outcomes: records (perhaps none), records that are gone (`OffsetsMissing`), a transient error
-(retried here until there was no progress for `timeout_ms`), or a permanent error (`NotReadable`).
+response. A response has one of four outcomes: records (perhaps none), missing offsets (`OffsetsMissing`), a transient
+error (retried here until there was no progress for `timeout_ms`), or a permanent error (`NotReadable`).
 """
 
 import contextlib
@@ -35,7 +35,7 @@ from yak.spark.columnar.wire import (
 )
 
 GONE_PATIENCE_S: Final = 10.0
-"""How long an offset must look missing before `OffsetsMissing`: brokers learn topics and high watermarks with a delay."""
+"""How long an offset must be missing before `OffsetsMissing`: brokers learn topics and high watermarks with a delay."""
 WAIT_MS: Final = 500
 """`max_wait_ms` of a fetch: how long a broker delays an empty response."""
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.05, 1.0
@@ -125,7 +125,7 @@ class PartitionFetch:
                 self._disconnect()
 
     def answer(self) -> Answer:
-        """The response to the last request. Raises Gone, NotReadable, UnsupportedSetting."""
+        """The response to the last request. Raises OffsetsMissing, NotReadable, UnsupportedSetting."""
         while True:
             try:
                 answer = self._try()
@@ -246,7 +246,7 @@ class PartitionFetch:
     # ---------------------------------------------------------------------------------------------- errors and timeouts
 
     def _seems_gone(self, why: str) -> None:
-        """Raise Gone once the offset has looked missing for so long. What the log gets now is below the range's offsets."""
+        """Raise OffsetsMissing once the offset was missing for that time. New records are below the range's offsets."""
         now = time.monotonic()
         if self._gone_since is None:
             self._gone_since = now

@@ -144,7 +144,7 @@ class SparkProcess:
         return len(doomed)
 
     def stop(self, timeout_seconds: float) -> None:
-        """Stop Spark gracefully. If it does not end in time, kill it and raise NothingInTime."""
+        """Stop Spark gracefully. If it does not end in time, kill it and raise WaitTimeout."""
         assert self._child is not None, "it runs"
         psutil.Process(self._child.pid).terminate()
         for _ in attempts(timeout_seconds, 0.1):

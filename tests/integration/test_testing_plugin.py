@@ -237,7 +237,7 @@ def test_what_a_test_does_to_a_broker_is_done_and_is_over_before_the_next(exampl
         test_deeds="""
         import pytest
         from confluent_kafka import Producer
-        from yak.errors import CheckFailed, NothingInTime, UsageError
+        from yak.errors import CheckFailed, WaitTimeout, UsageError
 
         pytestmark = pytest.mark.yak(brokers=3)
 
@@ -278,7 +278,7 @@ def test_what_a_test_does_to_a_broker_is_done_and_is_over_before_the_next(exampl
         def test_nobody_can_lead_what_only_a_dead_broker_has(yak_cluster, yak_topic):
             leader = yak_cluster.leader_of(yak_topic)
             yak_cluster.kill(leader)
-            with pytest.raises(NothingInTime, match="no broker was found to lead"):
+            with pytest.raises(WaitTimeout, match="no broker was found to lead"):
                 yak_cluster.leader_of(yak_topic, timeout_s=0.5)
             with pytest.raises(UsageError, match="no node 4"):
                 yak_cluster.kill(4)

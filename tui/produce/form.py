@@ -107,13 +107,13 @@ class Form:
         )
 
     def plan(self, *, count: int | None = 1, rate: float | None = None) -> Plan:
-        """How to send. Raises Wrong."""
+        """How to send. Raises FormError."""
         if not self.topic.strip():
             raise FormError(Problem("topic", "no topic is named"))
         return Plan(self.topic.strip(), self._partition(), self.acks, self.compression, count, rate)
 
     def message(self) -> RecordTemplate:
-        """What to send. Raises Wrong."""
+        """What to send. Raises FormError."""
         return RecordTemplate(self._key(), self._value(), tuple(self._headers()))
 
     def problem(self) -> Problem | None:

@@ -58,7 +58,7 @@ class Guard:
     _secret: str = field(default_factory=lambda: secrets.token_urlsafe(24))
 
     def check(self, request: web.BaseRequest) -> None:
-        """Raise Refused unless the request is allowed."""
+        """Raise RefusedRequest unless the request is allowed."""
         has_token = self._has_token(request)
         host = request.headers.get("Host", "")
         if not has_token and not is_name_here(host, self.options.host):
@@ -143,7 +143,7 @@ class Uploads:
     async def receive(self, request: web.Request) -> Uploaded:
         """Store the body of a POST: a form's first file, or the body itself, named by `?name=`.
 
-        Raises Refused: `upload-too-large` (413), `no-room` (507), `no-file` (400), `stalled` (408).
+        Raises RefusedRequest: `upload-too-large` (413), `no-room` (507), `no-file` (400), `stalled` (408).
         """
         self._check_size(request.content_length or 0, of_form=request.content_type.startswith("multipart/"))
         if not request.content_type.startswith("multipart/"):

@@ -55,7 +55,7 @@ def read_stores(addresses: Mapping[NodeId, str], *, timeout_s: float = _ANSWER_S
 
 
 def set_target(addresses: Mapping[NodeId, str], to: str, *, timeout_s: float) -> None:
-    """Ask for the move to `to`, redis or raft. Raises YakError (`migrate-refused`), NothingInTime (`migrate-refused`)."""
+    """Ask for the move to `to`, redis or raft. Raises YakError (`migrate-refused`), WaitTimeout (`migrate-refused`)."""
     import_kio()
     from kio.schema.incremental_alter_configs.v1.request import (
         AlterableConfig,
@@ -92,7 +92,7 @@ def set_target(addresses: Mapping[NodeId, str], to: str, *, timeout_s: float) ->
 
 
 def wait_for_store(addresses: Mapping[NodeId, str], to: str, *, timeout_s: float) -> None:
-    """Wait until every broker uses the store `to`. Raises NothingInTime (`migrate-waits`)."""
+    """Wait until every broker uses the store `to`. Raises WaitTimeout (`migrate-waits`)."""
     for _ in attempts(timeout_s, _POLL_S):
         missing = [each for each in read_stores(addresses) if not each.uses(to)]
         if not missing:
@@ -108,7 +108,7 @@ def wait_for_store(addresses: Mapping[NodeId, str], to: str, *, timeout_s: float
 
 
 def wait_for_quorum(addresses: Mapping[NodeId, str], *, timeout_s: float) -> QuorumState:
-    """Wait until the quorum has a leader, and every voter runs and has caught up. Raises NothingInTime (`migrate-quorum`)."""
+    """Wait until the quorum has a leader, and every voter runs and has caught up. Raises WaitTimeout (`migrate-quorum`)."""
     why = ""
     for _ in attempts(timeout_s, _POLL_S):
         for address in addresses.values():

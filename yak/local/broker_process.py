@@ -146,8 +146,8 @@ class StartingBroker:
     def poll(self, timeout_seconds: float = READY_TIMEOUT_SECONDS) -> ReadyBroker | None:
         """Return the broker if it is ready, else None.
 
-        Raises the broker's own YakError when it ended. Raises NothingInTime after the timeout, and StartRefused when
-        the metadata store does not hold the broker's history; both kill the process. So does NothingInTime
+        Raises the broker's own YakError when it ended. Raises WaitTimeout after the timeout, and StartRefused when
+        the metadata store does not hold the broker's history; both kill the process. So does WaitTimeout
         (`quorum-incomplete`) when a broker alone waits for its quorum.
         """
         ready = read_ready_file(self._ready_file)

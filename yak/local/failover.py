@@ -48,7 +48,7 @@ class WriteProbe(LibrdkafkaLoad):
         """Errors of writes that failed after all of librdkafka's retries."""
 
     def start(self) -> None:
-        """Start, and wait for the first acknowledgement. Raises NothingInTime when none comes."""
+        """Start, and wait for the first acknowledgement. Raises WaitTimeout when none comes."""
         super().start()
         if self.wait_ack_after(0.0, READY_SECONDS) is None:
             self.end()

@@ -144,7 +144,7 @@ class Migration:
         return {broker.node_id: broker.address for broker in self._known.brokers if is_alive(broker)}
 
     def _wait_in_sync(self) -> None:
-        """Wait until every replica of the running brokers is in its ISR. Raises NothingInTime (`migrate-not-in-sync`)."""
+        """Wait until every replica of the running brokers is in its ISR. Raises WaitTimeout (`migrate-not-in-sync`)."""
         for _ in attempts(PATIENCE_SECONDS, _POLL_SECONDS):
             why = self._lagging()
             if not why:

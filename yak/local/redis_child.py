@@ -129,7 +129,7 @@ def start(
     `on_start` gets the process before the wait, during which this process may be killed: a second server on the folder
     would append to the same file. When `start` raises, the process has ended.
 
-    Raises StartRefused when it ends first or the socket's path is too long, NothingInTime when it does not answer
+    Raises StartRefused when it ends first or the socket's path is too long, WaitTimeout when it does not answer
     within a minute.
     """
     assert bool(port) != bool(socket_path), "a port or a socket"
@@ -184,7 +184,7 @@ def _give_settings(child: "subprocess.Popen[bytes]", folder: str, port: int, soc
 def _wait_until_it_answers(
     child: "subprocess.Popen[bytes]", port: int, socket_path: str, log_path: str, log_start: int
 ) -> None:
-    """Raises StartRefused, NothingInTime."""
+    """Raises StartRefused, WaitTimeout."""
     deadline = time.monotonic() + START_SECONDS
     while not _answers(port, socket_path, child.pid):
         has_ended = child.poll() is not None

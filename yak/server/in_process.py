@@ -48,7 +48,7 @@ class InProcess:
         """Step the core with one request and wait for the response, both without length prefix.
 
         `peer` names the caller in logs and client ids; `principal` is its authenticated user. A request without response
-        (acks=0) needs `send`. Raises Closed when the core refuses the frame.
+        (acks=0) needs `send`. Raises ClosedByBroker when the core refuses the frame.
         """
         question = _Question()
         connection_id = self._open(frame, peer, principal, question)
@@ -62,7 +62,7 @@ class InProcess:
         return question.answer
 
     def send(self, frame: bytes, peer: str = _PEER, principal: str = ANONYMOUS) -> None:
-        """Step the core with a request that has no response. Raises Closed when the core refuses the frame."""
+        """Step the core with a request that has no response. Raises ClosedByBroker when the core refuses the frame."""
         question = _Question()
         connection_id = self._open(frame, peer, principal, question)
         del self._questions[connection_id]

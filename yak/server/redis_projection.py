@@ -119,7 +119,7 @@ class RedisProjection:
     async def _serve(self) -> None:
         """Write with one connection while this node leads.
 
-        Raises ConnectionLost, ReplyError, _Ended and _Refused, in groups.
+        Raises ConnectionLost, ReplyError, _ProjectionOutdated and _Refused, in groups.
         """
         stream = await self._address.open(_TIMEOUT_SECONDS)
         client = RedisClient(stream, f"redis at {self._address}", _TIMEOUT_SECONDS)

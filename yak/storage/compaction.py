@@ -135,7 +135,7 @@ class CleanedSegment:
         self.segment.index_due_position = self._interval_bytes
 
     def append(self, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
-        """Append these batches in one write. Raises Overgrown."""
+        """Append these batches in one write. Raises SegmentOverflow."""
         segment = self.segment
         buffers = []
         for header, batch in batches:

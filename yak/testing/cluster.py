@@ -72,7 +72,7 @@ Views = dict[str, ClusterReplicas]
 def wait_until(addresses: Sequence[str], found: Callable[[Views], _T | str], timeout_s: float, what: str) -> _T:
     """Ask all brokers repeatedly, until `found` returns a result instead of a reason (a string).
 
-    Raises NothingInTime (`test-cluster`) with the last reason; `what` completes "… in 30 s".
+    Raises WaitTimeout (`test-cluster`) with the last reason; `what` completes "… in 30 s".
     """
     reason = ""
     for _ in attempts(timeout_s, _POLL_SECONDS):
@@ -234,7 +234,7 @@ class Cluster:
         """The running node that leads a partition, as confirmed by every running broker.
 
         After `kill` or `pause` of the leader this waits for the new one: tens of milliseconds after a kill, about 6 s
-        (the broker session timeout) after a pause. Raises NothingInTime.
+        (the broker session timeout) after a pause. Raises WaitTimeout.
         """
 
         running = [each.node_id for each in self.brokers if each.state == "running"]
@@ -261,7 +261,7 @@ class Cluster:
     def wait_until_healthy(self, *, timeout_s: float = TIMEOUT_SECONDS) -> None:
         """Wait until every broker knows all the others, and every partition has a leader and all replicas in sync.
 
-        Raises CheckFailed at once while a broker is killed or paused, NothingInTime on a timeout.
+        Raises CheckFailed at once while a broker is killed or paused, WaitTimeout on a timeout.
         """
 
         self._require_all_running()
@@ -282,7 +282,7 @@ class Cluster:
     def failover(self, topic: str, partition: int = 0, *, timeout_s: float = TIMEOUT_SECONDS) -> int:
         """Kill the leader of a partition (`kill -9`), wait until another replica leads it, and return its node id.
 
-        Raises CheckFailed (`no-other-replica`) when no other replica is in sync, NothingInTime on a timeout.
+        Raises CheckFailed (`no-other-replica`) when no other replica is in sync, WaitTimeout on a timeout.
         """
         leader = self.leader_of(topic, partition, timeout_s=timeout_s)
         if self.isr(topic, partition) == (leader,):

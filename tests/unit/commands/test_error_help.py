@@ -12,7 +12,7 @@ from yak.spark.source import errors as source_errors
 
 ROOT = Path(__file__).parents[3]
 SLUG = re.compile(r"[a-z]+(-[a-z]+)*")
-ERRORS = {"YakError", "UsageError", "StartRefused", "Unreachable", "CheckFailed", "NothingInTime", "SourceError"}
+ERRORS = {"YakError", "UsageError", "StartRefused", "Unreachable", "CheckFailed", "WaitTimeout", "SourceError"}
 EFFECTS = {"Refused", "Refuse"}
 CALL = re.compile(rf"\b({'|'.join(ERRORS | EFFECTS)})\b")
 """Without it a file has no such call, and need not be parsed."""

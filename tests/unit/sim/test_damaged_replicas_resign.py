@@ -23,7 +23,7 @@ class Damaged:
 
     def __init__(self) -> None:
         self.row = {"isr": "1@5,2@6", "leader": 1}
-        self.damage = SimpleNamespace(is_asked=False)
+        self.damage = SimpleNamespace(is_leaving=False)
         self.partition = SimpleNamespace(topic_id=KEY.topic_id, topic_partition=TOPIC_PARTITION, log=None)
         self.replica_fetchers = Mock(is_naming=Mock(return_value=False))
         self.broker = SimpleNamespace(
@@ -110,7 +110,7 @@ def test_time_in_which_the_process_stood_still_does_not_count(damaged):
 
 
 def test_fetch_while_the_request_to_leave_is_under_way_is_a_violation(damaged):
-    damaged.damage.is_asked = True
+    damaged.damage.is_leaving = True
     damaged.pass_time(0)
     damaged.replica_fetchers.is_naming.return_value = True
     with pytest.raises(Violation, match="fetches it before the answer"):

@@ -105,7 +105,7 @@ class ChaosCluster:
 
     def start(self) -> None:
         """Start everything and wait until all brokers serve. Raises the error of a broker that ended, or
-        NothingInTime."""
+        WaitTimeout."""
         if self.has_redis:
             self.start_redis()
         self._start_brokers()

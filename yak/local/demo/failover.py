@@ -59,7 +59,7 @@ class TopicsScenario(Scenario):
     def wait_until_all_store(self) -> int:
         """Wait until each client has a stored record, so that the kill hits all of them; return the number of records.
 
-        Raises NothingInTime when a client stores nothing.
+        Raises WaitTimeout when a client stores nothing.
         """
         admin = Admin(self.bootstrap)
         partitions = {TopicPartition(load.topic, 0): LATEST for load in self.loads}

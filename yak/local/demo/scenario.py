@@ -219,7 +219,7 @@ class Scenario(ABC):
         self.go_on(max(left, at_least))
 
     def wait(self, what: str, done: Callable[[], bool]) -> None:
-        """Wait for a condition while the load goes on. Raises NothingInTime."""
+        """Wait for a condition while the load goes on. Raises WaitTimeout."""
         deadline = time.monotonic() + self.PATIENCE_SECONDS
         while not done():
             if time.monotonic() > deadline:
