@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_yak.errors import YakError
 from pytest_yak.faults import Faults
-from pytest_yak.shape import Node, Shape, config_text
+from pytest_yak.shape import ClusterShape, Node, config_text
 
 __all__ = ["Cluster", "Node", "Session", "YakError"]
 
@@ -118,7 +118,7 @@ class Session:
     def __init__(self) -> None:
         self._lender: subprocess.Popen[str] | None = None
 
-    def lend(self, shape: Shape, *, fresh: bool = False) -> Cluster:
+    def lend(self, shape: ClusterShape, *, fresh: bool = False) -> Cluster:
         """A healthy, empty cluster. Raises YakError with the broker's reason when a broker does not start."""
         found = self.call("lend", brokers=shape.brokers, configs=dict(shape.configs), fresh=fresh)
         return Cluster(self, found["cluster"], found["bootstrap"], found["data_dir"])
