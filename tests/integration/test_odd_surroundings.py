@@ -21,6 +21,8 @@ pytestmark = pytest.mark.exec_yak  # they are about starts, and find processes b
 MARK = "TEST_MARK"  # `yak up` passes no variable with YAK_ on
 ASCII = {"LC_ALL": "C", "TERM": "dumb", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
 SMALL_BYTES = 4 << 20
+PYTHON_STARTS = "init_import_site"
+"""What Python prints for a Ctrl+C before any code of YAK runs."""
 
 
 class Marked:
@@ -255,6 +257,8 @@ def test_ctrl_c_at_any_moment_of_yak_up_leaves_no_process(marked: Marked, pytest
     for number in range(10 if pytestconfig.getoption("all_examples") else 5):
         after_s = moments.uniform(0.1, 1.3) * takes_s
         code, err = ctrl_c(marked, after_s, f"data-{number}")
+        if PYTHON_STARTS in err:
+            continue
         at = f"seed {seed}, {after_s:.2f} s of {takes_s:.2f} s"
         assert code in (0, 130, -signal.SIGINT), f"{at}: {code} {err}"
         assert "Traceback" not in err, f"{at}: {err}"
