@@ -27,7 +27,7 @@ def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
         "FORKED": f"the metadata store's history is not ours at record {image.offset}: it was rolled back and went on",
         "TRIMMED": f"the metadata store no longer has record {image.offset}, the newest that this broker holds",
     }
-    reason = reasons.get(outcome.code, f"the metadata store refused: {outcome.code} {outcome.value.get('reasons', '')}")
+    reason = reasons.get(outcome.code, f"the metadata store refused: {outcome.code} {outcome.value.get('message', '')}")
     if outcome.code == "TRIMMED":
         # not the whole folder: it has the votes of a quorum's voter
         files = "`snapshot` and `*.log` in its __yak_metadata"
