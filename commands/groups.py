@@ -541,7 +541,7 @@ def reset(
 
     target = _target(g, name, to)
     if dry_run and execute:
-        raise UsageError("usage", "--dry-run and --execute exclude each other", why="an option changes nothing")
+        raise UsageError("usage", "--dry-run and --execute exclude each other", why="--dry-run changes nothing")
     if bool(topic) == all_topics and (topic or to.from_file is None):
         raise UsageError(
             "usage",
@@ -596,7 +596,7 @@ def _show_plan(
     out.table(rows, columns)
     out.stdout.flush()
     if plan.group is None:
-        made = ": it was made" if results else ", it will be created" if plan.changes else ""
+        made = ": it was created" if results else ", it will be created" if plan.changes else ""
         out.note(f'there is no group "{name}" yet{made}')
     if results is None:
         if plan.refused is not None:

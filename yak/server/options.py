@@ -245,7 +245,7 @@ class ServeOptions:
             raise UsageError(
                 "bad-advertised",
                 f'clients cannot connect to "{host}"',
-                why="it means every address of this machine, which no client can reach",
+                why="it stands for every address of this machine: a client cannot connect to it",
                 try_=("yak serve --advertised THIS_HOST:9092   a name or address that clients can reach",),
             )
         if host.startswith(_LOOPBACK) and not self.host.startswith(_LOOPBACK):

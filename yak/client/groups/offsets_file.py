@@ -64,9 +64,7 @@ def read_text(path: str) -> str:
             try_=(f"ls -l {path}", "yak groups describe GROUP -o csv          prints such a file"),
         ) from None
     if len(text) > _CHARACTERS_MAX:
-        raise UsageError(
-            "offsets-file", f"{path} is too large", why="one line for each partition does not write that file"
-        )
+        raise UsageError("offsets-file", f"{path} is too large", why="a file with a line for each partition is smaller")
     return text
 
 
