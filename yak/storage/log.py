@@ -538,7 +538,15 @@ class Log:
             end = segment.size
         rest, gaps = segments[index:], self.may_have_gaps
         return Read(
-            rest, offset, max_bytes, up_to, up_to, at_least_one=at_least_one, has_gaps=gaps, start=start, end=end
+            rest,
+            offset,
+            max_bytes,
+            up_to,
+            segment_end=up_to,
+            at_least_one=at_least_one,
+            has_gaps=gaps,
+            start=start,
+            end=end,
         )
 
     def timestamp_search(self, timestamp_ms: int) -> TimestampSearch:

@@ -87,9 +87,9 @@ class Read:
     offset: Offset
     max_bytes: int
     up_to: Offset
+    _: KW_ONLY
     segment_end: Offset
     """The offset that follows the range that the read found; `up_to` before."""
-    _: KW_ONLY
     at_least_one: bool
     has_gaps: bool = True
     start: FilePosition = -1

@@ -157,7 +157,7 @@ def test_many_readers_evict_no_recent_append_and_appends_evict_no_reader(make_be
     bench.append()
     positions, segment = bench.log.positions, bench.log.active
     for reader_offset in range(1000):
-        read = Read([segment], -1, 1, 1, 1, at_least_one=True)
+        read = Read([segment], -1, 1, 1, segment_end=1, at_least_one=True)
         positions.note_read(read, reader_offset, reader_offset, segment)
     assert positions.recent[1] == segment.size
 
