@@ -110,7 +110,7 @@ class PartitionQueue:
 
     @property
     def is_done(self) -> bool:
-        """Whether the lane failed or is written."""
+        """Whether the queue failed or is written."""
         return self.problem is not None or self.written == len(self.records)
 
     def offsets(self) -> list[int | None]:
@@ -122,7 +122,7 @@ class PartitionQueue:
 
 
 class RowDistribution:
-    """Distributes the rows of one request to lanes. Rows without a key go to partitions led by `prefer` first."""
+    """Distributes the rows of one request to queues. Rows without a key go to partitions led by `prefer` first."""
 
     def __init__(self, context: Context, topics: Mapping[str, TopicInfo], prefer: NodeId | None = None) -> None:
         self._image: Image = context.broker.image
@@ -132,13 +132,13 @@ class RowDistribution:
         self._named_max = context.limits.failed_rows_named_max
         self._turn = next(context.parts.setdefault("sticky", itertools.count()))
         self._sticky: dict[str, int] = {}
-        self.lanes: dict[tuple[str, int], PartitionQueue] = {}
+        self.queues: dict[tuple[str, int], PartitionQueue] = {}
         self.faults: list[dict[str, Any]] = []
         self.failed = 0
 
     def put(self, rows: Sequence[Row], first_row: int = 0) -> None:
         """Place all rows. `failed` counts those that cannot be placed; `faults` names the first of them."""
-        lanes = self.lanes
+        queues = self.queues
         for at, row in enumerate(rows, first_row):
             topic, partition, key, value, headers = row
             count = len(self._topics[topic].partitions)
@@ -154,11 +154,11 @@ class RowDistribution:
                 message = f"a record of {size} bytes, max.message.bytes={self._limits[topic]}"
                 self._fault(at, ErrorCode.message_too_large, message)
                 continue
-            lane = lanes.get((topic, partition))
-            if lane is None:
-                lane = PartitionQueue(TopicPartition(topic, partition), batch_bytes_max=self._limits[topic])
-                lanes[topic, partition] = lane
-            lane.add(at, key, value, headers, size)
+            queue = queues.get((topic, partition))
+            if queue is None:
+                queue = PartitionQueue(TopicPartition(topic, partition), batch_bytes_max=self._limits[topic])
+                queues[topic, partition] = queue
+            queue.add(at, key, value, headers, size)
 
     def _fault(self, row: int, code: ErrorCode, message: str) -> None:
         self.failed += 1
@@ -213,27 +213,27 @@ def refuse(failed: int, total: int, faults: list[dict[str, Any]]) -> Problem:
     )
 
 
-async def write(context: Context, lanes: Sequence[PartitionQueue], acks: int) -> None:
-    """Write all lanes; each lane holds its result. Raises nothing except a cancellation."""
+async def write(context: Context, queues: Sequence[PartitionQueue], acks: int) -> None:
+    """Write all queues; each queue holds its result. Raises nothing except a cancellation."""
     if context.broker.authorization.is_active:
-        _refuse_denied(context, lanes)
-        if all(lane.is_done for lane in lanes):
+        _refuse_denied(context, queues)
+        if all(queue.is_done for queue in queues):
             return
     ids = context.part(ProducerIds)
     producer = (-1, -1) if acks == 0 else await ids.borrow(context)
-    await _Writing(context, lanes, acks, producer).run()
-    if producer[0] >= 0 and not any(lane.problem is not None for lane in lanes):
+    await _Writing(context, queues, acks, producer).run()
+    if producer[0] >= 0 and not any(queue.problem is not None for queue in queues):
         ids.give_back(producer)
 
 
-def _refuse_denied(context: Context, lanes: Sequence[PartitionQueue]) -> None:
-    """Refuse the lanes of topics that the caller may not write. The first topic is counted and logged, as for Produce.
+def _refuse_denied(context: Context, queues: Sequence[PartitionQueue]) -> None:
+    """Refuse the queues of topics that the caller may not write. The first topic is counted and logged, as for Produce.
 
     A request to another broker is refused as a whole for one topic, and one with acks=0 to this broker in silence.
     """
     broker, caller = context.broker, CALLER.get()
     problems: dict[str, Problem] = {}
-    for topic in dict.fromkeys(lane.place.topic for lane in lanes):
+    for topic in dict.fromkeys(queue.place.topic for queue in queues):
         access = (Operation.WRITE, ResourceType.TOPIC, topic)
         if broker.authorization.authorize(caller.principal, caller.host, *access):
             continue
@@ -243,14 +243,16 @@ def _refuse_denied(context: Context, lanes: Sequence[PartitionQueue]) -> None:
             if is_first
             else refusal(caller, *access)
         )
-    for lane in lanes:
-        lane.problem = problems.get(lane.place.topic)
+    for queue in queues:
+        queue.problem = problems.get(queue.place.topic)
 
 
 class _Writing:
-    def __init__(self, context: Context, lanes: Sequence[PartitionQueue], acks: int, producer: tuple[int, int]) -> None:
+    def __init__(
+        self, context: Context, queues: Sequence[PartitionQueue], acks: int, producer: tuple[int, int]
+    ) -> None:
         self._context = context
-        self._lanes = lanes
+        self._queues = queues
         self._acks = acks
         self._producer = producer
         self._budget = RetryBudget(context)
@@ -264,63 +266,63 @@ class _Writing:
             self._troubles.clear()
             by_leader = self._by_leader()
             if len(by_leader) == 1:
-                ((leader, lanes),) = by_leader.items()
-                await self._send(leader, lanes)
+                ((leader, queues),) = by_leader.items()
+                await self._send(leader, queues)
             else:
                 async with trio.open_nursery() as nursery:
-                    for leader, lanes in by_leader.items():
-                        nursery.start_soon(self._send, leader, lanes)
-            if all(lane.is_done for lane in self._lanes):
+                    for leader, queues in by_leader.items():
+                        nursery.start_soon(self._send, leader, queues)
+            if all(queue.is_done for queue in self._queues):
                 return
             if not self._troubles:
                 self._budget.reset()
             elif not await self._budget.again():
-                for lane in self._lanes:
-                    if not lane.is_done:
-                        lane.problem = self._troubles.get(lane.place) or no_leader(lane.place)
+                for queue in self._queues:
+                    if not queue.is_done:
+                        queue.problem = self._troubles.get(queue.place) or no_leader(queue.place)
                 return
 
     def _by_leader(self) -> dict[NodeId, list[PartitionQueue]]:
         image = self._context.broker.image
         grouped: dict[NodeId, list[PartitionQueue]] = {}
-        for lane in self._lanes:
-            if lane.is_done:
+        for queue in self._queues:
+            if queue.is_done:
                 continue
-            topic, partition = lane.place
+            topic, partition = queue.place
             leader = leader_of(image, topic, partition)
             if leader is not None:
-                grouped.setdefault(leader, []).append(lane)
+                grouped.setdefault(leader, []).append(queue)
             elif topic not in image.topics:
                 what = f"topic {topic!r}"
-                lane.problem = kafka_problem(
+                queue.problem = kafka_problem(
                     ErrorCode.unknown_topic_or_partition, what, "it was deleted during the request"
                 )
             else:
-                self._troubles[lane.place] = no_leader(lane.place)
+                self._troubles[queue.place] = no_leader(queue.place)
         return grouped
 
-    def _batch(self, lane: PartitionQueue) -> bytes:
-        held = self._batches.get(lane.place)
+    def _batch(self, queue: PartitionQueue) -> bytes:
+        held = self._batches.get(queue.place)
         if held is not None:
             return held[1]
-        first, end = lane.written, lane.next_batch_end()
+        first, end = queue.written, queue.next_batch_end()
         producer_id, epoch = self._producer
         batch = build_batch(
-            lane.records[first:end],
+            queue.records[first:end],
             self._context.shell.clock.wall_ms(),
-            headers=lane.headers_between(first, end),
+            headers=queue.headers_between(first, end),
             producer_id=producer_id,
             producer_epoch=epoch,
             base_sequence=-1 if producer_id < 0 else first,
         )
-        self._batches[lane.place] = (end, batch)
+        self._batches[queue.place] = (end, batch)
         return batch
 
-    async def _send(self, leader: NodeId, lanes: list[PartitionQueue]) -> None:
+    async def _send(self, leader: NodeId, queues: list[PartitionQueue]) -> None:
         topics: dict[str, list[dict[str, object]]] = {}
-        for lane in lanes:
-            data = {"index": lane.place.partition, "records": self._batch(lane)}
-            topics.setdefault(lane.place.topic, []).append(data)
+        for queue in queues:
+            data = {"index": queue.place.partition, "records": self._batch(queue)}
+            topics.setdefault(queue.place.topic, []).append(data)
         fields: Mapping[str, object] = {
             "acks": self._acks,
             "timeout": _REQUEST_MS,
@@ -330,47 +332,47 @@ class _Writing:
         try:
             if self._acks == 0:
                 await broker_client.send(PRODUCE, PRODUCE_VERSION, fields, leader)
-                for lane in lanes:
-                    self._take(lane, -1)
+                for queue in queues:
+                    self._take(queue, -1)
                 return
             answer = await broker_client.ask(
                 PRODUCE, fields, node_id=leader, timeout_s=_PRODUCE_SECONDS, version=PRODUCE_VERSION
             )
         except Problem as problem:
-            for lane in lanes:
+            for queue in queues:
                 if problem.status == 403:  # `not-allowed`: nothing was sent
-                    lane.problem = problem
+                    queue.problem = problem
                 else:
-                    self._trouble(lane, problem, may_be_written=True)
+                    self._trouble(queue, problem, may_be_written=True)
             return
         found = {(topic.name, each.index): each for topic in answer.responses for each in topic.partition_responses}
-        for lane in lanes:
-            self._settle(lane, found[lane.place.topic, lane.place.partition])
+        for queue in queues:
+            self._settle(queue, found[queue.place.topic, queue.place.partition])
 
-    def _settle(self, lane: PartitionQueue, answer: Any) -> None:
+    def _settle(self, queue: PartitionQueue, answer: Any) -> None:
         code = answer.error_code
         if code is ErrorCode.none:
-            self._take(lane, answer.base_offset)
+            self._take(queue, answer.base_offset)
             return
-        problem = kafka_problem(code, partition_text(lane.place), _error_message(answer))
+        problem = kafka_problem(code, partition_text(queue.place), _error_message(answer))
         # A leader that refuses gives a message; one that lost leadership while the batch was replicated gives none.
         is_refusal = code in _NOT_WRITTEN or (code is ErrorCode.not_leader_or_follower and bool(answer.error_message))
         if is_refusal or code in _MAYBE_WRITTEN:
-            self._trouble(lane, problem, may_be_written=not is_refusal)
+            self._trouble(queue, problem, may_be_written=not is_refusal)
         else:
-            lane.problem = problem
+            queue.problem = problem
 
-    def _take(self, lane: PartitionQueue, base_offset: int) -> None:
-        end, _batch = self._batches.pop(lane.place)
-        lane.base_offsets.append((lane.written, base_offset))
-        lane.written = end
+    def _take(self, queue: PartitionQueue, base_offset: int) -> None:
+        end, _batch = self._batches.pop(queue.place)
+        queue.base_offsets.append((queue.written, base_offset))
+        queue.written = end
 
-    def _trouble(self, lane: PartitionQueue, problem: Problem, *, may_be_written: bool) -> None:
-        lane.is_unknown = lane.is_unknown or may_be_written
+    def _trouble(self, queue: PartitionQueue, problem: Problem, *, may_be_written: bool) -> None:
+        queue.is_unknown = queue.is_unknown or may_be_written
         if may_be_written and self._producer[0] < 0:
-            lane.problem = problem
+            queue.problem = problem
         else:
-            self._troubles[lane.place] = problem
+            self._troubles[queue.place] = problem
 
 
 def _error_message(answer: Any) -> str | None:

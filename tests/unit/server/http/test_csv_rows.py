@@ -166,10 +166,10 @@ def test_rows_written_at_once_are_bounded_in_number_and_in_characters(monkeypatc
     context = context_of(image_of({"t": [1]}), None, csv_batch_chars_max=50_000)
     written = []
 
-    async def write(_context, lanes, _acks):
-        (lane,) = lanes
-        lane.written = len(lane.records)
-        written.append(lane.written)
+    async def write(_context, queues, _acks):
+        (queue,) = queues
+        queue.written = len(queue.records)
+        written.append(queue.written)
 
     async def pieces():
         yield b",".join([b"c%d" % number for number in range(row.count(b",") + 1)]) + b"\n"

@@ -25,10 +25,10 @@ LOST = Problem(503, "broker-unreachable", "closed in the middle")
 
 
 def lane_of(count=3, partition=0, batch_bytes_max=10_000, value=b"v", topic="t"):
-    lane = PartitionQueue(TopicPartition(topic, partition), batch_bytes_max=batch_bytes_max)
+    queue = PartitionQueue(TopicPartition(topic, partition), batch_bytes_max=batch_bytes_max)
     for row in range(count):
-        lane.add(row, b"k", value, (), 10 + len(value))
-    return lane
+        queue.add(row, b"k", value, (), 10 + len(value))
+    return queue
 
 
 class Leader:
@@ -69,10 +69,10 @@ class Leader:
         )
 
 
-def run(context, lanes, acks=-1, caller=None):
+def run(context, queues, acks=-1, caller=None):
     async def main():
         CALLER.set(caller or Caller())
-        await write(context, lanes, acks)
+        await write(context, queues, acks)
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
@@ -91,10 +91,10 @@ def run(context, lanes, acks=-1, caller=None):
 )
 def test_the_same_batch_is_sent_again_under_its_producer_id(trouble):
     leader = Leader(trouble, trouble)
-    lane = lane_of()
-    run(context_of(image_of({"t": [1]}), leader), [lane])
-    assert lane.problem is None
-    assert lane.offsets() == [0, 1, 2]
+    queue = lane_of()
+    run(context_of(image_of({"t": [1]}), leader), [queue])
+    assert queue.problem is None
+    assert queue.offsets() == [0, 1, 2]
     assert leader.batches == [leader.batches[0]] * 3
     header = read_header(leader.batches[0])
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (100, 0, 0)
@@ -113,22 +113,22 @@ def test_the_same_batch_is_sent_again_under_its_producer_id(trouble):
 )
 def test_without_a_producer_id_what_may_be_written_is_not_sent_again(trouble, sent):
     leader = Leader(trouble, ids=False)
-    lane = lane_of()
-    run(context_of(image_of({"t": [1]}), leader), [lane])
+    queue = lane_of()
+    run(context_of(image_of({"t": [1]}), leader), [queue])
     assert len(leader.batches) == sent
     assert read_header(leader.batches[0]).producer_id == -1
-    assert (lane.problem is None) == (sent == 2)
-    assert lane.is_unknown == (sent == 1)
+    assert (queue.problem is None) == (sent == 2)
+    assert queue.is_unknown == (sent == 1)
 
 
 @pytest.mark.parametrize("ids", [True, False])
 def test_what_the_caller_may_not_write_is_refused_at_once_and_is_not_written(ids):
     leader = Leader(NOT_ALLOWED, ids=ids)
-    lane = lane_of()
-    run(context_of(image_of({"t": [1]}), leader), [lane])
+    queue = lane_of()
+    run(context_of(image_of({"t": [1]}), leader), [queue])
     assert len(leader.batches) == 1
-    assert lane.problem is NOT_ALLOWED
-    assert not lane.is_unknown
+    assert queue.problem is NOT_ALLOWED
+    assert not queue.is_unknown
 
 
 @pytest.mark.parametrize("acks", [-1, 0])
@@ -136,12 +136,12 @@ def test_what_the_caller_may_not_write_is_refused_at_once_and_is_not_written(ids
 def test_records_of_topics_that_the_caller_may_not_write_are_refused_and_the_others_written(node, acks):
     acls = Acls((Operation.WRITE, ResourceType.TOPIC, "t"))
     context = context_of(image_of({"t": [node], "u": [node], "v": [node]}), Leader(), authorization=acls)
-    lanes = [lane_of(topic=topic) for topic in ("u", "t", "v")]
-    run(context, lanes, acks=acks, caller=ANN)
-    assert [lane.written for lane in lanes] == [0, 3, 0]
-    assert [lane.problem and lane.problem.error for lane in lanes] == ["not-allowed", None, "not-allowed"]
-    assert "may not WRITE topic 'v'" in lanes[2].problem.message
-    assert not lanes[0].is_unknown
+    queues = [lane_of(topic=topic) for topic in ("u", "t", "v")]
+    run(context, queues, acks=acks, caller=ANN)
+    assert [queue.written for queue in queues] == [0, 3, 0]
+    assert [queue.problem and queue.problem.error for queue in queues] == ["not-allowed", None, "not-allowed"]
+    assert "may not WRITE topic 'v'" in queues[2].problem.message
+    assert not queues[0].is_unknown
     assert acls.denied == [(Operation.WRITE, ResourceType.TOPIC)], "one denied request"
     ((_level, event, fields),) = context.shell.rate_limit.lines
     assert (event, fields["api"], fields["resources"]) == ("audit", "Produce", "WRITE TOPIC u")
@@ -149,19 +149,19 @@ def test_records_of_topics_that_the_caller_may_not_write_are_refused_and_the_oth
 
 def test_request_of_which_each_record_is_denied_sends_nothing():
     context = context_of(image_of({"t": [2]}), Leader(), authorization=Acls())
-    lane = lane_of()
-    run(context, [lane], caller=ANN)
-    assert lane.problem.error == "not-allowed"
+    queue = lane_of()
+    run(context, [queue], caller=ANN)
+    assert queue.problem.error == "not-allowed"
     assert context.broker_client.requests == [], "no producer id either"
 
 
 def test_lasting_error_is_reported_after_the_retries():
     leader = Leader(*[ErrorCode.not_enough_replicas] * 1000)
-    lane = lane_of()
+    queue = lane_of()
     context = context_of(image_of({"t": [1]}), leader, retry_ms=1000)
-    run(context, [lane])
-    assert lane.problem.error == "not-enough-replicas"
-    assert (lane.written, lane.offsets()) == (0, [])
+    run(context, [queue])
+    assert queue.problem.error == "not-enough-replicas"
+    assert (queue.written, queue.offsets()) == (0, [])
     assert 3 < len(leader.batches) < 30
     leaderless = lane_of()
     run(context_of(image_of({"t": [-1]}), Leader()), [leaderless])
@@ -175,17 +175,17 @@ def test_a_refusal_is_final_and_the_other_lanes_go_on():
     image = image_of({"t": [1, 2]})
     leaders = {1: Leader((ErrorCode.invalid_record, "it has no key")), 2: Leader()}
     context = context_of(image, lambda key, fields, node: leaders[node or 1](key, fields, node))
-    lanes = [lane_of(partition=0), lane_of(partition=1)]
-    run(context, lanes)
-    assert (lanes[0].problem.status, lanes[0].problem.error) == (400, "invalid-record")
-    assert "it has no key" in lanes[0].problem.message
-    assert lanes[1].problem is None
+    queues = [lane_of(partition=0), lane_of(partition=1)]
+    run(context, queues)
+    assert (queues[0].problem.status, queues[0].problem.error) == (400, "invalid-record")
+    assert "it has no key" in queues[0].problem.message
+    assert queues[1].problem is None
 
 
 def test_large_lanes_go_in_several_batches_with_sequences_that_follow():
     leader = Leader(ErrorCode.none, LOST)
-    lane = lane_of(count=10, batch_bytes_max=61 + 3 * 60, value=b"x" * 50)
-    run(context_of(image_of({"t": [1]}), leader), [lane])
+    queue = lane_of(count=10, batch_bytes_max=61 + 3 * 60, value=b"x" * 50)
+    run(context_of(image_of({"t": [1]}), leader), [queue])
     headers = [read_header(batch) for batch in leader.batches]
     assert [(header.base_sequence, header.records_count) for header in headers] == [
         (0, 3),
@@ -195,8 +195,8 @@ def test_large_lanes_go_in_several_batches_with_sequences_that_follow():
         (9, 1),
     ]
     assert {header.producer_id for header in headers} == {100}
-    assert lane.offsets() == list(range(10))
-    assert all(len(batch) <= lane.batch_bytes_max for batch in leader.batches)
+    assert queue.offsets() == list(range(10))
+    assert all(len(batch) <= queue.batch_bytes_max for batch in leader.batches)
     assert all(record.value == b"x" * 50 for batch in leader.batches for record in walk_records(batch))
 
 
@@ -225,8 +225,8 @@ def test_an_id_ends_with_its_last_epoch():
 
 def test_acks_0_needs_no_answer_and_no_producer_id():
     context = context_of(image_of({"t": [2]}), Leader())
-    lane = lane_of()
-    run(context, [lane], acks=0)
+    queue = lane_of()
+    run(context, [queue], acks=0)
     ((api_key, fields, node_id),) = context.broker_client.requests
     assert (api_key, fields["acks"], node_id) == (PRODUCE, 0, 2)
-    assert lane.offsets() == [None] * 3
+    assert queue.offsets() == [None] * 3

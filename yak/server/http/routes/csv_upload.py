@@ -365,17 +365,17 @@ class CsvUpload:
         for fault_at in placing.faults:
             progress.fail(lines[fault_at["row"]], fault_at["message"], named_max)
         progress.failed += placing.failed - len(placing.faults)
-        lanes = list(placing.lanes.values())
-        await write(self._context, lanes, ACKS_ALL)
-        for lane in lanes:
-            if lane.written:
-                partition = lane.place.partition
-                progress.partitions[partition] = progress.partitions.get(partition, 0) + lane.written
-                progress.written += lane.written
-            if lane.problem is not None:
-                for row in lane.rows[lane.written :]:
-                    progress.fail(lines[row], lane.problem.message, named_max)
-        stopped = next((lane.problem for lane in lanes if lane.problem is not None), None)
+        queues = list(placing.queues.values())
+        await write(self._context, queues, ACKS_ALL)
+        for queue in queues:
+            if queue.written:
+                partition = queue.place.partition
+                progress.partitions[partition] = progress.partitions.get(partition, 0) + queue.written
+                progress.written += queue.written
+            if queue.problem is not None:
+                for row in queue.rows[queue.written :]:
+                    progress.fail(lines[row], queue.problem.message, named_max)
+        stopped = next((queue.problem for queue in queues if queue.problem is not None), None)
         if stopped is not None:
             raise Problem(
                 stopped.status,

@@ -103,10 +103,10 @@ def _acks(in_body: Any, in_query: str | None) -> int:
     return _ACKS[acks]
 
 
-def _elsewhere(context: Context, request: Request, lanes: Sequence[PartitionQueue]) -> Response | None:
+def _elsewhere(context: Context, request: Request, queues: Sequence[PartitionQueue]) -> Response | None:
     """307 to the broker that leads all partitions; None if there is none, it has no HTTP port, or it is this one."""
     image = context.broker.image
-    leaders = {leader_of(image, *lane.place) for lane in lanes}
+    leaders = {leader_of(image, *queue.place) for queue in queues}
     if len(leaders) > 1:
         raise Problem(
             400,
@@ -124,23 +124,23 @@ def _elsewhere(context: Context, request: Request, lanes: Sequence[PartitionQueu
     return answer({"leader": leader, "location": location}, 307, {"location": location})
 
 
-def _answer(lanes: Sequence[PartitionQueue], produced: _ProduceRequest) -> Response:
+def _answer(queues: Sequence[PartitionQueue], produced: _ProduceRequest) -> Response:
     answers: list[Any] = [None] * len(produced.rows)
     written = 0
-    for lane in lanes:
-        topic, partition = lane.place
-        written += lane.written
-        for row, offset in zip(lane.rows, lane.offsets(), strict=False):
+    for queue in queues:
+        topic, partition = queue.place
+        written += queue.written
+        for row, offset in zip(queue.rows, queue.offsets(), strict=False):
             answers[row] = {"topic": topic, "partition": partition, "offset": offset}
-        if lane.problem is not None:
-            hint = _UNKNOWN_FATE if lane.is_unknown else lane.problem.hint
-            error = {**lane.problem.as_json(), "hint": hint}
-            for row in lane.rows[lane.written :]:
+        if queue.problem is not None:
+            hint = _UNKNOWN_FATE if queue.is_unknown else queue.problem.hint
+            error = {**queue.problem.as_json(), "hint": hint}
+            for row in queue.rows[queue.written :]:
                 answers[row] = {"topic": topic, "partition": partition, **error}
     failed = len(answers) - written
-    first = next((lane.problem for lane in lanes if lane.problem is not None), None)
+    first = next((queue.problem for queue in queues if queue.problem is not None), None)
     if first is not None and not written:
-        hint = _UNKNOWN_FATE if any(lane.is_unknown for lane in lanes) else first.hint
+        hint = _UNKNOWN_FATE if any(queue.is_unknown for queue in queues) else first.hint
         more = {} if produced.is_single else {"written": 0, "failed": failed, "records": answers}
         raise Problem(first.status, first.error, first.message, hint, headers=first.headers, more=more)
     if produced.is_single:
@@ -262,12 +262,12 @@ async def produce(context: Context, request: Request) -> Response:
             await in_thread(context, placing.put, produced.rows)
         if placing.failed:
             raise refuse(placing.failed, len(produced.rows), placing.faults)
-        lanes = list(placing.lanes.values())
+        queues = list(placing.queues.values())
         if redirect:
-            elsewhere = _elsewhere(context, request, lanes)
+            elsewhere = _elsewhere(context, request, queues)
             if elsewhere is not None:
                 return elsewhere
-        await write(context, lanes, produced.acks)
+        await write(context, queues, produced.acks)
         if len(produced.rows) <= PLACED_AT_ONCE_MAX:
-            return _answer(lanes, produced)
-        return await in_thread(context, _answer, lanes, produced)
+            return _answer(queues, produced)
+        return await in_thread(context, _answer, queues, produced)
