@@ -45,7 +45,7 @@ class PrintedRun:
     def note(self, text: str) -> None:
         self._out.note(f"  {text}")
 
-    def tick(self, recorder: "Recorder", cluster: "ChaosCluster | None", struck: "Sequence[InjectedFault]") -> None:
+    def tick(self, recorder: "Recorder", cluster: "ChaosCluster | None", injected: "Sequence[InjectedFault]") -> None:
         """Do nothing: this reporter prints events only."""
 
 
@@ -73,8 +73,8 @@ class LiveRun:
         self._notes.append(text)
         self._draw()
 
-    def tick(self, recorder: "Recorder", cluster: "ChaosCluster | None", struck: "Sequence[InjectedFault]") -> None:
-        self._last = (recorder, cluster, struck)
+    def tick(self, recorder: "Recorder", cluster: "ChaosCluster | None", injected: "Sequence[InjectedFault]") -> None:
+        self._last = (recorder, cluster, injected)
         if time.monotonic() - self._drawn > _DRAW_SECONDS:
             self._draw()
 
@@ -89,10 +89,10 @@ class LiveRun:
         head = f"yak chaos run --seed {self._settings.seed}   {self._phase}"
         lines = [head, progress_line(took, self._seconds)]
         if self._last is not None:
-            recorder, cluster, struck = self._last
+            recorder, cluster, injected = self._last
             lines += ["", counts_line(recorder), *partition_lines(recorder)]
             lines += [""] + broker_lines(cluster) if cluster is not None else []
-            lines += ["", *(fault_line(found) for found in struck[-_LAST_FAULTS:])]
+            lines += ["", *(fault_line(found) for found in injected[-_LAST_FAULTS:])]
         return [*lines, *(f"  {text}" for text in self._notes)]
 
 
@@ -391,7 +391,7 @@ def run(
         _write_history(history, work.history)
     if timeline is not None:
         title = f"yak chaos run --seed {number} --duration {duration}: {'holds' if report.holds else 'VIOLATED'}"
-        _write(timeline, draw(work.history, report.struck, report.history_report.anomalies, title))
+        _write(timeline, draw(work.history, report.injected, report.history_report.anomalies, title))
     show(
         g,
         report,

@@ -209,7 +209,7 @@ def test_space_pauses_and_another_screen_does_too(lone, new_topic):
         await pilot.press("space")
         await until(pilot, lambda: screen.grid_in_use().row_count == 9, "nothing is missing")
         await pilot.press("1")
-        await until(pilot, lambda: screen.reader.status.phase == "paused", "nobody looks")
+        await until(pilot, lambda: screen.reader.status.phase == "paused", "no focus")
         await pilot.press("3")
         await until(pilot, lambda: screen.reader.status.phase == "reading", "seen again")
 
@@ -476,7 +476,7 @@ def test_tiles_side_by_side_and_in_one_list(lone, new_topic):
         await pilot.press("X")
         await until(pilot, lambda: [tile.letter for tile in screen.tiles] == ["A"], "one is closed")
         await pilot.press("1")
-        await until(pilot, lambda: screen.tiles[0].reader.status.phase == "paused", "nobody looks")
+        await until(pilot, lambda: screen.tiles[0].reader.status.phase == "paused", "no focus")
 
     on(lone, scenario)
 

@@ -24,7 +24,7 @@ def whole_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultClu
 
 @pytest.fixture
 def cluster(whole_cluster: FaultCluster, unique_topic: str) -> Iterator[FaultCluster]:
-    """The cluster, whole; what a test did to it is mended afterwards, and its topic is deleted."""
+    """The cluster, whole; the damage of a test is repaired afterwards, and its topic is deleted."""
     whole_cluster.mend()
     yield whole_cluster
     whole_cluster.mend()

@@ -52,7 +52,7 @@ class Watcher:
     def note(self, words: str) -> None:
         print(words)
 
-    def tick(self, _recorder: Recorder, cluster: ChaosCluster | None, _struck: Sequence[InjectedFault]) -> None:
+    def tick(self, _recorder: Recorder, cluster: ChaosCluster | None, _injected: Sequence[InjectedFault]) -> None:
         self._cluster = cluster
 
 
@@ -92,7 +92,7 @@ def test_java_transactions_under_faults_keep_every_promise(jvms: Jvms, run: Any)
     found = report.history_report
     assert not report.is_void
     assert min(found.committed, found.aborted, found.processed) > SECONDS
-    assert {each.planned.kind for each in report.struck} == set(FAULTS.split(","))
+    assert {each.planned.kind for each in report.injected} == set(FAULTS.split(","))
     assert [jvm.process.poll() for jvm in jvms.all if not jvm.is_killed] == [None] * 4, "a JVM ended by itself"
     assert len(jvms.all) > 4, "no Java client was killed"
     assert not any("did not return" in note for note in report.notes)

@@ -253,7 +253,7 @@ def test_a_tab_draws_takes_keys_clicks_and_pastes_and_ends_when_the_app_does(pla
             await opened.socket.send_json(["ping", "7"])
             assert await opened.hear("pong") == "7"
             await opened.socket.send_json(["blur"])
-            await opened.see("nobody looks")
+            await opened.see("no focus")
             await opened.type("q")
             return pid, await opened.ended()
 
@@ -271,7 +271,7 @@ def test_page_focus_is_repeated_after_the_start(plain, tab):
             await opened.type("u")
             return await opened.see("files:")
 
-    assert "nobody looks" not in asyncio.run(scenario())
+    assert "no focus" not in asyncio.run(scenario())
 
 
 def test_a_size_that_no_screen_has_is_not_taken(plain, tab):

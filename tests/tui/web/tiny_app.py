@@ -28,7 +28,7 @@ class TinyApp(App[None]):
 
     def compose(self) -> ComposeResult:
         yield Label(f"pid {os.getpid()} tiny app is here", id="what")
-        yield Label("nobody looks", id="focus")
+        yield Label("no focus", id="focus")
         yield Label("", id="size")
         for name in SCENES:
             yield Button(name, id=name)
@@ -54,7 +54,7 @@ class TinyApp(App[None]):
         self.say("somebody looks", "focus")
 
     def on_app_blur(self, _event: AppBlur) -> None:
-        self.say("nobody looks", "focus")
+        self.say("no focus", "focus")
 
     def action_export(self) -> None:
         self.deliver_text(StringIO("line\n" * 50_000), save_filename='the "big" äxport.csv', mime_type="text/html")

@@ -187,8 +187,8 @@ def test_lines_of_the_live_screen() -> None:
     assert progress_line(3.0, None) == "3 s"
     assert "under way 0" in counts_line(Recorder())
     assert partition_lines(Recorder()) == []
-    mended = InjectedFault(PlannedFault(1, "cut", 1.0, 2.0, (2,), {"from": "all"}), 1.0, 4.5, "note")
-    assert fault_line(mended) == "      1.0 s  cut 2 (from=all)  ended after 3.5 s  note"
+    repaired = InjectedFault(PlannedFault(1, "cut", 1.0, 2.0, (2,), {"from": "all"}), 1.0, 4.5, "note")
+    assert fault_line(repaired) == "      1.0 s  cut 2 (from=all)  ended after 3.5 s  note"
 
 
 def test_promises_to_transactions_are_told_only_when_they_were_kept() -> None:

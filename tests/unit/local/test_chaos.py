@@ -34,8 +34,8 @@ def acked(*times: float, partition: str = "t-0") -> History:
     return history
 
 
-def struck(kind: str, began: float, mended: float | None, note: str = "") -> InjectedFault:
-    return InjectedFault(PlannedFault(1, kind, began, 1.0, (1,)), began, mended, note)
+def injected(kind: str, began: float, repaired: float | None, note: str = "") -> InjectedFault:
+    return InjectedFault(PlannedFault(1, kind, began, 1.0, (1,)), began, repaired, note)
 
 
 @settings(max_examples=100, deadline=None)
@@ -118,7 +118,8 @@ def test_one_flipped_bit_is_noticed(byte: int, bit: int) -> None:
 def test_a_pause_counts_for_the_fault_it_overlaps() -> None:
     history = acked(*[n / 10 for n in range(100)], 15.0, *[15.0 + n / 10 for n in range(1, 100)])
     rows, quiet = unavailability(
-        history, [struck("kill", 10.0, 12.0), struck("pause", 20.0, 21.0), struck("disk", 10.0, 12.0, "not done: x")]
+        history,
+        [injected("kill", 10.0, 12.0), injected("pause", 20.0, 21.0), injected("disk", 10.0, 12.0, "not done: x")],
     )
     assert [(row.kind, row.count, row.longest_s) for row in rows] == [("kill", 1, 5.1), ("pause", 1, 0.1)]
     assert quiet == 0.1
@@ -176,9 +177,9 @@ def test_a_run_that_proves_nothing_is_not_ok() -> None:
 
 def test_the_picture_is_well_formed_and_shows_faults_pauses_and_anomalies() -> None:
     found = [
-        struck("kill", 1.0, 2.0),
-        struck("redis-kill", 2.0, None, "<note>"),
-        struck("disk", 1.0, 2.0, "not done: y"),
+        injected("kill", 1.0, 2.0),
+        injected("redis-kill", 2.0, None, "<note>"),
+        injected("disk", 1.0, 2.0, "not done: y"),
     ]
     anomaly = Anomaly(Kind.LOST_WRITE, "t-0", "1 & 2", at=3.0)
     picture = draw(acked(0.6, 1.0, 4.0), found, [anomaly], "title <seed>")

@@ -87,7 +87,7 @@ class Nemesis:
     clients: Clients
     recorder: Recorder
     operator: Operator | None = None
-    struck: list[InjectedFault] = field(default_factory=list)
+    injected: list[InjectedFault] = field(default_factory=list)
     ended_by_themselves: list[str] = field(default_factory=list)
     _restarts: dict[int, float] = field(default_factory=dict)
     """Brokers that ended unexpectedly, and when each is restarted (`time.monotonic`)."""
@@ -95,7 +95,7 @@ class Nemesis:
 
     def strike(self, fault: PlannedFault) -> InjectedFault:
         found = InjectedFault(fault, self.recorder.now())
-        self.struck.append(found)
+        self.injected.append(found)
         try:
             found.note = self._breaks()[fault.kind](fault) or ""
         except (OSError, YakError) as error:
@@ -110,7 +110,7 @@ class Nemesis:
         found.repaired_s = self.recorder.now()
 
     def repair_all(self) -> None:
-        for found in self.struck:
+        for found in self.injected:
             if found.repaired_s is None:
                 self.repair(found)
         if self.cluster is not None:

@@ -37,7 +37,7 @@ class ChaosReport:
     brokers: int
     faults: tuple[str, ...]
     history_report: HistoryReport
-    struck: tuple[InjectedFault, ...] = ()
+    injected: tuple[InjectedFault, ...] = ()
     unavailability: tuple[Unavailability, ...] = ()
     quiet_s: float = 0.0
     """The longest pause of a partition without any fault."""
@@ -69,7 +69,7 @@ class ChaosReport:
             "faults": list(self.faults),
             **self.history_report.as_json(),
             "violations": [each.as_json() for each in self.violations],
-            "struck": [each.as_json() for each in self.struck],
+            "struck": [each.as_json() for each in self.injected],
             "unavailability": [asdict(each) for each in self.unavailability],
             "quiet_s": self.quiet_s,
             "took_s": self.took_s,
@@ -80,20 +80,20 @@ class ChaosReport:
         }
 
 
-def unavailability(history: History, struck: Sequence[InjectedFault]) -> tuple[tuple[Unavailability, ...], float]:
+def unavailability(history: History, injected: Sequence[InjectedFault]) -> tuple[tuple[Unavailability, ...], float]:
     """The unavailability by kind of fault, the worst first; and the longest pause before the first fault.
 
     A pause under overlapping faults counts for each of them. A fault that was not carried out is ignored.
     """
     acks = Acks(history)
     pauses: dict[str, list[float]] = {}
-    for found in struck:
+    for found in injected:
         if not found.note.startswith("not done"):
             end = acks.end() if found.repaired_s is None else found.repaired_s
             pause = acks.longest_pause(found.began_s, end + AFTERWARDS_SECONDS)
             pauses.setdefault(found.planned.kind, []).append(pause)
     rows = [Unavailability(kind, len(each), round(median(each), 3), max(each)) for kind, each in pauses.items()]
-    first = min((found.began_s for found in struck), default=acks.end())
+    first = min((found.began_s for found in injected), default=acks.end())
     began = max((times[0] for times in acks.by_partition.values()), default=0.0)
     quiet = acks.longest_pause(began, first, inside=True) if first > began else 0.0
     return tuple(sorted(rows, key=lambda row: -row.longest_s)), quiet
@@ -121,11 +121,11 @@ _GAP_SECONDS: Final = 0.5
 """A pause of a partition gets a bar from this length on."""
 
 
-def draw(history: History, struck: Sequence[InjectedFault], anomalies: Sequence[Anomaly], title: str) -> str:
+def draw(history: History, injected: Sequence[InjectedFault], anomalies: Sequence[Anomaly], title: str) -> str:
     """The whole picture."""
     acks = Acks(history)
-    end = max([acks.end(), *(found.repaired_s or found.began_s for found in struck), 1.0])
-    kinds = list(dict.fromkeys(found.planned.kind for found in struck))
+    end = max([acks.end(), *(found.repaired_s or found.began_s for found in injected), 1.0])
+    kinds = list(dict.fromkeys(found.planned.kind for found in injected))
     partitions = sorted(acks.by_partition)
     parts = [_text(_LEFT, 18, title)]
     top = 30
@@ -138,7 +138,7 @@ def draw(history: History, struck: Sequence[InjectedFault], anomalies: Sequence[
     row += 8
     for kind in kinds:
         parts.append(_text(8, row + 12, kind))
-        parts += [_fault(found, end, row) for found in struck if found.planned.kind == kind]
+        parts += [_fault(found, end, row) for found in injected if found.planned.kind == kind]
         row += _ROW_HEIGHT
     parts += _marks(anomalies, end, top, row)
     height = row + 16

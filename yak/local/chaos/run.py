@@ -77,7 +77,7 @@ class Watcher(Protocol):
     def note(self, text: str) -> None:
         """A remark for the user."""
 
-    def tick(self, recorder: Recorder, cluster: ChaosCluster | None, struck: Sequence[InjectedFault]) -> None:
+    def tick(self, recorder: Recorder, cluster: ChaosCluster | None, injected: Sequence[InjectedFault]) -> None:
         """Called many times a second."""
 
 
@@ -165,7 +165,7 @@ class ChaosRun:
         self._notes += nemesis.ended_by_themselves
         if nemesis.operator is not None:
             self._notes += [f"the metadata store was restored {how}" for how in nemesis.operator.restores]
-        report = self._report(nemesis.struck, settled)
+        report = self._report(nemesis.injected, settled)
         report.compared_bytes, report.reached = compared, found
         return report
 
@@ -185,7 +185,7 @@ class ChaosRun:
             liveness.all_take_writes(settled, partitions, self.recorder, lambda: self._poll(nemesis))
             self._finish(clients, nemesis, settled, bootstrap, partitions)
             self._violations += settled.violations
-            report = self._report(nemesis.struck, settled)
+            report = self._report(nemesis.injected, settled)
         finally:
             if not self.settings.keep:
                 for name in topics:
@@ -233,7 +233,7 @@ class ChaosRun:
 
     def _poll(self, nemesis: Nemesis) -> None:
         nemesis.check()
-        self.watcher.tick(self.recorder, nemesis.cluster, nemesis.struck)
+        self.watcher.tick(self.recorder, nemesis.cluster, nemesis.injected)
 
     def _strike(
         self, nemesis: Nemesis, fault: PlannedFault, agenda: list[tuple[float, Callable[[], InjectedFault]]]
@@ -279,12 +279,12 @@ class ChaosRun:
             for name, end in left.items()
         ]
 
-    def _report(self, struck: Sequence[InjectedFault], settled: LivenessReport) -> ChaosReport:
+    def _report(self, injected: Sequence[InjectedFault], settled: LivenessReport) -> ChaosReport:
         self.watcher.phase("check the history")
         self.history = self.recorder.history()
         found = check_history(self.history)
-        rows, quiet = unavailability(self.history, struck)
-        kinds = [each.planned.kind for each in struck]
+        rows, quiet = unavailability(self.history, injected)
+        kinds = [each.planned.kind for each in injected]
         self._violations += store_alone_costs_nothing(found, kinds)
         self._violations += [Violation("I6", f"out of range: {why}") for why in self.recorder.out_of_range[:20]]
         self._notes += [f"{name}: {error}" for name, error in self.recorder.last_errors.items()]
@@ -296,7 +296,7 @@ class ChaosRun:
         settings = self.settings
         brokers = 0 if settings.bootstrap is not None else settings.brokers
         report = ChaosReport(settings.seed, settings.duration_s, brokers, faults, found)
-        report.struck, report.unavailability, report.quiet_s = tuple(struck), rows, quiet
+        report.injected, report.unavailability, report.quiet_s = tuple(injected), rows, quiet
         report.violations, report.took_s, report.notes = tuple(self._violations), settled.took_s, tuple(self._notes)
         return report
 
