@@ -257,9 +257,8 @@ def test_ctrl_c_at_any_moment_of_yak_up_leaves_no_process(marked: Marked, pytest
     for number in range(10 if pytestconfig.getoption("all_examples") else 5):
         after_s = moments.uniform(0.1, 1.3) * takes_s
         code, err = ctrl_c(marked, after_s, f"data-{number}")
-        if PYTHON_STARTS in err:
-            continue
         at = f"seed {seed}, {after_s:.2f} s of {takes_s:.2f} s"
-        assert code in (0, 130, -signal.SIGINT), f"{at}: {code} {err}"
-        assert "Traceback" not in err, f"{at}: {err}"
+        if PYTHON_STARTS not in err:
+            assert code in (0, 130, -signal.SIGINT), f"{at}: {code} {err}"
+            assert "Traceback" not in err, f"{at}: {err}"
         marked.check_no_orphan()
