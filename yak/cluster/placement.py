@@ -11,7 +11,9 @@ Brokers that are not ACTIVE get replicas as in Kafka's `StripedReplicaPlacer`: n
 ACTIVE brokers of the rack are used up. The store leaves them out of the ISR.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Final, Protocol
 
 from yak.cluster.image import BrokerInfo
@@ -51,10 +53,13 @@ def place(
     may_lead = [index for index, node_id in enumerate(ordered) if node_id in active]
     leaders = [index for index in may_lead if by_id[ordered[index]].role == "leader"] or may_lead
     assert leaders, "a partition is led by an ACTIVE broker"
-    assignments = []
-    for number in range(first_partition, first_partition + partitions):
-        leader_index = leaders[(number + start) % len(leaders)]
-        shift = (number + start) // len(leaders)
+    inactive = len(ordered) - len(active)
+    period = len(leaders) * math.lcm(max(len(active) - 1, 1), max(inactive, 1))
+
+    @cache
+    def replicas(turn: int) -> tuple[NodeId, ...]:
+        shift, leader_number = divmod(turn, len(leaders))
+        leader_index = leaders[leader_number]
         rest = ordered[leader_index + 1 :] + ordered[:leader_index]
         others = _shifted([n for n in rest if n in active], shift) + _shifted(
             [n for n in rest if n not in active], shift
@@ -62,8 +67,11 @@ def place(
         leader = ordered[leader_index]
         if has_racks:
             others = _new_racks_first(leader, others, by_id)
-        assignments.append(tuple(_one_a_machine([leader, *others], by_id)[:replication_factor]))
-    return assignments
+        return tuple(_one_a_machine([leader, *others], by_id)[:replication_factor])
+
+    first = first_partition + start
+    # After one period the same replicas come again: a topic of many partitions is placed within one step.
+    return [replicas(turn % period) for turn in range(first, first + partitions)]
 
 
 def machine_of(broker: BrokerRack) -> str:

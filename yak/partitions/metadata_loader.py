@@ -293,10 +293,9 @@ class MetadataLoader:
         if compact is not None:
             self._context.jobs.run("image", compact, partial(self._compacted, compact))
         self._busy = False
-        if self._is_heavy_round():
+        if self._queue:
+            # not in this step: a change of brokers costs time for each partition
             self._context.after((self, "next"), 1, self._persist_next)
-        else:
-            self._persist_next()
 
     def _show_image(self, before: Image, image: Image, delta: Delta) -> None:
         """Call `on_image`. An exception there is a bug of the observer: it is logged, and the broker continues."""

@@ -36,6 +36,21 @@ def image_of(brokers):
     return Image(brokers={each.node_id: each for each in brokers})
 
 
+@given(st.integers(1, 7), st.data())
+def test_place_gives_kafkas_replicas_however_many_partitions_there_are(count, data):
+    factor = data.draw(st.integers(1, count))
+
+    def kafkas_replica(partition, number):  # AdminUtils.replicaIndex
+        shift = 1 + (partition // count + number) % (count - 1)
+        return (partition % count + shift) % count + 1
+
+    expected = [
+        (partition % count + 1, *(kafkas_replica(partition, number) for number in range(factor - 1)))
+        for partition in range(3 * count * count)
+    ]
+    assert place([broker(index + 1) for index in range(count)], len(expected), factor) == expected
+
+
 @given(st.lists(st.tuples(RACKS, STATES, st.sampled_from(["leader", "follower"])), min_size=1, max_size=9), st.data())
 def test_place_never_puts_two_replicas_on_one_machine(drawn, data):
     brokers = [broker(index + 1, *each) for index, each in enumerate(drawn)]

@@ -234,6 +234,7 @@ def test_replica_that_may_not_resign_goes_on_fetching():
     rig.cluster.on_call = note
     rig.nodes[leader - 1].kill()
     rig.run_until(lambda: rig.info("orders").leader == behind)
+    rig.run_for(100)  # records of the same election arrive later
     partition.isr = (behind, leader)  # as an image shows it that is behind the store
     position = damage(node, 0)
     node.broker.damaged_replicas.found(partition, 0, DamagedBatch(FIRST, position, "the CRC-32C does not match"))
