@@ -97,11 +97,22 @@ def join(
 
 
 def set_state(rig: Rig, node_id: int, state: str) -> None:
-    """Fence or unfence a broker by the controller's word."""
+    """Fence or unfence a broker as the controller does."""
+    _set_state(rig, node_id, state)
+    heard(rig)
+
+
+def fence_alone(rig: Rig) -> None:
+    """Fence the only broker, and stop where it knows that: it asks at once to be unfenced."""
+    _set_state(rig, 1, "FENCED")
+    rig.node.store_line.store_moved()
+    rig.world.run(lambda: rig.node.broker.image.brokers[1].state == "FENCED", events_max=1000)
+
+
+def _set_state(rig: Rig, node_id: int, state: str) -> None:
     script = {"ACTIVE": "unfence", "FENCED": "fence"}[state]
     epoch = rig.store.state.brokers[node_id]["broker_epoch"]
     assert _call(rig, script, target_id=node_id, target_epoch=epoch).code == "OK"
-    heard(rig)
 
 
 def heard(rig: Rig) -> None:

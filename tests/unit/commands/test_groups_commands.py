@@ -347,7 +347,7 @@ def test_a_group_with_members_is_not_reset_and_the_dry_run_says_so(yak, world):
 def test_a_reset_of_a_group_that_is_not_there_makes_it(yak, world):
     ran = yak("groups", "reset", "fresh", "-t", "payments", "--to-latest", "--execute")
     assert ran.code == 0
-    assert 'there is no group "fresh" yet: it was made' in ran.err
+    assert 'there is no group "fresh" yet: it was created' in ran.err
     assert world.commits == [("fresh", {P0: 0})]
     ran = yak("groups", "reset", "fresh", "--all-topics", "--to-latest")
     assert ran.code == 1

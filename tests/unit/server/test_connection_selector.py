@@ -3,12 +3,21 @@
 import select
 import socket
 
+import pytest
 import trio
 
 from tests.unit.server.frames import frame
 from tests.unit.server.shell_rig import Running, ScriptedCore, running
 from yak.core.events import CloseConnection, Effect
+from yak.server import connection, connection_selector
 from yak.server.connection_selector import Weight
+
+
+@pytest.fixture(autouse=True)
+def no_slice_is_filled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that loses its processor during a turn would fill a slice, and its next turn be one alone."""
+    for module in (connection, connection_selector):
+        monkeypatch.setattr(module, "TURN_SLICE_NS", 10**10)
 
 
 class ClosingCore(ScriptedCore):
@@ -36,8 +45,8 @@ def serve(*frames: bytes) -> list[list[bytes]]:
             core.turns = [[]]
             for client, data in zip(clients, frames, strict=True):
                 client.sendall(frame(data))
-            for connection in broker.shell.connections.values():
-                assert select.select([connection.sock], [], [], 5)[0]  # the kernel may take a moment to pass it on
+            for each in broker.shell.connections.values():
+                assert select.select([each.sock], [], [], 5)[0]  # the kernel may take a moment to pass it on
             await broker.until(lambda: bool(core.turns[0]))
             for client in clients:
                 client.close()

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.unit.broker.replicated import join, set_state
+from tests.unit.broker.replicated import fence_alone, join, set_state
 from yak.cluster.records import BrokerState
 from yak.sim.rig import Rig
 
@@ -213,7 +213,7 @@ def test_describe_quorum_of_another_partition_returns_unknown_topic_or_partition
 
 
 def test_describe_quorum_without_controller_returns_not_leader_or_follower(rig):
-    set_state(rig, 1, BrokerState.FENCED)
+    fence_alone(rig)
     (partition,) = quorum(rig, ("__cluster_metadata", 0)).topics[0].partitions
     assert (partition.error_code, partition.leader_id) == (ErrorCode.not_leader_or_follower, -1)
 
