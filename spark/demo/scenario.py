@@ -260,7 +260,7 @@ class SparkScenario(Scenario):
         took_ms = self.took("spark_start_ms", began)
         self.say(f"first results {took_ms / 1000:.1f} s after its start (process {self.spark.pid})")
         self.say(f"they go to {COUNTS} and {STATS}; what is shown is read from there")
-        self.go_on(self.settings.load_seconds / 3)
+        self.poll_for(self.settings.load_seconds / 3)
 
     def _kill_spark(self) -> None:
         pid, batch = self.spark.pid, self.spark.batch()
@@ -268,7 +268,7 @@ class SparkScenario(Scenario):
         count = self.spark.kill()
         self.spark_killed = {"pid": pid, "processes": count}
         before = self.load.sent.count
-        self.go_on(self.settings.load_seconds / 6)
+        self.poll_for(self.settings.load_seconds / 6)
         self.say(f"{count} processes gone, Java and Python's workers too, after batch {batch}")
         self.say(f"YAK took {self.load.sent.count - before} records meanwhile")
 
@@ -276,7 +276,7 @@ class SparkScenario(Scenario):
         self.step("Start Spark again on its checkpoints, and kill a broker meanwhile")
         before, began = self.results.records, time.monotonic()
         self.spark.start()
-        self.go_on(self.settings.load_seconds / 12)
+        self.poll_for(self.settings.load_seconds / 12)
         topic = Admin(self.bootstrap).metadata().require_topic(TOPIC)
         node = next(each.leader for each in topic.partitions if each.number == 0)
         pid = self.cluster.kill(node).pid
@@ -286,14 +286,14 @@ class SparkScenario(Scenario):
         self.wait("Spark goes on", lambda: self.results.records > before)
         took_ms = self.took("spark_resume_ms", began)
         self.say(f"Spark's next results {took_ms / 1000:.1f} s after its start")
-        self.go_on(self.settings.load_seconds / 3)
+        self.poll_for(self.settings.load_seconds / 3)
 
     def _catch_up(self) -> None:
         node = self.broker_killed["node_id"]
         self.step(f"Start broker {node} again, stop the metrics, let Spark catch up")
         self.cluster.restart(node)
         self.brokers[node] = True
-        self.go_on(self.settings.load_seconds / 12)
+        self.poll_for(self.settings.load_seconds / 12)
         self.load.finish(FINISH_SECONDS)
         began, count = time.monotonic(), self.load.sent.count
         # A surplus of records ends the wait too, and so does its time: the comparison then shows where they differ.

@@ -130,7 +130,7 @@ class BrokerLifecycle:
             session,
             settings,
             self.elections,
-            heartbeat_by=self.heartbeats.hasten,
+            heartbeat_by=self.heartbeats.send_by,
             on_refused=self._on_refusal,
             on_fast_fence_failed=self._fast_fences.clear,
             full=lambda: self.heartbeats.full,
@@ -284,7 +284,7 @@ class BrokerLifecycle:
             self._controller.elections.check_again()
         if image.controller_epoch != self._session.image.controller_epoch and self.state is LifecycleState.CATCHING_UP:
             # The new controller does not know yet that this broker is alive.
-            self.heartbeats.hasten(now_ms + ANSWER_AFTER_MS)
+            self.heartbeats.send_by(now_ms + ANSWER_AFTER_MS)
         self._session.image = image
         self._restore.on_image()
         self._changes.on_image()

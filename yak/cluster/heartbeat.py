@@ -79,7 +79,7 @@ class Heartbeats:
             if not self._outstanding:
                 self.send(now_ms)
 
-    def hasten(self, due_ms: int) -> None:
+    def send_by(self, due_ms: int) -> None:
         """Send the next heartbeat by then at the latest."""
         if self.due_ms is not None:
             self.due_ms = min(self.due_ms, due_ms)
@@ -88,7 +88,7 @@ class Heartbeats:
         """Note whether this broker has room for another log; a change is reported at once."""
         if is_full != self.is_full:
             self.is_full = is_full
-            self.hasten(now_ms)
+            self.send_by(now_ms)
 
     def send(self, now_ms: int) -> None:
         """Send a heartbeat now. It carries the offset of the newest metadata record on disk."""

@@ -64,7 +64,7 @@ class CoordinatorLoader:
         self._is_over = False
         self._records = 0
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Take the next step: read a chunk, or restore gathered records."""
         if self._is_over:
             return
@@ -99,12 +99,12 @@ class CoordinatorLoader:
         else:
             self._failures = 0
             self._gather(result.data)
-            self.go_on()
+            self.resume()
 
     def _failed(self, damage: DamagedBatch) -> None:
         """Read again after `RETRY_MS`: compaction may have replaced the segment. A second failure in a row is reported."""
         self._failures += 1
-        self._context.after(self, RETRY_MS, self.go_on)
+        self._context.after(self, RETRY_MS, self.resume)
         if self._failures == 1:
             self._context.notice(
                 "error",
@@ -138,7 +138,7 @@ class CoordinatorLoader:
     def _restore(self) -> None:
         assert self._restoring is not None
         if sum(1 for _ in islice(self._restoring, RECORDS_A_SLICE)) == RECORDS_A_SLICE:
-            self._context.after(self, 0, self.go_on)
+            self._context.after(self, 0, self.resume)
             return
         self._is_over = True
         self._done(self._records)

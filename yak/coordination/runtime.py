@@ -101,7 +101,7 @@ class CoordinatorRuntime(Generic[S]):
             self._factory.loaded(coordinated, records)
 
         coordinated.loader = CoordinatorLoader(self._context, self._partitions, partition, coordinated.shard, loaded)
-        coordinated.loader.go_on()
+        coordinated.loader.resume()
 
     def _resign(self, index: int, coordinated: CoordinatedPartition[S]) -> None:
         del self.coordinated[index]

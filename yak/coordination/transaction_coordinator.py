@@ -114,7 +114,7 @@ class TransactionCoordinator:
             self._context.timers.disarm(entry)
             if entry.markers is not None:
                 entry.markers.is_over = True
-            self._go_on(entry)
+            self._resume(entry)
 
     def stop(self) -> None:
         """Resign from every partition."""
@@ -189,7 +189,7 @@ class TransactionCoordinator:
             if changed.state in PREPARED:
                 self._send_markers(coordinated, entry)
             elif entry.waiting:
-                self._go_on(entry)
+                self._resume(entry)
 
         record = transaction_key(transactional_id), transaction_value(changed)
         self.runtime.append(coordinated, (record,), lambda _end_offset: None, committed)
@@ -222,9 +222,9 @@ class TransactionCoordinator:
             self._add(transactional_id, (addition,))
             return
         entry.waiting.append(addition)
-        self._context.timers.arm_at_the_latest((entry, "waiting"), addition.due_ms, partial(self._go_on, entry))
+        self._context.timers.arm_at_the_latest((entry, "waiting"), addition.due_ms, partial(self._resume, entry))
 
-    def _go_on(self, entry: TransactionalId) -> None:
+    def _resume(self, entry: TransactionalId) -> None:
         self._context.timers.disarm((entry, "waiting"))
         waiting, entry.waiting = entry.waiting, []
         by_producer: dict[tuple[ProducerIdAndEpoch, int], list[Addition]] = {}

@@ -152,7 +152,7 @@ class Metadata:
 
     def heartbeat_by(self, due_ms: int) -> None:
         """Send the next heartbeat by then at the latest."""
-        self.lifecycle.heartbeats.hasten(due_ms)
+        self.lifecycle.heartbeats.send_by(due_ms)
         self._arm_lifecycle()
 
     def _arm_lifecycle(self) -> None:

@@ -43,7 +43,7 @@ class Restarts:
             self._pauses[name] = min(2 * pause, RESTART_SECONDS_MAX)
             self._due[name] = self._now() + pause
 
-    def put_off(self, name: str) -> None:
+    def postpone(self, name: str) -> None:
         """Schedule the restart of a broker that could not be tried now."""
         self._due[name] = self._now() + RESTART_SECONDS
 
@@ -146,7 +146,7 @@ def _start_again(cluster: LocalCluster, restarts: Restarts, on_restart: Callable
             cluster.restart(node_id)
         except YakError as error:
             if error.code == BUSY:  # such as a restart of another broker
-                restarts.put_off(name)
+                restarts.postpone(name)
             else:
                 on_restart(node_id, error)
         else:

@@ -524,7 +524,7 @@ class PendingAppend(LogAppendInfo):
         assert isinstance(answer, ProducePartitionAnswer)
         self.waiting = waiting, answer
 
-    def go_on(self, appended: LogAppendInfo) -> None:
+    def on_appended(self, appended: LogAppendInfo) -> None:
         """The batch is in the log, or pending again: let the request wait for the next condition, or answer it."""
         self.appended = appended
         entry, self.waiting = self.waiting, None
@@ -566,7 +566,7 @@ class PendingAppends:
         self._queue.append(pending)
         self._appends.held_bytes += len(pending.records)
         if len(self._queue) == 1:
-            self._go_on()
+            self._continue()
 
     def fail(self, error_code: ErrorCode) -> None:
         """Fail all batches: the partition can no longer append them."""
@@ -579,7 +579,7 @@ class PendingAppends:
         """Append the batches that waited until the log was in another directory."""
         if self._is_held:
             self._is_held = False
-            self._go_on()
+            self._continue()
 
     def on_marker(self, producer_id: ProducerId) -> None:
         """Let the producer send its transactional batches again: they are verified again then."""
@@ -587,7 +587,7 @@ class PendingAppends:
             if pending.header.producer_id == producer_id and pending.header.is_transactional:
                 pending.is_outdated = True
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         """Append the batches at the head that need no job; start the job of the first that does."""
         queue, partition = self._queue, self._partition
         while queue:
@@ -632,7 +632,7 @@ class PendingAppends:
                 self._queue.popleft()
                 self._free(pending)
                 pending.refuse(self._conversion_error(error))
-            self._go_on()
+            self._continue()
 
         self._context.jobs.run("recompress", plan, done)
 
@@ -675,7 +675,7 @@ class PendingAppends:
             appends.note_refusal(partition, pending.records, error)
             pending.refuse(error)
             return
-        pending.go_on(info)
+        pending.on_appended(info)
 
     def _free(self, pending: PendingAppend) -> None:
         """Release the bytes of a batch that is appended or refused; a second call does nothing."""
@@ -754,7 +754,7 @@ class TransactionalAppends:
             try:
                 if code != ErrorCode.none:
                     raise _refused(code)
-                held.go_on(self._appends.append_verified(partition, held.records, version, acks))
+                held.on_appended(self._appends.append_verified(partition, held.records, version, acks))
             except PeerError as error:
                 held.refuse(error)
 
@@ -783,7 +783,7 @@ class TransactionalAppends:
         def answered(code: ErrorCode) -> None:
             codes.append(code)
             if key in self._questions:
-                self._go_on(key, code)
+                self._continue(key, code)
 
         self._verify(partition.topic_partition, transactional_id, producer, version, answered)
         if codes:
@@ -795,7 +795,7 @@ class TransactionalAppends:
         """Call `then` with the answer that `verify` could not give."""
         self._questions[partition, producer_id].waiting.append(then)
 
-    def _go_on(self, key: tuple[Partition, ProducerId], code: ErrorCode) -> None:
+    def _continue(self, key: tuple[Partition, ProducerId], code: ErrorCode) -> None:
         question = self._questions.pop(key)
         partition = key[0]
         # Another leader may have written a marker in between. What this broker no longer leads is refused as such.

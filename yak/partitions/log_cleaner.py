@@ -68,7 +68,7 @@ class LogCleaner:
         self._round: _Round | None = None
         self._uncleanable: WeakSet[Log] = WeakSet()
         """Logs that are not compacted until an operator repairs them. Weak references, so that a deleted log is freed."""
-        self._put_off: WeakKeyDictionary[Log, int] = WeakKeyDictionary()
+        self._postponed: WeakKeyDictionary[Log, int] = WeakKeyDictionary()
         """Logs -> the earliest time of their next attempt, in ms."""
 
         self.removed_bytes = 0
@@ -134,8 +134,8 @@ class LogCleaner:
         log = partition.log
         if log is None or log in self._uncleanable or not log.config.is_compacted or partition.is_handed_over:
             return None
-        if (put_off_ms := self._put_off.pop(log, 0)) > now_ms:
-            self._wait(partition, log, put_off_ms)
+        if (until_ms := self._postponed.pop(log, 0)) > now_ms:
+            self._wait(partition, log, until_ms)
             return None
         try:
             scope = cleanable(log, partition.last_stable_offset, self._context.clock.wall_ms)
@@ -155,7 +155,7 @@ class LogCleaner:
         return None
 
     def _wait(self, partition: Partition, log: Log, until_ms: int) -> None:
-        self._put_off[log] = until_ms
+        self._postponed[log] = until_ms
         self._schedule(partition, until_ms)
 
     # ----------------------------------------------------------------------------------------------------- a round

@@ -174,7 +174,7 @@ class LogMoves:
             if obstacle := self._obstacle(move):
                 self._end(move, "warning", "replica-move-failed", failure=obstacle)
             else:
-                self._go_on(move)
+                self._resume(move)
             return
 
     def _obstacle(self, move: _Move) -> str:
@@ -189,14 +189,14 @@ class LogMoves:
         has_room = free_bytes >= move.log.size_bytes + COMPACTION_SPARE_BYTES
         return "" if has_room else "the target directory has too little free space"
 
-    def _go_on(self, move: _Move) -> None:
+    def _resume(self, move: _Move) -> None:
         """Copy the next piece, or hand over."""
         if self._is_over(move):
             self._cancel(move)
             return
         now_ms = self._context.clock.now_ms
         if self.throttle.is_full(now_ms):
-            self._context.after(self, THROTTLED_GAP_MS, partial(self._go_on, move))
+            self._context.after(self, THROTTLED_GAP_MS, partial(self._resume, move))
             return
         piece = move.next_piece()
         if piece is None:
@@ -213,7 +213,7 @@ class LogMoves:
             now_ms = self._context.clock.now_ms
             if error is None:
                 self.throttle.took(move.note(segment, result), now_ms)
-            self._context.after(self, PIECE_GAP_MS, partial(self._go_on, move))
+            self._context.after(self, PIECE_GAP_MS, partial(self._resume, move))
 
         self._context.jobs.run("move", plan, copied)
 
@@ -242,7 +242,7 @@ class LogMoves:
         elif move.is_log_changed() or move.next_piece() is not None:
             # a truncation was under way: copy again, and serve meanwhile
             self._release(move)
-            self._go_on(move)
+            self._resume(move)
         elif partition.flush_running or partition.truncation is not None:
             self._context.after(self, PIECE_GAP_MS, partial(self._seal_when_idle, move))
         else:

@@ -157,7 +157,7 @@ class Truncations:
                 # Also one that is not wanted any more: in memory the recovery point is lower than on the disk.
                 self._to_lower.setdefault(truncation.log.directory, []).append(truncation)
             else:
-                self._go_on(truncation)
+                self._resume(truncation)
 
     def _repeat_later(self, truncation: Truncation, *, must_lower: bool) -> None:
         self._without_room[truncation] = must_lower
@@ -168,9 +168,9 @@ class Truncations:
         """Truncate now, or once the lowered recovery point is written."""
         assert truncation.partition.truncation is None
         truncation.partition.truncation = truncation
-        self._go_on(truncation)
+        self._resume(truncation)
 
-    def _go_on(self, truncation: Truncation) -> None:
+    def _resume(self, truncation: Truncation) -> None:
         if not truncation.is_wanted:
             self._end(truncation)
             return
@@ -266,7 +266,7 @@ class Truncations:
                 if must_wait:
                     self._repeat_later(truncation, must_lower=True)
                 else:
-                    self._go_on(truncation)
+                    self._resume(truncation)
 
         self._lowering[directory] = None
         plan = self._log_store.lowering_plan(directory, [truncation.log for truncation in truncations])

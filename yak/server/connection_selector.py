@@ -80,7 +80,7 @@ class ConnectionSelector:
     async def wait(self, connection: ServedConnection) -> None:
         """Serve a connection from here until its own task has to go on."""
         self._readers[connection] = trio.lowlevel.current_task()
-        self._go_on(connection)
+        self._watch_or_queue(connection)
 
         def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
             self._end_reading(connection)
@@ -186,11 +186,11 @@ class ConnectionSelector:
         if connection not in readers:
             return
         if goes_on:
-            self._go_on(connection)
+            self._watch_or_queue(connection)
         else:
             trio.lowlevel.reschedule(self._end_reading(connection))
 
-    def _go_on(self, connection: ServedConnection) -> None:
+    def _watch_or_queue(self, connection: ServedConnection) -> None:
         if connection.has_more:
             self._unwatch(connection)
             self._enqueue(connection)

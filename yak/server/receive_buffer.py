@@ -113,7 +113,7 @@ class SharedBuffer:
                 return spare
         return mmap.mmap(-1, 1 << (size - 1).bit_length())
 
-    def give_back(self, buffer: mmap.mmap) -> None:
+    def release(self, buffer: mmap.mmap) -> None:
         """Return a buffer of `take`."""
         if self._spare_bytes + len(buffer) <= _SPARES_MAX_BYTES:
             self._spares.append(buffer)
@@ -227,4 +227,4 @@ class ReceiveBuffer:
         self._own = None
         self.is_in_large_frame = False
         self._shared.memory.change_frames(-self._own_end)
-        self._shared.give_back(own)
+        self._shared.release(own)

@@ -4,7 +4,7 @@ A job of a real broker runs in a thread while steps and other jobs go on. Here s
 calls, and after syncs: what is written during a sync may not be covered by it. The other events of the world happen
 meanwhile: steps of the same broker, other jobs, the end of the process.
 
-Such a job runs in a thread of its own, but never beside another thread: `_Thread.go_on` waits for the job's next pause or
+Such a job runs in a thread of its own, but never beside another thread: `_Thread.resume` waits for the job's next pause or
 its end. So a run stays reproducible.
 """
 
@@ -95,7 +95,7 @@ class Jobs:
             thread = self._idle.pop() if self._idle else _Thread()
             thread.take(effect.plan, self._disk, self.pauses)
             self._running[effect.job_id] = (effect.kind, thread)
-            self._go_on(effect, thread)
+            self._resume(effect, thread)
         else:
             result: object = None
             error: Exception | None = None
@@ -105,15 +105,15 @@ class Jobs:
                 error = raised
             self._done(effect, result, error)
 
-    def _go_on(self, effect: RunJob, thread: _Thread) -> None:
+    def _resume(self, effect: RunJob, thread: _Thread) -> None:
         self._disk.on_call = thread.called
         try:
-            thread.go_on()
+            thread.resume()
         finally:
             self._disk.on_call = None
         if not thread.is_over:
             self.counts["pauses of jobs"] += 1
-            self._later(thread.pause_us(), lambda: self._go_on(effect, thread))
+            self._later(thread.pause_us(), lambda: self._resume(effect, thread))
             return
         del self._running[effect.job_id]
         self._idle.append(thread)
@@ -148,14 +148,14 @@ class _Thread:
         self._thread.start()
 
     def take(self, plan: Plan, disk: SimDisk, rng: SeededRandom) -> None:
-        """Get a job, which `go_on` begins."""
+        """Get a job, which `resume` begins."""
         self._job, self._rng = (plan, disk), rng
         self._pause_percent, self._pause_us_max = rng.choice(_PAUSE_PERCENT), rng.choice(_PAUSE_US)
         self._paused_us = 0
         self.is_over = self._has_ended_process = self._is_interrupted = False
         self.result = self.error = None
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Run to the job's next pause, or to its end. Raises ProcessEnded."""
         self._turn.release()
         self._handed_back.acquire()
@@ -179,7 +179,7 @@ class _Thread:
         if not self.is_over:
             self._is_interrupted = True
             with suppress(ProcessEnded):
-                self.go_on()
+                self.resume()
 
     def close(self) -> None:
         self._job = None

@@ -72,9 +72,9 @@ class SimProducer:
         return self._topic, self._partition
 
     def start(self) -> None:
-        self._go_on()
+        self._send_next()
 
-    def _go_on(self) -> None:
+    def _send_next(self) -> None:
         if self._is_halted:
             return
         if self._producer is None:
@@ -116,7 +116,7 @@ class SimProducer:
         if self._is_halted and not self._under_way:
             self._is_halted = False
             self._unsent = list(self._unacked)
-            self._go_on()
+            self._send_next()
 
     def _ask_for_id(self) -> None:
         fields = {
@@ -137,7 +137,7 @@ class SimProducer:
         self._producer = (answer.producer_id, answer.producer_epoch)
         self._is_known = False
         self._sequence = 0
-        self._go_on()
+        self._send_next()
 
     def _send(self, batch: _Batch) -> None:
         assert self._producer is not None
@@ -166,7 +166,7 @@ class SimProducer:
             if self._is_halted:
                 self._halt()
             else:
-                self.channel.world.after(self.channel.rng.between(0, self._pause_us), self._go_on)
+                self.channel.world.after(self.channel.rng.between(0, self._pause_us), self._send_next)
             return
         if result.error_code in _GONE and self._unacked and self._unacked[0] is batch:
             # The broker lost batches without a durability guarantee (or the id expired): start again without them.

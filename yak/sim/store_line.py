@@ -173,7 +173,7 @@ class StoreLine:
 
     def _reconnected(self) -> None:
         if self._connection is not None:
-            self._connection.go_on()
+            self._connection.resume()
 
 
 class _Connection:
@@ -269,7 +269,7 @@ class _Connection:
         for _nonce, request in held_calls:
             self._too_late(request)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """The network reconnected: blocked calls and results go on."""
         if not self._line.is_cut_there():
             held_calls, self._held_calls = self._held_calls, []

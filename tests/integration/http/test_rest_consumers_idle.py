@@ -67,8 +67,8 @@ async def serving(cluster, **limits: int) -> AsyncIterator[Routes]:
         try:
             yield routes
         finally:
-            for give_back in routes.context.at_stop:
-                await give_back()
+            for end in routes.context.at_stop:
+                await end()
             await routes.client.aclose()
             assert routes.context.shell.counters.bugs == 0
             nursery.cancel_scope.cancel()

@@ -89,14 +89,14 @@ def test_timer_sends_no_second_heartbeat_while_one_is_outstanding():
 
 def test_refused_heartbeat_is_reported_and_hastened_heartbeat_is_sent_sooner():
     rig = HeartbeatRig()
-    rig.heartbeats.hasten(10)
+    rig.heartbeats.send_by(10)
     assert rig.heartbeats.due_ms is None, "it has not started"
     rig.heartbeats.start(1_000)
     rig.heartbeats.on_time(1_000)
     rig.answer(rig.calls()[0], 1_001, code="STALE_BROKER_EPOCH")
     assert rig.refusals == ["STALE_BROKER_EPOCH"]
-    rig.heartbeats.hasten(1_050)
-    rig.heartbeats.hasten(9_000)
+    rig.heartbeats.send_by(1_050)
+    rig.heartbeats.send_by(9_000)
     assert rig.heartbeats.due_ms == 1_050
     rig.heartbeats.pause()
     assert rig.heartbeats.due_ms is None

@@ -218,8 +218,8 @@ def test_a_full_disk_puts_it_off_and_the_directory_stays_online(monkeypatch: pyt
     commit(rig, range(60))
     rig.node.disk.fail_next("append", errno.ENOSPC, path_contains=".cleaned")
     rig.run_for(5_000)
-    (put_off,) = notices(rig, "compaction-delayed")
-    assert "ENOSPC" in str(put_off["reason"])
+    (delayed,) = notices(rig, "compaction-delayed")
+    assert "ENOSPC" in str(delayed["reason"])
     assert consumed(rig.fetch, 60) == list(range(60))
     rig.run_for(70_000)
     assert len(consumed(rig.fetch, 60)) < 30
@@ -400,7 +400,7 @@ def test_deleted_partition_and_its_log_are_freed() -> None:
     assert partition.log is not None
     broker.log_cleaner._schedule(partition, broker.now_ms + 10**9)
     broker.log_cleaner._uncleanable.add(partition.log)
-    broker.log_cleaner._put_off[partition.log] = broker.now_ms + 10**9
+    broker.log_cleaner._postponed[partition.log] = broker.now_ms + 10**9
     log = weakref.ref(partition.log)
     del partition
     rig.ask(20, 6, topics=[{"name": TOPIC, "topic_id": None}], timeout=dt.timedelta(seconds=1))

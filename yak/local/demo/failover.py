@@ -190,7 +190,7 @@ class FailoverScenario(TopicsScenario):
         self.say("every replica in sync, and on two at least. After a lost connection they")
         self.say("look for the new leader every 5 to 20 ms (librdkafka's own waits: 100 ms)")
         self.start_load(*self.loads)
-        self.go_on_to(0.35)
+        self.poll_until(0.35)
 
     def _list_replicas(self) -> None:
         stored = self.wait_until_all_store()
@@ -209,7 +209,7 @@ class FailoverScenario(TopicsScenario):
         self.wait("writes are acknowledged again", lambda: recorder.first_ack_after(gone_at) is not None)
         first = recorder.first_ack_after(gone_at)
         failover.timeline.first_ack_ms = None if first is None else (first - failover.began_s) * 1000.0
-        self.go_on(AFTER_SECONDS)
+        self.poll_for(AFTER_SECONDS)
         pause_ms = self._pause_ms("longest_pause_ms", failover.began_s, time.monotonic())
         self.reporter.timeline(failover)
         self.say(f"the client that waited longest stood still for {pause_ms:.0f} ms")
@@ -244,7 +244,7 @@ class FailoverScenario(TopicsScenario):
         if failed:
             raise YakError(self.ERROR, "the broker was not elected again", why="; ".join(failed.values()))
         self.say(f"done in {self.took('handed_back_ms', began):.0f} ms: yak failover --all does the same")
-        self.go_on_to(1.0, at_least=AFTER_SECONDS)
+        self.poll_until(1.0, at_least=AFTER_SECONDS)
         pause_ms = self._pause_ms("hand_back_pause_ms", began, began + AFTER_SECONDS)
         self.say(f"no client waited longer than {pause_ms:.0f} ms for an acknowledgement")
         self._show_replicas()
@@ -349,7 +349,7 @@ class RestartScenario(TopicsScenario):
             self.create_topic(load.topic, min_isr=1, partitions=1, replication_factor=1)
         self.say_clients()
         self.start_load(*self.loads)
-        self.go_on_to(0.4)
+        self.poll_until(0.4)
 
     def _kill(self) -> None:
         if not self.settings.kill:
@@ -375,7 +375,7 @@ class RestartScenario(TopicsScenario):
     def _finish(self) -> None:
         self.step("Let the clients finish")
         # Even on a slow machine, part of the load comes after the restart.
-        self.go_on_to(1.0, at_least=self.settings.load_seconds * 0.3)
+        self.poll_until(1.0, at_least=self.settings.load_seconds * 0.3)
         self.finish_clients()
         self.say(f"{self.recorder.acknowledged} messages acknowledged by the broker")
         first = self.recorder.first_ack_after(self.killed_at) if self.killed_at else None
@@ -455,7 +455,7 @@ class ElectionScenario(TopicsScenario):
             self.create_topic(load.topic, assignment=[replicas])
             self.say(f"{load.topic:<15} replicas {','.join(map(str, replicas))}: {said}")
         self.start_load(*self.loads)
-        self.go_on_to(0.35)
+        self.poll_until(0.35)
 
     def _kill(self) -> None:
         stored = self.wait_until_all_store()
@@ -475,7 +475,7 @@ class ElectionScenario(TopicsScenario):
             raise YakError(self.ERROR, "no broker logged its election", why=self.condition())
         took_ms = self.times["election_ms"] = max(0.0, (min(elected) - killed_at) * 1000.0)
         self.say(f"broker {after.leader_id} was elected in epoch {after.epoch}, {took_ms:.0f} ms after the kill")
-        self.go_on(_AFTER_SECONDS)
+        self.poll_for(_AFTER_SECONDS)
         first = self.recorder.first_ack_after(failover.ended_s)
         failover.timeline.first_ack_ms = None if first is None else (first - failover.began_s) * 1000.0
         self.reporter.timeline(failover)
@@ -510,7 +510,7 @@ class ElectionScenario(TopicsScenario):
         again = self.cluster.restart(victim)
         self.say(f"ready in {self.took('restart_ms', began):.0f} ms (pid {again.pid}), as a follower in the quorum")
         self.wait(f"broker {victim} is in sync again", lambda: all(map(is_whole, self._states())))
-        self.go_on_to(1.0)
+        self.poll_until(1.0)
         self._show_quorum()
 
     def result(self) -> Result:

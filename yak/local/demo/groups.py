@@ -325,7 +325,7 @@ class GroupsScenario(Scenario):
             "the members read and commit the existing records",
             lambda: len(self._commits_after(shared_at)) == MEMBERS and sum(view.committed.values()) >= so_far,
         )
-        self.go_on_to(0.35)
+        self.poll_until(0.35)
         self.say(f"Each is a process of its own (librdkafka), sends a heartbeat every {HEARTBEAT_MS} ms")
         self.say(f"and commits every {COMMIT_SECONDS * 1000:.0f} ms. All was shared after {shared_ms:.0f} ms:")
         self._show_members()
@@ -358,7 +358,7 @@ class GroupsScenario(Scenario):
         read_at = max((each.first_read_at or given_at for each in found), default=given_at)
         taken_over_ms = self.took("taken_over_ms", killed_at, given_at)
         self.took("read_again_ms", given_at, read_at)
-        self.go_on(AFTER_SECONDS)
+        self.poll_for(AFTER_SECONDS)
         stayed = [self.view.read_times[each] for each in range(PARTITIONS) if each not in mine]
         pause = worst([longest_pause(sorted(times), killed_at, read_at) for times in stayed])
         rows = handovers(dead, found, committed)
@@ -391,7 +391,7 @@ class GroupsScenario(Scenario):
         self.say(f"Broker {new_node} is the coordinator now. It has the group and its commits from")
         self.say("its own replica of the topic __consumer_offsets.")
         self.say(f"First commit {first_ms:.0f} ms after the kill, by both members after {all_ms:.0f} ms")
-        self.go_on_to(1.0, at_least=AFTER_SECONDS)
+        self.poll_until(1.0, at_least=AFTER_SECONDS)
         # Each completed rebalance assigns partitions, possibly none.
         assigned = [each for each in self.events if isinstance(each, Assign) and not each.dropped]
         rejoined = sum(each.at > killed_at for each in assigned)
@@ -418,7 +418,7 @@ class GroupsScenario(Scenario):
         ]
         deadline = time.monotonic() + READ_SECONDS
         while time.monotonic() < deadline and any(offset not in self.view.read[at] for at, offset in sent):
-            self.go_on(self.POLL_SECONDS)
+            self.poll_for(self.POLL_SECONDS)
         living = [member for member in self.members.values() if not member.is_ended]
         for member in living:
             member.ask_to_end()
@@ -525,7 +525,7 @@ class GroupsScenario(Scenario):
         while time.monotonic() < deadline:
             if sum(hold.uncommitted for hold in self.view.holds_of(name)) >= _UNCOMMITTED_WANTED:
                 return
-            self.go_on(self.POLL_SECONDS / 4)
+            self.poll_for(self.POLL_SECONDS / 4)
 
     def _commits_after(self, moment: float) -> list[float]:
         """When the first commit that each living member sent after a moment was acknowledged."""

@@ -204,7 +204,7 @@ class Scenario(ABC):
         """Called many times a second while the load goes on."""
         self.reporter.progress(f"{self.recorder.acknowledged} acknowledged")
 
-    def go_on(self, seconds: float) -> None:
+    def poll_for(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while True:
             self.poll()
@@ -213,10 +213,10 @@ class Scenario(ABC):
                 return
             time.sleep(min(self.POLL_SECONDS, left))
 
-    def go_on_to(self, share: float, *, at_least: float = 0.0) -> None:
+    def poll_until(self, share: float, *, at_least: float = 0.0) -> None:
         """Let the load go on until this share of its time has passed."""
         left = self.load_began + self.settings.load_seconds * share - time.monotonic()
-        self.go_on(max(left, at_least))
+        self.poll_for(max(left, at_least))
 
     def wait(self, what: str, done: Callable[[], bool]) -> None:
         """Wait for a condition while the load goes on. Raises WaitTimeout."""
@@ -224,7 +224,7 @@ class Scenario(ABC):
         while not done():
             if time.monotonic() > deadline:
                 raise WaitTimeout(self.ERROR, f"not in {self.PATIENCE_SECONDS:.0f} s: {what}", why=self.condition())
-            self.go_on(self.POLL_SECONDS)
+            self.poll_for(self.POLL_SECONDS)
 
     def condition(self) -> str:
         """The present state, for an error that says that it does not change."""

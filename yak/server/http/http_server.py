@@ -114,8 +114,8 @@ class HttpServer:
         await stopping.wait()
         with trio.move_on_after(self._context.limits.give_back_ms / 1000):
             async with trio.open_nursery() as nursery:
-                for give_back in self._context.at_stop:
-                    nursery.start_soon(give_back)
+                for end in self._context.at_stop:
+                    nursery.start_soon(end)
         self.gave_back.set()
 
     async def _accept_all(self, listening: socket.socket, handlers: trio.Nursery) -> None:

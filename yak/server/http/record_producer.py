@@ -223,7 +223,7 @@ async def write(context: Context, queues: Sequence[PartitionQueue], acks: int) -
     producer = (-1, -1) if acks == 0 else await ids.borrow(context)
     await _Writing(context, queues, acks, producer).run()
     if producer[0] >= 0 and not any(queue.problem is not None for queue in queues):
-        ids.give_back(producer)
+        ids.release(producer)
 
 
 def _refuse_denied(context: Context, queues: Sequence[PartitionQueue]) -> None:
@@ -402,7 +402,7 @@ class ProducerIds:
             return -1, -1
         return answer.producer_id, answer.producer_epoch
 
-    def give_back(self, producer: tuple[int, int]) -> None:
+    def release(self, producer: tuple[int, int]) -> None:
         """Return an id whose requests are all answered, for the next request."""
         if producer[1] < _EPOCH_MAX and len(self._free) < _IDS_MAX:
             self._free.append(producer)

@@ -50,7 +50,7 @@ mutant("old-generation-commits", "only members of the present generation commit 
 
 
 @mutant("coordinator-not-loaded", "a coordinator reads its log before it serves", seeds=40)
-@around(CoordinatorLoader, "go_on")
+@around(CoordinatorLoader, "resume")
 def _serve_before_loading(_real: Any, self: CoordinatorLoader) -> None:
     if not self._is_over:
         self._is_over = True

@@ -408,7 +408,7 @@ mutant("any-proof-believed", "a broker proves that it holds the cluster's secret
     faults=_BUGS,
 )
 @around(Broker, "step")
-def _go_on(real: Any, self: Any, event: Any, now_ms: int) -> Any:
+def _survive_bug(real: Any, self: Any, event: Any, now_ms: int) -> Any:
     try:
         return real(self, event, now_ms)
     except FailStop:

@@ -277,7 +277,7 @@ def _flush_forgives_a_failed_sync(real: Any, segment: Segment) -> Any:
     seeds=300,
     faults=("power after truncation", "kill inside", "cut brokers"),
 )
-@around(Truncations, "_go_on")
+@around(Truncations, "_resume")
 def _truncation_keeps_recovery_point(real: Any, self: Truncations, truncation: Truncation) -> None:
     log = truncation.log
     before, log.recovery_point = log.recovery_point, 0

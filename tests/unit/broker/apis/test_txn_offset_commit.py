@@ -218,13 +218,13 @@ def test_restart_in_a_transaction_keeps_the_pending_offsets(rig: TransactionsRig
 def test_marker_during_loading_counts_after_it(rig: TransactionsRig, monkeypatch: pytest.MonkeyPatch) -> None:
     rig.txn_commit({("orders", 0): 7})
     rig.txn_commit({("orders", 1): 8}, producer=Q)
-    go_on = CoordinatorLoader.go_on
+    resume = CoordinatorLoader.resume
     with monkeypatch.context() as patch:
 
-        def go_on_later(self: CoordinatorLoader) -> None:
-            self._context.timers.arm(self, self._context.clock.now_ms + 5_000, lambda: go_on(self))
+        def resume_later(self: CoordinatorLoader) -> None:
+            self._context.timers.arm(self, self._context.clock.now_ms + 5_000, lambda: resume(self))
 
-        patch.setattr(CoordinatorLoader, "go_on", go_on_later)
+        patch.setattr(CoordinatorLoader, "resume", resume_later)
         rig.restart()
         rig.run_for(500)
         assert rig.code() == ErrorCode.coordinator_load_in_progress

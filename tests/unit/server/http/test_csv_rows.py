@@ -178,7 +178,7 @@ def test_rows_written_at_once_are_bounded_in_number_and_in_characters(monkeypatc
     async def main():
         upload = CsvUpload(context, "t", pieces(), CsvRows("utf-8", ",", 1_000_000), None)
         await upload.begin()
-        async for _ in upload.go_on():
+        async for _ in upload.upload_rest():
             pass
         assert upload.progress.written == sum(rows_in_batches)
 

@@ -189,7 +189,7 @@ async def _progress(context: Context, upload: "CsvUpload") -> AsyncIterator[byte
     yield json_bytes({"done": False, **upload.progress.as_json()})
     end: dict[str, Any] = {"done": True}
     try:
-        async for progress in upload.go_on():
+        async for progress in upload.upload_rest():
             if trio.current_time() - reported_at >= _PROGRESS_SECONDS:
                 reported_at = trio.current_time()
                 yield json_bytes({"done": False, **progress.as_json()})
@@ -260,7 +260,7 @@ class UploadProgress:
 
 
 class CsvUpload:
-    """`begin` reads up to the header, `go_on` the rest. Both raise Problem; `progress` then shows the progress."""
+    """`begin` reads up to the header, `upload_rest` the rest. Both raise Problem; `progress` then shows the progress."""
 
     def __init__(
         self, context: Context, topic: str, pieces: AsyncIterator[bytes], rows: CsvRows, key_column: str | None
@@ -288,7 +288,7 @@ class CsvUpload:
                 return
         raise Problem(400, "no-header", "the file is empty", _HINT)
 
-    async def go_on(self) -> AsyncIterator[UploadProgress]:
+    async def upload_rest(self) -> AsyncIterator[UploadProgress]:
         """Write all remaining rows; yields the counters after each batch. Raises Problem when a write fails."""
         batch: list[CsvRow] = []
         batch_chars = 0
@@ -438,7 +438,7 @@ async def upload_csv(context: Context, request: Request) -> Response:
     if NDJSON in request.headers.get("accept", ""):
         return Streamed(_progress(context, upload), media_type=NDJSON)
     try:
-        async for _ in upload.go_on():
+        async for _ in upload.upload_rest():
             pass
     except Problem as problem:
         problem.more |= _total(upload)
