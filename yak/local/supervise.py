@@ -5,9 +5,11 @@ another `yak up` finds it. A broker that halted (`broker-halted` in its log, exi
 manager (systemd's `Restart=on-failure`). A killed broker stays dead, since users kill brokers to see a failover.
 """
 
+import contextlib
 import os
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from yak.errors import YakError
 from yak.local.cluster import LocalCluster
@@ -18,7 +20,8 @@ from yak.local.status import BrokerCondition, ClusterStatus
 _POLL_SECONDS = 0.1
 _STATUS_EVERY_POLLS = 5
 _READ_AT_MOST_BYTES = 256 * 1024
-_HALTED = "broker-halted"
+_HALTED = re.compile(r' broker-halted .*\bpid=(\d+)|"event": "broker-halted", .*"pid": (\d+)')
+"""The halt event in a line of a broker's log, text or JSON."""
 RESTART_SECONDS, RESTART_SECONDS_MAX = 1.0, 60.0
 """Delay before a halted broker is restarted; it doubles each time, so that a broker that halts at once costs little."""
 HEALTHY_SECONDS = 60.0
@@ -33,15 +36,26 @@ class Restarts:
         self._due: dict[str, float] = {}
         self._pauses: dict[str, float] = {}
         self._started: dict[str, float] = {}
+        self.pids: dict[str, int] = {}
+        """The process of each that halted last."""
 
     def note_line(self, name: str, line: str) -> None:
-        """Schedule a restart if this line of a child's log, text or JSON, is the halt event."""
-        if f" {_HALTED} " in line or f'"event": "{_HALTED}"' in line:
+        """Schedule a restart if this line of a child's log is the halt event."""
+        halted = _HALTED.search(line)
+        if halted is not None:
+            self.pids[name] = int(halted[1] or halted[2])
             if self._now() - self._started.get(name, self._now()) >= HEALTHY_SECONDS:
                 self._pauses.pop(name, None)
             pause = self._pauses.get(name, RESTART_SECONDS)
             self._pauses[name] = min(2 * pause, RESTART_SECONDS_MAX)
             self._due[name] = self._now() + pause
+
+    def note_halt_before(self, name: str, lines: Iterable[str], pid: int | None) -> None:
+        """Schedule a restart if process `pid` has halted according to the lines of its log so far."""
+        for line in lines:
+            halted = _HALTED.search(line)
+            if halted is not None and int(halted[1] or halted[2]) == pid:
+                self.note_line(name, line)
 
     def postpone(self, name: str) -> None:
         """Schedule the restart of a broker that could not be tried now."""
@@ -63,6 +77,16 @@ class LogFollower:
         self._paths = dict(paths)
         self._positions = {name: _size(path) for name, path in paths.items()}
         self._halves = dict.fromkeys(paths, b"")
+
+    def last_lines(self) -> list[tuple[str, list[str]]]:
+        """(name, the last lines) of each file before the first that `new_lines` gives."""
+        found = []
+        for name, path in self._paths.items():
+            with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+                file.seek(max(0, self._positions[name] - _READ_AT_MOST_BYTES))
+                data = file.read(self._positions[name] - file.tell())
+                found.append((name, data.decode("utf-8", "replace").split("\n")))
+        return found
 
     def follow_also(self, paths: Mapping[str, str]) -> None:
         """Also follow these files, from their start: the logs of brokers added since."""
@@ -97,12 +121,15 @@ def supervise(
     on_redis_gone: Callable[[], None],
     on_restart: Callable[[int, YakError | None], None],
 ) -> bool:
-    """Watch until `stop_asked` is set (True), or until every broker was stopped from elsewhere (False).
+    """Watch until `stop_requested` is set (True), or until every broker was stopped from elsewhere (False).
 
     `on_restart` gets each halted broker that was restarted, and the error if the start failed.
     """
     restarts = Restarts()
     follower = LogFollower(cluster.log_paths())
+    pids = cluster.broker_pids()
+    for name, lines in follower.last_lines():
+        restarts.note_halt_before(name, lines, pids.get(name))
     # a broker that has ended since `yak up` found it ready is news
     seen = _conditions(cluster.status())
     seen |= {node_id: "running" for node_id, condition in seen.items() if condition == "dead"}
@@ -137,11 +164,15 @@ def _start_again(cluster: LocalCluster, restarts: Restarts, on_restart: Callable
     names = restarts.take_due()
     if not names:
         return
-    dead = {f"node-{broker.node_id}": broker.node_id for broker in cluster.status().brokers if broker.state == "dead"}
+    brokers = {f"node-{broker.node_id}": broker for broker in cluster.status().brokers}
     for name in names:
-        node_id = dead.get(name)
-        if node_id is None:
+        broker = brokers.get(name)
+        if broker is not None and broker.pid == restarts.pids[name]:
+            restarts.postpone(name)  # it has halted, and its process has not ended yet
             continue
+        if broker is None or broker.state != "dead":
+            continue
+        node_id = broker.node_id
         try:
             cluster.restart(node_id)
         except YakError as error:

@@ -293,10 +293,11 @@ class Shell:
         """End the process at once with its own exit code: no reply is sent, no file closed, no log marked clean."""
         cause = error.__cause__ if isinstance(error, FailStop) and error.__cause__ is not None else error
         fields: dict[str, object] = {
-            "event": event,
+            "during": event,
             "in": error.what if isinstance(error, FailStop) else "the shell",
             "what": f"{type(cause).__name__}: {cause}",
             "exit_code": FailStop.exit_code,
+            "pid": os.getpid(),
         }
         log.write("error", "broker-halted", fields, error=cause)
         self._end_process(FailStop.exit_code)

@@ -299,9 +299,9 @@ def test_halted_broker_is_started_again_after_the_command_that_changes_the_clust
     def halt_while_another_command_works() -> None:
         time.sleep(0.2)
         with locked(cluster.data_dir):
-            cluster.kill(1)
+            pid = cluster.kill(1).pid
             with open(cluster.log_path("node-1"), "a") as log:
-                log.write("ERROR   broker-halted event=TimerDue exit_code=6\n")
+                log.write(f"ERROR   broker-halted during=TimerDue exit_code=6 pid={pid}\n")
             time.sleep(0.5)
 
     def restarted(_node_id: int, error: YakError | None) -> None:

@@ -1,14 +1,15 @@
 """What `yak up` in the foreground tells of its brokers, and when it starts one again that halted."""
 
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from yak.local.supervise import HEALTHY_SECONDS, RESTART_SECONDS, RESTART_SECONDS_MAX, Restarts, supervise
 
-TEXT = "2026-01-31T12:00:00.123Z ERROR   broker-halted event=TimerDue in=TimerDue exit_code=6"
-JSON = '{"time": "2026-01-31T12:00:00.123Z", "level": "error", "event": "broker-halted", "exit_code": 6}'
+TEXT = "2026-01-31T12:00:00.123Z ERROR   broker-halted during=TimerDue in=TimerDue exit_code=6 pid=41"
+JSON = '{"time": "2026-01-31T12:00:00.123Z", "level": "error", "event": "broker-halted", "during": "TimerDue", "exit_code": 6, "pid": 41}'
 
 
 @pytest.mark.parametrize("line", [TEXT, JSON])
@@ -54,11 +55,59 @@ def test_restart_is_not_due_for_a_broker_that_was_killed_or_names_the_event() ->
     assert restarts.take_due() == []
 
 
+class HaltedCluster:
+    """A cluster whose only broker has halted: its process is there for some looks, and then gone."""
+
+    def __init__(self, log: Path, looks: int) -> None:
+        self._log, self._looks = log, looks
+        self.restarted: list[int] = []
+
+    def log_paths(self) -> dict[str, str]:
+        return {"node-1": str(self._log)}
+
+    def broker_pids(self) -> dict[str, int]:
+        return {"node-1": 41}
+
+    def status(self) -> SimpleNamespace:
+        self._looks -= 1
+        state, pid = ("running", 41) if self._looks >= 0 else ("dead", None)
+        return SimpleNamespace(brokers=[SimpleNamespace(node_id=1, state=state, pid=pid)], redis_running=True)
+
+    def restart(self, node_id: int) -> None:
+        self.restarted.append(node_id)
+
+
+@pytest.mark.parametrize(
+    ("looks", "pid"), [(0, 41), (3, 41), (0, 17)], ids=["gone", "still-there", "of-an-earlier-run"]
+)
+def test_broker_that_halts_before_the_first_look_is_restarted_once_it_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: int, pid: int
+) -> None:
+    monkeypatch.setattr("yak.local.supervise.RESTART_SECONDS", 0.05)
+    log = tmp_path / "node-1.log"
+    log.write_text(f"INFO    started\n{TEXT.replace('pid=41', f'pid={pid}')}\n", "utf-8")
+    cluster, stop_requested = HaltedCluster(log, looks), threading.Event()
+    timer = threading.Timer(1.0 if pid == 17 else 10.0, stop_requested.set)
+    timer.start()
+    supervise(
+        cluster,  # type: ignore[arg-type]
+        stop_requested,  # type: ignore[arg-type]
+        on_line=lambda *_: None,
+        on_change=lambda *_: None,
+        on_redis_gone=lambda: None,
+        on_restart=lambda *_: stop_requested.set(),
+    )
+    timer.cancel()
+    assert cluster.restarted == ([] if pid == 17 else [1])
+
+
 def test_broker_that_ended_before_the_first_look_is_told() -> None:
     stop_asked = threading.Event()
     reported: list[tuple[int, str]] = []
-    dead = SimpleNamespace(node_id=1, state="dead")
-    cluster = SimpleNamespace(log_paths=dict, status=lambda: SimpleNamespace(brokers=[dead], redis_running=True))
+    dead = SimpleNamespace(node_id=1, state="dead", pid=None)
+    cluster = SimpleNamespace(
+        log_paths=dict, broker_pids=dict, status=lambda: SimpleNamespace(brokers=[dead], redis_running=True)
+    )
 
     def changed(node_id: int, condition: str) -> None:
         reported.append((node_id, condition))

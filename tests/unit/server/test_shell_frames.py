@@ -1,5 +1,6 @@
 """Frames of clients: whole however they are cut, answered in turns, refused when they are none."""
 
+import json
 import os
 import socket
 import struct
@@ -9,7 +10,7 @@ import trio
 
 from tests.unit.server.frames import frame
 from tests.unit.server.shell_rig import ProcessHalted, ask, is_closed, receive, running
-from yak.server import connection
+from yak.server import connection, log
 
 
 def test_a_frame_is_answered() -> None:
@@ -149,6 +150,9 @@ def test_exception_out_of_core_halts_process_and_nothing_of_that_turn_is_sent(
     assert received in ([], [b""])
     (line,) = [record for record in caplog.records if record.getMessage() == "broker-halted"]
     assert line.exc_info is not None
+    as_json = json.loads(log.JsonFormatter().format(line))
+    assert (as_json["event"], as_json["pid"]) == ("broker-halted", os.getpid())
+    assert as_json["during"]
 
 
 def test_close_sends_what_is_queued_first() -> None:
