@@ -43,6 +43,8 @@ _SLUGS = {
     "NOT_ENOUGH_REPLICAS": "not-enough-replicas",
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "not-enough-replicas",
     "NOT_LEADER_FOR_PARTITION": "not-leader",
+    "FENCED_LEADER_EPOCH": "not-leader",
+    "UNKNOWN_LEADER_EPOCH": "not-leader",
     "LEADER_NOT_AVAILABLE": "no-leader",
     "OFFSET_OUT_OF_RANGE": "offset-out-of-range",
     "_AUTO_OFFSET_RESET": "offset-out-of-range",

@@ -59,6 +59,12 @@ def test_only_partitions_whose_leader_moved_are_asked_about_again(ask):
     assert admin._client.requests == [[0, 1, 2], [1, 2], [2]]
 
 
+@pytest.mark.parametrize("code", [KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH])
+def test_partition_whose_leader_is_known_in_another_epoch_is_asked_about_again(ask, code):
+    admin = ask([7, -code, 7], [99, 8, 99])
+    assert admin.offsets(dict.fromkeys(ORDERS, EARLIEST))[ORDERS[1]].offset == 8
+
+
 def test_a_partition_that_gets_no_leader_is_an_error_when_the_time_is_up(ask):
     with pytest.raises(YakError, match="orders-1"):
         ask([7, NO_LEADER, 7], timeout_s=0.02).offsets(dict.fromkeys(ORDERS, EARLIEST))
