@@ -77,13 +77,13 @@ class Elections:
         elif kind == "log-truncated" and is_new and self.last is not None:
             self.last.truncated.append(event["message"])
 
-    def wrote(self, time_ms: int, partition: str | None = None) -> None:
-        """Note an acknowledged write. Only the first one after the last election counts."""
-        last = self.last
-        if last is None or last.elected_ms is None or last.first_write_ms is not None:
+    def wrote(self, partition: str, time_ms: int) -> None:
+        """Note an acknowledged write. Only the first one after the partition's last election counts."""
+        moved = next((each for each in reversed(self.failovers) if partition in each.moved), None)
+        if moved is None or moved.elected_ms is None or moved.first_write_ms is not None:
             return
-        if time_ms >= last.elected_ms and (partition is None or partition in last.moved):
-            last.first_write_ms = time_ms
+        if time_ms >= moved.elected_ms:
+            moved.first_write_ms = time_ms
 
     def _leader(self, event: dict[str, Any], time_ms: int) -> None:
         moved_from = event.get("from")

@@ -323,7 +323,7 @@ class Picture:
 
     def _offsets(self, partition: Partition, row: dict[str, Any], time_ms: int) -> None:
         if partition.high_watermark is not None and row["high_watermark"] > partition.high_watermark:
-            self.elections.wrote(time_ms, partition.name)
+            self.elections.wrote(partition.name, time_ms)
             partition.wrote(row["leader_epoch"], time_ms)
         partition.high_watermark = row["high_watermark"]
         for node, end in row["log_end_offsets"].items():

@@ -59,3 +59,12 @@ def test_failover_begins_with_its_earliest_report_whichever_arrives_first():
     assert elections_of({**lost, "time_ms": 1_024}, {**lost, "time_ms": 1_000}, {**MOVED, "time_ms": 1_041}) == [
         (1, 1_000, {"orders-0": (1, 2, 1)})
     ]
+
+
+def test_first_write_counts_for_the_failover_that_moved_the_partition_also_after_another_failover():
+    made = Elections()
+    made.take({**MOVED, "time_ms": 1_000}, is_new=True)
+    made.take({**MOVED, "topic": "other", "from": 3, "time_ms": 60_000}, is_new=True)
+    for partition, time_ms in (("orders-0", 60_500), ("orders-0", 60_700), ("unmoved-0", 60_800)):
+        made.wrote(partition, time_ms)
+    assert [each.first_write_ms for each in made.failovers] == [60_500, None]
