@@ -78,7 +78,7 @@ class Line(Widget):
         for number, cell in enumerate(cells):
             if number:
                 parts.append(Segment("  "))
-            parts.append(Segment(cut(cell.text, cell_len(cell.text)), tone_style(self, cell.tone)))
+            parts.append(Segment(one_line(cell.text), tone_style(self, cell.tone)))
         return parts
 
 
@@ -127,7 +127,7 @@ class Lines(Widget, can_focus=False):
         for number, cell in enumerate(self._lines[y]):
             if number:
                 parts.append(Segment(" "))
-            parts.append(Segment(cut(cell.text, len(cell.text)), tone_style(self, cell.tone)))
+            parts.append(Segment(one_line(cell.text), tone_style(self, cell.tone)))
         return Strip(parts).crop_extend(0, width, self.rich_style).apply_style(self.rich_style)
 
 
