@@ -21,6 +21,7 @@ from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
     from yak.local.cluster import LocalCluster, UpResult, UpSettings
+    from yak.local.supervise import LogFollower
 
 _BROKERS_MAX = 64
 
@@ -224,9 +225,11 @@ def _ephemeral_dir(data_dir: str | None) -> str:
 
 def _up(g: Globals, cluster: "LocalCluster", settings: "UpSettings", seeds: tuple[str, ...]) -> int | None:
     from yak.local.seed_topics import make_topics, parse_seed_topic
+    from yak.local.supervise import LogFollower
 
     topics = tuple(parse_seed_topic(text) for text in seeds)
     started: tuple[int, ...] = ()
+    follower = LogFollower(cluster.log_paths())
     try:
         try:
             with held() as signalled:  # no process is left that nothing knows of; a second Ctrl+C ends the start
@@ -246,7 +249,7 @@ def _up(g: Globals, cluster: "LocalCluster", settings: "UpSettings", seeds: tupl
         if result.supervisor_pid is not None:
             g.out.note(f"another yak up (pid {result.supervisor_pid}) watches this cluster; stop it there")
             return None
-        return _watch(g, cluster)
+        return _watch(g, cluster, follower)
     except BaseException:
         if settings.ephemeral:
             cluster.discard()
@@ -307,7 +310,7 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
     g.out.note(f"next:    yak produce -m hello{flag} && yak consume --from-beginning --exit{flag}")
 
 
-def _watch(g: Globals, cluster: "LocalCluster") -> int:
+def _watch(g: Globals, cluster: "LocalCluster", follower: "LogFollower") -> int:
     """Print logs until Ctrl+C or SIGTERM, then stop the cluster gracefully; also ends when another command stops it."""
     from yak.local.signal_event import SignalEvent
     from yak.local.supervise import supervise
@@ -330,6 +333,7 @@ def _watch(g: Globals, cluster: "LocalCluster") -> int:
 
     ended_here = supervise(
         cluster,
+        follower,
         stop_requested,
         on_line=lambda name, line: g.out.note(f"{name:<6} | {line}"),
         on_change=changed,

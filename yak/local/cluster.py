@@ -85,12 +85,6 @@ class LocalCluster:
         redis = () if known is not None and not known.has_redis else ("redis",)
         return {name: self.log_path(name) for name in (*brokers, *redis)}
 
-    def broker_pids(self) -> dict[str, int]:
-        """The process of each broker by its log's name, `node-1`: the one that runs, or that ran last."""
-        known = self._known()
-        brokers = known.brokers if known else ()
-        return {f"node-{each.node_id}": each.process.pid for each in brokers if each.process is not None}
-
     def redis_pid(self) -> int | None:
         """The pid of the cluster's own Redis server; None when it does not run, or when the cluster uses an external
         one."""

@@ -5,23 +5,21 @@ another `yak up` finds it. A broker that halted (`broker-halted` in its log, exi
 manager (systemd's `Restart=on-failure`). A killed broker stays dead, since users kill brokers to see a failover.
 """
 
-import contextlib
 import os
-import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from yak.errors import YakError
 from yak.local.cluster import LocalCluster
 from yak.local.signal_event import SignalEvent
 from yak.local.state import BUSY
-from yak.local.status import BrokerCondition, ClusterStatus
+from yak.local.status import BrokerCondition, BrokerStatus, ClusterStatus
 
 _POLL_SECONDS = 0.1
 _STATUS_EVERY_POLLS = 5
 _READ_AT_MOST_BYTES = 256 * 1024
-_HALTED = re.compile(r' broker-halted .*\bpid=(\d+)|"event": "broker-halted", .*"pid": (\d+)')
-"""The halt event in a line of a broker's log, text or JSON."""
+_HALTED = "broker-halted"
 RESTART_SECONDS, RESTART_SECONDS_MAX = 1.0, 60.0
 """Delay before a halted broker is restarted; it doubles each time, so that a broker that halts at once costs little."""
 HEALTHY_SECONDS = 60.0
@@ -29,33 +27,33 @@ HEALTHY_SECONDS = 60.0
 
 
 class Restarts:
-    """The halted brokers, and when each is restarted. `now` gives seconds on any clock."""
+    """The halted brokers, and when each is restarted.
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    `pid_of` gives the process of a name, None if it has ended; `now` gives seconds on any clock.
+    """
+
+    def __init__(self, pid_of: Callable[[str], int | None], now: Callable[[], float] = time.monotonic) -> None:
+        self._pid_of = pid_of
         self._now = now
+        self._halted: dict[str, int | None] = {}
+        """The process of each that halted last; None: it had ended when its line was read."""
         self._due: dict[str, float] = {}
         self._pauses: dict[str, float] = {}
         self._started: dict[str, float] = {}
-        self.pids: dict[str, int] = {}
-        """The process of each that halted last."""
 
     def note_line(self, name: str, line: str) -> None:
-        """Schedule a restart if this line of a child's log is the halt event."""
-        halted = _HALTED.search(line)
-        if halted is not None:
-            self.pids[name] = int(halted[1] or halted[2])
+        """Schedule a restart if this line of a child's log, text or JSON, is the halt event."""
+        if f" {_HALTED} " in line or f'"event": "{_HALTED}"' in line:
             if self._now() - self._started.get(name, self._now()) >= HEALTHY_SECONDS:
                 self._pauses.pop(name, None)
+            self._halted[name] = self._pid_of(name)
             pause = self._pauses.get(name, RESTART_SECONDS)
             self._pauses[name] = min(2 * pause, RESTART_SECONDS_MAX)
             self._due[name] = self._now() + pause
 
-    def note_halt_before(self, name: str, lines: Iterable[str], pid: int | None) -> None:
-        """Schedule a restart if process `pid` has halted according to the lines of its log so far."""
-        for line in lines:
-            halted = _HALTED.search(line)
-            if halted is not None and int(halted[1] or halted[2]) == pid:
-                self.note_line(name, line)
+    def is_ending(self, name: str, pid: int | None) -> bool:
+        """Whether this process of the name is the one that has halted, and has not ended yet."""
+        return pid is not None and pid == self._halted.get(name)
 
     def postpone(self, name: str) -> None:
         """Schedule the restart of a broker that could not be tried now."""
@@ -71,22 +69,12 @@ class Restarts:
 
 
 class LogFollower:
-    """Reads the lines added to several log files since the last call."""
+    """Reads the lines added to several log files since the last call, or since it was made."""
 
     def __init__(self, paths: Mapping[str, str]) -> None:
         self._paths = dict(paths)
         self._positions = {name: _size(path) for name, path in paths.items()}
         self._halves = dict.fromkeys(paths, b"")
-
-    def last_lines(self) -> list[tuple[str, list[str]]]:
-        """(name, the last lines) of each file before the first that `new_lines` gives."""
-        found = []
-        for name, path in self._paths.items():
-            with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-                file.seek(max(0, self._positions[name] - _READ_AT_MOST_BYTES))
-                data = file.read(self._positions[name] - file.tell())
-                found.append((name, data.decode("utf-8", "replace").split("\n")))
-        return found
 
     def follow_also(self, paths: Mapping[str, str]) -> None:
         """Also follow these files, from their start: the logs of brokers added since."""
@@ -114,6 +102,7 @@ class LogFollower:
 
 def supervise(
     cluster: LocalCluster,
+    follower: LogFollower,
     stop_requested: SignalEvent,
     *,
     on_line: Callable[[str, str], None],
@@ -123,13 +112,13 @@ def supervise(
 ) -> bool:
     """Watch until `stop_requested` is set (True), or until every broker was stopped from elsewhere (False).
 
-    `on_restart` gets each halted broker that was restarted, and the error if the start failed.
+    `follower` was made before `yak up` started the brokers: a halt since then counts, though lines are printed only from
+    now on. `on_restart` gets each halted broker that was restarted, and the error if the start failed.
     """
-    restarts = Restarts()
-    follower = LogFollower(cluster.log_paths())
-    pids = cluster.broker_pids()
-    for name, lines in follower.last_lines():
-        restarts.note_halt_before(name, lines, pids.get(name))
+    restarts = Restarts(partial(_pid_of, cluster))
+    follower.follow_also(cluster.log_paths())
+    for name, line in follower.new_lines():
+        restarts.note_line(name, line)
     # a broker that has ended since `yak up` found it ready is news
     seen = _conditions(cluster.status())
     seen |= {node_id: "running" for node_id, condition in seen.items() if condition == "dead"}
@@ -164,13 +153,12 @@ def _start_again(cluster: LocalCluster, restarts: Restarts, on_restart: Callable
     names = restarts.take_due()
     if not names:
         return
-    brokers = {f"node-{broker.node_id}": broker for broker in cluster.status().brokers}
+    brokers = _brokers(cluster)
     for name in names:
         broker = brokers.get(name)
-        if broker is not None and broker.pid == restarts.pids[name]:
-            restarts.postpone(name)  # it has halted, and its process has not ended yet
-            continue
         if broker is None or broker.state != "dead":
+            if broker is not None and restarts.is_ending(name, broker.pid):
+                restarts.postpone(name)
             continue
         node_id = broker.node_id
         try:
@@ -182,6 +170,16 @@ def _start_again(cluster: LocalCluster, restarts: Restarts, on_restart: Callable
                 on_restart(node_id, error)
         else:
             on_restart(node_id, None)
+
+
+def _brokers(cluster: LocalCluster) -> dict[str, BrokerStatus]:
+    """By the names of their logs."""
+    return {f"node-{broker.node_id}": broker for broker in cluster.status().brokers}
+
+
+def _pid_of(cluster: LocalCluster, name: str) -> int | None:
+    broker = _brokers(cluster).get(name)
+    return None if broker is None else broker.pid
 
 
 def _conditions(status: ClusterStatus) -> dict[int, BrokerCondition]:

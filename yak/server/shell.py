@@ -297,7 +297,6 @@ class Shell:
             "in": error.what if isinstance(error, FailStop) else "the shell",
             "what": f"{type(cause).__name__}: {cause}",
             "exit_code": FailStop.exit_code,
-            "pid": os.getpid(),
         }
         log.write("error", "broker-halted", fields, error=cause)
         self._end_process(FailStop.exit_code)

@@ -18,7 +18,7 @@ from yak.local.cluster_plan import fault_configs, replication_configs
 from yak.local.exposure import ListenerOptions
 from yak.local.signal_event import SignalEvent
 from yak.local.state import load, state_path
-from yak.local.supervise import supervise
+from yak.local.supervise import LogFollower, supervise
 
 
 def states(cluster: LocalCluster) -> list[str]:
@@ -311,6 +311,7 @@ def test_the_supervisor_shows_a_broker_that_was_added_and_one_that_is_paused(clu
     give_up.start()
     supervise(
         cluster,
+        LogFollower(cluster.log_paths()),
         stop_requested,
         on_line=lambda *line: lines.append(line),
         on_change=changed,

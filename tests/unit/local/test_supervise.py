@@ -6,16 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from yak.local.supervise import HEALTHY_SECONDS, RESTART_SECONDS, RESTART_SECONDS_MAX, Restarts, supervise
+from yak.local.supervise import HEALTHY_SECONDS, RESTART_SECONDS, RESTART_SECONDS_MAX, LogFollower, Restarts, supervise
 
-TEXT = "2026-01-31T12:00:00.123Z ERROR   broker-halted during=TimerDue in=TimerDue exit_code=6 pid=41"
-JSON = '{"time": "2026-01-31T12:00:00.123Z", "level": "error", "event": "broker-halted", "during": "TimerDue", "exit_code": 6, "pid": 41}'
+TEXT = "2026-01-31T12:00:00.123Z ERROR   broker-halted during=TimerDue in=TimerDue exit_code=6"
+JSON = '{"time": "2026-01-31T12:00:00.123Z", "level": "error", "event": "broker-halted", "during": "TimerDue", "exit_code": 6}'
 
 
 @pytest.mark.parametrize("line", [TEXT, JSON])
 def test_restart_of_a_halted_broker_is_due_once_and_later_each_time(line: str) -> None:
     now = [100.0]
-    restarts = Restarts(lambda: now[0])
+    restarts = Restarts(lambda _name: None, lambda: now[0])
     pause = RESTART_SECONDS
     for _ in range(10):
         restarts.note_line("node-2", line)
@@ -30,7 +30,7 @@ def test_restart_of_a_halted_broker_is_due_once_and_later_each_time(line: str) -
 
 def test_restart_of_a_broker_that_was_healthy_for_a_minute_has_the_first_pause_again() -> None:
     now = [100.0]
-    restarts = Restarts(lambda: now[0])
+    restarts = Restarts(lambda _name: None, lambda: now[0])
 
     def halt_and_restart(pause: float) -> None:
         restarts.note_line("node-2", TEXT)
@@ -49,28 +49,25 @@ def test_restart_of_a_broker_that_was_healthy_for_a_minute_has_the_first_pause_a
 
 
 def test_restart_is_not_due_for_a_broker_that_was_killed_or_names_the_event() -> None:
-    restarts = Restarts(lambda: 0.0)
+    restarts = Restarts(lambda _name: None, lambda: 0.0)
     restarts.note_line("node-1", 'INFO    connection-closed peer=1.2.3.4:5 reason="broker-halted"')
     restarts.note_line("node-1", "INFO    stopped node_id=1")
     assert restarts.take_due() == []
 
 
 class HaltedCluster:
-    """A cluster whose only broker has halted: its process is there for some looks, and then gone."""
+    """A cluster whose only broker has halted. `pids` are its processes at each look, the last one at all later looks."""
 
-    def __init__(self, log: Path, looks: int) -> None:
-        self._log, self._looks = log, looks
+    def __init__(self, log: Path, pids: list[int | None]) -> None:
+        self._log, self._pids = log, pids
         self.restarted: list[int] = []
 
     def log_paths(self) -> dict[str, str]:
         return {"node-1": str(self._log)}
 
-    def broker_pids(self) -> dict[str, int]:
-        return {"node-1": 41}
-
     def status(self) -> SimpleNamespace:
-        self._looks -= 1
-        state, pid = ("running", 41) if self._looks >= 0 else ("dead", None)
+        pid = self._pids.pop(0) if len(self._pids) > 1 else self._pids[0]
+        state = "dead" if pid is None else "running"
         return SimpleNamespace(brokers=[SimpleNamespace(node_id=1, state=state, pid=pid)], redis_running=True)
 
     def restart(self, node_id: int) -> None:
@@ -78,19 +75,30 @@ class HaltedCluster:
 
 
 @pytest.mark.parametrize(
-    ("looks", "pid"), [(0, 41), (3, 41), (0, 17)], ids=["gone", "still-there", "of-an-earlier-run"]
+    ("pids", "is_old", "restarted"),
+    [([None], False, [1]), ([41, 41, 41, None], False, [1]), ([41, 42, 42, None], False, []), ([None], True, [])],
+    ids=["gone", "still-there", "restarted-and-killed-by-a-user", "of-an-earlier-run"],
 )
 def test_broker_that_halts_before_the_first_look_is_restarted_once_it_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: int, pid: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pids: list[int | None],
+    is_old: bool,
+    restarted: list[int],
 ) -> None:
     monkeypatch.setattr("yak.local.supervise.RESTART_SECONDS", 0.05)
     log = tmp_path / "node-1.log"
-    log.write_text(f"INFO    started\n{TEXT.replace('pid=41', f'pid={pid}')}\n", "utf-8")
-    cluster, stop_requested = HaltedCluster(log, looks), threading.Event()
-    timer = threading.Timer(1.0 if pid == 17 else 10.0, stop_requested.set)
+    log.write_text(f"INFO    ready\n{TEXT}\n" if is_old else "INFO    ready\n", "utf-8")
+    cluster, stop_requested = HaltedCluster(log, list(pids)), threading.Event()
+    follower = LogFollower(cluster.log_paths())
+    if not is_old:
+        with log.open("a", encoding="utf-8") as more:
+            more.write(f"{TEXT}\n")
+    timer = threading.Timer(10.0 if restarted else 1.0, stop_requested.set)
     timer.start()
     supervise(
         cluster,  # type: ignore[arg-type]
+        follower,
         stop_requested,  # type: ignore[arg-type]
         on_line=lambda *_: None,
         on_change=lambda *_: None,
@@ -98,16 +106,14 @@ def test_broker_that_halts_before_the_first_look_is_restarted_once_it_is_gone(
         on_restart=lambda *_: stop_requested.set(),
     )
     timer.cancel()
-    assert cluster.restarted == ([] if pid == 17 else [1])
+    assert cluster.restarted == restarted
 
 
 def test_broker_that_ended_before_the_first_look_is_told() -> None:
     stop_asked = threading.Event()
     reported: list[tuple[int, str]] = []
     dead = SimpleNamespace(node_id=1, state="dead", pid=None)
-    cluster = SimpleNamespace(
-        log_paths=dict, broker_pids=dict, status=lambda: SimpleNamespace(brokers=[dead], redis_running=True)
-    )
+    cluster = SimpleNamespace(log_paths=dict, status=lambda: SimpleNamespace(brokers=[dead], redis_running=True))
 
     def changed(node_id: int, condition: str) -> None:
         reported.append((node_id, condition))
@@ -117,6 +123,7 @@ def test_broker_that_ended_before_the_first_look_is_told() -> None:
     timer.start()
     supervise(
         cluster,  # type: ignore[arg-type]
+        LogFollower({}),
         stop_asked,
         on_line=lambda *_: None,
         on_change=changed,
