@@ -590,7 +590,6 @@ class FollowerSessions:
                 break
             del self._watermark_due[session]
             self._complete_fetch(session)
-            context.timers.end_round()
 
     def _read_again(self, session: FollowerSession, item: FollowerItem) -> None:
         session.mark_dirty(item)
