@@ -161,6 +161,11 @@ def test_watermarks_without_a_fetch_are_unknown(handle):
     assert handle.watermarks(A, None) == (-1, -1)
 
 
+@pytest.mark.parametrize("name", ["NOT_LEADER_FOR_PARTITION", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"])
+def test_change_of_a_leader_is_transient(name):
+    assert is_transient(KafkaError(getattr(KafkaError, name)))
+
+
 def test_only_some_readers_wait_through_a_rebalance():
     moved = KafkaError(KafkaError.REBALANCE_IN_PROGRESS)
     assert is_transient(KafkaError(KafkaError._TRANSPORT))

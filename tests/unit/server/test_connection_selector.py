@@ -5,6 +5,7 @@ import socket
 
 import pytest
 import trio
+import trio.testing
 
 from tests.unit.server.frames import frame
 from tests.unit.server.shell_rig import Running, ScriptedCore, running
@@ -42,7 +43,8 @@ def serve(*frames: bytes) -> list[list[bytes]]:
                     served = sum(map(len, core.turns))
                     client.sendall(frame(b"        "))
                     await broker.until(lambda served=served: sum(map(len, core.turns)) > served)  # type: ignore[misc]
-            await trio.sleep(0.01)  # one more pass: epoll puts sockets that were readable in the last one first
+            # one more pass: epoll puts sockets that were readable in the last one first
+            await trio.testing.wait_all_tasks_blocked()
             core.turns = [[]]
             for client, data in zip(clients, frames, strict=True):
                 client.sendall(frame(data))
