@@ -525,7 +525,8 @@ class LeaderElections:
         self._in_flight = 0
         self._since_offset: MetadataOffset = 0
         self._not_before_ms = 0
-        self._refused: dict[tuple[uuid.UUID, int], PartitionEpoch] = {}
+        self._refused: dict[tuple[uuid.UUID, int], Election] = {}
+        """By partition, what the store refused last."""
         self._refused_by_brokers: object = None
         self.is_held = False
         """Whether it is unknown which of the brokers recorded as ACTIVE are alive: no leader is elected."""
@@ -641,8 +642,12 @@ class LeaderElections:
             self._report_round(now_ms)
 
     def _is_refused(self, election: Election) -> bool:
-        """Whether the store refused this election, and neither the partition nor a broker changed since."""
-        return self._refused.get((election.topic_id, election.partition)) == election.partition_epoch
+        """Whether the store refused this very election, and neither the partition nor a broker changed since.
+
+        A plan goes on with the image that it began with. What it proposes may be refused after a broker changed, and the
+        new image needs another election then, of the same partition epoch.
+        """
+        return self._refused.get((election.topic_id, election.partition)) == election
 
     def _on_elected(self, batch: list[Election], term: int, outcome: StoreOutcome, now_ms: int) -> None:
         if term != self._term:
@@ -667,7 +672,7 @@ class LeaderElections:
             self._checked_brokers = None
         elif code != "OK":
             # Retry only after a change of the partition (its epoch) or of the brokers.
-            self._refused[election.topic_id, election.partition] = election.partition_epoch
+            self._refused[election.topic_id, election.partition] = election
         elif election.leader == NO_LEADER:
             self._offline += 1
             self._counts.without_leader += 1

@@ -54,9 +54,9 @@ class Session:
     def elected(self) -> list[tuple[int, int]]:
         return [(each["partition"], each["leader"]) for call in self.calls for each in call.partitions]
 
-    def answer(self, now_ms: int, code: str = "OK") -> None:
+    def answer(self, now_ms: int, code: str = "OK", *, each: str = "OK") -> None:
         for call in self.calls:
-            call.on_reply(StoreOutcome(code, OFFSET, "", {"codes": ["OK"] * len(call.partitions)}), now_ms)
+            call.on_reply(StoreOutcome(code, OFFSET, "", {"codes": [each] * len(call.partitions)}), now_ms)
         self.calls.clear()
 
 
@@ -108,6 +108,32 @@ def test_fenced_broker_is_replaced_also_when_its_fencing_is_seen_between_two_tur
     elections.check(6)
     pass_turns(elections)
     assert session.elected() == [(index, 3) for index in range(PARTITIONS)]
+
+
+def test_another_election_follows_one_that_was_refused_because_a_broker_had_changed():
+    elections, session = make(image_of(*LOST))
+    elections.check(0)
+    session.image = replace(image_of(*LOST[:1], broker(2, BrokerState.FENCED), broker(3)), offset=OFFSET + 1)
+    pass_turns(elections)
+    session.answer(5, each="INELIGIBLE_REPLICA")
+    elections.check(6)
+    pass_turns(elections)
+    assert session.elected() == [(index, 3) for index in range(PARTITIONS)]
+
+
+def test_refused_election_is_not_sent_again_before_a_broker_changes():
+    elections, session = make(image_of(*LOST))
+    elections.check(0)
+    pass_turns(elections)
+    session.answer(5, each="INELIGIBLE_REPLICA")
+    elections.check_again()
+    elections.check(6)
+    pass_turns(elections)
+    assert session.calls == []
+    session.image = replace(image_of(*LOST), offset=OFFSET + 1)
+    elections.check(7)
+    pass_turns(elections)
+    assert session.elected() == [(index, 2) for index in range(PARTITIONS)]
 
 
 @pytest.mark.parametrize("how", ["store lost", "call refused", "held"])
