@@ -1,7 +1,7 @@
 """Spark's own Kafka connector from Maven Central: four jars, copied once into a cache folder.
 
-They are requested one by one: Spark's parent POM names a mirror that not every network reaches, and a repository may have
-the connector of this Spark and not yet all that belongs to it. Then the newest that is there is taken, and named.
+Spark's parent POM names a mirror that not every network reaches, so each jar is named and none is found through a parent.
+A repository may not have the connector of this Spark yet: then the newest that is there is used.
 """
 
 import shutil
@@ -11,12 +11,15 @@ from pathlib import Path
 from versus.kafka_jars import Missing, not_fetched
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
-WANTED = {
-    CONNECTOR: ("{spark}", "4.2.0", "4.1.1", "4.0.0"),
-    "org.apache.spark:spark-token-provider-kafka-0-10_2.13": ("{spark}", "4.2.0", "4.1.1", "4.0.0"),
-    "org.apache.kafka:kafka-clients": ("3.9.1", "3.9.0"),
-    "org.apache.commons:commons-pool2": ("2.12.1", "2.12.0"),
+JARS = {
+    CONNECTOR: "{spark}",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13": "{spark}",
+    "org.apache.kafka:kafka-clients": "3.9.1",
+    "org.apache.commons:commons-pool2": "2.12.1",
 }
+"""Each jar and its version."""
+OLDER = ("4.2.0", "4.1.1", "4.0.0")
+"""Releases of the connector, for a Spark whose own is not there."""
 POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -24,12 +27,16 @@ POM = """\
   <repositories>
     <repository><id>gcs-maven-central-mirror</id><url>https://repo.maven.apache.org/maven2</url></repository>
   </repositories>
-  <dependencies><dependency>
-    <groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
-    <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>
-  </dependency></dependencies>
+  <dependencies>
+{dependencies}
+  </dependencies>
 </project>
 """
+DEPENDENCY = """\
+    <dependency>
+      <groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
+      <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>
+    </dependency>"""
 
 
 def connector_jars(cache: Path, spark_version: str) -> list[Path]:
@@ -40,21 +47,24 @@ def connector_jars(cache: Path, spark_version: str) -> list[Path]:
         if shutil.which("mvn") is None:
             raise Missing("Maven (mvn) is not on PATH: it fetches Spark's Kafka connector from Maven Central")
         folder.mkdir(parents=True, exist_ok=True)
-        for name, versions in WANTED.items():
-            _fetch(folder, name, [version.format(spark=spark_version) for version in versions])
+        _fetch(folder, (spark_version, *OLDER))
         complete.touch()
     return sorted(folder.glob("*.jar"), key=lambda path: not path.name.startswith("spark-sql-kafka"))
 
 
-def _fetch(folder: Path, name: str, versions: list[str]) -> None:
-    group, artifact = name.split(":")
+def _fetch(folder: Path, versions: tuple[str, ...]) -> None:
     said = ""
     for version in versions:
         pom = folder / "pom.xml"
-        pom.write_text(POM.format(group=group, artifact=artifact, version=version))
+        pom.write_text(POM.format(dependencies="\n".join(_dependency(jar, version) for jar in JARS)))
         copy = ["dependency:copy-dependencies", f"-DoutputDirectory={folder.resolve()}", "-DincludeScope=runtime"]
         done = subprocess.run(["mvn", "-q", "-B", "-f", str(pom), *copy], capture_output=True, text=True, check=False)
         if not done.returncode:
             return
         said = done.stdout + done.stderr
-    raise not_fetched(f"{name} of {', '.join(versions)}", said)
+    raise not_fetched(f"{CONNECTOR} of {', '.join(versions)}", said)
+
+
+def _dependency(jar: str, spark_version: str) -> str:
+    group, artifact = jar.split(":")
+    return DEPENDENCY.format(group=group, artifact=artifact, version=JARS[jar].format(spark=spark_version))

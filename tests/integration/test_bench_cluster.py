@@ -6,6 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from yak.local.spawn import yak_argv
 
 SECONDS_MAX = 120
@@ -39,6 +41,7 @@ def test_a_killed_leader_costs_a_pause_and_no_record(tmp_path: Path) -> None:
         assert 0 < kill["writes_ms"] < 10_000
 
 
+@pytest.mark.thorough
 def test_every_figure_of_replication_is_there(tmp_path: Path) -> None:
     found = bench(tmp_path, "replication", "--quick", "--idle-partitions", "10", "--away", "100MB", "--ack-time", "1s")
     names = {each["name"] for each in found["figures"]}

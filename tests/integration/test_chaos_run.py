@@ -73,6 +73,7 @@ def test_a_short_run_with_a_kill_holds_and_leaves_nothing_behind(yak: Any) -> No
     assert f"violated I1: lost-write, 1 times; the first: {taken[0]}: {taken[2]} at offset {taken[1]}" in edited.err
 
 
+@pytest.mark.thorough
 def test_a_kept_run_has_what_brokers_and_writers_said(yak: Any) -> None:
     """librdkafka tells why it began a new epoch, the one thing that neither the history nor the segments can."""
     ran = yak.run(

@@ -45,6 +45,7 @@ def test_a_member_and_the_coordinator_are_killed_and_every_message_is_accounted_
     assert [line for line in ran.err.splitlines() if len(line) > 80] == []
 
 
+@pytest.mark.thorough
 def test_what_is_kept_is_a_cluster_whose_group_has_read_everything(yak: Any) -> None:
     ran = yak.run("demo", "groups", "--fast", "--keep", "--data-dir", "kept", timeout=110)
     assert ran.code == 0, ran.err

@@ -162,6 +162,7 @@ def test_shell_has_topics_and_prints_errors_in_three_lines(yak, topic: str) -> N
 # -------------------------------------------------------------------------------------------------- jobs, programs
 
 
+@pytest.mark.thorough
 def test_background_job_reports_progress_and_stops_in_order(topic: str, tmp_path: Path) -> None:
     arguments = ("--topic", topic, "--sink", f"topic:{topic}-counts", "--checkpoint-dir", str(tmp_path / "ck"))
     started = typed("spark", "run", "counts", *arguments, "--master", "local[1]", "-o", "json")
@@ -185,7 +186,13 @@ def test_background_job_reports_progress_and_stops_in_order(topic: str, tmp_path
 @pytest.mark.parametrize(
     ("number", "job", "options", "code"),
     [
-        (signal.SIGTERM, "sql", ("-q", "SELECT count(*) FROM t, range(1000000000000)", "--to", "latest"), 143),
+        pytest.param(
+            signal.SIGTERM,
+            "sql",
+            ("-q", "SELECT count(*) FROM t, range(1000000000000)", "--to", "latest"),
+            143,
+            marks=pytest.mark.thorough,
+        ),
         (signal.SIGINT, "counts", (), 0),
     ],
 )
@@ -232,6 +239,7 @@ frame.command(dataclasses.replace(sql.JOB, build=build))(sys.argv[1:])
 """
 
 
+@pytest.mark.thorough
 def test_batch_that_is_stopped_before_it_reads_did_not_succeed(topic: str) -> None:
     arguments = ("--topic", f"t={topic}", "-q", "SELECT count(*) FROM t", "--to", "latest", "--master", "local[1]")
     command = [sys.executable, "-P", "-c", STOPPED_EARLY, *arguments]
