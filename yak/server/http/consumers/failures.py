@@ -58,6 +58,8 @@ _KINDS: Final = {
     "_TIMED_OUT_QUEUE": _UNREACHABLE,
     "_WAIT_COORD": _UNREACHABLE,
     "_RESOLVE": _UNREACHABLE,
+    "FENCED_LEADER_EPOCH": _UNREACHABLE,
+    "UNKNOWN_LEADER_EPOCH": _UNREACHABLE,
 }
 """By librdkafka's error name; a retriable error that is missing here counts as an unreachable broker."""
 _OTHER: Final = _Kind(500, 50002, "kafka-error", "the broker's log may have the cause")
