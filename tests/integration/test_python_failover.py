@@ -8,6 +8,7 @@ import trio
 from support.waiting import wait_until
 
 import yak
+from yak.client.admin import Admin
 from yak.local.cluster import LocalCluster, UpSettings
 
 RECORDS = 4000
@@ -69,8 +70,12 @@ def test_a_killed_leader_and_coordinator_costs_neither_records_nor_commits(clust
                 with yak.connect(bootstrap) as client:
                     # The one partition of the offsets has its leader in the group's coordinator.
                     victim = client.topics(internal=True)["__consumer_offsets"].partitions[0].leader
+                admin, partitions = Admin(bootstrap), [yak.TopicPartition("orders", number) for number in range(3)]
+                assert len(admin.watermarks(partitions)) == 3
                 await trio.to_thread.run_sync(cluster.kill, victim)
                 killed.set()
+                # the leaders that librdkafka knows are those before the kill
+                assert len(await trio.to_thread.run_sync(admin.watermarks, partitions)) == 3
 
     trio.run(main)
     sender.join(60)

@@ -1,9 +1,11 @@
 """Changes and describes a cluster: topics, configs, offsets, brokers. Every call ends within its timeout."""
 
+import itertools
 import re
 import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +20,8 @@ from yak.limits import TOPIC_NAME_LENGTH_MAX
 LEADER_MOVES = ("not-leader", "no-leader")
 """Errors that end once a partition has its next leader; librdkafka's ListOffsets does not wait for that."""
 LEADER_PAUSE_S = 0.05
+LEADER_ANSWERS_S = 1.0
+"""How long the first request for offsets waits for a leader; each further one waits twice as long."""
 CONTROLLER_SECONDS = 3.0
 REQUEST_TIMEOUT_MS_MAX = 3_600_000
 """librdkafka refuses a longer one."""
@@ -148,7 +152,7 @@ class Admin:
 
     def _ask(self, what: str, call: Any, *arguments: Any, **options: Any) -> Any:
         try:
-            return call(*arguments, request_timeout=self.timeout_s, **options)
+            return call(*arguments, **{"request_timeout": self.timeout_s, **options})
         except kafka_exceptions() as error:
             raise from_exception(error, what) from None
 
@@ -307,8 +311,8 @@ class Admin:
         """`earliest`, `latest`, or the first offset at or after a time in ms, of each partition.
 
         `latest` is the high watermark, or the last stable offset with `read_committed`. While a partition's leader
-        moves or does not answer, the request is retried until the timeout. `answered_only` leaves out partitions whose
-        leader does not answer.
+        moves or does not answer, its leader is looked up again and the request is retried, until the timeout.
+        `answered_only` leaves out partitions whose leader does not answer the second request.
         """
         from confluent_kafka import OFFSET_INVALID, IsolationLevel
         from confluent_kafka import TopicPartition as Wire
@@ -325,8 +329,12 @@ class Admin:
         }
         found: dict[TopicPartition, FoundOffset] = {}
         deadline = time.monotonic() + self.timeout_s
-        while True:
-            futures = self._ask("offsets could not be read", self._client.list_offsets, request, isolation_level=level)
+        what = "offsets could not be read"
+        for attempt in itertools.count():
+            answer_s = min(LEADER_ANSWERS_S * 2**attempt, self.timeout_s)
+            futures = self._ask(
+                what, self._client.list_offsets, request, isolation_level=level, request_timeout=answer_s
+            )
             moving: dict[Any, YakError] = {}
             for wire, future in futures.items():
                 partition = TopicPartition(wire.topic, wire.partition)
@@ -339,14 +347,22 @@ class Admin:
                     continue
                 if result.offset != OFFSET_INVALID:
                     found[partition] = FoundOffset(int(result.offset), result.leader_epoch)
-                elif not answered_only:  # librdkafka's result, without an error, for a leader that it cannot reach
+                elif not (answered_only and attempt):
+                    # librdkafka's result, without an error, for a leader that it cannot reach
                     moving[wire] = _silent_leader(partition)
             if not moving:
-                return found
+                break
             if time.monotonic() >= deadline:
                 raise next(iter(moving.values()))
             time.sleep(LEADER_PAUSE_S)
+            self._look_up_leaders()
             request = {wire: spec for wire, spec in request.items() if wire in moving}
+        return found
+
+    def _look_up_leaders(self) -> None:
+        """Replace the leaders that librdkafka knows. Its ListOffsets sends to those, even if they are dead or fenced."""
+        with suppress(*kafka_exceptions()):
+            self._client.list_topics(timeout=min(LEADER_ANSWERS_S, self.timeout_s))
 
     def watermarks(
         self, partitions: Sequence[TopicPartition], *, read_committed: bool = False, answered_only: bool = False

@@ -46,6 +46,7 @@ _SLUGS = {
     "FENCED_LEADER_EPOCH": "not-leader",
     "UNKNOWN_LEADER_EPOCH": "not-leader",
     "LEADER_NOT_AVAILABLE": "no-leader",
+    "_NOENT": "no-leader",
     "OFFSET_OUT_OF_RANGE": "offset-out-of-range",
     "_AUTO_OFFSET_RESET": "offset-out-of-range",
     "MSG_SIZE_TOO_LARGE": "record-too-large",

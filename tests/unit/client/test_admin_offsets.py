@@ -21,16 +21,23 @@ class Client:
     def __init__(self, answers):
         self.answers = answers
         self.requests = []
+        self.calls = []
 
-    def list_offsets(self, request, **_options):
+    def list_topics(self, timeout):
+        self.calls.append("list_topics")
+
+    def list_offsets(self, request, *, request_timeout, **_options):
         self.requests.append(sorted(each.partition for each in request))
+        self.calls.append(request_timeout)
         answers = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return {Wire(each.topic, each.partition): self.future(answers[each.partition]) for each in request}
 
     @staticmethod
     def future(answer):
         made = Future()
-        if answer < 0 and answer != OFFSET_INVALID:
+        if isinstance(answer, KafkaError):
+            made.set_exception(KafkaException(answer))
+        elif answer < 0 and answer != OFFSET_INVALID:
             made.set_exception(KafkaException(KafkaError(-answer)))
         else:
             made.set_result(SimpleNamespace(offset=answer, timestamp=-1, leader_epoch=3))
@@ -50,9 +57,11 @@ def ask(monkeypatch):
 
 
 NOT_LEADER, NO_LEADER = -KafkaError.NOT_LEADER_FOR_PARTITION, -KafkaError.LEADER_NOT_AVAILABLE
+NO_KNOWN_LEADER = KafkaError(KafkaError._NOENT)
+"""librdkafka's error, without a request, where it knows no leader of any partition."""
 
 
-def test_only_partitions_whose_leader_moved_are_asked_about_again(ask):
+def test_only_partitions_whose_leader_moved_are_requested_again(ask):
     admin = ask([7, NOT_LEADER, NO_LEADER], [99, 8, NOT_LEADER], [99, 99, 9])
     found = admin.offsets(dict.fromkeys(ORDERS, EARLIEST))
     assert [found[each].offset for each in ORDERS] == [7, 8, 9]
@@ -60,7 +69,7 @@ def test_only_partitions_whose_leader_moved_are_asked_about_again(ask):
 
 
 @pytest.mark.parametrize("code", [KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH])
-def test_partition_whose_leader_is_known_in_another_epoch_is_asked_about_again(ask, code):
+def test_partition_whose_leader_is_known_in_another_epoch_is_requested_again(ask, code):
     admin = ask([7, -code, 7], [99, 8, 99])
     assert admin.offsets(dict.fromkeys(ORDERS, EARLIEST))[ORDERS[1]].offset == 8
 
@@ -78,10 +87,21 @@ def test_other_errors_are_not_waited_for(ask):
     assert len(admin._client.requests) == 1
 
 
-def test_offsets_of_a_leader_that_does_not_answer_are_asked_for_again(ask):
+def test_offsets_of_a_leader_that_does_not_answer_are_requested_again(ask):
     admin = ask([7, OFFSET_INVALID, 9], [99, 8, 99])
     found = admin.offsets(dict.fromkeys(ORDERS, EARLIEST))
     assert [found[each].offset for each in ORDERS] == [7, 8, 9]
+
+
+def test_leaders_are_looked_up_before_each_further_request_which_waits_twice_as_long(ask):
+    admin = ask([7, OFFSET_INVALID, 9], [99, NO_KNOWN_LEADER, 99], [99, OFFSET_INVALID, 99], [99, 8, 99])
+    assert admin.offsets(dict.fromkeys(ORDERS, EARLIEST))[ORDERS[1]].offset == 8
+    assert admin._client.calls == [1.0, "list_topics", 2.0, "list_topics", 4.0, "list_topics", 5.0]
+
+
+def test_partition_whose_leader_was_dead_is_not_left_out_if_the_next_leader_answers(ask):
+    found = ask([7, OFFSET_INVALID, 9], [99, 8, 99]).offsets(dict.fromkeys(ORDERS, EARLIEST), answered_only=True)
+    assert found[ORDERS[1]].offset == 8
 
 
 def test_offsets_of_a_leader_that_never_answers_are_an_error_that_names_the_partition(ask):
