@@ -57,7 +57,7 @@ def error_of(future: Any) -> str:
     return name
 
 
-def test_librdkafka_is_told_that_acls_are_disabled(librdkafka: AdminClient) -> None:
+def test_librdkafka_receives_security_disabled_for_acl_changes(librdkafka: AdminClient) -> None:
     topic = (ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL, "User:ann", "*")
     rule = (AclOperation.READ, AclPermissionType.ALLOW)
     (created,) = librdkafka.create_acls([AclBinding(*topic, *rule)]).values()

@@ -105,7 +105,7 @@ def test_raw_api_versions_equals_the_table(old_broker, release):
     assert {int(each.api_key): int(each.max_version) for each in answer.api_keys} == wanted
 
 
-def test_a_version_above_the_release_closes_the_connection_and_the_broker_goes_on(old_broker, release):
+def test_version_above_the_release_closes_the_connection_and_the_broker_continues(old_broker, release):
     fields = {"topics": [], "allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
     highest = max_versions(release)[3]
     with RawClient(old_broker.port) as client:

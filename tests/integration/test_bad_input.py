@@ -100,7 +100,7 @@ def test_a_long_frame_that_comes_slowly_takes_no_memory_before_it_is_there(modul
     assert process.memory_info().rss - before < 20 * 1024 * 1024
 
 
-def test_who_says_nothing_is_closed_after_ten_seconds_and_the_others_are_served(module_broker, health):
+def test_silent_connection_is_closed_after_ten_seconds_and_the_others_are_served(module_broker, health):
     silent = [RawClient(module_broker.port) for _ in range(300)]
     try:
         health.exercise()

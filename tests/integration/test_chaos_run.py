@@ -74,7 +74,7 @@ def test_a_short_run_with_a_kill_holds_and_leaves_nothing_behind(yak: Any) -> No
 
 
 @pytest.mark.thorough
-def test_a_kept_run_has_what_brokers_and_writers_said(yak: Any) -> None:
+def test_chaos_run_with_keep_retains_the_logs_of_brokers_and_writers(yak: Any) -> None:
     """librdkafka tells why it began a new epoch, the one thing that neither the history nor the segments can."""
     ran = yak.run(
         "chaos", "run", "--duration", "5s", "--seed", "3", "--faults", "kill", "--rate", "60", "--data-dir", "run",

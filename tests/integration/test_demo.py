@@ -54,7 +54,7 @@ def test_the_quorums_leader_is_killed_and_another_voter_is_elected(yak: Any) -> 
     assert "Redis and" not in ran.err
 
 
-def test_the_story_is_told_in_numbered_steps_without_a_terminal(yak: Any) -> None:
+def test_demo_scenario_is_printed_in_numbered_steps_without_a_terminal(yak: Any) -> None:
     ran = yak.run("demo", "restart", "--duration", "1s", "--no-kill", timeout=90)
     assert ran.code == 0, ran.err
     for number in range(1, 7):
@@ -65,7 +65,7 @@ def test_the_story_is_told_in_numbered_steps_without_a_terminal(yak: Any) -> Non
     assert "\x1b[" not in ran.err + ran.out
 
 
-def test_keep_leaves_a_cluster_that_can_be_looked_at(yak: Any) -> None:
+def test_demo_with_keep_leaves_a_cluster_that_can_be_inspected(yak: Any) -> None:
     ran = yak.run(
         "demo", "restart", "--duration", "1s", "--no-kill", "--keep", "--data-dir", "kept", "-o", "json", timeout=90
     )

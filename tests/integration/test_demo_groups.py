@@ -46,7 +46,7 @@ def test_a_member_and_the_coordinator_are_killed_and_every_message_is_accounted_
 
 
 @pytest.mark.thorough
-def test_what_is_kept_is_a_cluster_whose_group_has_read_everything(yak: Any) -> None:
+def test_demo_groups_with_keep_leaves_a_cluster_whose_group_has_read_all_records(yak: Any) -> None:
     ran = yak.run("demo", "groups", "--fast", "--keep", "--data-dir", "kept", timeout=110)
     assert ran.code == 0, ran.err
     assert ran.out.startswith("PARTITION")
@@ -84,7 +84,7 @@ def test_a_message_that_no_member_read_and_one_read_after_its_commit_are_exit_co
         assert verdict[name] == sum(len(run.offsets) for run in poll.runs) > 0
 
 
-def test_a_member_ends_when_whoever_started_it_is_gone() -> None:
+def test_member_process_ends_when_its_parent_process_has_ended() -> None:
     told: queue.SimpleQueue[Event] = queue.SimpleQueue()
     member = MemberProcess(MemberSettings("127.0.0.1:1", "g", "t", "alone", 6000), told.put)
     member.start()

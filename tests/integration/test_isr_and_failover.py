@@ -77,7 +77,7 @@ def leaders(cluster: LocalCluster) -> list[int]:
     return [each.leader for each in partitions(cluster)]
 
 
-def test_every_replica_tells_its_own_log_end(whole: LocalCluster, yak: Any) -> None:
+def test_isr_command_prints_the_log_end_offset_of_every_replica(whole: LocalCluster, yak: Any) -> None:
     bootstrap = whole.status().bootstrap
     assert yak.run("produce", "orders", "-p", "0", "-m", "x", "--repeat", "50", "-b", bootstrap).code == 0
     found = isr(yak, whole, "orders")
@@ -88,7 +88,7 @@ def test_every_replica_tells_its_own_log_end(whole: LocalCluster, yak: Any) -> N
     assert first["high_watermark"] >= 50
 
 
-def test_the_brokers_tell_everything_and_the_metadata_store_says_the_same(whole: LocalCluster, yak: Any) -> None:
+def test_isr_from_brokers_is_complete_and_equals_isr_from_the_metadata_store(whole: LocalCluster, yak: Any) -> None:
     ran = yak.run("isr", "orders", "-b", whole.status().bootstrap, "-o", "json")
     assert all(each["partition_epoch"] >= 0 for each in ran.json)
     stored = isr(yak, whole, "orders", "--from-redis")
@@ -116,7 +116,7 @@ def test_a_broker_is_relieved_of_all_it_leads_and_gets_it_back(whole: LocalClust
     assert (ran.code, [each["result"] for each in ran.json["moves"]]) == (0, ["stays: 1 leads it already"] * 2)
 
 
-def test_the_controller_is_killed_and_the_time_line_told(whole: LocalCluster, yak: Any) -> None:
+def test_failover_command_kills_the_controller_and_prints_the_timeline(whole: LocalCluster, yak: Any) -> None:
     before = [each.high_watermark for each in partitions(whole)]
     ran = yak.run("failover", "--controller", "--kill", "--yes", "--data-dir", whole.data_dir, "-o", "json")
     assert ran.code == 0, ran.err
@@ -149,7 +149,7 @@ def test_the_controller_is_restarted_in_order_without_an_error_for_a_writer(whol
     wait(lambda: all(len(each.isr) == 3 for each in partitions(whole)))
 
 
-def test_a_watch_tells_of_the_failover_as_it_happens(whole: LocalCluster, yak: Any) -> None:
+def test_isr_watch_prints_the_failover_as_it_happens(whole: LocalCluster, yak: Any) -> None:
     watching = yak.start("isr", "orders", "--watch", "--interval", "20ms", "--data-dir", whole.data_dir, "-o", "json")
     assert watching.stdout is not None
     first = [json.loads(watching.stdout.readline()) for _ in range(2)]
@@ -166,7 +166,7 @@ def test_a_watch_tells_of_the_failover_as_it_happens(whole: LocalCluster, yak: A
     assert watching.wait(60) == 143
 
 
-def test_with_no_broker_left_the_metadata_store_still_tells(whole: LocalCluster, yak: Any) -> None:
+def test_isr_from_the_metadata_store_is_printed_when_no_broker_is_left(whole: LocalCluster, yak: Any) -> None:
     for node in (1, 2, 3):
         whole.kill(node)
     ran = yak.run("isr", "--data-dir", whole.data_dir, "-o", "json")

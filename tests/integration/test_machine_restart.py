@@ -82,7 +82,7 @@ def test_when_all_machines_lost_power_the_cluster_serves_what_is_left(yak: Any) 
     wait_until(lambda: isr(bootstrap, "t") == [1, 2, 3], "all are in sync again")
 
 
-def test_a_single_broker_goes_on_with_what_is_left(yak: Any) -> None:
+def test_single_broker_continues_after_a_power_failure_with_the_records_left(yak: Any) -> None:
     status = up(yak, "--seed-topic", "t")
     write(status["bootstrap"], "t", "a")
     power_fails(yak, status, 1)

@@ -200,7 +200,7 @@ def lose_a_leader_and_have_it_back(cluster: Cluster, topic: str, load: SteadyLoa
 
 
 @pytest.mark.parametrize("lose", [emptied, restarted_empty, without_its_last_second, put_back_to_an_old_copy])
-def test_lost_metadata_are_restored_by_hand_while_brokers_go_on(
+def test_lost_metadata_are_restored_manually_while_brokers_continue(
     cluster: Cluster, unique_topic: str, tmp_path: Path, yak: Any, lose: Callable[[Cluster, Path], None]
 ) -> None:
     cluster.create(unique_topic, 3)
@@ -307,7 +307,7 @@ def test_accepted_loss_is_restored_and_in_every_log(cluster: Cluster, unique_top
     wait_until(lambda: len(cluster.partition(unique_topic).isrs) == 3, "it is in sync again", 20)
 
 
-def test_a_slow_and_an_absent_redis_stop_no_client_and_freeze_nobody(cluster: Cluster, unique_topic: str) -> None:
+def test_slow_or_absent_redis_stops_no_client_and_freezes_no_broker(cluster: Cluster, unique_topic: str) -> None:
     cluster.create(unique_topic, 3)
     incarnation = cluster.redis.incarnation()
     with SteadyLoad(cluster.bootstrap, unique_topic, partitions=3) as load:

@@ -85,7 +85,7 @@ def test_cluster_under_load_moves_to_a_quorum_and_back_and_loses_nothing(cluster
     check_complete(load, before.bootstrap, TOPIC)
 
 
-def test_interrupted_move_goes_on_after_the_quorums_leader_was_killed(
+def test_interrupted_move_of_metadata_continues_after_the_quorum_leader_was_killed(
     cluster: LocalCluster, yak: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bootstrap = cluster.status().bootstrap

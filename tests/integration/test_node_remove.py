@@ -68,7 +68,7 @@ def test_a_removed_broker_leaves_under_load_and_nothing_is_lost(cluster: LocalCl
     assert again.started == (6,), "no number of a broker is used twice"
 
 
-def test_an_interrupted_removal_goes_on(cluster: LocalCluster, yak: Any) -> None:
+def test_interrupted_node_removal_resumes(cluster: LocalCluster, yak: Any) -> None:
     bootstrap = start(cluster, 3)
     make_topic(bootstrap, partitions=60, replicas=2)
     child = yak.start("node", "remove", "3", "--yes")

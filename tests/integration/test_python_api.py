@@ -65,7 +65,7 @@ def test_topics_are_made_described_changed_and_deleted(client: yak.Client) -> No
     assert "made" not in client.topics()
 
 
-def test_a_topic_has_three_partitions_unless_told_otherwise(broker: BrokerHarness) -> None:
+def test_topic_has_three_partitions_unless_num_partitions_is_given(broker: BrokerHarness) -> None:
     broker.start(num_partitions=5)
     with yak.connect(broker.bootstrap) as client:
         client.create_topic("three")
@@ -165,7 +165,7 @@ def test_without_acknowledgement_there_is_no_offset(client: yak.Client, topic: s
         assert producer.send(topic, 1).result(30).offset == -1
 
 
-def test_a_failed_send_is_raised_at_the_end_though_nobody_asked(client: yak.Client, topic: str) -> None:
+def test_failed_send_whose_result_was_not_read_is_raised_at_the_end(client: yak.Client, topic: str) -> None:
     with pytest.raises(yak.SendFailed) as failed, client.producer() as producer:
         producer.send(topic, 1, partition=77)
     assert (failed.value.code, failed.value.written) == ("unknown-partition", "no")
@@ -181,7 +181,7 @@ def test_a_partition_that_is_not_there_fails_the_future_also_when_the_topic_is_k
         assert (failure.code, failure.written) == ("unknown-partition", "no")
 
 
-def test_a_failed_send_that_was_looked_at_is_not_raised_again(client: yak.Client, topic: str) -> None:
+def test_failed_send_whose_exception_was_read_is_not_raised_again(client: yak.Client, topic: str) -> None:
     with client.producer() as producer:
         assert isinstance(producer.send(topic, 1, partition=77).exception(30), yak.SendFailed)
         producer.flush()
@@ -306,7 +306,7 @@ def test_leaving_a_loop_over_a_consumer_loses_nothing(client: yak.Client, topic:
     assert found == list(range(100))
 
 
-def test_a_record_that_is_not_json_stops_nobody(client: yak.Client, topic: str) -> None:
+def test_record_that_is_not_json_stops_no_consumer(client: yak.Client, topic: str) -> None:
     with client.producer(values=yak.BYTES) as producer:
         producer.send(topic, b"plain words", partition=0)
         producer.send(topic, b'{"total": 1}', partition=0)
@@ -363,7 +363,7 @@ def test_each_mistake_is_named_and_explained(client: yak.Client, topic: str) -> 
         assert "closest" in made.value.why
 
 
-def test_an_offset_that_is_gone_is_an_error_where_that_was_asked_for(client: yak.Client, topic: str) -> None:
+def test_offset_out_of_range_is_an_error_if_auto_offset_reset_is_error(client: yak.Client, topic: str) -> None:
     with client.consumer(auto_offset_reset="error") as consumer:
         consumer.assign({TopicPartition(topic, 0): 700})
         with pytest.raises(yak.YakError) as gone:
@@ -401,7 +401,7 @@ def test_a_client_sends_what_its_producers_were_given(client: yak.Client, topic:
     assert delivery.result(0).offset == 0
 
 
-def test_nobody_there_is_said_within_seconds() -> None:
+def test_address_without_a_broker_is_reported_as_unreachable_within_seconds() -> None:
     from yak.local import ports
 
     address = f"127.0.0.1:{ports.find_free('127.0.0.1')}"

@@ -100,7 +100,7 @@ class Member(threading.Thread):
 # ------------------------------------------------------------------------------------------------------------ commits
 
 
-def test_a_group_goes_on_where_it_committed_and_only_there(client: yak.Client, topic: str, group: str) -> None:
+def test_group_resumes_at_its_committed_offsets_and_only_there(client: yak.Client, topic: str, group: str) -> None:
     with client.consumer(group_id=group) as consumer:
         consumer.subscribe(topic)
         first = read(consumer, 40)
@@ -225,7 +225,7 @@ def test_seek_and_pause_in_on_assigned_take_effect(client: yak.Client, topic: st
         assert sorted(read(consumer, 5)) == [83, 87, 91, 95, 99]
 
 
-def test_an_error_in_a_rebalance_function_is_raised_by_poll_and_the_group_goes_on(
+def test_error_in_a_rebalance_callback_is_raised_by_poll_and_the_group_continues(
     client: yak.Client, topic: str, group: str
 ) -> None:
     def assigned(_partitions: list[TopicPartition]) -> None:
@@ -254,7 +254,7 @@ def test_a_static_member_has_its_partitions_again(client: yak.Client, topic: str
     other.end()
 
 
-def test_a_member_that_does_not_poll_is_told_that_it_left(client: yak.Client, topic: str, group: str) -> None:
+def test_member_that_does_not_poll_gets_the_error_left_group(client: yak.Client, topic: str, group: str) -> None:
     gone: list[TopicPartition] = []
     slow = {**QUICK, "max.poll.interval.ms": 6000}
     with client.consumer(group_id=group, config=slow) as consumer:

@@ -39,7 +39,7 @@ def metric(broker, name, quota):
     return float(line.split()[1])
 
 
-def test_producer_keeps_to_its_rate_and_is_told_the_throttle_times(small_windows):
+def test_producer_stays_below_its_rate_and_receives_the_throttle_times(small_windows):
     set_quota(small_windows.bootstrap, CLIENT, producer_byte_rate=RATE)
     throttled_ms, windows = [], []
     producer = Producer(

@@ -52,7 +52,7 @@ def test_every_make_target_that_the_readme_names_is_there() -> None:
     assert named - known == set()
 
 
-def test_every_language_of_a_block_is_one_that_is_looked_at() -> None:
+def test_every_language_of_a_readme_block_is_one_that_is_checked() -> None:
     assert {block.language for block in blocks()} <= {"sh", "python", "text"}
 
 

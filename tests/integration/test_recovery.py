@@ -134,7 +134,7 @@ def test_the_mark_of_a_clean_stop_is_used_once(broker, unique_topic):
 # ---------------------------------------------------------------------------------------------------------- damage
 
 
-def test_a_torn_tail_is_cut_and_writing_goes_on(broker, unique_topic):
+def test_torn_tail_is_truncated_and_writing_continues(broker, unique_topic):
     broker.start()
     sent = fill(broker, unique_topic, 100)
     broker.kill9()
@@ -185,7 +185,7 @@ def damage_helpers(broker: Any, topic: str, damage: Damage) -> None:
 
 
 @pytest.mark.parametrize("damage", [scramble, shorten, Path.unlink], ids=["scrambled", "shortened", "deleted"])
-def test_damaged_helpers_are_made_anew_after_a_kill(broker, unique_topic, damage):
+def test_damaged_indexes_and_snapshots_are_rebuilt_after_a_kill(broker, unique_topic, damage):
     broker.start(**SMALL)
     sent = {suffix: fill(broker, unique_topic + suffix, 400) for suffix in HELPERS}
     broker.kill9()
@@ -196,7 +196,7 @@ def test_damaged_helpers_are_made_anew_after_a_kill(broker, unique_topic, damage
 
 
 @pytest.mark.parametrize("damage", [shorten, Path.unlink], ids=["shortened", "deleted"])
-def test_missing_helpers_are_made_anew_after_a_clean_stop(broker, unique_topic, damage):
+def test_missing_indexes_and_snapshots_are_rebuilt_after_a_clean_stop(broker, unique_topic, damage):
     broker.start(**SMALL)
     sent = {suffix: fill(broker, unique_topic + suffix, 400) for suffix in HELPERS}
     broker.stop()
@@ -248,7 +248,7 @@ def test_retention_by_size_removes_old_segments_and_keeps_the_rest(broker, uniqu
     assert client.watermarks(unique_topic) == (low, len(sent))
 
 
-def test_retention_by_time_empties_a_topic_and_its_offsets_go_on(broker, unique_topic):
+def test_retention_by_time_empties_a_topic_and_its_offsets_continue(broker, unique_topic):
     broker.start(**SMALL, log_retention_check_interval_ms=300)
     client = Confluent(broker.bootstrap)
     client.create_topic(unique_topic, configs={"retention.ms": "1000", "file.delete.delay.ms": "0"})

@@ -87,7 +87,7 @@ def test_a_password_and_a_user(server, login):
 
 
 @pytest.mark.parametrize("login", ["", ":wrong@", "yak:wrong@", f"nobody:{QUOTED}@"])
-def test_a_wrong_password_is_told(server, login):
+def test_wrong_redis_password_is_reported(server, login):
     lost = met(f"redis://{login}{where(server)}/0")
     assert isinstance(lost, StoreLost)
     assert any(word in lost.reason for word in ("NOAUTH", "WRONGPASS"))
@@ -164,7 +164,7 @@ def test_tls_with_a_certificate_that_the_system_trusts(tls_port, certificate, mo
     assert isinstance(met(f"rediss://:{QUOTED}@localhost:{tls_port}/0"), StoreConnected)
 
 
-def test_tls_with_a_certificate_that_nobody_trusts_is_refused(tls_port):
+def test_tls_with_an_untrusted_certificate_is_refused(tls_port):
     lost = met(f"rediss://:{QUOTED}@localhost:{tls_port}/0")
     assert isinstance(lost, StoreLost)
     assert "certificate verify failed" in lost.reason

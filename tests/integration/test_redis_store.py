@@ -179,7 +179,7 @@ def test_a_killed_server_has_everything_that_it_had_answered(server):
     run(shell, body)
 
 
-def test_what_is_submitted_without_a_connection_is_not_kept(server):
+def test_call_submitted_without_a_connection_is_not_buffered(server):
     shell = Shell("redis://127.0.0.1:1/0")
 
     async def body():
@@ -193,7 +193,7 @@ def test_what_is_submitted_without_a_connection_is_not_kept(server):
     run(shell, body)
 
 
-def test_unsafe_settings_are_told_in_words(server):
+def test_unsafe_redis_settings_are_reported_in_plain_text(server):
     client = redis_py.Redis.from_url(server.url)
     client.config_set("appendfsync", "everysec")
     client.config_set("maxmemory-policy", "allkeys-lru")

@@ -196,7 +196,7 @@ def codes_of(answer: Any) -> set[str]:
 # ---------------------------------------------------------------------------------------------- reassignments
 
 
-def test_a_partition_moves_with_its_records_while_clients_go_on(brokers, python_admin, unique_topic):
+def test_partition_is_reassigned_with_its_records_while_clients_continue(brokers, python_admin, unique_topic):
     brokers.create(unique_topic, [1, 2])
     clients = {name: make(brokers.bootstrap) for name, make in CLIENT_KINDS.items()}
     messages = [Message(b"value %d" % number, b"key") for number in range(200)]
@@ -277,7 +277,7 @@ def test_clients_follow_a_leader_that_moves(brokers, python_admin, unique_topic,
     assert client.consume(unique_topic, 2) == list(enumerate(messages))
 
 
-def test_confluent_kafka_goes_on_producing_while_the_leader_moves_to_and_fro(brokers, python_admin, unique_topic):
+def test_confluent_kafka_continues_to_produce_while_the_leader_changes_repeatedly(brokers, python_admin, unique_topic):
     brokers.create(unique_topic, [1, 2, 3])
     failed: list[KafkaError] = []
     producer = Producer({"bootstrap.servers": brokers.bootstrap, "enable.idempotence": True, "linger.ms": 0})

@@ -226,7 +226,7 @@ def test_a_port_in_use_is_refused(broker: Any, yak: Any, tmp_path: Path) -> None
     assert not (tmp_path / "other").exists()
 
 
-def test_a_store_that_is_not_there_is_waited_for_and_then_told(yak: Any, tmp_path: Path) -> None:
+def test_serve_waits_for_an_unreachable_store_and_then_reports_the_error(yak: Any, tmp_path: Path) -> None:
     url = f"redis://user:secret@127.0.0.1:{ports.find_free('127.0.0.1')}/0"
     ran = yak.run(*serve_words(tmp_path, url, "--redis-timeout", "2s"))
     assert ran.code == 3

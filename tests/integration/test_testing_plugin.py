@@ -103,7 +103,7 @@ def test_every_example_of_the_documentation_passes(examples: Examples, pytester:
     result.assert_outcomes(passed=16)
 
 
-def test_the_documentation_names_every_option_and_every_word_of_the_marker(examples: Examples) -> None:
+def test_documentation_names_every_option_and_every_argument_of_the_marker(examples: Examples) -> None:
     text = (ROOT / "docs" / "testing.md").read_text("utf-8")
     told = examples.run("--help", "--markers").outlines + examples.run("--markers").outlines
     options = set(re.findall(r"--yak-[a-z-]+", "\n".join(told)))
@@ -275,7 +275,7 @@ def test_what_a_test_does_to_a_broker_is_done_and_is_over_before_the_next(exampl
             assert producer.flush(10) == 0
 
         @pytest.mark.yak(replication_factor=1)
-        def test_nobody_can_lead_what_only_a_dead_broker_has(yak_cluster, yak_topic):
+        def test_partition_whose_only_replica_is_on_a_dead_broker_has_no_leader(yak_cluster, yak_topic):
             leader = yak_cluster.leader_of(yak_topic)
             yak_cluster.kill(leader)
             with pytest.raises(WaitTimeout, match="no broker was found to lead"):
@@ -321,7 +321,7 @@ def test_a_failing_test_shows_what_the_brokers_printed_and_a_passing_one_does_no
     assert "yak node-1 log" not in "\n".join(examples.run("--yak-log-lines=0").outlines)
 
 
-def test_what_cannot_be_is_told_in_a_few_lines(examples: Examples) -> None:
+def test_impossible_cluster_or_topic_is_reported_in_a_few_lines(examples: Examples) -> None:
     examples.write(
         test_wrong="""
         import pytest
@@ -331,7 +331,7 @@ def test_what_cannot_be_is_told_in_a_few_lines(examples: Examples) -> None:
             pass
 
         @pytest.mark.yak(brokrs=3)
-        def test_word(yak_cluster):
+        def test_unknown_marker_argument(yak_cluster):
             pass
 
         @pytest.mark.yak(brokers=0)
@@ -393,7 +393,7 @@ def test_the_command_line_holds_where_a_test_says_nothing(examples: Examples) ->
             assert configs(yak_cluster)["fetch.max.bytes"] == "4096"
 
         @pytest.mark.yak(brokers=1, configs={"num.partitions": 7})
-        def test_own_words_win(yak_cluster):
+        def test_marker_arguments_win(yak_cluster):
             assert len(yak_cluster.brokers) == 1
             assert configs(yak_cluster)["num.partitions"] == "7"
             assert configs(yak_cluster)["fetch.max.bytes"] == "4096"
@@ -475,7 +475,7 @@ def test_a_run_that_is_killed_while_its_brokers_start_leaves_nothing(examples: E
 
 
 @pytest.mark.exec_yak
-def test_nothing_of_yak_is_loaded_and_nothing_started_before_a_test_asks(examples: Examples) -> None:
+def test_plugin_loads_and_starts_nothing_of_yak_before_a_test_requests_it(examples: Examples) -> None:
     examples.write(
         test_unused="""
         import os, sys

@@ -95,7 +95,7 @@ def test_client_refuses_a_broker_with_another_host_name(broker: BrokerHarness, t
     produce(relaxed, "names-are-not-checked", [b"x"])
 
 
-def test_plain_client_on_a_tls_listener_is_told_in_the_log(tls_broker: BrokerHarness) -> None:
+def test_plain_client_on_a_tls_listener_is_logged(tls_broker: BrokerHarness) -> None:
     def is_told() -> bool:
         """A line may be held back by the rate limit, for clients of other tests."""
         assert failure({"bootstrap.servers": tls_broker.bootstrap})
@@ -104,9 +104,7 @@ def test_plain_client_on_a_tls_listener_is_told_in_the_log(tls_broker: BrokerHar
     wait_until(is_told, "the reason")
 
 
-def test_tls_client_on_a_plain_listener_is_told_in_the_log(
-    module_broker: BrokerHarness, certificates: Certificates
-) -> None:
+def test_tls_client_on_a_plain_listener_is_logged(module_broker: BrokerHarness, certificates: Certificates) -> None:
     assert failure(certificates.client(module_broker.bootstrap))
     assert "this listener is plain text" in module_broker.log()
 

@@ -133,7 +133,7 @@ def test_librdkafka_with_a_refused_token_gets_an_authentication_error(broker):
     assert "invalid_token" in errors[0].str()
 
 
-def test_session_ends_with_the_token_and_the_client_goes_on_with_the_next(broker):
+def test_session_ends_with_its_token_and_the_client_continues_with_the_next_token(broker):
     made = []
 
     def short():
@@ -230,7 +230,7 @@ BAD_TOKENS = {
 
 
 @pytest.mark.parametrize("name", BAD_TOKENS)
-def test_bad_token_is_refused_and_the_broker_goes_on(broker, name):
+def test_bad_token_is_refused_and_the_broker_continues(broker, name):
     with RawClient(broker.port) as client:
         handshaken(client)
         answer = client.ask(36, 2, auth_bytes=TokenMessage(BAD_TOKENS[name]()).encode())

@@ -205,7 +205,7 @@ def test_ctrl_c_stops_broker_and_redis_and_exits_with_0(yak: Any) -> None:
     assert broker_of(yak.run("up", "--status", "-o", "json").json)["state"] == "stopped"
 
 
-def test_the_foreground_tells_of_a_killed_broker_and_ends_when_the_cluster_is_stopped_elsewhere(yak: Any) -> None:
+def test_foreground_up_reports_a_killed_broker_and_ends_when_the_cluster_is_stopped(yak: Any) -> None:
     with yak.start("up", "--port", "0") as foreground:
         status = wait_for_status(yak, "running")
         os.kill(broker_of(status)["pid"], signal.SIGKILL)
@@ -235,7 +235,7 @@ def test_purge_deletes_what_is_ours_and_nothing_else(yak: Any) -> None:
     assert [path.name for path in (yak.folder / "yak-data").iterdir()] == ["mine.txt"]
 
 
-def test_a_taken_port_is_refused_when_asked_for_and_exit_code_is_2(yak: Any) -> None:
+def test_requested_port_that_is_in_use_is_refused_with_exit_code_2(yak: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         ran = yak.run("up", "-d", "--port", str(port))
@@ -245,7 +245,7 @@ def test_a_taken_port_is_refused_when_asked_for_and_exit_code_is_2(yak: Any) -> 
     assert yak.run("up", "--status", "-o", "json").json["brokers"] == []
 
 
-def test_broker_configs_reach_the_broker_and_a_bad_one_is_told_in_its_words(yak: Any) -> None:
+def test_broker_configs_reach_the_broker_and_a_bad_one_prints_the_brokers_error(yak: Any) -> None:
     ran = yak.run("up", "-d", "--port", "0", "-c", "no.such.config=1")
     assert ran.code == 2, ran.err
     assert "no.such.config" in ran.err

@@ -163,7 +163,7 @@ def test_ctrl_c_stops_all_brokers_quickly_and_in_order(yak: Any) -> None:
     assert "stopping followers, then leaders, then Redis" in err
 
 
-def test_an_ephemeral_cluster_can_be_kept_after_all(yak: Any) -> None:
+def test_ephemeral_cluster_is_retained_by_down_with_keep(yak: Any) -> None:
     ran = yak.run("up", "-d", "--ephemeral", "--port", "0", "-o", "json")
     folder = ran.json["data_dir"]
     assert yak.run("down", "--keep", "--data-dir", folder).code == 0
@@ -209,7 +209,9 @@ def test_a_leader_waits_for_the_followers_it_expects(yak: Any, redis_databases: 
         assert f"expected-followers-registered followers={expected}" in end(leader)
 
 
-def test_a_leader_goes_on_without_followers_that_never_come(yak: Any, redis_databases: Any, tmp_path: Path) -> None:
+def test_leader_continues_without_expected_followers_that_never_register(
+    yak: Any, redis_databases: Any, tmp_path: Path
+) -> None:
     expected = f"127.0.0.1:{ports.find_free('127.0.0.1')}"
     with redis_databases.borrow() as url:
         leader, address = serve(

@@ -29,7 +29,7 @@ def test_no_key_is_one_that_browsers_keep():
     assert not [key.id for key in KEYS.values() for each in key.keys.split(",") if each in taken]
 
 
-def test_who_changes_something_is_a_capital_or_a_form():
+def test_key_that_changes_something_is_a_capital_or_opens_a_form():
     for key in KEYS.values():
         if key.is_change:
             first = key.keys.split(",")[0]
@@ -384,7 +384,7 @@ def test_digits_go_and_minus_goes_back_and_quit_ends():
     run(scenario())
 
 
-def test_pause_stops_drawing_and_goes_on():
+def test_pause_stops_drawing_and_receiving_continues():
     async def scenario():
         source = recorded_source()
         app = recorded_app(source=source)
@@ -433,7 +433,7 @@ def drawn(app):
 
 
 @pytest.mark.parametrize("is_ascii", [False, True])
-def test_a_name_that_is_wider_than_the_rail_goes_on_in_the_next_line(is_ascii):
+def test_name_wider_than_the_rail_wraps_to_the_next_line(is_ascii):
     async def scenario():
         app = recorded_app(context="", source=recorded_source(title="kafka-1.example:19092"), is_ascii=is_ascii)
         async with app.run_test(size=(140, 40)) as pilot:

@@ -163,7 +163,7 @@ def test_reset_moves_the_offsets_of_its_plan():
     run(scenario())
 
 
-def test_a_group_with_members_is_refused_with_who_they_are():
+def test_offset_reset_of_a_group_with_members_is_refused_with_their_names():
     refused = active_group(LIVE.group_id, LIVE.members, "no")
 
     async def scenario():

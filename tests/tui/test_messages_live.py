@@ -304,7 +304,7 @@ def test_what_is_marked_is_exported_and_yak_produce_takes_it_back(lone, new_topi
     assert sorted(sent) == sorted(came)
 
 
-def test_a_tail_goes_on_when_a_leader_dies_and_finds_new_partitions(live, new_topic):
+def test_tail_continues_when_a_leader_dies_and_finds_new_partitions(live, new_topic):
     topic = new_topic()
     fill(live, topic, range(10), partitions=1)
 

@@ -336,7 +336,7 @@ def test_columns_are_mapped_and_the_first_rows_say_whether_they_can_be_sent(file
     drive(scenario)
 
 
-def test_a_file_is_sent_after_a_question_and_goes_on_where_an_earlier_upload_was_stopped(file):
+def test_file_is_sent_after_confirmation_and_resumes_where_an_earlier_upload_stopped(file):
     from yak.client.checkpoint import Checkpoint
 
     Checkpoint(checkpoint_path(str(file), "orders"), str(file), "orders").write(1)

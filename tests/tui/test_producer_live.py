@@ -248,7 +248,7 @@ def test_a_file_is_written_and_its_bad_rows_are_set_aside(lone, new_topic, tmp_p
     assert all(int(key[1:]) % 3 == partition for partition, key, _, _ in found)
 
 
-def test_an_upload_that_was_stopped_goes_on_where_it_was(lone, new_topic, tmp_path):
+def test_stopped_upload_resumes_where_it_stopped(lone, new_topic, tmp_path):
     topic = new_topic()
     make_topic(lone, topic)
     path = csv_file(tmp_path, 1000)

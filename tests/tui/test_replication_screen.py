@@ -62,7 +62,7 @@ def test_replication_shows_what_is_not_well_first_and_how_the_last_failover_went
     run(scenario, start="replication")
 
 
-def test_steps_of_a_slow_failover_go_on_below_in_a_narrow_window():
+def test_steps_of_a_slow_failover_wrap_to_the_next_line_in_a_narrow_window():
     async def scenario(app, pilot):
         failover = app.picture.elections.failovers[-1]
         failover.elected_ms += 70_000

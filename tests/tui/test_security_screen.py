@@ -56,7 +56,7 @@ def calls_of(source, function):
 
 
 @pytest.mark.parametrize("word", ["users", "acls", "quotas"])
-def test_word_of_a_tab_opens_the_tab_with_the_focus_on_its_table(word):
+def test_command_of_a_tab_opens_the_tab_with_the_focus_on_its_table(word):
     async def scenario(app, pilot):
         await pilot.press("colon", *word, "enter")
         await until(pilot, lambda: app.current_mode == "security", "screen")

@@ -120,7 +120,7 @@ def test_a_topic_is_made_by_a_form_that_shows_the_command_as_it_is_typed():
     run(scenario, source=source, start="topics")
 
 
-def test_refused_change_is_shown_and_recorded():
+def test_refused_change_is_displayed_and_recorded():
     source = recorded_source()
     source.answers["POST /topics"] = YakError("topic-already-exists", "topic 'orders' exists", why="HTTP 409")
 
@@ -148,7 +148,7 @@ def test_a_topic_is_deleted_only_once_its_name_was_typed():
     run(scenario, source=source, start="topics")
 
 
-def test_topic_change_asks_with_the_difference():
+def test_topic_change_displays_the_difference_for_confirmation():
     source, done = recorded_source(), []
     source.calls["alter_topic"] = lambda *arguments: done.append(arguments)
 

@@ -14,7 +14,7 @@ PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 
 
-def test_every_panel_has_its_place_and_asks_the_chosen_source():
+def test_every_panel_has_its_place_and_queries_the_chosen_source():
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(set(ids)) == len(ids)
     taken: set[tuple[int, int]] = set()

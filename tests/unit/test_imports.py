@@ -116,7 +116,7 @@ def loaded_by(statement: str) -> set[str]:
 
 
 @pytest.mark.parametrize("path", core_files(), ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_a_core_module_asks_only_the_seams(path: Path) -> None:
+def test_core_module_uses_only_the_ports(path: Path) -> None:
     assert real_world(ast.parse(path.read_text())) == []
 
 
@@ -132,7 +132,7 @@ def test_a_core_module_asks_only_the_seams(path: Path) -> None:
         "for x in {1, 2}: pass",
     ],
 )
-def test_a_line_that_asks_the_machine_is_found(line: str) -> None:
+def test_line_that_accesses_the_machine_is_found(line: str) -> None:
     assert len(real_world(ast.parse(line))) == 1
 
 

@@ -48,7 +48,7 @@ def test_ordinary_text_is_untouched(text: str) -> None:
     assert plain_text.one_line(text) == plain_text.lines(text) == plain_text.json_text(text) == text
 
 
-def test_hostile_text_is_shown_with_escapes() -> None:
+def test_hostile_text_is_displayed_with_escapes() -> None:
     shown = plain_text.one_line(HOSTILE)
     assert shown == "a\\x1b]0;t\\x07\\x9b31m\\r\\n\\x7f\\u202eb\\u2066\\u2028\\ud800\\U000e0041"
     assert plain_text.is_plain(shown)

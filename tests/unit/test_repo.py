@@ -107,7 +107,7 @@ def test_make_without_a_fitting_python_says_what_to_install(tmp_path: Path) -> N
         ("freebsd14", "x86_64", (3, 11), "unsupported-machine"),
     ],
 )
-def test_a_machine_that_cannot_run_yak_is_told_so_in_three_parts(
+def test_machine_that_cannot_run_yak_is_refused_with_an_error_in_three_parts(
     bootstrap: ModuleType, system: str, machine: str, version: tuple[int, int], code: str
 ) -> None:
     with pytest.raises(bootstrap.Refused) as refused:
@@ -127,7 +127,7 @@ def test_the_supported_machines_pass(bootstrap: ModuleType, system: str, machine
     bootstrap.check_machine(system, machine, (3, 14))
 
 
-def test_a_python_that_can_make_no_environment_is_told_what_to_install(
+def test_python_that_cannot_create_an_environment_is_refused_with_what_to_install(
     bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bootstrap, "_works", lambda command: False)

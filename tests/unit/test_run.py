@@ -46,7 +46,7 @@ def test_test_that_passes_alone_fails_the_run(tmp_path):
     assert "error[flaky-tests]: 1 failed beside the others and passed alone:\n  test_it.py::test_it[0]\n  try:" in said
 
 
-def test_flaky_test_is_only_reported_where_ci_asks_for_that(tmp_path):
+def test_flaky_test_is_only_reported_where_ci_requests_that(tmp_path):
     code, said = run(tmp_path, "was_seen", flaky_tests="reported")
     assert code == 0
     assert "error[flaky-tests]: 1 failed beside the others and passed alone:" in said

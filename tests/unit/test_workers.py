@@ -52,7 +52,7 @@ def test_it(number, tmp_path):
 """
 
 
-def test_results_output_and_warnings_of_all_workers_are_shown_once(tmp_path):
+def test_results_output_and_warnings_of_all_workers_are_printed_once(tmp_path):
     for name in "abcd":
         (tmp_path / f"test_{name}.py").write_text(FILE)
     ran = run(tmp_path, "--durations=1")
@@ -85,7 +85,7 @@ def test_every_second_worker_begins_at_the_end(tmp_path):
     assert first_of == {"gw0": "test_0", "gw1": "test_3"}
 
 
-def test_run_ends_at_the_first_failure_when_asked(tmp_path):
+def test_run_ends_at_the_first_failure_when_requested(tmp_path):
     for name in "ab":
         (tmp_path / f"test_{name}.py").write_text(FILE)
     ran = run(tmp_path, "-x")

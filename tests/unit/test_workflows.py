@@ -75,7 +75,7 @@ def test_actionlint_finds_nothing() -> None:
 
 
 @pytest.mark.parametrize("form", ["bug.yml", "feature.yml"])
-def test_issue_form_has_what_github_asks_for(form: str) -> None:
+def test_issue_form_has_the_fields_that_github_requires(form: str) -> None:
     read = yaml.safe_load((GITHUB / "ISSUE_TEMPLATE" / form).read_text())
     assert read["name"]
     assert read["description"]

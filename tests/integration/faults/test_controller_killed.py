@@ -89,7 +89,7 @@ def test_a_topic_that_was_being_made_is_taken_back_and_can_be_made_again(cluster
     assert not list(controller.data_dir.glob(f"{unique_topic}-*[0-9]"))
 
 
-def test_a_topic_whose_last_slice_arrived_is_there_although_nobody_was_told(cluster, unique_topic):
+def test_topic_whose_last_slice_was_stored_exists_although_no_client_got_an_answer(cluster, unique_topic):
     controller = cluster.controller
     # Hold the answers, not the calls: everything is done, and the one who asked dies without knowing.
     answers_to(controller).hold()
@@ -164,7 +164,7 @@ def test_a_deletion_happened_or_it_did_not(cluster, unique_topic, is_done):
     wait_written(cluster, unique_topic, b"new")
 
 
-def test_a_reassignment_goes_on_under_the_next_controller_and_leader(cluster, unique_topic):
+def test_reassignment_continues_under_the_next_controller_and_leader(cluster, unique_topic):
     controller = cluster.controller
     stays, comes = others(controller)
     cluster.create(unique_topic, *[[controller.node_id, stays]] * 4)

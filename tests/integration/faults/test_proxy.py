@@ -18,7 +18,7 @@ sys.stdin.read()
 """
 
 
-def test_a_local_port_that_two_processes_share_is_told_apart_by_where_it_leads():
+def test_local_port_shared_by_two_processes_is_distinguished_by_its_destination():
     """Linux gives one local port to several connections with different destinations; brokers and clients meet this."""
     with socket.create_server(("127.0.0.1", 0)) as ours, socket.create_server(("127.0.0.1", 0)) as theirs:
         to_ours, to_theirs = ours.getsockname()[1], theirs.getsockname()[1]

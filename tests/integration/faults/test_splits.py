@@ -40,7 +40,7 @@ def values(cluster: FaultCluster, topic: str) -> list[Any]:
     return read_all(cluster.bootstrap, topic)
 
 
-def test_a_leader_cut_off_with_clients_acknowledges_nothing_and_the_others_go_on(cluster, unique_topic):
+def test_leader_isolated_with_clients_acknowledges_nothing_and_the_others_continue(cluster, unique_topic):
     cluster.create(unique_topic, [1, 2, 3])
     for value in (b"one", b"two"):
         assert produce(cluster, 1, unique_topic, value) is ErrorCode.none
@@ -64,7 +64,7 @@ def test_a_leader_cut_off_with_clients_acknowledges_nothing_and_the_others_go_on
     assert b"three" in found
 
 
-def test_a_leader_alone_with_redis_refuses_and_nobody_else_leads(cluster, unique_topic):
+def test_leader_alone_with_redis_refuses_writes_and_no_other_broker_leads(cluster, unique_topic):
     cluster.create(unique_topic, [1, 2, 3])
     assert produce(cluster, 1, unique_topic, b"one") is ErrorCode.none
     cluster.isolate([1], from_redis=False)

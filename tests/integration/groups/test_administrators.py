@@ -115,7 +115,7 @@ def test_offsets_are_set_and_the_group_begins_there(group_broker, topic, admin):
         consumer.close()
 
 
-def test_groups_are_deleted_when_nobody_is_in_them(group_broker, topic, admin):
+def test_groups_are_deleted_when_they_have_no_members(group_broker, topic, admin):
     empty, full = f"empty-{topic}", f"full-{topic}"
     set_offsets(admin, empty, TopicPartition(topic, 0, 7))
     with Group(group_broker.bootstrap, full, topic) as group:

@@ -39,7 +39,7 @@ def test_members_come_leave_and_die(group_broker, topic):
         group.check()
 
 
-def test_who_keeps_its_partitions_never_stops(group_broker, topic):
+def test_member_whose_partitions_do_not_change_never_stops(group_broker, topic):
     """The assignment of one that gives nothing up is told once, however others come and go."""
     load = SteadyLoad(group_broker.bootstrap, topic, partitions=PARTITIONS, pause_seconds=0.005)
     with load, Group(group_broker.bootstrap, f"g-{topic}", topic) as group:

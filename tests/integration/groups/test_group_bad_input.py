@@ -105,7 +105,7 @@ def test_a_subscription_that_does_not_parse_is_the_members_own_business(raw, uni
     assert (found.group_state, found.members[0].member_metadata[:4]) == ("Stable", b"\0\0\x7f\xff")
 
 
-def test_a_member_that_joins_and_never_syncs_is_sent_away_and_the_others_go_on(group_broker, topic):
+def test_member_that_joins_and_never_syncs_is_removed_and_the_others_continue(group_broker, topic):
     with (
         RawClient(group_broker.port) as raw,
         SteadyLoad(group_broker.bootstrap, topic, partitions=6, pause_seconds=0.005) as load,
@@ -161,7 +161,7 @@ def test_ten_thousand_that_ask_for_an_id_and_never_come(group_broker, raw, uniqu
     assert_no_bugs(group_broker)
 
 
-def test_a_full_group_takes_nobody_more(borrowed_broker, unique_topic):
+def test_full_group_accepts_no_more_members(borrowed_broker, unique_topic):
     with borrowed_broker() as broker:
         broker.start(group_initial_rebalance_delay_ms=0, group_max_size=2, offsets_topic_num_partitions=1)
         with RawClient(broker.port) as one, RawClient(broker.port) as two, RawClient(broker.port) as three:

@@ -98,7 +98,7 @@ def test_different_clients_share_one_group(group_broker, topic):
 
 
 @pytest.mark.parametrize("kind", PYTHON_KINDS)
-def test_a_static_member_that_restarts_troubles_nobody(group_broker, topic, kind):
+def test_static_member_that_restarts_causes_no_rebalance_for_other_members(group_broker, topic, kind):
     with load_of(group_broker, topic) as load, Group(group_broker.bootstrap, f"g-{topic}", topic) as group:
         stays, goes = (group.start(kind, instance=f"i{number}", session_ms=60_000) for number in range(2))
         group.wait_shared(PARTITIONS, stays, goes)
@@ -155,7 +155,7 @@ def test_two_static_members_of_one_name_fence_each_other(group_broker, topic):
             second.close()
 
 
-def test_a_cooperative_rebalance_stops_nobody_whose_partitions_stay(group_broker, topic):
+def test_cooperative_rebalance_stops_no_member_whose_partitions_stay(group_broker, topic):
     """While one member takes its time to give something up, the other is given records without a break."""
     other = f"{topic}-other"
     Confluent(group_broker.bootstrap).create_topic(other, partitions=2, configs={"retention.ms": "-1"})
@@ -189,7 +189,7 @@ def test_a_cooperative_rebalance_stops_nobody_whose_partitions_stay(group_broker
         group.check()
 
 
-def test_a_group_goes_on_where_it_was_when_all_its_members_come_again(group_broker, topic):
+def test_group_resumes_at_its_offsets_when_all_members_rejoin(group_broker, topic):
     with load_of(group_broker, topic) as load, Group(group_broker.bootstrap, f"g-{topic}", topic) as group:
         for _ in range(2):
             members = [group.start("confluent-kafka") for _ in range(2)]

@@ -175,7 +175,7 @@ def test_progress_comes_while_the_file_is_sent(cluster, topic):
     assert any(0 < each < 6000 for each in written)
 
 
-def test_an_upload_goes_on_while_a_broker_is_killed_and_writes_each_row_once(cluster, topic):
+def test_upload_continues_while_a_broker_is_killed_and_writes_each_row_once(cluster, topic):
     found = {}
 
     def send():
@@ -193,7 +193,7 @@ def test_an_upload_goes_on_while_a_broker_is_killed_and_writes_each_row_once(clu
     assert sorted(int(key) for key, _ in rows_of(cluster, topic)) == list(range(20_000))
 
 
-def test_an_upload_that_cannot_go_on_says_how_far_it_came(cluster, topic):
+def test_upload_that_cannot_continue_reports_how_many_rows_were_written(cluster, topic):
     def file():
         yield b"id\n" + b"".join(b"%d\n" % number for number in range(600))
         wait_until(lambda: len(rows_of(cluster, topic)) >= 500, "the first batch")

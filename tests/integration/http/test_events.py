@@ -319,7 +319,7 @@ def test_a_stream_with_a_duration_ends_in_order(cluster, new_name):
         "kinds=leader&kinds=isr",
     ],
 )
-def test_wishes_that_make_no_sense_are_refused(cluster, query):
+def test_event_queries_with_invalid_parameters_are_refused(cluster, query):
     found = cluster.get(1, f"/api/events?{query}")
     assert found.status_code == 400, found.text
     assert set(found.json()) == {"error", "message", "hint"}

@@ -7,7 +7,7 @@ from support.waiting import wait_until
 from yak.client.admin import Admin
 
 
-def test_health_says_who_and_how(cluster):
+def test_health_reports_the_node_and_its_state(cluster):
     for node in (1, 2, 3):
         found = cluster.get(node, "/health")
         assert found.status_code == 200

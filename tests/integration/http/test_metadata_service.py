@@ -447,7 +447,7 @@ def known_external_brokers(cluster):
     ]
 
 
-def test_everything_goes_on_while_a_broker_is_dead(cluster, new_name, new_id):
+def test_metadata_routes_continue_while_a_broker_is_dead(cluster, new_name, new_id):
     dead = next(node for node in (1, 2, 3) if cluster.get(node, "/health").json()["is_controller"])
     node = 1 + dead % 3
     cluster.local.kill(dead)

@@ -422,7 +422,7 @@ def test_a_leader_that_is_killed_while_an_instance_polls_loses_nothing(cluster, 
     one.did("DELETE", "")
 
 
-def test_a_broker_that_is_killed_takes_its_instances_along_and_others_go_on(cluster, topic, new_name):
+def test_killed_broker_loses_its_consumer_instances_and_other_instances_continue(cluster, topic, new_name):
     group = new_name()
     both = [RestConsumer(cluster, node, group, format="json") for node in (1, 3)]
     for each in both:

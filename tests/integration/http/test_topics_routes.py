@@ -93,7 +93,7 @@ def test_topics_that_cannot_be_are_refused(cluster, body, error):
     assert cluster.get(1, "/topics/t").status_code == 404
 
 
-def test_who_leads(cluster, new_name):
+def test_metadata_leader_route_returns_the_controller_and_the_partition_leader(cluster, new_name):
     name = new_name()
     Admin(cluster.bootstrap).create_topic(name, assignment=[[3, 1]])
     wait_until(lambda: cluster.get(2, f"/topics/{name}").status_code == 200, "the topic")

@@ -171,7 +171,7 @@ class WordCounts:
         self._consumer.close()
 
 
-def test_streams_word_count_is_exact_without_a_crash(
+def test_streams_wordcount_is_exact_without_a_crash(
     cluster: LocalCluster, programs: Programs, wait_until: Callable[..., None]
 ) -> None:
     create_topics(cluster, ["streams-plaintext-input", "streams-wordcount-output"])

@@ -192,7 +192,7 @@ def test_an_id_that_a_yak_broker_took_is_hidden_and_makes_room_first(store, monk
     assert store.ids() == [6, 8, 9]
 
 
-def test_during_an_outage_the_newest_reading_is_shown_and_changes_are_refused(store):
+def test_newest_registry_snapshot_is_returned_and_changes_refused_during_an_outage(store):
     mine = registry(store)
     put(mine, broker(9))
     store.is_away = True
@@ -204,7 +204,7 @@ def test_during_an_outage_the_newest_reading_is_shown_and_changes_are_refused(st
     assert (refused.value.status, refused.value.error) == (503, "metadata-store-unavailable")
 
 
-def test_a_fresh_reading_asks_the_store_nothing(store, monkeypatch):
+def test_recent_registry_snapshot_is_returned_without_a_call_to_the_store(store, monkeypatch):
     mine = registry(store)
     put(mine, broker(9))
     monkeypatch.setattr(module, "_FRESH_SECONDS", 60.0)

@@ -97,7 +97,7 @@ def test_another_default_minimum_clears_the_elr_where_no_topic_has_its_own(backe
     assert one.partition("own") == before["own"]
 
 
-def test_another_minimum_leaves_those_eligible_who_stand_in_for_an_empty_isr(backend):
+def test_change_of_min_isr_leaves_the_elr_that_replaces_an_empty_isr(backend):
     """Nothing is committed meanwhile, and nobody else would be left to lead; the next leader's election counts with the new one."""
     one, two, three = shrunk(backend)
     one.unfence(three)

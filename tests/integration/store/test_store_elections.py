@@ -44,7 +44,7 @@ def test_a_partition_whose_only_member_is_fenced_has_no_leader_but_keeps_its_isr
     assert (partition.leader, partition.isr, partition.leader_epoch) == (-1, (2,), 1)
 
 
-def test_elections_have_bounds_and_tell_what_is_not_there(one):
+def test_elections_have_bounds_and_report_partitions_that_do_not_exist(one):
     item = {"topic_id": "none", "partition": 0, "leader": 1, "partition_epoch": 0, "unclean": False}
     assert one("elect", partitions=[]).code == "BAD_REQUEST"
     assert one("elect", partitions=[item] * 201).code == "BAD_REQUEST"
@@ -69,7 +69,7 @@ def test_a_stopping_leader_gives_way_and_stays_in_the_isr_until_it_has_gone(back
     assert (one.partition().leader, one.partition().isr) == (1, (2, 1))
 
 
-def test_a_stopping_member_is_alive_so_nobody_outside_is_elected(backend):
+def test_stopping_isr_member_is_alive_so_no_replica_outside_is_elected(backend):
     one, two = brokers(backend, 2)
     one.create("a", replicas=["2,1"], configs={"min.insync.replicas": "2"})
     two.change_isr(two)
@@ -133,7 +133,7 @@ def unclean_topic(backend):
     return one, two, three
 
 
-def test_an_unclean_election_takes_any_active_replica_when_nobody_clean_is_there(backend):
+def test_unclean_election_elects_any_active_replica_when_no_clean_one_is_available(backend):
     one, _two, _three = unclean_topic(backend)
     assert one.elect(3) == "INELIGIBLE_REPLICA"
     assert one.elect(3, unclean=True) == "OK"
@@ -157,7 +157,7 @@ def test_a_fenced_broker_and_a_stranger_are_not_elected_even_as_unclean(backend)
     assert one.elect(9, unclean=True) == "INELIGIBLE_REPLICA"
 
 
-def test_a_member_that_is_not_alive_keeps_nobody_from_an_unclean_election_if_it_lost_something(backend):
+def test_isr_member_that_is_not_alive_and_lost_records_prevents_no_unclean_election(backend):
     one, two, _three = unclean_topic(backend)
     two.restart("boot-2", one, lossy=True)
     assert one.elect(2) == "INELIGIBLE_REPLICA"

@@ -12,7 +12,7 @@ def test_nothing_works_before_there_is_a_cluster(backend):
     assert Caller(backend)("heartbeat", persisted=0).code == "NO_CLUSTER"
 
 
-def test_bootstrap_makes_one_cluster_whoever_asks_again(backend):
+def test_bootstrap_creates_one_cluster_when_another_broker_requests_it_again(backend):
     first = Caller(backend)("bootstrap", new_cluster_id="c1", new_incarnation_id="i1")
     second = Caller(backend)("bootstrap", new_cluster_id="c2", new_incarnation_id="i2")
     assert first.value == {"cluster_id": "c1", "incarnation_id": "i1", "incarnation": 1, "created": True}

@@ -20,7 +20,7 @@ def test_an_isr_below_the_minimum_remembers_eligible_leaders(backend):
     assert (grown["isr"], grown["elr"]) == (f"{one.member},{two.member}", "")
 
 
-def test_a_leader_that_goes_by_a_smaller_minimum_leaves_nobody_eligible(backend):
+def test_leader_that_applies_a_smaller_min_isr_leaves_no_eligible_replica(backend):
     one, _two = brokers(backend, 2)
     one.create("a", replicas=["1,2"], configs={"min.insync.replicas": "2"})
     assert one.change_isr(one, min_isr=1)["elr"] == ""
@@ -54,7 +54,7 @@ def test_alter_isr_is_a_compare_and_set_that_knows_its_own_repeat(backend):
     assert kinds(backend) == [*before, "PartitionChange"]
 
 
-def test_results_tell_how_the_partition_stands(backend):
+def test_alter_isr_results_contain_the_state_of_the_partition(backend):
     one, two = brokers(backend, 2)
     one.create("a", replicas=["1,2"])
     stands = {"topic_id": topic_id_of("a"), "partition": 0, "replicas": "1,2", "adding": "", "removing": ""}
@@ -92,7 +92,7 @@ def test_a_second_change_of_one_partition_in_a_call_fails(one):
     assert [result["code"] for result in results] == ["OK", "INVALID_UPDATE_VERSION"]
 
 
-def test_nobody_comes_in_who_is_no_replica_twice_fenced_or_of_another_boot(backend):
+def test_isr_accepts_no_non_replica_duplicate_fenced_broker_or_other_incarnation(backend):
     one, two, three, four = brokers(backend, 4)
     one.create("a", replicas=["1,2,3"])
     one.change_isr(one)
@@ -126,7 +126,7 @@ def test_a_fenced_leader_changes_no_isr(backend):
     assert two.change_isr(two, one)["code"] == "INELIGIBLE_REPLICA"
 
 
-def test_a_barrier_tells_who_does_not_lead_and_who_is_behind(backend):
+def test_barrier_reports_a_broker_that_does_not_lead_and_a_stale_partition_epoch(backend):
     one, two = brokers(backend, 2)
     one.create("a")
     where = {"topic_id": topic_id_of("a"), "partition": 0, "leader_epoch": 0, "partition_epoch": 0, "nonce": "b"}

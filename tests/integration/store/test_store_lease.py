@@ -2,7 +2,7 @@ import pytest
 from support.stores import Caller, brokers, kinds
 
 
-def test_a_heartbeat_tells_the_controller_everyones_counters(backend):
+def test_heartbeat_answer_to_the_controller_has_the_counters_of_all_brokers(backend):
     one, other = brokers(backend, 2)
     value = other("heartbeat", persisted=3).value
     assert (value["state"], value["controller_id"], value["controller_epoch"]) == ("ACTIVE", 1, 1)
@@ -49,7 +49,7 @@ def claim(caller: Caller, renewals: int | None = None, *, epoch: int = 1, fast: 
     return caller("acquire_lease", claimed_epoch=epoch, claimed_renewals=renewals, fast=fast)
 
 
-def test_only_the_holders_heartbeats_in_its_office_renew_the_lease(backend):
+def test_only_heartbeats_of_the_controller_in_its_controller_epoch_renew_the_lease(backend):
     one, two = brokers(backend, 2)
     start = one.beat().value["lease_n"]
     assert one.beat().value["lease_n"] == start + 1
@@ -61,7 +61,7 @@ def test_only_the_holders_heartbeats_in_its_office_renew_the_lease(backend):
     assert "heartbeats" in told
 
 
-def test_the_office_is_held_against_who_claims_nothing_or_something_else(backend):
+def test_controller_lease_is_refused_to_a_broker_with_no_claim_or_a_wrong_claim(backend):
     one, two = brokers(backend, 2)
     renewals = one.beat().value["lease_n"]
     held = two("acquire_lease")
@@ -126,7 +126,7 @@ def test_a_holder_that_closed_or_was_unregistered_has_no_hold(backend):
     assert three.take_office() == 3
 
 
-def test_a_fenced_holder_has_the_office_until_its_lease_stands_still(backend):
+def test_fenced_controller_holds_the_lease_until_renewals_stop(backend):
     one, two = brokers(backend, 2)
     renewals = one.beat().value["lease_n"]
     one.fence(one)
@@ -136,7 +136,7 @@ def test_a_fenced_holder_has_the_office_until_its_lease_stands_still(backend):
     assert kinds(backend) == [*before, "ControllerChange"]
 
 
-def test_a_stopping_holder_keeps_the_office_until_it_closes(backend):
+def test_stopping_controller_holds_the_lease_until_renewals_stop(backend):
     one, two = brokers(backend, 2)
     one("begin_stop", state="STOPPING")
     assert two("acquire_lease").code == "LEASE_HELD"
@@ -155,7 +155,7 @@ def test_a_leader_role_broker_relieves_a_follower_role_controller_without_fencin
     assert three.image.brokers[2].state == "ACTIVE"
 
 
-def test_a_leader_role_broker_that_is_not_active_relieves_nobody(backend):
+def test_leader_role_broker_that_is_not_active_replaces_no_controller(backend):
     _one, two = brokers(backend, 2, role="follower")
     two.take_office(claimed_epoch=1, fast=True)
     late = Caller(backend, 3).join(active=False)

@@ -24,7 +24,7 @@ def test_a_leader_that_leaves_leads_nothing_and_the_others_stay_in_sync(backend)
     assert (found["isr"], found["elr"]) == (two.member, "")
 
 
-def test_one_that_kept_its_records_stays_eligible_below_the_minimum_and_one_that_lost_them_does_not(backend):
+def test_replica_that_leaves_below_min_isr_stays_eligible_unless_records_were_lost(backend):
     one, two, three = brokers(backend, 3)
     one.create("a", replicas=["1,2,3"], configs={"min.insync.replicas": "3"})
     assert leave(two, lost=False) == "OK"
@@ -121,7 +121,7 @@ def test_the_only_one_in_sync_that_has_all_may_go_where_an_eligible_one_has_all_
     assert three.member in stands(three)["elr"]
 
 
-def test_leaving_again_changes_nothing_and_an_unknown_partition_is_told(backend):
+def test_leaving_the_isr_again_changes_nothing_and_an_unknown_partition_is_reported(backend):
     one, two = brokers(backend, 2)
     one.create("a", replicas=["1,2"])
     assert leave(two, lost=False) == "OK"

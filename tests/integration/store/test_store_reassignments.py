@@ -60,7 +60,7 @@ def test_a_stopping_target_counts_but_does_not_get_the_lead(backend):
     assert shape(one) == ((2, 3), (), (), (2, 3), 3)
 
 
-def test_a_reassignment_is_not_completed_while_nobody_of_the_target_can_lead(backend):
+def test_reassignment_is_not_completed_while_no_target_replica_can_lead(backend):
     one, two = brokers(backend, 2)
     one.create("a", replicas=["1,2"])
     two("begin_stop", state="STOPPING")
@@ -171,7 +171,7 @@ def test_the_lead_moves_when_its_replica_is_not_of_the_next_target(backend):
     assert three.change_isr(three)["code"] == "FENCED_LEADER_EPOCH"
 
 
-def test_what_is_wrong_with_a_reassignment_is_told_for_each(backend):
+def test_invalid_reassignments_are_reported_for_each_partition(backend):
     one, two = brokers(backend, 2)
     one.create("a", replicas=["1"])
     assert one.reassign("1,9") == "INELIGIBLE_BROKER"
@@ -185,7 +185,7 @@ def test_what_is_wrong_with_a_reassignment_is_told_for_each(backend):
     assert two("alter_replicas", partitions=[]).code == "STALE_BROKER_EPOCH"
 
 
-def test_a_reassignment_that_was_done_is_known_when_it_is_asked_for_again(backend):
+def test_completed_reassignment_is_recognized_when_requested_again(backend):
     one, _two = brokers(backend, 2)
     one.create("a", replicas=["1"])
     assert one.reassign("1,2", partition_epoch=0) == "OK"

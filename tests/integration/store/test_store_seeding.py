@@ -95,7 +95,7 @@ def test_store_with_offers_refuses_all_other_calls(backend, three, how):
 
 
 @pytest.mark.parametrize("how", ["emptied", "rolled back"])
-def test_scripts_go_on_with_the_restored_state(backend, three, how):
+def test_scripts_continue_with_the_restored_state(backend, three, how):
     assert three[0].alter("topic", "a", [["min.insync.replicas", "2"]]).code == "OK"
     assert three[0].alter("broker", "", [["log.retention.ms", "5"]]).code == "OK"
     assert three[0].alter("quota", "user=ann", [["producer_byte_rate", "1.0"]]).code == "OK"

@@ -128,7 +128,7 @@ def test_a_complete_or_unknown_topic_is_not_undone(one):
     assert "a" in one.catch_up().image.topics
 
 
-def test_growth_that_stopped_half_way_is_told_and_can_be_finished(backend):
+def test_partition_growth_that_stopped_half_way_is_reported_and_can_be_finished(backend):
     one, other = brokers(backend, 2)
     more = half_grown(one, other)
     other.register("boot-2")
@@ -149,7 +149,7 @@ def test_a_topic_that_was_whole_once_is_never_taken_for_half_made(backend):
     assert "RemoveTopic" not in kinds(backend)
 
 
-def test_topic_whose_name_collides_is_refused_if_the_call_asks_for_it(one, backend):
+def test_topic_whose_name_collides_is_refused_if_the_call_requests_it(one, backend):
     assert one.create("a.b_c").code == "OK"
     before = kinds(backend)
     refused = one.create("a_b.c", refuses_collision=True)

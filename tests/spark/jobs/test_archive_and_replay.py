@@ -87,7 +87,7 @@ def test_tables_that_this_spark_does_not_know_are_one_message(bench: Any, tmp_pa
             )
 
 
-def test_a_replay_brings_every_record_back_once_in_order_and_goes_on_after_a_crash(
+def test_replay_restores_every_record_once_in_order_and_resumes_after_a_crash(
     bench: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
     folder, checkpoint = tmp_path / "archive", tmp_path / "replay"

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 
 
 @pytest.mark.timeout(300)
-def test_a_query_goes_on_when_its_one_bootstrap_broker_is_killed(tmp_path: Path) -> None:
+def test_query_continues_when_its_only_bootstrap_broker_is_killed(tmp_path: Path) -> None:
     from confluent_kafka import Producer
     from pyspark.sql.streaming.datasource import ReadAllAvailable
 

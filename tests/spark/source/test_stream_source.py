@@ -64,7 +64,7 @@ def produce(bootstrap: str, topic: str, count: int, partition: int = 0) -> None:
     assert producer.flush(30) == 0
 
 
-def test_a_stream_goes_on_after_its_checkpoint_in_steps(
+def test_stream_continues_after_its_checkpoint_in_steps(
     pipeline: Pipeline, bootstrap: str, new_name: Callable[[], str]
 ) -> None:
     topic = new_name()

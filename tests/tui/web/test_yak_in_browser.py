@@ -90,7 +90,7 @@ def test_a_csv_that_is_uploaded_is_chosen_in_the_producer(ui, visit):
     assert "orders.csv" not in visited.page.locator("#terminal").inner_text()
 
 
-def test_ctrl_c_ends_it_with_its_tabs_and_without_a_word_too_many(ui, visit):
+def test_ctrl_c_ends_yak_ui_and_its_tabs_without_further_output(ui, visit):
     visited = visit(ui.address, width=1280)
     visited.see("1/1 up")
     assert ui.stop() == 0

@@ -74,7 +74,7 @@ def test_a_run_that_ended_before_its_first_row_says_so() -> None:
     assert screen_lines([], "", is_coloured=True) == ["nothing was measured"]
 
 
-def test_a_row_of_one_side_alone_is_not_shown_before_the_other_side_was_measured() -> None:
+def test_row_of_one_side_is_not_displayed_before_the_other_side_was_measured() -> None:
     from versus.table import AT_MOST_KAFKA, Table
 
     made = Table()

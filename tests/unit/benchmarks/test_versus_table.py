@@ -123,7 +123,7 @@ def test_the_failover_section_names_the_clients_settings(table: ModuleType) -> N
     assert "on both sides alike: `retry.backoff.ms=5`;\nthe consumer also has `fetch.wait.max.ms=100`." in text
 
 
-def test_every_kill_is_a_sample_and_the_verdict_a_line() -> None:
+def test_every_kill_is_a_sample_and_the_result_is_one_line() -> None:
     from versus.cluster_rounds import FailoverRounds
 
     from yak.local.bench.failover import FailoverResult, FailoverSettings, Kill
@@ -176,7 +176,7 @@ def test_all_sizes_partitions_and_clients_are_combined_in_a_full_run() -> None:
     assert {cell.clients for cell in full} == {1, 20}
 
 
-def test_a_machine_without_maven_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_kafka_jars_without_maven_report_that_maven_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from versus import kafka_jars
 
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -140,7 +140,7 @@ def test_bare_token_is_served_under_a_quota_of_request_time():
 
 @settings(max_examples=30, deadline=None)
 @given(st.sampled_from(ALL.split(",")), st.lists(st.binary(min_size=1, max_size=60), min_size=1, max_size=4))
-def test_random_bare_tokens_do_not_log_in_and_the_broker_goes_on(mechanism, tokens):
+def test_random_bare_tokens_do_not_log_in_and_the_broker_continues(mechanism, tokens):
     client = BareClient(Rig(settings={"sasl.enabled.mechanisms": ALL}))
     client.handshake(mechanism, version=0)
     for token in tokens:

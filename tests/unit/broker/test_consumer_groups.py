@@ -113,7 +113,7 @@ def test_a_member_leaves_and_the_others_take_over(rig: Rig) -> None:
     assert heartbeat(rig, "a", 1).error_code == ErrorCode.unknown_member_id
 
 
-def test_a_group_or_member_that_is_not_there_is_refused_in_words(rig: Rig) -> None:
+def test_missing_group_or_member_is_refused_with_a_message(rig: Rig) -> None:
     answer = heartbeat(rig, "a", 3)
     assert answer.error_code == ErrorCode.group_id_not_found
     assert "not found" in answer.error_message
@@ -205,7 +205,7 @@ def test_member_commits_with_its_last_epoch_while_the_answer_with_the_new_one_is
     ("wrong", "words"),
     [({"epoch": -3}, "MemberEpoch is invalid."), ({"member_id": " "}, "MemberId"), ({"epoch": -2}, "InstanceId")],
 )
-def test_a_heartbeat_that_is_malformed_is_refused_before_its_group_is_looked_up(
+def test_malformed_heartbeat_is_refused_before_its_group_is_searched(
     rig: Rig, wrong: dict[str, Any], words: str
 ) -> None:
     # GroupCoordinatorService.consumerGroupHeartbeat validates the request first
@@ -301,7 +301,7 @@ def test_a_first_join_to_a_consumer_group_gets_a_member_id_before_its_subscripti
     assert first.member_id
 
 
-def test_a_classic_group_changes_over_and_its_members_go_on(rig: Rig) -> None:
+def test_classic_group_converts_to_a_consumer_group_and_its_members_continue(rig: Rig) -> None:
     old = classic(rig)
     new = heartbeat(rig, "new")
     assert new.error_code == NONE
@@ -394,7 +394,7 @@ def test_subscriptions_are_searched_once_for_a_topic_and_not_for_each_offset(
     assert searched == ["orders"] * 2
 
 
-def test_an_empty_group_takes_the_protocol_of_whoever_comes(rig: Rig) -> None:
+def test_empty_group_takes_the_protocol_of_the_next_member(rig: Rig) -> None:
     old = classic(rig)
     ask.commit(rig, {0: 5}, member_id=old.member_id, generation=old.generation_id)
     ask.leave(rig, old.member_id)
@@ -408,7 +408,7 @@ def test_an_empty_group_takes_the_protocol_of_whoever_comes(rig: Rig) -> None:
     assert [(each.group_type, each.group_state) for each in ask.list_groups(rig).groups] == [("classic", "Stable")]
 
 
-def test_who_waits_in_a_rebalance_is_told_to_come_again(rig: Rig) -> None:
+def test_member_that_waits_in_a_rebalance_is_notified_to_rejoin(rig: Rig) -> None:
     old = classic(rig)
     second = rig.new_client()
     member_id = rig.ask(ask.JOIN, 9, client=second, **ask.join_fields(9, metadata=subscription("orders"))).member_id

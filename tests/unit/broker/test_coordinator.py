@@ -65,7 +65,7 @@ def test_of_several_groups_each_has_its_own_coordinator(rig: Rig) -> None:
     assert [(each.key, each.node_id) for each in answer.coordinators] == [("a", 1), ("b", 1)]
 
 
-def test_all_who_ask_while_the_topic_is_made_are_told_when_it_is_there() -> None:
+def test_all_clients_that_wait_for_the_offsets_topic_are_answered_when_it_exists() -> None:
     rig = Rig(settings=SETTINGS)
     asked = [
         rig.begin(ask.FIND, 4, client=rig.new_client(), key_type=0, coordinator_keys=[f"g{number}"])
@@ -90,7 +90,7 @@ def test_an_assignment_is_given_in_every_version(rig: Rig, version: int) -> None
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_member_beats_in_every_version(rig: Rig, version: int) -> None:
+def test_member_sends_heartbeats_in_every_version(rig: Rig, version: int) -> None:
     joined = ask.stable(rig)
     assert ask.heartbeat(rig, joined, version=version) == NONE
     assert ask.heartbeat(rig, joined, version=version, group="other") == ErrorCode.unknown_member_id
@@ -314,7 +314,7 @@ def test_records_of_strangers_are_left_alone() -> None:
 # -------------------------------------------------------------------------------------------------------------- the clock
 
 
-def test_a_silent_members_group_goes_on_without_it(rig: Rig) -> None:
+def test_group_continues_without_a_silent_member(rig: Rig) -> None:
     joined = ask.stable(rig, session_ms=6_000)
     rig.run_for(5_900)
     assert ask.heartbeat(rig, joined) == NONE
@@ -323,7 +323,7 @@ def test_a_silent_members_group_goes_on_without_it(rig: Rig) -> None:
     assert ask.describe(rig).group_state == "Empty"
 
 
-def test_a_new_coordinator_begins_every_session_anew(rig: Rig) -> None:
+def test_new_coordinator_starts_every_session_again(rig: Rig) -> None:
     joined = ask.stable(rig, session_ms=6_000)
     rig.run_for(5_000)
     rig.restart()
@@ -372,7 +372,7 @@ def test_offsets_of_an_empty_group_are_forgotten_in_time() -> None:
     assert ask.list_groups(rig).groups == ()
 
 
-def test_a_client_may_say_itself_how_long_an_offset_is_kept() -> None:
+def test_client_may_set_the_retention_time_of_its_offset() -> None:
     rig = make_rig(offsets_retention_check_interval_ms="1000")
     ask.commit(rig, {0: 1}, version=3, retention_ms=5_000)
     rig.run_for(4_000)
@@ -383,7 +383,7 @@ def test_a_client_may_say_itself_how_long_an_offset_is_kept() -> None:
     assert ask.list_groups(rig).groups == ()
 
 
-def test_offsets_of_a_topic_that_a_restored_image_lacks_are_kept() -> None:
+def test_offsets_of_a_topic_that_a_restored_image_lacks_are_retained() -> None:
     rig = make_rig(offsets_retention_check_interval_ms="1000")
     ask.commit(rig, {0: 1, 2: 2})
     broker = rig.node.broker
@@ -437,7 +437,7 @@ def test_no_answer_leaves_before_what_it_rests_on_is_committed() -> None:
     assert reading.answer.groups[0].error_code == ErrorCode.not_coordinator
 
 
-def test_a_deletion_is_not_told_before_it_is_committed() -> None:
+def test_group_deletion_is_not_visible_before_it_is_committed() -> None:
     rig = make_rig(offsets_commit_timeout_ms="2000")
     ask.commit(rig, {0: 1})
     replicated(rig)
@@ -465,7 +465,7 @@ def test_a_log_that_was_cut_where_compaction_left_nothing_is_read_to_its_end(rig
     assert ask.committed(rig, [0]) == [1]
 
 
-def test_who_waits_is_told_when_another_broker_leads(rig: Rig) -> None:
+def test_waiting_clients_get_not_coordinator_when_another_broker_becomes_leader(rig: Rig) -> None:
     first = ask.stable(rig)
     replicated(rig)
     waiting = ask.begin_commit(rig, {0: 2}, group="simple", client=rig.new_client())

@@ -137,7 +137,7 @@ def test_acks_0_that_fails_is_counted_too(rig):
     assert counters_of(rig).errors == {(PRODUCE, int(ErrorCode.unknown_topic_or_partition)): 1}
 
 
-def test_answers_are_noted_for_who_measures(rig):
+def test_answers_are_recorded_for_the_counters(rig):
     counters = counters_of(rig)
     counters.answered.clear()
     counters.waited.clear()

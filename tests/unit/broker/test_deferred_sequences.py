@@ -90,7 +90,7 @@ def test_no_batch_overtakes_one_that_came_before_its_broker_knew_that_it_leads(r
     assert [send(rig, begun), send(rig, begun + 2)] == [0, 0]
 
 
-def test_what_another_leader_took_holds_nobody_up(rig):
+def test_batch_that_another_leader_appended_delays_no_producer(rig):
     next_leader = rig.followers("orders")[0]
     assert send(rig, 0, next_leader) == ErrorCode.not_leader_or_follower
     assert [send(rig, 0), send(rig, 2)] == [0, 0]
@@ -99,7 +99,7 @@ def test_what_another_leader_took_holds_nobody_up(rig):
     assert send(rig, 4) == 0
 
 
-def test_a_refusal_is_forgotten_when_nobody_can_be_waiting_for_it_any_more(rig):
+def test_deferred_sequence_expires_when_no_client_can_wait_for_it_any_more(rig):
     first = rig.leader("orders")
     for node in rig.followers("orders"):
         assert send(rig, 0, node) == ErrorCode.not_leader_or_follower
@@ -147,7 +147,7 @@ def test_gap_across_an_election_that_the_client_never_fills_is_refused_at_last(r
     assert send(rig, 4) == ErrorCode.out_of_order_sequence_number
 
 
-def test_the_log_tells_whose_sequence_was_put_off_and_whose_was_refused(rig):
+def test_log_names_the_producers_whose_sequence_was_deferred_or_refused(rig):
     """After a chaos run one must be able to see why a client began a new epoch."""
     assert send(rig, 0) == 0
     preferred = rig.leader("orders")

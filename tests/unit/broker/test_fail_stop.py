@@ -129,7 +129,7 @@ def test_wake_up_of_a_delayed_fetch_that_raises_leaves_others_of_that_turn_woken
     assert len(seen.failed) == 1
 
 
-def test_read_job_that_raises_ends_the_connection_that_asked(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_job_that_raises_closes_the_connection_of_the_request(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Watched(rig)
     for value in (b"a", b"the newest batch is at hand"):
         rig.produce("orders", [value])

@@ -107,7 +107,7 @@ def test_a_repeated_batch_is_not_acknowledged_before_its_first_copy_is_on_the_de
         )
 
 
-def test_a_failed_flush_is_told_to_all_who_wait_for_it():
+def test_failed_flush_is_reported_to_all_producers_that_wait_for_it():
     rig = Rig()
     rig.create_topic("durable", flush_messages="1")
     rig.node.jobs.delays_us = {"flush": 300_000}
@@ -128,7 +128,7 @@ def test_a_failed_flush_is_told_to_all_who_wait_for_it():
 @pytest.mark.parametrize(
     ("operation", "error_number"), [("append", errno.EIO), ("sync", errno.ENOSPC), ("open", errno.EIO)]
 )
-def test_a_failing_metadata_copy_is_said_and_the_data_path_goes_on(operation, error_number):
+def test_failing_metadata_copy_is_logged_and_the_data_path_continues(operation, error_number):
     rig = Rig()
     rig.create_topic("orders")
     rig.node.disk.fail_next(operation, error_number, path_contains="__yak_metadata")
@@ -147,7 +147,7 @@ def test_a_failing_metadata_copy_is_said_and_the_data_path_goes_on(operation, er
     assert rig.produce("more", [b"b"]).error_code == ErrorCode.none
 
 
-def test_image_observer_that_raises_is_logged_and_the_broker_goes_on():
+def test_image_observer_that_raises_is_logged_and_the_broker_continues():
     rig = Rig()
     bug = RuntimeError("a bug of a view")
 

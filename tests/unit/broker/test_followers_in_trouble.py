@@ -107,7 +107,7 @@ def test_an_answer_from_before_an_election_is_not_taken_for_one_after_it(rig):
     rig.run_until(lambda: rig.is_in_sync("orders") and rig.replica(follower, "orders").log_end_offset == 2)
 
 
-def test_a_log_that_cannot_be_cut_for_damage_is_copied_anew_and_others_of_its_disk_go_on(rig):
+def test_damaged_log_that_cannot_be_truncated_is_copied_again_and_others_continue(rig):
     rig.create_topic("payments")
     for value in (b"a", b"b", b"c"):
         rig.produce("orders", [value, value])
@@ -214,7 +214,7 @@ def alter(rig: ClusterRig, kind: int, name: str, **configs: str) -> None:
     assert answer.responses[0].error_code == 0
 
 
-def test_a_throttle_that_is_lifted_holds_nobody_back_any_more():
+def test_throttle_that_is_removed_delays_no_follower_any_more():
     rig = ClusterRig(settings={"follower.replication.throttled.rate": "100"})
     rig.create_topic("orders", follower_replication_throttled_replicas="*")
     slow = rig.followers("orders")[0]
@@ -271,7 +271,7 @@ def test_produces_whose_time_is_over_do_not_pile_up_while_nothing_is_committed()
     assert len(rig.replica(leader, "orders").waiting_produces) <= 10
 
 
-def test_a_leader_that_is_reassigned_away_names_itself_no_leader_to_who_waits():
+def test_leader_that_is_reassigned_away_answers_a_waiting_produce_with_not_leader():
     rig = ClusterRig(settings={"replica.lag.time.max.ms": "60000"})
     rig.create_topic("orders", replication_factor=2)
     leader, slow = rig.leader("orders"), rig.followers("orders")[0]
@@ -285,7 +285,7 @@ def test_a_leader_that_is_reassigned_away_names_itself_no_leader_to_who_waits():
     assert late.answer.responses[0].partition_responses[0].error_code == ErrorCode.not_leader_or_follower
 
 
-def test_a_replica_whose_next_records_were_removed_while_they_were_read_asks_again(rig):
+def test_replica_fetches_again_if_its_next_records_were_removed_during_the_read(rig):
     leader, slow = rig.leader("orders"), rig.followers("orders")[0]
     rig.nodes[slow - 1].kill()
     rig.run_until(lambda: slow not in rig.info("orders").isr)
@@ -298,7 +298,7 @@ def test_a_replica_whose_next_records_were_removed_while_they_were_read_asks_aga
     assert not disk._failures["read"]
 
 
-def test_a_leader_whose_machine_was_gone_without_a_word_is_connected_to_anew():
+def test_follower_reconnects_to_a_leader_whose_machine_crashed_without_a_close():
     rig = ClusterRig(settings={"follower.replication.throttled.rate": "100"})
     rig.create_topic("orders", replication_factor=2, follower_replication_throttled_replicas="*")
     leader, slow = rig.leader("orders"), rig.followers("orders")[0]

@@ -308,7 +308,7 @@ def test_create_topics_leaves_out_another_broker_that_said_it_is_full(monkeypatc
     rig.create_topic("wide", replication_factor=3)
 
 
-def test_append_without_room_tells_the_other_brokers_within_a_second(monkeypatch):
+def test_append_without_room_notifies_the_other_brokers_within_a_second(monkeypatch):
     rig = ClusterRig()
     rig.create_topic("orders")
     leader = rig.leader("orders")

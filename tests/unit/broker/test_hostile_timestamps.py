@@ -46,7 +46,7 @@ def test_list_offsets_by_time_answers_where_a_timestamp_has_more_than_64_bits(de
 
 
 @pytest.mark.parametrize("delta", [LARGEST, SMALLEST])
-def test_compaction_goes_on_where_a_timestamp_has_more_than_64_bits(delta):
+def test_compaction_continues_where_a_timestamp_has_more_than_64_bits(delta):
     rig = Rig(settings={"log.cleaner.backoff.ms": "100"})
     lag = {"segment_ms": "100", "max_compaction_lag_ms": "1000"}
     rig.create_topic("orders", cleanup_policy="compact", min_cleanable_dirty_ratio="0.01", **lag)

@@ -60,7 +60,7 @@ def test_older_produce_answers_as_before(rig):
     assert produce(rig, 9).responses[0].partition_responses[0].error_code == NOT_LEADER
 
 
-def test_a_produce_that_waited_when_the_leader_moved_is_told_where_to(rig):
+def test_produce_that_waited_when_the_leader_changed_returns_the_new_leader(rig):
     set_partition(rig, "orders", leader=1, replicas=(1, 2), isr=(1, 2))
     pending = rig.begin(0, 12, **produce_fields("orders", record_batch([b"x"], rig.world.now_ms)))
     rig.run_for(10)
@@ -87,7 +87,7 @@ def test_fetch_names_the_leader_and_from_version_16_where_it_listens(rig, versio
         assert endpoints(answer) == [(3, "host-3", 9003, None)]
 
 
-def test_an_old_epoch_is_told_the_new_one(rig):
+def test_fetch_with_an_old_leader_epoch_returns_the_new_one(rig):
     set_partition(rig, "orders", leader=1, replicas=(1,), isr=(1,))
     answer = fetch(rig, 17, epoch=0)
     partition = answer.responses[0].partitions[0]
@@ -110,7 +110,7 @@ def test_partition_without_leader_has_no_hint_and_a_fenced_leader_no_endpoint(ri
     assert not answer.node_endpoints
 
 
-def test_a_broker_that_leaves_names_nobody(rig):
+def test_broker_that_shuts_down_names_no_leader(rig):
     rig.node.broker.leadership.stop()
     answer = produce(rig, 11)
     partition = answer.responses[0].partition_responses[0]
@@ -118,7 +118,7 @@ def test_a_broker_that_leaves_names_nobody(rig):
     assert not answer.node_endpoints
 
 
-def test_what_nobody_leads_because_it_does_not_exist_has_no_hint(rig):
+def test_partition_that_does_not_exist_has_no_leader_hint(rig):
     answer = rig.ask(0, 11, **produce_fields("orders", record_batch([b"x"], rig.world.now_ms), partition=7))
     partition = answer.responses[0].partition_responses[0]
     assert partition.error_code == UNKNOWN

@@ -115,7 +115,7 @@ def test_a_fetch_that_waits_for_more_bytes_is_answered_when_its_segment_is_close
     assert len(values_of(waiting.answer.responses[0].partitions[0])) == 2
 
 
-def test_one_batch_is_given_whole_even_when_it_is_larger_than_asked(rig):
+def test_fetch_returns_one_whole_batch_even_if_larger_than_requested(rig):
     rig.produce("orders", [b"x" * 1000])
     rig.produce("orders", [b"y" * 1000])
     assert values_of(rig.fetch("orders", 0, max_bytes=1)) == [b"x" * 1000]
@@ -127,7 +127,7 @@ def test_an_offset_past_the_end_is_out_of_range(rig):
     assert rig.fetch("orders", -5).error_code == ErrorCode.offset_out_of_range
 
 
-def test_an_unknown_topic_is_told(rig):
+def test_unknown_topic_or_partition_is_reported_by_fetch_and_produce(rig):
     assert rig.fetch("nowhere", 0).error_code == ErrorCode.unknown_topic_or_partition
     assert rig.produce("nowhere", [b"a"]).error_code == ErrorCode.unknown_topic_or_partition
     assert rig.produce("orders", [b"a"], partition=9).error_code == ErrorCode.unknown_topic_or_partition
@@ -262,7 +262,7 @@ def test_a_bad_batch_is_refused_and_nothing_is_appended(rig, spoil, error):
     assert rig.produce("orders", [b"healthy"]).error_code == 0
 
 
-def test_requests_that_kafka_refuses_before_it_looks_at_the_log_name_no_log_start(rig):
+def test_produce_refused_in_kafka_before_the_log_is_read_returns_no_log_start_offset(rig):
     """KafkaApis.handleProduceRequest and ReplicaManager.appendToLocalLog."""
     batch = record_batch([b"value"], rig.world.now_ms)
     answer = rig.produce_raw("orders", batch, acks=2)

@@ -175,7 +175,7 @@ def deleting(count: int) -> tuple[Deletions, DelayedDeleteRecords, list[dict[str
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])
-def test_deletion_of_records_of_many_partitions_looks_at_few_when_one_is_done(is_reversed):
+def test_deletion_of_records_of_many_partitions_checks_few_when_one_is_done(is_reversed):
     deletions, waiting, answers = deleting(200)
     for partition in deletions.partitions[:: -1 if is_reversed else 1]:
         assert not waiting.is_done()

@@ -53,7 +53,7 @@ def told(rig: ClusterRig, node_id: int):
     return pending.answer
 
 
-def test_who_asked_a_coordinator_that_stood_still_asks_again_and_hears_what_another_took(rig: ClusterRig) -> None:
+def test_client_of_a_paused_coordinator_retries_and_reads_the_next_ones_commit(rig: ClusterRig) -> None:
     commit(rig, 5)
     old = rig.leader(OFFSETS_TOPIC)
     assert told(rig, old).topics[0].partitions[0].committed_offset == 5
@@ -68,7 +68,7 @@ def test_who_asked_a_coordinator_that_stood_still_asks_again_and_hears_what_anot
     assert told(rig, rig.leader(OFFSETS_TOPIC)).topics[0].partitions[0].committed_offset == 9
 
 
-def test_while_the_store_is_away_commits_are_told(rig: ClusterRig) -> None:
+def test_committed_offsets_are_returned_while_the_store_is_unavailable(rig: ClusterRig) -> None:
     """Nobody can take the coordinator's place then."""
     commit(rig, 5)
     for node in rig.nodes:
@@ -77,7 +77,7 @@ def test_while_the_store_is_away_commits_are_told(rig: ClusterRig) -> None:
     assert told(rig, rig.leader(OFFSETS_TOPIC)).topics[0].partitions[0].committed_offset == 5
 
 
-def test_while_the_store_has_lost_the_metadata_commits_are_told(rig: ClusterRig) -> None:
+def test_committed_offsets_are_returned_while_the_store_has_lost_the_metadata(rig: ClusterRig) -> None:
     """It waits for a broker that is gone, and whom it does not know nobody succeeds."""
     commit(rig, 5)
     leader = rig.leader(OFFSETS_TOPIC)
@@ -91,7 +91,7 @@ def test_while_the_store_has_lost_the_metadata_commits_are_told(rig: ClusterRig)
     assert told(rig, leader).topics[0].partitions[0].committed_offset == 5
 
 
-def test_who_has_just_been_let_in_and_leads_tells_at_once(rig: ClusterRig) -> None:
+def test_coordinator_that_was_just_unfenced_and_leads_returns_offsets_at_once(rig: ClusterRig) -> None:
     commit(rig, 5)
     for node in rig.nodes:
         node.kill()
@@ -107,7 +107,7 @@ def test_who_has_just_been_let_in_and_leads_tells_at_once(rig: ClusterRig) -> No
     assert answer.topics[0].partitions[0].committed_offset == 5
 
 
-def test_offset_is_not_told_before_its_record_is_committed(rig: ClusterRig) -> None:
+def test_offset_is_not_returned_before_its_record_is_committed(rig: ClusterRig) -> None:
     """Also if the request waited for an earlier commit: a failover could still take the later one back."""
     commit(rig, 0)
     leader = rig.leader(OFFSETS_TOPIC)
@@ -126,7 +126,7 @@ def test_offset_is_not_told_before_its_record_is_committed(rig: ClusterRig) -> N
     assert late
 
 
-def test_who_waits_while_the_group_is_deleted_asks_again(rig: ClusterRig) -> None:
+def test_offset_fetch_that_waits_while_the_group_is_deleted_is_retried(rig: ClusterRig) -> None:
     """A failover could still take the deletion back, and who is told of no offset begins where it likes."""
     commit(rig, 5)
     leader = rig.leader(OFFSETS_TOPIC)
@@ -147,7 +147,7 @@ def test_who_waits_while_the_group_is_deleted_asks_again(rig: ClusterRig) -> Non
     assert told(rig, leader).topics[0].partitions[0].committed_offset == -1
 
 
-def test_offsets_of_a_group_that_begins_again_are_told_after_the_deletion_is_committed(rig: ClusterRig) -> None:
+def test_offsets_of_a_group_that_starts_again_are_returned_after_committed_deletion(rig: ClusterRig) -> None:
     """A failover could still take the deletion back: -1 would send the new member to `auto.offset.reset`."""
     commit(rig, 5)
     leader = rig.leader(OFFSETS_TOPIC)

@@ -106,7 +106,7 @@ def test_offsets_of_idle_partitions_are_reported_to_each_store(rig):
     rig.run_until(lambda: (0, 1) in redis.state.high_watermarks.values())
 
 
-def test_produce_goes_on_while_redis_is_frozen(rig):
+def test_produce_continues_while_redis_is_frozen(rig):
     rig.create_topic("orders")
     pending = rig.begin_produce("orders", [b"a"])
     set_target(rig, "raft")
@@ -173,7 +173,7 @@ def refuse(rig: ClusterRig, monkeypatch: pytest.MonkeyPatch, script: str, times:
     return refused
 
 
-def test_redis_that_cannot_open_what_it_got_is_asked_again(rig, monkeypatch):
+def test_opening_of_imported_metadata_that_redis_refuses_is_retried(rig, monkeypatch):
     rig.create_topic("orders")
     move(rig, "raft")
     refuse(rig, monkeypatch, "open_imported")
@@ -182,14 +182,14 @@ def test_redis_that_cannot_open_what_it_got_is_asked_again(rig, monkeypatch):
     rig.create_topic("later")
 
 
-def test_redis_that_cannot_delete_what_it_had_is_asked_again(rig, monkeypatch):
+def test_deletion_of_exported_metadata_that_redis_refuses_is_retried(rig, monkeypatch):
     rig.create_topic("orders")
     refuse(rig, monkeypatch, "close_exported")
     move(rig, "raft")
     rig.run_until(lambda: rig.cluster.store.redis.state.cluster["state"] == "MOVED")
 
 
-def test_redis_that_refuses_a_step_is_asked_five_times_a_second(rig, monkeypatch):
+def test_step_that_redis_refuses_is_retried_five_times_a_second(rig, monkeypatch):
     refused = refuse(rig, monkeypatch, "export_metadata", times=1_000)
     set_target(rig, "raft")
     rig.run_until(lambda: bool(refused))

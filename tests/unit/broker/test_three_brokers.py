@@ -80,7 +80,7 @@ def test_isr_changes_are_not_computed_again_and_again_while_the_store_is_away(ri
     assert rig.leader("orders") == leader
 
 
-def test_below_the_minimum_acks_all_is_refused_and_less_is_not_shown(rig):
+def test_leader_below_min_isr_refuses_acks_all_and_does_not_expose_acks_1_records(rig):
     leader = rig.leader("orders")
     for node in rig.followers("orders"):
         rig.nodes[node - 1].kill()
@@ -126,7 +126,7 @@ def test_what_a_deposed_leader_did_not_commit_is_cut_from_its_log(rig):
     assert lost.answer is None or lost.answer.responses[0].partition_responses[0].error_code != 0
 
 
-def test_a_hung_leader_is_fenced_within_the_session_and_registers_anew(rig):
+def test_hung_leader_is_fenced_within_the_session_and_registers_again(rig):
     leader = rig.leader("orders")
     epoch = rig.nodes[leader - 1].broker.metadata.lifecycle.broker_epoch
     before_ms = rig.world.now_ms
@@ -170,7 +170,7 @@ def test_broker_that_was_stopped_in_order_is_described_as_fenced_until_it_is_unr
     assert described() == ({killed: True, asked: False}, "")
 
 
-def test_a_follower_whose_log_begins_after_its_own_starts_anew(rig):
+def test_follower_whose_log_ends_before_the_leaders_log_start_resyncs_fully(rig):
     slow = rig.followers("orders")[0]
     rig.produce("orders", [b"a"])
     rig.nodes[slow - 1].kill()
@@ -242,7 +242,7 @@ def test_a_question_for_the_leader_waits_while_it_dies(is_noticed, topics, seed)
 
 @pytest.mark.parametrize("seed", range(1, 6))
 @pytest.mark.parametrize("slow", [1, 2, 3])
-def test_who_is_told_of_a_new_leader_finds_one_that_knows_it_leads(seed, slow):
+def test_new_leader_named_by_a_metadata_answer_knows_that_it_leads(seed, slow):
     rig = ClusterRig(seed=seed)
     rig.create_topic("orders")
     leader = rig.leader("orders")
@@ -380,7 +380,7 @@ def test_a_throttled_replica_catches_up_slowly():
     assert 800 < rig.world.now_ms - before_ms < 6_000
 
 
-def test_a_replica_with_a_lost_folder_is_given_up_and_copied_anew(rig):
+def test_replica_with_a_lost_folder_is_removed_and_copied_again(rig):
     rig.produce("orders", [b"a", b"b"])
     victim = rig.followers("orders")[0]
     rig.nodes[victim - 1].kill()
@@ -475,7 +475,7 @@ def test_a_controller_and_another_that_die_together_are_both_noticed_at_once():
     assert rig.world.now_ms - before_ms < 1_000
 
 
-def test_a_broker_without_its_log_is_not_elected_when_all_start_anew(rig):
+def test_broker_without_its_log_is_not_elected_when_all_brokers_start_again(rig):
     rig.produce("orders", [b"a", b"b"])
     victim = rig.leader("orders")
     for node in rig.nodes:

@@ -61,7 +61,7 @@ def test_one_client_that_fails_before_the_start_ends_all_with_its_error(monkeypa
         run_load(Load("produce", "x:1", "t", clients=3), [(), (), ()])
 
 
-def test_a_client_that_dies_is_told_with_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_that_dies_is_reported_with_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, dying)
     with pytest.raises(YakError) as died:
         run_load(Load("produce", "x:1", "t"), [()])
@@ -69,7 +69,7 @@ def test_a_client_that_dies_is_told_with_its_exit_code(monkeypatch: pytest.Monke
     assert "7" in died.value.why
 
 
-def test_two_clients_produce_what_they_were_told_as_fast_as_they_can(bootstrap: str) -> None:
+def test_two_clients_produce_the_requested_records_as_fast_as_they_can(bootstrap: str) -> None:
     load = Load("produce", bootstrap, "bulk", clients=2, messages=5001, warm_up_s=0)
     results = run_load(load, [(), ()])
     assert [each.records for each in results] == [2501, 2500]

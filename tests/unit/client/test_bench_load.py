@@ -85,14 +85,14 @@ def test_a_stop_by_time_is_reached_when_the_time_has_passed() -> None:
     assert stop.reached(0)
 
 
-def test_only_the_first_error_of_a_client_keeps_its_words() -> None:
+def test_only_the_text_of_the_first_error_of_a_client_is_stored() -> None:
     result = ClientResult(0)
     result.failed("first")
     result.failed("second", 3)
     assert (result.errors, result.first_error) == (4, "first")
 
 
-def test_values_are_of_the_size_asked_for_and_the_same_in_every_run() -> None:
+def test_values_have_the_requested_size_and_are_the_same_in_every_run() -> None:
     assert payloads(100, 3) == payloads(100, 3)
     assert [len(value) for value in payloads(17, 4)] == [17] * 4
 

@@ -16,7 +16,7 @@ def test_nothing_is_zeros_and_percentiles_are_of_the_buckets() -> None:
     assert 100.0 <= longest < 100.2
 
 
-def test_only_what_came_since_the_last_look_counts(monkeypatch) -> None:
+def test_only_latencies_since_the_last_sample_count(monkeypatch) -> None:
     now = [0.0]
     monkeypatch.setattr(clients.time, "monotonic", lambda: now[0])
     histogram, shared = Histogram(), [0.0] * 6
@@ -37,6 +37,6 @@ def test_only_what_came_since_the_last_look_counts(monkeypatch) -> None:
     assert shared[3:] == [0.0, 0.0, 0.0]
 
 
-def test_of_several_clients_the_slowest_is_told() -> None:
+def test_slowest_of_several_clients_is_reported() -> None:
     assert worst([1.0, 2.0, 9.0, 3.0, 2.5, 4.0]) == (3.0, 2.5, 9.0)
     assert worst([]) == (0.0, 0.0, 0.0)

@@ -29,7 +29,7 @@ def finish(monkeypatch, *answers):
     return len(answers) - len(left)
 
 
-def test_removal_asks_again_after_no_answer(monkeypatch):
+def test_removal_sends_the_request_again_after_no_answer(monkeypatch):
     assert finish(monkeypatch, UNREACHABLE, UNREACHABLE, None, None) == 3
 
 

@@ -126,7 +126,7 @@ def test_a_partition_that_was_added_is_read_too_and_all_pause_together():
 
 
 @pytest.mark.parametrize("passing", [KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT])
-def test_an_error_that_will_not_heal_is_said_and_others_are_waited_out(passing):
+def test_permanent_error_is_raised_and_transient_errors_are_waited_out(passing):
     reader = PartitionReader("nowhere:1", {ZERO: Window(0, None)})
     LogConsumer.made[-1].queue = [Message(ZERO, 0, passing), Message(ZERO, 0)]
     assert len(reader.fetch(10, 0.0)) == 1
@@ -145,7 +145,7 @@ def test_a_tail_of_more_than_there_is_starts_at_the_start():
     assert tail_starts("nowhere:1", {ONE: (2, 20)}, 50) == {ONE: 2}
 
 
-def test_a_tail_of_nothing_and_of_an_empty_log_asks_nobody():
+def test_tail_of_zero_records_and_of_an_empty_log_contacts_no_broker():
     assert tail_starts("nowhere:1", {ZERO: (0, 20), ONE: (7, 7)}, 0) == {ZERO: 20, ONE: 7}
     assert tail_starts("nowhere:1", {ONE: (7, 7)}, 5) == {ONE: 7}
     assert LogConsumer.made == []

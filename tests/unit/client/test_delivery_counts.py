@@ -29,7 +29,7 @@ def sender():
     return RecordSender("t", open_producer(producer_settings("127.0.0.1:1")))
 
 
-def test_acknowledgements_are_counted_by_partition_and_the_first_few_kept(sender):
+def test_acknowledgements_are_counted_by_partition_and_the_first_few_stored(sender):
     for number in range(FEW + 5):
         sender._delivered(number, None, Message(number % 2, number // 2))
     counts = sender.counts

@@ -61,7 +61,7 @@ def elect(response: ElectLeadersResponse) -> tuple[dict[TopicPartition, str | No
     return found, requests[0]
 
 
-def test_the_controller_is_asked_and_each_partition_has_its_reason() -> None:
+def test_controller_receives_the_election_request_and_each_partition_has_its_reason() -> None:
     found, request = elect(
         answer(ErrorCode.none, (ErrorCode.none, None), (ErrorCode.preferred_leader_not_available, "node 1 is away"))
     )

@@ -61,7 +61,7 @@ def test_a_seek_drops_what_was_fetched_and_is_the_position():
     assert inbox.uncommitted() == {A: 4, B: 10}
 
 
-def test_what_went_to_somebody_else_is_neither_given_nor_committed():
+def test_records_of_a_reassigned_partition_are_neither_returned_nor_committed():
     inbox = Inbox()
     inbox.put(message(partition=0, offset=1))
     inbox.put(message(partition=1, offset=1))

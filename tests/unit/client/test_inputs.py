@@ -27,7 +27,7 @@ def test_a_separator_of_several_bytes_cuts_at_its_first_place():
     assert [(row.record.key, row.record.value) for row in rows] == [(b"k", b"v::w"), (None, b"no key"), (b"", b"empty")]
 
 
-def test_the_null_word_makes_a_tombstone():
+def test_line_with_the_null_value_text_becomes_a_tombstone():
     (row,) = line_rows([b"k:NULL\n"], key_separator=b":", null_value=b"NULL")
     assert (row.record.key, row.record.value) == (b"k", None)
 
@@ -93,7 +93,7 @@ def test_whatever_csv_writes_is_read_back(cells):
     assert values == [{"first": first, "second": second} for first, second in cells]
 
 
-def test_json_lines_that_are_no_records_are_told_apart():
+def test_json_lines_that_are_no_records_are_distinguished():
     lines = [
         b'{"value":"a"}\n',
         b"\n",

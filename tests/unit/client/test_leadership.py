@@ -22,7 +22,7 @@ def test_a_named_broker_gets_it_and_becomes_the_preferred_leader():
     assert not plan.stays
 
 
-def test_who_is_preferred_already_needs_no_new_order():
+def test_broker_that_is_already_a_preferred_leader_needs_no_new_replica_order():
     assert places(plan_moves([partition(0, 2)], to=1)) == [(0, 1, None)]
 
 

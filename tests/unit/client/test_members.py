@@ -88,7 +88,7 @@ def test_each_broker_is_what_it_is(broker):
     assert [each.address for each in found[2:]] == ["127.0.0.1:9094", None, "127.0.0.1:9096"]
 
 
-def test_broker_that_described_the_cluster_is_asked_which_brokers_were_stopped(broker, monkeypatch):
+def test_broker_that_described_the_cluster_is_queried_for_stopped_brokers(broker, monkeypatch):
     requests = []
     monkeypatch.setattr(members, "own_configs", lambda broker, *_: requests.append(broker.node_id))
     live = dict(reversed(metadata(broker).brokers.items()))
@@ -96,13 +96,13 @@ def test_broker_that_described_the_cluster_is_asked_which_brokers_were_stopped(b
     assert requests == [1, 2]
 
 
-def test_stopped_brokers_are_fenced_when_no_live_broker_tells_which(broker):
+def test_stopped_brokers_are_listed_as_fenced_when_no_live_broker_identifies_them(broker):
     broker.answers[32] = lambda request: None
     found = read_members(metadata(broker), answered=broker.address, timeout_s=2)
     assert [(each.node_id, each.state) for each in found[2:]] == [(3, "FENCED"), (4, "CLOSED"), (5, "FENCED")]
 
 
-def test_a_broker_that_knows_no_fenced_ones_still_tells_the_racks(broker):
+def test_broker_that_cannot_list_fenced_brokers_still_reports_the_racks(broker):
     broker.answers[60] = lambda request: None if request.__version__ else cluster(request)
     found = read_members(metadata(broker), answered=broker.address, timeout_s=2)
     assert [(each.state, each.rack) for each in found[:1]] == [("ACTIVE", "r1")]
@@ -114,6 +114,6 @@ def test_without_anybody_to_ask_it_is_only_known_that_they_are_down(broker):
     assert [each.state for each in found] == ["ACTIVE", "SILENT", "DOWN", "DOWN"]
 
 
-def test_only_the_names_asked_for_are_told(broker):
+def test_only_the_requested_configs_are_returned(broker):
     found = read_members(metadata(broker), answered=broker.address, timeout_s=2, names=("node.id",))
     assert found[0].configs == {}

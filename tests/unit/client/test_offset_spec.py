@@ -70,7 +70,7 @@ def test_relative_edges_stay_in_the_log(low, length, distance):
     assert END.resolve(low, high) == high
 
 
-def test_edges_are_words_or_times():
+def test_edges_are_keywords_or_times():
     parse_time = lambda text: parse_time_ms(text, now_ms=NOW_MS)  # noqa: E731
     assert parse_edge("end", parse_time) == END
     assert parse_edge("-15m", parse_time) == at(NOW_MS - 900_000)

@@ -30,7 +30,7 @@ def error(code, *, retriable=False, must_abort=False):
     return KafkaError(code, retriable=retriable, txn_requires_abort=must_abort)
 
 
-def test_commit_goes_on_after_a_transient_error():
+def test_commit_is_retried_after_a_transient_error():
     producer = Producer(commit_transaction=[error(KafkaError._TIMED_OUT, retriable=True)])
     ProducerTransaction(producer, timeout_s=5).commit()
     assert producer.calls == ["init_transactions", "begin_transaction", "commit_transaction", "commit_transaction"]

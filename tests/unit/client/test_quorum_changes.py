@@ -90,7 +90,7 @@ def test_cluster_with_redis_has_no_quorum(broker: Callable[..., FakeBroker]) -> 
     assert server.requests == []
 
 
-def test_quorum_without_a_leader_is_asked_until_the_timeout(broker: Callable[..., FakeBroker]) -> None:
+def test_describe_quorum_without_a_leader_is_retried_until_the_timeout(broker: Callable[..., FakeBroker]) -> None:
     server = broker({DESCRIBE: lambda _: described(ErrorCode.request_timed_out)})
     with pytest.raises(Unreachable) as caught:
         describe_quorum(server.address, timeout_s=0.35)

@@ -77,7 +77,7 @@ def test_what_is_taken_can_still_be_committed_and_is_forgotten_then():
     assert inbox.take(9) == []
 
 
-def test_nothing_revoked_is_not_told():
+def test_empty_revocation_or_loss_is_not_reported():
     reported = []
     rebalancing = Rebalancing(
         Inbox(), Callbacks(on_revoked=reported.append, on_lost=reported.append), is_cooperative=True
@@ -98,7 +98,7 @@ def test_what_was_lost_cannot_be_committed_and_goes_to_on_revoked_where_there_is
     assert reported == [("revoked", [A], {}), ("lost", [B])]
 
 
-def test_what_a_function_raises_comes_out_later_and_once_and_the_rebalance_goes_on():
+def test_exception_of_a_callback_is_raised_later_and_once_and_the_rebalance_continues():
     def on_assigned(_partitions):
         raise RuntimeError("the caller's own")
 

@@ -29,7 +29,7 @@ def test_the_document_has_the_keys_that_were_promised_in_their_order():
     assert list(binary)[-3:] == ["key_encoding", "value_encoding", "leader_epoch"]
 
 
-def test_json_values_are_only_embedded_when_asked():
+def test_json_values_are_only_embedded_on_request():
     record = received(value=b'{"a": 1}')
     assert record_document(record, format_time)["value"] == '{"a": 1}'
     assert record_document(record, format_time, json_value=True)["value"] == {"a": 1}

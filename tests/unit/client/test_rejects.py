@@ -12,7 +12,7 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
-def test_bad_rows_are_kept_with_their_place_and_reason(tmp_path):
+def test_bad_rows_are_stored_with_their_position_and_reason(tmp_path):
     path = rejects_path(str(tmp_path / "o.csv"))
     assert path.endswith("o.csv.rejected.csv")
     rejects = Rejects(path, is_resumed=False)
@@ -26,7 +26,7 @@ def test_bad_rows_are_kept_with_their_place_and_reason(tmp_path):
     assert rejects.count == 2
 
 
-def test_a_run_that_goes_on_adds_to_the_file_and_a_new_one_begins_it(tmp_path):
+def test_resumed_run_appends_to_the_rejects_file_and_a_new_run_overwrites_it(tmp_path):
     path = str(tmp_path / "r.csv")
     for is_resumed, together in ((True, 1), (True, 2), (False, 1)):
         rejects = Rejects(path, is_resumed=is_resumed)

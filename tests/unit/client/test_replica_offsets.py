@@ -132,13 +132,13 @@ def cluster():
         broker.close()
 
 
-def test_the_partition_epoch_is_told_by_a_yak_broker_and_unknown_of_another(cluster):
+def test_partition_epoch_is_returned_by_a_yak_broker_and_unknown_of_a_kafka_broker(cluster):
     assert {each.partition_epoch for each in read_cluster(cluster.servers, timeout_s=5).partitions} == {11}
     cluster.is_kafka = True
     assert {each.partition_epoch for each in read_cluster(cluster.servers, timeout_s=5).partitions} == {None}
 
 
-def test_each_broker_tells_its_own_end_and_the_leader_the_high_watermark(cluster):
+def test_each_broker_reports_its_log_end_offset_and_the_leader_the_high_watermark(cluster):
     found = read_cluster(cluster.servers, timeout_s=5)
     assert [each.topic for each in found.partitions] == ["audit", "orders"]
     orders = found.partitions[1]
@@ -149,7 +149,7 @@ def test_each_broker_tells_its_own_end_and_the_leader_the_high_watermark(cluster
     assert list(found.silent) == [3]
 
 
-def test_only_the_leader_is_asked_for_high_watermarks(cluster):
+def test_high_watermarks_are_requested_only_from_the_leader(cluster):
     read_cluster(cluster.servers, timeout_s=5)
     requests = {
         node: [each.replica_id for each in broker.requests if hasattr(each, "replica_id")]
@@ -158,7 +158,7 @@ def test_only_the_leader_is_asked_for_high_watermarks(cluster):
     assert requests == {1: [-1, -2], 2: [-2]}
 
 
-def test_ends_are_asked_for_after_all_watermarks_so_that_none_seems_to_be_below_one(cluster):
+def test_log_end_offsets_are_requested_after_all_high_watermarks_so_none_seems_lower(cluster):
     order = []
 
     def slow(request):
@@ -176,13 +176,13 @@ def test_ends_are_asked_for_after_all_watermarks_so_that_none_seems_to_be_below_
     assert order == [-1, -2, -2]
 
 
-def test_one_topic_is_asked_for_alone(cluster):
+def test_one_topic_can_be_requested_alone(cluster):
     found = read_cluster(cluster.servers, timeout_s=5, topic="orders")
     assert [each.topic for each in found.partitions] == ["orders"]
     assert found.topics == ("audit", "orders")
 
 
-def test_nobody_at_all_is_an_error_that_says_so():
+def test_read_cluster_without_a_reachable_broker_raises_unreachable():
     with pytest.raises(Unreachable):
         read_cluster("127.0.0.1:1", timeout_s=0.2)
 

@@ -20,7 +20,7 @@ def test_what_is_written_reads_back(document):
     assert tomllib.loads(dump_toml(document)) == document
 
 
-def test_a_context_file_looks_as_a_person_would_write_it():
+def test_context_file_is_formatted_as_a_person_would_write_it():
     document = {"current": "local", "contexts": {"local": {"bootstrap_servers": "127.0.0.1:9092"}}}
     assert dump_toml(document) == ('current = "local"\n\n[contexts.local]\nbootstrap_servers = "127.0.0.1:9092"\n')
 

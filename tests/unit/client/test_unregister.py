@@ -29,7 +29,7 @@ def unregister(code=ErrorCode.none, message=None):
     return broker.requests
 
 
-def test_the_broker_is_asked_for_the_node():
+def test_unregister_request_to_the_broker_names_the_node():
     assert [each.broker_id for each in unregister()] == [4]
 
 
@@ -48,6 +48,6 @@ def test_a_refusal_says_why(code, slug):
     assert "in words" in caught.value.why
 
 
-def test_nobody_there_is_unreachable():
+def test_unregister_without_a_broker_at_the_address_raises_unreachable():
     with pytest.raises(Unreachable):
         unregister_broker("127.0.0.1:1", 4, timeout_s=1)

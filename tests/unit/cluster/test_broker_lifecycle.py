@@ -44,7 +44,7 @@ def test_restarted_broker_leads_its_partitions_again_after_one_batch_of_election
     assert {p.isr_epochs for p in partitions} == {(second.lifecycle.broker_epoch,)}
 
 
-def test_a_store_that_refuses_elections_is_asked_again_now_and_then(store, make_driver, make_identity):
+def test_election_refused_by_the_store_is_retried_at_intervals(store, make_driver, make_identity):
     first = make_driver(store, make_identity()).connect().run()
     assert first.change(topic(first, "a", 3)).error is None
     second = make_driver(store, make_identity(boot="boot-2"), first.image)
@@ -62,7 +62,7 @@ def test_a_store_that_refuses_elections_is_asked_again_now_and_then(store, make_
     assert second.ready == 1
 
 
-def test_a_broker_that_reconnects_goes_on_with_its_epoch_and_elects_nothing(store, make_driver, make_identity):
+def test_broker_that_reconnects_continues_with_its_epoch_and_starts_no_election(store, make_driver, make_identity):
     driver = make_driver(store, make_identity()).connect().run()
     driver.change(topic(driver, "a"))
     epoch, offset = driver.lifecycle.broker_epoch, driver.image.offset
@@ -153,7 +153,7 @@ def move(store, script, migration_id=1):
     return store.call(StoreRequest(script, {"cluster_id": "", "migration_id": migration_id}), 0).code
 
 
-def test_broker_looks_again_within_200_ms_while_the_metadata_are_moved(store, make_driver, make_identity):
+def test_broker_checks_again_within_200_ms_while_the_metadata_are_moved(store, make_driver, make_identity):
     driver = make_driver(store, make_identity()).connect().run()
     assert move(store, "export_metadata") == "OK"
     driver.pass_time(1_500)

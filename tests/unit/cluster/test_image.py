@@ -137,7 +137,7 @@ def test_a_removed_topic_is_gone_complete_or_not_and_late_slices_do_nothing():
     assert delta.topics_removed == ()
 
 
-def test_a_topic_made_anew_under_the_same_name_is_another_topic():
+def test_topic_recreated_under_the_same_name_is_another_topic():
     other = uuid.UUID(int=8)
     remove = ("RemoveTopic", {"name": "a", "topic_id": str(TOPIC)})
     records = chain(topic(), partitions(0), remove, topic(topic_id=other), partitions(0, topic_id=other))
@@ -271,7 +271,7 @@ def test_what_cjson_writes_for_empty_lists_is_read():
     assert image.offset == 1
 
 
-def test_a_snapshot_replaces_everything_and_tells_what_went():
+def test_snapshot_replaces_everything_and_its_delta_lists_what_was_removed():
     old = Image().apply_all(
         chain(CLUSTER, register(), topic("gone", uuid.UUID(int=9)), partitions(0, topic_id=uuid.UUID(int=9)))
     )[0]

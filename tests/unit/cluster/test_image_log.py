@@ -40,7 +40,7 @@ def test_what_was_appended_is_there_after_a_restart(disk, tmp_path):
     assert ImageLog.open(disk, directory)[1].offset == 6
 
 
-def test_a_torn_tail_is_cut_wherever_it_is_torn(disk, tmp_path):
+def test_torn_tail_is_truncated_wherever_it_is_torn(disk, tmp_path):
     directory = tmp_path / "meta"
     log, _image = ImageLog.open(disk, str(directory))
     log.append(records(1, 3)).run(disk)
@@ -58,7 +58,7 @@ def test_a_torn_tail_is_cut_wherever_it_is_torn(disk, tmp_path):
     assert set(lengths) == {0, 1, 2}
 
 
-def test_zeros_that_a_power_loss_left_are_a_torn_tail(disk, tmp_path):
+def test_zeros_left_by_a_power_loss_are_a_torn_tail(disk, tmp_path):
     directory = tmp_path / "meta"
     log, _image = ImageLog.open(disk, str(directory))
     log.append(records(1, 3)).run(disk)
@@ -69,7 +69,7 @@ def test_zeros_that_a_power_loss_left_are_a_torn_tail(disk, tmp_path):
     assert (image.offset, log.cut_bytes) == (3, 100)
 
 
-def test_a_damaged_entry_ends_the_log_and_what_comes_next_goes_on_from_there(disk, tmp_path):
+def test_damaged_entry_ends_the_log_and_later_appends_continue_from_there(disk, tmp_path):
     directory = tmp_path / "meta"
     log, _image = ImageLog.open(disk, str(directory))
     log.append(records(1, 3)).run(disk)

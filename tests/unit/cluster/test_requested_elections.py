@@ -66,7 +66,7 @@ def test_a_preferred_leader_out_of_sync_is_refused():
     assert refusal(image_of(2, isr=(2, 3))) == ErrorCode.preferred_leader_not_available
 
 
-def test_without_a_leader_a_preferred_election_takes_whoever_can_lead():
+def test_preferred_election_without_a_leader_selects_any_replica_that_can_lead():
     assert elect(image_of(-1, isr=(2, 3))).leader == 2
     assert elect(image_of(-1, isr=(3,), elr=(2,), states={3: FENCED})).leader == 2
     only_dead = image_of(-1, isr=(3,), states={3: FENCED})
@@ -78,14 +78,14 @@ def test_an_unclean_election_takes_a_clean_leader_where_there_is_one():
     assert (election.leader, election.unclean) == (3, False)
 
 
-def test_an_unclean_election_takes_a_live_replica_when_nobody_in_sync_is():
+def test_unclean_election_selects_a_live_replica_when_no_in_sync_replica_is_alive():
     election = elect(image_of(-1, isr=(3,), states={3: FENCED}), unclean=True)
     assert (election.leader, election.unclean) == (1, True)
     election = elect(image_of(-1, isr=(3,), states={3: FENCED}, roles={1: "follower"}), unclean=True)
     assert election.leader == 2
 
 
-def test_with_no_replica_alive_nobody_can_be_elected():
+def test_election_without_a_live_replica_is_refused():
     image = image_of(-1, states=dict.fromkeys((1, 2, 3), FENCED))
     assert refusal(image, unclean=True) == ErrorCode.eligible_leaders_not_available
     assert refusal(image) == ErrorCode.preferred_leader_not_available

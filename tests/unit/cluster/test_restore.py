@@ -226,7 +226,7 @@ def test_a_trail_remembers_the_newest_records():
     assert trail.holds(oldest, chain(oldest)) is None
 
 
-def test_an_image_remembers_what_was_deleted_and_who_was_unregistered(monkeypatch):
+def test_image_retains_deleted_topics_and_unregistered_brokers(monkeypatch):
     monkeypatch.setattr("yak.cluster.metadata_delta.REMOVED_TOPICS_MAX", 2)
     ids = [uuid.UUID(int=number) for number in range(4)]
     payloads = [("RemoveTopic", {"name": "x", "topic_id": str(topic_id)}) for topic_id in ids]

@@ -155,7 +155,7 @@ def test_restore_of_two_histories_is_unsafe(store, three):
     assert all("not known to be the beginning" in words for words in plan.unknown.values())
 
 
-def test_aborted_restore_lets_the_brokers_of_the_store_go_on(store, three):
+def test_aborted_restore_lets_the_brokers_of_the_store_continue(store, three):
     forked(store, three)
     three[0].lose()
     request = StoreRequest("seed_abort", {"node_id": -1, "offers_digest": offers_digest(store.state.offers)})

@@ -108,7 +108,7 @@ def test_a_bad_topic_is_refused_with_kafkas_code(new, code):
     assert code_of(lambda: plan_create_topic(ONE, new, ID)) is code
 
 
-def test_configs_are_validated_by_who_knows_them():
+def test_topic_configs_are_validated_by_the_given_validator():
     def validate(name, value):
         raise PeerError(ErrorCode.invalid_config, f"{name}={value}")
 
@@ -243,7 +243,7 @@ def test_one_leader_and_three_followers_share_the_copies():
     assert place(brokers, 3, 3) == [(1, 2, 3), (1, 3, 4), (1, 4, 2)]
 
 
-def test_further_partitions_go_on_where_the_first_stopped():
+def test_added_partitions_continue_placement_where_the_first_ones_stopped():
     brokers = [broker(node_id) for node_id in (1, 2, 3)]
     whole = place(brokers, 7, 2, start=1)
     assert place(brokers, 3, 2, first_partition=4, start=1) == whole[4:]

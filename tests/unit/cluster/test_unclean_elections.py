@@ -31,7 +31,7 @@ def image_of(topic_configs, all_brokers):
         ({NAME: "false"}, {NAME: "true"}, True, NO_LEADER),
     ],
 )
-def test_the_topic_is_asked_then_the_default_of_all_brokers_then_the_controllers_own(
+def test_unclean_election_config_is_taken_from_topic_then_cluster_then_controller(
     topic_configs, all_brokers, own, leader
 ):
     (election,) = needed_elections(image_of(topic_configs, all_brokers), unclean=own)

@@ -158,6 +158,6 @@ def test_remove_of_a_principal_matches_any_resource(yak, requests):
         (("remove", "--topic", "orders", "--yes", "--readonly"), 2),
     ],
 )
-def test_wrong_words_are_refused_and_nothing_is_changed(yak, requests, args, code):
+def test_acls_command_with_wrong_arguments_is_refused_and_changes_nothing(yak, requests, args, code):
     ran = yak("acls", *args)
     assert (ran.code, requests.created, requests.deleted) == (code, [], []), ran.err

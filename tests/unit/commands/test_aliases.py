@@ -24,7 +24,7 @@ from yak.commands.aliases import resolve
         ("topics list", "topics list"),
     ],
 )
-def test_earlier_words_become_todays(args: str, resolved: str) -> None:
+def test_old_command_names_resolve_to_the_current_ones(args: str, resolved: str) -> None:
     assert resolve(args.split()) == resolved.split()
 
 

@@ -43,7 +43,7 @@ def test_the_table_has_the_total_each_client_and_the_spread(capsys: pytest.Captu
     assert "librdkafka" in text
 
 
-def test_the_json_has_figures_histogram_and_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bench_json_has_figures_histogram_and_assertion_results(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("bench", "latency", "-o", "json", "--assert", "p99<20ms") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["benchmark"] == "latency"

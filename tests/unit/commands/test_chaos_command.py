@@ -59,7 +59,7 @@ def test_what_cannot_be_is_refused_before_anything_starts(
     assert [each.name for each in (tmp_path / "here").iterdir()] == ["something"]
 
 
-def test_a_read_only_context_writes_nothing_to_somebody_elses_cluster(yak: Any) -> None:
+def test_chaos_run_in_a_readonly_context_writes_nothing_to_an_external_cluster(yak: Any) -> None:
     ran = yak("chaos", "run", "--bootstrap", "127.0.0.1:1", "--readonly")
     assert ran.code == 2
     assert "readonly" in ran.err
@@ -70,14 +70,14 @@ def test_faults_are_listed(yak: Any) -> None:
     assert [row["fault"] for row in listed] == [kind.name for kind in KINDS]
 
 
-def test_the_judge_is_proved(yak: Any) -> None:
+def test_checker_passes_its_self_test(yak: Any) -> None:
     ran = yak("chaos", "prove", "--clean", "5", "-o", "json")
     assert ran.code == 0
     assert all(row["found"] for row in json.loads(ran.out))
     assert f"{len(CORRUPTIONS)} of {len(CORRUPTIONS)} found; 5 of 5 clean histories accepted" in ran.err
 
 
-def test_a_judge_that_misses_one_is_not_proved(yak: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checker_that_misses_an_anomaly_fails_its_self_test(yak: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from yak.sim.history_checker import groups
 
     monkeypatch.setattr(groups, "commits_are_found", lambda _history: iter(()))
@@ -86,7 +86,7 @@ def test_a_judge_that_misses_one_is_not_proved(yak: Any, monkeypatch: pytest.Mon
     assert [row["anomaly"] for row in json.loads(ran.out) if not row["found"]] == ["lost-commit"]
 
 
-def test_a_history_that_was_kept_is_judged_again(yak: Any, tmp_path: Path) -> None:
+def test_stored_history_is_checked_again(yak: Any, tmp_path: Path) -> None:
     history = random_history.make(SeededRandom(5))
     path = tmp_path / "history.jsonl"
     path.write_text("\n".join(to_lines(history)))
@@ -191,7 +191,7 @@ def test_lines_of_the_live_screen() -> None:
     assert fault_line(repaired) == "      1.0 s  cut 2 (from=all)  ended after 3.5 s  note"
 
 
-def test_promises_to_transactions_are_told_only_when_they_were_kept() -> None:
+def test_transaction_guarantees_are_printed_only_when_they_held() -> None:
     history = random_history.make(SeededRandom(1))
     found = check_history(history)
     counts, cycles, whole, once = transaction_lines(found)

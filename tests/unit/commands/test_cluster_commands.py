@@ -180,7 +180,7 @@ def test_one_of_several_that_fails_makes_it_1_and_does_not_stop_the_rest(yak, fa
     assert len(fake) == 2
 
 
-def test_deleting_asks_first_and_needs_yes_without_a_terminal(yak, fake):
+def test_topics_delete_requires_confirmation_and_needs_yes_without_a_terminal(yak, fake):
     ran = yak("topics", "delete", "orders")
     assert (ran.code, fake) == (2, [])
     assert yak("topics", "delete", "orders", "-y").code == 0
@@ -189,7 +189,7 @@ def test_deleting_asks_first_and_needs_yes_without_a_terminal(yak, fake):
     assert fake == [("delete", "orders")]
 
 
-def test_altering_sends_only_what_was_asked(yak, fake):
+def test_topics_alter_sends_only_the_requested_changes(yak, fake):
     assert (
         yak(
             "topics", "alter", "orders", "-c", "retention.ms=5", "--delete-config", "min.insync.replicas", "-p", "9"
@@ -223,7 +223,7 @@ def test_broker_configs_are_changed_one_by_one(yak, fake):
     assert yak("brokers", "config", "7").code == 1
 
 
-def test_watching_shows_rates_from_the_second_look_on(yak):
+def test_brokers_watch_prints_rates_from_the_second_sample_on(yak):
     ran = yak("brokers", "watch", "--interval", "10ms", "-n", "2", "-o", "json")
     first, second = (json.loads(line) for line in ran.out.splitlines())
     assert [row["records_per_s"] for row in first] == [None, None, None]

@@ -47,7 +47,7 @@ def test_what_is_neither_is_refused(text):
         (["-g", "a", "--from-beginning", "--tail", "3"], "--from-beginning and --tail exclude each other"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused_before_anything_is_asked(yak, args, message, monkeypatch):
+def test_consume_with_conflicting_options_is_refused_before_any_request(yak, args, message, monkeypatch):
     monkeypatch.setattr("yak.client.admin.Admin", lambda *_a, **_k: pytest.fail("it asked a broker"))
     ran = yak("consume", "orders", *args)
     assert ran.code == 2

@@ -79,7 +79,7 @@ def test_help_prints_an_explanation(yak, golden):
     golden("errors/help-unknown-topic.json", yak("help", "unknown-topic", "-o", "json").out)
 
 
-def test_an_unknown_word_is_answered_with_the_closest(yak):
+def test_help_for_an_unknown_term_names_the_closest_one(yak):
     ran = yak("help", "unreachabel")
     assert ran.code == 2
     assert 'closest: "unreachable"' in ran.err

@@ -223,7 +223,7 @@ def test_a_kill_of_the_only_replicas_waits_for_no_election(yak, world, monkeypat
     assert "not every partition has a new leader yet" not in ran.err
 
 
-def test_a_kill_asks_first_and_which_broker_must_be_clear(yak, world):
+def test_failover_kill_requires_confirmation_and_an_unambiguous_broker(yak, world):
     world[1][0] = LOCAL
     assert "error[not-confirmed]" in yak("failover", "orders:0", "--kill").err
     assert "led by 1, 2: name the broker to kill" in yak("failover", "orders", "--kill", "-y").err

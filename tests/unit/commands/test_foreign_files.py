@@ -72,7 +72,7 @@ def test_cluster_file_of_another_user_is_refused(capsys: pytest.CaptureFixture[s
 
 
 @needs_root
-def test_files_of_the_user_who_called_sudo_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_of_the_user_that_called_sudo_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     path = project("", OTHER_USER)
     assert "another user" in distrust(str(path))
     monkeypatch.setenv("SUDO_UID", str(OTHER_USER))

@@ -145,7 +145,7 @@ def test_state_of_a_group_reads_no_offset_and_has_kafkas_own_spelling(yak, world
     assert "error[unknown-group]" in ran.err
 
 
-def test_only_partitions_with_lag_are_shown_when_asked(yak, world):
+def test_groups_describe_prints_only_partitions_with_lag_on_request(yak, world):
     whole = json.loads(yak("groups", "describe", "audit", "-o", "json").out)[0]
     assert 0 in [each["lag"] for each in whole["partitions"]]
     ran = yak("groups", "describe", "audit", "--lag-only", "-o", "json")
@@ -201,7 +201,7 @@ def test_filters_reach_the_brokers_as_kafka_spells_them(yak, world):
     assert '"full" is not a state of groups' in ran.err
 
 
-def test_a_list_without_lag_asks_for_no_offset(yak, world, monkeypatch):
+def test_groups_list_without_lag_requests_no_offset(yak, world, monkeypatch):
     def forbidden(*_):
         raise AssertionError("it asked")
 
@@ -264,7 +264,7 @@ def test_a_reset_needs_one_place_and_one_target(yak, world, args, message):
     assert message in ran.err
 
 
-def test_a_reset_is_a_dry_run_until_it_is_told_to_execute(yak, world):
+def test_groups_reset_is_a_dry_run_unless_execute_is_given(yak, world):
     ran = yak("groups", "reset", "billing", "--all-topics", "--to-earliest")
     assert ran.code == 0
     assert ran.err == "dry run: nothing was changed; --execute does it\n"
@@ -274,7 +274,7 @@ def test_a_reset_is_a_dry_run_until_it_is_told_to_execute(yak, world):
     assert world.commits == [("billing", {O0: 5, O1: 0, O2: 9})]
 
 
-def test_a_reset_commits_only_what_changes_and_tells_clamping(yak, world):
+def test_groups_reset_commits_only_changed_offsets_and_reports_clamping(yak, world):
     ran = yak("groups", "reset", "billing", "-t", "orders:1-2", "--to-offset", "3", "--execute", "-o", "json")
     assert world.commits == [("billing", {O1: 3, O2: 9})]
     rows = json.loads(ran.out)
@@ -354,7 +354,7 @@ def test_a_reset_of_a_group_that_is_not_there_makes_it(yak, world):
     assert "error[nothing-committed]" in ran.err
 
 
-def test_a_partition_that_could_not_be_moved_is_shown_and_returns_1(yak, world):
+def test_groups_reset_prints_a_partition_that_could_not_be_moved_and_returns_1(yak, world):
     world.errors[O0] = YakError("left-group", "no", why="it has members now")
     ran = yak("groups", "reset", "billing", "-t", "orders", "--to-latest", "--execute")
     assert ran.code == 1

@@ -50,7 +50,7 @@ def test_formats_for_people_and_documents_are_harmless_in_a_pipe_too(format_: st
     assert drives(table(format_, Pipe()), "\n") == []
 
 
-def test_raw_into_a_pipe_or_when_asked_for_is_as_it_came() -> None:
+def test_raw_output_into_a_pipe_or_with_unescaped_is_unchanged() -> None:
     text = HOSTILE.replace("\ud800", "")
     rows = [{"group": text}]
     for stream, more in ((Pipe(), {}), (Terminal(), {"unescaped": True})):

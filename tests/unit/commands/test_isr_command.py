@@ -70,7 +70,7 @@ def cluster(monkeypatch):
         (DYING, [("in sync, no answer", WARN), ("leader", GOOD), ("in sync", GOOD)]),
     ],
 )
-def test_each_replica_is_marked_in_words_and_colour(found, states):
+def test_each_replica_is_marked_with_text_and_colour(found, states):
     assert [(row.state, row.colour) for row in replica_rows(found)] == states
 
 
@@ -160,7 +160,7 @@ def test_internal_topics_are_hidden_while_they_are_healthy(yak, cluster):
     assert "No topics but internal ones." in yak("isr").err
 
 
-def test_a_broker_that_nobody_reaches_is_an_error_that_names_the_way_around(yak, cluster):
+def test_isr_command_without_a_reachable_broker_is_an_error_that_names_the_workaround(yak, cluster):
     cluster[:] = [Unreachable("unreachable", "no broker answered at h:1", why="refused", try_=("yak doctor",))]
     ran = yak("isr", "-o", "json")
     assert ran.code == 3

@@ -62,7 +62,7 @@ def test_a_plain_class_under_a_frozen_one_keeps_its_own_attributes_open(classes:
         made.name = "b"  # type: ignore[misc]
 
 
-def test_it_is_shown_equal_and_hashed_as_before(classes: tuple[Any, Any]) -> None:
+def test_dataclass_repr_equality_and_hash_are_unchanged(classes: tuple[Any, Any]) -> None:
     sealed, child = classes
     assert repr(sealed("a", 5, [1])).endswith("Sealed(name='a', inner=[1])")
     assert repr(child("a")).endswith("Child(name='a', inner=None, more=1)")
@@ -71,7 +71,7 @@ def test_it_is_shown_equal_and_hashed_as_before(classes: tuple[Any, Any]) -> Non
     assert dataclasses.replace(child("a"), more=3).more == 3
 
 
-def test_a_value_that_contains_itself_is_shown(classes: tuple[Any, Any]) -> None:
+def test_dataclass_value_that_contains_itself_has_a_repr(classes: tuple[Any, Any]) -> None:
     inner: list[object] = []
     made = classes[0]("a", 0, inner)
     inner.append(made)

@@ -37,18 +37,18 @@ def found(**environment: str) -> tuple[str, str]:
 
 
 @pytest.mark.usefixtures("remembered")
-def test_the_brokers_that_run_are_asked_and_the_dead_one_is_not():
+def test_running_brokers_are_bootstrap_servers_and_the_dead_one_is_not():
     assert found() == ("127.0.0.1:7002,127.0.0.1:7003", "yak up in ./yak-data")
 
 
 @pytest.mark.usefixtures("remembered")
-def test_whoever_named_brokers_means_those(tmp_path):
+def test_configured_bootstrap_servers_take_precedence_over_the_local_cluster(tmp_path):
     assert found(YAK_BOOTSTRAP_SERVERS="k:1") == ("k:1", "env YAK_BOOTSTRAP_SERVERS")
     (tmp_path / "yak.toml").write_text('bootstrap_servers = "file:2"\n')
     assert found() == ("file:2", "./yak.toml")
 
 
-def test_the_usual_address_is_asked_where_the_cluster_was_stopped(remembered):
+def test_default_address_is_the_bootstrap_server_after_the_local_cluster_was_stopped(remembered):
     for broker in remembered.brokers:
         broker.process, broker.wanted = GONE, False
     save(remembered)
@@ -83,7 +83,7 @@ def test_the_directory_may_be_another_one(remembered, tmp_path, monkeypatch):
     assert remembered.data_dir.endswith("yak-data")
 
 
-def test_a_paused_broker_is_not_asked_first(remembered):
+def test_paused_broker_is_not_contacted_while_another_one_runs(remembered):
     child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
     try:
         os.kill(child.pid, signal.SIGSTOP)

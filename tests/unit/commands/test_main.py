@@ -57,7 +57,7 @@ def test_wrong_usage_ends_with_2_and_a_slug(yak, args, slug):
     assert len(ran.err.splitlines()) <= 5
 
 
-def test_errors_look_as_agreed(yak, golden):
+def test_error_messages_have_the_agreed_format(yak, golden):
     texts = [
         yak(*args).err
         for args in (
@@ -80,14 +80,14 @@ def test_with_o_json_an_error_is_a_document_on_stderr(yak):
         assert set(error) == {"code", "kafka_code", "message", "why", "try"}
 
 
-def test_nobody_there_is_told_in_time_with_code_3(yak, golden):
+def test_unreachable_broker_is_reported_within_the_timeout_with_exit_code_3(yak, golden):
     ran = yak("topics", "list", "-b", "127.0.0.1:1", "--timeout", "500ms")
     assert ran.code == 3
     assert ran.err.startswith("error[unreachable]: no broker answered at 127.0.0.1:1\n  why:  connection refused, 1 ")
     assert "yak doctor -b 127.0.0.1:1" in ran.err
 
 
-def test_a_traceback_is_kept_in_a_file_and_named_only_with_v(yak, tmp_path):
+def test_traceback_is_stored_in_a_file_and_named_only_with_v(yak, tmp_path):
     args = ("topics", "list", "-b", "127.0.0.1:1", "--timeout", "200ms")
     ran = yak(*args)
     assert "Traceback" not in ran.err
@@ -114,7 +114,7 @@ def test_a_bug_has_a_file_of_its_own_which_the_message_names(yak, tmp_path, monk
     assert "the moon is gone" in kept.read_text()
 
 
-def test_of_bugs_the_newest_are_kept(yak, tmp_path, monkeypatch):
+def test_newest_bug_files_are_retained(yak, tmp_path, monkeypatch):
     def broken(*_):
         raise RuntimeError("the moon is gone")
 
@@ -181,7 +181,7 @@ def _wait_until_reading(pid: int) -> None:
         (["topics", "alter", "orders", "a=b", "c"], "too many arguments: a=b c\n"),
     ],
 )
-def test_the_parsers_errors_are_in_our_words(yak, args, said):
+def test_parser_errors_are_printed_with_the_text_of_yak(yak, args, said):
     ran = yak(*args)
     assert ran.code == 2
     assert f"error[usage]: {said}" in ran.err
@@ -260,7 +260,7 @@ def test_shell_completion_offers_commands(yak):
         (("ui", "--fps", "x"), "'--fps': it is not a number"),
     ],
 )
-def test_a_wrong_number_is_refused_without_the_librarys_words(yak, args, said):
+def test_wrong_number_is_refused_without_the_text_of_the_library(yak, args, said):
     ran = yak(*args)
     assert ran.code == 2
     assert said in ran.err
@@ -268,7 +268,7 @@ def test_a_wrong_number_is_refused_without_the_librarys_words(yak, args, said):
     assert "range" not in ran.err
 
 
-def test_a_mistyped_command_is_advised_with_the_words_that_follow(yak):
+def test_advice_for_a_mistyped_command_includes_the_arguments_that_follow(yak):
     assert "try:  yak topics list --sort size\n" in yak("topcis", "list", "--sort", "size").err
     assert "try:  yak topics describe 'a b'\n" in yak("topics", "descrbe", "a b").err
 

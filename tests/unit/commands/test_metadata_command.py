@@ -54,7 +54,7 @@ def test_metadata_log_has_a_sentence_for_each_record(yak: Callable[..., Any], di
     ]
 
 
-def test_metadata_log_names_topics_whose_record_is_not_shown(yak: Callable[..., Any], directory: str) -> None:
+def test_metadata_log_names_topics_whose_record_is_not_printed(yak: Callable[..., Any], directory: str) -> None:
     ran = yak("metadata", "log", "--data-dir", directory, "--from", "3", "--no-headers")
     assert "partitions of orders: 0 led by 1" in ran.out.splitlines()[0]
 

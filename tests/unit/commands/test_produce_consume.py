@@ -40,7 +40,7 @@ def records(yak, topic, *more):
     return [json.loads(line) for line in ran.out.splitlines()]
 
 
-def test_few_records_are_answered_with_their_places(yak, topic):
+def test_few_records_are_answered_with_their_partitions_and_offsets(yak, topic):
     ran = yak("produce", topic, "-p", "2", "-m", "a", "-m", "b")
     assert (ran.code, ran.out, ran.err) == (0, f"{topic}-2@0\n{topic}-2@1\n", "")
     assert yak("produce", topic, "-p", "2", "-m", "c", "-q").out == ""
@@ -58,7 +58,7 @@ def test_many_records_are_answered_with_totals(yak, topic, tmp_path):
     assert sorted(each["value"] for each in records(yak, topic)) == sorted(f"line {n}" for n in range(2000))
 
 
-def test_with_o_json_the_account_is_one_document(yak, topic):
+def test_produce_with_o_json_prints_delivery_statistics_as_one_document(yak, topic):
     account = json.loads(yak("produce", topic, "-p", "1", "-m", "a", "-m", "b", "-o", "json").out)
     assert account.pop("seconds") >= 0
     assert account == {
@@ -210,7 +210,7 @@ def test_a_dry_run_shows_five_and_sends_nothing(yak, topic, tmp_path):
     assert records(yak, topic) == []
 
 
-def test_a_run_goes_on_where_the_checkpoint_says(yak, topic, tmp_path):
+def test_produce_run_resumes_at_the_checkpoint(yak, topic, tmp_path):
     lines = [f"{n}\n" for n in range(30)]
     (tmp_path / "in.txt").write_text("".join(lines[:20]))
     assert yak("produce", topic, "-f", "in.txt", "--resume", "ck").code == 0
@@ -360,7 +360,7 @@ def test_several_topics_and_regular_expressions(yak, topic, cluster):
     assert "no-topic-matches" in yak("consume", "-r", "^nothing$").err
 
 
-def test_bytes_that_are_no_text_are_shown_as_hex(yak, topic, tmp_path):
+def test_bytes_that_are_no_text_are_printed_as_hex(yak, topic, tmp_path):
     (tmp_path / "in").write_bytes(b"\xff\x01\n")
     yak("produce", topic, "-f", "in")
     assert yak("consume", topic, "--from-beginning", "-e").out == "hex:ff01\n"

@@ -86,7 +86,7 @@ def test_add_of_a_voter_with_another_disk_says_to_remove_it_first(yak: Any, clus
     assert cluster.done == []
 
 
-def test_remove_asks_and_names_the_directory(yak: Any, cluster: SimpleNamespace) -> None:
+def test_quorum_remove_requires_confirmation_and_names_the_directory(yak: Any, cluster: SimpleNamespace) -> None:
     assert "not-confirmed" in yak("quorum", "remove", "3").err
     assert cluster.done == []
     assert yak("quorum", "remove", "3", "--yes").code == 0

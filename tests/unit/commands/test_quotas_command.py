@@ -107,7 +107,7 @@ def test_remove_without_names_removes_all_of_the_entity(yak, altered):
         (("set", "--user", "ann", "producer_byte_rate=1", "--readonly"), 2),
     ],
 )
-def test_wrong_words_are_refused_and_nothing_is_asked(yak, altered, args, code):
+def test_quotas_command_with_wrong_arguments_is_refused_and_requests_no_change(yak, altered, args, code):
     ran = yak("quotas", *args)
     assert (ran.code, altered) == (code, []), ran.err
 

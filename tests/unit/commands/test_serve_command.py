@@ -57,7 +57,7 @@ def test_a_dry_run_shows_each_value_with_its_origin(
     assert printed["role"] == {"value": "leader", "origin": "default"}
 
 
-def test_what_replication_is_told_comes_with_its_origins(
+def test_replication_settings_are_printed_with_their_origins(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printed = dry_run(capsys)
@@ -134,7 +134,7 @@ def test_a_port_in_use_is_refused_before_anything_is_touched(
     assert not (tmp_path / "data").exists()
 
 
-def test_the_table_of_words_is_the_same_as_typers() -> None:
+def test_table_of_serve_options_is_the_same_as_typers() -> None:
     from typer.main import get_command
 
     from yak.commands.app import typer_app
@@ -150,7 +150,7 @@ def test_the_table_of_words_is_the_same_as_typers() -> None:
         assert each.default in (None, getattr(defaults, str(each.name)))
 
 
-def test_both_ways_to_read_the_words_agree(capsys: pytest.CaptureFixture[str]) -> None:
+def test_both_parsers_of_serve_arguments_agree(capsys: pytest.CaptureFixture[str]) -> None:
     args = ["--node-id=3", "--port", "7", "--data-dir", "a", "--data-dir", "b", "-c", "num.partitions=2"]
     by_typer = dry_run(capsys, *args)
     assert run(["-o", "json", "serve", "--dry-run", *args]) == 0
@@ -171,7 +171,7 @@ def test_a_broker_starts_without_what_it_never_uses() -> None:
 
 
 @pytest.mark.parametrize("args", [["-h"], ["--port"], ["--port", "--dry-run"], ["--dry-run=1"], ["x"]])
-def test_words_that_the_table_does_not_know_are_left_to_typer(args: list[str]) -> None:
+def test_arguments_that_the_serve_table_does_not_know_are_left_to_typer(args: list[str]) -> None:
     from yak.commands.serve_options import parse_arguments
 
     assert parse_arguments(args) is None

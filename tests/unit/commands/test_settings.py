@@ -108,7 +108,7 @@ def test_config_show_says_where_each_value_came_from(yak, golden, monkeypatch):
     golden("tables/config-show.txt", yak("config", "show", "--origin").out)
 
 
-def test_contexts_are_added_used_shown_and_removed(yak, tmp_path):
+def test_contexts_are_added_used_printed_and_removed(yak, tmp_path):
     assert yak("context", "add", "a", "-b", "a:1").code == 0
     assert yak("context", "add", "b", "-b", "b:1,c", "--set", "redis-url=redis://r/0").code == 0
     assert yak("context", "use", "b").code == 0
@@ -158,7 +158,7 @@ def test_context_with_a_setting_that_cannot_be_read_is_not_added(yak, setting):
     assert yak("context", "list", "-o", "json").out == "[]\n"
 
 
-def test_wrong_values_of_variables_are_explained_without_pythons_words(yak, monkeypatch):
+def test_wrong_values_of_variables_are_explained_without_the_text_of_python(yak, monkeypatch):
     monkeypatch.setenv("YAK_PORT", "abc")
     port = yak("up", "--status", "--port", "0").err + yak("serve", "--dry-run").err
     assert "invalid literal" not in port

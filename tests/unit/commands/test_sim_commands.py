@@ -31,7 +31,7 @@ def test_the_command_prints_the_table_and_fails_when_one_is_not_found(yak, two_m
     assert row["replay"].endswith("--mutant ack-before-flush")
 
 
-def test_a_run_tells_what_it_reached_and_what_it_never_did(yak):
+def test_sim_run_prints_what_it_reached_and_what_it_never_reached(yak):
     ran = yak("sim", "run", "--seeds", "3", "--workers", "1")
     assert ran.code == 0
     assert ran.out.startswith("3 of 3 seeds hold; ")
@@ -39,7 +39,7 @@ def test_a_run_tells_what_it_reached_and_what_it_never_did(yak):
     assert "never reached: " in ran.out
 
 
-def test_interrupted_run_tells_of_the_seeds_that_ended(yak, monkeypatch):
+def test_interrupted_sim_run_reports_the_seeds_that_ended(yak, monkeypatch):
     def interrupted(work, specs, _workers, **_how):
         yield from map(work, specs[:2])
         raise KeyboardInterrupt
@@ -98,7 +98,7 @@ def test_what_holds_is_not_shrunk(yak):
         (("--keep", "two"), '--keep "two" is not a list of numbers'),
     ],
 )
-def test_options_that_make_no_sense_are_refused_with_words(yak, args, message):
+def test_sim_run_with_invalid_options_is_refused_with_a_message(yak, args, message):
     ran = yak("sim", "run", *args)
     assert ran.code == 2
     assert message in ran.err

@@ -104,7 +104,7 @@ def test_status_shows_those_that_run_and_with_all_those_that_ended(yak, golden) 
     assert document[1]["error"] == {"code": "spark-memory", "message": "too little", "why": "it needs more"}
 
 
-def test_status_of_one_tells_its_queries_and_its_error(yak) -> None:
+def test_spark_status_of_one_run_prints_its_queries_and_its_error(yak) -> None:
     run = a_run("counts", "failed", words=("--topic", "orders"), checkpoint="./ck")
     a_batch(run)
     spark_runs.save_error(run.folder, UsageError("spark-memory", "too little", why="w", try_=("--driver-memory 4g",)))
@@ -121,7 +121,7 @@ def test_status_of_one_tells_its_queries_and_its_error(yak) -> None:
     assert json.loads(yak("spark", "status", "counts-1", "-o", "json").out)["words"] == ["--topic", "orders"]
 
 
-def test_nothing_that_runs_is_told_with_what_to_do(yak) -> None:
+def test_spark_status_without_a_running_job_prints_what_to_do(yak) -> None:
     assert "yak spark run JOB starts one" in yak("spark", "status").err
     ran = yak("spark", "status", "counts")
     assert ran.code == 2
@@ -152,7 +152,7 @@ def test_stop_ends_the_process_and_says_how_it_ended(yak) -> None:
     assert yak("spark", "stop").code == 2
 
 
-def test_a_job_that_does_not_end_is_told_with_what_ends_it(yak) -> None:
+def test_spark_job_that_does_not_end_is_reported_with_the_option_that_ends_it(yak) -> None:
     script = (
         "import signal, time; signal.signal(signal.SIGTERM, lambda *_: None); print('x', flush=True); time.sleep(60)"
     )
@@ -195,7 +195,7 @@ def test_of_two_topics_with_one_table_the_one_of_that_name_is_meant() -> None:
     assert tables_named("SELECT * FROM orders", ["Orders", "orders"])[0] == {"orders": "orders"}
 
 
-def test_values_of_spark_are_told_as_json_has_them() -> None:
+def test_spark_values_are_converted_to_json_values() -> None:
     when = dt.datetime(2026, 11, 20, 12, 0, 0, 5_000, tzinfo=dt.UTC)
     row = SimpleNamespace(asDict=lambda: {"a": bytearray(b"x"), "b": [when]})
     values = [
@@ -249,7 +249,7 @@ def test_rows_are_printed_in_each_format(form: str, printed: str, capsys) -> Non
         assert out == printed
 
 
-def test_two_columns_of_one_name_are_both_shown(capsys) -> None:
+def test_two_columns_of_one_name_are_both_printed(capsys) -> None:
     fields = [SimpleNamespace(dataType=SimpleNamespace(typeName=lambda: "string")) for _ in range(2)]
     schema = SimpleNamespace(names=["key", "key"], fields=fields)
     print_rows(SimpleNamespace(out=Output("table"), zone=dt.UTC), schema, iter([("a", "b")]))  # type: ignore[arg-type]
@@ -317,7 +317,7 @@ def fake_python(folder: Path, said: str = "", code: int = 0) -> str:
     return str(program)
 
 
-def test_the_python_that_has_pyspark_is_found_and_the_others_are_told(tmp_path: Path) -> None:
+def test_python_that_has_pyspark_is_found_and_the_others_are_reported(tmp_path: Path) -> None:
     without = fake_python(tmp_path / "a", "ModuleNotFoundError: No module named 'pyspark'", 1)
     with_it = fake_python(tmp_path / "b")
     env = {"PATH": f"{tmp_path}/a", "PYSPARK_PYTHON": with_it}
@@ -328,7 +328,7 @@ def test_the_python_that_has_pyspark_is_found_and_the_others_are_told(tmp_path: 
     assert f"{without}: no module named 'pyspark'" in refused.value.why
 
 
-def test_who_names_a_python_means_it(tmp_path: Path) -> None:
+def test_python_named_by_the_user_is_used_and_no_other(tmp_path: Path) -> None:
     named = fake_python(tmp_path / "a", "boom", 1)
     other = fake_python(tmp_path / "b")
     with pytest.raises(UsageError) as refused:
@@ -347,7 +347,9 @@ def test_the_whole_command_is_handed_to_it(monkeypatch, tmp_path: Path) -> None:
     assert spark_python.hand_over(["spark", "sql", "SELECT 1"]) is None
 
 
-def test_the_executable_always_looks_for_one_and_says_how_to_get_it(monkeypatch, tmp_path: Path) -> None:
+def test_executable_always_searches_a_python_with_pyspark_and_says_how_to_install_it(
+    monkeypatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(spark_python, "is_frozen", lambda: True)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -55,7 +55,7 @@ def test_created_token_is_written_for_its_user_alone(yak, requests, tmp_path):
     assert requests == [("create_token", ["bob"], 43_200_000, None)]
 
 
-def test_created_token_is_printed_only_where_that_is_asked_for(yak, requests):
+def test_created_token_is_printed_only_on_request(yak, requests):
     assert yak("tokens", "create", "--token-file", "-").out == f"id:{TOKEN.password}\n"
     assert requests == [("create_token", (), None, None)]
     assert yak("tokens", "create").code == 2

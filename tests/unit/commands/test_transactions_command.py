@@ -139,7 +139,7 @@ def test_hanging_names_partitions_that_it_could_not_read(yak, world):
     assert "1 partition could not be read, orders-1 for one: no leader" in ran.err
 
 
-def test_abort_asks_first_and_only_for_an_open_transaction(yak, world, monkeypatch):
+def test_transactions_abort_requires_confirmation_and_an_open_transaction(yak, world, monkeypatch):
     args = ("--topic", "orders", "--partition", "0", "--start-offset")
     ran = yak("transactions", "abort", *args, "42")
     assert ran.code == 2

@@ -28,7 +28,7 @@ FLAGS = st.builds(
 
 
 @given(FLAGS)
-def test_a_child_is_told_what_we_were_told(flags):
+def test_child_process_receives_the_global_arguments_of_its_parent(flags):
     assert split_before([*global_arguments(flags), "ui"]) == (flags, ["ui"])
 
 

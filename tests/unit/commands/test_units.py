@@ -49,7 +49,7 @@ def test_a_printed_time_reads_back_in_any_zone(moment, minutes):
     assert parse_time_ms(format_time(timestamp_ms), now_ms=NOW_MS) == timestamp_ms
 
 
-def test_times_may_be_epochs_distances_and_words():
+def test_times_may_be_epochs_distances_and_keywords():
     assert parse_time_ms("now", now_ms=NOW_MS) == NOW_MS
     assert parse_time_ms("-15m", now_ms=NOW_MS) == NOW_MS - 900_000
     assert parse_time_ms("+1h", now_ms=NOW_MS) == NOW_MS + 3_600_000

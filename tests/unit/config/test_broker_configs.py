@@ -50,7 +50,7 @@ def test_a_throttle_in_force_is_this_brokers_then_all_brokers_then_the_files():
     assert dynamic_value(name, {}, {}, {}) == 2**63 - 1
 
 
-def test_settings_are_parsed_and_kept_as_they_were_given():
+def test_settings_are_parsed_and_stored_as_they_were_given():
     config = BrokerConfig.from_settings({"num.partitions": " 4", "log.dirs": "/a, /b", "node.id": "7"})
     assert (config.num_partitions, config.log_dirs, config.node_id) == (4, ("/a", "/b"), 7)
     assert config.static["num.partitions"] == " 4"

@@ -45,7 +45,7 @@ def test_a_value_is_parsed_as_kafka_parses_it(kind, text, value):
         (ConfigType.STRING, "x" * 40_000),
     ],
 )
-def test_what_does_not_parse_is_told_in_words(kind, text):
+def test_config_value_that_does_not_parse_is_refused_with_a_message(kind, text):
     with pytest.raises(ValueError, match=r"\w"):
         make(kind).parse(text)
 

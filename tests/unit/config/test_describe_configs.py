@@ -54,7 +54,7 @@ def test_the_value_in_force_comes_first_among_its_synonyms():
     ]
 
 
-def test_a_value_from_the_file_is_shown_in_the_topics_unit():
+def test_value_from_the_file_is_described_in_the_unit_of_the_topic_config():
     row = one(describe_topic({}, {}, {}, {"log.retention.minutes": "4"}, names=["retention.ms"]))
     assert (row.value, row.source) == ("240000", ConfigSource.STATIC_BROKER)
 

@@ -103,7 +103,7 @@ def test_a_stored_value_that_means_nothing_counts_as_not_set():
         ("follower.replication.throttled.replicas", "0:1,*", "PARTITION:BROKER"),
     ],
 )
-def test_a_wrong_value_is_refused_with_words(name, value, words):
+def test_wrong_topic_config_value_is_refused_with_a_message(name, value, words):
     with pytest.raises(PeerError, match=words) as caught:
         validate_topic_config(name, value)
     assert caught.value.error_code is ErrorCode.invalid_config

@@ -54,7 +54,7 @@ def test_a_repeated_offset_delta_is_refused():
     )
 
 
-def test_records_that_nobody_could_parse_are_not_repacked():
+def test_records_that_no_client_could_parse_are_not_repacked():
     rig = Rig()
     rig.create_topic("packed", compression_type="lz4")
     bad = with_records(gzip.compress(b"\xff" * 100), 1, codec=1)

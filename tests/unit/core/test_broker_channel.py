@@ -147,7 +147,7 @@ def test_broker_channel_pauses_grow_until_an_answer_is_taken(bench):
     assert bench.timers.next_due() - bench.clock.now_ms == RECONNECT_FIRST_MS
 
 
-def test_broker_channel_refused_answers_are_logged_as_warnings_when_they_go_on(bench):
+def test_broker_channel_refused_answers_are_logged_as_warnings_when_they_continue(bench):
     bench.refusal = "not_leader"
     for correlation_id in range(1, 6):
         bench.due = [b"a"]

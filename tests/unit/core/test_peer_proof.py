@@ -285,7 +285,7 @@ def test_leader_that_does_not_answer_the_proof_is_connected_to_again(rig, monkey
 # --------------------------------------------------------------------------------------------- where the secret is
 
 
-def test_secret_is_made_once_and_kept_by_every_broker(rig):
+def test_secret_is_generated_once_and_stored_by_every_broker(rig):
     text = secret_of(rig).to_text()
     rig.run_for(1_000)
     for node in rig.nodes:

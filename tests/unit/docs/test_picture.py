@@ -29,7 +29,7 @@ def words(picture: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.name)
-def test_the_picture_shows_the_run_whose_output_is_kept_beside_it(path: Path, maker: ModuleType) -> None:
+def test_picture_shows_the_run_whose_output_is_stored_beside_it(path: Path, maker: ModuleType) -> None:
     transcript = maker.TRANSCRIPT.read_text(encoding="utf-8")
     story = transcript[: transcript.index("\nWhat to type next")]
     assert words(path.read_text(encoding="utf-8")) == ["$", "make", "demo", *story.split()]
@@ -43,7 +43,7 @@ def test_the_picture_is_small_and_loads_nothing(path: Path) -> None:
     assert "@font-face" not in text
 
 
-def test_the_readme_shows_the_verdict_of_that_run(maker: ModuleType) -> None:
+def test_readme_shows_the_result_of_the_recorded_run(maker: ModuleType) -> None:
     readme = maker.README.read_text(encoding="utf-8")
     shown = maker.block(maker.TRANSCRIPT.read_text(encoding="utf-8"))
     assert maker.with_block(readme, shown) == readme, "run: make picture"
@@ -63,7 +63,7 @@ def test_the_recording_is_of_that_run_and_plays_in_its_time(maker: ModuleType) -
     assert "/tmp/" not in output
 
 
-def test_nobody_is_named_in_it(maker: ModuleType) -> None:
+def test_demo_transcript_and_pictures_contain_no_local_path(maker: ModuleType) -> None:
     text = maker.TRANSCRIPT.read_text(encoding="utf-8") + "".join(path.read_text("utf-8") for path in PICTURES)
     assert re.findall(r"/(?:home|root|Users|tmp|work)/\S*", text) == []
 
@@ -74,7 +74,7 @@ def test_the_first_screen_of_the_readme_fits_a_terminal(maker: ModuleType) -> No
     assert [line for line in screen if len(line) > 80] == []
 
 
-def test_of_several_stories_the_picture_has_the_first_and_the_readme_every_verdict(maker: ModuleType) -> None:
+def test_picture_has_the_first_of_several_scenarios_and_the_readme_every_result(maker: ModuleType) -> None:
     first = "told\n\nOK    there\n      acked 1, lost 0\n      start 3 ms\n      from the kill of the leader 2 ms\n\n"
     second = "told too\n\nOK    read\n      acked 7, lost 0\n      start 4 ms\n\n"
     output = f"{first}\x1b[1mWhat to type next\x1b[0m\n  yak up\n\n{second}\x1b[1mWhat to type next\x1b[0m\n  yak up\n"

@@ -79,6 +79,7 @@ PRIVATE = frozenset(
 """Parts of names that say nothing to a reader of Kafka's code: what is asked, told, kept, shown or looked at has a noun."""
 PROMISED_NAMES = {"tell", "words", "break_long_words"}
 """Of Python's files, of textwrap, and of JSON that `yak spark status`, `yak chaos` and histories print."""
+TEST = re.compile(r"^\s*(?:async )?def (test_\w+)", re.MULTILINE)
 PRODUCT = ["commands", "tui", "spark", "packaging", "yak"]
 CODE = re.compile(r"`[^`]*`|^```.*?^```", re.MULTILINE | re.DOTALL)
 """Names of files, tests and JSON keys are not sentences."""
@@ -116,6 +117,16 @@ def test_name_in_code_has_no_word_that_needs_translation(room: str) -> None:
         for path in sorted((ROOT / room).rglob("*.py"))
         for name in _names(path)
         if name not in PROMISED_NAMES and not PRIVATE.isdisjoint(_parts(name))
+    }
+    assert found == set()
+
+
+def test_name_of_a_test_names_its_subject() -> None:
+    found = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for name in TEST.findall(path.read_text(encoding="utf-8"))
+        if not (PRIVATE | {"who"}).isdisjoint(_parts(name))
     }
     assert found == set()
 

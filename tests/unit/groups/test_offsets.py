@@ -60,7 +60,7 @@ def test_a_version_of_tomorrow_is_refused() -> None:
         read_offset_value(b"\0\4" + bytes(40))
 
 
-def test_offsets_are_kept_by_topic_and_partition_and_forgotten_without_a_trace() -> None:
+def test_offsets_are_stored_by_topic_and_partition_and_removed_without_a_trace() -> None:
     offsets = Offsets()
     one, two = Committed(1, 0, "", 0), Committed(2, 0, "", 0)
     offsets.put("t", 0, one, 0)
@@ -129,7 +129,7 @@ class Unread(dict):  # type: ignore[type-arg]
     __iter__ = values = items = keys = _refuse  # type: ignore[assignment]
 
 
-def test_pending_offset_is_looked_up_whatever_the_number_of_transactions() -> None:
+def test_pending_offset_is_found_without_iterating_over_transactions() -> None:
     offsets = Offsets()
     for producer_id in range(3):
         offsets.put_pending(producer_id, "t", 0, at(producer_id))

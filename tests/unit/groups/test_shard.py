@@ -117,7 +117,7 @@ ACTIONS = st.lists(
 
 @settings(max_examples=300)
 @given(ACTIONS, st.booleans())
-def test_loaded_state_is_the_kept_state_also_after_compaction(
+def test_loaded_state_equals_the_state_in_memory_also_after_compaction(
     actions: list[tuple[str, str, int, int]], without_tombstones: bool
 ) -> None:
     coordinator = Coordinator()

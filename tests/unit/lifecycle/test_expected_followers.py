@@ -64,13 +64,13 @@ def test_a_replicated_topic_waits_until_all_are_there(rig):
     assert answered(rig, create(rig, "more")) == (0, None)
 
 
-def test_a_topic_of_one_replica_waits_for_nobody(rig):
+def test_topic_with_one_replica_waits_for_no_follower(rig):
     assert answered(rig, create(rig, "orders", factor=1)) == (0, None)
     assert answered(rig, create(rig, "logs", assignments=[(1,)])) == (0, None)
     assert answered(rig, create(rig, "both", assignments=[(1,), (1, 2)])) is None
 
 
-def test_after_the_time_it_goes_on_with_those_that_are_there_and_names_the_others(rig):
+def test_creation_after_the_wait_uses_present_followers_and_names_the_missing(rig):
     join(rig, 2)
     enough, too_many = create(rig, "orders"), create(rig, "wide", factor=3)
     assert answered(rig, enough) is None
@@ -86,12 +86,12 @@ def test_after_the_time_it_goes_on_with_those_that_are_there_and_names_the_other
     assert (code, "HOST-3:9093" in words) == (ErrorCode.invalid_replication_factor, True)
 
 
-def test_the_log_names_the_missing_even_if_nobody_asks_for_a_topic(rig):
+def test_log_names_missing_followers_even_without_a_topic_creation_request(rig):
     rig.run_for(WAIT_MS + 100)
     assert said(rig, "expected-followers-missing") == ["host-2:9092, HOST-3:9093"]
 
 
-def test_a_client_with_less_patience_is_told_to_try_again(rig):
+def test_client_with_a_short_timeout_is_answered_to_try_again(rig):
     pending = create(rig, "orders", timeout_ms=500)
     rig.run_for(600)
     code, words = answered(rig, pending)

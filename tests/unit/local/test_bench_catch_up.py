@@ -17,7 +17,7 @@ def test_too_few_samples_are_no_rate(begin: float, end: float) -> None:
     assert rate_between(SAMPLES, begin, end) == 0
 
 
-def test_a_return_is_told_in_megabytes_a_second_and_in_what_the_clients_kept() -> None:
+def test_catch_up_reports_megabytes_a_second_and_the_share_the_clients_retained() -> None:
     found = CatchUp(1_000_000_000, start_s=0.5, seconds=5.0, before_per_s=1000, meanwhile_per_s=700)
     assert found.mb_per_s == 200
     assert found.clients_share == pytest.approx(0.7)

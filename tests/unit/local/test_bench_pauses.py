@@ -30,7 +30,7 @@ def test_a_pause_that_lasts_past_the_end_counts_whole_or_not_at_all() -> None:
 
 
 @pytest.mark.parametrize("times", [[], STEADY, [0.9, 1.0]])
-def test_without_arrivals_on_both_sides_there_is_no_pause_to_tell(times: list[float]) -> None:
+def test_no_pause_is_reported_without_arrivals_on_both_sides(times: list[float]) -> None:
     assert longest_pause(times, 0.8 if times == [0.9, 1.0] else 0.3, 2.0) is None
 
 

@@ -102,7 +102,7 @@ def test_what_a_record_says_is_read_again(writer: int, sequence: int, size: int)
 
 
 @given(st.binary(max_size=100))
-def test_what_nobody_wrote_is_noticed(content: bytes) -> None:
+def test_record_value_that_no_writer_wrote_is_detected(content: bytes) -> None:
     found = decode(content)
     assert found == UNREADABLE or encode(found, len(content)) == content
     assert decode(None) == UNREADABLE
@@ -281,7 +281,7 @@ def test_a_consumer_that_stands_still_is_not_waited_for(monkeypatch):
     ends.set()
 
 
-def test_a_partition_that_nobody_serves_in_the_end_is_told_and_no_bug() -> None:
+def test_partition_that_no_broker_serves_at_the_end_is_reported_and_is_no_bug() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"

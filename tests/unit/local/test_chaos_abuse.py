@@ -60,7 +60,7 @@ def result(latencies_ms: list[float], errors: int = 0) -> Result:
         (None, "the broker ended"),
     ],
 )
-def test_verdict_follows_the_p99_and_the_records_of_the_healthy_client(found: Result | None, reason: str) -> None:
+def test_result_follows_the_p99_and_the_records_of_the_healthy_client(found: Result | None, reason: str) -> None:
     row = row_of("a", "words", found, "the broker ended" if found is None else "", 3, (1, 2), 50.0)
     assert row.holds is not bool(reason)
     assert reason in row.reason

@@ -81,7 +81,7 @@ def test_broker_that_does_not_stop_in_order_is_noted_with_the_end_of_its_log(clu
     assert late == "node-1 did not stop in time and was killed; its log ends with: stopping"
 
 
-def test_exit_code_of_a_broker_that_runs_is_asked_for_without_a_wait(cluster):
+def test_exit_code_of_a_running_broker_is_read_without_waiting(cluster):
     """The start of a cluster asks each broker for it again and again; it waited a second for each."""
     node = cluster.nodes[1]
 

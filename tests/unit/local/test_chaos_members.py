@@ -123,7 +123,7 @@ def test_record_is_reported_before_it_is_committed(play):
     assert calls == [("assign", {2: 7}), ("commit", {2: 8})]
 
 
-def test_partition_is_read_from_the_groups_offset_if_that_cannot_be_asked_for(play):
+def test_partition_is_read_from_the_groups_offset_if_fetching_that_offset_fails(play):
     """librdkafka's assignment has the offset of the last assign, which is older than the group's."""
 
     def assign_again(consumer):

@@ -30,7 +30,7 @@ def test_run_that_finds_no_redis_server_leaves_no_folder(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("error", "is_kept"), [(YakError("broker-ended", "node-1 ended"), True), (SystemExit(129), False)]
 )
-def test_logs_of_a_failed_start_are_kept_and_those_of_an_interrupted_one_are_not(
+def test_logs_of_a_failed_start_are_retained_and_of_an_interrupted_start_are_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, is_kept: bool
 ) -> None:
     def start(cluster: ChaosCluster) -> None:

@@ -29,7 +29,7 @@ def test_no_message_times_out_since_its_writer_would_send_twice_what_is_in_doubt
     assert given["delivery.timeout.ms"] == 0
 
 
-def test_what_nobody_answered_is_in_doubt_and_sent_no_more() -> None:
+def test_sends_without_an_answer_are_in_doubt_and_not_sent_again() -> None:
     recorder = Recorder()
     writer = writer_to_nobody(recorder)
     writer.start()

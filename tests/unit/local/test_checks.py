@@ -66,14 +66,14 @@ def test_a_web_server_is_not_taken_for_a_broker(web_server: str) -> None:
     assert "HTTP" in next(finding.detail for finding in findings if finding.check == "protocol")
 
 
-def test_a_broker_that_tells_others_to_use_loopback_fails() -> None:
+def test_broker_that_advertises_loopback_to_other_machines_fails() -> None:
     (finding,) = network.check_advertised("broker.example.org:9092", {1: "127.0.0.1:9092"}, 0.1)
     assert finding.state == "FAIL"
     assert "the client's own machine" in finding.detail
     assert finding.try_ == "start node 1 with --advertised broker.example.org:9092"
 
 
-def test_an_advertised_address_that_nobody_answers_fails() -> None:
+def test_advertised_address_that_no_broker_answers_fails() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     (finding,) = network.check_advertised("127.0.0.1:9092", {1: f"127.0.0.1:{port}"}, 0.5)
@@ -130,7 +130,7 @@ def test_a_port_held_by_something_else_is_a_warning(web_server: str) -> None:
     assert "is not a broker" in finding.detail
 
 
-def test_open_files_are_shown() -> None:
+def test_open_files_are_displayed() -> None:
     assert "by default" in machine.check_open_files().detail
 
 
@@ -143,7 +143,7 @@ def test_a_missing_redis_fails_only_when_one_was_configured() -> None:
     assert default.state == "skip"
 
 
-def test_a_password_is_never_shown() -> None:
+def test_password_is_never_displayed() -> None:
     url = "redis://user:s3cret@host:6379/0"
     assert without_password(url) == "redis://user:***@host:6379/0"
     (finding,) = store.check_store("redis://user:s3cret@127.0.0.1:1/0", is_configured=True, timeout_s=0.5)

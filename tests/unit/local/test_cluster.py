@@ -112,7 +112,7 @@ def test_a_ready_file_of_an_earlier_start_is_not_believed(tmp_path: Path, monkey
         StartingBroker(spec, log_path=str(tmp_path / "log"), ready_file=str(ready)).wait_ready(0.2)
 
 
-def test_a_taken_default_port_moves_and_a_taken_asked_port_is_refused(
+def test_taken_default_port_is_replaced_and_taken_requested_port_is_refused(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -140,7 +140,7 @@ def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_somebody_elses_redis_is_used_and_never_stopped(cluster: LocalCluster) -> None:
+def test_external_redis_is_used_and_never_stopped(cluster: LocalCluster) -> None:
     result = cluster.up(UpSettings(port=0, redis_url="redis://redis.example:6379/3"))
     assert result.status.redis_url == "redis://redis.example:6379/3"
     assert result.status.redis_running is None
@@ -148,7 +148,7 @@ def test_somebody_elses_redis_is_used_and_never_stopped(cluster: LocalCluster) -
     cluster.down()
 
 
-def test_the_supervisor_shows_lines_tells_of_deaths_and_ends_when_asked(cluster: LocalCluster) -> None:
+def test_supervisor_prints_lines_reports_deaths_and_ends_on_request(cluster: LocalCluster) -> None:
     cluster.up(UpSettings(port=0, supervised=True))
     lines: list[tuple[str, str]] = []
     changes: list[tuple[int, str]] = []

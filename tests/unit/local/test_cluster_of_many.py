@@ -93,7 +93,7 @@ def test_topics_of_many_brokers_are_replicated_unless_the_user_says_otherwise(
     assert replication_configs(brokers, given) == expected
 
 
-def test_every_broker_is_told_how_topics_are_replicated(cluster: LocalCluster) -> None:
+def test_every_broker_receives_the_configs_of_topic_replication(cluster: LocalCluster) -> None:
     cluster.up(UpSettings(port=0, brokers=3, configs=("num.partitions=6",)))
     for node_id in (1, 2, 3):
         assert "-c default.replication.factor=3 -c min.insync.replicas=2 -c num.partitions=6" in said_to(
@@ -116,7 +116,9 @@ def test_brokers_that_only_this_machine_reaches_can_inject_faults_unless_the_use
     assert fault_configs(known, broker) == ()
 
 
-def test_a_port_of_another_is_left_to_it_and_told(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_port_of_another_process_is_left_alone_and_reported(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     base = free_row(3)
     monkeypatch.setattr("yak.local.cluster_plan.DEFAULT_PORT", base)
     with socket.create_server(("127.0.0.1", base + 1)):
@@ -195,7 +197,7 @@ def test_an_added_broker_gets_the_next_number_and_the_configs_of_the_first(clust
     assert caught.value.code == "cluster-not-running"
 
 
-def test_a_paused_broker_is_shown_and_resumed(cluster: LocalCluster) -> None:
+def test_paused_broker_is_reported_and_resumed(cluster: LocalCluster) -> None:
     cluster.up(UpSettings(port=0, brokers=2))
     with pytest.raises(YakError) as caught:
         cluster.resume(2)
@@ -325,7 +327,7 @@ def test_the_supervisor_shows_a_broker_that_was_added_and_one_that_is_paused(clu
     assert any(name == "node-2" and "started with" in line for name, line in lines)
 
 
-def test_the_doctor_tells_of_paused_and_of_dead_nodes(cluster: LocalCluster) -> None:
+def test_doctor_reports_paused_and_dead_nodes(cluster: LocalCluster) -> None:
     cluster.up(UpSettings(port=0, brokers=2))
     assert check_local_cluster(cluster.data_dir).state == "ok"
     cluster.pause(2)

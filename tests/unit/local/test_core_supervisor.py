@@ -117,7 +117,7 @@ def test_broker_that_ends_is_started_at_once_and_then_after_longer_pauses() -> N
     assert machine.states()[1] is State.READY
 
 
-def test_broker_that_ends_too_often_is_given_up_and_the_others_go_on() -> None:
+def test_broker_that_ends_too_often_is_given_up_and_the_others_continue() -> None:
     machine = Machine().all_ready()
     for _ in range(ENDS_MAX):
         machine.end(0)
@@ -273,7 +273,7 @@ def test_spawn_that_fails_counts_as_an_end_and_is_repeated_after_the_pause(
     assert machine.states() == [State.STARTING, State.READY]
 
 
-def test_spawn_that_keeps_failing_ends_the_restart_one_by_one_and_the_others_go_on() -> None:
+def test_spawn_that_keeps_failing_ends_the_rolling_restart_and_the_others_continue() -> None:
     machine = Machine().all_ready()
     machine.supervisor.restart_one_by_one()
     machine.spawn_failure = FORK_FAILURES[0]
@@ -300,7 +300,7 @@ def test_spawn_that_fails_at_the_start_stops_the_brokers_that_were_started() -> 
     assert supervisor.exit_code == 1
 
 
-def test_readiness_report_that_fails_is_logged_and_the_brokers_go_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_readiness_report_that_fails_is_logged_and_the_brokers_continue(caplog: pytest.LogCaptureFixture) -> None:
     def fail() -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

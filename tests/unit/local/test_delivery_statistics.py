@@ -65,7 +65,7 @@ def test_the_same_number_at_another_offset_is_a_duplicate_and_at_the_same_one_is
     assert (counts.read, counts.duplicated, counts.read_again) == (3, 1, 2)
 
 
-def test_a_record_elsewhere_than_it_was_acknowledged_is_moved_whoever_tells_first() -> None:
+def test_record_at_another_offset_than_acknowledged_is_moved_in_either_report_order() -> None:
     statistics = DeliveryStatistics()
     statistics.note_acknowledged(HERE, 0, 5, 0.0)
     statistics.note_read(HERE, 0, 6)
@@ -88,7 +88,7 @@ def test_partitions_have_numbers_of_their_own() -> None:
     assert (counts.acknowledged, counts.read, counts.wrong) == (2, 2, 0)
 
 
-def test_the_oldest_that_waits_is_told_by_its_age() -> None:
+def test_oldest_waiting_record_is_reported_by_its_age() -> None:
     statistics = DeliveryStatistics()
     statistics.note_acknowledged(HERE, 0, 0, 100.0)
     statistics.note_acknowledged(HERE, 1, 1, 300.0)
@@ -99,7 +99,7 @@ def test_the_oldest_that_waits_is_told_by_its_age() -> None:
     assert statistics.counts(1000.0).oldest_waiting_ms == 0.0
 
 
-def test_nothing_is_kept_of_what_both_sides_have_told() -> None:
+def test_statistics_retain_nothing_of_records_both_acknowledged_and_read() -> None:
     statistics = DeliveryStatistics()
     for number in range(10_000):
         statistics.note_acknowledged(HERE, number, number, 0.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 from yak.local.demo.load import CSV_COLUMNS, process_samples, server_samples, write_file_list
 
 
-def test_server_samples_tell_cpu_and_memory_and_differ() -> None:
+def test_server_samples_report_cpu_and_memory_and_differ() -> None:
     first, second = itertools.islice(server_samples("here"), 2)
     assert first != second
     sample = json.loads(first)

@@ -53,7 +53,7 @@ def test_the_first_fencing_the_new_controller_and_the_last_election_count():
     assert is_complete(found, was_controller=True, led=True)
 
 
-def test_an_election_of_nobody_is_no_election_and_a_part_of_them_is_not_all():
+def test_election_of_no_leader_is_no_election_and_some_partitions_are_not_all():
     assert parsed(FENCED, elected(40, (0, -1), (1, 2))).elected_ms is None
     assert parsed(FENCED, elected(40, (0, 2))).elected_ms is None
     assert not is_complete(parsed(FENCED, elected(40, (0, 2))), was_controller=False, led=True)
@@ -68,7 +68,7 @@ def test_what_was_before_and_what_others_did_is_left_out():
     assert not is_complete(found, was_controller=False, led=False)
 
 
-def test_a_clock_that_is_ahead_is_taken_into_account():
+def test_timeline_corrects_for_a_clock_that_is_ahead():
     assert parsed(FENCED, offset_ms=11).fenced_ms == 20
 
 
@@ -98,7 +98,7 @@ def test_the_earliest_log_line_about_that_broker_is_the_detection():
     assert detection_ms(lines[3:], began_ms=BEGAN_MS, node=1) is None
 
 
-def test_a_move_is_done_when_the_last_one_has_the_leader_that_was_asked_for():
+def test_move_is_done_when_the_last_partition_has_the_requested_leader():
     records = [elected(4, (0, 3)), elected(8, (1, 2)), elected(9, (0, 2))]
     wanted = {(str(TOPIC), 0): 2, (str(TOPIC), 1): 2}
     assert last_elected_ms(records, wanted, began_ms=BEGAN_MS) == 9

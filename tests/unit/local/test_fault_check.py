@@ -30,7 +30,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         ({"10.0.0.9:1": 0}, "warn", "10.0.0.9:1 can inject faults", "enable=false"),
     ],
 )
-def test_brokers_that_allow_faults_are_shown(
+def test_brokers_that_allow_faults_are_reported(
     brokers: dict[str, int], counts: dict[str, int], state: str, said: str, remedy: str
 ) -> None:
     brokers |= counts

@@ -124,7 +124,7 @@ def test_what_was_committed_before_the_hand_over_must_not_be_read_again():
     assert (found.twice_committed, found.twice_uncommitted) == (1, 1)
 
 
-def test_what_the_coordinator_says_is_committed_counts_though_no_member_was_told():
+def test_commit_reported_by_the_coordinator_counts_though_no_member_was_notified():
     told = Told()
     told.given("a", 0)
     told.read("a", 0, 0, 1)
@@ -154,7 +154,7 @@ def test_a_member_that_goes_back_behind_its_own_commit_breaks_the_promise():
     assert told.counts(all_of(0, 2))[0].twice_committed == 1
 
 
-def test_members_are_heard_in_any_order_and_counted_by_time():
+def test_member_events_are_received_in_any_order_and_counted_by_time():
     told = Told()
     told.given("a", 0)
     told.read("a", 0, 0)
@@ -167,7 +167,7 @@ def test_members_are_heard_in_any_order_and_counted_by_time():
     assert GroupView.of(shuffled).twice_committed[0] == 1
 
 
-def test_a_record_that_nobody_read_or_that_has_another_content_is_lost():
+def test_record_that_no_member_read_or_that_has_another_content_is_lost():
     told = Told()
     told.given("a", 0)
     told.read("a", 0, 0, 2)
@@ -175,7 +175,7 @@ def test_a_record_that_nobody_read_or_that_has_another_content_is_lost():
     assert (found.read, found.lost, found.holds) == (2, 2, False)
 
 
-def test_a_record_that_was_never_acknowledged_may_be_read_and_is_shown():
+def test_record_that_was_never_acknowledged_may_be_read_and_is_unconfirmed():
     told = Told()
     told.given("a", 0)
     told.read("a", 0, 0, 1)
@@ -183,7 +183,7 @@ def test_a_record_that_was_never_acknowledged_may_be_read_and_is_shown():
     assert (found.holds, found.unconfirmed) == (True, 1)
 
 
-def test_who_reads_what_and_whether_it_is_shared_evenly():
+def test_group_view_reports_the_reader_of_each_partition_and_whether_shares_are_even():
     told = Told()
     told.given("a", 0, 1, 2)
     view = told.view()
@@ -215,7 +215,7 @@ def test_the_dead_member_leaves_what_it_had_with_how_far_it_was():
     assert view.holds_of("a") == ()
 
 
-def test_the_next_commit_is_one_that_was_asked_for_after_the_kill():
+def test_next_commit_is_one_that_was_requested_after_the_kill():
     told = Told()
     told.given("a", 0)
     told.read("a", 0, 0)

@@ -41,7 +41,7 @@ def test_result_holds_only_if_every_part_of_the_promise_does(result_of):
     assert not result_of(GOOD, handovers=(HANDOVER, HANDOVER | {"ok": False})).holds
 
 
-def test_json_has_counts_times_and_a_kept_cluster(result_of):
+def test_json_has_counts_times_and_a_retained_cluster(result_of):
     document = result_of(GOOD, BAD).as_json()
     assert (document["ok"], document["acknowledged"], document["read"], document["lost"]) == (False, 894, 898, 6)
     assert (document["twice_committed"], document["twice_uncommitted"]) == (0, 6)

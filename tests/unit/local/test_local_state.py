@@ -55,7 +55,7 @@ def test_a_directory_without_a_cluster_gives_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "{}", '{"version": 1}', '{"version": 9}', '{"version": 1, "redis": 3}']
 )
-def test_a_file_that_is_no_state_is_refused_and_kept(tmp_path: Path, text: str) -> None:
+def test_file_that_is_no_state_is_refused_and_left_unchanged(tmp_path: Path, text: str) -> None:
     path = state.state_path(str(tmp_path))
     path.write_text(text)
     with pytest.raises(StartRefused) as caught:

@@ -64,20 +64,20 @@ def rest_of(events):
     return found
 
 
-def test_what_it_tells_arrives_after_its_process_id(start):
+def test_events_of_a_member_process_arrive_after_its_process_id(start):
     member, _, heard = start("runs")
     assert heard == FIRST
     assert processes.is_running(member.process)
     member.check()
 
 
-def test_it_joins_when_it_is_told_to(start):
+def test_member_process_joins_when_requested(start):
     member, events, _ = start("runs")
     member.join()
     assert events.get(timeout=20) == JOINED
 
 
-def test_it_ends_in_order_when_it_is_asked_to_and_is_heard_to_the_end(start):
+def test_member_process_ends_in_order_on_request_and_is_read_to_the_end(start):
     member, events, _ = start("runs")
     member.ask_to_end()
     member.wait_end(20)

@@ -86,7 +86,7 @@ def test_a_broken_chain_is_said_to_be_broken():
     assert caught.value.code == "log-broken"
 
 
-def test_places_that_cannot_be_read_are_named_without_passwords(tmp_path):
+def test_unreadable_sources_are_named_without_passwords(tmp_path):
     with pytest.raises(YakError) as caught:
         list(CopySource(str(tmp_path / "none")).records())
     assert caught.value.code == "log-source"
@@ -105,7 +105,7 @@ def test_places_that_cannot_be_read_are_named_without_passwords(tmp_path):
         (lambda url: RestoreStore(url, timeout_s=0.2).__enter__(), "yak cluster restore"),
     ],
 )
-def test_a_store_that_does_not_answer_is_named_with_options_of_the_command_that_asked(read, command):
+def test_store_that_does_not_answer_is_named_with_options_of_the_requesting_command(read, command):
     with pytest.raises(YakError) as caught:
         read("redis://127.0.0.1:1/0")
     assert caught.value.code == "log-source"

@@ -74,7 +74,7 @@ def test_a_zombie_does_not_run() -> None:
     child.wait()
 
 
-def test_waiting_for_a_process_that_goes_on_gives_up(sleeper: subprocess.Popen[bytes]) -> None:
+def test_wait_for_a_process_that_continues_times_out(sleeper: subprocess.Popen[bytes]) -> None:
     process = identify(sleeper.pid)
     assert process is not None
     assert not wait_gone(process, 0.05)

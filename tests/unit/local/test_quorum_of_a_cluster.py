@@ -54,7 +54,7 @@ def test_the_secret_is_the_owners_alone_and_stays(cluster: LocalCluster) -> None
     assert path.read_text() == secret
 
 
-def test_a_lost_secret_is_copied_from_a_broker_and_never_made_anew(cluster: LocalCluster) -> None:
+def test_lost_secret_is_copied_from_a_broker_and_never_generated_again(cluster: LocalCluster) -> None:
     cluster.up(raft())
     cluster.down()
     path = Path(layout.secret_path(cluster.data_dir))

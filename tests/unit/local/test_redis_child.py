@@ -13,7 +13,7 @@ from yak.local import ports, redis_child
 from yak.local.processes import is_running, kill
 
 
-def test_what_a_server_was_told_survives_a_kill(tmp_path: Path) -> None:
+def test_data_written_to_redis_survives_a_kill(tmp_path: Path) -> None:
     folder, log = str(tmp_path / "redis data"), str(tmp_path / "redis.log")
     port = ports.find_free("127.0.0.1")
     first = redis_child.start(folder, port, log)
@@ -37,7 +37,7 @@ def test_what_a_server_was_told_survives_a_kill(tmp_path: Path) -> None:
     assert not is_running(second.process)
 
 
-def test_a_server_that_cannot_start_is_told_in_its_own_words(tmp_path: Path) -> None:
+def test_redis_that_cannot_start_is_reported_with_its_own_message(tmp_path: Path) -> None:
     folder, log = tmp_path / "redis", tmp_path / "redis.log"
     (folder / "appendonlydir").mkdir(parents=True)
     (folder / "appendonlydir" / "appendonly.aof.manifest").write_text("nonsense\n")

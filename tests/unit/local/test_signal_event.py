@@ -7,7 +7,7 @@ import threading
 from yak.local.signal_event import SignalEvent
 
 
-def test_it_is_set_for_good_and_wakes_all_who_wait():
+def test_signal_event_stays_set_and_wakes_all_waiting_threads():
     event = SignalEvent()
     assert (event.wait(0.0), event.is_set()) == (False, False)
     woken: list[bool] = []

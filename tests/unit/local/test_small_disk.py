@@ -64,7 +64,7 @@ def test_a_write_fails_while_the_disk_is_full_and_succeeds_before_and_after(disk
         child.wait()
 
 
-def test_where_nothing_may_be_mounted_the_reason_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_that_cannot_be_mounted_reports_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(OSError, match="unshare and nsenter are not installed"):
         OwnDisk(tmp_path / "disk", 1 << 20)

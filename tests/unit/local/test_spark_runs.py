@@ -32,7 +32,7 @@ def test_a_run_is_as_it_was_saved(tmp_path: Path) -> None:
     assert saved.as_json()["pid"] == os.getpid()
 
 
-def test_ids_are_numbered_and_no_word_of_a_job_leads_out_of_the_folder(tmp_path: Path) -> None:
+def test_run_ids_are_numbered_and_no_job_name_leads_out_of_the_folder(tmp_path: Path) -> None:
     ids = [spark_runs.new_run(job, base=tmp_path).id for job in ("counts", "counts", "../../x y")]
     assert ids[:2] == ["counts-1", "counts-2"]
     assert Path(tmp_path, ids[2]).resolve().parent == tmp_path.resolve()
@@ -55,7 +55,7 @@ def test_a_run_that_ended_stays_as_it_ended(tmp_path: Path) -> None:
     assert spark_runs.load(made.folder).state == "finished"  # type: ignore[union-attr]
 
 
-def test_stop_asks_the_process(tmp_path: Path, child: subprocess.Popen[bytes]) -> None:
+def test_stop_sends_sigterm_to_the_process(tmp_path: Path, child: subprocess.Popen[bytes]) -> None:
     made = replace(spark_runs.new_run("counts", base=tmp_path), process=identify(child.pid))
     assert spark_runs.stop(made)
     child.wait(60)
@@ -93,7 +93,7 @@ def test_what_is_no_run_is_passed_over(tmp_path: Path) -> None:
     assert spark_runs.all_runs(tmp_path / "nowhere") == []
 
 
-def test_only_so_many_that_ended_are_kept_and_none_that_runs_is_dropped(
+def test_ended_runs_are_retained_up_to_a_limit_and_no_running_run_is_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark_runs, "RUNS_MAX", 2)
@@ -107,7 +107,7 @@ def test_only_so_many_that_ended_are_kept_and_none_that_runs_is_dropped(
     assert len(left) == 4
 
 
-def test_progress_is_kept_and_its_older_part_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_stored_and_its_older_part_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_runs, "PROGRESS_BYTES", 2_000)
     monkeypatch.setattr(spark_runs, "PROGRESS_LINES_MAX", 10)
     made = spark_runs.new_run("counts", base=tmp_path)
@@ -150,7 +150,7 @@ def test_an_error_comes_back_with_all_its_parts(tmp_path: Path) -> None:
     )
 
 
-def test_a_state_folder_that_takes_nothing_is_an_error_in_words(tmp_path: Path) -> None:
+def test_unwritable_state_folder_raises_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError) as refused:
         spark_runs.new_run("counts", base=tmp_path / "file" / "below")

@@ -57,7 +57,7 @@ def test_a_big_log_is_put_aside_at_the_next_start(tmp_path: Path, monkeypatch: p
     assert (tmp_path / "logs" / "node-1.log.1").read_text() == "x" * 11
 
 
-def test_a_port_somebody_listens_on_is_not_free_and_its_holder_is_named() -> None:
+def test_port_with_a_listener_is_not_free_and_its_holder_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         assert not ports.is_free("127.0.0.1", port)

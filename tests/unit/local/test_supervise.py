@@ -79,7 +79,7 @@ class HaltedCluster:
     [([None], False, [1]), ([41, 41, 41, None], False, [1]), ([41, 42, 42, None], False, []), ([None], True, [])],
     ids=["gone", "still-there", "restarted-and-killed-by-a-user", "of-an-earlier-run"],
 )
-def test_broker_that_halts_before_the_first_look_is_restarted_once_it_is_gone(
+def test_broker_that_halts_before_the_first_check_is_restarted_once_its_process_ends(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     pids: list[int | None],
@@ -109,7 +109,7 @@ def test_broker_that_halts_before_the_first_look_is_restarted_once_it_is_gone(
     assert cluster.restarted == restarted
 
 
-def test_broker_that_ended_before_the_first_look_is_told() -> None:
+def test_broker_that_ended_before_the_first_check_is_reported() -> None:
     stop_asked = threading.Event()
     reported: list[tuple[int, str]] = []
     dead = SimpleNamespace(node_id=1, state="dead", pid=None)

@@ -42,7 +42,7 @@ def arguments_of(known: ClusterState, node_id: int) -> list[str]:
     return list(listeners.serve_arguments(known, known.brokers[node_id - 1]))
 
 
-def test_plain_cluster_needs_no_words(tmp_path: Path) -> None:
+def test_plain_cluster_needs_no_listener_arguments(tmp_path: Path) -> None:
     known = planned(tmp_path)
     assert arguments_of(known, 1) == []
     assert status_of(str(tmp_path), known).listeners == ()
@@ -150,7 +150,7 @@ def test_settings_stay_until_they_are_given_again(tmp_path: Path) -> None:
     assert known.exposed == ListenerOptions()
 
 
-def test_certificate_names_this_machine_and_the_advertised_hosts_and_is_kept(tmp_path: Path) -> None:
+def test_certificate_names_this_machine_and_the_advertised_hosts_and_is_reused(tmp_path: Path) -> None:
     known = planned(tmp_path, listen=LISTEN, advertise=ADVERTISE, tls=True)
     listeners.make_certificates(known)
     path = tmp_path / "certs" / "broker.pem"

@@ -64,7 +64,7 @@ def test_topic_deletion_of_many_partitions_moves_a_bounded_number_of_folders_in_
     assert max(moved) <= RELEASED_A_SLICE
 
 
-def test_topic_deletion_looks_at_the_partitions_of_that_topic_alone(rig):
+def test_topic_deletion_reads_only_the_partitions_of_that_topic(rig):
     rig.create_topic("kept", partitions=3)
     rig.create_topic("orders", partitions=3)
     broker = rig.node.broker

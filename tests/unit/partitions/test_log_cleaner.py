@@ -104,7 +104,7 @@ def test_record_is_compacted_when_its_lag_is_over_by_a_wall_clock_that_moved_ahe
     assert notices(rig, "log-compacted")
 
 
-def test_a_closed_segment_is_compacted_soon_and_consumers_go_on() -> None:
+def test_closed_segment_is_compacted_soon_and_consumers_continue() -> None:
     rig = compacted_rig()
     commit(rig, range(60))
     assert consumed(rig.fetch, 60) == list(range(60))
@@ -235,7 +235,7 @@ def test_failed_sync_of_the_cleaner_takes_its_directory_offline(error_number: in
     assert rig.fetch(TOPIC, 0).error_code == ErrorCode.kafka_storage_error
 
 
-def test_a_log_that_cannot_be_judged_is_told_of_once_and_left_alone() -> None:
+def test_log_that_cannot_be_checked_is_reported_once_and_left_alone() -> None:
     rig = compacted_rig()
     commit(rig, range(60))
     log = rig.node.broker.partitions[PLACE].log
@@ -257,7 +257,7 @@ def test_records_without_a_key_are_refused_each_by_its_index() -> None:
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_keys_of_large_and_of_compressed_batches_are_looked_for_in_a_job(codec: int) -> None:
+def test_keys_of_large_and_of_compressed_batches_are_checked_in_a_job(codec: int) -> None:
     rig = compacted_rig()
 
     def batch(missing: int | None) -> bytes:
@@ -351,7 +351,7 @@ def test_what_a_disk_keeps_giving_wrong_puts_it_off_whatever_is_written_meanwhil
     assert len(consumed(rig.fetch, 180)) < 60
 
 
-def test_who_copied_a_compacted_log_tells_a_deposed_leader_where_to_cut() -> None:
+def test_leader_with_copied_compacted_log_gives_former_leader_the_truncation_offset() -> None:
     rig = ClusterRig(settings=SETTINGS)
     rig.create_topic(TOPIC, min_insync_replicas="2", min_cleanable_dirty_ratio="0", **COMPACTED)
     rig.run_until(lambda: rig.is_in_sync(TOPIC))

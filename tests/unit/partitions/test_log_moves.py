@@ -172,7 +172,7 @@ def test_move_is_throttled_and_a_changed_rate_counts_at_once():
     assert_moved(rig, target)
 
 
-def test_appends_wait_during_the_hand_over_and_reads_go_on():
+def test_appends_wait_during_the_log_handover_and_reads_continue():
     rig = filled()
     rig.node.jobs.delays_us = {"move": 50_000}
     target = move(rig)

@@ -94,7 +94,7 @@ def test_a_checkpoint_is_gathered_in_slices(monkeypatch):
     assert checkpointed(rig) == {f"orders {partition}": partition + 1 for partition in range(5)}
 
 
-def test_what_asks_for_a_checkpoint_while_one_is_gathered_gets_the_next(monkeypatch):
+def test_checkpoint_requested_while_another_is_gathered_is_written_next(monkeypatch):
     monkeypatch.setattr("yak.partitions.maintenance.SLICE_GAP_MS", 900)
     rig = Rig(settings={"log.flush.offset.checkpoint.interval.ms": "60000"})
     rig.create_topic("orders", partitions=3)

@@ -153,7 +153,7 @@ def test_metadata_records_of_many_partitions_are_applied_in_rounds(rig, monkeypa
     assert held(rig) == 4 * ROUND
 
 
-def test_creation_of_many_topics_asks_for_the_free_space_once(rig, monkeypatch):
+def test_creation_of_many_topics_checks_the_free_space_once(rig, monkeypatch):
     counted = Counted(rig, monkeypatch, type(rig.node.broker.log_store), "has_room")
     creation = create_topics(rig, 20)
     rig.run_for(1_000)

@@ -9,7 +9,7 @@ from yak.storage.producer_state import DEFERRED_EXPIRY_MS
 
 
 @pytest.mark.parametrize(("interval_ms", "is_left"), [(500, False), (60_000, True)])
-def test_idle_producers_are_looked_for_at_the_interval(interval_ms, is_left):
+def test_idle_producers_are_checked_at_the_interval(interval_ms, is_left):
     rig = Rig(
         settings={
             "producer.id.expiration.ms": "1000",

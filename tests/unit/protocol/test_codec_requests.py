@@ -195,7 +195,7 @@ def test_bytes_after_the_body_are_ignored_as_by_kafka(key, version, body):
 
 
 @pytest.mark.parametrize("version", [9, 10, 11, 12, 13])
-def test_librdkafkas_metadata_request_with_three_surplus_bytes_asks_for_all_topics(version):
+def test_librdkafkas_metadata_request_with_three_surplus_bytes_requests_all_topics(version):
     flags = bytes.fromhex("010000") if version < 11 else bytes.fromhex("0100")
     assert decode_request(3, version, view(bytes(4) + flags + b"\0"), 0).topics is None
 

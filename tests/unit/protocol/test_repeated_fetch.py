@@ -135,7 +135,7 @@ def test_a_topic_without_an_id_has_a_name_too():
 
 @settings(deadline=None, max_examples=200)
 @given(data=st.binary(min_size=10, max_size=200))
-def test_no_bytes_that_the_decoder_took_are_too_short_for_a_look(data):
+def test_bytes_that_the_decoder_accepted_are_long_enough_for_the_fetch_pattern(data):
     try:
         decoded(memoryview(b"\0\1\0\x11" + data))
     except ProtocolViolation:

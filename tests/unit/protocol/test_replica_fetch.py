@@ -300,7 +300,7 @@ def test_a_damaged_answer_is_read_or_refused_and_nothing_else(oracle, seed):
     assert sum(len(partition.records) for partition in answer.partitions) <= len(data)
 
 
-def test_the_error_of_a_whole_answer_is_told():
+def test_top_level_error_of_a_replica_fetch_answer_is_returned():
     frame = b"".join(map(bytes, fetch_response(VERSION, 1, 0, int(ErrorCode.fetch_session_id_not_found), 0, ())))
     answer = decode_replica_fetch_answer(memoryview(frame)[4:])
     assert answer == (1, 70, 0, [])

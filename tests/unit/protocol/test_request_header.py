@@ -50,7 +50,7 @@ def test_tags_that_make_no_sense_are_a_violation(tags):
         read_request_header(header(0, 9, tags=tags))
 
 
-def test_a_client_id_that_is_not_utf8_is_told_escaped():
+def test_client_id_that_is_not_utf8_is_reported_escaped():
     with pytest.raises(ProtocolViolation, match=r"\\xff\\xfe"):
         read_request_header(header(0, 8, client_id=b"\xff\xfe"))
 

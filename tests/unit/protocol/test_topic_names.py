@@ -17,7 +17,7 @@ def test_a_legal_name_passes(name):
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "x" * 250, "a/b", "a/../../etc", "a b", "é", "a\0", "a\n", "\u0661"])
-def test_an_illegal_name_is_told_why(name):
+def test_illegal_topic_name_is_refused_with_the_reason(name):
     with pytest.raises(PeerError) as caught:
         validate_topic_name(name)
     assert caught.value.error_code is ErrorCode.invalid_topic_exception
@@ -50,7 +50,7 @@ class Unread(dict[str, None]):
         pytest.fail("all topics are read")
 
 
-def test_names_that_collide_are_looked_up_among_many_topics():
+def test_topic_name_collision_is_found_by_lookup_among_many_topics():
     topics = Unread.fromkeys([f"topic.{number}" for number in range(1000)])
     assert find_collision("topic_7", topics) == "topic.7"
     assert find_collision("other_7", topics) is None

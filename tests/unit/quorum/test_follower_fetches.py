@@ -75,7 +75,7 @@ def test_fetch_of_another_cluster_is_refused(leader):
     assert not leader.quorum.is_foreign("c")
 
 
-def test_diverging_log_is_told_where_it_parts():
+def test_fetch_of_a_diverging_log_returns_the_diverging_epoch_and_its_end_offset():
     node = Node()
     node.follow(2, 2)
     node.send_records(node.take(FETCH)[0], log_bytes(1, 1, 2), high_watermark=1)
@@ -97,7 +97,7 @@ def test_diverging_fetch_acknowledges_no_record():
     assert node.quorum.leader.followers[2].end_offset == -1
 
 
-def test_replica_behind_the_log_start_is_told_the_snapshot():
+def test_fetch_of_a_replica_behind_the_log_start_returns_the_snapshot_id():
     node = Node(voters=voter_set(1), snapshot_bytes=300)
     node.quorum.start()
     node.run_jobs()

@@ -45,7 +45,7 @@ def test_only_voter_elects_itself_and_creates_the_cluster():
     assert node.quorum.high_watermark == node.quorum.log.end_offset
 
 
-def test_start_asks_for_pre_votes_in_the_present_epoch(node):
+def test_start_requests_pre_votes_in_the_present_epoch(node):
     node.quorum.start()
     node.advance(50)
     requests = node.take(VOTE)
@@ -218,7 +218,7 @@ def test_follower_fetches_only_what_is_durable(node):
     assert (fetch.partition["fetch_offset"], fetch.partition["last_fetched_epoch"]) == (2, 1)
 
 
-def test_follower_without_an_answer_asks_for_pre_votes(node):
+def test_follower_without_an_answer_requests_pre_votes(node):
     node.follow(2, 1)
     node.advance(2_300)
     assert node.quorum.role is Role.PROSPECTIVE
@@ -266,7 +266,7 @@ def test_follower_applies_up_to_the_leaders_high_watermark(node):
     assert (node.quorum.high_watermark, node.quorum.applied_offset) == (2, 2)
 
 
-def test_observer_waits_for_its_flush_before_it_looks_for_a_leader():
+def test_observer_waits_for_its_flush_before_a_search_for_a_leader():
     node = Node(4)
     node.follow(2, 1)
     node.send_records(node.take(FETCH)[0], log_bytes(1, 1))

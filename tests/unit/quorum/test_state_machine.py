@@ -190,7 +190,7 @@ def test_replay_of_the_commands_gives_the_leaders_state_soft_facts_aside(steps):
 
 @given(calls, calls)
 @settings(max_examples=60)
-def test_snapshot_round_trips_and_the_state_goes_on_as_before(steps, more):
+def test_snapshot_round_trips_and_the_state_continues_as_before(steps, more):
     leader = Leader()
     execute(leader, steps)
     replayed = leader.replay()

@@ -150,7 +150,7 @@ def test_leader_with_a_damaged_batch_resigns_and_leads_again_with_a_whole_copy(r
     assert rig.events(leader).count("damaged-replica-resigned") == 1
 
 
-def test_leader_whose_follower_refuses_a_batch_looks_at_its_own_and_resigns(rig):
+def test_leader_whose_follower_refuses_a_batch_checks_its_own_log_and_resigns(rig):
     leader, behind = rig.leader("orders"), rig.followers("orders")[0]
     node = rig.nodes[leader - 1]
     rig.nodes[behind - 1].kill()
@@ -217,7 +217,7 @@ def test_replica_that_resigns_fetches_nothing_before_the_answer_and_comes_back_w
     assert rig.replica(behind, "orders").log.log_end_offset == 5
 
 
-def test_replica_that_may_not_resign_goes_on_fetching():
+def test_replica_that_may_not_resign_continues_fetching():
     rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"})
     rig.create_topic("orders", replication_factor=2)
     assert rig.produce("orders", [b"a" * 50]).error_code == 0
@@ -289,7 +289,7 @@ def test_replica_whose_recovery_found_damage_resigns_before_any_read():
     assert rig.replica(node.node_id, "orders").log.damage_at_load is None
 
 
-def test_leader_whose_recovery_found_damage_does_not_tell_its_last_stable_offset_while_another_may_lead(rig):
+def test_leader_damaged_at_recovery_returns_no_lso_while_another_broker_may_lead(rig):
     """The marker of a transaction may be damaged: then its records seem to be open."""
     leader = rig.leader("orders")
     partition = rig.replica(leader, "orders")

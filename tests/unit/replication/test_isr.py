@@ -216,7 +216,7 @@ def test_a_follower_that_is_always_a_little_behind_stays():
     assert wanted(partition, now_ms=40_000) is None
 
 
-def test_a_member_that_booted_anew_is_another_member():
+def test_isr_member_with_a_new_broker_epoch_is_another_member():
     partition = led(end=10, epochs=(10, 19, 30))
     for node in (2, 3):
         fetch(partition, node, 10)
@@ -224,7 +224,7 @@ def test_a_member_that_booted_anew_is_another_member():
     assert wanted_isr(partition, alive(1, 2, 3), 10, 0, LAG_MS) == ((1, 10), (2, 20), (3, 30))
 
 
-def test_a_leader_that_booted_anew_proposes_nothing():
+def test_leader_with_a_new_broker_epoch_proposes_no_isr():
     partition = led(end=10)
     assert wanted_isr(partition, alive(1), 11, 0, LAG_MS) is None
 

@@ -98,7 +98,7 @@ def test_a_follower_must_be_in_sync_alive_and_have_the_offset(rig):
     assert fetch(rig, rack="r2", offset=1).preferred_read_replica == -1
 
 
-def test_a_fetch_session_tells_the_replica_as_often_as_it_is_asked(rig):
+def test_fetch_session_returns_the_preferred_read_replica_at_every_request(rig):
     partition = replicate(rig, (2, "r2", 0))
     fields = fetch_fields("orders", 2) | {"rack_id": "r2", "session_epoch": 0}
     session_id = rig.ask(1, 12, **fields).session_id
@@ -123,7 +123,7 @@ def test_a_follower_serves_what_is_committed_and_no_more(rig):
     assert fetch(rig, offset=0, version=11).records
 
 
-def test_a_follower_refuses_those_who_know_only_of_leaders_and_those_with_another_epoch(rig):
+def test_follower_refuses_clients_that_know_only_leaders_or_have_another_epoch(rig):
     set_partition(rig, "orders", leader=2, replicas=(2, 1), isr=(2, 1))
     answer = rig.ask(1, 10, **of_version(10, fetch_fields("orders", 0))).responses[0].partitions[0]
     assert answer.error_code == ErrorCode.not_leader_or_follower
@@ -131,7 +131,7 @@ def test_a_follower_refuses_those_who_know_only_of_leaders_and_those_with_anothe
         assert fetch_in_epoch(rig, 0, epoch).error_code == code
 
 
-def test_who_led_in_a_boot_that_is_over_is_no_follower(rig):
+def test_leader_of_an_earlier_incarnation_serves_no_fetch_as_follower(rig):
     """It may have lost its disk: "out of range" would send a consumer that read further back to the beginning."""
     partition = set_partition(rig, "orders", leader=1, replicas=(1, 2), isr=(1, 2))
     partition.become(
@@ -163,7 +163,7 @@ def test_a_consumer_that_waits_at_a_follower_is_woken_when_the_watermark_moves(r
     assert pending.answer.responses[0].partitions[0].records
 
 
-def test_a_leader_says_that_an_offset_is_nowhere_only_when_the_store_told_that_it_leads(rig):
+def test_leader_returns_offset_out_of_range_only_after_store_confirmed_leadership(rig):
     """Another may lead, with records that this one lacks; who asks may name the epoch that this one told it."""
     partition = replicate(rig, (2, "r2", 2))
     epoch = partition.leader_epoch
@@ -180,7 +180,7 @@ def test_a_leader_says_that_an_offset_is_nowhere_only_when_the_store_told_that_i
     assert fetch(rig, offset=3).error_code == ErrorCode.offset_out_of_range, "nobody else has the partition"
 
 
-def test_a_leader_that_may_be_fenced_sends_nobody_to_its_beginning(rig):
+def test_leader_that_may_be_fenced_sends_no_consumer_to_its_log_start(rig):
     """Another may lead, with records below our start; who names the epoch is told by the epoch."""
     partition = replicate(rig, (2, "r2", 2))
     assert partition.log.advance_log_start(1)
@@ -191,7 +191,7 @@ def test_a_leader_that_may_be_fenced_sends_nobody_to_its_beginning(rig):
     assert fetch_in_epoch(rig, 0, partition.leader_epoch).error_code == ErrorCode.offset_out_of_range
 
 
-def test_what_the_store_said_for_one_who_asked_long_ago_does_not_count_for_another(rig):
+def test_store_answer_for_a_fetch_long_ago_does_not_count_for_another_fetch(rig):
     replicate(rig, (2, "r2", 2))
     assert fetch(rig, offset=3).error_code == ErrorCode.not_leader_or_follower
     rig.run_for(11_000)

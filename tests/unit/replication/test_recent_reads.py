@@ -35,7 +35,7 @@ def test_log_truncated_or_compacted_since_is_read_again(change):
     assert recent.take(log, 5, 100) is None
 
 
-def test_nothing_is_kept_for_nobody_and_no_more_than_the_bound():
+def test_recent_reads_cache_nothing_for_no_follower_and_no_more_than_the_bound():
     log, recent = Log(generation=0, swaps=0), RecentReads()
     recent.keep(log, 0, b"x", 0)
     assert recent.take(log, 0, 100) is None

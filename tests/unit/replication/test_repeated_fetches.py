@@ -83,7 +83,7 @@ def refusal(effects: list[object]) -> int:
     return struct.unpack_from(">h", b"".join(map(bytes, reply.parts)), 13)[0]
 
 
-def test_what_a_follower_asks_again_and_again_is_not_decoded(rig, fetches_decoded):
+def test_repeated_fetch_of_a_follower_is_not_decoded(rig, fetches_decoded):
     before = rig.replica(rig.leader("orders"), "orders").high_watermark
     for _ in range(10):
         assert rig.produce("orders", [b"b"]).error_code == 0
@@ -107,7 +107,7 @@ def test_another_session_epoch_is_refused(rig):
     assert code == ErrorCode.invalid_fetch_session_epoch
 
 
-def test_a_new_image_is_looked_at_before_it_counts(rig, fetches_decoded):
+def test_new_image_is_checked_before_a_repeated_fetch_is_accepted(rig, fetches_decoded):
     fetch = LastFetch(rig)
     broker, node_id = fetch.leader, fetch.session.node_id
     info = broker.context.image.brokers[node_id]
@@ -134,7 +134,7 @@ def test_an_older_leader_epoch_is_fenced(rig, fetches_decoded):
     assert fetches_decoded == []
 
 
-def test_a_partition_that_was_made_anew_is_found_anew(rig, fetches_decoded):
+def test_partition_that_was_created_again_is_resolved_again(rig, fetches_decoded):
     fetch = LastFetch(rig)
     fetch.leader.partitions[fetch.partition.topic_partition] = None
     fetch.send()

@@ -66,7 +66,7 @@ def test_missing_file_is_refused(tmp_path):
 
 
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=3).map(lambda text: f"Q{text}Q"))
-def test_shown_address_has_no_password(password):
+def test_displayed_address_has_no_password(password):
     quoted = quote(password, safe="")
     for url in (f"redis://yak:{quoted}@h:1/0", f"unix://:{quoted}@/p?db=0", f"redis://h:1/0?password={quoted}"):
         assert has_password(url)
@@ -80,7 +80,7 @@ def test_shown_address_has_no_password(password):
 
 
 @pytest.mark.parametrize("url", ["redis://h:1/0", "redis://yak@h:1/0?password_file=/f", "no address", "redis://[::1/0"])
-def test_address_without_a_password_is_shown_as_it_is(url):
+def test_address_without_a_password_is_displayed_unchanged(url):
     assert without_password(url) == url
     refuse_password(url)
 

@@ -209,7 +209,7 @@ def test_names_of_odd_characters_are_accepted():
     ("extension", "is_token"),
     [("", False), (",tokenauth=true", True), (",tokenauth=TRUE", True), (",tokenauth=false", False), (",x=1", False)],
 )
-def test_extension_tokenauth_asks_for_the_credential_of_a_token(extension, is_token):
+def test_extension_tokenauth_requests_the_credential_of_a_token(extension, is_token):
     asked = []
     server = ScramServer(
         SCRAM_SHA_256, lambda *_, is_token: asked.append(is_token) or credential_of(SCRAM_SHA_256), NONCE

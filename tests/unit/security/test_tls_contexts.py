@@ -47,7 +47,7 @@ def test_listener_prefix_overrides_and_is_in_lower_case(known: Identities) -> No
     assert contexts(configs, "OTHER").accepting.verify_mode is ssl.CERT_REQUIRED
 
 
-def test_with_sasl_only_the_listener_asks_for_certificates(known: Identities) -> None:
+def test_with_sasl_only_the_listener_config_requests_client_certificates(known: Identities) -> None:
     configs = known.configs | {"ssl.client.auth": "required"}
     own = configs | {"listener.name.x.ssl.client.auth": "requested"}
     for given, mode in ((configs, ssl.CERT_NONE), (own, ssl.CERT_OPTIONAL)):

@@ -41,6 +41,6 @@ def test_a_start_after_the_machine_went_down_is_registered_as_lossy(
     assert opened.log_store.report.lossy
 
 
-def test_the_rack_is_part_of_who_the_broker_is(tmp_path: Path) -> None:
+def test_rack_is_part_of_the_broker_identity(tmp_path: Path) -> None:
     _, identity = start(tmp_path, rack="zone-a", role="follower")
     assert (identity.rack, identity.role) == ("zone-a", "follower")  # type: ignore[attr-defined]

@@ -100,7 +100,7 @@ def test_a_closed_file_opens_again(disk: RealDisk, tmp_path: Path) -> None:
     assert file.read(10, 0) == b"xy"
 
 
-def test_a_renamed_file_goes_on_under_its_new_name(disk: RealDisk, tmp_path: Path) -> None:
+def test_renamed_file_remains_usable_under_its_new_name(disk: RealDisk, tmp_path: Path) -> None:
     file = disk.open(f"{tmp_path}/a", create=True)
     file.append([b"x"])
     disk.rename(f"{tmp_path}/a", f"{tmp_path}/b")
@@ -111,7 +111,7 @@ def test_a_renamed_file_goes_on_under_its_new_name(disk: RealDisk, tmp_path: Pat
     assert disk.open(f"{tmp_path}/b") is file
 
 
-def test_files_below_a_renamed_directory_go_on(disk: RealDisk, tmp_path: Path) -> None:
+def test_files_below_a_renamed_directory_remain_usable(disk: RealDisk, tmp_path: Path) -> None:
     disk.make_directory(f"{tmp_path}/t-0/deep")
     shallow = disk.open(f"{tmp_path}/t-0/a", create=True)
     deep = disk.open(f"{tmp_path}/t-0/deep/b", create=True)
@@ -158,7 +158,7 @@ def test_replacing_a_file_is_seen_by_a_new_handle(disk: RealDisk, tmp_path: Path
     assert disk.names(str(tmp_path)) == ["checkpoint"]
 
 
-def test_truncate_cuts_and_appends_go_on_from_there(disk: RealDisk, tmp_path: Path) -> None:
+def test_truncate_shortens_the_file_and_appends_continue_from_there(disk: RealDisk, tmp_path: Path) -> None:
     file = disk.open(f"{tmp_path}/a", create=True)
     file.append([b"0123456789"])
     file.truncate(4)

@@ -148,7 +148,7 @@ def test_jobs_past_their_deadline_are_named_and_replaced(
     trio.run(main)
 
 
-def test_store_calls_and_ready_reach_who_carries_them_out() -> None:
+def test_store_calls_and_ready_reach_their_handlers() -> None:
     class Echo:
         def __init__(self) -> None:
             self.round_trips = Histogram()

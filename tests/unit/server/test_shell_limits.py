@@ -45,7 +45,7 @@ def test_memory_grows_with_bytes_received_and_not_with_the_length_announced() ->
     trio.run(main)
 
 
-def test_who_sends_a_large_frame_slowly_is_not_idle() -> None:
+def test_client_that_sends_a_large_frame_slowly_is_not_idle() -> None:
     async def main() -> None:
         async with running(ConnectionLimits(idle_ms_max=100)) as broker:
             stream = await broker.connect()
@@ -302,7 +302,7 @@ def test_too_many_unanswered_requests_stop_the_reading_until_they_are_answered()
     trio.run(main)
 
 
-def test_full_memory_lets_one_partly_received_frame_go_on_at_a_time() -> None:
+def test_full_memory_lets_one_partly_received_frame_continue_at_a_time() -> None:
     async def main() -> None:
         async with running(ConnectionLimits(memory_bytes_max=1_000_000)) as broker:
             streams = [await broker.connect() for _ in range(5)]

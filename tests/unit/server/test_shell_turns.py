@@ -115,7 +115,7 @@ def test_large_frame_is_received_in_bounded_reads() -> None:
     trio.run(main)
 
 
-def test_large_frames_fill_half_of_the_memory_and_small_requests_go_on() -> None:
+def test_large_frames_fill_half_of_the_memory_and_small_requests_continue() -> None:
     memory = Memory(100)
     memory.change_frames(60)
     assert memory.may_read("first", in_frame=True, in_large_frame=True), "one at a time may always read on"

@@ -23,7 +23,7 @@ def renew(identities: Identities, hosts: list[str]) -> None:
     create_certificates(str(identities.folder), hosts, 90, [], force=True, now=datetime.now(UTC))
 
 
-def test_new_connections_get_the_new_certificate_and_old_ones_go_on(tmp_path: Path) -> None:
+def test_new_connections_get_the_new_certificate_and_old_connections_continue(tmp_path: Path) -> None:
     own = make(tmp_path / "certs")
 
     async def main() -> None:

@@ -50,7 +50,7 @@ def test_the_broker_reads_what_stands_there_and_the_checks_what_should():
     assert (file.read(9, 0), disk.peek("/d/f", 0)) == (b"wight", b"right")
 
 
-def test_misdirected_writes_strike_and_are_noticed_by_all_who_read(pytestconfig):
+def test_misdirected_writes_occur_and_are_detected_by_all_readers(pytestconfig):
     totals: dict[str, int] = {}
     # seed 5 reaches every state that is asked for
     for seed in (3, 4, 5, 6, 40) if pytestconfig.getoption("all_examples") else (5, 40):

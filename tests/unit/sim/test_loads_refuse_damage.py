@@ -76,7 +76,7 @@ def test_completed_load_of_a_damaged_batch_is_a_violation(coordinator, position)
         coordinator.complete()
 
 
-def test_load_of_a_damaged_batch_that_goes_on_is_no_violation(coordinator):
+def test_load_of_a_damaged_batch_that_continues_is_no_violation(coordinator):
     coordinator.damage(RECORD_AT)
     coordinator.step()
     coordinator.step()

@@ -176,7 +176,7 @@ def test_files_follow_renames_of_their_directory(disk):
     assert disk.file_sizes("/d/other") == [("f", 1)]
 
 
-def test_a_removed_file_is_still_read_by_who_has_it_open(disk):
+def test_removed_file_is_still_read_through_an_open_handle(disk):
     file = disk.open("/d/f", create=True)
     file.append([b"x"])
     disk.remove("/d/f")

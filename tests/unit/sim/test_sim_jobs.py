@@ -40,7 +40,7 @@ def write_two(process):
     return "written"
 
 
-def test_job_pauses_between_its_disk_calls_while_the_world_goes_on(process):
+def test_job_pauses_between_its_disk_calls_while_the_world_continues(process):
     process.jobs.start(RunJob(1, "flush", Calls(lambda: write_two(process))))
     run_until(process, lambda: process.disk.exists("/d/one"))
     assert not process.disk.exists("/d/two")

@@ -78,7 +78,7 @@ class Scripted(SimTransactionalProducer):
         return [ending.outcome for ending in self.recorder._transactions]
 
 
-def test_protocol_1_adds_partitions_and_goes_on_with_its_epoch_and_sequences():
+def test_protocol_1_adds_partitions_and_continues_with_its_epoch_and_sequences():
     producer = Scripted()
     producer.start()
     producer.world.run(4)

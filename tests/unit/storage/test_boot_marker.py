@@ -76,7 +76,7 @@ def test_a_restart_of_the_machine_after_a_clean_stop_is_not(machine):
     assert not machine.start().report.lossy, "the process crashed since, the machine did not"
 
 
-def test_it_is_lossy_again_until_the_cluster_was_told(machine):
+def test_start_is_lossy_again_until_the_cluster_was_notified(machine):
     assert machine.goes_down().start().report.lossy
     machine.disk.kill()
     assert machine.start().report.lossy, "it may have ended before it registered"
@@ -85,7 +85,7 @@ def test_it_is_lossy_again_until_the_cluster_was_told(machine):
     assert not machine.start().report.lossy
 
 
-def test_it_is_lossy_again_after_a_clean_stop_before_the_cluster_was_told(machine):
+def test_start_is_lossy_again_after_a_clean_stop_before_the_cluster_was_notified(machine):
     assert machine.goes_down().start().report.lossy
     machine.store.close_plan(3).run(machine.store.disk)
     machine.disk.kill()
@@ -124,7 +124,7 @@ def test_one_directory_of_two_is_enough():
     assert machine.disk.read_file("/more/boot.yak") == machine.mark() == b"boot-11\n"
 
 
-def test_a_mark_that_cannot_be_written_is_told(machine):
+def test_boot_mark_that_cannot_be_written_raises_log_directory_failure(machine):
     machine.goes_down().start()
     machine.disk.fail_next("write_file", errno.EIO, path_contains=MARK)
     with pytest.raises(LogDirectoryFailure):

@@ -154,7 +154,7 @@ def test_sealed_copy_becomes_the_log_that_lost_its_name(store, disk):
         assert {each for each in names(disk) if not each.endswith("-delete")} == {"/b/t-0"}
 
 
-def test_sealed_copy_is_kept_while_a_directory_cannot_be_read(store, disk, monkeypatch):
+def test_sealed_copy_is_retained_while_a_directory_cannot_be_read(store, disk, monkeypatch):
     store.set_aside(store.logs[PARTITION])
     listed = SimDisk.names
 

@@ -112,7 +112,7 @@ def test_an_offset_too_far_from_the_base_rolls_the_segment(make_bench):
 
 
 @pytest.mark.parametrize("max_bytes", [1, 100, 200, 999, 5000, 10**6])
-def test_a_reader_sees_every_batch_once_whatever_it_asks_for(make_bench, max_bytes):
+def test_reader_sees_every_batch_once_for_any_requested_size(make_bench, max_bytes):
     bench = make_bench(segment_bytes=3000, index_interval_bytes=400)
     for number in range(120):
         bench.append([b"x" * (number % 90)] * (number % 3 + 1))

@@ -76,7 +76,7 @@ def test_a_broken_batch_in_the_unflushed_tail_cuts_all_after_it(make_bench):
     assert bench.store.report.events[-1].event == "log-tail-truncated"
 
 
-def test_a_crc_error_below_the_recovery_point_is_told_and_nothing_is_cut(make_bench):
+def test_crc_error_below_the_recovery_point_is_reported_and_nothing_is_truncated(make_bench):
     bench = make_bench()
     fill(bench)
     bench.flush()
@@ -116,7 +116,7 @@ def test_a_broken_structure_below_the_recovery_point_takes_the_log_out_of_servic
     assert bench.content("00000000000000000000.log") == before
 
 
-def test_last_segment_lost_after_a_clean_stop_is_told_and_the_log_goes_on_where_it_ends(make_bench):
+def test_lost_last_segment_after_a_clean_stop_is_reported_and_the_log_continues(make_bench):
     """It was served with a hole: a consumer that reached it got nothing, without an error and for good."""
     bench = make_bench(segment_bytes=300)
     for _ in range(10):
@@ -135,7 +135,7 @@ def test_last_segment_lost_after_a_clean_stop_is_told_and_the_log_goes_on_where_
     assert len(bench.read_all()) == bench.log.size_bytes
 
 
-def test_missing_flushed_data_is_told(make_bench):
+def test_missing_flushed_data_is_reported(make_bench):
     bench = make_bench()
     fill(bench)
     bench.flush()
@@ -217,7 +217,7 @@ def test_producers_are_restored_from_the_newest_good_snapshot(make_bench):
     assert [(p.producer_id, p.last_sequence) for p in bench.log.producers.describe()] == [(5, 39)]
 
 
-def test_only_snapshots_that_segments_begin_at_are_kept(make_bench):
+def test_only_snapshots_at_segment_base_offsets_are_retained(make_bench):
     bench = make_bench()
     for _ in range(3):
         bench.append(producer_id=5, producer_epoch=0, sequence=bench.log.log_end_offset)
@@ -401,7 +401,7 @@ def test_a_damaged_log_stays_untouched_over_any_number_of_restarts(make_bench, c
             write_checkpoint(store)
 
 
-def test_an_emptied_file_of_flushed_records_is_told(make_bench):
+def test_emptied_file_of_flushed_records_is_reported(make_bench):
     bench = make_bench()
     fill(bench)
     bench.flush()
@@ -440,7 +440,7 @@ def test_all_batches_that_may_be_sent_again_are_known_after_a_stop_though_the_sn
     assert log.producers.check(read_header(following)) is None
 
 
-def test_what_retention_took_since_a_clean_start_is_not_looked_for(make_bench):
+def test_producer_search_skips_segments_that_retention_removed_since_a_clean_start(make_bench):
     bench = make_bench(segment_bytes=250)
     batches = [bench.build([b"x" * 20], producer_id=5, producer_epoch=1, sequence=number) for number in range(9)]
     for batch in batches:

@@ -72,7 +72,7 @@ def test_segment_without_timestamps_is_as_old_as_its_last_write_however_often_th
     assert bench.log.expired_segments(1_151, 2) == bench.log.segments
 
 
-def test_size_retention_keeps_at_least_the_bytes_asked_for(make_bench):
+def test_size_retention_retains_at_least_the_requested_bytes(make_bench):
     bench = make_bench(segment_bytes=300, retention_ms=-1, retention_bytes=700)
     fill(bench)
     bench.log.remove_segments(bench.log.expired_segments(0, 20)).run(bench.disk)

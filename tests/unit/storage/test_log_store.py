@@ -107,7 +107,7 @@ def test_another_clusters_directory_is_refused(node):
         (b"\xff\x00garbage", "data-dir-version"),
     ],
 )
-def test_what_kafka_or_nobody_wrote_is_refused(node, properties, code):
+def test_meta_properties_of_another_node_or_version_or_with_garbage_are_refused(node, properties, code):
     node.disk.make_directory("/data")
     node.disk.write_file("/data/meta.properties", properties)
     assert refusal(node).code == code
@@ -238,7 +238,7 @@ def test_a_deleted_log_leaves_in_two_steps_and_a_restart_finishes_it(node):
     remove.run(store.disk)
 
 
-def test_a_log_that_is_let_go_but_kept_is_put_aside_for_good(node):
+def test_log_that_is_dropped_but_retained_is_set_aside_permanently(node):
     store = node.open()
     log = store.create(TopicPartition("t", 0), TOPIC, CONFIG)
     store.delete(log, keep=True).run(node.disk)
@@ -252,7 +252,7 @@ def test_a_log_that_is_let_go_but_kept_is_put_aside_for_good(node):
     assert name in node.disk.names("/data")
 
 
-def test_data_of_another_topic_is_kept_aside(node, build):
+def test_data_of_another_topic_is_set_aside(node, build):
     store = node.open()
     log = store.create(TopicPartition("t", 0), TOPIC, CONFIG)
     batch = build([b"old"])
@@ -374,7 +374,7 @@ def test_a_log_that_a_thread_made_while_its_directory_failed_is_not_used(node):
     assert "offline" in store.unavailable[TopicPartition("t", 0)].reason
 
 
-def test_a_directory_that_came_later_is_told_its_cluster_too(node):
+def test_directory_that_was_added_later_receives_the_cluster_id_too(node):
     store = node.open()
     assert list(store.cluster_id_plan("AbCdEfGhIjKlMnOpQrStUw").files) == ["/data"]
     set_cluster_id(store, "AbCdEfGhIjKlMnOpQrStUw")
@@ -408,7 +408,7 @@ def made_again(node, build):
 
 
 @pytest.mark.parametrize("order", [("/a", "/b"), ("/b", "/a")])
-def test_a_topic_made_again_while_its_directory_was_offline_is_told_from_the_old_one(made_again, order):
+def test_topic_recreated_with_its_directory_offline_is_distinguished_from_the_old(made_again, order):
     node = made_again("/a", "/b")
     node.disk.kill()
     store = node.open(directories=order)

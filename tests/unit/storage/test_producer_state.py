@@ -182,7 +182,7 @@ def stop_and_damage_the_snapshot(bench):
     ],
     ids=["zeros", "another producer id"],
 )
-def test_a_log_that_cannot_tell_who_wrote_is_not_served(make_bench, position, data, why):
+def test_log_whose_producer_state_cannot_be_rebuilt_is_not_served(make_bench, position, data, why):
     bench = make_bench()
     fill(bench)
     snapshot = stop_and_damage_the_snapshot(bench)

@@ -49,7 +49,7 @@ def test_a_flush_that_runs_after_retention_took_its_segment_fails_nothing(store,
     assert log.recovery_point == log.log_end_offset == 3
 
 
-def test_a_flush_misses_a_segment_that_nobody_took(store, build, disk, tmp_path):
+def test_flush_fails_for_a_missing_segment_that_the_broker_did_not_remove(store, build, disk, tmp_path):
     log = filled(store, build)
     plan = log.flush_plan()
     disk.pool.close_all()
@@ -71,7 +71,7 @@ def test_a_late_flush_of_a_deleted_topic_leaves_its_heir_alone(store, build, tmp
     assert heir.log_end_offset == 3
 
 
-def test_who_reads_a_replaced_segment_reads_on_until_its_files_are_removed(store, build, disk):
+def test_reader_of_a_replaced_segment_continues_until_its_files_are_removed(store, build, disk):
     log = store.create(PARTITION, TOPIC, LogConfig(cleanup_policy="compact"))
     for number in range(1000):
         batch = build([b"x" * 100], keys=[b"%d" % (number % 3)])

@@ -24,7 +24,7 @@ def test_offset_checkpoints_are_version_count_and_lines():
 @pytest.mark.parametrize(
     "data", [b"", b"1\n0\n", b"0\n2\na 0 5\n", b"0\n1\na 0\n", b"0\nx\n", b"\xff\xfe", b"0\n1\na b c\n"]
 )
-def test_a_broken_offset_checkpoint_is_told_from_an_empty_one(data):
+def test_broken_offset_checkpoint_is_distinguished_from_an_empty_one(data):
     with pytest.raises(checkpoints.BadCheckpoint):
         checkpoints.parse_offsets(data)
 
@@ -110,7 +110,7 @@ def test_incomplete_snapshot_is_rejected():
         ("t--delete", None),
     ],
 )
-def test_partition_folders_are_told_by_their_name(folder, partition):
+def test_partition_folders_are_recognized_by_their_name(folder, partition):
     assert names.parse_partition_folder(folder) == partition
 
 

@@ -157,7 +157,7 @@ def test_a_log_whose_batch_is_said_to_reach_beyond_the_file_is_neither_cut_nor_p
     assert not bytes(finished(bench.log.read(4, 10_000, 7, at_least_one=True)))
 
 
-def test_a_compacted_log_is_not_cut_where_something_else_stands_that_looks_like_a_gap(make_bench):
+def test_compacted_log_is_not_truncated_where_other_bytes_resemble_a_gap(make_bench):
     """Its first bytes say that it comes much later: what stood there would be gone, as compacted (seed 201945)."""
     bench = make_bench(cleanup_policy="compact")
     size = fill(bench)

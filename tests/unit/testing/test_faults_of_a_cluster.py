@@ -27,7 +27,7 @@ def cluster() -> Cluster:
     return Cluster()
 
 
-def test_every_word_becomes_a_field_of_the_rule(cluster: Cluster) -> None:
+def test_every_argument_becomes_a_field_of_the_rule(cluster: Cluster) -> None:
     faults = Faults(cluster)
     args: dict[str, Any] = {"times": 2, "on_call": 3, "client_id": "c", "topic": "t", "partition": 0}
     faults.inject_error("Produce", "X", after=True, broker=2, **args)

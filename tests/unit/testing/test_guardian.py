@@ -89,7 +89,7 @@ def test_it_notices_that_the_parent_is_gone_though_the_pipe_is_held(tmp_path: Pa
     assert not run.exists()
 
 
-def test_it_waits_while_the_run_goes_on(tmp_path: Path) -> None:
+def test_guardian_waits_while_the_run_continues(tmp_path: Path) -> None:
     watching = guardian(os.getpid(), tmp_path)
     time.sleep(0.3)
     assert watching.poll() is None

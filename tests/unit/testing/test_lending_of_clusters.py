@@ -57,7 +57,7 @@ def test_tests_of_one_shape_take_turns_with_one_cluster(session: Session) -> Non
     assert session.lend(ONE) is not first
 
 
-def test_a_fresh_one_is_nobody_elses_before_or_after(session: Session) -> None:
+def test_fresh_cluster_is_lent_to_no_other_test_before_or_after(session: Session) -> None:
     idle = lend_and_give_back(session, ONE)
     fresh = session.lend(ONE, fresh=True)
     assert fresh is not idle
@@ -162,7 +162,7 @@ def test_a_broker_that_does_not_start_says_why_and_leaves_nothing(
 
 
 @pytest.mark.parametrize(("program", "code"), [("/no/such/server", "no-redis-server"), ("/bin/false", "redis-ended")])
-def test_a_store_that_does_not_start_is_told_each_time(
+def test_store_that_does_not_start_is_reported_each_time(
     session: Session, program: str, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("YAK_REDIS_SERVER", program)

@@ -226,7 +226,7 @@ def verified(bench, code: ErrorCode, version: int) -> tuple[ErrorCode, list[tupl
     return codes[0], here.asked
 
 
-def test_verification_asks_the_coordinator_here_by_protocol(bench):
+def test_verification_calls_the_local_coordinator_by_protocol(bench):
     assert verified(bench, NONE, 11) == (NONE, [("verify", 0)])
     assert verified(bench, NONE, 12) == (NONE, [("add", PROTOCOL_2)])
 
@@ -249,7 +249,7 @@ def test_verification_gives_the_client_an_error_that_its_version_knows(bench, co
 
 
 @pytest.mark.parametrize(("version", "verify_only"), [(11, True), (12, False)])
-def test_verification_asks_another_broker(bench, version, verify_only):
+def test_verification_sends_a_request_to_another_broker(bench, version, verify_only):
     bench.set_leaders(OTHER, ME)
     codes: list[ErrorCode] = []
     Verification(bench.context, bench, ME, Coordinator()).verify(THERE, "tx", PRODUCER, version, codes.append)

@@ -147,7 +147,7 @@ def test_requests_while_the_end_is_prepared_are_retried():
     assert refusal(lambda: end(transaction, 3, is_commit=False)) == ErrorCode.invalid_txn_state
 
 
-def test_verify_tells_partitions_in_the_transaction_from_others():
+def test_verify_distinguishes_partitions_in_the_transaction_from_others():
     producer = ProducerIdAndEpoch(7, 3)
     assert opened().verify(producer, PLACE) == ErrorCode.none
     assert opened().verify(producer, TopicPartition("orders", 1)) == ErrorCode.transaction_abortable

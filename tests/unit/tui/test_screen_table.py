@@ -26,7 +26,7 @@ def test_every_screen_of_the_table_is_there_under_its_own_name():
     assert sorted(module.__name__.rpartition(".")[2] for module in MODULES) == sorted(BY_NAME)
 
 
-def test_no_word_and_no_digit_goes_to_two_screens():
+def test_no_name_and_no_digit_opens_two_screens():
     text = [word for entry in SCREENS for word in (entry.name, *entry.aliases)]
     assert len(text) == len(set(text))
     digits = [entry.digit for entry in SCREENS if entry.digit]

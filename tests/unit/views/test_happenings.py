@@ -94,7 +94,7 @@ def test_a_leader_after_none():
     ]
 
 
-def test_a_reassignment_goes_on_and_ends():
+def test_reassignment_continues_and_ends():
     moving = partition(replicas=(3, 1, 2), adding_replicas=(3,), removing_replicas=(2,))
     other = partition(replicas=(4, 1, 2), adding_replicas=(4,), removing_replicas=(2,))
     assert [kind for kind, _ in changed(moving, other)] == ["reassignment-changed"]
@@ -115,7 +115,7 @@ def test_topics_come_grow_and_go():
     assert [kind for kind, _ in told(new, anew, **delta)] == ["topic-deleted", "topic-created"]
 
 
-def test_configs_tell_what_is_new_and_what_is_the_default_again():
+def test_config_events_report_new_values_and_values_that_are_the_default_again():
     before = image(partition(), configs={"retention.ms": "1", "cleanup.policy": "compact"})
     after = image(partition(), configs={"retention.ms": "2"})
     assert told(before, after, configs_changed=(("topic", "a"),)) == [
@@ -179,7 +179,7 @@ def test_a_notice_of_a_partition_names_topic_and_number():
     assert found.fields == {"leader_epoch": 2, "from_offset": 9, "to_offset": 7, "partition": 3}
 
 
-def test_a_disk_is_told_without_its_path():
+def test_offline_disk_is_reported_without_its_path():
     found = of_notice(Notice("error", "log-directory-offline", {"directory": "/secret/data", "error": "I/O error"}))
     assert found.kind == "disk-offline"
     assert "secret" not in f"{found.message}{found.fields}"

@@ -116,7 +116,7 @@ def test_each_thing_has_the_time_of_its_last_record(image):
     assert cluster_json(replace(image, group_configs={"g": {"y": "2"}}), EXTERNAL)["groupConfigs"] == {"g": {"y": "2"}}
 
 
-def test_only_what_changed_since_a_time_is_told(image):
+def test_only_changes_since_a_time_are_returned(image):
     told = changes(image, 7_000)
     assert told["full"] is False
     assert told["topics"] == []
@@ -128,7 +128,7 @@ def test_only_what_changed_since_a_time_is_told(image):
     assert (later["brokers"], later["partitions"], later["removedTopics"], later["producers"]) == ([], [], [], [])
 
 
-def test_clients_are_told_brokers_topics_and_partitions_alone(image):
+def test_clients_receive_only_brokers_topics_and_partitions(image):
     told = changes(image, 0, for_brokers=False)
     assert set(told) == {"full", "offset", "timestamp", "brokers", "topics", "partitions", "removedTopics"}
 
@@ -141,12 +141,12 @@ def test_ten_minutes_ago_is_long_ago(image):
     assert full["removedTopics"] == []
 
 
-def test_before_this_incarnation_of_the_cluster_nothing_is_told_apart(image):
+def test_changes_since_before_this_cluster_incarnation_are_returned_in_full(image):
     assert changes(image, 1_000)["full"] is True
     assert changes(image, 1_001)["full"] is False
 
 
-def test_when_the_first_deletions_are_forgotten_everything_is_told(image):
+def test_everything_is_returned_when_the_first_deletions_are_forgotten(image):
     import dataclasses
 
     removed = {uuid.UUID(int=n): RemovedTopic(f"t{n}", 5_000 + n) for n in range(REMOVED_TOPICS_MAX)}
@@ -161,7 +161,7 @@ def test_a_broker_that_follows_the_log_knows_all_up_to_a_moment_ago(image):
     assert known_up_to_ms(image, image.timestamp_ms + 1, is_current=True) == image.timestamp_ms
 
 
-def test_every_kind_of_record_is_told_with_the_names_of_kraft():
+def test_every_kind_of_record_is_returned_with_the_names_of_kraft():
     told = [record_json(record) for record in records()]
     assert [each["kind"] for each in told] == [kind for kind, _, _ in RECORDS]
     assert told[0]["record"] == {"clusterId": "c", "incarnation": 1, "internalUUID": "i"}
@@ -177,6 +177,6 @@ def test_every_kind_of_record_is_told_with_the_names_of_kraft():
     assert told[12]["timestamp"] == 9.1
 
 
-def test_a_record_of_a_newer_yak_is_told_as_it_stands():
+def test_record_of_a_newer_yak_is_returned_unchanged():
     payload = {"version": 99, "new": [1]}
     assert record_json(TailedRecord(1, "h", "Topic", 5, payload))["record"] == payload

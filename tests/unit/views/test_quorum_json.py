@@ -18,7 +18,7 @@ def broker_of(rig, node_id):
     return rig.nodes[node_id - 1].broker
 
 
-def test_each_broker_knows_its_role_and_the_leader_who_is_caught_up(rig):
+def test_each_broker_knows_its_role_and_the_leader_knows_the_caught_up_voters(rig):
     leader = leader_id(rig)
     for node in (1, 2, 3):
         own = own_quorum_json(broker_of(rig, node))

@@ -127,7 +127,7 @@ def test_many_acls_are_described_and_searched_in_slices(rig, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_names_with_odd_characters_are_kept_as_they_are(rig, name):
+def test_acl_names_with_odd_characters_are_stored_unchanged(rig, name):
     principal, host = f"User:{name}"[:ACL_NAME_LENGTH_MAX], name
     assert create(rig, creation(name, principal, host=host)) == [NONE]
     rig.restart()

@@ -249,7 +249,7 @@ def test_user_that_another_broker_just_created_is_deleted_by_a_broker_with_an_ol
     assert code(change(2, deletions=[{"name": "ann", "mechanism": 1}])) == ErrorCode.resource_not_found
 
 
-def test_user_is_not_looked_up_in_the_newest_metadata_for_a_client_without_rights():
+def test_user_is_not_searched_in_the_newest_metadata_for_a_client_without_rights():
     rig = ClusterRig(settings={"authorizer.class.name": AUTHORIZER, "super.users": "User:admin"})
     rig.nodes[1].store_line.is_deaf = True
     rig.nodes[2].kill()
@@ -308,7 +308,7 @@ def test_topic_that_another_broker_deleted_is_created_again_by_a_broker_with_an_
     assert result(rig, created) == ErrorCode.none
 
 
-def test_topic_that_exists_is_refused_after_a_look_at_the_newest_metadata(rig):
+def test_topic_that_exists_is_refused_after_a_check_of_the_newest_metadata(rig):
     assert result(rig, create(rig, 2, "orders")) == ErrorCode.topic_already_exists
 
 

@@ -73,7 +73,7 @@ def test_it_waits_for_the_slowest_follower(rig, replicas):
     assert answered(rig, pending) == (0, 2)
 
 
-def test_a_fenced_follower_holds_nobody_up(rig, replicas):
+def test_fenced_follower_does_not_delay_a_deletion_of_records(rig, replicas):
     pending = delete(rig, 2)
     replicas.replica_states[2].log_start_offset = 2
     rig.node.broker.partition_changed(replicas, PartitionEvent.FOLLOWER_LOG_START_MOVED)

@@ -205,7 +205,7 @@ def test_a_fenced_static_member_does_not_commit(rig):
     assert rig.commit({("orders", 0): 1}, member=second.member_id, **who) == {("orders", 0): NONE}
 
 
-def test_while_members_wait_for_their_assignment_nobody_commits(rig):
+def test_no_member_commits_while_members_wait_for_their_assignment(rig):
     joined = rig.join()
     who = {"member": joined.member_id, "generation": joined.generation_id}
     assert rig.commit({("orders", 0): 1}, **who) == {("orders", 0): ErrorCode.rebalance_in_progress}
@@ -247,7 +247,7 @@ def test_an_endless_group_id_is_refused_everywhere(rig):
 # ---------------------------------------------------------------------------------------------------- OffsetDelete
 
 
-def test_offsets_are_deleted_where_nobody_consumes(rig):
+def test_offsets_are_deleted_where_no_member_consumes(rig):
     rig.create_topic("other")
     rig.commit({("orders", 0): 1, ("orders", 1): 2, ("other", 0): 3})
     assert rig.delete_offsets("g", {"orders": [0, 3, 9], "absent": [0]}) == (
@@ -310,7 +310,7 @@ def forgetful() -> GroupsRig:
     return GroupsRig(offsets_retention_minutes="2", offsets_retention_check_interval_ms="1000")
 
 
-def test_offsets_of_nobody_are_forgotten_after_their_time(forgetful):
+def test_offsets_of_a_group_without_members_expire_after_the_retention_time(forgetful):
     rig = forgetful
     rig.commit({("orders", 0): 1})
     rig.run_for(minutes(1))
@@ -373,7 +373,7 @@ def test_a_clients_own_retention_counts_instead(forgetful):
     assert rig.committed() == {}
 
 
-def test_an_absurd_retention_harms_nobody(rig):
+def test_offset_commit_with_an_absurd_retention_succeeds(rig):
     assert rig.commit({("orders", 0): 1}, version=4, retention_ms=10**15) == {("orders", 0): NONE}
     assert rig.commit({("orders", 0): 1}, version=4, retention_ms=(2**63 - 1) // 1000) == {("orders", 0): NONE}
     assert rig.committed() == {("orders", 0): (1, "")}
@@ -441,7 +441,7 @@ def test_a_topic_that_is_deleted_takes_its_offsets_along(rig):
     assert "only" not in rig.groups()
 
 
-def test_offsets_of_a_topic_that_went_while_nobody_coordinated_are_forgotten_too():
+def test_offsets_of_a_topic_deleted_while_no_broker_coordinated_are_removed_too():
     """The tombstones could not be written: the next round finds them."""
     rig = GroupsRig(offsets_retention_check_interval_ms="1000")
     rig.commit({("orders", 0): 1})

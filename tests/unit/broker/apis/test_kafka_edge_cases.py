@@ -28,7 +28,7 @@ def offsets(rig, timestamps, *, version=7, partition=0):
     return [part.error_code for part in answer.topics[0].partitions]
 
 
-def test_a_partition_asked_for_twice_is_refused_each_time(rig):
+def test_partition_requested_twice_is_refused_each_time(rig):
     assert offsets(rig, [-1, -2]) == [ErrorCode.invalid_request] * 2
 
 
@@ -72,7 +72,7 @@ def test_disabled_deletion_has_its_own_error_since_version_3(version, code):
     assert [row.error_code for row in answer.responses] == [code]
 
 
-def test_an_empty_list_of_config_names_asks_for_all(rig):
+def test_empty_list_of_config_names_returns_all_configs(rig):
     resource = {"resource_type": TOPIC, "resource_name": "orders", "configuration_keys": []}
     answer = rig.ask(32, 4, resources=[resource], include_synonyms=False, include_documentation=False)
     assert "retention.ms" in {row.name for row in answer.results[0].configs}
@@ -181,7 +181,7 @@ def create(rig, name, configs):
     return rig.ask(19, 7, topics=[topic], timeout=FIVE_SECONDS, validate_only=False).topics[0].error_code
 
 
-def test_what_may_be_done_with_a_topic_is_told_of_one_that_is_not_there_too(rig):
+def test_authorized_operations_are_returned_for_a_missing_topic_too(rig):
     answer = rig.ask(3, 12, **metadata("orders", "nope") | {"include_topic_authorized_operations": True})
     there, missing = (topic.topic_authorized_operations for topic in answer.topics)
     assert there == missing > 0

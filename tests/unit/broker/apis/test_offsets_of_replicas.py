@@ -98,7 +98,7 @@ def test_it_says_the_end_as_soon_as_its_own_epoch_begins_to_be_committed(rig):
     assert list_offsets(rig) == (0, 3)
 
 
-def test_only_who_looks_for_errors_may_ask_a_follower(rig):
+def test_only_a_debugging_consumer_may_list_offsets_of_a_follower(rig):
     follow(rig, 1)
     assert list_offsets(rig) == (ErrorCode.not_leader_or_follower, -1)
     assert list_offsets(rig, replica_id=FOLLOWER) == (ErrorCode.not_leader_or_follower, -1)
@@ -110,7 +110,7 @@ def test_only_who_looks_for_errors_may_ask_a_follower(rig):
 
 
 @pytest.mark.parametrize("replica_id", [CLIENT, DEBUGGING, FOLLOWER])
-def test_the_end_of_an_epoch_is_told_by_the_leader_only(rig, replica_id):
+def test_end_offset_of_a_leader_epoch_is_returned_by_the_leader_only(rig, replica_id):
     asked = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
     topics = [{"topic": "orders", "partitions": [asked]}]
 

@@ -32,14 +32,14 @@ def configs_of(rig: Rig, name: str) -> dict[str, str]:
     return {row.name: row.value for row in answer.results[0].configs}
 
 
-def test_it_is_there_when_a_group_was_asked_for_and_is_internal(rig):
+def test_offsets_topic_exists_after_a_group_was_requested_and_is_internal(rig):
     found = metadata(rig, OFFSETS_TOPIC)
     assert (len(found.partitions), found.is_internal) == (3, True)
     assert configs_of(rig, OFFSETS_TOPIC)["cleanup.policy"] == "compact"
     assert configs_of(rig, OFFSETS_TOPIC)["segment.bytes"] == str(16 * 2**20)
 
 
-def test_whoever_only_names_it_gets_the_same():
+def test_metadata_request_that_names_the_offsets_topic_creates_it_alike():
     rig = Rig(settings=SETTINGS)
     metadata(rig, OFFSETS_TOPIC)
     rig.run_for(200)
@@ -67,7 +67,7 @@ def test_it_gets_no_more_partitions(rig):
     assert len(metadata(rig, OFFSETS_TOPIC).partitions) == 3
 
 
-def test_its_deletion_ends_all_groups_and_it_is_made_anew(rig):
+def test_deletion_of_the_offsets_topic_ends_all_groups_and_it_is_created_again(rig):
     rig.member()
     rig.commit({("orders", 0): 7}, "other")
     broker, errors = rig.node.broker, []
@@ -143,7 +143,7 @@ def test_one_broker_alone_serves_groups():
 @pytest.mark.parametrize(
     ("name", "asked"), [("offsets.topic.replication.factor", "3"), ("default.replication.factor", "3")]
 )
-def test_the_topic_is_not_made_with_fewer_replicas_than_somebody_asked_for(name, asked):
+def test_offsets_topic_is_not_created_with_fewer_replicas_than_configured(name, asked):
     """The first broker of three is asked before the others are there: one replica then would be one for ever."""
     rig = Rig(settings={**SETTINGS, name: asked})
     assert offsets_replicas(rig) is None

@@ -36,7 +36,7 @@ def test_api_versions_is_the_table(rig):
 
 
 @pytest.mark.parametrize("field", ["client_software_name", "client_software_version"])
-def test_client_software_beyond_the_longest_string_of_kafka_is_refused_and_not_kept(rig, field):
+def test_client_software_beyond_kafkas_longest_string_is_refused_and_not_stored(rig, field):
     software = {"client_software_name": "x", "client_software_version": "1"}
     assert rig.ask(18, 3, **software | {field: "a" * 32_767}).error_code == ErrorCode.none
     (connection,) = [each for each in rig.node.broker.connections.values() if each.client_software]
@@ -45,7 +45,7 @@ def test_client_software_beyond_the_longest_string_of_kafka_is_refused_and_not_k
     assert connection.client_software == before
 
 
-def test_client_that_reached_another_cluster_or_broker_is_told_to_rebootstrap(rig):
+def test_client_that_reached_another_cluster_or_broker_gets_rebootstrap_required(rig):
     # KafkaApis.handleApiVersionsRequest of Kafka 4.4 (KIP-1242)
     here = {"cluster_id": rig.node.broker.image.cluster_id, "node_id": rig.node.broker.node_id}
     software = {"client_software_name": "test", "client_software_version": "1"}
@@ -88,7 +88,7 @@ def describe(rig, kind, name, names=None, *, version=4):
     return answer.results[0]
 
 
-def test_topic_configs_are_described_with_source_synonyms_type_and_words(rig):
+def test_topic_configs_are_described_with_source_synonyms_type_and_documentation(rig):
     rig.create_topic("short", retention_ms="1000")
     rows = {row.name: row for row in describe(rig, TOPIC, "short").configs}
     assert rows["retention.ms"].value == "1000"
@@ -138,7 +138,7 @@ def test_describe_configs_of_a_resource_named_twice_returns_invalid_request(rig)
     assert [len(result.configs) for result in answer.results] == [0, 0, 0]
 
 
-def test_partition_epochs_are_told_to_who_asks_for_them_by_name(rig):
+def test_partition_epochs_are_described_if_requested_by_name(rig):
     name = "yak.partition.epochs"
     assert name not in {row.name for row in describe(rig, TOPIC, "orders").configs}
     (row,) = describe(rig, TOPIC, "orders", [name]).configs
@@ -149,7 +149,7 @@ def test_partition_epochs_are_told_to_who_asks_for_them_by_name(rig):
     assert describe(rig, BROKER, "1", [name]).configs == ()
 
 
-def test_damaged_offsets_are_told_to_who_asks_for_them_by_name(rig):
+def test_damaged_offsets_are_described_if_requested_by_name(rig):
     name = "yak.damaged.offsets"
     assert name not in {row.name for row in describe(rig, TOPIC, "orders").configs}
     assert [row.value for row in describe(rig, TOPIC, "orders", [name]).configs] == [""]
@@ -285,7 +285,7 @@ def test_deleted_records_are_gone_for_good(rig):
     assert delete_records(rig, -1).low_watermark == 5
 
 
-def test_where_an_epoch_ended_is_told(rig):
+def test_end_offset_of_an_earlier_leader_epoch_is_returned(rig):
     rig.produce("orders", [b"a", b"b"])
     first_epoch = rig.node.broker.partitions["orders", 0].leader_epoch
     rig.restart()
@@ -377,7 +377,7 @@ def shown(answer):
     ]
 
 
-def test_a_fetch_session_tells_only_what_changed(rig):
+def test_fetch_session_returns_only_changed_partitions(rig):
     first = session_fetch(rig, 0, 0, [(0, 0), (1, 0)])
     session = first.session_id
     assert session > 0

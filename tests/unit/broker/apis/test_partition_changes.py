@@ -104,7 +104,7 @@ def test_null_topics_are_all_partitions_but_those_in_order_are_not_named(rig):
     assert elected(elect(rig, None)) == {("orders", 1): ErrorCode.preferred_leader_not_available}
 
 
-def test_what_does_not_exist_is_refused_and_the_rest_goes_on(rig):
+def test_election_of_unknown_partitions_is_refused_and_the_rest_continues(rig):
     codes = elected(elect(rig, ("orders", [0, 5]), ("nowhere", [0])))
     assert codes == {
         ("orders", 0): ErrorCode.election_not_needed,
@@ -270,7 +270,7 @@ def test_another_number_of_replicas_must_be_wanted(rig):
     assert moved(alter(rig, {0: (2, 1, 3)}, allow_replication_factor_change=False)) == {0: 0}
 
 
-def test_a_partition_that_changed_meanwhile_is_planned_anew(rig):
+def test_reassignment_of_a_partition_that_changed_meanwhile_is_planned_again(rig):
     broker, state = rig.node.broker, rig.store.state
     topic_id = str(broker.image.topics["orders"].topic_id)
     join(rig, 4)

@@ -47,7 +47,7 @@ def test_metadata_names_the_broker_the_cluster_and_the_controller(rig):
     assert answer.topics == ()
 
 
-def test_null_asks_for_all_topics_and_in_version_0_an_empty_list_does(rig):
+def test_metadata_with_null_topics_returns_all_and_in_version_0_an_empty_list_does(rig):
     rig.create_topic("b")
     rig.create_topic("a")
     assert [topic.name for topic in metadata(rig, None).topics] == ["a", "b"]
@@ -131,7 +131,7 @@ def test_a_bad_name_is_refused_everywhere(rig, name):
         ({"configs": [("max.compaction.lag.ms", "1"), ("min.compaction.lag.ms", "2")]}, ErrorCode.invalid_config),
     ],
 )
-def test_what_cannot_be_made_is_refused_with_kafkas_code_and_words(rig, named, error):
+def test_topic_that_cannot_be_created_is_refused_with_kafkas_code_and_a_message(rig, named, error):
     answer = create(rig, "orders", **named)
     assert answer.error_code == error
     assert answer.error_message

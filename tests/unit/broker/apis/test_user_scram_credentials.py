@@ -182,7 +182,7 @@ class Deletion:
         return self._name
 
 
-def test_each_change_of_a_request_is_looked_at_once_for_all_its_users(rig):
+def test_each_scram_change_of_a_request_is_read_once_for_all_its_users(rig):
     count = 500
     call = Call(Connection(1, "10.0.0.1:1"), 51, 0, 1, "sim", rig.world.now_ms)
     call.request = SimpleNamespace(deletions=[Deletion(f"u{number}") for number in range(count)], upsertions=[])

@@ -44,7 +44,7 @@ def test_other_settings_of_librdkafka_win():
     assert (made["bootstrap.servers"], made["client.id"], made["reconnect.backoff.ms"]) == ("h:1", "me", 7)
 
 
-def test_nobody_there_is_said_at_once_and_with_advice(closed_port):
+def test_unreachable_broker_is_reported_at_once_and_with_advice(closed_port):
     with pytest.raises(Unreachable) as refused:
         handle_config(f"127.0.0.1:{closed_port}", "me", {}, timeout_s=0.2, is_known=False)
     assert refused.value.code == "unreachable"

@@ -67,7 +67,7 @@ def test_a_failure_says_whether_the_record_was_written(kafka_error, code, writte
     assert error.try_
 
 
-def test_failures_that_nobody_looked_at_are_raised_together_once():
+def test_unchecked_failures_are_raised_together_once():
     deliveries = Deliveries(has_offsets=True)
     settled(deliveries, KafkaError.MSG_SIZE_TOO_LARGE)
     settled(deliveries, KafkaError._MSG_TIMED_OUT)
@@ -86,7 +86,7 @@ def test_one_failure_is_raised_as_it_is():
     assert deliveries.unseen_failure() is delivery.exception(0)
 
 
-def test_a_callback_that_asks_has_looked():
+def test_callback_that_reads_the_exception_marks_the_failure_as_checked():
     deliveries = Deliveries(has_offsets=True)
     delivery = Delivery()
     delivery.add_done_callback(lambda future: future.exception())

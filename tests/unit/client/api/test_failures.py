@@ -22,7 +22,7 @@ def test_a_traceback_says_what_why_and_what_to_try():
     assert "KafkaException" not in printed
 
 
-def test_what_is_ours_passes_and_is_told_once():
+def test_yak_error_passes_unchanged_and_its_notes_are_added_once():
     mine = UsageError("usage", "no", why="because", try_=("this",))
     for _ in range(2):
         with pytest.raises(UsageError) as raised, explaining("something"):
@@ -31,7 +31,7 @@ def test_what_is_ours_passes_and_is_told_once():
     assert mine.__notes__ == ["  why:  because", "  try:  this"]
 
 
-def test_somebody_elses_error_is_not_touched():
+def test_exception_of_other_code_is_not_changed():
     with pytest.raises(KeyError), explaining("something"):
         raise KeyError("theirs")
 

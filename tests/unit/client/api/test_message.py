@@ -13,7 +13,7 @@ sys.path.append(str(Path(__file__).parent))
 from messages import message
 
 
-def test_key_and_value_are_decoded_and_the_bytes_are_kept():
+def test_key_and_value_are_decoded_and_the_raw_bytes_are_retained():
     it = message("orders", 2, 7, key=b"u1", value=b'{"total":12}')
     assert (it.key, it.value, it.raw_key, it.raw_value) == ("u1", {"total": 12}, b"u1", b'{"total":12}')
     assert it.topic_partition == TopicPartition("orders", 2)

@@ -54,7 +54,7 @@ def test_a_name_that_is_not_there_is_an_error():
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["help", "exit-codes"]])
-def test_commands_that_ask_nobody_do_not_load_librdkafka(arguments):
+def test_commands_that_contact_no_broker_do_not_load_librdkafka(arguments):
     program = (
         "import sys\nfrom yak.commands.main import main\n"
         f"sys.argv = ['yak', *{arguments!r}]\n"

@@ -65,7 +65,7 @@ def test_a_value_that_contains_itself_is_refused():
         to_bytes(JSON, "value", value)
 
 
-def test_a_serde_of_ones_own_that_gives_no_bytes_is_told_so():
+def test_custom_serde_that_returns_no_bytes_is_refused_with_the_reason():
     with pytest.raises(UsageError) as refused:
         to_bytes(Serde("stars", lambda value: "*" * value, len), "value", 3)
     assert "gave str, not bytes" in refused.value.why

@@ -187,7 +187,7 @@ def test_a_call_that_waits_for_its_turn_is_never_done_when_it_is_cancelled(eithe
     run(main())
 
 
-def test_an_answer_that_is_cancelled_lets_the_thread_go_on(either):
+def test_cancelled_answer_lets_the_thread_continue(either):
     loop, run, cancel_after = either
     worker = Worker(loop, "test")
     done = []
@@ -221,7 +221,7 @@ def test_waiting_for_a_future_can_be_given_up_and_leaves_it_alone(either):
     run(main())
 
 
-def test_failure_after_a_cancelled_wait_is_not_looked_at(either):
+def test_failure_after_a_cancelled_wait_is_not_marked_as_checked(either):
     """`flush` raises it then: the task that waited never got it."""
     loop, run, cancel_after = either
     delivery = Delivery()
@@ -239,7 +239,7 @@ def test_failure_after_a_cancelled_wait_is_not_looked_at(either):
     run(main())
 
 
-def test_waiting_through_hears_of_a_cancellation_at_the_end(either):
+def test_wait_through_delivers_a_cancellation_at_the_end(either):
     loop, run, cancel_after = either
 
     async def main():
@@ -276,7 +276,7 @@ def test_a_shield_lets_a_cancelled_task_wait(either):
     run(main())
 
 
-def test_a_future_that_ends_after_the_loop_disturbs_nobody(either, caplog):
+def test_future_that_completes_after_the_loop_has_ended_logs_nothing(either, caplog):
     loop, run, cancel_after = either
     future = Future()
 

@@ -136,21 +136,21 @@ def brokers(cluster):
         yield made
 
 
-def test_each_coordinator_is_asked_once_for_all_its_groups(cluster, brokers):
+def test_each_coordinator_receives_one_request_for_all_its_groups(cluster, brokers):
     cluster.places = {f"g{n}": 1 + n % 2 for n in range(10)}
     assert delete_groups(brokers, list(cluster.places)) == dict.fromkeys(cluster.places)
     assert len(cluster.requests(1, 10)) == 1
     assert [len(each.groups_names) for node in (1, 2) for each in cluster.requests(node, 42)] == [5, 5]
 
 
-def test_a_coordinator_that_loads_is_asked_again(cluster, brokers):
+def test_request_to_a_loading_coordinator_is_sent_again(cluster, brokers):
     cluster.codes["audit"] = [ErrorCode.coordinator_load_in_progress, ErrorCode.none]
     assert delete_groups(brokers, ["audit", "billing"]) == {"audit": None, "billing": None}
     assert [each.groups_names for each in cluster.requests(1, 42)] == [("audit",), ("audit",)]
     assert len(cluster.requests(2, 42)) == 1
 
 
-def test_a_group_that_moved_is_looked_for_again(cluster, brokers):
+def test_coordinator_of_a_group_that_moved_is_searched_again(cluster, brokers):
     moves = iter([1, 2])
     find = cluster.find
     cluster.brokers[1].answers[10] = lambda request: (cluster.places.update(audit=next(moves)), find(request))[1]
@@ -182,7 +182,7 @@ def test_group_that_was_never_there_is_an_error_behind_a_coordinator_that_loads(
     assert delete_groups(brokers, ["audit"])["audit"].code == "unknown-group"
 
 
-def test_a_group_without_coordinator_is_told_in_the_brokers_words_when_the_time_is_up(cluster, brokers):
+def test_group_without_coordinator_is_reported_with_the_brokers_message_at_the_timeout(cluster, brokers):
     brokers.admin.timeout_s = 0.05
     results = delete_groups(brokers, ["nobody", "audit"])
     assert results["audit"] is None
@@ -200,7 +200,7 @@ def test_a_coordinator_that_is_gone_is_unreachable(cluster, brokers):
     assert (error.code, error.exit_code) == ("unreachable", 3)
 
 
-def test_what_is_wrong_with_the_group_is_told_of_every_partition_of_a_commit(cluster, brokers):
+def test_group_error_is_reported_for_every_partition_of_a_commit(cluster, brokers):
     cluster.codes["audit"] = [ErrorCode.unknown_member_id]
     error = commit_offsets(brokers, "audit", {ORDERS: 4})[ORDERS]
     assert error.code == "left-group"
@@ -210,7 +210,7 @@ def test_what_is_wrong_with_the_group_is_told_of_every_partition_of_a_commit(clu
     assert (request.member_id, int(request.generation_id_or_member_epoch)) == ("", -1)
 
 
-def test_every_broker_tells_its_groups_and_one_that_loads_is_asked_again(cluster, brokers):
+def test_every_broker_lists_its_groups_and_a_loading_one_receives_the_request_again(cluster, brokers):
     cluster.listing[2] = [ErrorCode.coordinator_load_in_progress, ErrorCode.none]
     found, silent = list_groups(brokers)
     assert [(each.group_id, each.type, each.coordinator) for each in found.values()] == [

@@ -170,7 +170,7 @@ def test_what_is_committed_was_flushed_before():
     assert bench.commits[-1] == {0: 4}
 
 
-def test_a_record_counts_as_done_when_the_next_is_asked_for():
+def test_record_counts_as_processed_when_the_next_one_is_requested():
     bench = Bench([assign(ZERO), [Message(0), Message(1)]], every=CommitEvery(records=1))
     records = bench.reader.records()
     while next(records) is None:
@@ -234,7 +234,7 @@ def test_a_record_that_comes_again_after_an_assignment_is_given_once():
     assert bench.run() == [(0, 0), (0, 1), (0, 2)]
 
 
-def test_what_a_lost_assignment_had_is_not_committed_and_told():
+def test_records_of_a_lost_assignment_are_not_committed_and_a_warning_is_given():
     def lose(consumer):
         consumer.on_lost(consumer, [Wire(*ZERO)])
 
@@ -311,7 +311,7 @@ def test_a_commit_that_is_refused_for_good_ends_the_reading():
         bench.run()
 
 
-def test_a_commit_that_fails_while_partitions_go_is_told():
+def test_commit_that_fails_while_partitions_are_revoked_is_reported():
     bench = Bench([assign(ZERO), [Message(0)], revoke, [Message(1)]])
     bench.consumer.commit_errors = [KafkaError.ILLEGAL_GENERATION]
     bench.run()
@@ -406,7 +406,7 @@ def test_a_batch_ends_at_the_time_it_is_to_end_at(in_batches):
     assert ("pause", [0]) in bench.consumer.events
 
 
-def test_a_paused_member_stays_paused_when_it_is_assigned_anew(in_batches):
+def test_paused_member_stays_paused_after_another_assignment(in_batches):
     bench = Bench([assign(ZERO), assign(ZERO, ONE)], every=None)
     bench.reader.fetch(10, 0)
     bench.reader.pause()

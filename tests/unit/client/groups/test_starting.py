@@ -29,7 +29,7 @@ def test_the_committed_offset_comes_first_and_the_window_where_there_is_none(com
     assert (found.offset, found.committed, found.trouble) == (offset, committed, "")
 
 
-def test_what_was_deleted_unread_is_told():
+def test_records_deleted_before_the_group_read_them_are_reported():
     found = start_of(ORDERS, 3, None, Window(50, None), (10, 50))
     assert (found.offset, found.trouble) == (10, "7 records were deleted before the group read them")
 

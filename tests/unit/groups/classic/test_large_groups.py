@@ -47,7 +47,7 @@ def test_ten_thousand_members_settle_and_rebalance():
     assert len(rig.group.members) == MANY + 1
 
 
-def test_no_request_looks_at_every_member():
+def test_no_request_iterates_over_every_member():
     rig = Rig(initial_rebalance_delay_ms=3_000)
     first, second = rig.join(twice=True)["member_id"], rig.join(twice=True)["member_id"]
     waits = rig.join(first)
@@ -65,7 +65,7 @@ def test_no_request_looks_at_every_member():
     assert rig.join(protocols=(("other", b""),)).error == ErrorCode.inconsistent_group_protocol
 
 
-def test_the_silent_are_looked_for_now_and_then_however_many_speak():
+def test_session_expiry_is_checked_at_intervals_whatever_the_number_of_members():
     rig = Rig(initial_rebalance_delay_ms=3_000)
     held = joined(rig, 2_000)
     for each in held:
@@ -89,7 +89,7 @@ def test_the_silent_are_looked_for_now_and_then_however_many_speak():
     assert looked_at < 2_000 * 200, "2,000 members were gone through for each of them"
 
 
-def test_ids_that_nobody_uses_are_forgotten_oldest_first():
+def test_unused_member_ids_are_removed_oldest_first():
     rig = Rig()
     oldest = rig.join(twice=True)["member_id"]
     ids = [rig.join(twice=True)["member_id"] for _ in range(GROUP_PENDING_MEMBERS_MAX)]
@@ -100,7 +100,7 @@ def test_ids_that_nobody_uses_are_forgotten_oldest_first():
     assert not rig.group.pending
 
 
-def test_an_empty_group_refuses_nobody_for_ids_that_were_never_used():
+def test_empty_group_refuses_no_member_because_of_member_ids_that_were_never_used():
     """acceptJoiningMember: to be refused here ends a Java client for good, and the one before it may just have died."""
     rig = Rig(max_size=1)
     rig.join(twice=True)
@@ -143,7 +143,7 @@ def test_protocols_without_names_and_metadata_count_for_the_bound_of_a_group_too
     assert len(rig.group.members) < 40
 
 
-def test_giving_back_an_id_that_was_not_used_troubles_nobody():
+def test_leave_with_an_unused_member_id_starts_no_rebalance():
     rig = Rig()
     rig.stable(2)
     pending = rig.join(twice=True)["member_id"]

@@ -48,7 +48,7 @@ def test_an_id_that_is_not_used_is_forgotten_after_the_session() -> None:
     assert rig.join(asked["member_id"], twice=True).error == ErrorCode.unknown_member_id
 
 
-def test_only_the_leader_is_told_who_the_others_are() -> None:
+def test_only_the_leader_receives_the_list_of_members() -> None:
     rig = Rig()
     first, second = rig.stable(2)
     assert len(first["members"]) == 2
@@ -56,7 +56,7 @@ def test_only_the_leader_is_told_who_the_others_are() -> None:
     assert first["generation_id"] == second["generation_id"]
 
 
-def test_a_rebalance_ends_when_the_last_member_joined_anew() -> None:
+def test_rebalance_ends_when_the_last_member_has_rejoined() -> None:
     rig = Rig()
     first, second = rig.stable(2)
     third = rig.join()
@@ -80,7 +80,7 @@ def test_a_first_rebalance_waits_for_more_members_and_longer_while_they_come() -
     assert [each["generation_id"] for each in (first, second, third)] == [1, 1, 1]
 
 
-def test_a_first_rebalance_does_not_wait_longer_when_nobody_comes() -> None:
+def test_first_rebalance_does_not_wait_longer_when_no_member_joins() -> None:
     rig = Rig(initial_rebalance_delay_ms=3_000)
     first = rig.join()
     rig.wait(2_999)
@@ -109,7 +109,7 @@ def test_the_strategy_is_the_one_that_most_members_like_best_of_those_that_all_k
     assert {each["protocol_name"] for each in joins} == {"c"}
 
 
-def test_a_full_group_takes_nobody_more() -> None:
+def test_full_group_accepts_no_more_members() -> None:
     rig = Rig(max_size=2)
     first, second = rig.stable(2)
     assert rig.join().error == ErrorCode.group_max_size_reached
@@ -134,7 +134,7 @@ def test_a_silent_member_is_given_up_after_its_session() -> None:
     assert [member["member_id"] for member in again["members"]] == [first["member_id"]]
 
 
-def test_who_does_not_join_anew_is_given_up_at_the_end_of_the_rebalance() -> None:
+def test_member_that_does_not_rejoin_is_removed_at_the_end_of_the_rebalance() -> None:
     rig = Rig()
     first, second = rig.stable(2, rebalance_ms=4_000, session_ms=10_000)
     third = rig.join(rebalance_ms=4_000)
@@ -144,7 +144,7 @@ def test_who_does_not_join_anew_is_given_up_at_the_end_of_the_rebalance() -> Non
     assert second["member_id"] not in rig.group.members
 
 
-def test_who_does_not_ask_for_its_assignment_is_given_up() -> None:
+def test_member_that_does_not_request_its_assignment_is_removed() -> None:
     rig = Rig(initial_rebalance_delay_ms=10)
     first, second = rig.join(rebalance_ms=5_000, session_ms=30_000), rig.join(rebalance_ms=5_000, session_ms=30_000)
     rig.wait(5_000)
@@ -236,7 +236,7 @@ def test_a_static_member_that_returns_behind_the_first_delay_is_answered_at_once
 # ----------------------------------------------------------------------------------------------------- the assignment
 
 
-def test_nobody_is_told_an_assignment_that_is_not_committed() -> None:
+def test_no_member_receives_an_assignment_that_is_not_committed() -> None:
     rig = Rig()
     joined = rig.join()
     rig.holds_writes = True
@@ -280,13 +280,13 @@ def test_a_sync_of_another_generation_or_strategy_is_refused() -> None:
     assert rig.sync(joined, {"c-1": b"y"}, protocol=None, protocol_type=None)["assignment"] == b"y"
 
 
-def test_who_syncs_late_is_told_what_is_in_force() -> None:
+def test_member_that_syncs_late_receives_the_current_assignment() -> None:
     rig = Rig()
     first, _second = rig.stable(2)
     assert rig.sync(first)["assignment"] == first["member_id"].encode()
 
 
-def test_a_follower_that_asks_for_the_same_in_a_stable_group_troubles_nobody() -> None:
+def test_follower_that_rejoins_unchanged_in_a_stable_group_starts_no_rebalance() -> None:
     rig = Rig()
     first, second = rig.stable(2)
     again = rig.join(second["member_id"])
@@ -296,14 +296,14 @@ def test_a_follower_that_asks_for_the_same_in_a_stable_group_troubles_nobody() -
     assert state(rig) == "PreparingRebalance"
 
 
-def test_a_member_that_asks_for_something_else_begins_a_rebalance() -> None:
+def test_member_that_rejoins_with_other_metadata_starts_a_rebalance() -> None:
     rig = Rig()
     _first, second = rig.stable(2)
     rig.join(second["member_id"], protocols=(("range", b"other"), ("roundrobin", b"rr")))
     assert state(rig) == "PreparingRebalance"
 
 
-def test_a_stale_heartbeat_is_told_so() -> None:
+def test_stale_heartbeat_returns_an_error() -> None:
     rig = Rig()
     (only,) = rig.stable()
     assert rig.heartbeat(only["member_id"], 0) == ErrorCode.illegal_generation
@@ -313,7 +313,7 @@ def test_a_stale_heartbeat_is_told_so() -> None:
 # ---------------------------------------------------------------------------------------------------- static members
 
 
-def test_a_static_member_that_comes_back_keeps_its_place_and_troubles_nobody() -> None:
+def test_static_member_that_rejoins_keeps_its_place_and_starts_no_rebalance() -> None:
     rig = Rig()
     (first,) = rig.stable(instance="i")
     back = rig.join(instance="i")
@@ -326,7 +326,7 @@ def test_a_static_member_that_comes_back_keeps_its_place_and_troubles_nobody() -
     assert list(rig.reload().group.members) == [back["member_id"]]
 
 
-def test_a_static_leader_that_cannot_be_told_to_leave_things_does_not_learn_that_it_leads() -> None:
+def test_static_leader_that_cannot_skip_the_assignment_is_not_notified_that_it_leads() -> None:
     rig = Rig()
     (first,) = rig.stable(instance="i")
     back = rig.join(instance="i", skips=False)
@@ -376,7 +376,7 @@ def test_an_administrator_takes_a_static_member_out_by_its_instance_id() -> None
     assert first["member_id"] not in rig.group.members
 
 
-def test_static_members_who_are_all_away_cost_no_busy_loop() -> None:
+def test_static_members_that_are_all_away_cause_no_busy_loop() -> None:
     rig = Rig()
     rig.stable(instance="i", session_ms=30_000, rebalance_ms=0)
     rig.join(
@@ -388,7 +388,7 @@ def test_static_members_who_are_all_away_cost_no_busy_loop() -> None:
 # ------------------------------------------------------------------------------------------------------ another day
 
 
-def test_another_coordinator_knows_the_group_and_nobody_joins_anew() -> None:
+def test_another_coordinator_knows_the_group_and_no_member_joins_again() -> None:
     rig = Rig()
     first, second = rig.stable(2)
     other = rig.reload()
@@ -400,7 +400,7 @@ def test_another_coordinator_knows_the_group_and_nobody_joins_anew() -> None:
     assert other.group.members == {}
 
 
-def test_a_group_that_is_let_go_answers_everybody() -> None:
+def test_group_that_is_unloaded_answers_every_waiting_member() -> None:
     rig = Rig()
     rig.stable()
     newcomer = rig.join()

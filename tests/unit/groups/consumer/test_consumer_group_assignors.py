@@ -79,7 +79,7 @@ def check_sound(spec: AssignmentSpec, assigned: Mapping[str, Partitions]) -> Non
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(spec=specs())
-def test_every_partition_has_one_owner_who_wants_it(name: str, spec: AssignmentSpec) -> None:
+def test_every_partition_has_one_owner_that_subscribes_to_it(name: str, spec: AssignmentSpec) -> None:
     check_sound(spec, ASSIGNORS[name](spec))
 
 
@@ -97,7 +97,7 @@ def test_uniform_is_even_within_one(spec: AssignmentSpec) -> None:
 
 
 @given(specs(same=True))
-def test_uniform_moves_only_what_evenness_asks_for(spec: AssignmentSpec) -> None:
+def test_uniform_moves_only_what_evenness_requires(spec: AssignmentSpec) -> None:
     """Each member keeps all that it may: the fewest moves for loads of `low` and `low + 1`."""
     assigned = assign_uniformly(spec)
     valid = {name: kept(spec, name) for name in assigned}
@@ -184,13 +184,13 @@ def test_uniform_moves_along_a_chain_where_one_move_cannot_help() -> None:
     assert loads(assigned) == [10, 10, 10]
 
 
-def test_range_cuts_topics_of_one_size_at_the_same_places() -> None:
+def test_range_assignor_splits_topics_of_one_size_alike() -> None:
     assigned = assign_ranges(spec_of({key: {0, 1, 2} for key in "ab"}, {0: 3, 1: 3, 2: 4}))
     assert numbers(assigned["a"]) == {0: [0, 1], 1: [0, 1], 2: [0, 1]}
     assert numbers(assigned["b"]) == {0: [2], 1: [2], 2: [2, 3]}
 
 
-def test_range_looks_at_each_topics_own_subscribers() -> None:
+def test_range_uses_the_subscribers_of_each_topic() -> None:
     assigned = assign_ranges(spec_of({"a": {0, 1}, "b": {0}, "c": {1}}, {0: 3, 1: 2}))
     assert numbers(assigned["a"]) == {0: [0, 1], 1: [0]}
     assert numbers(assigned["b"]) == {0: [2]}

@@ -25,7 +25,7 @@ def test_the_first_member_gets_all(one: Coordinator) -> None:
     assert one.group.state.epoch == 2
 
 
-def test_a_heartbeat_without_news_writes_nothing_and_says_nothing(one: Coordinator) -> None:
+def test_heartbeat_without_changes_writes_nothing_and_returns_no_assignment(one: Coordinator) -> None:
     one.join("a", "t")
     written = len(one.log)
     answer = one.heartbeat("a", 2)
@@ -34,7 +34,7 @@ def test_a_heartbeat_without_news_writes_nothing_and_says_nothing(one: Coordinat
     assert len(one.log) == written
 
 
-def test_a_full_request_is_told_the_assignment_again(one: Coordinator) -> None:
+def test_full_heartbeat_request_receives_the_assignment_again(one: Coordinator) -> None:
     one.join("a", "t")
     said: dict[str, Any] = {"topics": ["t"], "owned": parts("t", 0), "rebalance_timeout_ms": 60_000}
     assert assigned(one.heartbeat("a", 2, **said)) == parts("t", 0, 1, 2, 3)
@@ -60,7 +60,7 @@ def test_a_second_member_waits_until_the_first_gave_back(one: Coordinator) -> No
     assert one.group.state.state_name == "Stable"
 
 
-def test_who_keeps_all_it_has_never_stops(one: Coordinator) -> None:
+def test_member_that_keeps_all_its_partitions_stays_stable(one: Coordinator) -> None:
     one.topics.put("u", 1)
     one.join("a", "t")
     one.join("b", "u")
@@ -102,7 +102,7 @@ def test_another_preferred_assignor_reassigns_at_once(one: Coordinator) -> None:
 # ------------------------------------------------------------------------------------------------------ leaving
 
 
-def test_who_leaves_frees_its_partitions(one: Coordinator) -> None:
+def test_member_that_leaves_frees_its_partitions(one: Coordinator) -> None:
     one.join("a", "t")
     one.join("b", "t")
     answer = one.heartbeat("a", -1)
@@ -166,7 +166,7 @@ def test_an_instance_id_that_is_in_use(one: Coordinator) -> None:
     assert one.join("a", "t", instance_id="i").member_epoch == 2, "its own member may come back"
 
 
-def test_who_was_replaced_is_fenced(one: Coordinator) -> None:
+def test_static_member_that_was_replaced_is_fenced(one: Coordinator) -> None:
     one.join("a", "t", instance_id="i")
     one.heartbeat("a", -2, instance_id="i")
     one.join("a2", "t", instance_id="i")
@@ -186,7 +186,7 @@ def test_a_static_member_that_leaves_for_good(one: Coordinator) -> None:
     assert not one.group.state.members
 
 
-def test_who_goes_for_a_while_has_given_back_what_it_was_asked_for(one: Coordinator) -> None:
+def test_static_member_that_leaves_temporarily_has_revoked_the_requested_partitions(one: Coordinator) -> None:
     one.join("a", "t", instance_id="i")
     one.join("b", "t")
     one.heartbeat("a", 2)
@@ -253,7 +253,7 @@ def test_several_that_end_together_are_one_change(one: Coordinator) -> None:
     assert one.group.next_due() is None
 
 
-def test_who_does_not_give_back_in_time_is_fenced(one: Coordinator) -> None:
+def test_member_that_does_not_revoke_in_time_is_fenced(one: Coordinator) -> None:
     one.join("a", "t", rebalance_timeout_ms=20_000)
     one.join("b", "t")
     one.heartbeat("a", 2)
@@ -266,7 +266,7 @@ def test_who_does_not_give_back_in_time_is_fenced(one: Coordinator) -> None:
         one.heartbeat("a", 2)
 
 
-def test_who_gives_back_in_time_is_left_alone(one: Coordinator) -> None:
+def test_member_that_revokes_in_time_is_not_fenced(one: Coordinator) -> None:
     one.join("a", "t", rebalance_timeout_ms=20_000)
     one.join("b", "t")
     one.heartbeat("a", 2)

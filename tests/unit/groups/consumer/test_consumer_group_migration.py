@@ -93,7 +93,7 @@ def test_assignments_are_written_as_kio_reads_them() -> None:
 # ----------------------------------------------------------------------------------------------------------- upgrading
 
 
-def test_a_classic_group_goes_on_as_it_was(one: Migrating) -> None:
+def test_classic_group_continues_unchanged_after_the_upgrade(one: Migrating) -> None:
     upgraded_pair(one)
     assert (one.group.state.epoch, one.group.state.state_name) == (7, "Stable")
     member = one.member("a")
@@ -227,7 +227,7 @@ def test_the_last_of_the_new_protocol_takes_the_group_back_with_it(one: Migratin
     check_owners(again)
 
 
-def test_who_falls_silent_takes_it_back_too(one: Migrating) -> None:
+def test_session_timeout_of_the_last_consumer_member_also_downgrades_the_group(one: Migrating) -> None:
     upgraded_pair(one)
     one.join("c", "t")
     for _ in range(9):
@@ -263,7 +263,7 @@ def test_a_static_member_that_is_restarted_with_the_old_protocol(one: Migrating)
     assert [record for record in one.log if record.value is not None] == []
 
 
-def test_nobody_is_left_nothing_is_downgraded(one: Migrating) -> None:
+def test_group_without_remaining_members_is_not_downgraded(one: Migrating) -> None:
     upgraded_pair(one)
     assert [answer["error_code"] for answer in one.leave_classic(("a", None), ("b", None))] == [ErrorCode.none] * 2
     assert one.classic is None
@@ -312,7 +312,7 @@ def test_protocols_that_do_not_fit(one: Migrating) -> None:
             one.sync_classic("a", 7, **said)
 
 
-def test_who_is_not_such_a_member(one: Migrating) -> None:
+def test_classic_request_of_a_member_that_is_not_classic_is_refused(one: Migrating) -> None:
     one.join("c", "t")
     with refused(ErrorCode.unknown_member_id, "does not use the classic protocol"):
         one.heartbeat_classic("c", 2)
@@ -354,7 +354,7 @@ def test_leaving_by_instance_id_alone(one: Migrating) -> None:
     assert one.leave_classic(("x", None))[0]["error_code"] is ErrorCode.unknown_member_id
 
 
-def test_a_classic_member_that_is_told_to_rejoin_and_does_not(one: Migrating) -> None:
+def test_classic_member_that_is_notified_to_rejoin_and_does_not_is_removed(one: Migrating) -> None:
     one.upgrade(classic_member("a", parts("t", 0, 1, 2, 3), one.topics, rebalance_timeout_ms=20_000))
     one.join("c", "t")
     for _ in range(4):
@@ -373,7 +373,7 @@ def test_a_classic_member_that_joins_and_never_syncs(one: Migrating) -> None:
     assert one.pass_time(1_000) == ["made"]
 
 
-def test_who_syncs_has_only_its_session(one: Migrating) -> None:
+def test_classic_member_that_synced_is_limited_only_by_its_session_timeout(one: Migrating) -> None:
     one.join("c", "t")
     one.join_classic("made", "t", rebalance_timeout_ms=5_000, session_timeout_ms=10_000)
     one.sync_classic("made", 3)

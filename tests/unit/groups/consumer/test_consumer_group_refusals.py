@@ -67,7 +67,7 @@ def test_members_that_the_group_does_not_have(one: Coordinator) -> None:
             one.heartbeat("a", epoch)
 
 
-def test_a_full_group_takes_nobody_new() -> None:
+def test_full_group_accepts_no_new_member() -> None:
     one = Coordinator(Topics(t=4), ConsumerGroupSettings(max_size=2))
     one.join("a", "t", instance_id="i")
     one.join("b", "t")
@@ -134,7 +134,7 @@ def test_a_fenced_member_may_come_back_with_epoch_0(one: Coordinator, state: str
         assert (answer.member_epoch, assigned(answer)) == (3, NO_PARTITIONS)
 
 
-def test_a_member_of_an_unknown_state_begins_anew(one: Coordinator) -> None:
+def test_member_of_an_unknown_state_is_fenced_and_joins_again(one: Coordinator) -> None:
     one.join("a", "t")
     current = one.member("a").current()
     one.group.replay(Change(Kind.CURRENT, "g", "a", replace(current, state=9)))

@@ -29,7 +29,7 @@ def test_a_member_that_means_no_topic_is_a_member_all_the_same(one: Coordinator)
     assert one.heartbeat("a", 1, topics=["t"]).member_epoch == 2
 
 
-def test_topics_of_a_group_are_those_of_its_members_without_a_look_at_each() -> None:
+def test_group_topics_are_those_of_its_members_without_iterating_over_all_members() -> None:
     state = GroupState("g")
     empty = dict.fromkeys(MemberValue.__dataclass_fields__) | {"topic_regex": ""}
 
@@ -142,7 +142,7 @@ def test_looking_again_and_finding_the_same_writes_nothing(one: Coordinator) -> 
     assert len(one.log) == written
 
 
-def test_an_expression_that_nobody_uses_is_forgotten(one: Coordinator) -> None:
+def test_regex_that_no_member_uses_is_removed(one: Coordinator) -> None:
     one.topics.put("u", 1)
     one.heartbeat("a", 0, regex="t.*", owned=frozenset(), rebalance_timeout_ms=1_000)
     one.heartbeat("b", 0, regex="u.*", owned=frozenset(), rebalance_timeout_ms=1_000)
@@ -271,7 +271,7 @@ def test_records_do_not_depend_on_the_order_of_sets() -> None:
     assert printed[0] == printed[1] == printed[2]
 
 
-def test_join_looks_a_topic_up_as_often_with_many_members_as_with_few() -> None:
+def test_join_reads_a_topic_as_often_with_many_members_as_with_few() -> None:
     class CountedTopics(Topics):
         lookups = 0
 

@@ -52,7 +52,7 @@ def limited(clock: Clock, counters: Counters) -> FairShare:
     return share
 
 
-def test_who_spent_more_than_the_share_waits_until_it_is_earned():
+def test_http_work_that_spent_more_than_the_share_waits_until_the_share_is_earned():
     clock, counters = Clock(), Counters()
     share = limited(clock, counters)
     share.spent(1_000_000)

@@ -103,7 +103,7 @@ def at(history, **point):
     return value(trio.run(history.image_at, Point(**point)))
 
 
-def test_a_page_ends_at_its_limit_and_says_where_to_go_on(make):
+def test_page_ends_at_its_limit_and_returns_the_next_offset(make):
     history = make(FakeStore(records()), [])
     page = trio.run(history.page, 5, RECORDS_PER_READ + 20)
     assert [each["offset"] for each in page["records"]] == list(range(5, RECORDS_PER_READ + 25))
@@ -171,7 +171,7 @@ def test_state_in_the_copy_is_not_read_from_the_store(make):
     assert store.reads
 
 
-def test_the_next_state_goes_on_from_the_last(make):
+def test_next_state_continues_from_the_last_state(make):
     store = FakeStore(records())
     history = make(store, [])
     assert at(history, offset=150) == (150, "150")

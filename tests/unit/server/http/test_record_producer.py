@@ -171,7 +171,7 @@ def test_lasting_error_is_reported_after_the_retries():
     assert gone.problem.status == 404
 
 
-def test_a_refusal_is_final_and_the_other_lanes_go_on():
+def test_refusal_is_final_and_the_other_lanes_continue():
     image = image_of({"t": [1, 2]})
     leaders = {1: Leader((ErrorCode.invalid_record, "it has no key")), 2: Leader()}
     context = context_of(image, lambda key, fields, node: leaders[node or 1](key, fields, node))

@@ -70,7 +70,7 @@ def request(body: object) -> Request:
     return Request(scope, receive)
 
 
-def test_instance_serves_the_user_who_created_it_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consumer_instance_serves_only_the_user_that_created_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another user of the group would read with the rights of its owner."""
 
     async def test(context: Any, consumer: Consumer) -> None:

@@ -59,7 +59,7 @@ class Py4JNetworkError(Exception):
         ("", "spark-failed", 1),
     ],
 )
-def test_each_failure_has_its_word(text: str, slug: str, exit_code: int) -> None:
+def test_each_spark_failure_has_its_error_code(text: str, slug: str, exit_code: int) -> None:
     error = translate(RuntimeError(text + TRACE))
     assert (error.code, error.exit_code) == (slug, exit_code)
     assert error.try_ or slug == "spark-failed"

@@ -85,7 +85,7 @@ def test_a_leader_epoch_that_is_not_the_logs_is_not_written_down(bench, is_dirty
     assert {header.partition_leader_epoch for header in batches(bench)} == {0, 3}
 
 
-def test_a_broken_structure_is_told_and_nothing_is_changed(bench):
+def test_broken_structure_is_reported_and_nothing_is_changed(bench):
     put(bench, [(b"a", b"1")])
     put(bench, [(b"a", b"2")])
     bench.log.roll(0)

@@ -54,7 +54,7 @@ def test_every_offset_can_still_be_read_from(bench):
         assert not got or got[0] == expected[0]
 
 
-def test_a_tombstone_stays_for_delete_retention_and_its_timestamps_are_kept(make_bench):
+def test_tombstone_stays_for_delete_retention_and_its_timestamps_are_unchanged(make_bench):
     bench = make_bench(cleanup_policy="compact", delete_retention_ms=1000)
     put(bench, [(b"a", b"1"), (b"b", b"2")], timestamps=[100, 200])
     put(bench, [(b"c", b"3"), (b"a", None)], timestamps=[300, 450])
@@ -185,7 +185,7 @@ def test_indexes_of_a_cleaned_segment_are_those_that_a_rebuild_makes(bench):
     )
 
 
-def test_a_full_map_ends_the_round_where_it_got_full_and_the_next_goes_on(bench):
+def test_full_map_ends_the_round_where_the_map_filled_and_the_next_round_continues(bench):
     for number in range(20):
         put(bench, [(b"k%d" % (number % 10), b"%d" % number), (b"same", b"%d" % number)])
     bench.log.roll(0)
@@ -201,7 +201,7 @@ def test_a_full_map_ends_the_round_where_it_got_full_and_the_next_goes_on(bench)
     assert [record[0] for record in records(bench)] == [*range(20, 40, 2), 39, 40]
 
 
-def test_a_key_longer_than_the_map_keeps_is_told_from_others(bench):
+def test_key_longer_than_the_map_stores_is_distinguished_from_others(bench):
     long = b"x" * 500
     put(bench, [(long + b"1", b"1"), (long + b"2", b"2"), (long + b"1", b"3")])
     bench.log.roll(0)

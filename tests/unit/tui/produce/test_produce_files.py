@@ -193,7 +193,7 @@ def test_a_file_sent_to_its_end_leaves_its_bad_rows_and_no_checkpoint(path):
     assert rows_settled(path, "orders") == 0
 
 
-def test_a_file_that_was_stopped_goes_on_with_the_first_row_that_is_not_settled(path):
+def test_file_that_was_stopped_resumes_with_the_first_row_that_is_not_settled(path):
     feed, sender = opened(path)
     rows = feed.messages(sender)
     for number in [next(rows)[0] for _ in range(4)]:
@@ -211,7 +211,7 @@ def test_a_file_that_was_stopped_goes_on_with_the_first_row_that_is_not_settled(
     assert feed.progress.settled == 9
 
 
-def test_a_row_that_the_cluster_refuses_is_set_aside_and_the_rest_goes_on(path):
+def test_row_that_the_cluster_refuses_is_set_aside_and_the_rest_continues(path):
     feed, sender = opened(path)
     rows = feed.messages(sender)
     for _ in range(3):

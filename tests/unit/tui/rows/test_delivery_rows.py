@@ -102,7 +102,7 @@ def test_an_upload_whose_rows_are_not_counted_yet_has_no_time():
     assert "ETA" not in first
 
 
-def test_an_upload_that_ended_early_says_where_it_goes_on_even_in_two_lines():
+def test_upload_that_ended_early_displays_where_to_resume_even_in_two_lines():
     stats, progress = uploaded("failed", "timed out")
     lines = text_of(upload_lines(stats, progress, 12_400, "x", FMT, 74, 2))
     assert len(lines) == 2
@@ -127,7 +127,7 @@ def preview(**more):
     return CsvPreview("/d/o.csv", 12_700, "utf-8", ",", ("id", "a", "s"), **more)
 
 
-def test_a_row_for_each_with_a_sign_and_a_word():
+def test_preview_has_a_row_for_each_csv_row_with_a_sign_and_a_text():
     rows = preview_rows(preview(rows=ROWS), FMT)
     assert [[cell.text for cell in row.cells] for row in rows] == [
         ["2", "u1", '{"a":"1"}', "s=web n=-", "0", "[ok] yes"],

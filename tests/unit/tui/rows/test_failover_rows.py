@@ -206,7 +206,7 @@ def test_move_sends_the_request_of_yak_failover(what: str, to: str, body: dict[s
 @pytest.mark.parametrize(
     ("what", "to"), [("payments", "any in sync"), ("orders:7", "any in sync"), ("orders:x", "2"), ("", "9")]
 )
-def test_a_move_of_what_is_not_led_or_to_who_is_not_there_is_refused(what: str, to: str) -> None:
+def test_move_of_partitions_that_are_not_led_or_to_an_absent_broker_is_refused(what: str, to: str) -> None:
     with pytest.raises(UsageError):
         move_body(1, {"what": what, "to": to}, LED, [1, 2, 3])
 

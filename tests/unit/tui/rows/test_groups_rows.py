@@ -121,7 +121,7 @@ def test_a_lag_that_grows_says_so_and_one_that_falls_says_when():
 @pytest.mark.parametrize(
     "state", ["Stable", "Empty", "Dead", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "New"]
 )
-def test_every_state_has_a_sign_and_a_word_in_letters_too(state):
+def test_every_group_state_has_a_sign_and_a_text_in_ascii_too(state):
     for fmt in (FMT, ASCII):
         sign, _, word = group_state_cell(state, fmt).text.partition(" ")
         assert sign

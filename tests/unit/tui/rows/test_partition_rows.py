@@ -35,7 +35,7 @@ def cells(row, columns=partitions.REPLICA_COLUMNS):
 # partitions
 
 
-def test_a_partition_says_who_leads_it_and_a_dot_stands_for_who_is_out():
+def test_partition_row_names_the_leader_and_has_a_dot_for_a_replica_out_of_the_isr():
     facts = TopicFacts(0, {1: 4_011}, {1: 138 << 20})
     columns = partitions.partition_columns(120)
     (row,) = partitions.partition_rows([partition(rate_in=840.0, since_ms=1_000)], facts, FMT, 5_800)
@@ -75,7 +75,7 @@ def test_the_title_says_how_much_is_in_the_topic():
     st.integers(0, 10_000), st.integers(0, 10_000), st.integers(0, 10_000), st.integers(1, 5_000), st.integers(2, 40),
     st.booleans(),
 )  # fmt: skip
-def test_a_bar_is_as_wide_as_it_is_to_be_and_never_whole_for_who_is_behind(
+def test_offset_bar_has_the_requested_width_and_is_never_full_for_a_lagging_replica(
     top, behind, unacked, window, width, is_ascii
 ):
     end, high = max(0, top - behind), max(0, top - unacked)

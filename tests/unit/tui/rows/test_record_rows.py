@@ -146,7 +146,7 @@ def test_a_lag_of_less_than_a_second_is_none():
         ("failed", None, TAIL, "[x] stopped"),
     ],
 )
-def test_every_phase_has_a_sign_and_a_word(phase, behind, wanted, text):
+def test_every_phase_has_a_sign_and_a_text(phase, behind, wanted, text):
     assert line(Status(phase, behind=behind), wanted=wanted)[0] == text
 
 

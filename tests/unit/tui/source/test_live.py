@@ -111,7 +111,7 @@ def test_brokers_without_http_are_read_again_and_again_over_kafka(monkeypatch: p
     assert made.bootstrap == "new:9"
 
 
-def test_user_who_is_refused_over_http_reads_the_cluster_over_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_refused_over_http_reads_the_cluster_over_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_request: httpx.Request) -> httpx.Response:
         return httpx.Response(403, json={"error": "not-allowed", "message": "User:ann may not DESCRIBE cluster"})
 

@@ -210,7 +210,7 @@ def test_cluster_with_redis_has_no_quorum():
     assert picture().quorum is None
 
 
-def test_quorum_is_that_of_the_newest_epoch_and_only_its_leader_knows_who_is_caught_up():
+def test_quorum_has_the_newest_epoch_and_only_its_leader_knows_the_caught_up_voters():
     made = picture(quorum_said(1), quorum_said(3))
     assert made.quorum == Quorum(4, 2, 3, None)
     made.take(quorum_said(2, caught_up=3))

@@ -54,7 +54,7 @@ def test_wrong_token_is_refused_despite_a_valid_cookie():
     assert ask(guard, path="/?token=wrong", Cookie=cookie) == "token-needed"
 
 
-def test_who_has_the_token_may_use_any_name_for_a_page_that_took_one_over_has_none():
+def test_client_with_the_token_may_use_any_host_name_as_a_rebound_page_has_no_token():
     guard = Guard(WebOptions(token="s3cret"))
     assert ask(guard, path="/?token=s3cret", Host="proxy.example") == ""
     assert ask(guard, Host="proxy.example", Cookie=cookie_of(guard, "/?token=s3cret", "proxy.example")) == ""
@@ -91,7 +91,7 @@ def test_our_own_page_may_also_through_a_proxy_that_speaks_tls(scheme):
     assert ask(Guard(WebOptions()), Upgrade="websocket", Origin=f"{scheme}://{HOST}") == ""
 
 
-def test_a_browser_that_says_it_without_an_origin_is_heard_and_curl_may_pass():
+def test_sec_fetch_site_without_an_origin_is_checked_and_curl_may_pass():
     guard = Guard(WebOptions())
     assert ask(guard, "POST", Sec_Fetch_Site="cross-site") == "foreign-origin"
     assert ask(guard, "POST", Sec_Fetch_Site="same-origin") == ""

@@ -98,7 +98,7 @@ def test_dropped_events_are_reported_once_the_queue_is_empty():
     assert after == b"after"
 
 
-def test_who_takes_nothing_is_dropped():
+def test_listener_that_reads_nothing_is_dropped():
     clock = itertools.count()
     times = iter([0.0, 0.0, 0.0, SLOW_SECONDS_MAX - 1, SLOW_SECONDS_MAX + 1])
     _socket, listener = listener_of(0, lambda: next(times, float(next(clock)) + 100))

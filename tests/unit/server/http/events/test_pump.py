@@ -114,7 +114,7 @@ def test_the_first_goes_at_once_and_what_follows_goes_together():
     run(play)
 
 
-def test_who_joins_later_gets_what_follows_its_place():
+def test_listener_that_joins_later_receives_the_events_after_its_position():
     async def play(pump):
         one, _ = join(pump)
         happen(pump, "a")
@@ -176,7 +176,7 @@ def test_many_listeners_get_fewer_rounds():
     run(play)
 
 
-def test_who_leaves_in_the_middle_of_a_round_is_sent_nothing_more():
+def test_listener_that_leaves_during_a_round_is_sent_nothing_more():
     async def play(pump):
         joined = [join(pump) for _ in range(30)]
         await trio.sleep(1)

@@ -27,7 +27,7 @@ def test_an_event_is_rendered_with_id_kind_and_one_line_of_json():
     assert reached == 2
 
 
-def test_a_cursor_goes_on_behind_the_event_it_names():
+def test_cursor_continues_after_its_named_event():
     ring = ring_of(5)
     assert ring.after("1-abc:3") == 4
     assert ring.after("1-abc:5") == 6
@@ -65,7 +65,7 @@ def test_kinds_families_and_topics_choose():
     assert chosen(EventFilter(None, "t0")) == [3, 6, 7]
 
 
-def test_pieces_are_bounded_and_go_on_where_the_last_ended():
+def test_pieces_are_bounded_and_continue_where_the_last_piece_ended():
     ring = ring_of(8)
     found, position, pieces = [], 1, 0
     while position < ring.next:

@@ -72,7 +72,7 @@ def test_accept_header_chooses_the_format():
     "accept",
     ["application/openmetrics-text;version=x", "text/plain;version=nan", "*/*", f"{OPEN_METRICS}<script>", ",;=,;;q"],
 )
-def test_a_wish_that_makes_no_sense_gets_plain_text(accept):
+def test_accept_header_that_makes_no_sense_gets_plain_text(accept):
     async def test(_rig: Rig, rendering: Rendering) -> None:
         assert (await rendering.text(accept))[0] == "text/plain; version=0.0.4; charset=utf-8"
 
