@@ -355,11 +355,11 @@ class Admin:
             if time.monotonic() >= deadline:
                 raise next(iter(moving.values()))
             time.sleep(LEADER_PAUSE_S)
-            self._look_up_leaders()
+            self._refresh_leaders()
             request = {wire: spec for wire, spec in request.items() if wire in moving}
         return found
 
-    def _look_up_leaders(self) -> None:
+    def _refresh_leaders(self) -> None:
         """Replace the leaders that librdkafka knows. Its ListOffsets sends to those, even if they are dead or fenced."""
         with suppress(*kafka_exceptions()):
             self._client.list_topics(timeout=min(LEADER_ANSWERS_S, self.timeout_s))

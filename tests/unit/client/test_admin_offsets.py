@@ -93,7 +93,7 @@ def test_offsets_of_a_leader_that_does_not_answer_are_requested_again(ask):
     assert [found[each].offset for each in ORDERS] == [7, 8, 9]
 
 
-def test_leaders_are_looked_up_before_each_further_request_which_waits_twice_as_long(ask):
+def test_leaders_are_refreshed_before_each_further_request_which_waits_twice_as_long(ask):
     admin = ask([7, OFFSET_INVALID, 9], [99, NO_KNOWN_LEADER, 99], [99, OFFSET_INVALID, 99], [99, 8, 99])
     assert admin.offsets(dict.fromkeys(ORDERS, EARLIEST))[ORDERS[1]].offset == 8
     assert admin._client.calls == [1.0, "list_topics", 2.0, "list_topics", 4.0, "list_topics", 5.0]
