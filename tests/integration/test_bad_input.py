@@ -60,7 +60,7 @@ NOT_FRAMES = {
 
 
 @pytest.mark.parametrize("name", NOT_FRAMES)
-def test_what_is_no_frame_closes_the_connection(raw, name):
+def test_bytes_that_are_no_frame_close_the_connection(raw, name):
     raw.send(NOT_FRAMES[name])
     assert raw.is_closed()
 
@@ -113,7 +113,7 @@ def test_silent_connection_is_closed_after_ten_seconds_and_the_others_are_served
     health.check()
 
 
-def test_one_address_gets_so_many_connections_and_no_more(broker):
+def test_connections_from_one_address_above_the_limit_are_closed(broker):
     broker.start(max_connections_per_ip=20)
     held = [RawClient(broker.port) for _ in range(30)]
     try:

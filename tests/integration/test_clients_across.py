@@ -18,7 +18,7 @@ MESSAGES = (
 
 @pytest.mark.parametrize("codec", ALL_CODECS)
 @pytest.mark.parametrize("writer_name", sorted(CLIENT_KINDS))
-def test_what_one_client_writes_every_other_reads(module_broker, unique_topic, writer_name, codec):
+def test_records_written_by_one_client_are_read_by_every_other_client(module_broker, unique_topic, writer_name, codec):
     clients = {name: make(module_broker.bootstrap) for name, make in CLIENT_KINDS.items()}
     writer = clients[writer_name]
     if codec not in writer.codecs:

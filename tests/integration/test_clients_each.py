@@ -95,7 +95,7 @@ def test_offsets_are_found_by_time_inside_a_compressed_batch(client, unique_topi
     assert client.offset_for_time(unique_topic, T0 + 35) == 4
 
 
-def test_deleted_records_are_gone_and_the_rest_stays(client, unique_topic):
+def test_deleted_records_are_not_readable_and_the_rest_stays(client, unique_topic):
     client.create_topic(unique_topic, configs=FOREVER)
     client.produce(unique_topic, MESSAGES)
     assert client.delete_records(unique_topic, 0, 3) == 3

@@ -135,7 +135,7 @@ def test_a_topic_becomes_compacted_and_loses_its_oldest_by_age(broker):
         time.sleep(0.1)
 
 
-def test_what_cannot_be_done_to_a_compacted_topic_is_refused_as_kafka_does(broker):
+def test_unsupported_operations_on_a_compacted_topic_are_refused_as_by_kafka(broker):
     broker.start(**SETTINGS)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic(TOPIC, 1, 1, config={"cleanup.policy": "compact"})])[TOPIC].result(20)

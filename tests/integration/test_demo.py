@@ -75,7 +75,7 @@ def test_demo_with_keep_leaves_a_cluster_that_can_be_inspected(yak: Any) -> None
     assert status["brokers"][0]["state"] == "running"
 
 
-def test_one_missing_message_is_found_and_exit_code_4(
+def test_demo_detects_a_single_missing_record_and_exits_with_code_4(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     forget_one_record(monkeypatch, "files-0")
@@ -114,7 +114,7 @@ def test_a_failover_that_lost_a_message_is_exit_code_4(
 @pytest.mark.parametrize(
     "arguments", [("--duration", "0s"), ("--duration", "soon"), ("--duration", "5s", "--fast"), ("--data-dir", ".")]
 )
-def test_what_cannot_be_is_a_usage_error(yak: Any, arguments: tuple[str, ...]) -> None:
+def test_invalid_demo_arguments_are_a_usage_error(yak: Any, arguments: tuple[str, ...]) -> None:
     (yak.folder / "something.txt").write_text("here")
     ran = yak.run("demo", *arguments, "-o", "json")
     assert ran.code == 2

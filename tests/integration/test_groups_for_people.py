@@ -249,7 +249,7 @@ def test_groups_and_single_offsets_are_deleted(kafka: Any, topic: str) -> None:
     assert "error[unknown-group]" in kafka("groups", "describe", group, code=1).err
 
 
-def test_it_shares_a_group_with_another_client(kafka: Any, printing: Any, topic: str, servers: str) -> None:
+def test_yak_consume_shares_a_group_with_another_client(kafka: Any, printing: Any, topic: str, servers: str) -> None:
     other = Consumer(
         {"bootstrap.servers": servers, "group.id": topic, "client.id": "other", "auto.offset.reset": "earliest"}
     )
@@ -364,7 +364,9 @@ def test_groups_of_the_new_protocol_are_seen_moved_and_deleted(kafka: Any, topic
     assert not known(kafka, topic)
 
 
-def test_it_joins_a_group_of_the_new_protocol(kafka: Any, printing: Any, topic: str, servers: str) -> None:
+def test_yak_consume_joins_a_group_of_the_consumer_protocol(
+    kafka: Any, printing: Any, topic: str, servers: str
+) -> None:
     new = Consumer(
         {"bootstrap.servers": servers, "group.id": topic, "client.id": "modern", "group.protocol": "consumer"}
     )

@@ -27,7 +27,7 @@ def topic(module_broker, unique_topic):
     return unique_topic
 
 
-def test_it_lists_brokers_and_topics(module_broker, topic):
+def test_kcat_lists_brokers_and_topics(module_broker, topic):
     found = json.loads(kcat(module_broker, "-L", "-J"))
     assert [broker["name"] for broker in found["brokers"]] == [module_broker.bootstrap]
     (described,) = [each for each in found["topics"] if each["topic"] == topic]
@@ -61,7 +61,7 @@ def test_an_idempotent_producer(module_broker, topic):
     assert kcat(module_broker, "-C", "-t", topic, "-o", "beginning", "-e", "-q") == b"one\ntwo\n"
 
 
-def test_it_seeks_by_time_and_by_offset(module_broker, topic):
+def test_kcat_seeks_by_time_and_by_offset(module_broker, topic):
     messages = [Message(b"%d" % i, timestamp_ms=T0 + 1000 * i) for i in range(5)]
     Confluent(module_broker.bootstrap).produce(topic, messages)
     read = ("-C", "-t", topic, "-p", "0", "-e", "-q")

@@ -72,7 +72,7 @@ def test_a_machine_that_lost_power_counts_as_lossy_until_it_caught_up(yak: Any) 
     assert read(bootstrap, "t", 2) == ["a", "b"]
 
 
-def test_when_all_machines_lost_power_the_cluster_serves_what_is_left(yak: Any) -> None:
+def test_cluster_serves_the_records_left_after_all_machines_lost_power(yak: Any) -> None:
     status = up(yak, "--brokers", "3", "--seed-topic", "t")
     write(status["bootstrap"], "t", "a", "b")
     power_fails(yak, status, 1, 2, 3)

@@ -148,9 +148,7 @@ def isr_at(cluster: LocalCluster, node_id: int) -> tuple[int, ...]:
     return tuple(next(each for each in partitions if each["topicName"] == "orders")["ISR"])
 
 
-def test_cluster_secret_on_disk_is_readable_by_the_user_only_and_printed_nowhere(
-    cluster: LocalCluster, yak: Any
-) -> None:
+def test_cluster_secret_on_disk_is_readable_by_the_user_only_and_never_printed(cluster: LocalCluster, yak: Any) -> None:
     files = sorted(Path(cluster.data_dir).rglob("cluster-secret"))
     assert len(files) == 3
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}

@@ -87,7 +87,7 @@ def test_failover_in_a_test_loses_no_record_and_the_next_test_gets_a_new_cluster
     run(examples).assert_outcomes(passed=2)
 
 
-def test_faults_hit_a_client_and_are_gone_in_the_next_test(examples: pytest.Pytester) -> None:
+def test_faults_affect_a_client_and_are_removed_before_the_next_test(examples: pytest.Pytester) -> None:
     examples.makepyfile(
         test_faults="""
         import sys

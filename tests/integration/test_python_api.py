@@ -74,7 +74,7 @@ def test_topic_has_three_partitions_unless_num_partitions_is_given(broker: Broke
         assert len(client.topic("brokers-choice").partitions) == 5
 
 
-def test_one_call_is_enough_to_make_a_topic(module_broker: BrokerHarness, client: yak.Client) -> None:
+def test_create_topic_needs_a_single_call(module_broker: BrokerHarness, client: yak.Client) -> None:
     yak.create_topic("one-call", num_partitions=1, bootstrap=module_broker.bootstrap)
     assert "one-call" in client.topics()
 
@@ -82,7 +82,7 @@ def test_one_call_is_enough_to_make_a_topic(module_broker: BrokerHarness, client
 # ------------------------------------------------------------------------------------------------------------ sending
 
 
-def test_what_is_sent_comes_back_as_the_same_values(client: yak.Client, topic: str) -> None:
+def test_sent_values_are_consumed_as_the_same_values(client: yak.Client, topic: str) -> None:
     values = [{"total": 12, "name": "ü"}, "12", 12, [1, None], True, None]
     with client.producer() as producer:
         for value in values:
@@ -374,7 +374,7 @@ def test_offset_out_of_range_is_an_error_if_auto_offset_reset_is_error(client: y
         assert unknown.value.code == "no-offset"
 
 
-def test_what_is_closed_says_so(client: yak.Client, topic: str) -> None:
+def test_closed_client_producer_and_consumer_raise_a_closed_error(client: yak.Client, topic: str) -> None:
     inner = yak.connect(client.bootstrap)
     producer, consumer = inner.producer(), inner.consumer()
     inner.close()
@@ -412,7 +412,7 @@ def test_address_without_a_broker_is_reported_as_unreachable_within_seconds() ->
         assert address in made.value.message
 
 
-def test_a_producer_whose_brokers_are_gone_gives_up_in_its_time(broker: BrokerHarness) -> None:
+def test_producer_without_live_brokers_fails_within_the_delivery_timeout(broker: BrokerHarness) -> None:
     broker.start()
     producer = yak.Producer(broker.bootstrap, delivery_timeout=1.5)
     yak.create_topic("orders", 1, bootstrap=broker.bootstrap)

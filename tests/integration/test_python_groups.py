@@ -130,7 +130,7 @@ def test_a_message_or_a_mapping_can_be_committed(client: yak.Client, topic: str,
         assert [consumer.position(TopicPartition(topic, number)) for number in range(3)] == [8, 3, 0]
 
 
-def test_what_was_fetched_and_not_given_is_not_committed(client: yak.Client, topic: str, group: str) -> None:
+def test_records_fetched_and_not_returned_are_not_committed(client: yak.Client, topic: str, group: str) -> None:
     with client.consumer(group_id=group) as consumer:
         consumer.assign({TopicPartition(topic, 0): 0})
         assert read(consumer, 3) == [0, 4, 8]

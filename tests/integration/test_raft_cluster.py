@@ -97,7 +97,7 @@ def test_quorum_without_redis_loses_nothing_when_its_leader_is_killed(cluster: L
     check_complete(load, status.bootstrap, TOPIC)
 
 
-def test_one_voter_of_three_serves_its_partitions_and_refuses_changes(cluster: LocalCluster, yak: Any) -> None:
+def test_single_voter_of_three_serves_its_partitions_and_refuses_changes(cluster: LocalCluster, yak: Any) -> None:
     make_topic(cluster, "single", partitions=3, replicas=1)
     controller = AdminClient({"bootstrap.servers": address(cluster, 1)}).list_topics(timeout=10).controller_id
     others = [controller, controller % 3 + 1]

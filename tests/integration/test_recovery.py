@@ -219,7 +219,7 @@ def check_reads(broker: Any, topic: str, sent: list[Message]) -> None:
     assert "Traceback" not in broker.log()
 
 
-def test_checkpoints_that_are_gone_or_nonsense_do_not_stop_a_start(broker, unique_topic):
+def test_missing_or_corrupt_checkpoints_do_not_prevent_a_start(broker, unique_topic):
     broker.start(**SMALL)
     sent = fill(broker, unique_topic)
     broker.kill9()

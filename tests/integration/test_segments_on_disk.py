@@ -81,7 +81,7 @@ def batches_of(data: bytes) -> list[tuple[int, tuple[Any, ...], bytes]]:
     return found
 
 
-def test_there_are_several_segments_named_by_their_first_offset(one):
+def test_log_has_several_segments_named_by_their_first_offset(one):
     logs = one.files(".log")
     assert len(logs) > 2
     for log in logs:

@@ -112,7 +112,7 @@ def test_a_thousand_pipelined_requests_are_answered_in_order(module_broker: Any)
             assert struct.unpack(">i", read(sock, size)[:4]) == (number,)
 
 
-def test_one_address_gets_only_so_many_connections(broker: Any) -> None:
+def test_client_address_over_its_connection_limit_is_refused_until_one_closes(broker: Any) -> None:
     broker.start(max_connections_per_ip=5)
     held = [connect(broker) for _ in range(5)]
     for sock in held:

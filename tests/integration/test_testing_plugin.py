@@ -143,7 +143,7 @@ def test_tests_take_turns_with_a_cluster_that_is_empty_and_whole(examples: Examp
                 assert seen[0][0] == yak_cluster.bootstrap
                 assert seen[0][1] != yak_topic
 
-        def test_one_that_changes_a_brokers_config(yak_cluster):
+        def test_broker_config_is_changed(yak_cluster):
             assert yak_cluster.bootstrap == seen[0][0]
             from yak.client.admin import Admin
             Admin(yak_cluster.bootstrap).alter_configs("broker", "1", {"log.retention.ms": "1000"})
@@ -232,7 +232,7 @@ def test_quotas_users_and_acls_of_a_test_are_not_those_of_the_next(examples: Exa
     examples.run().assert_outcomes(passed=9)
 
 
-def test_what_a_test_does_to_a_broker_is_done_and_is_over_before_the_next(examples: Examples) -> None:
+def test_broker_faults_of_a_test_take_effect_and_are_undone_before_the_next_test(examples: Examples) -> None:
     examples.write(
         test_deeds="""
         import pytest
@@ -480,7 +480,7 @@ def test_plugin_loads_and_starts_nothing_of_yak_before_a_test_requests_it(exampl
         test_unused="""
         import os, sys
 
-        def test_what_is_loaded():
+        def test_loaded_modules_are_those_of_the_plugin_only():
             loaded = {name for name in sys.modules if name.split(".")[0] in {"yak", "kio", "confluent_kafka", "redis"}}
             assert loaded == {"yak", "yak.version", "yak.testing", "yak.testing.plugin"}
             assert os.listdir(os.environ["TMPDIR"]) == []

@@ -312,7 +312,7 @@ def wait_for_status(yak: Any, state: str) -> dict[str, Any]:
         time.sleep(0.1)
 
 
-def test_one_flag_lets_clients_of_another_network_in(yak: Any) -> None:
+def test_advertised_listener_admits_clients_of_another_network(yak: Any) -> None:
     """The case of a container: a listener on every address, advertised under the name that clients outside use."""
     port = ports.find_lasting("127.0.0.1")
     outside = f"localhost:{port}"

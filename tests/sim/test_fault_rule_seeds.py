@@ -83,7 +83,7 @@ class RuledRun(ClusterRun):
 
 
 @pytest.mark.parametrize("first", FIRST)
-def test_nothing_acknowledged_is_lost_under_fault_rules_and_all_clients_are_served_after_them(first):
+def test_acknowledged_records_survive_fault_rules_and_all_clients_are_served_later(first):
     seen: Counter[str] = Counter()
     for seed in range(first, first + SEEDS_PER_TEST):
         run = RuledRun(Spec(seed, 3))

@@ -116,7 +116,7 @@ QUICK = [mutant for mutant in MUTANTS if mutant.name not in SLOW]
 
 
 @pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.name)
-def test_the_checks_notice_that_a_rule_is_gone(mutant):
+def test_simulator_checks_detect_a_removed_rule(mutant):
     finding = hunt(mutant, first=FOUND_AT.get(mutant.name, 1))
     assert finding.is_found, f"{mutant.name}: {finding.seeds_tried} seeds noticed nothing"
     assert finding.found_by
@@ -153,7 +153,7 @@ def test_the_rules_that_any_kafka_must_have_are_among_them():
     }
 
 
-def test_a_mutant_is_gone_when_its_run_ends():
+def test_mutant_is_removed_when_its_run_ends():
     sound = run_spec(Spec(1)).trace_hash
     assert BY_NAME["ack-before-flush"].run(1).error is not None
     assert run_spec(Spec(1)).trace_hash == sound

@@ -72,7 +72,7 @@ def rows_of(app):
     }
 
 
-def test_only_what_speaks_kafka_answers(broker, closed):
+def test_only_a_kafka_broker_counts_as_answering(broker, closed):
     assert why_silent(broker) == ""
     assert "connection refused" in why_silent(closed)
 
@@ -109,7 +109,7 @@ def test_another_one_is_used_and_marked_in_the_header(config):
     run(scenario())
 
 
-def test_one_is_added_to_the_file_and_forgotten_again(config):
+def test_context_is_added_to_the_file_and_removed_again(config):
     async def scenario():
         app = app_with(config)
         async with app.run_test(size=(100, 40)) as pilot:
@@ -170,7 +170,7 @@ def test_the_first_run_gives_what_was_chosen(choice, key):
     run(scenario())
 
 
-def test_the_first_run_can_be_gone_through():
+def test_first_run_screen_is_operable_by_keys_and_returns_the_choice():
     async def scenario():
         app = FirstRunApp()
         async with app.run_test(size=(80, 24)) as pilot:

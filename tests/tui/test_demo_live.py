@@ -45,7 +45,7 @@ def nothing_is_left(folder: str) -> bool:
     return not processes_of(folder) and not os.path.exists(folder)
 
 
-def test_it_begins_counts_survives_a_kill_and_leaves_nothing(demo: DemoRun, folder: str):
+def test_demo_starts_counts_survives_a_kill_and_leaves_no_files_or_processes(demo: DemoRun, folder: str):
     steps: list[str] = []
     demo.on_change = lambda: steps.append(demo.state.step)
     demo.start()
@@ -75,7 +75,7 @@ def test_an_end_in_the_middle_of_the_start_leaves_nothing(demo: DemoRun, folder:
     assert nothing_is_left(folder)
 
 
-def test_when_the_screen_is_killed_its_demo_goes_too(folder: str):
+def test_killed_screen_ends_its_demo_too(folder: str):
     """`test_tmux.py` ends the whole `yak ui` by other signals."""
     program = (
         "import sys, time\n"

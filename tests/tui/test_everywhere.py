@@ -20,7 +20,7 @@ def run(scenario):
     asyncio.run(scenario)
 
 
-def test_no_key_does_two_things():
+def test_no_key_has_two_actions():
     assert clashes({}) == []
 
 
@@ -47,7 +47,7 @@ def test_a_keymap_that_gives_a_key_to_two_actions_is_refused_with_both_names():
 
 
 @pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
-def test_every_screen_can_be_gone_to_by_its_digit_and_its_name(entry):
+def test_every_screen_is_opened_by_its_digit_and_its_name(entry):
     async def scenario():
         app = recorded_app()
         async with app.run_test(size=(80, 24)) as pilot:
@@ -88,7 +88,7 @@ def test_help_of_every_screen_lists_its_keys(entry):
 
 
 @pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
-def test_where_only_looking_is_allowed_no_key_changes_anything(entry):
+def test_read_only_screen_has_no_key_that_changes_the_cluster(entry):
     async def scenario():
         source = recorded_source()
         app = recorded_app(source=source, start=entry.name, is_readonly=True)

@@ -145,7 +145,7 @@ def test_kill_confirmation_names_broker_and_command():
 @pytest.mark.parametrize(
     ("key", "done", "title"), [("P", "pause 2", "Pause broker 2"), ("T", "restart 2", "Restart broker 2")]
 )
-def test_the_broker_under_the_cursor_is_meant(key, done, title):
+def test_action_keys_apply_to_the_broker_under_the_cursor(key, done, title):
     control = FakeControl()
 
     async def scenario(app, pilot):
@@ -196,7 +196,7 @@ def test_metadata_store_can_be_killed_and_restarted():
     drive(scenario, control)
 
 
-def test_one_more_broker_can_be_added():
+def test_failover_screen_adds_a_broker():
     control = FakeControl()
 
     async def scenario(app, pilot):

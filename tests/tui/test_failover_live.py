@@ -49,7 +49,7 @@ def drive(live: Any, topic: str, scenario: Any) -> None:
         probe.end()
 
 
-def test_a_leader_is_killed_another_one_elected_and_the_dead_one_brought_back(live, new_topic):
+def test_failover_screen_kills_a_leader_shows_the_election_and_restarts_the_broker(live, new_topic):
     topic = new_topic()
 
     async def scenario(app, pilot, partition):

@@ -264,7 +264,7 @@ def test_copies_and_sending_again(lone, new_topic, monkeypatch):
     on(lone, scenario)
 
 
-def test_what_is_marked_is_exported_and_yak_produce_takes_it_back(lone, new_topic, tmp_path):
+def test_marked_records_are_exported_and_yak_produce_accepts_the_file(lone, new_topic, tmp_path):
     topic, back = new_topic(), new_topic()
     fill(lone, topic, range(50))
     path = tmp_path / "some.ndjson"
@@ -504,7 +504,7 @@ def test_six_at_most_and_a_failed_one_says_why(lone, new_topic):
     on(lone, scenario, size=(80, 24))
 
 
-def test_where_only_looking_is_allowed_no_group_is_joined(lone, new_topic):
+def test_read_only_consumer_screen_joins_no_group(lone, new_topic):
     topic = new_topic()
     fill(lone, topic, range(3))
 

@@ -78,7 +78,7 @@ def image_texts(app):
     return [[cell.text for cell in grid._rows.displayed.at(index).cells] for index in range(grid.row_count)]
 
 
-def test_it_begins_at_the_end_with_the_cluster_as_it_is():
+def test_metadata_screen_opens_at_the_log_end_with_the_current_cluster_state():
     async def scenario():
         app = recorded_app(start="metadata")
         async with app.run_test(size=(140, 40)) as pilot:
@@ -213,7 +213,7 @@ def test_mark_compares_two_images():
     run(scenario())
 
 
-def test_one_goes_to_a_time_or_to_a_record():
+def test_metadata_screen_moves_to_a_time_or_to_a_record():
     async def scenario():
         app = long_app(LongSource(500))
         async with app.run_test(size=(80, 24)) as pilot:
@@ -257,7 +257,7 @@ def test_log_filter_searches_known_records_and_reads_more():
     run(scenario())
 
 
-def test_another_history_takes_the_place_of_the_old_one():
+def test_metadata_log_of_another_history_replaces_the_old_records():
     async def scenario():
         source = LongSource(50)
         app = long_app(source)

@@ -151,7 +151,7 @@ def test_invalid_json_is_reported_while_typing_and_not_sent():
     drive(scenario)
 
 
-def test_without_a_topic_nothing_is_sent_and_the_field_is_gone_to():
+def test_producer_screen_without_a_topic_sends_no_record_and_focuses_the_topic_field():
     async def scenario(app, pilot, sends):
         await typed(app, pilot, form_value="1")
         await pilot.press("S")
@@ -166,7 +166,7 @@ def test_without_a_topic_nothing_is_sent_and_the_field_is_gone_to():
     drive(scenario)
 
 
-def test_where_only_looking_is_allowed_nothing_is_sent():
+def test_read_only_producer_screen_sends_no_records():
     async def scenario(app, pilot, sends):
         await typed(app, pilot, form_topic="orders", form_value="1")
         await pilot.press("S", "R", "ctrl+s")
@@ -244,7 +244,7 @@ def test_the_preview_counts():
     drive(scenario)
 
 
-def test_a_topic_that_is_not_there_is_created_only_when_that_is_wanted():
+def test_missing_topic_is_created_only_on_confirmation():
     async def scenario(app, pilot, sends):
         await typed(app, pilot, form_topic="nosuch", form_value="1")
         assert "no topic nosuch" in app.screen.query_one(MessageForm).border_title
@@ -378,7 +378,7 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path):
 
 
 @pytest.mark.parametrize("is_left", [True, False])
-def test_a_worker_that_finds_widgets_gone_is_at_fault_only_while_its_screen_stays(is_left):
+def test_worker_that_misses_a_removed_widget_fails_only_while_its_pane_stays(is_left):
     async def scenario(app, pilot, sends):
         pane = Vertical(Static(id="words"))
         await app.screen.mount(pane)

@@ -133,7 +133,7 @@ def test_healing_wakes_and_starts_what_does_not_run():
 
 
 @pytest.mark.parametrize("settings", [{}, {"is_readonly": True}], ids=["not ours", "read-only"])
-def test_what_is_not_ours_to_break_is_not_bound(settings):
+def test_fault_keys_are_not_bound_without_a_local_cluster_or_when_read_only(settings):
     source = recorded_source()
     source.local = Broken() if settings else None
 

@@ -59,7 +59,7 @@ def test_screen_in_the_light_theme(snap_compare, name):
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize(("name", "what"), PUSHED, ids=lambda each: each)
-def test_what_is_opened_in_a_screen(snap_compare, name, what, size):
+def test_page_opened_in_a_screen_matches_its_snapshot(snap_compare, name, what, size):
     async def wait(pilot):
         await settle(pilot)
         await pilot.pause(0.4)
@@ -122,7 +122,7 @@ def test_an_error_says_what_why_and_what_to_try(snap_compare):
     [("question_mark",), ("colon", *"mess"), ("i",), ("exclamation_mark",), ("ctrl+p",)],
     ids=["help", "command", "explain", "notices", "palette"],
 )
-def test_what_opens_over_a_screen(snap_compare, keys):
+def test_overlay_opened_over_a_screen_matches_its_snapshot(snap_compare, keys):
     async def press(pilot):
         await settle(pilot)
         await pilot.press(*keys)

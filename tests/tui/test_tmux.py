@@ -189,7 +189,7 @@ def test_produce_see_it_kill_the_leader_see_the_failover_and_quit(terminal: Term
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_when_it_is_killed_nothing_is_left(terminal: Terminal, tmp_path: Path, number: int):
+def test_killed_ui_leaves_no_processes_or_files(terminal: Terminal, tmp_path: Path, number: int):
     terminal.until("3/3 up")
     assert len(processes_of(tmp_path)) >= 4
     os.kill(terminal.ui_pid(), number)
@@ -200,7 +200,7 @@ def test_when_it_is_killed_nothing_is_left(terminal: Terminal, tmp_path: Path, n
         time.sleep(0.1)
 
 
-def test_when_the_terminal_goes_nothing_is_left(terminal: Terminal, tmp_path: Path):
+def test_terminal_that_ends_leaves_no_processes_or_files(terminal: Terminal, tmp_path: Path):
     terminal.until("3/3 up")
     terminal.tmux("kill-server")
     deadline = time.monotonic() + PATIENCE_S

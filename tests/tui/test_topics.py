@@ -173,7 +173,7 @@ def test_topic_change_displays_the_difference_for_confirmation():
 
 
 @pytest.mark.parametrize("key", ["a", "E", "X"])
-def test_where_only_looking_is_allowed_no_topic_is_changed(key):
+def test_read_only_topics_screen_changes_no_topic(key):
     async def scenario(app, pilot):
         await press(pilot, key)
         assert isinstance(app.screen, TopicsScreen)

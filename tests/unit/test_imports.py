@@ -192,7 +192,7 @@ def test_a_test_cluster_starts_its_brokers_before_the_heavy_libraries_load() -> 
 @pytest.mark.parametrize(
     "program", ["from yak.errors import ErrorCode", "import yak.local.seed_topics", "import yak.sim.rig"]
 )
-def test_what_kio_imports_and_yak_never_uses_is_not_loaded(program: str) -> None:
+def test_modules_that_kio_imports_and_yak_never_uses_are_not_loaded(program: str) -> None:
     """hypothesis writes into the working directory when it is imported there for the first time, for three seconds."""
     loaded = loaded_by(program)
     assert "kio" in loaded

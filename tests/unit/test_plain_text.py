@@ -25,7 +25,7 @@ def drives(text: str, allowed: str = "") -> list[str]:
 
 
 @given(ANY)
-def test_one_line_of_any_text_drives_no_terminal(text: str) -> None:
+def test_any_text_formatted_as_plain_text_has_no_terminal_control_characters(text: str) -> None:
     assert drives(plain_text.one_line(text)) == []
     assert drives(plain_text.one_line_with_tabs(text), "\t") == []
     assert drives(plain_text.lines(text), "\t\n") == []

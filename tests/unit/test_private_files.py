@@ -94,7 +94,7 @@ def test_data_directory_of_an_earlier_version_is_tightened(tmp_path: Path) -> No
     assert (logs / "node-1.log").read_text() == "line\n"
 
 
-def test_directory_that_is_used_for_other_things_keeps_its_mode(tmp_path: Path) -> None:
+def test_directory_with_other_files_or_a_sticky_bit_keeps_its_mode(tmp_path: Path) -> None:
     shared, sticky = tmp_path / "shared", tmp_path / "sticky"
     shared.mkdir()
     (shared / "index.html").touch()
@@ -197,7 +197,7 @@ def test_another_user_reaches_neither_files_nor_the_metadata_store(open_folder: 
         redis_child.forget_socket(path, folder)
 
 
-def test_socket_of_a_long_path_lies_in_a_private_folder(tmp_path: Path) -> None:
+def test_socket_with_a_long_path_is_placed_in_a_private_folder(tmp_path: Path) -> None:
     folder = tmp_path / ("x" * 120)
     path = redis_child.socket_for(str(folder))
     try:

@@ -143,13 +143,13 @@ def test_a_stamped_environment_is_left_alone(installed: ModuleType, monkeypatch:
     assert installed.main(["bootstrap.py", "demo"]) == 0
 
 
-def test_what_the_demo_needs_is_not_enough_for_development(installed: ModuleType) -> None:
+def test_demo_environment_is_not_sufficient_for_development(installed: ModuleType) -> None:
     stamp(installed, "demo")
     assert installed.is_current("demo")
     assert not installed.is_current("dev")
 
 
-def test_what_the_demo_on_spark_needs_is_more_than_what_the_demo_needs(installed: ModuleType) -> None:
+def test_spark_demo_environment_needs_more_than_the_demo_environment(installed: ModuleType) -> None:
     stamp(installed, "demo")
     assert not installed.is_current("spark")
     stamp(installed, "spark")
@@ -215,7 +215,7 @@ def test_every_requirement_is_pinned() -> None:
     assert [name for name in names if name not in pins() and name != project["name"]] == []
 
 
-def test_everything_the_installed_project_pulls_in_is_pinned() -> None:
+def test_all_packages_that_the_installed_project_requires_are_pinned() -> None:
     installed = {dist.metadata.json["name"].lower().replace("_", "-") for dist in load("notices").bundled()}
     assert installed - set(pins()) == set()
 

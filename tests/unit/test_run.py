@@ -15,7 +15,7 @@ RUNNER = Path(__file__).parents[1] / "run.py"
 TESTS = """
 import pathlib, pytest
 @pytest.mark.parametrize("number", range({count}))
-def test_it(number):
+def test_example(number):
     seen = pathlib.Path(f"seen-{{number}}")
     was_seen = seen.exists()
     seen.touch()
@@ -26,7 +26,7 @@ def test_it(number):
 def run(folder: Path, condition: str, *, count: int = 1, files: int = 1, flaky_tests: str = "fail") -> tuple[int, str]:
     for number in range(files):
         text = TESTS.replace("seen-", f"seen-{number}-").format(condition=condition, count=count)
-        (folder / f"test_it{number or ''}.py").write_text(text)
+        (folder / f"test_example{number or ''}.py").write_text(text)
     ran = subprocess.run(
         [sys.executable, str(RUNNER), "-q", "--rootdir", "."],
         cwd=folder,
@@ -43,7 +43,7 @@ def run(folder: Path, condition: str, *, count: int = 1, files: int = 1, flaky_t
 def test_test_that_passes_alone_fails_the_run(tmp_path):
     code, said = run(tmp_path, "was_seen")
     assert code == 1
-    assert "error[flaky-tests]: 1 failed beside the others and passed alone:\n  test_it.py::test_it[0]\n  try:" in said
+    assert "error[flaky-tests]: 1 failed beside the others and passed alone:\n  test_example.py::test_example[0]\n  try:" in said
 
 
 def test_flaky_test_is_only_reported_where_ci_requests_that(tmp_path):
@@ -52,18 +52,18 @@ def test_flaky_test_is_only_reported_where_ci_requests_that(tmp_path):
     assert "error[flaky-tests]: 1 failed beside the others and passed alone:" in said
 
 
-LISTED = {"tests/test_a.py::test_it[*]": "the kernel", "tests/test_b.py::test_other": "the weather"}
+LISTED = {"tests/test_a.py::test_example[*]": "the kernel", "tests/test_b.py::test_other": "the weather"}
 
 
 @pytest.mark.parametrize(
     ("tests", "code", "said", "unsaid"),
     [
-        (["tests/test_a.py::test_it[1]"], 0, ["test_it[1]\n  why:  the kernel"], "error"),
-        (["tests/test_a.py::test_it"], 1, ["1 failed", "test_it\n  try:"], "listed in tests/flaky.toml:"),
+        (["tests/test_a.py::test_example[1]"], 0, ["test_example[1]\n  why:  the kernel"], "error"),
+        (["tests/test_a.py::test_example"], 1, ["1 failed", "test_example\n  try:"], "listed in tests/flaky.toml:"),
         (
-            ["tests/test_a.py::test_it[1]", "tests/test_c.py::test_it[1]"],
+            ["tests/test_a.py::test_example[1]", "tests/test_c.py::test_example[1]"],
             1,
-            ["why:  the kernel", "error[flaky-tests]: 1 failed beside the others", "\n  tests/test_c.py::test_it[1]"],
+            ["why:  the kernel", "error[flaky-tests]: 1 failed beside the others", "\n  tests/test_c.py::test_example[1]"],
             "weather",
         ),
     ],
@@ -78,7 +78,7 @@ def test_flaky_test_fails_the_run_unless_listed(tests, code, said, unsaid):
 
 def test_listed_flaky_tests_exist_in_a_whole_run():
     """`tests/conftest.py` asks for those that do not, after collection."""
-    found = ["tests/test_a.py::test_it[1-x]", "tests/test_b.py::test_others"]
+    found = ["tests/test_a.py::test_example[1-x]", "tests/test_b.py::test_others"]
     assert flaky.unused(LISTED, found) == ["tests/test_b.py::test_other"]
     for pattern in flaky.load():
         path, _, name = pattern.partition("::")
@@ -86,14 +86,14 @@ def test_listed_flaky_tests_exist_in_a_whole_run():
         assert name.partition("[")[0] in names
 
 
-@pytest.mark.parametrize("text", ['"tests/a.py::test_it" = " "', '"tests/a.py::test_it" = 3', "nonsense"])
+@pytest.mark.parametrize("text", ['"tests/a.py::test_example" = " "', '"tests/a.py::test_example" = 3', "nonsense"])
 def test_flaky_list_without_a_reason_is_refused(tmp_path, text):
     (tmp_path / "flaky.toml").write_text(text)
     with pytest.raises(ValueError, match=r"no reason|end of document"):
         flaky.load(tmp_path / "flaky.toml")
 
 
-def test_what_fails_again_fails(tmp_path):
+def test_repeated_test_failure_fails_the_run(tmp_path):
     code, said = run(tmp_path, "False")
     assert code == 1
     assert "once more, alone" in said
@@ -112,7 +112,7 @@ def test_all_tests_of_a_file_may_fail_by_one_coincidence(tmp_path):
     assert "6 failed beside the others; once more, alone:" in said
 
 
-def test_what_is_well_is_run_once(tmp_path):
+def test_passing_tests_run_once(tmp_path):
     code, said = run(tmp_path, "not was_seen")
     assert code == 0
     assert "once more" not in said

@@ -164,7 +164,7 @@ def test_imports_are_absolute() -> None:
     assert relative == []
 
 
-def test_nothing_is_left_for_later_in_the_code() -> None:
+def test_code_contains_no_todo_comments() -> None:
     mark = re.compile(r"#.*\b(TODO|FIXME|XXX|HACK)\b")
     marked = [
         f"{name_of(path)}:{number}"

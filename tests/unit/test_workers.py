@@ -41,7 +41,7 @@ def session():
         file.write(os.environ["PYTEST_XDIST_WORKER"] + "\\n")
 
 @pytest.mark.parametrize("number", range(6))
-def test_it(number, tmp_path):
+def test_example(number, tmp_path):
     with open("ran", "a") as file:
         file.write(f"{__name__} {number} {os.getpid()} {tmp_path}\\n")
     print("printed by", __name__, number)
@@ -59,8 +59,8 @@ def test_results_output_and_warnings_of_all_workers_are_printed_once(tmp_path):
     assert ran.returncode == 1
     assert "4 failed, 20 passed, 4 warnings" in ran.stdout
     for name in "abcd":
-        at_once = f"failed: test_{name}.py::test_it[4]: assert 4 != 4\n"
-        for text in (at_once, f"FAILED test_{name}.py::test_it[4]", f"UserWarning: warned by test_{name}\n"):
+        at_once = f"failed: test_{name}.py::test_example[4]: assert 4 != 4\n"
+        for text in (at_once, f"FAILED test_{name}.py::test_example[4]", f"UserWarning: warned by test_{name}\n"):
             assert ran.stdout.count(text) == 1
         for text in (f"printed by test_{name}", f"written by test_{name}"):
             assert (ran.stdout.count(text), ran.stdout.count(f"{text} 4\n")) == (1, 1)
@@ -103,12 +103,12 @@ def test_worker_that_crashes_fails_its_test_alone(tmp_path):
     """Another worker runs the rest of the file, and no test twice."""
     for number in range(12):
         crash = "os._exit(3)" if number == 8 else "open('ran', 'a').write(f'{__name__}\\n')"
-        text = f"import os\ndef test_before(): pass\ndef test_it(): {crash}\ndef test_after(): pass\n"
+        text = f"import os\ndef test_before(): pass\ndef test_example(): {crash}\ndef test_after(): pass\n"
         (tmp_path / f"test_{number:02}.py").write_text(text)
     ran = run(tmp_path)
     assert ran.returncode == 1
     assert "1 failed, 35 passed" in ran.stdout
-    assert "FAILED test_08.py::test_it - the worker crashed" in ran.stdout
+    assert "FAILED test_08.py::test_example - the worker crashed" in ran.stdout
     assert len((tmp_path / "ran").read_text().split()) == 11
 
 
@@ -129,7 +129,7 @@ def test_idle_processors_get_more_workers(tmp_path, pressure_percent, workers):
     for number in range(12):
         (tmp_path / f"test_{number}.py").write_text(
             "import os, time\n"
-            "def test_it():\n"
+            "def test_example():\n"
             "    time.sleep(0.2)\n"
             "    with open('ran', 'a') as file:\n"
             "        file.write(f'{os.getpid()}\\n')\n"

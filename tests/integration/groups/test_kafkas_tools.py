@@ -95,7 +95,7 @@ def consume_all(broker: Any, group: str, topic: str) -> None:
         consumer.close()
 
 
-def test_it_lists_describes_resets_and_deletes(groups, group_broker, left_behind, topic):
+def test_kafka_consumer_groups_tool_lists_describes_resets_and_deletes(groups, group_broker, left_behind, topic):
     with Group(group_broker.bootstrap, f"full-{topic}", topic) as group:
         members = [group.start("confluent-kafka", instance=f"i{number}") for number in range(2)]
         group.wait_shared(6, *members)

@@ -160,7 +160,7 @@ def test_partition_without_leader_is_described_by_the_receiving_broker(cluster, 
         ("/api/groups?state=Stable", 400, "bad-parameter"),
     ],
 )
-def test_what_cannot_be_is_refused(cluster, path, status, slug):
+def test_invalid_input_is_refused(cluster, path, status, slug):
     found = cluster.get(1, path)
     assert (found.status_code, found.json()["error"]) == (status, slug)
 
@@ -247,7 +247,7 @@ def test_a_group_is_found_again_when_its_coordinator_dies(cluster, new_name):
 # ----------------------------------------------------------------------------------------------------------- failover
 
 
-def test_leaderships_are_moved_where_they_are_wanted_and_back(cluster, new_name):
+def test_failover_route_moves_leaderships_to_the_requested_broker(cluster, new_name):
     topic = new_name()
     make_topic(cluster, topic, [[1, 2, 3], [2, 3, 1]])
     produce(cluster, topic, 3)

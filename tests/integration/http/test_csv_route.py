@@ -139,7 +139,7 @@ EDGES = {
 
 
 @pytest.mark.parametrize("encoding", list(ENCODINGS))
-def test_whatever_the_bytes_an_upload_is_written_or_a_mistake_of_the_caller(cluster, topic, encoding):
+def test_upload_of_any_bytes_is_written_or_a_client_error(cluster, topic, encoding):
     for what, (data, error) in EDGES.items():
         for accept in ("*/*", "application/x-ndjson"):
             found = upload(cluster, topic, data, headers={"accept": accept}, encoding=encoding)

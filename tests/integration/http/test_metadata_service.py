@@ -229,7 +229,7 @@ def test_bad_bodies_are_refused_with_a_hint_and_change_nothing(cluster, path, bo
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b'{"brokerId": NaN}', b"\xff", b"[" * 100_000])
-def test_what_is_not_json_is_refused(cluster, raw):
+def test_request_body_that_is_not_json_is_refused(cluster, raw):
     found = cluster.post(1, "/register_broker", content=raw)
     assert (found.status_code, found.json()["error"]) == (400, "not-json")
 
@@ -298,7 +298,7 @@ def test_producers_get_unique_ids(cluster, new_id):
 # ------------------------------------------------------------------------------------------- changes and history
 
 
-def test_what_changed_since_a_time_and_everything_after_ten_minutes(cluster, new_name, new_id):
+def test_changes_since_a_time_are_returned_and_all_metadata_after_ten_minutes(cluster, new_name, new_id):
     everything_now = everything(cluster)
     assert everything_now["full"] is True
     assert {"brokers", "topics", "partitions", "producers", "controllerId"} <= set(everything_now)

@@ -141,7 +141,7 @@ def test_a_store_that_was_emptied_is_restored_without_its_external_brokers(clust
     assert cluster.get(1, f"/metadata/image?at={then['offset']}").json() == then
 
 
-def test_what_is_before_the_snapshot_in_store_and_copy_is_gone(cluster):
+def test_metadata_image_before_the_snapshot_in_store_and_copy_is_unavailable(cluster):
     begin = cluster.get(1, "/metadata/log").json()["begin"]
     assert begin > 1_000, "the restore of the test before"
     # A broker that comes now has a copy that begins with the snapshot.

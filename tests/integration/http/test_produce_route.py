@@ -234,7 +234,7 @@ def test_too_few_replicas_are_a_503_that_says_nothing_was_written(cluster, new_n
     assert topic_of(cluster, name)["partitions"][0]["high_watermark"] == 0
 
 
-def test_while_brokers_are_killed_every_record_is_written_once(cluster, topic):
+def test_produce_route_writes_each_record_once_while_brokers_are_killed(cluster, topic):
     """Each answer is 200 and true, through kill -9 of a broker that leads; nothing is there twice, also where we asked again."""
     answers, failed, stop = {}, [], threading.Event()
 

@@ -170,7 +170,7 @@ def test_bytes_are_base64_and_offsets_are_those_of_the_last_record(cluster, topi
     again.did("DELETE", "")
 
 
-def test_partitions_assigned_right_after_a_subscription_was_given_up_stay_and_are_committed(cluster, topic, new_name):
+def test_partitions_assigned_right_after_an_unsubscribe_stay_and_are_committed(cluster, topic, new_name):
     one = RestConsumer(cluster, 2, new_name(), format="json", **{"auto.commit.enable": "false"})
     produce(cluster, topic, numbers(0, 8))
     one.did("POST", "/subscription", {"topics": [topic]})
@@ -182,7 +182,7 @@ def test_partitions_assigned_right_after_a_subscription_was_given_up_stay_and_ar
     one.did("DELETE", "")
 
 
-def test_what_was_given_is_committed_by_itself(cluster, topic, new_name):
+def test_returned_records_are_committed_automatically(cluster, topic, new_name):
     group = new_name()
     produce(cluster, topic, numbers(0, 8))
     one = RestConsumer(cluster, 1, group, format="json")
@@ -337,7 +337,7 @@ def test_answers_stay_within_max_bytes_and_wait_for_min_bytes(cluster, topic, ne
 # ----------------------------------------------------------------------------------------------- when things go wrong
 
 
-def test_what_a_client_does_not_wait_for_is_given_to_its_next_read(cluster, topic, new_name):
+def test_records_of_a_read_that_the_client_abandons_are_returned_by_the_next_read(cluster, topic, new_name):
     one = RestConsumer(cluster, 1, new_name(), format="json", **{"fetch.min.bytes": 1_000_000})
     one.did("POST", "/subscription", {"topics": [topic]})
     wait_until(lambda: len(one.assigned()) == 4, "all partitions")
@@ -360,7 +360,7 @@ def test_what_a_client_does_not_wait_for_is_given_to_its_next_read(cluster, topi
     one.did("DELETE", "")
 
 
-def test_one_exclusive_request_at_a_time_beside_reads_and_delete(cluster, topic, new_name):
+def test_consumer_instance_serves_one_exclusive_request_beside_reads_and_delete(cluster, topic, new_name):
     one = RestConsumer(cluster, 1, new_name(), format="json")
     one.did("POST", "/subscription", {"topics": [topic]})
     wait_until(lambda: len(one.assigned()) == 4, "the assignment")
@@ -376,7 +376,7 @@ def test_one_exclusive_request_at_a_time_beside_reads_and_delete(cluster, topic,
     assert problem(answers[0]) == (404, 40403)
 
 
-def test_what_is_no_json_is_said_and_can_be_stepped_over(cluster, new_name):
+def test_record_that_is_not_json_is_reported_with_its_offset_and_can_be_skipped(cluster, new_name):
     topic = new_name()
     Admin(cluster.bootstrap).create_topic(topic, assignment=[[1, 2]])
     one = RestConsumer(cluster, 1, new_name(), format="json")
@@ -627,7 +627,7 @@ def test_no_more_instances_than_a_broker_holds(cluster, new_name):
     RestConsumer(cluster, 1, groups[0]).did("DELETE", "")
 
 
-def test_nothing_of_librdkafka_reaches_the_brokers_stderr(cluster):
+def test_librdkafka_output_does_not_reach_the_brokers_stderr(cluster):
     for node in (1, 2, 3):
         lines = Path(cluster.local.log_path(f"node-{node}")).read_text()
         assert "ready" in lines

@@ -134,7 +134,7 @@ async def _idle(cluster, topic: str, group: str) -> None:
         assert (await routes.client.get(f"{used}/subscription")).status_code == 200
 
 
-def test_there_are_no_more_instances_than_allowed(cluster, new_name):
+def test_consumer_instances_beyond_the_maximum_are_refused(cluster, new_name):
     run(_too_many, cluster, new_name(), new_name())
 
 
@@ -175,7 +175,7 @@ async def _small_answers(cluster, topic: str, group: str) -> None:
         assert max(counts) == 10
 
 
-def test_when_all_end_at_once_every_group_is_empty_and_no_thread_stays(cluster, topic, new_name):
+def test_closing_all_consumer_instances_at_once_leaves_empty_groups_and_no_threads(cluster, topic, new_name):
     before = threading.active_count()
     group = new_name()
     run(_all_end, cluster, topic, group)

@@ -123,7 +123,7 @@ def test_metadata_leader_route_returns_the_controller_and_the_partition_leader(c
         assert cluster.get(2, "/metadata/leader" + query).status_code == status
 
 
-def test_what_a_lost_leader_knew_is_null_and_topics_are_made_meanwhile(cluster, new_name):
+def test_offsets_of_a_lost_leader_are_null_and_topics_are_created_meanwhile(cluster, new_name):
     name = new_name()
     Admin(cluster.bootstrap).create_topic(name, assignment=[[3], [1]])
     wait_until(lambda: cluster.get(2, f"/topics/{name}").status_code == 200, "the topic")

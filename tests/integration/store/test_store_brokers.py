@@ -37,7 +37,7 @@ def test_secret_of_the_first_registration_stays_and_every_later_one_gets_it(one,
     assert "first" not in str(backend.records())
 
 
-def test_a_boot_with_the_same_directory_takes_over_at_once_and_the_old_one_is_stale(one, backend):
+def test_incarnation_with_the_same_directory_takes_over_at_once_and_the_old_is_stale(one, backend):
     old = Caller(backend)
     old.who |= one.who
     assert one.register("boot-2").code == "OK"
@@ -202,14 +202,14 @@ def test_a_session_that_ran_out_is_fenced_without_a_limit(backend):
     assert one.fence(others[0], fast=True).code == "OK"
 
 
-def test_one_of_two_may_be_fenced_on_suspicion_and_again_after_it_came_back(backend):
+def test_broker_of_two_may_be_fenced_on_suspicion_and_again_after_its_return(backend):
     one, two = brokers(backend, 2)
     assert one.fence(two, fast=True).code == "OK"
     two.restart("boot-2", one)
     assert one.fence(two, fast=True).code == "OK"
 
 
-def test_one_of_three_comes_back_before_the_next_is_fenced_on_suspicion(backend):
+def test_broker_of_three_must_return_before_the_next_is_fenced_on_suspicion(backend):
     one, two, three = brokers(backend, 3)
     assert one.fence(two, fast=True).code == "OK"
     assert one.fence(three, fast=True).code == "TOO_MANY_FENCED"

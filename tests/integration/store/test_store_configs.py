@@ -112,7 +112,7 @@ def test_change_of_min_isr_leaves_the_elr_that_replaces_an_empty_isr(backend):
     assert (one.partition("b").isr, one.partition("b").elr) == ((3,), ())
 
 
-def test_one_brokers_minimum_counts_where_it_leads(backend):
+def test_min_isr_of_a_single_broker_applies_to_the_partitions_that_the_broker_leads(backend):
     one, _two, three = shrunk(backend)
     assert one.alter("broker", "2", [["min.insync.replicas", "1"]]).code == "OK"
     assert [one.partition(name).elr for name in ("a", "b", "own")] == [(3,), (), (3,)]

@@ -59,7 +59,7 @@ def test_a_second_election_of_one_partition_in_a_call_fails(one):
     assert one.partition().leader_epoch == 1
 
 
-def test_a_stopping_leader_gives_way_and_stays_in_the_isr_until_it_has_gone(backend):
+def test_stopping_leader_resigns_and_stays_in_the_isr_until_stopped(backend):
     one, two = brokers(backend, 2)
     one.create("a", replicas=["2,1"])
     two("begin_stop", state="STOPPING")

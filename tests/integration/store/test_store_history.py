@@ -7,7 +7,7 @@ from yak.cluster.image import Image
 from yak.cluster.snapshot import write_snapshot
 
 
-def test_nothing_works_before_there_is_a_cluster(backend):
+def test_store_functions_return_no_cluster_before_bootstrap(backend):
     assert Caller(backend)("verify").code == "NO_CLUSTER"
     assert Caller(backend)("heartbeat", persisted=0).code == "NO_CLUSTER"
 

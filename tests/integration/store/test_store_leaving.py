@@ -85,7 +85,7 @@ def test_the_last_one_in_sync_yields_to_no_broker_that_may_not_lead(backend):
     assert kinds(backend) == before
 
 
-def test_one_that_may_have_lost_something_since_does_not_stand_in_for_the_last_one_in_sync(backend):
+def test_replica_with_possible_later_loss_does_not_replace_the_last_isr_member(backend):
     one, two, three = brokers(backend, 3)
     one.create("a", replicas=["1,2,3"], configs={"min.insync.replicas": "3"})
     assert leave(three, lost=False) == "OK"

@@ -353,7 +353,7 @@ def test_stores_answer_alike_after_a_move_whatever_was_called_before(connected, 
     assert rows[0]["hashes"]["cluster"]["cluster_id"] == "cluster-a"
 
 
-def test_everything_that_a_broker_registered_survives_a_move(two, other):
+def test_broker_registration_survives_a_store_migration_unchanged(two, other):
     one = two[0]
     assert one.register("boot-2", rack="r", min_isr=2, http_port=8081, secret="s").code == "OK"
     one("heartbeat", persisted=7, is_full=True)

@@ -71,7 +71,7 @@ def test_growing_a_topic_adds_partitions_once(one, backend):
     assert one("create_partitions", **(more | {"topic_id": "none"})).code == "NO_TOPIC"
 
 
-def test_a_deleted_topic_is_gone_and_its_name_is_free(one):
+def test_deleted_topic_is_removed_and_its_name_is_free(one):
     one.create("a", configs={"retention.ms": "1"})
     topic_id = topic_id_of("a")
     assert one("delete_topic", topic_id=topic_id).value == {"removed": True}
@@ -90,7 +90,7 @@ def half_grown(one: Caller, other: Caller) -> dict:
     return more
 
 
-def test_what_a_dead_creator_left_half_made_is_undone(backend):
+def test_partially_created_topic_of_a_dead_creator_is_removed(backend):
     one, other = brokers(backend, 2)
     assert other.create("a", total=2).code == "OK"
     undo = {"topic_id": topic_id_of("a")}

@@ -104,7 +104,7 @@ def test_control_batches_and_empty_batches_give_no_rows_but_are_passed():
     assert survey(answer, 5, EVERYTHING, None).next_offset == 17
 
 
-def test_aborted_transactions_are_left_out_when_only_committed_ones_are_wanted():
+def test_aborted_transactions_are_skipped_under_read_committed():
     def of(offset: int, producer_id: int, is_transactional: bool = True) -> bytes:
         records = [Record(0, b"a"), Record(1, b"b")]
         return batch(offset, records, producer_id=producer_id, is_transactional=is_transactional)

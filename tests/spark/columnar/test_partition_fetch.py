@@ -252,7 +252,7 @@ def test_an_answer_that_makes_no_sense_is_an_error(answer):
         offsets(broker)
 
 
-def test_what_is_no_kafka_is_an_error():
+def test_answer_of_a_server_that_is_not_kafka_is_an_error():
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(10)
         reading = read(OffsetRange("t", 0, 0, 1), ReadSettings(f"127.0.0.1:{server.getsockname()[1]}", timeout_ms=500))

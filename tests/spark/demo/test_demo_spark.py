@@ -64,7 +64,7 @@ def test_a_pipeline_without_a_mistake_holds() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"count": 2}, {"mean": 0.30000000000000004}, {"min": 0.2}, {"malformed": 1}])
-def test_one_wrong_number_of_one_window_does_not_hold(wrong: dict[str, object]) -> None:
+def test_single_wrong_number_in_a_window_fails_the_comparison(wrong: dict[str, object]) -> None:
     sent, counts, stats = pipeline([0.1, 0.2, 0.6])
     (window,) = stats
     assert stats[window]["mean"] == 0.3

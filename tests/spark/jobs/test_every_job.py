@@ -228,7 +228,9 @@ def test_a_topic_that_is_not_there_is_one_message(bench: Any) -> None:
         ("archive", {"into": "x", "to": "latest"}, "spark-options"),
     ],
 )
-def test_what_cannot_be_is_said_before_spark_is_started(name: str, options: dict[str, Any], code: str) -> None:
+def test_invalid_job_options_are_reported_before_spark_is_started(
+    name: str, options: dict[str, Any], code: str
+) -> None:
     with pytest.raises(YakError) as caught:
         load(name).options(**{"topic": "t", **options}).check()
     assert caught.value.code == code

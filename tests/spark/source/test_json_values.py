@@ -139,7 +139,7 @@ def test_types_are_read_as_spark_reads_them(text: str, field: str, wanted: str) 
 @pytest.mark.parametrize(
     "text", ['{"t":"soon"}', '{"m":12345}', '{"y":128}', '{"y":1.0}', '{"k":{"a":"x"}}', '{"d":"1"}', '{"d":true}']
 )
-def test_what_does_not_fit_is_null_and_named(text: str) -> None:
+def test_json_value_that_does_not_fit_its_type_is_null_and_its_field_is_named(text: str) -> None:
     found = JsonParser(KINDS).parse(pa.array([text.encode()], pa.binary()))
     assert found.rows.to_pylist() == [dict.fromkeys(KINDS.names)]
     assert f'field "{next(iter(json.loads(text)))}' in found.wrong[0]

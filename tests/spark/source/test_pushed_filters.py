@@ -73,7 +73,7 @@ def test_a_time_from_below_narrows_and_is_checked_again() -> None:
         EqualTo(("offset", "inner"), 1),
     ],
 )
-def test_everything_else_is_left_to_spark(predicate: Any) -> None:
+def test_filters_that_cannot_be_pushed_are_left_to_spark(predicate: Any) -> None:
     assert prune(predicate) == (Pruning(), [predicate])
 
 

@@ -91,7 +91,7 @@ def test_a_timestamp_counts_before_offsets() -> None:
         ({"maxTriggerDelay": "soon"}, "duration"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(more: dict[str, str], message: str) -> None:
+def test_invalid_source_options_are_reported_in_one_line(more: dict[str, str], message: str) -> None:
     with pytest.raises(SourceError) as caught:
         read_options(HERE | more)
     text = str(caught.value)

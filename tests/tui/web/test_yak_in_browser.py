@@ -105,7 +105,7 @@ def test_leaving_the_app_ends_the_session(ui, visit):
     visited.page.locator("#ended").filter(has_text="You left the UI.").wait_for()
 
 
-def test_what_was_said_on_the_line_holds_for_each_tab(bootstrap, tmp_path, visit):
+def test_command_line_options_apply_to_each_browser_tab(bootstrap, tmp_path, visit):
     arguments = ("--web", "--port", "0", "-b", bootstrap, "--readonly", "--ascii", "--token", "s3cret", "activity")
     started = YakUi(*arguments, folder=tmp_path)
     try:

@@ -320,7 +320,7 @@ def test_classic_group_converts_to_a_consumer_group_and_its_members_continue(rig
     assert {each.member_id: each.member_type for each in describe(rig).members} == members
 
 
-def test_it_goes_back_when_the_last_new_member_left(rig: Rig) -> None:
+def test_group_reverts_to_classic_when_the_last_consumer_protocol_member_leaves(rig: Rig) -> None:
     old = classic(rig)
     heartbeat(rig, "new")
     again = rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", old.member_id, metadata=subscription("orders")))

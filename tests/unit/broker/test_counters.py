@@ -32,7 +32,7 @@ def given(partition) -> tuple[int, int]:
     return len(data), sum(header.records_count for _place, header in iterate_headers(data))
 
 
-def test_what_is_written_is_counted_by_topic(rig):
+def test_records_and_bytes_written_are_counted_by_topic(rig):
     rig.produce("orders", [b"a", b"b"])
     rig.produce("orders", [b"c"], partition=1)
     traffic = counters_of(rig).topics["orders"]
@@ -44,7 +44,7 @@ def test_what_is_written_is_counted_by_topic(rig):
 
 @pytest.mark.parametrize("is_cold", [False, True])
 @pytest.mark.parametrize("max_bytes", [1, 50_000, 300_000, 1 << 20])
-def test_what_is_read_is_counted_whatever_way_it_is_read(rig, is_cold, max_bytes):
+def test_records_and_bytes_read_are_counted_for_every_read_path(rig, is_cold, max_bytes):
     """Whole tails, parts cut at an index entry or a batch, and bytes from the device."""
     for count in (1, 2, 3) * 7:
         rig.produce("orders", [VALUE] * count)
@@ -59,7 +59,7 @@ def test_what_is_read_is_counted_whatever_way_it_is_read(rig, is_cold, max_bytes
         assert (traffic.messages_out, traffic.bytes_out) == (offset, size_bytes)
 
 
-def test_what_is_read_across_segments_is_counted():
+def test_records_read_across_segments_are_counted():
     rig = Rig()
     rig.create_topic("orders", segment_bytes="100000")
     for _ in range(12):

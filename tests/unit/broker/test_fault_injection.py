@@ -360,7 +360,7 @@ def test_cleared_rules_leave_the_broker_as_it_was(rig):
     assert code(rig) == 0
 
 
-def test_rules_are_gone_after_a_restart(rig):
+def test_fault_rules_are_removed_by_a_restart(rig):
     add(rig, "inject_error", api="Produce", error=NOT_LEADER)
     rig.restart()
     assert rules(rig) == []

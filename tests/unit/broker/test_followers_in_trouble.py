@@ -183,7 +183,7 @@ def reassign(rig: ClusterRig, *replicas: int, asked_of: int = 1) -> None:
     assert answer.responses[0].partitions[0].error_code == 0
 
 
-def test_what_a_replica_acknowledged_before_it_was_removed_does_not_count_when_it_is_back():
+def test_offset_of_a_replica_before_its_removal_does_not_count_after_its_return():
     rig = ClusterRig()
     rig.create_topic("orders")
     reassign(rig, 1, 3)

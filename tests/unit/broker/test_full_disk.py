@@ -271,7 +271,7 @@ def test_last_directory_that_fails_ends_the_broker(rig, monkeypatch, operation):
     assert lost.directory == "/data"
 
 
-def test_one_directory_of_two_that_fails_ends_nothing():
+def test_broker_continues_when_a_directory_of_two_fails():
     rig = Rig(directories=("/data", "/more"))
     rig.create_topic("orders", partitions=2)
     rig.node.disk.fail_next("append", errno.EIO, path_contains="/more/orders")

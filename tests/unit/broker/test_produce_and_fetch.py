@@ -43,7 +43,7 @@ def patched(batch: bytes, offset: int, layout: str, value: int, *, fix_crc: bool
     return bytes(copy)
 
 
-def test_what_is_produced_is_fetched_at_its_offsets(rig):
+def test_produced_records_are_fetched_at_their_offsets(rig):
     assert rig.produce("orders", [b"a", b"b"]).base_offset == 0
     assert rig.produce("orders", [b"c"]).base_offset == 2
     partition = rig.fetch("orders", 0)
@@ -63,7 +63,7 @@ def test_a_fetch_waits_for_the_next_record(rig):
     assert values_of(waiting.answer.responses[0].partitions[0]) == [b"late"]
 
 
-def test_a_fetch_gives_up_waiting_after_its_time(rig):
+def test_fetch_returns_empty_after_max_wait(rig):
     waiting = rig.begin(1, 12, **fetch_fields("orders", 0, max_wait_ms=500))
     rig.run_for(450)
     assert not waiting.is_done
@@ -370,7 +370,7 @@ def test_batch_whose_records_are_all_before_its_first_timestamp_is_stored_with_t
 
 @pytest.mark.parametrize("codec", [None, "gzip"])
 @pytest.mark.parametrize("count", [3, 30])
-def test_old_record_behind_a_new_one_is_refused_by_the_topics_bound(rig, codec, count):
+def test_old_record_after_a_new_record_is_refused_by_the_topics_timestamp_bound(rig, codec, count):
     """LogValidator.validateTimestamp checks each record; the header has the first timestamp and the newest only."""
     rig.create_topic("recent", message_timestamp_before_max_ms="60000")
     wrong = batch_of_times(rig, *[0] * (count - 1), 120_000, codec=codec)

@@ -39,7 +39,7 @@ def fetch(rig: Rig, positions: list[int], *, max_bytes: int = 50 << 20) -> list[
     return found
 
 
-def test_one_answer_holds_more_than_is_read_and_every_record_once(rig):
+def test_fetch_response_exceeds_the_in_memory_limit_and_has_every_record_once(rig):
     first = fetch(rig, [0, 0, 0])
     assert sum(map(len, first)) > 12, "no more than an answer in memory has"
     seen = first
@@ -50,7 +50,7 @@ def test_one_answer_holds_more_than_is_read_and_every_record_once(rig):
     assert seen == [[b"%d:%d:" % (partition, number) for number in range(12)] for partition in range(3)]
 
 
-def test_what_the_client_takes_at_most_bounds_slices_too(rig):
+def test_max_bytes_of_the_fetch_limits_slices_too(rig):
     found = fetch(rig, [0, 0, 0], max_bytes=1_500_000)
     assert sum(map(len, found)) <= 15
 

@@ -140,7 +140,7 @@ def test_leader_of_the_quorum_killed_on_the_way_to_redis_is_continued_by_the_nex
     rig.create_topic("later", replication_factor=2)
 
 
-def test_move_to_redis_is_given_up_while_redis_is_away_and_done_later(rig):
+def test_migration_to_redis_is_aborted_while_redis_is_down_and_completed_later(rig):
     rig.create_topic("orders")
     move(rig, "raft")
     set_target(rig, "redis")

@@ -32,7 +32,7 @@ def test_an_ack_means_that_every_member_has_it_and_all_come_to_see_it(rig):
     assert {rig.replica(node, "orders").high_watermark for node in (1, 2, 3)} == {2}
 
 
-def test_nothing_is_committed_while_a_member_does_not_fetch(rig):
+def test_records_are_not_committed_while_an_isr_member_does_not_fetch(rig):
     slow = rig.followers("orders")[0]
     rig.nodes[slow - 1].pause()
     pending = rig.begin_produce("orders", [b"a"])
@@ -104,7 +104,7 @@ def test_the_leaders_death_is_noticed_at_once_and_another_takes_over(rig):
     rig.run_until(lambda: rig.is_in_sync("orders"))
 
 
-def test_what_a_deposed_leader_did_not_commit_is_cut_from_its_log(rig):
+def test_uncommitted_records_of_a_replaced_leader_are_truncated_from_its_log(rig):
     leader = rig.leader("orders")
     rig.produce("orders", [b"a"])
     others = rig.followers("orders")
@@ -391,7 +391,7 @@ def test_replica_with_a_lost_folder_is_removed_and_copied_again(rig):
     assert "replica-resync-started" in rig.events(victim)
 
 
-def test_the_last_member_in_sync_is_never_given_up():
+def test_last_isr_member_is_never_removed_from_the_isr():
     rig = ClusterRig()
     rig.create_topic("orders")
     leader = rig.leader("orders")

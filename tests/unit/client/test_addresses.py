@@ -8,6 +8,6 @@ def test_addresses_get_the_usual_port():
 
 
 @pytest.mark.parametrize("bad", ["", ",", "a:x", "a:0", "a:70000"])
-def test_what_is_no_address_is_refused(bad):
+def test_text_that_is_no_address_is_refused(bad):
     with pytest.raises(ValueError, match=r"."):
         parse_addresses(bad)

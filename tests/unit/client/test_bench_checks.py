@@ -42,7 +42,7 @@ def test_an_assertion_compares_the_figure_with_its_limit(text: str, held: bool) 
 @pytest.mark.parametrize(
     "text", ["p99", "p99<20", "p101<1ms", "speed>1", "rate>1ms", "p99=<1ms", "", "p99<", "errors==0ms", "p99<-1ms"]
 )
-def test_what_is_no_assertion_is_refused(text: str) -> None:
+def test_text_that_is_no_assertion_is_refused(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         parse_check(text)
     assert refused.value.code == "bad-assert"

@@ -55,7 +55,7 @@ def test_each_client_gets_its_share_and_results_come_in_order(monkeypatch: pytes
     assert started == [True]
 
 
-def test_one_client_that_fails_before_the_start_ends_all_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_that_fails_before_the_start_ends_all_clients_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, failing)
     with pytest.raises(Unreachable, match="nobody there"):
         run_load(Load("produce", "x:1", "t", clients=3), [(), (), ()])

@@ -17,7 +17,7 @@ def test_a_busy_process_uses_cpu_time() -> None:
     assert 0.05 <= process_cpu_seconds(os.getpid()) - before < 5
 
 
-def test_a_process_that_is_gone_has_no_clock() -> None:
+def test_ended_process_has_no_cpu_clock() -> None:
     child = os.fork()
     if child == 0:
         os._exit(0)

@@ -5,7 +5,7 @@ from yak.client.bench.clients import RecentLatency, recent_ms, worst
 from yak.client.bench.histogram import Histogram
 
 
-def test_nothing_is_zeros_and_percentiles_are_of_the_buckets() -> None:
+def test_empty_histogram_gives_zeros_and_percentiles_are_of_the_buckets() -> None:
     assert recent_ms({}) == (0.0, 0.0, 0.0)
     histogram = Histogram()
     for millis in range(1, 101):

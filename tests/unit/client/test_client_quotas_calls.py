@@ -38,7 +38,7 @@ def description(code=ErrorCode.none, message=None):
     )
 
 
-def test_one_entity_is_described_exactly_and_all_without_a_filter():
+def test_quota_entity_is_described_by_exact_match_and_all_entities_without_a_filter():
     request, found = ask(48, description(), lambda address: describe_quotas(address, ANN, timeout_s=5))
     assert [(part.entity_type, part.match_type, part.match) for part in request.components] == [
         ("user", 0, "ann"),

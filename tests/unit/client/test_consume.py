@@ -91,7 +91,7 @@ def test_batches_hold_what_is_in_the_windows_and_end_with_them():
     assert sorted(taken) == [(0, 5), (0, 6), (0, 7), (1, 3), (1, 9)]
 
 
-def test_how_far_it_is_behind_is_up_to_the_stops_or_the_watermarks():
+def test_lag_of_a_reader_is_counted_up_to_the_stop_offsets_or_the_watermarks():
     reader = PartitionReader("nowhere:1", {ZERO: Window(5, 8), ONE: Window(10, None)})
     assert reader.behind() == 3 + 10
     reader.fetch(2, 0.0)

@@ -84,7 +84,7 @@ def test_poll_gives_the_first_record_before_a_revocation_drops_it(handle):
     assert [source_of(each) for each in handle.inbox.take(9)] == [B]
 
 
-def test_poll_takes_one_record_at_most_when_one_is_wanted(handle):
+def test_poll_with_a_maximum_of_one_takes_at_most_one_record(handle):
     handle.consumer.messages = [Record(A, 7), Record(A, 8)]
     assert [each.offset for each in handle.poll(0.1, 1)] == [7]
     assert [each.offset for each in handle.consumer.messages] == [8]

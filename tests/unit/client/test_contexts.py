@@ -69,7 +69,7 @@ def test_a_file_that_holds_something_else_is_not_overwritten(path, tmp_path):
         assert file.read_text() == text
 
 
-def test_where_it_is_follows_flag_variable_and_xdg():
+def test_config_path_follows_flag_variable_and_xdg():
     assert config_path("f", {"YAK_CONFIG": "v"}) == "f"
     assert config_path(None, {"YAK_CONFIG": "v"}) == "v"
     assert config_path(None, {"XDG_CONFIG_HOME": "/x"}) == "/x/yak/config.toml"

@@ -75,7 +75,7 @@ def test_lines_are_counted_whatever_ends_the_last_one(tmp_path):
     assert count_lines(str(path), lambda: True) is None
 
 
-def test_what_cannot_be_read_says_why(tmp_path):
+def test_unreadable_file_or_unknown_encoding_is_reported_with_the_reason(tmp_path):
     with pytest.raises(YakError, match="cannot be read") as caught:
         open_binary(str(tmp_path / "none"))
     assert caught.value.code == "file"

@@ -71,7 +71,7 @@ def test_errors_carry_kafkas_number_and_our_slug():
     assert was_written(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)) == "no"
 
 
-def test_what_the_library_raises_becomes_ours_and_bugs_stay_bugs():
+def test_library_exceptions_become_yak_errors_and_bugs_stay_bugs():
     raised = KafkaException(KafkaError(KafkaError._TIMED_OUT))
     assert from_exception(raised, "x").code == "timed-out"
     assert from_exception(TimeoutError(), "x").code == "timed-out"

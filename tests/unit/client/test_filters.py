@@ -45,7 +45,7 @@ def test_a_value_that_is_no_json_or_nothing_has_no_paths():
 @pytest.mark.parametrize(
     "text", ["k:~(", "h:", "h:=x", "v:.a >", "v:..a == 1", "v:.a[x] == 1", "v:.a ~ (", "v: .total >", "zz:u1", "kk:u1"]
 )
-def test_what_is_no_filter_is_refused(text):
+def test_text_that_is_no_filter_is_refused(text):
     with pytest.raises(UsageError) as caught:
         parse_filter(text)
     assert caught.value.code == "bad-filter"

@@ -81,7 +81,7 @@ def test_an_empty_key_cell_is_no_key():
 
 
 @given(st.lists(st.tuples(CELL, CELL), min_size=1, max_size=6))
-def test_whatever_csv_writes_is_read_back(cells):
+def test_rows_written_as_csv_are_read_back(cells):
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(("first", "second"))

@@ -108,7 +108,7 @@ def test_broker_that_cannot_list_fenced_brokers_still_reports_the_racks(broker):
     assert [(each.state, each.rack) for each in found[:1]] == [("ACTIVE", "r1")]
 
 
-def test_without_anybody_to_ask_it_is_only_known_that_they_are_down(broker):
+def test_brokers_without_an_answer_to_describe_cluster_are_only_known_to_be_down(broker):
     broker.answers[60] = lambda request: None
     found = read_members(metadata(broker), answered=broker.address, timeout_s=2)
     assert [each.state for each in found] == ["ACTIVE", "SILENT", "DOWN", "DOWN"]

@@ -56,7 +56,7 @@ def test_kcats_two_options_together():
 @pytest.mark.parametrize(
     "text", ["", "x", "1:2:3", "@", "@soon", "+x", "1-2", "s@soon", "²", "+²", "9" * 20, "9" * 5000]
 )
-def test_what_is_no_offset_is_refused(text):
+def test_invalid_offset_text_is_refused(text):
     with pytest.raises(UsageError):
         parse(text)
 

@@ -65,7 +65,7 @@ def test_fenced_producer_is_named(method):
     assert raised.value.code == "producer-fenced"
 
 
-def test_transactional_id_is_the_given_or_a_new_one():
+def test_transactional_id_is_the_given_id_or_a_newly_generated_id():
     assert transaction_settings("me")["transactional.id"] == "me"
     first, second = (transaction_settings(None)["transactional.id"] for _ in range(2))
     assert first.startswith("yak-produce-")

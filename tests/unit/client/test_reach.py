@@ -60,7 +60,7 @@ def kafka(request):
         (lambda _: None, "says nothing"),
     ],
 )
-def test_what_is_not_kafka_is_named(answer, text):
+def test_server_that_is_not_kafka_is_named_in_the_error(answer, text):
     with listener(answer) as address, pytest.raises(Unreachable) as caught:
         require_kafka(address, budget_s=0.3)
     assert caught.value.code == "wrong-protocol"

@@ -63,7 +63,7 @@ def test_a_seek_in_on_assigned_is_where_reading_begins_and_a_pause_holds():
     assert rebalancing.arriving == {}
 
 
-def test_what_is_taken_can_still_be_committed_and_is_forgotten_then():
+def test_taken_records_can_still_be_committed_on_revocation_and_are_then_forgotten():
     inbox, seen = Inbox(), []
     inbox.put(message(partition=0, offset=3))
     inbox.take(1)
@@ -87,7 +87,7 @@ def test_empty_revocation_or_loss_is_not_reported():
     assert reported == []
 
 
-def test_what_was_lost_cannot_be_committed_and_goes_to_on_revoked_where_there_is_no_on_lost():
+def test_lost_partitions_cannot_be_committed_and_go_to_on_revoked_without_on_lost():
     inbox, reported = Inbox(), []
     inbox.put(message(partition=0, offset=3))
     inbox.take(1)

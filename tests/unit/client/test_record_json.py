@@ -42,7 +42,7 @@ def test_json_values_are_only_embedded_on_request():
     st.lists(st.tuples(st.text(max_size=5), MAYBE_BYTES), max_size=3),
     st.integers(1, 4_102_444_800_000),
 )
-def test_what_consume_prints_produce_takes_back(key, value, headers, timestamp_ms):
+def test_record_json_of_consume_is_parsed_back_by_produce(key, value, headers, timestamp_ms):
     record = received(key=key, value=value, headers=headers, timestamp_ms=timestamp_ms)
     line = json.dumps(record_document(record, format_time), ensure_ascii=False)
     again = parse_record(line)
@@ -65,7 +65,7 @@ def test_values_that_are_not_text_are_sent_as_json():
         '{"value": "x", "timestamp": [1]}', '{"value": "x", "headers": 3}', '{"value": "x", "headers": [1]}',
     ],
 )  # fmt: skip
-def test_what_is_no_record_says_why(line):
+def test_line_that_is_not_a_record_is_refused_with_a_reason(line):
     with pytest.raises(BadRecord) as caught:
         parse_record(line)
     assert str(caught.value)

@@ -176,7 +176,7 @@ def test_log_end_offsets_are_requested_after_all_high_watermarks_so_none_seems_l
     assert order == [-1, -2, -2]
 
 
-def test_one_topic_can_be_requested_alone(cluster):
+def test_cluster_offsets_can_be_requested_for_a_single_topic(cluster):
     found = read_cluster(cluster.servers, timeout_s=5, topic="orders")
     assert [each.topic for each in found.partitions] == ["orders"]
     assert found.topics == ("audit", "orders")

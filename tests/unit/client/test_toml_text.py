@@ -16,7 +16,7 @@ VALUES = PLAIN | st.lists(PLAIN, max_size=3)
         TEXT, st.recursive(VALUES, lambda inner: st.dictionaries(TEXT, inner, max_size=3), max_leaves=6), max_size=4
     )
 )
-def test_what_is_written_reads_back(document):
+def test_toml_document_reads_back_as_written(document):
     assert tomllib.loads(dump_toml(document)) == document
 
 
@@ -25,6 +25,6 @@ def test_context_file_is_formatted_as_a_person_would_write_it():
     assert dump_toml(document) == ('current = "local"\n\n[contexts.local]\nbootstrap_servers = "127.0.0.1:9092"\n')
 
 
-def test_what_toml_does_not_have_is_refused():
+def test_value_that_toml_cannot_express_is_refused():
     with pytest.raises(TypeError):
         dump_toml({"a": None})

@@ -62,7 +62,7 @@ def test_any_faults_leave_one_controller_and_all_brokers_return(make_fleet, role
     ),
     seed=st.integers(0, 2**32),
 )
-def test_no_outage_of_the_store_deposes_a_healthy_controller_or_fences_anybody(make_fleet, roles, faults, seed):
+def test_metadata_store_outage_fences_no_healthy_controller_and_no_broker(make_fleet, roles, faults, seed):
     fleet = make_fleet(roles, seed).start()
     fleet.create("a", 3)
     controller, changes = fleet.controller().node_id, len(fleet.kinds("ControllerChange"))

@@ -65,7 +65,7 @@ def test_slow_store_still_lets_the_detector_fence():
     assert 8_000 < found < 12_000
 
 
-def test_what_a_fenced_broker_counted_before_proves_nothing():
+def test_heartbeat_counter_from_before_the_fencing_does_not_unfence_a_broker():
     it = detector()
     now_ms = watch(it, range(5))
     fenced = brokers(BrokerState.FENCED)

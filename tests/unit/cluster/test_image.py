@@ -95,7 +95,7 @@ def test_records_fold_into_the_clusters_state():
     assert set(delta.configs_changed) == {("broker", ""), ("broker", "1"), ("topic", "a")}
 
 
-def test_one_by_one_and_all_at_once_come_to_the_same_image():
+def test_records_applied_one_by_one_or_all_at_once_give_the_same_image():
     records = chain(CLUSTER, register(), topic(partitions=3), partitions(0, 1), change(1), partitions(2), change(2))
     image = Image()
     for record in records:
@@ -125,7 +125,7 @@ def test_a_growing_topic_shows_its_old_partitions_as_they_are_until_the_new_ones
     assert [p.leader_epoch for p in image.topics["a"].partitions] == [2, 0, 0]
 
 
-def test_a_removed_topic_is_gone_complete_or_not_and_late_slices_do_nothing():
+def test_removed_topic_is_deleted_complete_or_not_and_late_slices_have_no_effect():
     remove = ("RemoveTopic", {"name": "a", "topic_id": str(TOPIC)})
     image, delta = Image().apply_all(chain(topic(), partitions(0), change(0), remove, partitions(0), change(0)))
     assert image.topics == {}
@@ -266,7 +266,7 @@ def test_a_record_that_cannot_be_read_says_which_and_why(kind, payload, words):
         Image().apply(record)
 
 
-def test_what_cjson_writes_for_empty_lists_is_read():
+def test_empty_lists_as_cjson_writes_them_are_read():
     image = Image().apply_all(chain(("PartitionChange", {"changes": {}})))[0]
     assert image.offset == 1
 
@@ -377,7 +377,7 @@ def test_snapshot_keeps_former_brokers_and_all_times():
     assert again.producer_blocks[1].changed_ms == 1_009
 
 
-def test_a_snapshot_of_an_older_yak_says_when_things_changed_at_the_latest():
+def test_snapshot_of_an_older_yak_dates_changes_at_the_latest_possible_time():
     image = Image().apply_all(chain(CLUSTER, register(), topic(), partitions(0)))[0]
     record = write_snapshot(image)
     new = ("incarnation_ms", "removals", "former", "producer_blocks")

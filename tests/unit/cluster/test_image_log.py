@@ -26,7 +26,7 @@ def disk():
     return RealDisk()
 
 
-def test_what_was_appended_is_there_after_a_restart(disk, tmp_path):
+def test_image_log_has_its_appended_records_after_a_restart(disk, tmp_path):
     directory = f"{tmp_path}/meta"
     log, image = ImageLog.open(disk, directory)
     assert image == Image()

@@ -106,7 +106,7 @@ def test_a_single_replica_leads_whatever_it_lost():
     assert elected(image_of([broker(1, epoch=60, lossy=60)], (1,), leader=-1)) == (1, True, LOST)
 
 
-def test_after_a_power_loss_of_all_the_last_leader_leads_once_everybody_is_back():
+def test_last_leader_leads_after_a_power_loss_of_all_once_every_broker_is_back():
     lost = [broker(n, epoch=50 + n, lossy=50 + n) for n in (1, 2, 3)]
     assert elected(image_of([lost[0], lost[1], broker(3, FENCED)], leader=2)) == (-1, False, LOST)
     assert elected(image_of(lost, leader=2)) == (2, True, LOST)
@@ -129,7 +129,7 @@ def test_a_last_member_that_lost_power_does_not_lead_while_another_has_what_it_h
     assert elected(image_of([before, *lost[1:]], isr=(3,), leader=-1)) is None
 
 
-def test_one_that_came_back_with_an_empty_disk_does_not_lead_after_a_power_loss_of_all():
+def test_broker_back_with_an_empty_disk_does_not_lead_after_a_power_loss_of_all():
     lost = [broker(n, epoch=50 + n, lossy=50 + n) for n in (1, 2)]
     emptied = replace(broker(3, epoch=53, lossy=53), emptied_epoch=53)
     assert elected(image_of([*lost, emptied], isr=(3,), leader=-1)) is None

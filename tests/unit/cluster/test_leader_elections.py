@@ -75,7 +75,7 @@ def pass_turns(elections: LeaderElections, now_ms: int = 0) -> int:
     return turns
 
 
-def test_one_turn_sends_one_bounded_call_and_the_last_one_ends_the_round():
+def test_election_turn_sends_one_bounded_call_and_the_last_call_ends_the_round():
     elections, session = make(image_of(*LOST))
     elections.check(0)
     assert [len(call.partitions) for call in session.calls] == [CALL_MAX]
@@ -89,7 +89,7 @@ def test_one_turn_sends_one_bounded_call_and_the_last_one_ends_the_round():
     assert elections.is_settled()
 
 
-def test_one_turn_examines_a_bounded_number_of_partitions_that_need_no_election():
+def test_election_turn_examines_a_bounded_number_of_partitions_that_need_no_election():
     count = 4 * EXAMINED_PER_ELECTION * CALL_MAX
     elections, session = make(image_of(*LOST, led=1, partitions=count))
     elections.check(0)

@@ -67,11 +67,11 @@ def test_replicas_that_cannot_be_are_refused(target):
 
 @pytest.mark.parametrize(("topic", "partition"), [("nowhere", 0), ("orders", 1), ("orders", -1)])
 @pytest.mark.parametrize("target", [(3,), None])
-def test_what_does_not_exist_is_refused(topic, partition, target):
+def test_request_for_an_unknown_topic_or_partition_is_refused(topic, partition, target):
     assert refusal(image_of(), target, topic=topic, partition=partition) == ErrorCode.unknown_topic_or_partition
 
 
-def test_another_number_of_replicas_is_refused_where_it_is_not_wanted():
+def test_reassignment_that_changes_the_replication_factor_is_refused_if_not_allowed():
     assert plan_reassignment(image_of(), "orders", 0, (3, 4), may_change_factor=False)
     assert refusal(image_of(), (3,), may_change_factor=False) == ErrorCode.invalid_replication_factor
     moving = image_of((3, 4, 1, 2), isr=(1, 2), adding=(3, 4), removing=(1, 2))

@@ -92,7 +92,7 @@ def test_election_without_a_live_replica_is_refused():
 
 
 @pytest.mark.parametrize(("topic", "partition"), [("nowhere", 0), ("orders", 1), ("orders", -1)])
-def test_what_does_not_exist_is_refused(topic, partition):
+def test_request_for_an_unknown_topic_or_partition_is_refused(topic, partition):
     assert refusal(image_of(1), topic=topic, partition=partition) == ErrorCode.unknown_topic_or_partition
 
 

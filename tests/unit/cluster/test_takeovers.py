@@ -229,7 +229,7 @@ def test_after_a_power_loss_of_all_every_partition_is_led_again(make_fleet, apar
         until(fleet, partial(all_led, fleet), 1_000)
 
 
-def test_one_that_comes_back_alone_and_lost_nothing_leads_when_the_others_are_known_to_be_dead(make_fleet):
+def test_broker_back_alone_without_data_loss_leads_when_the_others_are_known_dead(make_fleet):
     fleet = make_fleet(ALL, 3).start()
     fleet.create("t", 6)
     controller = fleet.controller()
@@ -351,7 +351,7 @@ def test_broker_that_is_dead_and_not_fenced_yet_gets_no_leaders_back(make_fleet)
     assert {b["state"] for b in fleet.store.state.brokers.values()} == {"ACTIVE", "FENCED"}
 
 
-def test_one_boot_is_taken_for_dead_only_once_in_a_while(make_fleet):
+def test_broker_incarnation_is_declared_dead_only_once_per_interval(make_fleet):
     fleet = make_fleet(ALL, 6).start()
     controller = fleet.controller()
     node = others(fleet, controller.node_id)[0]

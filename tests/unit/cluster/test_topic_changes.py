@@ -238,7 +238,7 @@ def test_leaders_are_spread_over_those_with_the_role_and_followers_over_all_othe
     assert max(leads) - min(leads) <= 1
 
 
-def test_one_leader_and_three_followers_share_the_copies():
+def test_leader_role_broker_and_three_follower_role_brokers_share_the_replicas():
     brokers = [broker(1), *(replace(broker(n), role="follower") for n in (2, 3, 4))]
     assert place(brokers, 3, 3) == [(1, 2, 3), (1, 3, 4), (1, 4, 2)]
 

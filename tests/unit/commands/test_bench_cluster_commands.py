@@ -77,12 +77,12 @@ def test_a_limit_that_does_not_hold_ends_with_4_and_a_failed_write_with_1(monkey
     assert run("bench", "failover") == 1
 
 
-def test_what_a_reader_saw_may_not_vanish(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_failover_fails_when_a_record_that_a_reader_saw_vanishes(monkeypatch: pytest.MonkeyPatch) -> None:
     failover(monkeypatch, seen_and_gone=1)
     assert run("bench", "failover") == 4
 
 
-def test_nothing_starts_in_read_only_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_benchmarks_do_not_start_in_read_only_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("YAK_READONLY", "1")
     assert run("bench", "failover") == 2
     assert run("bench", "replication") == 2

@@ -84,7 +84,7 @@ def test_failed_records_end_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     "flags",
     [("--assert", "fast"), ("--assert", "p50<2x"), ("-X", "linger"), ("--size", "big"), ("--baseline", "none.json")],
 )
-def test_what_cannot_be_is_refused_before_anything_runs(flags: tuple[str, ...]) -> None:
+def test_invalid_bench_options_are_refused_before_the_benchmark_runs(flags: tuple[str, ...]) -> None:
     assert run("bench", "produce", *flags) == 2
 
 

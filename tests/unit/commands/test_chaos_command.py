@@ -47,7 +47,7 @@ from yak.sim.seeded_random import SeededRandom
         (["--data-dir", "."], "chaos-data-dir"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_starts(
+def test_invalid_chaos_options_are_refused_before_the_run_starts(
     yak: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], slug: str
 ) -> None:
     (tmp_path / "here").mkdir()

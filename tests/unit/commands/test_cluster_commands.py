@@ -171,7 +171,7 @@ def test_kafkas_own_spelling_of_the_topic_commands_is_understood(yak, fake):
     assert fake == [("create", "x", options), ("delete", "orders")]
 
 
-def test_one_of_several_that_fails_makes_it_1_and_does_not_stop_the_rest(yak, fake):
+def test_topics_create_with_one_failed_topic_exits_with_1_and_creates_the_others(yak, fake):
     ran = yak("topics", "create", "a", "taken", "b")
     assert ran.code == 1
     assert [each[1] for each in fake] == ["a", "b"]

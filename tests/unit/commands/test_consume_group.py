@@ -29,7 +29,7 @@ def test_commits_are_due_after_records_after_time_or_both(text, every):
 
 
 @pytest.mark.parametrize("text", ["", "0", "0s", "-1", "soon", "1,2", "1s,2s", "1,", "1.5"])
-def test_what_is_neither_is_refused(text):
+def test_commit_every_that_is_neither_a_count_nor_a_duration_is_refused(text):
     with pytest.raises(UsageError, match="--commit-every"):
         parse_commit_every(text)
 

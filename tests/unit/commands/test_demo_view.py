@@ -91,7 +91,7 @@ def test_live_display_ends_before_the_report(monkeypatch, holds, code):
         ("member", "--group", "g", "--topic", "t", "--name", "m", "--session-timeout", "1s"),
     ],
 )
-def test_what_cannot_be_is_a_usage_error(yak, args):
+def test_invalid_demo_arguments_are_a_usage_error(yak, args):
     ran = yak("demo", *args)
     assert ran.code == 2
     assert ran.err.startswith("error[")

@@ -79,7 +79,7 @@ def world(monkeypatch):
         (["payments", "--from", "2"], [("payments-0", 1)]),
     ],
 )
-def test_what_is_moved_to_whom(yak, world, args, moves):
+def test_failover_command_moves_partitions_to_the_selected_leaders(yak, world, args, moves):
     ran = yak("failover", *args)
     assert ran.code == 0, ran.err
     assert world[0] == [("move", moves, None, False)]
@@ -186,7 +186,7 @@ def test_json_of_a_kill(yak, world):
         (["--all", "--readonly"], "readonly", 2),
     ],
 )
-def test_what_cannot_be_is_refused(yak, world, args, slug, code):
+def test_invalid_input_is_refused(yak, world, args, slug, code):
     ran = yak("failover", *args)
     assert (ran.code, world[0]) == (code, [])
     assert f"error[{slug}]" in ran.err

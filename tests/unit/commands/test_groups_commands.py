@@ -185,7 +185,7 @@ def test_watching_a_group_that_is_not_there_is_refused(yak, world):
     assert ran.err.startswith('error[unknown-group]: group "audi" does not exist\n  why:  closest: "audit"')
 
 
-def test_what_does_not_fit_the_log_is_a_warning(yak, world):
+def test_committed_offset_that_does_not_fit_the_log_is_a_warning(yak, world):
     ran = yak("groups", "describe", "billing", "audit")
     assert ran.code == 0
     assert "warning: orders-0: 0 is committed; 5 of them are deleted: the log starts at 5\n" in ran.err
@@ -402,7 +402,7 @@ def test_offsets_of_a_topic_are_deleted_by_themselves(yak, world):
         ["consume", "orders", "--group", "audit"],
     ],
 )
-def test_nothing_is_changed_when_read_only(yak, world, args, monkeypatch):
+def test_commands_that_change_groups_are_refused_when_read_only(yak, world, args, monkeypatch):
     monkeypatch.setattr("yak.client.admin.Admin", lambda *_a, **_k: pytest.fail("it asked a broker"))
     ran = yak("--readonly", *args)
     assert ran.code == 2

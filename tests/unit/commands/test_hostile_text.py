@@ -46,7 +46,7 @@ def test_table_on_a_terminal_has_nothing_that_drives_it(format_: str) -> None:
 
 
 @pytest.mark.parametrize("format_", ["table", "wide", "json", "yaml"])
-def test_formats_for_people_and_documents_are_harmless_in_a_pipe_too(format_: str) -> None:
+def test_table_and_document_formats_are_harmless_in_a_pipe_too(format_: str) -> None:
     assert drives(table(format_, Pipe()), "\n") == []
 
 

@@ -220,7 +220,7 @@ def test_filters_have_the_names_of_kafka_topics_too(yak, cluster):
         assert yak("isr", long).out == yak("isr", short).out
 
 
-def test_watch_without_changes_ends_when_its_reader_is_gone(yak, cluster, monkeypatch):
+def test_isr_watch_without_changes_ends_when_its_output_is_closed(yak, cluster, monkeypatch):
     def gone(_out):
         raise BrokenPipeError
 

@@ -37,7 +37,7 @@ def found(**environment: str) -> tuple[str, str]:
 
 
 @pytest.mark.usefixtures("remembered")
-def test_running_brokers_are_bootstrap_servers_and_the_dead_one_is_not():
+def test_running_local_brokers_are_bootstrap_servers_and_the_dead_broker_is_not():
     assert found() == ("127.0.0.1:7002,127.0.0.1:7003", "yak up in ./yak-data")
 
 

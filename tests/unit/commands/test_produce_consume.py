@@ -97,7 +97,7 @@ def test_keys_go_where_java_clients_send_them(yak, topic):
     assert found == {key: (value & 0x7FFFFFFF) % 4 for key, value in hashes.items()}
 
 
-def test_what_consume_prints_produce_takes_back_unchanged(yak, topic, cluster, tmp_path):
+def test_consume_json_output_is_produced_again_unchanged(yak, topic, cluster, tmp_path):
     (tmp_path / "in.bin").write_bytes(b"\xff\x00\xfe\nplain\n")
     yak("produce", topic, "-f", "in.bin", "-H", "a=b", "-k", "k")
     copy = topic + "-copy"
@@ -312,7 +312,7 @@ def test_an_argument_that_names_no_partition_or_offset_is_refused(yak, topic, wo
         (["--offset", "50"], []),
     ],
 )
-def test_where_to_start_and_stop(yak, cluster, monkeypatch, spec, expected):
+def test_consume_starts_and_stops_at_the_requested_offsets(yak, cluster, monkeypatch, spec, expected):
     address, make = cluster
     monkeypatch.setenv("YAK_BOOTSTRAP_SERVERS", address)
     make("ten")
@@ -323,7 +323,7 @@ def test_where_to_start_and_stop(yak, cluster, monkeypatch, spec, expected):
     assert [int(line.split("\t")[0]) for line in ran.out.splitlines()] == expected
 
 
-def test_nothing_in_time_is_code_5_and_an_empty_topic_ends_at_once(yak, topic):
+def test_consume_without_records_in_time_exits_with_5_and_empty_topic_ends_at_once(yak, topic):
     assert yak("consume", topic, "--from-beginning", "-e").code == 0
     ran = yak("consume", topic, "--timeout-ms", "200")
     assert ran.code == 5
@@ -368,7 +368,7 @@ def test_bytes_that_are_no_text_are_printed_as_hex(yak, topic, tmp_path):
     assert "null" in yak("consume", topic, "--from-beginning", "-e").out.split()
 
 
-def test_consume_says_that_it_waits_and_ends_when_its_reader_is_gone(topic):
+def test_consume_prints_that_it_waits_and_ends_when_its_output_is_closed(topic):
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "yak.commands", "consume", topic, "--from-beginning"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs) as consuming:

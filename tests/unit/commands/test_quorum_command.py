@@ -114,7 +114,7 @@ def test_readonly_refuses_changes(yak: Any, cluster: SimpleNamespace, action: st
     assert cluster.done == []
 
 
-def test_secret_is_a_new_one_each_time(yak: Any) -> None:
+def test_quorum_secret_is_new_each_time(yak: Any) -> None:
     first, second = (yak("quorum", "secret").out for _ in range(2))
     assert re.fullmatch(r"[0-9a-f]{64}\n", first)
     assert first != second

@@ -117,7 +117,7 @@ def test_a_node_name_is_numbered_the_same_everywhere(
         (("--log-level", "loud"), "log-level"),
     ],
 )
-def test_what_cannot_be_is_refused_in_three_parts(
+def test_invalid_serve_options_are_refused_with_an_error_in_three_parts(
     capsys: pytest.CaptureFixture[str], args: tuple[str, ...], slug: str
 ) -> None:
     assert refused(capsys, *args).startswith(f"error[{slug}]: ")

@@ -79,7 +79,7 @@ def test_a_failing_seed_is_made_small_and_its_command_replays_it(yak):
     assert found.partition(": ")[2] in again.err
 
 
-def test_what_holds_is_not_shrunk(yak):
+def test_sim_run_without_a_violation_is_not_shrunk(yak):
     ran = yak("sim", "run", "--seed", "1", "--shrink")
     assert ran.code == 0
     assert "nothing to shrink" in ran.err

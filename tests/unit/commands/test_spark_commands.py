@@ -60,7 +60,7 @@ def a_batch(run: spark_runs.Run, **more: Any) -> None:
         ("", ""),
     ],
 )
-def test_what_is_ours_goes_before_the_job_and_the_rest_to_it(typed: str, read: str) -> None:
+def test_spark_command_options_go_before_the_job_and_other_arguments_to_the_job(typed: str, read: str) -> None:
     assert own_options_first(typed.split()) == read.split()
 
 
@@ -189,7 +189,7 @@ def test_topics_that_a_query_names_are_its_tables(query: str, tables: dict[str, 
     assert "`eu.orders-v1`" not in rewritten
 
 
-def test_of_two_topics_with_one_table_the_one_of_that_name_is_meant() -> None:
+def test_topic_with_the_exact_name_is_selected_when_two_topics_share_a_table() -> None:
     assert tables_named("SELECT * FROM a_b", ["a-b", "a.b", "a_b"])[0] == {"a_b": "a_b"}
     assert tables_named("SELECT * FROM Orders", ["Orders", "orders"])[0] == {"Orders": "Orders"}
     assert tables_named("SELECT * FROM orders", ["Orders", "orders"])[0] == {"orders": "orders"}

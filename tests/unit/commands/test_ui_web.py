@@ -33,7 +33,7 @@ def test_child_process_receives_the_global_arguments_of_its_parent(flags):
 
 
 @pytest.mark.parametrize("args", [("--port", "1"), ("--host", "127.0.0.1"), ("--token", "x")])
-def test_what_is_about_browsers_needs_a_browser(yak, args):
+def test_ui_options_for_browsers_need_web(yak, args):
     ran = yak("ui", *args)
     assert ran.code == 2
     assert f"{args[0]} needs --web" in ran.err

@@ -17,7 +17,7 @@ def test_a_duration_is_the_sum_of_its_parts(days, hours, minutes, seconds, ms):
 
 
 @pytest.mark.parametrize("text", ["", "5", "5x", "m", "-5s", "5s banana", "1.2.3s", "s5"])
-def test_what_is_not_a_duration_is_refused(text):
+def test_text_that_is_not_a_duration_is_refused(text):
     with pytest.raises(UsageError) as caught:
         parse_duration_ms(text)
     assert caught.value.code == "bad-duration"
@@ -36,7 +36,7 @@ def test_sizes_count_in_thousands_or_1024s(number, prefix, binary, with_b):
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1XB", "KB", "1 2"])
-def test_what_is_not_a_size_is_refused(text):
+def test_text_that_is_not_a_size_is_refused(text):
     with pytest.raises(UsageError):
         parse_size_bytes(text)
 
@@ -66,7 +66,7 @@ def test_a_time_without_a_zone_is_read_in_the_one_that_is_set():
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "12:00", "2026-13-01", "-5"])
-def test_what_is_not_a_time_is_refused(text):
+def test_text_that_is_not_a_time_is_refused(text):
     with pytest.raises(UsageError) as caught:
         parse_time_ms(text, now_ms=NOW_MS)
     assert caught.value.code == "bad-time"

@@ -148,7 +148,7 @@ def test_config_of_a_listener_in_capitals_is_refused_with_the_name_that_counts(c
     assert refused.value.try_ == (f"-c listener.name.external.{config}",)
 
 
-def test_what_stands_behind_topics_can_change_while_the_broker_runs():
+def test_broker_configs_behind_topic_configs_can_change_while_the_broker_runs():
     for topic_config in TOPIC_CONFIGS.values():
         for synonym in topic_config.synonyms:
             expected = Update.CLUSTER_WIDE if synonym.factor == 1 else Update.READ_ONLY

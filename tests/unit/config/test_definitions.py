@@ -61,7 +61,7 @@ def test_checks_say_what_is_allowed():
         make(ConfigType.LIST, "a", subset_of("a")).parse("")
 
 
-def test_what_has_no_effect_takes_its_default_in_any_spelling_and_nothing_else():
+def test_config_without_effect_accepts_only_its_default_in_any_spelling():
     definition = make(ConfigType.BOOLEAN, "false", has_effect=False)
     assert definition.accept("FALSE") is False
     with pytest.raises(ValueError, match="no effect"):

@@ -17,7 +17,7 @@ from yak.config.topic_configs import (
 from yak.errors import ErrorCode, PeerError
 
 
-def test_nothing_set_gives_kafkas_defaults():
+def test_log_config_without_any_setting_has_kafkas_defaults():
     assert resolve_log_config({}, {}, {}, {}) == LogConfig()
 
 
@@ -152,7 +152,7 @@ def test_throttled_replicas_come_as_they_are_named():
     assert resolve_log_config({name: "*"}, {}, {}, {}).leader_replication_throttled_replicas == ("*",)
 
 
-def test_what_has_no_effect_may_be_set_to_its_default():
+def test_topic_config_without_effect_may_be_set_to_its_default():
     validate_topic_config("compression.lz4.level", "9 ")
     validate_topic_config("preallocate", "FALSE")
     validate_topic_config("cleanup.policy", " delete ")

@@ -142,7 +142,7 @@ def test_protocol_2_bumps_the_epoch_with_each_end(rig):
     assert add_for_leader(rig, answer, verify_only=False) == NONE
 
 
-def test_a_new_producer_fences_the_old_one_and_aborts_its_transaction(rig):
+def test_new_producer_fences_the_old_producer_and_aborts_its_transaction(rig):
     zombie = init(rig)
     add(rig, zombie)
     send(rig, zombie)

@@ -19,7 +19,7 @@ MAX = 2**31 - 1
         ("\U0001f600", 0xD83D * 31 + 0xDE00),  # two UTF-16 units
     ],
 )
-def test_it_is_javas_hash_code_without_its_sign(group_id: str, hash_code: int) -> None:
+def test_partition_of_a_group_is_javas_hash_code_without_its_sign(group_id: str, hash_code: int) -> None:
     assert partition_of(group_id, MAX) == hash_code % MAX
     assert partition_of(group_id, 50) == hash_code % 50
 

@@ -12,7 +12,7 @@ NAMED = re.compile(r"`((?:yak|commands|tests|packaging|docs)/[\w./-]+)`")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_links_and_file_names_lead_somewhere(page: Path) -> None:
+def test_links_and_file_names_in_the_documentation_point_to_existing_files(page: Path) -> None:
     text = page.read_text()
     links = [link for link in LINK.findall(text) if "://" not in link and not (page.parent / link).exists()]
     names = [name for name in NAMED.findall(text) if not (ROOT / name).exists()]

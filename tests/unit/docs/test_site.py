@@ -64,7 +64,7 @@ def pages(site: Path) -> dict[Path, Page]:
     return {path: Page(path) for path in site.rglob("*.html")}
 
 
-def test_nothing_is_loaded_from_elsewhere(pages: dict[Path, Page], site: Path) -> None:
+def test_site_loads_no_resource_from_another_host(pages: dict[Path, Page], site: Path) -> None:
     assert len(pages) > 80
     foreign = {address for page in pages.values() for address in page.loads if re.match(r"(https?:)?//", address)}
     assert foreign == set()
@@ -73,7 +73,7 @@ def test_nothing_is_loaded_from_elsewhere(pages: dict[Path, Page], site: Path) -
     assert [found for text in sheets for found in re.findall(r"url\(['\"]?(?:https?:)?//[^)]*", text)] == []
 
 
-def test_every_link_and_anchor_leads_somewhere(pages: dict[Path, Page], site: Path) -> None:
+def test_site_links_and_anchors_all_have_a_target(pages: dict[Path, Page], site: Path) -> None:
     broken = []
     for path, page in pages.items():
         if path.name == "404.html":  # its addresses are those of a site at the root of a host

@@ -20,7 +20,7 @@ LONG = st.integers(-(2**63), 2**63 - 1)
 
 
 @given(TEXT, TEXT, st.integers(0, 2**31 - 1), LONG, st.integers(-1, 2**31 - 1), TEXT, LONG)
-def test_what_is_written_is_read(
+def test_written_record_is_read_back_unchanged(
     group: str, topic: str, partition: int, offset: int, epoch: int, metadata: str, commit_ms: int
 ) -> None:
     committed = Committed(offset, epoch, metadata, commit_ms)
@@ -194,7 +194,7 @@ def test_offsets_at_a_high_watermark_are_those_of_the_records_below_it(
     assert sorted(offsets) == sorted(changed(changes))
 
 
-def test_what_a_committed_change_replaced_is_forgotten() -> None:
+def test_offset_replaced_by_a_committed_change_is_forgotten() -> None:
     offsets = Offsets()
     for end_offset in range(1, 100):
         offsets.put("t", 0, at(end_offset), end_offset)

@@ -79,7 +79,7 @@ def test_equal_numbers_of_two_partitions_are_two_records() -> None:
     assert delivery_of("t", written, notes([(0, 0, 0.0)], [])).lost == 1
 
 
-def test_a_record_that_a_reader_saw_and_that_is_not_there_is_gone() -> None:
+def test_record_that_a_reader_saw_and_that_is_missing_counts_as_vanished() -> None:
     seen = notes([(0, 0, 0.0), (1, 1, 0.0)])
     assert gone(seen, notes([(0, 0, 0.0), (1, 1, 0.0), (2, 2, 0.0)])) == 0
     assert gone(seen, notes([(0, 0, 0.0), (2, 1, 0.0)])) == 1

@@ -41,7 +41,7 @@ def test_the_worst_of_several_partitions_is_unknown_while_one_stands_still() -> 
 
 
 @given(st.lists(st.floats(0, 100), min_size=2).map(sorted), st.floats(0, 100), st.floats(0, 100))
-def test_it_is_the_longest_of_the_gaps_that_touch_the_window(times: list[float], one: float, other: float) -> None:
+def test_longest_pause_is_the_longest_gap_that_touches_the_window(times: list[float], one: float, other: float) -> None:
     begin, end = min(one, other), max(one, other)
     gaps = [b - a for a, b in itertools.pairwise(times) if b > begin and a < end]
     found = longest_pause(times, begin, end)

@@ -21,7 +21,7 @@ class Busy:
         return {"node 1": self._total}
 
 
-def test_it_begins_when_brokers_that_just_started_are_quiet() -> None:
+def test_replication_benchmark_begins_when_newly_started_brokers_are_quiet() -> None:
     cluster = Busy(1.0, 1.0, 0.0)
     assert wait_quiet(cluster, patience_s=5.0, poll_s=0.001)
     assert cluster._looks == 6

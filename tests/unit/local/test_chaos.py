@@ -96,7 +96,7 @@ def test_faults_depend_on_where_the_metadata_are() -> None:
 
 
 @given(st.integers(0, 2**20), st.integers(0, 2**32 - 1), st.integers(0, 200))
-def test_what_a_record_says_is_read_again(writer: int, sequence: int, size: int) -> None:
+def test_record_value_is_decoded_as_it_was_encoded(writer: int, sequence: int, size: int) -> None:
     value = value_of(writer, sequence)
     assert decode(encode(value, size)) == value
 
@@ -109,7 +109,7 @@ def test_record_value_that_no_writer_wrote_is_detected(content: bytes) -> None:
 
 
 @given(st.integers(0, 63), st.integers(0, 7))
-def test_one_flipped_bit_is_noticed(byte: int, bit: int) -> None:
+def test_record_value_with_one_flipped_bit_is_detected(byte: int, bit: int) -> None:
     content = bytearray(encode(value_of(3, 77), 64))
     content[byte] ^= 1 << bit
     assert decode(bytes(content)) == UNREADABLE
@@ -258,7 +258,7 @@ def test_poll_at_the_end_of_a_partition_passes_the_markers() -> None:
     assert poll.read_committed
 
 
-def test_what_does_not_settle_is_a_violation() -> None:
+def test_condition_that_does_not_settle_is_a_violation() -> None:
     settled = LivenessReport()
     left = [["x"], ["x"], []]
     assert settled.wait("soon", "L1", 5.0, lambda: left.pop(0), lambda: None)

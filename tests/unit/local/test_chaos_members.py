@@ -140,7 +140,7 @@ def test_partition_without_a_commit_starts_where_the_client_says(play):
     assert calls == [("assign", {0: confluent_kafka.OFFSET_STORED})]
 
 
-def test_only_what_is_new_is_committed(play):
+def test_member_commits_only_new_offsets(play):
     _, calls = play(rebalance("assign", 0, 1), record(0, 0), record(1, 4), record(1, 5))
     assert commits(calls) == [{0: 1}, {1: 5}, {1: 6}]
 

@@ -38,7 +38,7 @@ def test_replica_with_other_bytes_is_a_violation(cluster: Any) -> None:
     assert "node-2" in found.text
 
 
-def test_replica_whose_log_is_gone_is_a_violation(cluster: Any) -> None:
+def test_replica_whose_log_is_missing_is_a_violation(cluster: Any) -> None:
     log = cluster.nodes[3].disk.readable / "t-0"
     next(log.iterdir()).unlink()
     log.rmdir()

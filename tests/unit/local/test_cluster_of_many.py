@@ -158,7 +158,7 @@ def test_roles_change_only_where_nothing_runs(cluster: LocalCluster) -> None:
         assert caught.value.code == "bad-leaders"
 
 
-def test_one_that_cannot_start_takes_back_the_whole_first_start(
+def test_first_start_is_rolled_back_when_one_broker_cannot_start(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STAND_IN", "2 refuses")
@@ -170,7 +170,7 @@ def test_one_that_cannot_start_takes_back_the_whole_first_start(
     assert cluster.up(UpSettings(port=0, brokers=2)).started == (1, 2), "no start had succeeded, so this is the first"
 
 
-def test_one_that_cannot_join_is_forgotten_and_the_others_run_on(
+def test_broker_that_cannot_join_is_forgotten_and_the_others_keep_running(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.up(UpSettings(port=0))
@@ -226,7 +226,7 @@ def test_a_paused_broker_can_be_killed_restarted_and_stopped(cluster: LocalClust
 
 
 @pytest.mark.parametrize("action", ["kill", "pause", "resume"])
-def test_nothing_is_done_to_a_node_that_is_not_there_or_does_not_run(cluster: LocalCluster, action: str) -> None:
+def test_action_on_a_node_that_does_not_exist_or_does_not_run_is_refused(cluster: LocalCluster, action: str) -> None:
     with pytest.raises(UsageError) as none:
         getattr(cluster, action)(1)
     assert none.value.code == "no-cluster"

@@ -117,7 +117,7 @@ def test_broker_that_ends_is_started_at_once_and_then_after_longer_pauses() -> N
     assert machine.states()[1] is State.READY
 
 
-def test_broker_that_ends_too_often_is_given_up_and_the_others_continue() -> None:
+def test_broker_that_ends_too_often_is_abandoned_and_the_others_continue() -> None:
     machine = Machine().all_ready()
     for _ in range(ENDS_MAX):
         machine.end(0)
@@ -154,7 +154,7 @@ def test_restart_one_by_one_stops_the_next_broker_when_the_last_one_is_ready() -
     assert [index for index, _ in machine.spawned] == [0, 1, 2, 0, 1, 2]
 
 
-def test_restart_one_by_one_starts_a_broker_that_was_given_up() -> None:
+def test_restart_one_by_one_starts_an_abandoned_broker() -> None:
     machine = Machine().all_ready()
     for _ in range(ENDS_MAX):
         machine.end(0)

@@ -33,7 +33,7 @@ def checked(acknowledged: dict[int, int | None], stored: Sequence[int]) -> Deliv
     return deliveries(history).get(name, Delivery("orders"))
 
 
-def test_what_is_acknowledged_and_not_read_yet_waits_and_is_not_lost() -> None:
+def test_acknowledged_records_that_are_not_read_yet_are_waiting_and_not_lost() -> None:
     counts = counted([0, 1, 2], [0])
     assert (counts.acknowledged, counts.read, counts.waiting, counts.lost) == (3, 1, 2, 0)
     assert counts.wrong == 0

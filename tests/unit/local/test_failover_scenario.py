@@ -27,7 +27,7 @@ def scenario(tmp_path, *delivered, brokers=5, keep=False):
         ("", 0),
     ],
 )
-def test_what_a_replica_cut_off_is_read_from_its_log(line, records):
+def test_truncated_records_of_a_replica_are_counted_from_its_log_line(line, records):
     assert truncated_records(line) == records
 
 

@@ -59,7 +59,7 @@ def test_election_of_no_leader_is_no_election_and_some_partitions_are_not_all():
     assert not is_complete(parsed(FENCED, elected(40, (0, 2))), was_controller=False, led=True)
 
 
-def test_what_was_before_and_what_others_did_is_left_out():
+def test_timeline_omits_earlier_records_and_changes_of_other_brokers():
     before = record(-500, "BrokerChange", node_id=1, broker_epoch=2, state="FENCED")
     other = record(5, "BrokerChange", node_id=3, broker_epoch=2, state="FENCED")
     unfenced = record(6, "BrokerChange", node_id=1, broker_epoch=2, state="ACTIVE")
@@ -79,7 +79,7 @@ def test_steps_are_in_the_order_in_which_they_happened():
     assert list(timeline.as_json()) == ["detected_ms", "fenced_ms", "controller_ms", "elected_ms", "first_ack_ms"]
 
 
-def test_what_falls_into_one_millisecond_is_in_the_order_of_its_causes():
+def test_timeline_steps_within_one_millisecond_are_in_causal_order():
     timeline = Timeline(detected_ms=43.4, fenced_ms=43.0, controller_ms=43.1, elected_ms=50.0)
     assert [name for name, _ in timeline.steps()] == ["detected", "fenced", "controller elected", "elected"]
     timeline = Timeline(detected_ms=50.52, fenced_ms=50.0, first_ack_ms=60.0)  # shown as 50.5, and as 50

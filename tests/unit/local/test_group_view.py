@@ -99,7 +99,7 @@ def test_a_partition_handed_over_at_its_last_commit_is_read_once():
     assert (found.lost, found.twice_committed, found.twice_uncommitted, found.unconfirmed) == (0, 0, 0, 0)
 
 
-def test_what_was_not_committed_when_its_reader_died_may_be_read_again_and_is_counted():
+def test_records_uncommitted_when_the_reader_died_may_be_read_again_and_are_counted():
     told = Told()
     told.given("a", 0)
     told.read("a", 0, 0, 1)
@@ -112,7 +112,7 @@ def test_what_was_not_committed_when_its_reader_died_may_be_read_again_and_is_co
     assert (found.twice_committed, found.twice_uncommitted) == (0, 2)
 
 
-def test_what_was_committed_before_the_hand_over_must_not_be_read_again():
+def test_records_committed_before_the_handover_must_not_be_read_again():
     told = Told()
     told.given("a", 0)
     told.read("a", 0, 0, 1, 2)
@@ -200,7 +200,7 @@ def test_group_view_reports_the_reader_of_each_partition_and_whether_shares_are_
     assert not view.is_shared_evenly(("a", "b"), 4)  # 3 has two readers
 
 
-def test_the_dead_member_leaves_what_it_had_with_how_far_it_was():
+def test_dead_member_leaves_its_partitions_with_its_read_and_committed_positions():
     told = Told()
     told.given("a", 1, 0)
     told.read("a", 0, 0, 1, 2)

@@ -28,7 +28,7 @@ def example(folder: Path, process: ProcessId | None = None, **broker: object) ->
     )
 
 
-def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
+def test_saved_local_state_is_loaded(tmp_path: Path) -> None:
     saved = example(tmp_path, ProcessId(42, "boot:7"), is_ready=True, epoch=5)
     state.save(saved)
     assert state.load(str(tmp_path)) == saved

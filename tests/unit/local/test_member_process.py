@@ -86,7 +86,7 @@ def test_member_process_ends_in_order_on_request_and_is_read_to_the_end(start):
     member.check()
 
 
-def test_a_killed_one_is_gone_and_its_half_line_is_passed_over(start):
+def test_killed_member_process_has_ended_and_its_partial_line_is_skipped(start):
     member, events, _ = start("half")
     member.kill()
     assert not processes.is_running(member.process)
@@ -94,7 +94,7 @@ def test_a_killed_one_is_gone_and_its_half_line_is_passed_over(start):
     member.check()
 
 
-def test_one_that_ends_by_itself_gives_its_own_error(start):
+def test_member_process_that_ends_by_itself_reports_its_own_error(start):
     member, _, _ = start("fails")
     with pytest.raises(YakError) as caught:
         wait_for_its_end(member)
@@ -102,14 +102,14 @@ def test_one_that_ends_by_itself_gives_its_own_error(start):
     member.join()  # what ended needs no more words
 
 
-def test_one_that_crashes_is_an_error_with_its_last_line(start):
+def test_member_process_that_crashes_raises_an_error_with_its_last_line(start):
     member, _, _ = start("crashes")
     with pytest.raises(YakError) as caught:
         wait_for_its_end(member)
     assert (caught.value.code, caught.value.why) == ("demo-client", "boom")
 
 
-def test_one_that_does_not_end_in_time_is_killed(start):
+def test_member_process_that_does_not_end_in_time_is_killed(start):
     member, _, _ = start("hangs")
     member.ask_to_end()
     with pytest.raises(YakError) as caught:

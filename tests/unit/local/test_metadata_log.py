@@ -56,7 +56,7 @@ def test_the_state_is_folded_as_of_an_offset_or_a_time(copy):
     assert fold(copy, offset=0).cluster_id == ""
 
 
-def test_records_that_were_trimmed_are_said_to_be_gone():
+def test_metadata_log_with_trimmed_records_is_reported_as_trimmed():
     class Trimmed:
         name = "x"
 

@@ -155,7 +155,7 @@ def test_up_during_a_move_starts_brokers_with_both_stores(cluster: LocalCluster)
     assert "cluster.secret --redis-url redis://h:1/0" in said
 
 
-def test_there_is_no_redis_to_stop_or_start(cluster: LocalCluster) -> None:
+def test_cluster_with_a_metadata_quorum_has_no_redis_to_stop_or_start(cluster: LocalCluster) -> None:
     cluster.up(raft())
     for action in (cluster.stop_redis, cluster.start_redis):
         with pytest.raises(YakError) as caught:

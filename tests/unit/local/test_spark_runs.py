@@ -38,7 +38,7 @@ def test_run_ids_are_numbered_and_no_job_name_leads_out_of_the_folder(tmp_path: 
     assert Path(tmp_path, ids[2]).resolve().parent == tmp_path.resolve()
 
 
-def test_a_run_whose_process_is_gone_was_killed(tmp_path: Path, child: subprocess.Popen[bytes]) -> None:
+def test_spark_run_whose_process_no_longer_exists_was_killed(tmp_path: Path, child: subprocess.Popen[bytes]) -> None:
     made = spark_runs.new_run("counts", base=tmp_path)
     spark_runs.save(replace(made, state="running", process=identify(child.pid)))
     assert spark_runs.find_run("counts-1", tmp_path).state == "running"
@@ -77,14 +77,14 @@ def test_runs_are_found_by_id_or_by_job_and_an_unknown_one_names_those_that_are_
     assert "counts-1" in some.value.why
 
 
-def test_those_that_run_come_first_then_the_latest(tmp_path: Path) -> None:
+def test_spark_runs_are_listed_running_runs_first_then_the_latest(tmp_path: Path) -> None:
     for number, state in enumerate(("finished", "running", "failed", "running")):
         made = spark_runs.new_run("j", base=tmp_path, now_ms=number)
         spark_runs.save(replace(made, state=state))  # type: ignore[arg-type]
     assert [run.id for run in spark_runs.all_runs(tmp_path)] == ["j-4", "j-2", "j-3", "j-1"]
 
 
-def test_what_is_no_run_is_passed_over(tmp_path: Path) -> None:
+def test_files_that_are_not_a_spark_run_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn" / "run.json").write_text('{"id": "to')

@@ -36,7 +36,7 @@ def test_late_flush_of_a_deleted_log_makes_the_next_log_write_its_epochs_again(m
     assert rig.node.disk.read_file(path) == own
 
 
-def test_one_flush_of_a_log_runs_at_a_time_also_when_its_end_leads_to_appends(monkeypatch):
+def test_log_has_one_flush_at_a_time_also_when_the_end_of_a_flush_leads_to_appends(monkeypatch):
     """Of two side by side, the one that was planned first may write its older leader epochs last."""
     rig = Rig()
     rig.create_topic("orders", flush_messages="1", segment_bytes="14")

@@ -126,7 +126,7 @@ def test_closed_segment_is_compacted_soon_and_consumers_continue() -> None:
     assert rig.node.disk.read_file(f"{log.directory}/cleaner-offset-checkpoint").startswith(b"0\n1\nledger 0 ")
 
 
-def test_nothing_is_due_where_nothing_changes() -> None:
+def test_log_cleaner_has_no_timer_when_no_log_changes() -> None:
     rig = compacted_rig()
     commit(rig, range(60))
     rig.run_for(10_000)
@@ -138,7 +138,7 @@ def test_nothing_is_due_where_nothing_changes() -> None:
     assert rig.node.broker.log_cleaner not in rig.node.broker.timers
 
 
-def test_it_can_be_switched_off() -> None:
+def test_log_cleaner_can_be_disabled() -> None:
     rig = compacted_rig(log_cleaner_enable="false")
     commit(rig, range(60))
     rig.run_for(10_000)
@@ -281,7 +281,7 @@ def test_other_topics_take_records_without_keys() -> None:
     assert rig.produce("plain", [b"x"]).error_code == 0
 
 
-def test_every_replica_compacts_and_a_new_one_copies_what_is_left() -> None:
+def test_replicas_all_compact_and_a_rejoining_replica_copies_the_remaining_records() -> None:
     rig = ClusterRig(settings=SETTINGS)
     rig.create_topic(TOPIC, min_insync_replicas="2", **COMPACTED)
     rig.run_until(lambda: rig.is_in_sync(TOPIC))
@@ -312,7 +312,7 @@ def test_every_replica_compacts_and_a_new_one_copies_what_is_left() -> None:
     assert not [event for event in events if "refused" in event or "truncated-below" in event]
 
 
-def test_what_a_disk_gives_wrong_once_is_not_written_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_cleaner_does_not_persist_data_that_the_disk_misread_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rig = compacted_rig()
     commit(rig, range(60))
     disk, log = rig.node.disk, rig.node.broker.partitions[PLACE].log
@@ -331,7 +331,7 @@ def test_what_a_disk_gives_wrong_once_is_not_written_for_good(monkeypatch: pytes
             assert compute_crc(data, place, header.size_bytes) == header.crc
 
 
-def test_what_a_disk_keeps_giving_wrong_puts_it_off_whatever_is_written_meanwhile() -> None:
+def test_log_cleaner_defers_a_log_that_the_disk_keeps_misreading_despite_new_writes() -> None:
     rig = compacted_rig()
     commit(rig, range(60))
     disk, path = rig.node.disk, rig.node.broker.partitions[PLACE].log.segments[0].path(".log")

@@ -155,7 +155,7 @@ def test_records_are_a_view_into_the_frame_and_not_a_copy():
         (75, 0, b"\x01" + struct.pack(">i", 1) + b"\x05\0"),  # a nullable structure that is neither there nor null
     ],
 )
-def test_a_body_that_lies_about_its_sizes_is_a_violation(key, version, body):
+def test_request_body_with_false_sizes_is_a_protocol_violation(key, version, body):
     with pytest.raises(ProtocolViolation):
         decode_request(key, version, view(body), 0)
 

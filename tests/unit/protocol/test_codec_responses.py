@@ -54,7 +54,7 @@ def test_api_versions_never_has_tags_in_its_header():
     assert whole(encode_response(18, 3, 1, {}))[8:] == encode_response_body(18, 3, {})
 
 
-def test_one_structure_serves_all_versions_of_metadata(oracle):
+def test_metadata_response_structure_serves_all_versions(oracle):
     topic_id = uuid.uuid4()
     fields = {
         "throttle_time": 5,
@@ -94,7 +94,7 @@ def test_a_value_that_does_not_fit_is_our_bug_and_is_named():
         encode_response(3, 2, 1, {"cluster_id": "x" * 40_000})
 
 
-def test_none_is_null_where_there_is_one_and_left_out_where_there_is_none(oracle):
+def test_none_is_encoded_as_null_in_nullable_fields_and_as_the_default_in_others(oracle):
     found = oracle.kio_entity(load_response_schema(3, 9), encode_response_body(3, 9, {"cluster_id": None}))
     assert found.cluster_id is None
     found = oracle.kio_entity(

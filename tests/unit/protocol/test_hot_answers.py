@@ -158,7 +158,7 @@ def test_short_records_travel_with_their_header():
     assert len(fetch_response(12, 1, 0, 0, 0, [("t", [FetchPartitionAnswer(0, records=b"r" * 100)])])) == 1
 
 
-def test_a_name_where_the_version_wants_an_id_is_our_bug():
+def test_topic_name_where_the_version_needs_a_topic_id_raises_assertion_error():
     with pytest.raises(AssertionError):
         produce_response(13, 1, [("t", [ProducePartitionAnswer(0)])])
     with pytest.raises(AssertionError):

@@ -109,7 +109,7 @@ def test_only_a_request_for_one_partition_is_a_pattern(frame):
 
 @settings(deadline=None, max_examples=300)
 @given(seed=st.integers(0, 2**32))
-def test_what_a_pattern_reads_of_damaged_bytes_is_what_the_decoder_reads(seed):
+def test_fetch_pattern_reads_damaged_bytes_as_the_decoder_does(seed):
     rng = random.Random(seed)
     whole = request(1, 1, (TOPIC, [ONE]))
     pattern = FetchPattern.of(whole)

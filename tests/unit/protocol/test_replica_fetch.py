@@ -276,7 +276,7 @@ FIXED = struct.pack(">ihqqq", 0, 0, 5, 5, 0)
         FRONT + b"\x01" + b"\x01\x00\x7f",
     ],
 )
-def test_an_answer_that_lies_about_its_sizes_is_a_violation(frame):
+def test_replica_fetch_answer_with_false_sizes_is_a_protocol_violation(frame):
     with pytest.raises(ProtocolViolation):
         decode_replica_fetch_answer(memoryview(frame))
 

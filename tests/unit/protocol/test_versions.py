@@ -38,7 +38,7 @@ def test_produce_is_advertised_from_0_and_init_producer_id_up_to_5():
     assert {ranges[key].minimum for key in (10, 11, 12, 13, 14, 17, 18)} == {0}
 
 
-def test_what_is_not_decodable_is_known_without_loading_a_schema():
+def test_undecodable_version_is_detected_without_loading_a_schema():
     assert not is_decodable(0, 2)
     assert not is_decodable(999, 0)
     assert is_decodable(0, 3)

@@ -48,7 +48,7 @@ def make() -> tuple[SimpleNamespace, Timers, FakePeers, QuorumChannels]:
     return clock, timers, peers, QuorumChannels(context, peers)  # type: ignore[arg-type]
 
 
-def test_lane_to_a_node_that_is_gone_connects_only_to_send():
+def test_lane_to_an_unreachable_node_connects_only_to_send():
     """A voter that was removed, or that has another address, is never called there again."""
     clock, timers, peers, channels = make()
     answers: list[Any] = []

@@ -122,7 +122,7 @@ def test_fetch_that_waits_is_redirected_when_the_leader_resigns(leader):
     assert partition_of(answers[0]).error_code == ErrorCode.not_leader_or_follower
 
 
-def test_replica_with_another_directory_acknowledges_nothing_of_the_old_one(leader):
+def test_replica_with_a_new_directory_acknowledges_no_offset_of_the_old_directory(leader):
     leader.fetch_all(2, max_wait=0)
     leader.fetch(2, 0, -1, replica_directory_id=directory_id(50), max_wait=0)
     assert leader.quorum.leader.end_of(voter(2)) == -1

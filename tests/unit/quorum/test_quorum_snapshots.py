@@ -107,7 +107,7 @@ def test_snapshot_or_position_that_is_not_there_is_refused():
     assert fetch_snapshot(node, 1 << 20).error_code == ErrorCode.position_out_of_range
 
 
-def test_snapshot_that_is_being_fetched_stays_with_the_log_behind_it_until_its_follower_is_gone():
+def test_fetched_snapshot_and_the_log_after_it_are_retained_until_the_follower_stops():
     """A slow follower of a busy quorum began again with each newer snapshot, and never ended."""
     node = leader_with_snapshot()
     first, data = node.quorum.log.snapshot_id, node.quorum.log.snapshot
@@ -163,7 +163,7 @@ def test_damaged_snapshot_is_not_installed():
     assert node.take(FETCH)[0].partition["fetch_offset"] == 0
 
 
-def test_snapshot_that_is_gone_begins_with_a_fetch_again():
+def test_follower_whose_snapshot_no_longer_exists_starts_again_with_a_fetch():
     leader = leader_with_snapshot()
     node = follower_of(leader)
     node.send_records(node.take(FETCH)[0], **named(leader))

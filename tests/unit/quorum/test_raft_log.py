@@ -165,7 +165,7 @@ def test_power_loss_during_the_replacement_leaves_the_snapshot_and_no_gap(seed, 
     st.lists(st.sampled_from(["append", "flush", "truncate", "restart", "crash"]), max_size=30),
 )
 @settings(max_examples=100)
-def test_what_was_flushed_survives_every_crash(seed, steps):
+def test_raft_log_records_that_were_flushed_survive_every_crash(seed, steps):
     disk, rng = new_disk(), SeededRandom(seed)
     log, epoch = RaftLog.open(disk, DIRECTORY, 1), 1
     for step in steps:

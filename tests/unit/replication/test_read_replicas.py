@@ -223,7 +223,7 @@ def test_epoch_above_the_leaders_is_unknown_until_the_store_confirms_the_leader(
         assert epoch_end(rig, epoch + 1) == unknown
 
 
-def test_epoch_of_a_deleted_topic_ends_nowhere_in_the_new_one(rig):
+def test_epoch_of_a_deleted_topic_has_no_end_offset_in_the_recreated_topic(rig):
     """A consumer of the deleted topic then resets its offset; on UNKNOWN_LEADER_EPOCH it would ask again without end."""
     rig.create_topic("again")
     assert epoch_end(rig, 3, topic="again") == (ErrorCode.none, -1, -1)

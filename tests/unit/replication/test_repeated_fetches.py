@@ -91,7 +91,7 @@ def test_repeated_fetch_of_a_follower_is_not_decoded(rig, fetches_decoded):
     assert fetches_decoded == []
 
 
-def test_it_counts_as_any_other(rig, fetches_decoded):
+def test_repeated_fetch_updates_the_replica_as_any_other_fetch(rig, fetches_decoded):
     fetch = LastFetch(rig)
     replica = fetch.partition.replica_states[fetch.session.node_id]
     end = replica.log_end_offset

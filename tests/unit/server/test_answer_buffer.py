@@ -69,7 +69,7 @@ def test_a_view_that_is_still_about_does_not_stop_the_buffer_from_growing(
 
 @settings(max_examples=200, deadline=None)
 @given(sizes=st.lists(st.integers(4, 60_000) | st.integers(4, 40), max_size=30), seed=st.integers(0, 2**32))
-def test_whatever_the_reads_bring_the_same_answers_come_out(sizes: list[int], seed: int) -> None:
+def test_answers_are_the_same_however_the_bytes_are_split_over_reads(sizes: list[int], seed: int) -> None:
     class Pieces:
         """A socket whose every read brings a random part of what is left."""
 

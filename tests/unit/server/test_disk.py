@@ -26,7 +26,7 @@ def disk() -> Iterator[RealDisk]:
     real.close()
 
 
-def test_it_is_a_disk(disk: RealDisk) -> None:
+def test_real_disk_implements_the_disk_port(disk: RealDisk) -> None:
     port: Disk = disk
     assert port is disk
 
@@ -124,7 +124,7 @@ def test_files_below_a_renamed_directory_remain_usable(disk: RealDisk, tmp_path:
     assert (tmp_path / "t-0.deleted" / "deep" / "b").read_bytes() == b"d"
 
 
-def test_a_removed_file_is_gone_for_its_handle_and_new_for_the_next(disk: RealDisk, tmp_path: Path) -> None:
+def test_removed_file_is_not_found_by_its_handle_and_new_for_the_next_handle(disk: RealDisk, tmp_path: Path) -> None:
     old = disk.open(f"{tmp_path}/a", create=True)
     old.append([b"old"])
     disk.remove(f"{tmp_path}/a")
@@ -227,7 +227,9 @@ def test_cached_reads_equal_plain_ones(disk: RealDisk, tmp_path: Path) -> None:
         assert file.read_cached(size, position) == data[position : position + size]
 
 
-def test_nothing_cached_is_none(disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_read_of_uncached_file_returns_none(
+    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = disk.open(f"{tmp_path}/a", create=True)
     file.append([b"x" * 100])
 

@@ -129,7 +129,7 @@ def test_exception_out_of_core_in_a_question_halts_process() -> None:
     assert raised.value.subgroup(ProcessHalted)
 
 
-def test_a_question_that_is_given_up_is_forgotten_and_its_answer_too() -> None:
+def test_cancelled_in_process_request_is_dropped_and_so_is_its_late_response() -> None:
     async def test(shell: Shell, core: Core) -> None:
         with trio.move_on_after(0.01) as scope:
             await shell.in_process.ask(b"hold on")

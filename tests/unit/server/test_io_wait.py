@@ -53,7 +53,7 @@ def run(main: Callable[[], Awaitable[None]]) -> None:
 
 
 @WAYS
-def test_what_is_ready_is_served(*, is_joined: bool) -> None:
+def test_ready_socket_is_served(*, is_joined: bool) -> None:
     with readable() as (selector, sock):
 
         async def main() -> None:
@@ -113,7 +113,7 @@ def test_files_of_trio_are_served_while_the_selector_is_always_ready(*, is_joine
 
 
 @WAYS
-def test_what_is_due_is_served_in_every_pass_though_nothing_is_ready(*, is_joined: bool) -> None:
+def test_due_work_is_served_in_every_pass_although_no_socket_is_ready(*, is_joined: bool) -> None:
     async def main() -> None:
         left = 0
         done = trio.Event()

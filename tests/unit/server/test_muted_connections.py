@@ -39,7 +39,7 @@ def test_requests_behind_the_one_that_mutes_wait_for_the_end_of_it() -> None:
     trio.run(main)
 
 
-def test_a_muted_client_that_closes_is_gone() -> None:
+def test_muted_client_that_closes_is_disconnected() -> None:
     async def main() -> None:
         async with running() as broker:
             stream, _connection = await muted(broker)
@@ -64,7 +64,7 @@ def test_a_muted_connection_is_closed_by_the_broker() -> None:
     trio.run(main)
 
 
-def test_unmuting_a_connection_that_is_gone_does_nothing() -> None:
+def test_unmuting_a_connection_that_no_longer_exists_does_nothing() -> None:
     async def main() -> None:
         async with running() as broker:
             broker.shell.carry_out([UnmuteConnection(99)])

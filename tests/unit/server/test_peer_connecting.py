@@ -31,7 +31,7 @@ def test_peer_answers_a_request() -> None:
     trio.run(main)
 
 
-def test_what_is_sent_before_the_connection_is_there_leaves_with_it() -> None:
+def test_data_sent_before_the_peer_connection_is_open_is_sent_when_it_opens() -> None:
     async def main() -> None:
         async with running() as (broker, listening):
             broker.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)), SendPeer(1, [b"ear", b"ly"]))
@@ -170,7 +170,7 @@ def test_a_connection_that_met_itself_counts_as_refused() -> None:
     trio.run(main)
 
 
-def test_it_may_be_closed_while_it_connects() -> None:
+def test_peer_connection_may_be_closed_while_it_connects() -> None:
     async def main() -> None:
         async with running() as (broker, listening):
             listening.listen(0)

@@ -169,7 +169,7 @@ def test_a_peer_that_is_lost_with_much_unsent_is_lost_once() -> None:
     trio.run(main)
 
 
-def test_it_may_be_closed_with_much_unsent() -> None:
+def test_peer_connection_may_be_closed_with_much_unsent_data() -> None:
     async def main() -> None:
         async with running() as (broker, listening):
             stream = await broker.connected_to(listening)

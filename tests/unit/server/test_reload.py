@@ -71,11 +71,11 @@ def test_reload_without_a_users_file_posts_nothing(caplog):
     assert caplog.messages == []
 
 
-def test_terminal_that_never_was_is_not_gone(tmp_path):
+def test_terminal_that_never_existed_is_not_detected_as_closed(tmp_path):
     assert not Terminal(str(tmp_path / "none")).is_gone
 
 
-def test_terminal_that_is_closed_is_gone():
+def test_closed_terminal_is_detected():
     """A child in a session of its own, whose controlling terminal this test closes."""
     program = (
         "import os, signal, sys\n"

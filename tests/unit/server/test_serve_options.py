@@ -34,7 +34,7 @@ def test_the_defaults_can_be_served() -> None:
         (ServeOptions(project_redis="redis://h:1"), "project-redis"),
     ],
 )
-def test_what_cannot_work_is_refused(options: ServeOptions, slug: str) -> None:
+def test_serve_options_that_cannot_work_are_refused(options: ServeOptions, slug: str) -> None:
     with pytest.raises(UsageError) as caught:
         options.check()
     assert (caught.value.code, caught.value.exit_code) == (slug, 2)

@@ -111,7 +111,7 @@ def test_connection_is_idle_only_from_its_last_answer_on() -> None:
     trio.run(main)
 
 
-def test_one_address_gets_only_so_many_connections() -> None:
+def test_client_address_over_its_connection_limit_is_refused_until_one_closes() -> None:
     async def main() -> None:
         async with running(ConnectionLimits(connections_per_ip_max=3)) as broker:
             streams = [await broker.connect() for _ in range(3)]

@@ -216,7 +216,7 @@ def test_peer_that_closes_during_the_handshake_is_only_counted(known: Identities
     trio.run(main)
 
 
-def test_one_unfinished_handshake_too_many_ends_the_oldest(known: Identities) -> None:
+def test_unfinished_tls_handshake_above_the_limit_closes_the_oldest(known: Identities) -> None:
     async def main() -> None:
         async with running_tls(known.configs, ConnectionLimits(tls_handshakes_max=2)) as (broker, tls):
             streams = [await broker.connect() for _ in range(2)]

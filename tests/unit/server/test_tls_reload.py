@@ -56,7 +56,7 @@ def test_watch_notices_a_new_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["empty", "missing", "expired"])
-def test_file_that_cannot_be_used_is_logged_once_and_the_old_one_stays(
+def test_unusable_tls_file_is_logged_once_and_the_old_file_stays_in_use(
     tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     own = make(tmp_path / "certs")

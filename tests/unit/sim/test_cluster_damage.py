@@ -21,7 +21,7 @@ def content(data: bytes) -> Content:
     return made
 
 
-def test_what_is_damaged_remembers_what_was_right_in_any_order():
+def test_damaged_file_retains_its_original_bytes_for_damage_in_any_order():
     file = content(b"0123456789")
     assert file.damage(2, b"abcd")
     assert file.damage(4, b"XYZ")

@@ -13,7 +13,7 @@ def test_a_reader_knows_each_value_again_tombstones_too():
     assert [record.value is None for record in records] == [is_tombstone(value) for value in VALUES]
 
 
-def test_there_are_few_keys_and_some_tombstones():
+def test_compacted_topic_records_have_few_keys_and_some_tombstones():
     assert len({key_of(value) for value in VALUES}) == KEYS
     assert 5 < sum(map(is_tombstone, VALUES)) < 25
 

@@ -113,7 +113,7 @@ def test_the_last_record_of_a_key_may_not():
 
 
 @pytest.mark.parametrize("limit", ["watermark", "active segment", "recovery point"])
-def test_nothing_goes_before_it_is_safe(limit):
+def test_record_compacted_away_before_its_replacement_is_safe_is_a_violation(limit):
     bench = Bench()
     bench.write((A, b"1"), (A, b"2"))
     match limit:
@@ -127,7 +127,7 @@ def test_nothing_goes_before_it_is_safe(limit):
         bench.compact({A: 1})
 
 
-def test_what_is_not_closed_yet_may_not_go():
+def test_record_in_a_segment_not_yet_closed_must_not_be_compacted_away():
     bench = Bench()
     bench.write((A, b"1"), (A, b"2"))
     bench.log.active.base_offset = 0
@@ -135,7 +135,7 @@ def test_what_is_not_closed_yet_may_not_go():
         bench.compact({A: 1})
 
 
-def test_what_replaces_must_be_old_enough():
+def test_record_that_replaces_another_must_be_old_enough():
     bench = Bench(min_compaction_lag_ms=500)
     bench.write((A, b"1"), (A, b"2"))
     bench.now_ms += 499
@@ -154,14 +154,14 @@ def test_a_tombstone_outlives_the_first_compaction_and_its_horizon():
     assert bench.check.counts["tombstones removed"] == 1
 
 
-def test_one_that_goes_at_the_first_is_found():
+def test_tombstone_removed_by_the_first_compaction_is_detected():
     bench = Bench()
     bench.write((A, b"1"), (A, None))
     with pytest.raises(Violation, match="was removed by the first compaction"):
         bench.compact({A: 2})
 
 
-def test_one_that_goes_too_early_is_found():
+def test_tombstone_removed_too_early_is_detected():
     bench = Bench(delete_retention_ms=1_000)
     bench.write((A, None))
     bench.compact({A: 0}, retention_ms=1_000)
@@ -170,7 +170,7 @@ def test_one_that_goes_too_early_is_found():
         bench.compact({A: 1})
 
 
-def test_one_that_may_go_too_early_is_found():
+def test_tombstone_with_a_delete_horizon_that_is_too_early_is_detected():
     bench = Bench(delete_retention_ms=1_000)
     bench.write((A, None))
     with pytest.raises(Violation, match="may go 1000 ms too early"):
@@ -196,7 +196,7 @@ def test_another_record_in_its_place_is_found():
         bench.check.swapped(bench.copy)
 
 
-def test_what_was_not_committed_may_not_go():
+def test_uncommitted_record_must_not_be_compacted_away():
     bench = Bench()
     bench.write((A, b"1"), (A, b"2"))
     bench.history.committed.clear()

@@ -60,7 +60,7 @@ def test_any_other_write_is_done_or_not(act, is_done):
     assert found == {True, False}
 
 
-def test_it_is_the_write_after_so_many_and_nothing_is_written_later(disk):
+def test_process_ends_in_the_write_after_the_given_count_and_writes_nothing_later(disk):
     file = disk.open("/d/f")
     disk.end_inside(Death(SeededRandom(1), 2))
     file.append([b"1"])
@@ -85,7 +85,7 @@ def test_a_write_that_fails_is_none_of_them(disk):
         disk.open("/d/f").append([b"1"])
 
 
-def test_a_broker_that_ends_inside_a_write_is_gone_at_once_and_comes_back_with_all_that_was_acknowledged():
+def test_broker_that_ends_inside_a_write_stops_at_once_and_loses_no_acknowledged_data():
     rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"})
     rig.create_topic("orders", min_insync_replicas="2")
     assert rig.produce("orders", [b"a"]).error_code == 0

@@ -54,7 +54,7 @@ def test_less_than_the_last_acknowledged_commit_is_a_violation(history, world):
         found(history, world, 4)
 
 
-def test_nothing_where_something_was_committed_is_a_violation(history, world):
+def test_fetch_of_no_offset_after_a_commit_is_a_violation(history, world):
     commit(history, world, 5)
     with pytest.raises(Violation, match="fetched -1"):
         found(history, world, -1)

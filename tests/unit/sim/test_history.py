@@ -50,7 +50,7 @@ class Bench:
         self.history.observe(self.node)
 
 
-def test_what_diverged_below_the_log_start_is_not_seen_before_or_after_a_restart():
+def test_divergence_below_the_log_start_is_not_detected_before_or_after_a_restart():
     bench = Bench()
     assert not bench.agrees
     bench.log.log_start_offset = 1
@@ -60,7 +60,7 @@ def test_what_diverged_below_the_log_start_is_not_seen_before_or_after_a_restart
     assert bench.agrees
 
 
-def test_it_is_seen_again_when_a_start_loses_the_log_start():
+def test_divergence_is_detected_again_when_a_start_loses_the_log_start():
     bench = Bench()
     bench.log.log_start_offset = 1
     bench.history.observe(bench.node)

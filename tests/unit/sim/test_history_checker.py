@@ -59,7 +59,7 @@ def kinds(history: History) -> list[Kind]:
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), MADE)
-def test_what_a_right_cluster_does_is_accepted(seed: int, how: HistorySettings) -> None:
+def test_history_of_a_correct_cluster_is_accepted(seed: int, how: HistorySettings) -> None:
     assert check_history(random_history.make(SeededRandom(seed), how)).anomalies == ()
 
 
@@ -106,7 +106,7 @@ def test_a_write_that_is_acknowledged_without_an_offset_is_held_to_its_promise()
     assert kinds(history) == [Kind.UNSEEN]
 
 
-def test_what_everybody_read_and_is_gone_at_the_end_is_lost() -> None:
+def test_record_that_all_consumers_read_and_is_missing_at_the_end_is_lost() -> None:
     history = history_of(
         sent(1, 0, 0.0), sent(2, 1, 1.0), read("r", 2.0, (0, 1), (1, 2)),
         Assign("f", 8.0, {P: 0}), read("f", 9.0, (1, 2)), Final("f", {P: 2}),

@@ -25,7 +25,7 @@ def kinds(made):
     return sorted(check_history(made).by_kind)
 
 
-def test_what_was_taken_may_be_missing():
+def test_record_removed_by_compaction_may_be_missing():
     assert kinds(history(taken={0: 4.0, 1: 4.5})) == []
 
 
@@ -33,7 +33,7 @@ def test_consumer_that_skips_a_record_before_its_compaction_is_reported():
     assert kinds(history(taken={0: 4.0, 1: 5.5})) == ["poll-skip"]
 
 
-def test_what_was_not_taken_must_be_there():
+def test_record_not_removed_by_compaction_must_be_present():
     made = history(taken={0: 4.0, 1: 4.5})
     made.taken = {NAME: {0: 4.0}}
     assert kinds(made) == ["group-skip", "lost-write", "poll-skip"]

@@ -199,6 +199,6 @@ def test_record_lost_or_doubled_on_its_second_hop_is_a_violation(again, message)
         reads(inputs=[0, 3], outputs=[3, 0], again=again).check_processed_once(hops=2)
 
 
-def test_what_is_above_the_high_watermark_is_not_committed():
+def test_record_read_at_or_above_the_high_watermark_is_not_committed():
     with pytest.raises(Violation, match="was read at or above 0"):
         CommittedReads(SimpleNamespace(promises=lambda _topic, _partition: True)).read(OUTPUT, 0, 0, b"p:1 x", 0)

@@ -24,23 +24,23 @@ def made(values: list[bytes], read: list[tuple[int, bytes]], *, floor: int = 0, 
     return recorder.history(lambda _place: keeps, lambda _group: keeps, lambda _place: floor)
 
 
-def test_what_was_acknowledged_and_read_holds():
+def test_history_of_acknowledged_and_read_records_holds():
     history_report = must_hold(made([b"1:1", b"1:2"], [(0, b"1:1"), (1, b"1:2")]))
     assert (history_report.acknowledged, history_report.polled) == (2, 2)
 
 
-def test_what_was_acknowledged_and_not_read_is_lost():
+def test_acknowledged_record_that_is_not_read_is_lost():
     with pytest.raises(Violation, match="I1: lost-write"):
         must_hold(made([b"1:1", b"1:2"], [(1, b"1:2")]))
 
 
-def test_what_was_given_up_before_anybody_read_it_is_not_lost():
+def test_record_forfeited_before_any_reader_read_it_is_not_lost():
     history = made([b"1:1", b"1:2"], [(1, b"1:2")], floor=1)
     assert [send.outcome for send in history.sends] == [Outcome.INFO, Outcome.OK]
     assert history.first_offsets == {"t-0": 1}
 
 
-def test_one_record_at_two_offsets_is_a_duplicate():
+def test_record_at_two_offsets_is_a_duplicate():
     with pytest.raises(Violation, match="I11: duplicate"):
         must_hold(made([b"1:1"], [(0, b"1:1"), (1, b"1:1")]))
 

@@ -143,7 +143,7 @@ def test_a_tree_that_was_removed_may_be_back_with_all_in_it():
     assert {None, ("gone", "kept", "old")} <= found
 
 
-def test_what_was_renamed_over_may_be_back():
+def test_file_replaced_by_a_rename_may_return_after_a_crash():
     contents = set()
     for seed in range(20):
         disk = SimDisk()
@@ -216,7 +216,7 @@ def test_a_read_gives_a_wrong_bit_once_and_only_in_the_records_of_a_batch():
     assert log.read(1000, 0) == batch * 2
 
 
-def test_what_is_not_cached_is_not_there_or_short(disk):
+def test_cached_read_of_uncached_bytes_returns_none_or_fewer_bytes(disk):
     file = disk.open("/d/f", create=True)
     file.append([b"0123456789"])
     disk.cached_bytes = 0

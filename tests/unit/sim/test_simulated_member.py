@@ -52,7 +52,7 @@ def test_a_partition_that_the_coordinator_does_not_know_yet_is_committed_again(m
     ],
     ids=["no answer", "refused", "elsewhere"],
 )
-def test_what_was_not_confirmed_does_not_count(member, said, outcome):
+def test_unconfirmed_commit_does_not_count_as_committed(member, said, outcome):
     assert commit(member, said) is outcome
     assert (member.committed(ONE), member.committed(TWO)) == (-1, -1)
 

@@ -46,7 +46,7 @@ def test_a_follower_has_what_its_leader_wrote_and_nothing_else(check):
         check.appended(follower, [NewBatch(1, 2, 11)])
 
 
-def test_what_a_leader_wrote_while_its_process_ended_is_its_own(check):
+def test_batch_written_by_a_leader_while_its_process_ended_is_attributed_to_it(check):
     before = chain((0, 2, 10))
     check.reopened(copy(1, (0, 2, 10), (1, 2, 11)), before)
     check.appended(copy(2), [NewBatch(1, 2, 11)])

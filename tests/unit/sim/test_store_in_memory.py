@@ -42,7 +42,7 @@ def test_a_rollback_goes_back_to_a_state_that_was(store):
     assert create(store, "d", 9).code == "OK"
 
 
-def test_what_comes_after_a_rollback_is_another_history(store):
+def test_records_after_a_store_rollback_are_another_history(store):
     create(store, "a", 1)
     before = store.records_after(0)[-1]
     store.lose_last(1)
@@ -52,7 +52,7 @@ def test_what_comes_after_a_rollback_is_another_history(store):
     assert after.chain_hash != before.chain_hash
 
 
-def test_an_emptied_store_knows_nothing(store):
+def test_emptied_store_has_no_records_and_no_cluster(store):
     store.flush_all()
     assert store.records_after(0) == []
     assert call(store, "verify").code == "NO_CLUSTER"

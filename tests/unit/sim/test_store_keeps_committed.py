@@ -268,7 +268,7 @@ def test_replica_without_committed_records_is_never_elected(seed):
     Walk(seed).run(600)
 
 
-def test_the_walks_get_somewhere():
+def test_random_walks_commit_records_and_elect_leaders():
     walks = [Walk(seed) for seed in range(20)]
     for walk in walks:
         walk.run(600)

@@ -104,7 +104,7 @@ def test_logs_that_are_synced_at_every_record_lose_nothing():
     assert machine.mark() == b"boot-11\n"
 
 
-def test_where_the_system_does_not_say_nothing_is_noticed_nor_marked():
+def test_start_without_a_boot_id_is_not_lossy_and_writes_no_boot_mark():
     machine = Machine()
     machine.boot_id = None
     machine.start()
@@ -114,7 +114,7 @@ def test_where_the_system_does_not_say_nothing_is_noticed_nor_marked():
     assert not machine.disk.exists(MARK)
 
 
-def test_one_directory_of_two_is_enough():
+def test_boot_mark_in_one_of_two_directories_suffices_to_detect_a_machine_restart():
     machine = Machine()
     machine.start(("/data", "/more"))
     machine.fill()

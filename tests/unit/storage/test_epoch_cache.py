@@ -21,7 +21,7 @@ def test_end_offsets_are_where_the_next_epoch_begins(cache, requested, answer):
     assert cache.end_offset_for(requested, 40) == answer
 
 
-def test_an_empty_cache_knows_nothing():
+def test_empty_epoch_cache_returns_no_epoch_and_no_end_offset():
     assert EpochCache().end_offset_for(3, 40) == (-1, -1)
 
 

@@ -62,7 +62,7 @@ def test_every_record_is_read_back_by_another_parser(make_bench, parser, stop):
 
 
 @pytest.mark.parametrize("parser", [as_aiokafka, as_kafka_python])
-def test_what_compaction_left_is_read_by_another_parser(make_bench, parser):
+def test_compacted_log_is_read_by_another_parser(make_bench, parser):
     bench = make_bench(cleanup_policy="compact", segment_bytes=3000, delete_retention_ms=10**9)
     written = {}
     for number in range(30):

@@ -544,7 +544,7 @@ def test_checkpoint_begun_before_a_topic_was_made_again_leaves_the_mark_of_the_n
     assert "fresh.yak" not in bench.files()
 
 
-def test_what_an_index_held_before_its_segment_was_emptied_is_not_believed_later(make_bench):
+def test_index_entries_from_before_their_segment_was_emptied_are_not_used_later(make_bench):
     bench = make_bench(index_interval_bytes=50)
     fill(bench, 5)
     bench.reopen(clean=True)

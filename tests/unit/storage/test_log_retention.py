@@ -37,7 +37,7 @@ def test_old_segments_go_by_their_largest_timestamp(make_bench):
     assert bench.log.log_start_offset == survivor.base_offset
 
 
-def test_nothing_past_the_high_watermark_goes(make_bench):
+def test_segment_past_the_high_watermark_does_not_expire(make_bench):
     bench = make_bench(segment_bytes=300, retention_ms=0)
     fill(bench)
     second = bench.log.segments[1].base_offset
@@ -45,7 +45,7 @@ def test_nothing_past_the_high_watermark_goes(make_bench):
     assert len(bench.log.expired_segments(DAY, second)) == 1
 
 
-def test_when_all_is_too_old_the_active_segment_rolls_and_goes(make_bench):
+def test_active_segment_rolls_and_is_deleted_when_all_segments_are_expired(make_bench):
     bench = make_bench(segment_bytes=300, retention_ms=10)
     fill(bench)
     expired = bench.log.expired_segments(DAY, 20)

@@ -35,7 +35,7 @@ def test_a_snapshot_of_a_tail_that_was_cut_is_not_believed_when_it_is_back(bench
     assert [known.producer_id for known in bench.log.producers.describe()] == [2]
 
 
-def test_what_was_cut_of_what_was_synced_does_not_come_back(bench):
+def test_truncated_synced_records_do_not_return_after_a_crash(bench):
     bench.append()
     bench.append()
     bench.flush()

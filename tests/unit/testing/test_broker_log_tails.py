@@ -8,7 +8,7 @@ from yak.testing import cluster
 from yak.testing.cluster import BrokerLogs, last_lines
 
 
-def test_only_what_came_after_the_mark_is_read(tmp_path: Path) -> None:
+def test_broker_log_is_read_only_after_the_mark(tmp_path: Path) -> None:
     path = tmp_path / "node-1.log"
     logs = BrokerLogs({1: str(path), 2: str(tmp_path / "node-2.log")})
     path.write_text("of the start\n")

@@ -38,7 +38,7 @@ def guardian(parent: int, folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=subprocess.PIPE)
 
 
-def test_it_finds_brokers_by_their_data_and_servers_by_their_folder(
+def test_guardian_finds_brokers_by_data_directory_and_servers_by_working_directory(
     tmp_path: Path, started: list[subprocess.Popen[str]]
 ) -> None:
     run, other = tmp_path / "run", tmp_path / "run-of-another"
@@ -63,7 +63,7 @@ def test_cleaning_up_leaves_no_process_and_no_file(tmp_path: Path, started: list
 
 
 @pytest.mark.parametrize("said", [ALL_CLEAN, b""], ids=["by itself", "not"])
-def test_it_acts_when_the_run_ended_and_did_not_clean_up(
+def test_guardian_cleans_up_when_the_run_ended_without_cleaning_up(
     said: bytes, tmp_path: Path, started: list[subprocess.Popen[str]]
 ) -> None:
     run = tmp_path / "run"
@@ -78,7 +78,7 @@ def test_it_acts_when_the_run_ended_and_did_not_clean_up(
     assert (broker.poll() is None) is bool(said)
 
 
-def test_it_notices_that_the_parent_is_gone_though_the_pipe_is_held(tmp_path: Path) -> None:
+def test_guardian_detects_that_its_parent_ended_although_the_pipe_is_held_open(tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
     somebody_else = 1

@@ -68,7 +68,7 @@ def test_fresh_cluster_is_lent_to_no_other_test_before_or_after(session: Session
 
 
 @pytest.mark.parametrize("deed", ["kill", "pause", "restart"])
-def test_one_that_was_disturbed_is_ended_and_replaced(session: Session, deed: str) -> None:
+def test_lent_cluster_that_was_disturbed_is_ended_and_replaced(session: Session, deed: str) -> None:
     cluster = session.lend(ONE)
     getattr(cluster, deed)(1)
     left = [broker.pid for broker in cluster.brokers if broker.pid is not None]
@@ -77,14 +77,14 @@ def test_one_that_was_disturbed_is_ended_and_replaced(session: Session, deed: st
     assert session.lend(ONE) is not cluster
 
 
-def test_one_that_lost_a_broker_by_itself_is_replaced_too(session: Session) -> None:
+def test_returned_cluster_that_lost_a_broker_by_itself_is_replaced(session: Session) -> None:
     cluster = lend_and_give_back(session, ONE)
     kill(broker_of(cluster))
     assert session.lend(ONE) is not cluster
 
 
 @pytest.mark.parametrize("check", ["_configs_are_untouched", "_clients_are_untouched"])
-def test_one_that_cannot_be_made_empty_is_replaced(
+def test_returned_cluster_that_cannot_be_emptied_is_replaced(
     session: Session, check: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = lend_and_give_back(session, ONE)
@@ -109,7 +109,7 @@ def test_the_log_of_one_that_was_ended_can_be_read_until_the_next_is_lent(sessio
     assert not Path(cluster.data_dir).exists()
 
 
-def test_one_lent_again_begins_with_an_empty_log(session: Session) -> None:
+def test_cluster_lent_again_starts_with_an_empty_log(session: Session) -> None:
     lend_and_give_back(session, ONE)
     assert session.lend(ONE).log(1) == ""
 
@@ -190,7 +190,7 @@ def test_a_path_too_long_for_a_socket_is_no_reason_to_fail(
     assert list(long.iterdir()) == []
 
 
-def test_a_cluster_for_one_block_is_gone_after_it(stand_in: None) -> None:
+def test_cluster_for_one_block_is_removed_after_the_block(stand_in: None) -> None:
     with pytest.raises(ZeroDivisionError), run_cluster(brokers=1, configs={"num.partitions": 2}) as cluster:  # noqa: PT012
         processes = [identify(broker.pid or 0) for broker in cluster.brokers]
         _ = 1 / 0

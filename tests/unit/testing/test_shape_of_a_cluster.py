@@ -24,7 +24,7 @@ def test_a_broker_takes_them_all(brokers: int) -> None:
     assert BrokerConfig.from_settings(given(ClusterShape.of(brokers))).num_partitions == 1
 
 
-def test_what_a_test_says_wins_and_is_written_as_kafka_writes_it() -> None:
+def test_configs_of_a_test_take_precedence_and_are_written_as_kafka_writes_them() -> None:
     configs = given(ClusterShape.of(1, {"num.partitions": 6, "auto.create.topics.enable": False}))
     assert (configs["num.partitions"], configs["auto.create.topics.enable"]) == ("6", "false")
 

@@ -112,7 +112,7 @@ def test_other_bytes_are_refused(key, value):
         client_version=st.integers(0, 2),
     )
 )
-def test_what_is_written_is_read(transaction):
+def test_written_record_is_read_back_unchanged(transaction):
     key = transaction_key(transaction.transactional_id)
     assert read_transaction(key, transaction_value(transaction)) == transaction
 

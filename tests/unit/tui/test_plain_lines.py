@@ -20,7 +20,7 @@ class Silent:
         yield
 
 
-def test_plain_lines_of_a_silent_cluster_end_when_their_reader_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_lines_of_a_silent_cluster_end_when_their_reader_closes_the_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "POLL_SECONDS", 0.01)
     read, write = os.pipe()
     with os.fdopen(write, "w") as pipe:

@@ -12,7 +12,7 @@ def of(*scopes):
 
 
 @pytest.mark.parametrize("scope", ["messages", "consumer"])
-def test_what_a_screen_shares_with_the_other_does_not_clash_with_its_own(scope):
+def test_shared_record_keys_do_not_clash_with_the_own_keys_of_a_screen(scope):
     for one, other in combinations(of("records", scope), 2):
         assert not set(one.keys.split(",")) & set(other.keys.split(",")), (one.id, other.id)
 

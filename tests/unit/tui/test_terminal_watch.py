@@ -21,7 +21,7 @@ def test_a_terminal_is_there_until_its_other_end_is_closed():
         os.close(theirs)
 
 
-def test_a_process_that_does_not_hear_is_ended_with_its_children():
+def test_process_that_does_not_respond_to_terminal_loss_is_ended_with_its_children():
     program = (
         "import subprocess, sys, threading; from yak.tui import launch as watch\n"
         "watch.POLL_SECONDS = watch.PATIENCE_SECONDS = 0.1\n"

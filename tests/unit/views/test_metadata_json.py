@@ -103,7 +103,7 @@ def test_brokers_are_alive_fenced_or_closed(image):
     }
 
 
-def test_each_thing_has_the_time_of_its_last_record(image):
+def test_each_metadata_object_has_the_timestamp_of_its_last_record(image):
     told = cluster_json(image, EXTERNAL)
     assert {each["brokerId"]: each["timestamp"] for each in told["brokers"]} == {1: 3.0, 2: 3.0, 3: 9.0, 9: 9.1}
     assert [(each["name"], each["timestamp"]) for each in told["topics"]] == [("a", 5.0)]
@@ -146,7 +146,7 @@ def test_changes_since_before_this_cluster_incarnation_are_returned_in_full(imag
     assert changes(image, 1_001)["full"] is False
 
 
-def test_everything_is_returned_when_the_first_deletions_are_forgotten(image):
+def test_full_metadata_is_returned_when_the_first_deletions_are_forgotten(image):
     import dataclasses
 
     removed = {uuid.UUID(int=n): RemovedTopic(f"t{n}", 5_000 + n) for n in range(REMOVED_TOPICS_MAX)}

@@ -63,7 +63,7 @@ def test_altered_quotas_are_described(rig, version):
     }
 
 
-def test_removed_quotas_are_gone_and_removing_an_absent_one_succeeds(rig):
+def test_removed_quotas_are_not_described_and_removal_of_an_absent_quota_succeeds(rig):
     altered(rig, ANN, RATE, ("consumer_byte_rate", 2e6))
     assert altered(rig, ANN, ("producer_byte_rate", None), ("no_such_quota", None)) == ErrorCode.none
     assert described(rig)[1] == {(("user", "ann"),): {"consumer_byte_rate": 2e6}}

@@ -61,7 +61,7 @@ def test_delete_records_of_a_topic_that_is_only_compacted_returns_policy_violati
     assert answered(rig, delete(rig, 2, topic="prices")) == answer
 
 
-def test_it_waits_for_the_slowest_follower(rig, replicas):
+def test_delete_records_waits_for_the_slowest_follower(rig, replicas):
     pending = delete(rig, 2)
     assert answered(rig, pending) is None
     assert replicas.log.log_start_offset == 2
@@ -83,7 +83,7 @@ def test_fenced_follower_does_not_delay_a_deletion_of_records(rig, replicas):
     assert answered(rig, pending) == (0, 2)
 
 
-def test_followers_that_stay_behind_are_a_time_out_but_the_records_are_gone(rig, replicas):
+def test_delete_records_times_out_on_lagging_followers_but_the_records_are_deleted(rig, replicas):
     pending = delete(rig, 2, timeout_ms=200)
     rig.run_for(300)
     assert answered(rig, pending) == (ErrorCode.request_timed_out, 0)

@@ -23,7 +23,7 @@ def rig() -> GroupsRig:
     return GroupsRig()
 
 
-def test_what_was_committed_is_fetched_with_its_metadata_and_epoch(rig):
+def test_committed_offset_is_fetched_with_its_metadata_and_leader_epoch(rig):
     assert rig.commit({("orders", 0): (7, "words"), ("orders", 1): (8, "")}) == {
         ("orders", 0): NONE,
         ("orders", 1): NONE,
@@ -280,7 +280,7 @@ def test_partitions_that_do_not_exist_come_first_in_the_answer_to_a_deletion(rig
     assert list(answered.values()) == [UNKNOWN, NONE, NONE, UNKNOWN, NONE]
 
 
-def test_nothing_is_deleted_while_it_is_not_known_what_is_consumed(rig):
+def test_offsets_are_not_deleted_while_the_group_subscription_is_unknown(rig):
     """ClassicGroup.isSubscribedToTopic: a group of consumers whose words nobody understands may consume everything."""
     rig.commit({("orders", 0): 1})
     rig.member(protocols={"range": b"\0"})

@@ -93,7 +93,7 @@ def test_search_by_time_that_outlives_its_log_or_leadership_finds_nothing_out(ri
         assert list_offsets(rig, 1_000) == (ErrorCode.not_leader_or_follower, -1)
 
 
-def test_it_says_the_end_as_soon_as_its_own_epoch_begins_to_be_committed(rig):
+def test_leader_returns_the_end_offset_once_its_own_epoch_begins_to_be_committed(rig):
     lead(rig, 3)
     assert list_offsets(rig) == (0, 3)
 
@@ -170,7 +170,7 @@ def test_a_broker_that_stops_is_alive_until_others_lead(rig):
 
 
 @pytest.mark.parametrize("state", [BrokerState.FENCED, BrokerState.CLOSED])
-def test_a_leader_that_is_fenced_or_gone_is_none_and_its_replica_offline(rig, state):
+def test_fenced_or_closed_leader_is_reported_as_none_and_its_replica_as_offline(rig, state):
     set_partition(rig, "orders", leader=2, replicas=(2, 1), isr=(2, 1))
     add_broker(rig, 2, state=state)
     brokers, partition = describe(rig)

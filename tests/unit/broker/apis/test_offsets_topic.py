@@ -59,7 +59,7 @@ def test_clients_do_not_write_to_it(rig):
     assert {held.shard.unreadable for held in rig.node.broker.group_coordinator.runtime.coordinated.values()} == {0}
 
 
-def test_it_gets_no_more_partitions(rig):
+def test_offsets_topic_accepts_no_more_partitions(rig):
     """The group's partition follows from their number: its offsets would be looked for elsewhere."""
     topics = [{"name": OFFSETS_TOPIC, "count": 9, "assignments": None}]
     answer = rig.ask(CREATE_PARTITIONS, 2, topics=topics, timeout=dt.timedelta(seconds=5), validate_only=False)
@@ -136,7 +136,7 @@ def offsets_replicas(rig: Rig) -> int | None:
     return len(topic.partitions[0].replicas)
 
 
-def test_one_broker_alone_serves_groups():
+def test_single_broker_serves_groups():
     assert offsets_replicas(Rig(settings=SETTINGS)) == 1
 
 

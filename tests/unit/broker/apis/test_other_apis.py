@@ -74,7 +74,7 @@ def test_an_unknown_api_versions_version_is_answered_as_version_0_with_a_lower_m
 
 
 @pytest.mark.parametrize(("key", "version"), [(999, 0), (0, 2), (1, 99), (3, 14), (7, 0), (4, 0)])
-def test_what_is_not_served_closes_the_connection(rig, key, version):
+def test_unsupported_api_or_version_closes_the_connection(rig, key, version):
     connection = rig.node.connect()
     closed = []
     rig.node.on_close = closed.append
@@ -272,7 +272,7 @@ def delete_records(rig, offset):
     return rig.ask(21, 2, topics=topics, timeout=dt.timedelta(seconds=5)).topics[0].partitions[0]
 
 
-def test_deleted_records_are_gone_for_good(rig):
+def test_deleted_records_stay_deleted_after_a_restart(rig):
     for _ in range(5):
         rig.produce("orders", [b"a"])
     assert delete_records(rig, 3).low_watermark == 3

@@ -194,7 +194,7 @@ def test_broker_that_knows_no_other_controller_elects_no_leader(rig, version):
     assert elected(elect(rig, None, version=version)) == {}
 
 
-def test_while_the_store_is_away_elections_and_moves_are_refused_with_an_error_to_repeat(rig):
+def test_elections_and_reassignments_without_the_store_get_retriable_errors(rig):
     create(rig, "logs", [(2, 3)])
     set_state(rig, 2, "FENCED")
     rig.run_for(100)
@@ -263,7 +263,7 @@ def test_each_partition_has_its_own_answer(rig):
     assert moved(alter(rig, {0: (1,)}, topic="nowhere")) == {0: ErrorCode.unknown_topic_or_partition}
 
 
-def test_another_number_of_replicas_must_be_wanted(rig):
+def test_replication_factor_change_must_be_allowed_by_the_request(rig):
     answer = alter(rig, {0: (1, 2)}, allow_replication_factor_change=False)
     assert moved(answer) == {0: ErrorCode.invalid_replication_factor}
     assert answer.allow_replication_factor_change is False
@@ -316,7 +316,7 @@ def unregister(rig, node_id):
     return answer.error_code, answer.error_message
 
 
-def test_a_broker_that_is_gone_can_be_forgotten_and_one_that_is_alive_cannot(rig):
+def test_fenced_broker_can_be_unregistered_and_an_alive_broker_cannot(rig):
     alive = "The broker is alive, or was until a moment ago: stop it first."
     assert unregister(rig, 3) == (ErrorCode.invalid_request, alive)
     set_state(rig, 3, "FENCED")

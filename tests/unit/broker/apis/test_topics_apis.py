@@ -150,7 +150,7 @@ def test_names_that_clash_in_metrics_are_refused(rig):
     assert create(rig, "a.b").error_code == ErrorCode.topic_already_exists
 
 
-def test_a_deleted_topic_is_gone_with_its_records_and_a_new_one_is_another(rig):
+def test_deleted_topic_loses_its_records_and_a_new_topic_of_the_name_has_another_id(rig):
     first = create(rig, "orders").topic_id
     rig.produce("orders", [b"old"])
     assert delete(rig, name="orders").error_code == 0

@@ -32,7 +32,7 @@ def test_a_bad_variable_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["bootstrap.servers", "group.id", "enable.auto.commit", "enable.auto.offset.store"])
-def test_what_the_api_promises_cannot_be_changed_behind_its_back(name):
+def test_settings_that_the_api_manages_cannot_be_overridden(name):
     with pytest.raises(UsageError) as refused:
         check_config({"fetch.min.bytes": 1, name: "x"})
     assert f'"{name}"' in refused.value.message

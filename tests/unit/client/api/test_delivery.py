@@ -80,7 +80,7 @@ def test_unchecked_failures_are_raised_together_once():
     assert deliveries.unseen_failure() is None
 
 
-def test_one_failure_is_raised_as_it_is():
+def test_single_delivery_failure_is_raised_unchanged():
     deliveries = Deliveries(has_offsets=True)
     delivery = settled(deliveries, KafkaError.MSG_SIZE_TOO_LARGE)
     assert deliveries.unseen_failure() is delivery.exception(0)

@@ -26,14 +26,14 @@ def test_null_is_none():
     assert message(key=None, value=None).key is None
 
 
-def test_it_is_decoded_once():
+def test_message_value_is_decoded_once():
     seen = []
     count = Serde("counting", bytes, lambda raw: seen.append(raw) or raw)
     it = message(value=b"x", values=count)
     assert (it.value, it.value, seen) == (b"x", b"x", [b"x"])
 
 
-def test_what_is_not_json_says_where_it_is_and_what_can_be_done():
+def test_value_that_is_not_json_is_reported_with_its_offset_and_a_remedy():
     it = message("orders", 1, 41, key=b"\xff", value=b"plain words")
     with pytest.raises(YakError) as failed:
         _ = it.value

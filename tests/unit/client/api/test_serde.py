@@ -15,7 +15,7 @@ documents = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionarie
 
 
 @given(documents.filter(lambda value: value is not None))
-def test_what_json_can_say_comes_back_as_it_was(value):
+def test_json_documents_are_decoded_unchanged(value):
     assert JSON.decode(to_bytes(JSON, "value", value)) == value
 
 
@@ -33,7 +33,7 @@ def test_bytes_are_left_alone_by_all_three(raw):
 
 
 @pytest.mark.parametrize("serde", [JSON, TEXT, BYTES])
-def test_none_is_kafkas_null(serde):
+def test_python_none_is_written_as_kafka_null(serde):
     assert to_bytes(serde, "value", None) is None
 
 
@@ -47,7 +47,7 @@ def test_none_is_kafkas_null(serde):
         (TEXT, "key", "\ud800", "surrogates not allowed"),
     ],
 )
-def test_what_cannot_be_written_says_what_why_and_what_to_do(serde, what, value, why):
+def test_value_that_cannot_be_encoded_is_reported_with_the_reason_and_a_remedy(serde, what, value, why):
     with pytest.raises(UsageError) as refused:
         to_bytes(serde, what, value)
     error = refused.value

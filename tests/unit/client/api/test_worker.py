@@ -124,7 +124,7 @@ def test_last_work_of_another_task_waits_until_the_answer_has_been_given(either)
     assert order == ["answer begins", "visit", "answer ends", "work ends", "last"]
 
 
-def test_what_an_answer_raises_comes_out_of_the_call_after_the_work_is_done(either):
+def test_exception_of_a_callback_is_raised_by_the_call_after_the_work_is_done(either):
     loop, run, _ = either
     worker = Worker(loop, "test")
     done = []
@@ -207,7 +207,7 @@ def test_cancelled_answer_lets_the_thread_continue(either):
     run(main())
 
 
-def test_waiting_for_a_future_can_be_given_up_and_leaves_it_alone(either):
+def test_cancelled_wait_for_a_future_does_not_cancel_the_future(either):
     loop, run, cancel_after = either
     future = Future()
 

@@ -193,7 +193,7 @@ def test_group_without_coordinator_is_reported_with_the_brokers_message_at_the_t
     assert brokers.coordinators(["billing"])["billing"].node_id == 2
 
 
-def test_a_coordinator_that_is_gone_is_unreachable(cluster, brokers):
+def test_missing_coordinator_is_reported_as_unreachable(cluster, brokers):
     brokers.admin.timeout_s = 0.05
     cluster.codes["billing"] = [None]
     error = delete_groups(brokers, ["billing"])["billing"]

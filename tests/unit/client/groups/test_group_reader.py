@@ -158,7 +158,7 @@ def fake(monkeypatch):
     monkeypatch.setattr(group_reader, "POLL_S", 0.001)
 
 
-def test_what_is_committed_was_flushed_before():
+def test_records_are_flushed_before_their_offsets_are_committed():
     bench = Bench([assign(ZERO), [Message(0), Message(1), Message(2)], [Message(3)]], every=CommitEvery(records=2))
     bench.run()
     bench.reader.finish()
@@ -187,7 +187,7 @@ def test_only_so_many_as_were_taken_are_committed_at_the_end():
     assert bench.commits == [{0: 3}]
 
 
-def test_what_a_reader_that_stopped_short_did_not_finish_is_not_committed():
+def test_record_not_finished_by_a_reader_that_stopped_early_is_not_committed():
     bench = Bench([assign(ZERO), [Message(0)]])
     bench.run()
     bench.reader.close()
@@ -268,7 +268,7 @@ def test_a_member_that_is_given_nothing_ends_only_where_there_is_an_end():
     assert waiting.run() == [(0, 0)]
 
 
-def test_what_others_read_to_the_stop_already_is_not_read_again():
+def test_partition_that_others_read_to_the_stop_offset_is_not_read_again():
     bench = Bench([assign(ZERO), [Message(0)]], windows={ZERO: Window(0, 2)}, stored={("orders", 0): 2})
     assert bench.run() == []
     assert bench.consumer.assigned == {}
@@ -416,7 +416,7 @@ def test_paused_member_stays_paused_after_another_assignment(in_batches):
     assert bench.consumer.events[-1] == ("resume", [0, 1])
 
 
-def test_how_far_it_is_behind_is_known_when_all_partitions_were_fetched_from(in_batches):
+def test_lag_of_a_group_reader_is_known_once_all_partitions_were_fetched(in_batches):
     bench = Bench([assign(ZERO, ONE), [Message(0), Message(1)]], every=None)
     assert bench.reader.behind() is None
     bench.reader.fetch(10, 0)

@@ -44,7 +44,7 @@ def test_each_form_gives_its_offsets(text, offsets):
         ("", 'f.csv has no offsets for group "audit"', "lines are"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(text, message, why):
+def test_offsets_file_error_is_reported_with_its_line(text, message, why):
     with pytest.raises(UsageError) as caught:
         parse_offsets(text, "audit", "f.csv")
     assert caught.value.code == "offsets-file"

@@ -54,7 +54,7 @@ def test_a_time_is_the_first_record_from_then_on_or_the_end():
     assert step(Target("timestamp", 1)) == Step(ORDERS, 20, 50, "no record is that young: the end")
 
 
-def test_where_nothing_is_committed_there_is_nothing_to_shift():
+def test_shift_without_a_committed_offset_has_no_target():
     assert step(Target("shift", 1), before=None) == Step(ORDERS, None, None, NOTHING_COMMITTED)
     assert not step(Target("shift", 1), before=None).is_change
     assert step(Target("current"), before=None).after == 50
@@ -66,7 +66,7 @@ def test_a_partition_without_leader_is_left_alone():
     assert not found.is_change
 
 
-def test_what_is_there_already_is_no_change():
+def test_reset_to_the_committed_offset_is_no_change():
     assert not step(Target("offset", 20)).is_change
     assert step(Target("offset", 21)).is_change
 

@@ -121,7 +121,7 @@ def test_full_group_accepts_no_more_members() -> None:
 # ------------------------------------------------------------------------------------------------------- those that go
 
 
-def test_a_silent_member_is_given_up_after_its_session() -> None:
+def test_silent_member_is_removed_after_its_session_timeout() -> None:
     rig = Rig()
     first, second = rig.stable(2, session_ms=10_000)
     rig.wait(9_000)
@@ -156,7 +156,7 @@ def test_member_that_does_not_request_its_assignment_is_removed() -> None:
     assert rig.sync(second).error == ErrorCode.unknown_member_id
 
 
-def test_when_the_last_member_left_the_group_is_empty_and_that_is_written() -> None:
+def test_group_is_empty_after_its_last_member_left_and_the_empty_group_is_written() -> None:
     rig = Rig()
     (only,) = rig.stable()
     assert rig.leave(only["member_id"]) == NONE

@@ -282,7 +282,7 @@ def test_a_static_member_away_does_not_get_a_longer_session(one: Coordinator) ->
     assert one.pass_time(5_000) == ["a"]
 
 
-def test_after_a_failover_everybody_has_a_whole_session(one: Coordinator) -> None:
+def test_members_have_a_whole_session_timeout_after_a_coordinator_failover(one: Coordinator) -> None:
     one.join("a", "t", rebalance_timeout_ms=10_000)
     one.join("b", "t")
     one.heartbeat("a", 2)

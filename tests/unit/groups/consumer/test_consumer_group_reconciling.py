@@ -98,6 +98,6 @@ def test_a_topic_that_it_no_longer_means_is_taken_at_once(state: MemberState, ow
     assert (after.epoch, after.assignment_epochs) == (11, dict.fromkeys(after.held, 7))
 
 
-def test_what_is_not_subscribed_to_is_not_given_whatever_the_target_says() -> None:
+def test_partitions_of_unsubscribed_topics_are_not_assigned_whatever_the_target_has() -> None:
     after = reconciled(Member("a", 10), Goal(11, t(1) | parts("u", 0), frozenset([topic_id("u")]), NONE), {})
     assert (after.state, after.assigned) == (STABLE, parts("u", 0))

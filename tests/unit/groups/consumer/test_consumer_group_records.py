@@ -72,7 +72,7 @@ def changes(draw: st.DrawFn) -> Change:
 
 
 @given(changes())
-def test_what_is_written_is_read(change: Change) -> None:
+def test_written_record_is_read_back_unchanged(change: Change) -> None:
     assert decode(encode(change)) == change
 
 
@@ -171,7 +171,7 @@ def test_tagged_fields_of_a_newer_kafka_are_skipped() -> None:
     assert decode(Record(bytes.fromhex("0003 0001 67"), value)) == Change(Kind.GROUP, "g", "", GroupValue(5, 1))
 
 
-def test_what_is_not_a_consumer_groups_is_refused() -> None:
+def test_record_that_is_not_of_a_consumer_group_is_refused() -> None:
     for kind in (0, 1, 2, 9, 17):
         with pytest.raises(UnreadableRecord, match="not a consumer group's"):
             decode(Record(struct.pack(">hh", kind, 0), None))

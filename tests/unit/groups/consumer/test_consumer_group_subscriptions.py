@@ -71,7 +71,7 @@ def test_a_topic_that_grows_is_noticed_at_the_next_heartbeat(one: Coordinator) -
     assert assigned(one.heartbeat("a", 2)) == parts("t", *range(6))
 
 
-def test_a_topic_that_is_gone_is_given_back(one: Coordinator) -> None:
+def test_partitions_of_a_deleted_topic_are_revoked_from_the_member(one: Coordinator) -> None:
     one.topics.put("u", 1)
     one.join("a", "t", "u")
     one.topics.remove("u")
@@ -86,7 +86,7 @@ def test_a_change_of_other_topics_does_not_move_the_epoch(one: Coordinator) -> N
     assert one.group.state.epoch == 2
 
 
-def test_a_member_can_change_its_mind(one: Coordinator) -> None:
+def test_member_can_change_its_subscribed_topics(one: Coordinator) -> None:
     one.topics.put("u", 2)
     one.join("a", "t")
     answer = one.heartbeat("a", 2, topics=["u"])
@@ -242,7 +242,7 @@ def test_topics_made_while_expressions_are_resolved_are_found_by_the_next_round(
 # --------------------------------------------------------------------------------------------------------- both
 
 
-def test_what_a_group_is_subscribed_to(one: Coordinator) -> None:
+def test_group_is_subscribed_to_its_topic_names_and_regex_matches(one: Coordinator) -> None:
     one.topics.put("u", 1)
     one.join("a", "t", regex="u")
     assert [name for name in ("t", "u", "v") if one.group.state.is_subscribed_to(name)] == ["t", "u"]

@@ -26,13 +26,13 @@ def test_brackets_in_texts_do_not_count(text):
 
 
 @pytest.mark.parametrize("text", ["[[[[[1]]]]]", '[{"a":[{"b":[]}]}]', '["]","]",[[[["["]]]],"]"]', "[" * 100_000])
-def test_what_is_deeper_is_refused(text):
+def test_json_nested_deeper_than_the_limit_is_refused(text):
     with pytest.raises(Problem, match=r"nested deeper|not JSON"):
         parse_json(text.encode(), LIMITS, "")
 
 
 @pytest.mark.parametrize("text", ["NaN", "[-Infinity]", "1e999", '"\\ud800"', '{"\\udfff":1}', "", "{", "[}", "\x00"])
-def test_what_is_no_json_is_refused(text):
+def test_body_that_is_not_json_is_refused(text):
     with pytest.raises(Problem) as refused:
         parse_json(text.encode(), LIMITS, "send JSON")
     assert (refused.value.status, refused.value.error, refused.value.hint) == (400, "not-json", "send JSON")

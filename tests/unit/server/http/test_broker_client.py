@@ -161,7 +161,7 @@ async def other_broker(
         nursery.cancel_scope.cancel()
 
 
-def test_one_connection_serves_one_question_after_the_other() -> None:
+def test_connection_to_a_broker_serves_one_request_after_the_other() -> None:
     async def main() -> None:
         async with other_broker() as other:
             brokers = RemoteBrokers()
@@ -251,7 +251,7 @@ def test_a_broker_that_came_back_is_found_again() -> None:
     trio.run(main)
 
 
-def test_a_question_that_is_given_up_takes_its_connection_with_it() -> None:
+def test_cancelled_request_to_a_broker_closes_its_connection() -> None:
     async def main() -> None:
         async def handle(frame: bytes, _stream: trio.SocketStream) -> bytes:
             if frame == b"slow":
@@ -285,7 +285,7 @@ def test_a_question_that_is_given_up_takes_its_connection_with_it() -> None:
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
     ],
 )
-def test_what_is_no_answer_is_a_lost_broker_and_its_connection_is_dropped(answer: bytes | None) -> None:
+def test_invalid_broker_answer_is_a_lost_broker_and_its_connection_is_dropped(answer: bytes | None) -> None:
     async def main() -> None:
         async def handle(frame: bytes, stream: trio.SocketStream) -> bytes | None:
             if frame == b"well":

@@ -36,7 +36,7 @@ cells = st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), max_siz
     st.sampled_from(["utf-8", "utf-16", "utf-16-le"]),
 )
 @settings(max_examples=150, deadline=None)
-def test_what_a_writer_wrote_is_read_whatever_the_pieces(table, piece_bytes, delimiter, line_end, encoding):
+def test_csv_rows_are_read_as_written_whatever_the_piece_size(table, piece_bytes, delimiter, line_end, encoding):
     text = io.StringIO()
     csv.writer(text, delimiter=delimiter, lineterminator=line_end, quoting=csv.QUOTE_ALL).writerows(table)
     found = read(text.getvalue().encode(encoding), piece_bytes, encoding, delimiter, 10_000)

@@ -65,7 +65,7 @@ def test_http_work_that_spent_more_than_the_share_waits_until_the_share_is_earne
     assert share.wait_s() == 0
 
 
-def test_what_is_saved_up_has_a_bound():
+def test_saved_up_http_share_is_bounded():
     clock, counters = Clock(), Counters()
     share = limited(clock, counters)
     for _ in range(100):
@@ -120,7 +120,7 @@ def test_the_steps_of_a_task_are_counted_and_its_waiting_is_not():
     assert 0.02e9 <= share._spent_ns < 0.15e9
 
 
-def test_what_is_served_in_a_wait_is_no_idle_time():
+def test_requests_served_during_a_wait_are_not_counted_as_idle_time():
     counters = Counters()
     share = FairShare(counters)
     idle = share._idle
@@ -147,7 +147,7 @@ def test_what_is_served_in_a_wait_is_no_idle_time():
     assert idle.total_ns < -counters.served_ns / 2 < 0  # each pass says that it took a second
 
 
-def test_what_is_raised_and_cancelled_passes_through():
+def test_fair_share_passes_exceptions_and_cancellation_through():
     share = FairShare(Counters())
 
     async def fail() -> None:

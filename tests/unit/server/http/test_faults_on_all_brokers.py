@@ -68,7 +68,7 @@ def test_broker_that_does_not_answer_the_removal_keeps_no_other_broker_from_it()
     assert brokers.rules == {1: {"f00d"}, 2: set(), 3: set()}
 
 
-def test_refusal_of_one_broker_leaves_the_fault_nowhere_and_its_own_hint():
+def test_fault_refused_by_one_broker_is_set_on_no_broker_and_has_the_refusals_hint():
     brokers = Brokers(without_faults=[3])
     problem = refused(brokers)
     assert (problem.status, problem.error, problem.hint) == (409, "faults-off", "")

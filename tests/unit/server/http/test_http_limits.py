@@ -5,12 +5,12 @@ import pytest
 from yak.server.http.context import HttpLimits, handles_of_http, limits_of
 
 
-def test_where_handles_are_many_the_bounds_are_the_usual_ones() -> None:
+def test_http_limits_are_the_defaults_when_handles_are_many() -> None:
     assert limits_of(handles_of_http(1_000_000)) == HttpLimits()
 
 
 @pytest.mark.parametrize("handles", [0, 16, 100, 1_000, 3_000])
-def test_where_they_are_few_three_quarters_stay_with_kafka(handles: int) -> None:
+def test_kafka_retains_three_quarters_of_the_handles_when_handles_are_few(handles: int) -> None:
     reserved = handles_of_http(handles)
     assert reserved <= handles / 4
     limits = limits_of(reserved)

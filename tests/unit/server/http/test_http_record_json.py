@@ -67,7 +67,7 @@ def test_all_bytes_come_back_through_the_very_fields_that_show_them(key, value, 
         b"-",
     ],
 )
-def test_what_is_no_json_or_would_be_changed_by_it_is_text(value):
+def test_value_that_is_not_json_or_would_be_changed_as_json_is_payload_text(value):
     assert parsed(None, value)["payload_text"] == value.decode()
 
 

@@ -391,7 +391,7 @@ def test_two_brokers_that_start_at_once_get_two_ports() -> None:
             sock.close()
 
 
-def test_what_does_not_end_is_ended_at_the_stop() -> None:
+def test_unfinished_responses_are_ended_when_the_http_server_stops() -> None:
     async def test(rig: Rig) -> None:
         streams = []
         for path in ("/endless", "/slow", "/big"):

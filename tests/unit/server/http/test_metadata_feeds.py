@@ -144,7 +144,7 @@ def test_state_in_a_quorum_is_replayed_from_its_log_and_its_snapshot(make):
         at(trimmed, offset=119)
 
 
-def test_while_the_store_is_away_the_copy_is_read(make):
+def test_metadata_history_is_read_from_the_copy_while_the_store_is_unreachable(make):
     store = FakeStore(records())
     store.is_away = True
     history = make(store, records()[9:20], snapshot_at=9)
@@ -181,7 +181,7 @@ def test_next_state_continues_from_the_last_state(make):
     assert at(history, offset=10) == (10, "10"), "an earlier one begins anew"
 
 
-def test_trimmed_state_is_gone_and_the_hint_names_the_first_one(make):
+def test_trimmed_state_returns_410_and_the_hint_names_the_first_available_record(make):
     base = write_snapshot(Image().apply_all(records(120))[0])
     history = make(FakeStore(records()[100:], base), [])
     assert at(history, offset=130) == (130, "130")

@@ -50,7 +50,7 @@ def test_a_text_is_a_number_or_refused(text):
 @pytest.mark.parametrize(
     "text", ["", " 1", "1 ", "+1", "1.0", "1e3", "0x1", "--1", "\u0661", "1_0", "nan", "9" * 21, "9" * 5000]
 )
-def test_what_python_might_read_as_a_number_is_none(text):
+def test_text_that_only_python_might_read_as_a_number_is_refused(text):
     assert len(refusal(lambda: checked_integer("n", text))) < 200
 
 
@@ -63,7 +63,7 @@ def test_a_parameter_comes_once_or_has_a_default():
     assert query_text(request_of("n=%00%ff"), "n") == "\0\ufffd"
 
 
-def test_what_does_nothing_is_refused():
+def test_unknown_parameters_and_fields_are_refused():
     refuse_unknown_query(request_of("a=1&b=2"), ("a", "b"))
     assert refusal(lambda: refuse_unknown_query(request_of("a=1&evil=2"), ("a",))) == "unknown parameter 'evil'"
     assert fields_of({"a": 1}, ("a",), hint="") == {"a": 1}

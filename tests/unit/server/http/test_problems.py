@@ -22,7 +22,7 @@ def test_every_kafka_error_is_a_problem(code: ErrorCode) -> None:
     assert found.as_json()["hint"] == found.hint
 
 
-def test_what_is_the_callers_mistake_is_400_and_only_the_unknown_is_500() -> None:
+def test_client_errors_are_400_and_only_unknown_server_error_is_500() -> None:
     statuses = {code: kafka_problem(code, "it").status for code in ErrorCode}
     assert statuses[ErrorCode.invalid_topic_exception] == 400
     assert statuses[ErrorCode.unknown_topic_or_partition] == 404

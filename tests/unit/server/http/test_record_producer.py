@@ -122,7 +122,7 @@ def test_without_a_producer_id_what_may_be_written_is_not_sent_again(trouble, se
 
 
 @pytest.mark.parametrize("ids", [True, False])
-def test_what_the_caller_may_not_write_is_refused_at_once_and_is_not_written(ids):
+def test_records_that_the_caller_may_not_write_are_refused_at_once_and_not_written(ids):
     leader = Leader(NOT_ALLOWED, ids=ids)
     queue = lane_of()
     run(context_of(image_of({"t": [1]}), leader), [queue])
@@ -200,7 +200,7 @@ def test_large_lanes_go_in_several_batches_with_sequences_that_follow():
     assert all(record.value == b"x" * 50 for batch in leader.batches for record in walk_records(batch))
 
 
-def test_an_id_is_used_again_in_a_new_epoch_but_not_after_trouble():
+def test_producer_id_is_reused_in_a_new_epoch_but_not_after_an_error():
     leader = Leader()
     context = context_of(image_of({"t": [1]}), leader)
     for _ in range(3):

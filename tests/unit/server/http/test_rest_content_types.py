@@ -33,7 +33,7 @@ def test_answers_have_the_type_that_is_liked_best(accept, given):
 
 
 @pytest.mark.parametrize("accept", ["text/html", f"{V2};q=0", "*/*;q=0", f"{V2};q=x", f"{V2};q=2", "image/*"])
-def test_what_cannot_be_answered_is_406(accept):
+def test_accept_header_without_a_supported_type_returns_406(accept):
     with pytest.raises(Problem) as raised:
         answer_type(request_with(accept=accept))
     assert (raised.value.status, raised.value.more["error_code"]) == (406, 406)

@@ -57,7 +57,7 @@ def test_numbers_keep_all_their_digits():
     "raw",
     [b"", b"hello", b"NaN", b"[Infinity]", b'{"a":1}x', b"\xff", b'"\xed\xa0\x80"', b"[" * 100_000, b"\xef\xbb\xbf1"],
 )
-def test_what_is_no_json_ends_the_answer_before_it(raw):
+def test_non_json_record_ends_the_response_before_that_record(raw):
     body, count = render([record(0), record(1, raw), record(2)], "json")
     assert (count, [each["offset"] for each in json.loads(body)]) == (1, [0])
     with pytest.raises(NotJson):
@@ -92,7 +92,7 @@ def test_records_are_taken_within_a_count():
     assert len(inbox.draw(100, 3)) == 3
 
 
-def test_what_was_put_back_comes_again_in_order():
+def test_records_put_back_are_drawn_again_in_order():
     inbox = full_inbox(*(record(n) for n in range(3)))
     taken = inbox.draw(2, 2)
     inbox.put_back(taken)
@@ -101,7 +101,7 @@ def test_what_was_put_back_comes_again_in_order():
     assert inbox.uncommitted() == {}
 
 
-def test_only_what_was_given_can_be_committed():
+def test_only_delivered_records_can_be_committed():
     inbox = full_inbox(record(4), record(5), record(9, partition=ONE))
     inbox.given(inbox.draw(1, 1))
     assert inbox.uncommitted() == {ZERO: 5}

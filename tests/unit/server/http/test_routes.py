@@ -55,7 +55,7 @@ def test_parameters_match_the_path_and_have_summaries(route: Route) -> None:
 
 
 @every_route
-def test_what_changes_something_is_guarded(route: Route) -> None:
+def test_route_that_changes_something_is_guarded(route: Route) -> None:
     assert route.method in SAFE or route.guard in {"change", "admin"}
 
 
@@ -87,7 +87,7 @@ async def _never(_request: Any) -> Any:
     raise AssertionError
 
 
-def test_the_document_is_openapi_and_every_reference_leads_somewhere() -> None:
+def test_routes_document_is_openapi_and_every_reference_resolves() -> None:
     document = openapi.document(ROUTES)
     assert document["openapi"] == "3.1.0"
     assert sum(map(len, document["paths"].values())) == len(ROUTES)
@@ -141,7 +141,7 @@ def test_the_page_is_well_formed() -> None:
 EVIL = '<script>alert("&")</script>'
 
 
-def test_what_a_route_says_is_text_and_no_html() -> None:
+def test_route_descriptions_are_rendered_as_text_and_not_as_html() -> None:
     schema = {"type": "object", "properties": {EVIL: {"enum": [EVIL], "description": EVIL}}}
     route = Route(
         "POST",

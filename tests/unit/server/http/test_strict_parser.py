@@ -70,7 +70,7 @@ cuts = st.lists(st.integers(0, 2000), max_size=8)
 
 @pytest.mark.parametrize("name", WELL)
 @given(cuts=cuts)
-def test_what_is_well_is_read_however_it_comes(name: str, cuts: list[int]) -> None:
+def test_valid_requests_are_read_however_their_bytes_are_split(name: str, cuts: list[int]) -> None:
     found = outcome(WELL[name], cuts)
     assert found == outcome(WELL[name], [])
     assert not any(isinstance(each, tuple) and isinstance(each[0], int) for each in found)
@@ -78,7 +78,7 @@ def test_what_is_well_is_read_however_it_comes(name: str, cuts: list[int]) -> No
 
 @pytest.mark.parametrize("name", WRONG)
 @given(cuts=cuts)
-def test_what_is_wrong_is_refused_however_it_comes(name: str, cuts: list[int]) -> None:
+def test_invalid_requests_are_refused_however_their_bytes_are_split(name: str, cuts: list[int]) -> None:
     data, status = WRONG[name]
     found = outcome(data, cuts)[-1]
     assert isinstance(found, tuple)

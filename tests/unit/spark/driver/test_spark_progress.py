@@ -67,7 +67,7 @@ def test_lag_is_what_is_in_the_topics_and_not_yet_in_a_batch(sources: list[dict[
     assert lag_of({"sources": sources}) == lag
 
 
-def test_offsets_are_found_in_text_in_text_and_other_things_are_none() -> None:
+def test_offsets_are_found_in_doubly_encoded_json_and_other_values_are_none() -> None:
     assert offsets_in(json.dumps('{"t": {"3": 9}}')) == {("t", "3"): 9}
     assert offsets_in("no json") is None
     assert offsets_in([1]) is None

@@ -43,7 +43,7 @@ def test_a_master_is_taken(master: str) -> None:
         {"ship": "everything"},
     ],
 )
-def test_what_cannot_be_is_refused(wrong: dict[str, str]) -> None:
+def test_invalid_input_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(UsageError) as refused:
         SessionSettings(**wrong).check()  # type: ignore[arg-type]
     assert refused.value.code == "spark-options"

@@ -67,7 +67,7 @@ def test_two_swaps_within_the_delay_leave_each_others_old_files_alone(bench):
     assert not [name for name in bench.files() if name.endswith(".deleted")]
 
 
-def test_how_far_a_log_is_clean_survives_restarts_in_kafkas_file(bench):
+def test_cleaned_offset_of_a_log_survives_restarts_in_kafkas_checkpoint_file(bench):
     for number in range(10):
         put(bench, [(b"k", b"%d" % number)])
     bench.log.roll(0)

@@ -12,7 +12,7 @@ from yak.storage.compaction import Compaction, CompactionDiscard, NoRoom, Unclea
 DAY = 86_400_000
 
 
-def test_neither_the_active_segment_nor_what_is_not_committed_is_touched(bench):
+def test_compaction_changes_neither_the_active_segment_nor_uncommitted_records(bench):
     for number in range(12):
         put(bench, [(b"k", b"%d" % number)])
         if number % 4 == 3:
@@ -25,7 +25,7 @@ def test_neither_the_active_segment_nor_what_is_not_committed_is_touched(bench):
     assert {header.base_offset for header in batches(bench) if not header.records_count} <= {0, 3}
 
 
-def test_what_is_not_on_the_device_yet_is_not_touched(bench):
+def test_compaction_does_not_change_records_that_are_not_flushed_yet(bench):
     for number in range(8):
         put(bench, [(b"k", b"%d" % number)])
     bench.log.roll(0)
@@ -36,7 +36,7 @@ def test_what_is_not_on_the_device_yet_is_not_touched(bench):
 
 
 @pytest.mark.parametrize("is_dirty", [True, False])
-def test_what_a_disk_gives_wrong_again_and_again_is_not_written_down(bench, is_dirty):
+def test_compaction_does_not_write_a_batch_that_the_disk_repeatedly_returns_corrupt(bench, is_dirty):
     """Its disk may give it right the next time; a copy with a wrong byte stays wrong."""
     put(bench, [(b"a", b"1"), (b"b", b"1")])
     put(bench, [(b"a", b"2")])
@@ -136,7 +136,7 @@ def test_a_write_that_fails_leaves_no_files(bench):
     assert [record[0] for record in records(bench)] == [1, 2]
 
 
-def test_what_may_be_cleaned_and_when_it_is_worth_it(make_bench):
+def test_cleanable_range_respects_lag_and_is_worth_cleaning_when_dirty_or_overdue(make_bench):
     bench = make_bench(
         cleanup_policy="compact",
         segment_bytes=10_000,

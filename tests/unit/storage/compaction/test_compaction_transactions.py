@@ -209,7 +209,7 @@ def test_a_marker_stays_for_the_retention_of_deletes_after_its_last_batch(bench)
     assert marker not in markers()
 
 
-def test_what_is_undecided_is_not_touched(bench):
+def test_compaction_does_not_change_undecided_transactions(bench):
     put(bench, 1, 0, [(b"k", b"0")])
     bench.log.roll(0)
     put(bench, 2, 0, [(b"k", b"1")])

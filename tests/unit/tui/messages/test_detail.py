@@ -36,11 +36,11 @@ def test_a_cell_is_one_printable_line_of_120_characters_at_most(data):
         ("abc\u202egnp.exe".encode(), "auto", "abc\\u202egnp.exe"),
     ],
 )
-def test_what_a_cell_says(data, view, text):
+def test_cell_text_renders_the_data_in_its_view(data, view, text):
     assert cell_text(data, view) == text
 
 
-def test_what_is_left_out_is_marked():
+def test_truncated_cell_text_is_marked_with_an_ellipsis():
     assert cell_text(b"x" * 121).endswith("…")
     assert cell_text(b"x" * 120) == "x" * 120
     assert cell_text(b"\xff" * 41, "hex").endswith("…")
@@ -97,7 +97,7 @@ def test_a_tree_with_something_folded_in_it():
     ]
 
 
-def test_what_is_too_deep_is_folded_for_good():
+def test_json_that_is_too_deep_is_folded_permanently():
     deep = []
     for _ in range(300):
         deep = [deep]
@@ -107,7 +107,7 @@ def test_what_is_too_deep_is_folded_for_good():
 
 
 @pytest.mark.parametrize("data", [b"12", b"", b"{", b"[" * 100_000, b"\xff", b'"text"'])
-def test_what_is_no_document_is_not_taken_for_one(data):
+def test_data_that_is_no_json_document_is_not_parsed_as_one(data):
     assert detail.parse_json(data) == (False, None)
 
 
@@ -154,7 +154,7 @@ def test_all_about_a_record():
     ]
 
 
-def test_what_is_not_there_is_said():
+def test_record_detail_reports_missing_fields():
     visible = text(record(None, key=b"", timestamp_ms=-1, epoch=None))
     assert "time       none" in visible
     assert "epoch      not told" in visible

@@ -148,7 +148,7 @@ def test_reader_stops_at_a_full_buffer(made):
     assert feed.events == ["pause", "resume", "pause"]
 
 
-def test_it_says_when_there_is_nothing_more_to_come(made):
+def test_reader_reports_done_when_no_more_records_can_come(made):
     reader = made(FakeFeed(backlog(10), is_done_at_end=True))
     until(lambda: reader.status.phase == "done")
     assert offsets(reader) == list(range(10))
@@ -190,7 +190,7 @@ def test_a_filter_that_is_none_is_refused_where_it_is_typed(made):
     assert reader.filter_text == ""
 
 
-def test_what_a_filter_left_out_for_want_of_room_is_read_again_for_another(made):
+def test_records_left_out_for_lack_of_room_are_read_again_for_another_filter(made):
     feeds = []
 
     def open_(*_args, **_more):

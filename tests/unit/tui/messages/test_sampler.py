@@ -88,7 +88,7 @@ def test_a_rate_is_of_the_last_second_and_falls_to_nothing():
     assert meter.rate(4000.0) == 0
 
 
-def test_one_record_is_not_a_thousand_a_second():
+def test_rate_of_one_record_is_not_a_thousand_per_second():
     meter = RateMeter()
     meter.add(0, 0.0)
     meter.add(1, 1.0)

@@ -75,7 +75,7 @@ def test_headers_weigh_something():
     assert len(visible(store)) == 1
 
 
-def test_what_the_filter_hides_goes_first_and_is_found_by_another_while_there_is_room():
+def test_hidden_records_are_evicted_first_and_found_by_another_filter_while_room_lasts():
     store = Store(max_rows=6)
     store.add(records(range(6)))
     apply_filter(store, even)
@@ -90,7 +90,7 @@ def test_what_the_filter_hides_goes_first_and_is_found_by_another_while_there_is
     assert visible(store) == [1, 3, 5, 7, 8, 9]
 
 
-def test_while_a_filter_is_tried_the_old_rows_are_seen():
+def test_old_rows_stay_visible_while_a_filter_is_evaluated():
     store = Store()
     store.add(records(range(10)))
     store.begin_filter(even)
@@ -118,7 +118,7 @@ def test_a_filter_of_nothing_counts_at_once():
     assert store.test is even
 
 
-def test_the_filter_survives_when_everything_is_given_up():
+def test_filter_survives_when_the_store_is_cleared():
     store = Store()
     store.add(records(range(10)))
     store.begin_filter(even)
@@ -206,7 +206,7 @@ def test_stores_merged_are_in_the_order_in_which_records_came(owners, most):
     assert merged.place_of(len(owners)) is None
 
 
-def test_what_is_packed_is_unpacked_as_it_was_and_is_nothing_for_the_garbage_collector():
+def test_packed_record_is_unpacked_unchanged_and_untracked_by_the_garbage_collector():
     said = {
         "topic": "orders",
         "partition": 1,

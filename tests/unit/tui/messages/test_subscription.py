@@ -41,7 +41,7 @@ def test_topics_with_their_partitions(text, expected):
 
 
 @pytest.mark.parametrize("text", ["", " , ", ":0", "a:x", "a:2-1", "a:0-999999999"])
-def test_what_is_no_list_of_topics_is_refused(text):
+def test_invalid_list_of_topics_is_refused(text):
     with pytest.raises(UsageError) as caught:
         parse_topics(text)
     assert caught.value.code == "bad-topics"
@@ -80,7 +80,7 @@ def test_a_title_is_read_as_what_it_is_of(choices):
         ("now", Seek(Position("time", NOW_MS))),
     ],
 )
-def test_where_to_begin(text, expected):
+def test_start_position_is_parsed_from_its_text(text, expected):
     assert seek(text) == expected
 
 
@@ -94,7 +94,7 @@ def test_where_to_begin(text, expected):
         ("-5", Position("before_end", 5)),
     ],
 )
-def test_where_to_end(text, expected):
+def test_end_position_is_parsed_from_its_text(text, expected):
     assert seek("start", text) == Seek(START, expected)
 
 
@@ -102,7 +102,7 @@ def test_where_to_end(text, expected):
     ("start", "stop"),
     [("last 0", ""), ("last 9999999", ""), ("soon", ""), ("", "soon"), ("last 5", "20"), ("1:2:3", "")],
 )
-def test_what_is_no_place_is_refused(start, stop):
+def test_invalid_start_or_end_position_is_refused(start, stop):
     with pytest.raises(UsageError):
         seek(start, stop)
 
@@ -135,7 +135,7 @@ def test_the_command_that_reads_the_same(start, stop, arguments):
     assert wanted.command() == f"yak consume orders {arguments}".strip()
 
 
-def test_the_offsets_of_a_command_are_understood_as_they_were_meant():
+def test_offsets_of_a_consume_command_are_parsed_back_to_the_subscribed_range():
     wanted = Subscription((Choice("orders"),), seek("@2026-11-20T12:00:00Z", "20"))
     arguments = shlex.split(wanted.command())
     specs = [word for place, word in enumerate(arguments) if arguments[place - 1] == "--offset"]

@@ -42,7 +42,7 @@ def same(sent, record):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(records=st.lists(RECORDS, max_size=8))
-def test_what_is_exported_is_read_back_as_it_was(tmp_path, records):
+def test_exported_records_are_read_back_unchanged(tmp_path, records):
     path = tmp_path / "out" / "x.ndjson"
     path.unlink(missing_ok=True)
     progress = export([records[:3], records[3:]], str(path), "ndjson", Progress())
@@ -62,7 +62,7 @@ def test_an_export_as_csv_has_a_row_for_each_record(records):
     assert [(row[0], int(row[1]), int(row[2])) for row in rows] == [(e.topic, e.partition, e.offset) for e in records]
 
 
-def test_what_the_browser_gets_is_what_the_file_has(tmp_path):
+def test_browser_export_has_the_content_of_the_exported_file(tmp_path):
     for format_ in ("ndjson", "csv"):
         path = tmp_path / f"x.{format_}"
         export([[RECORD]], str(path), format_, Progress())
@@ -71,7 +71,7 @@ def test_what_the_browser_gets_is_what_the_file_has(tmp_path):
         assert progress.size_bytes == path.stat().st_size
 
 
-def test_nothing_is_written_over(tmp_path):
+def test_export_does_not_overwrite_an_existing_file(tmp_path):
     path = tmp_path / "x.ndjson"
     path.write_text("mine")
     with pytest.raises(YakError) as caught:
@@ -107,7 +107,7 @@ def test_a_place_that_cannot_be_written_to_is_said(tmp_path):
     assert caught.value.code == "export-failed"
 
 
-def test_the_home_directory_is_meant_by_its_sign(tmp_path, monkeypatch):
+def test_tilde_in_an_export_path_means_the_home_directory(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert export([[RECORD]], "~/yak-exports/x.csv", "csv", Progress()).path == str(tmp_path / "yak-exports" / "x.csv")
 

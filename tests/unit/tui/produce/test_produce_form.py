@@ -22,7 +22,7 @@ def made(form):
     return next(form.message().records(lambda: 0, seed=1))
 
 
-def test_what_is_typed_becomes_a_message_and_a_plan():
+def test_form_text_becomes_a_record_and_a_plan():
     form = Form(
         topic=" orders ", partition="2", key="u1", value='{"a": 1}', headers="source=web\n\nempty=\nnull", acks="1"
     )
@@ -63,14 +63,14 @@ def test_kinds_of_key_and_value():
         ({"headers": "a=base64:?"}, "headers", 1, 1, "not base64"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_place(fields, field, line, column, why):
+def test_form_problem_is_reported_with_its_field_line_and_column(fields, field, line, column, why):
     problem = Form(**({"topic": "t", "value": "{}"} | fields)).problem()
     assert problem is not None
     assert (problem.field, problem.line, problem.column) == (field, line, column)
     assert why in problem.why
 
 
-def test_only_what_is_wrong_in_the_value_is_marked_in_the_value():
+def test_only_errors_in_the_value_are_marked_in_the_value():
     assert Form(value="{").value_problem() is not None
     assert Form(key="{{no}}", value="{").value_problem() is None
     assert Form(headers="=", value="{}").value_problem() is None
@@ -121,7 +121,7 @@ def test_a_message_as_a_command():
     ]  # fmt: skip
 
 
-def test_how_it_is_sent():
+def test_produce_command_has_the_sending_options_of_the_form():
     form = Form(topic="t", value="x", value_kind="text", acks="1", compression="lz4")
     assert command(form, count=100, rate=10) == "yak produce t -m x --acks 1 -z lz4 --repeat 100 --rate 10"
     assert command(form, count=None) == "yak produce t -m x --acks 1 -z lz4 --repeat 0"

@@ -99,7 +99,7 @@ def test_column_with_preferred_width_is_cut_only_after_columns_of_rank_2_are_hid
     assert fit(columns, short, [], 32, is_wide=False) == [6, 10, 10]
 
 
-def test_what_is_left_goes_to_flexible_columns():
+def test_remaining_width_goes_to_flexible_columns():
     assert fit((Column("A", 4), Column("B", 4, flex=1)), [], [], 30, is_wide=False) == [4, 22]
 
 

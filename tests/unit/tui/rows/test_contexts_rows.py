@@ -48,6 +48,6 @@ def test_the_form_becomes_values_and_a_command_line_without_the_secret():
 
 
 @pytest.mark.parametrize("wrong", [{"name": "-"}, {"servers": ","}, {"servers": "a:x"}])
-def test_what_cannot_be_is_refused(wrong):
+def test_invalid_input_is_refused(wrong):
     with pytest.raises(UsageError):
         add_command({**FORM, **wrong})

@@ -142,7 +142,7 @@ def test_the_file_in_a_line():
     assert csv_title(preview(), None, FMT).startswith("counting rows, ")
 
 
-def test_what_the_first_rows_say_of_the_file():
+def test_check_line_reports_the_result_of_the_first_rows_of_the_file():
     assert check_line(preview(), FMT)[0].text == "[!] there is no row behind the header"
     assert check_line(preview(checked=1000), FMT)[0].text == "[ok] the first 1 000 rows can be sent"
     bad = check_line(preview(checked=1000, bad=2, mistakes=((17, "2 columns, not 3"),)), FMT)[0]

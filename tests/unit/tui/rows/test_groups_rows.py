@@ -258,7 +258,7 @@ def test_afterwards_it_shows_what_was_done():
     ]  # fmt: skip
 
 
-def test_what_it_comes_to_is_said_in_records():
+def test_plan_summary_reports_its_effect_in_records():
     assert plan_summary(STEPS, FMT) == "1 partition will be moved: 400 records will be read again."
     assert "30 records will be skipped" in plan_summary([Step(O0, 0, 30), Step(O1, 5, 1)], FMT)
     assert "1 partitions get their first offset" in plan_summary([Step(O0, None, 30)], FMT)

@@ -42,7 +42,7 @@ def test_image_rows_list_brokers_and_partitions():
     assert len(rows) == len(things(IMAGE))
 
 
-def test_things_of_an_empty_cluster():
+def test_metadata_rows_of_an_empty_cluster_are_the_cluster_and_its_controller():
     nothing = {
         "offset": 0, "timestamp": 0.0, "clusterId": "", "incarnation": 0, "controllerId": -1, "controllerEpoch": 0,
         "brokers": [], "topics": [], "partitions": [], "producers": [], "brokerConfigs": {"": {}},
@@ -67,7 +67,7 @@ def test_brokers_and_partitions_have_the_states_of_the_other_screens():
     assert things(image)[key].tone == ""
 
 
-def test_what_changed_is_what_came_what_went_and_which_fields_are_others():
+def test_metadata_diff_has_added_and_removed_objects_and_changed_fields():
     before, after = things(EARLY), things(IMAGE)
     rows = {row.key: [cell.text for cell in row.cells] for row in diff_rows(before, after, FMT)}
     assert rows["topic:orders"][0] == "+ orders"
@@ -79,7 +79,7 @@ def test_what_changed_is_what_came_what_went_and_which_fields_are_others():
     assert diff_rows(after, after, FMT) == []
 
 
-def test_each_recorded_record_touches_things_that_there_are():
+def test_each_metadata_record_refers_to_existing_objects():
     names = {each["record"]["topicUUID"]: each["record"]["name"] for each in PAGE["records"] if each["kind"] == "Topic"}
     known = things(IMAGE)
     for record in PAGE["records"]:

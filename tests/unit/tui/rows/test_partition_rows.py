@@ -165,7 +165,7 @@ def test_the_sentence_of_the_sketch():
     )
 
 
-def test_what_acks_all_gets_now_and_after_one_more_failure():
+def test_partition_text_has_the_acks_all_result_now_and_after_one_more_failure():
     def whole(min_isr):
         return said(partition(isr=(1, 2, 3), ends={1: 5, 2: 5, 3: 5}, high=5, min_isr=min_isr))
 
@@ -250,7 +250,7 @@ def test_rows_have_as_many_cells_as_columns_whatever_the_replicas():
     assert line(rows[0])[-4:] == ["", "", "", ""]
 
 
-def test_what_is_not_well_comes_first_the_worst_at_the_top():
+def test_unhealthy_partitions_are_listed_first_with_the_worst_at_the_top():
     picture = picture_of(
         followed(0), followed(1, isr=(1, 2)), followed(2, leader=None, isr=()), followed(3, isr=(1,)), followed(4)
     )

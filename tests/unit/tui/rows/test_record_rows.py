@@ -57,7 +57,7 @@ def test_a_row_and_its_columns():
     assert len(record_columns(FMT, with_topic=False)) == 6
 
 
-def test_what_is_not_there_is_dim():
+def test_missing_record_fields_are_dim():
     row = record_row(record(7, value=None, key=None, time_ms=-1), FMT, NOW_MS, view="auto", with_topic=False)
     assert texts(row) == ["1@7", "-", "null", "null", "", "0 B"]
     assert row.cells[3].tone == "dim"
@@ -68,7 +68,7 @@ def test_a_time_of_another_day_says_which():
     assert texts(row)[1] == "2026-11-19 11:00:00.000Z"
 
 
-def test_what_comes_and_goes_after_the_freeze_does_not_move_the_rows():
+def test_frozen_rows_do_not_move_when_records_are_added_or_evicted():
     store = Store(max_rows=5, is_ring=True)
     store.add([packed(record(serial)) for serial in range(5)])
     rows = frozen(store)

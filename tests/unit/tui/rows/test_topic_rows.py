@@ -58,7 +58,7 @@ def test_a_row_says_how_much_is_in_a_topic_and_what_is_set_for_it():
     }  # fmt: skip
 
 
-def test_what_a_leader_does_not_say_is_no_number():
+def test_figure_that_a_leader_does_not_report_is_displayed_as_a_dash():
     row = texts(
         topic_row("orders", [partition(0), partition(1)], Rates(), facts(starts=(0, None), sizes=(1, None)), FMT)
     )
@@ -80,7 +80,7 @@ def test_the_worst_of_its_partitions_is_a_topics_state_and_sorts_it():
     assert cell(partition(isr=()), partition(1, isr=(1, 2))).text == "✗ 1 under min ISR"
 
 
-def test_internal_topics_are_there_when_they_are_wanted():
+def test_internal_topics_are_listed_when_requested():
     picture, table = picture_of(["orders", "__consumer_offsets"]), TopicTable()
     assert [row.key for row in table.rows(picture, FMT, [])] == ["orders"]
     assert [row.key for row in table.rows(picture, FMT, [], with_internal=True)] == ["__consumer_offsets", "orders"]
@@ -199,7 +199,7 @@ def config(name, value, source="default"):
     return ConfigValue(name, value, source, source == "default", False, False)
 
 
-def test_what_is_set_for_the_topic_comes_first():
+def test_configs_set_for_the_topic_are_listed_first():
     rows = config_rows([config("flush.ms", "1"), config("retention.ms", "60000", "topic")], FMT)
     assert [row.key for row in rows] == ["retention.ms", "flush.ms"]
     found = dict(zip((column.label for column in CONFIG_COLUMNS), (cell.text for cell in rows[0].cells), strict=True))

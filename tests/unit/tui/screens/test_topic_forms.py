@@ -29,7 +29,7 @@ def test_a_new_topic_and_the_command_that_makes_it():
     assert topics.create_fields(1)[2].value == "1"
 
 
-def test_what_is_wrong_with_a_new_topic_is_said_before_it_is_sent():
+def test_errors_in_a_new_topic_are_reported_before_the_request_is_sent():
     assert refusal(topics.create_body, filled(name="a b"))[0] == "bad-topic-name"
     assert refusal(topics.create_body, filled(name=".."))[0] == "bad-topic-name"
     assert refusal(topics.create_body, filled(name="x" * 250))[0] == "bad-topic-name"
@@ -99,7 +99,7 @@ def test_a_change_that_is_none_or_cannot_be_is_refused():
         altered(retention__ms="x")
 
 
-def test_one_config_is_set_or_goes_back_to_what_the_cluster_has():
+def test_topic_config_is_set_or_reverts_to_the_cluster_value():
     own = CONFIGS["retention.ms"]
     assert topics.config_change("orders", own, "5000").configs == {"retention.ms": "5000"}
     assert topics.config_change("orders", own, "").deletions == ("retention.ms",)

@@ -57,7 +57,7 @@ def test_same_event_of_three_brokers_is_one_line():
     assert [line.kind for line in made.activity.lines] == ["leader-changed"]
 
 
-def test_the_same_thing_later_is_another_line():
+def test_same_event_at_a_later_time_is_another_activity_line():
     made = picture(leader_changed(5, 8, 2), leader_changed(5, 8, 2, time_ms=60_000))
     assert made.activity.count == 2
 
@@ -100,7 +100,7 @@ def test_a_dead_broker_is_fenced_until_it_registers_again():
     assert made.brokers[3].is_up
 
 
-def test_a_deleted_topic_is_gone_and_a_lost_cluster_keeps_the_picture():
+def test_deleted_topic_is_removed_and_a_lost_cluster_keeps_the_picture():
     made = picture({"kind": "lost", "time_ms": 5_000, "why": "refused", "retry_ms": 500})
     assert (made.lost_since_ms, made.retry_at_ms, len(made.partitions)) == (5_000, 5_500, 1)
     made.take(

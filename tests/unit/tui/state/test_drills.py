@@ -49,7 +49,7 @@ def test_a_kill_is_detected_fenced_elected_and_the_first_sign_of_each_counts() -
     assert found.moved["orders-1"].to_node == 3
 
 
-def test_nothing_is_elected_while_one_partition_has_no_leader() -> None:
+def test_drill_has_no_election_time_while_one_partition_has_no_leader() -> None:
     found = fold(*KILLED[:4], leader(0, 30, 1, 2), leader(1, 34, 1, None))
     assert found.elected_ms is None
     assert found.leaderless == ["orders-1"]
@@ -58,7 +58,7 @@ def test_nothing_is_elected_while_one_partition_has_no_leader() -> None:
     assert (found.moved["orders-1"].from_node, found.moved["orders-1"].to_node) == (1, 3)
 
 
-def test_what_happened_before_and_what_is_of_other_brokers_is_left_out() -> None:
+def test_drill_omits_earlier_events_and_events_of_other_brokers() -> None:
     found = fold(event("broker-dead", -500, broker=1), event("broker-dead", 5, broker=3), leader(7, 6, 3, 2))
     assert [step.name for step in found.steps()] == ["kill -9"]
     assert found.moved == {}
@@ -168,7 +168,7 @@ def test_drills_list_a_late_detected_pause_once() -> None:
     assert (found.drill.action, found.fenced_ms, found.elected_ms) == ("pause", 9_000, 9_010)
 
 
-def test_what_is_over_stays_as_it_was_when_its_events_are_forgotten() -> None:
+def test_finished_drill_timeline_is_unchanged_when_its_events_are_forgotten() -> None:
     picture, drills = Picture(), Drills()
     for each in KILLED:
         picture.take(each)
@@ -202,7 +202,7 @@ def test_figures_grow_while_the_clients_may_still_report_their_waits() -> None:
     assert drills.timelines(picture, (wait,), T0 + 1_000)[0].longest == wait
 
 
-def test_one_that_was_refused_is_forgotten() -> None:
+def test_refused_drill_is_forgotten() -> None:
     drills = Drills()
     drills.add(DRILL)
     drills.forget(DRILL)

@@ -38,7 +38,7 @@ def test_a_lag_that_goes_up_and_down_says_nothing():
     assert made.per_second(now_ms) is None
 
 
-def test_one_that_stands_still_does_not_move():
+def test_trend_of_a_constant_lag_is_zero():
     made, now_ms = trend(7, 7, 7, 7)
     assert made.per_second(now_ms) == 0.0
 
@@ -48,7 +48,7 @@ def test_trend_of_few_seconds_has_no_slope():
     assert made.per_second(now_ms) is None
 
 
-def test_what_was_more_than_a_minute_ago_counts_no_more():
+def test_trend_ignores_values_older_than_a_minute():
     made = Trend()
     for second in range(0, 30, 2):
         made.note(second * 1_000, 1_000_000)
@@ -102,7 +102,7 @@ def said_of(committed, end):
     return {**said(end - committed), "partitions": [partition]}
 
 
-def test_nothing_committed_is_not_the_same_as_nothing_behind():
+def test_group_lag_without_committed_offsets_is_unknown_and_not_zero():
     group = Group("g")
     assert (group.lag, group.members) == (None, None)
     group.update(said(None), 0)
@@ -111,7 +111,7 @@ def test_nothing_committed_is_not_the_same_as_nothing_behind():
     assert (group.lag, group.members, group.eta_ms(2_000)) == (0, 2, None)
 
 
-def test_a_group_that_is_not_listed_any_more_is_gone_unless_a_broker_was_silent():
+def test_group_that_is_no_longer_listed_is_removed_unless_a_broker_did_not_answer():
     groups = Groups()
     groups.listed(listed("a", "b"))
     groups.update("a", said(4), 0)

@@ -42,7 +42,7 @@ def test_names_of_topics_are_learnt_from_records_and_images():
     assert log.version == before
 
 
-def test_another_history_takes_the_place_of_the_old_one():
+def test_metadata_log_of_another_history_replaces_the_old_records():
     log = MetadataLog()
     log.take(page(1, 10))
     assert not log.take(page(10, 12, history="b"))
@@ -72,7 +72,7 @@ def test_a_log_whose_beginning_was_trimmed_begins_later():
     assert log.missing(1, 12) == []
 
 
-def test_what_is_far_from_the_user_is_forgotten_first(monkeypatch):
+def test_metadata_records_far_from_the_users_position_are_evicted_first(monkeypatch):
     monkeypatch.setattr(metadata_log, "RECORDS_MAX", 40)
     log = MetadataLog()
     log.take(page(1, 30, end=100), near=5)

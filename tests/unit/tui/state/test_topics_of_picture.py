@@ -68,7 +68,7 @@ def test_deleted_topic_is_not_requested():
     assert (made.topics, made.partitions) == ({}, {})
 
 
-def test_that_a_topic_was_deleted_is_not_taken_for_the_one_that_was_made_after_it():
+def test_late_topic_deletion_event_does_not_remove_the_topic_created_after_it():
     made = picture(row("new"))
     made.take(topic_event("topic-deleted", node_id=1))
     made.take({"kind": "partitions", "time_ms": 2_100, "partitions": [row("new")]})

@@ -67,7 +67,7 @@ def test_truncated_download_closes_the_connection(pieces):
         asyncio.run(scenario())
 
 
-def test_what_an_ended_app_offered_is_forgotten():
+def test_downloads_offered_by_an_ended_app_are_forgotten():
     async def scenario():
         downloads = Downloads()
         await offer(downloads, [b"one"])

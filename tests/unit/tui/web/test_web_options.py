@@ -12,7 +12,7 @@ from yak.tui.web.options import WebOptions, address_of, is_loopback
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
-def test_this_machine_alone_needs_nothing_more(host):
+def test_loopback_host_needs_no_further_options(host):
     WebOptions(host=host).check()
     assert WebOptions(host=host).warning() is None
 

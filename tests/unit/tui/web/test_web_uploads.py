@@ -58,7 +58,7 @@ def test_all_files_together_have_a_bound_and_what_was_refused_does_not_count(upl
     keep(uploads, "c.csv", b"x" * 50)
 
 
-def test_a_directory_that_is_gone_is_said_and_is_no_crash(uploads):
+def test_missing_upload_directory_is_reported_and_causes_no_crash(uploads):
     uploads.close()
     assert refused(uploads, b"1") == (507, "no-room")
 

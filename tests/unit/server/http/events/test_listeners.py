@@ -50,7 +50,7 @@ def test_a_socket_with_room_gets_all_at_once():
     assert not listener.is_behind
 
 
-def test_what_does_not_fit_follows_in_order():
+def test_listener_sends_chunks_that_did_not_fit_later_and_in_order():
     socket, listener = listener_of(5)
     listener.offer(chunk_of(b"first"))
     assert listener.is_behind
@@ -64,7 +64,7 @@ def test_what_does_not_fit_follows_in_order():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_the_socket_takes_chunks_stay_whole_and_in_order(seed):
+def test_chunks_stay_whole_and_in_order_however_much_the_socket_accepts(seed):
     rng = random.Random(seed)
     socket, listener = listener_of(0)
     sent = [str(number).encode() * rng.randint(1, 50) for number in range(50)]

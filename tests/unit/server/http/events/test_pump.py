@@ -81,7 +81,7 @@ def test_events_and_gaps_carry_the_time_of_the_wall_clock():
     run(play)
 
 
-def test_each_gets_what_it_wants_once_and_in_order():
+def test_listener_receives_each_event_of_its_filter_once_and_in_order():
     async def play(pump):
         (one, _), (two, _), (other, _) = join(pump), join(pump), join(pump, OTHERS)
         for group in ("a", "b"):

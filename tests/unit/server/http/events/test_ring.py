@@ -46,7 +46,7 @@ def test_cursors_too_old_from_the_future_and_of_another_boot_are_gaps():
 @pytest.mark.parametrize(
     "cursor", ["", "5", "1-abc", "1-abc:", ":5", "1-abc:x", "1-abc:-1", "1-abc:" + "9" * 19, "A B:1"]
 )
-def test_what_is_no_cursor_is_refused(cursor):
+def test_invalid_event_cursor_is_refused(cursor):
     with pytest.raises(Problem, match="not an event id"):
         ring_of(1).after(cursor)
 

@@ -30,6 +30,6 @@ def test_as_many_as_the_bound_may_listen():
     assert (refused.value.status, refused.value.error) == (503, "too-many-listeners")
 
 
-def test_what_is_no_cursor_is_refused_before_the_stream_begins():
+def test_invalid_event_cursor_is_refused_before_the_stream_begins():
     with pytest.raises(Problem, match="not an event id"):
         EventStream(context_with(0), StreamRequest(EVERYTHING, "yesterday"))

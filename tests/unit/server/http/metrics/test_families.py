@@ -229,7 +229,7 @@ def test_lag_of_a_remote_partition_is_unknown_until_its_leader_answers(grouped):
     assert lags[0].elsewhere == [(0, 4)]
 
 
-def test_offsets_of_a_topic_that_is_gone_count_for_nothing(grouped):
+def test_offsets_of_a_deleted_topic_add_no_group_lag(grouped):
     broker = grouped.node.broker
     image = broker.context.image
     rest = {name: topic for name, topic in image.topics.items() if name != "orders"}

@@ -134,7 +134,7 @@ def test_others_run_while_it_is_made(monkeypatch):
     with_rendering(test, fresh_seconds=0)
 
 
-def test_what_is_left_out_is_said():
+def test_omitted_metrics_are_reported_as_truncated():
     async def test(_rig: Rig, rendering: Rendering) -> None:
         text = b"".join((await rendering.text(""))[1]).decode()
         (family,) = (f for f in parser.text_string_to_metric_families(text) if f.name == "yak_metrics_truncated")

@@ -87,7 +87,7 @@ def test_histograms_are_read_as_they_were_written(open_metrics, times_ns, labels
 
 
 @pytest.mark.parametrize("open_metrics", [False, True])
-def test_what_is_too_long_for_one_piece_is_cut_between_lines(open_metrics):
+def test_metrics_text_too_long_for_one_piece_is_split_between_lines(open_metrics):
     samples = Samples()
     for number in range(5_500):
         samples.add(GAUGE, number, topic=str(number))
