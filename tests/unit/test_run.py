@@ -43,7 +43,10 @@ def run(folder: Path, condition: str, *, count: int = 1, files: int = 1, flaky_t
 def test_test_that_passes_alone_fails_the_run(tmp_path):
     code, said = run(tmp_path, "was_seen")
     assert code == 1
-    assert "error[flaky-tests]: 1 failed beside the others and passed alone:\n  test_example.py::test_example[0]\n  try:" in said
+    assert (
+        "error[flaky-tests]: 1 failed beside the others and passed alone:\n  test_example.py::test_example[0]\n  try:"
+        in said
+    )
 
 
 def test_flaky_test_is_only_reported_where_ci_requests_that(tmp_path):
@@ -63,7 +66,11 @@ LISTED = {"tests/test_a.py::test_example[*]": "the kernel", "tests/test_b.py::te
         (
             ["tests/test_a.py::test_example[1]", "tests/test_c.py::test_example[1]"],
             1,
-            ["why:  the kernel", "error[flaky-tests]: 1 failed beside the others", "\n  tests/test_c.py::test_example[1]"],
+            [
+                "why:  the kernel",
+                "error[flaky-tests]: 1 failed beside the others",
+                "\n  tests/test_c.py::test_example[1]",
+            ],
             "weather",
         ),
     ],

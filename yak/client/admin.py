@@ -21,7 +21,7 @@ LEADER_MOVES = ("not-leader", "no-leader")
 """Errors that end once a partition has its next leader; librdkafka's ListOffsets does not wait for that."""
 LEADER_PAUSE_S = 0.05
 LEADER_ANSWERS_S = 1.0
-"""How long the first request for offsets waits for a leader; each further one waits twice as long."""
+"""How long the first request for offsets, and the first refresh of leaders, may take; each further one twice as long."""
 CONTROLLER_SECONDS = 3.0
 REQUEST_TIMEOUT_MS_MAX = 3_600_000
 """librdkafka refuses a longer one."""
@@ -355,14 +355,14 @@ class Admin:
             if time.monotonic() >= deadline:
                 raise next(iter(moving.values()))
             time.sleep(LEADER_PAUSE_S)
-            self._refresh_leaders()
+            self._refresh_leaders(answer_s)
             request = {wire: spec for wire, spec in request.items() if wire in moving}
         return found
 
-    def _refresh_leaders(self) -> None:
+    def _refresh_leaders(self, timeout_s: float) -> None:
         """Replace the leaders that librdkafka knows. Its ListOffsets sends to those, even if they are dead or fenced."""
         with suppress(*kafka_exceptions()):
-            self._client.list_topics(timeout=min(LEADER_ANSWERS_S, self.timeout_s))
+            self._client.list_topics(timeout=timeout_s)
 
     def watermarks(
         self, partitions: Sequence[TopicPartition], *, read_committed: bool = False, answered_only: bool = False

@@ -24,7 +24,7 @@ class Client:
         self.calls = []
 
     def list_topics(self, timeout):
-        self.calls.append("list_topics")
+        self.calls.append(f"list_topics {timeout}")
 
     def list_offsets(self, request, *, request_timeout, **_options):
         self.requests.append(sorted(each.partition for each in request))
@@ -96,7 +96,7 @@ def test_offsets_of_a_leader_that_does_not_answer_are_requested_again(ask):
 def test_leaders_are_refreshed_before_each_further_request_which_waits_twice_as_long(ask):
     admin = ask([7, OFFSET_INVALID, 9], [99, NO_KNOWN_LEADER, 99], [99, OFFSET_INVALID, 99], [99, 8, 99])
     assert admin.offsets(dict.fromkeys(ORDERS, EARLIEST))[ORDERS[1]].offset == 8
-    assert admin._client.calls == [1.0, "list_topics", 2.0, "list_topics", 4.0, "list_topics", 5.0]
+    assert admin._client.calls == [1.0, "list_topics 1.0", 2.0, "list_topics 2.0", 4.0, "list_topics 4.0", 5.0]
 
 
 def test_partition_whose_leader_was_dead_is_not_left_out_if_the_next_leader_answers(ask):
