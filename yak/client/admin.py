@@ -331,7 +331,7 @@ class Admin:
         deadline = time.monotonic() + self.timeout_s
         what = "offsets could not be read"
         for attempt in itertools.count():
-            answer_s = min(LEADER_ANSWERS_S * 2**attempt, self.timeout_s)
+            answer_s = min(LEADER_ANSWERS_S * 2**attempt, max(deadline - time.monotonic(), LEADER_PAUSE_S))
             futures = self._ask(
                 what, self._client.list_offsets, request, isolation_level=level, request_timeout=answer_s
             )

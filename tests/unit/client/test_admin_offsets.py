@@ -94,9 +94,17 @@ def test_offsets_of_a_leader_that_does_not_answer_are_requested_again(ask):
 
 
 def test_leaders_are_refreshed_before_each_further_request_which_waits_twice_as_long(ask):
-    admin = ask([7, OFFSET_INVALID, 9], [99, NO_KNOWN_LEADER, 99], [99, OFFSET_INVALID, 99], [99, 8, 99])
+    answers = [7, OFFSET_INVALID, 9], [99, NO_KNOWN_LEADER, 99], [99, OFFSET_INVALID, 99], [99, 8, 99]
+    admin = ask(*answers, timeout_s=60)
     assert admin.offsets(dict.fromkeys(ORDERS, EARLIEST))[ORDERS[1]].offset == 8
-    assert admin._client.calls == [1.0, "list_topics 1.0", 2.0, "list_topics 2.0", 4.0, "list_topics 4.0", 5.0]
+    assert admin._client.calls == [1.0, "list_topics 1.0", 2.0, "list_topics 2.0", 4.0, "list_topics 4.0", 8.0]
+
+
+def test_request_for_offsets_waits_no_longer_than_the_time_that_is_left(ask):
+    admin = ask([7, OFFSET_INVALID, 9], [99, 8, 99], timeout_s=1.5)
+    admin.offsets(dict.fromkeys(ORDERS, EARLIEST))
+    first, _, second = admin._client.calls
+    assert (first, second < 1.5) == (1.0, True)
 
 
 def test_partition_whose_leader_was_dead_is_not_left_out_if_the_next_leader_answers(ask):
