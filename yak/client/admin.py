@@ -1,6 +1,7 @@
 """Changes and describes a cluster: topics, configs, offsets, brokers. Every call ends within its timeout."""
 
 import itertools
+import math
 import re
 import shlex
 import time
@@ -17,11 +18,13 @@ from yak.errors import Unreachable, YakError
 from yak.ids import NodeId, Offset, TopicPartition
 from yak.limits import TOPIC_NAME_LENGTH_MAX
 
-LEADER_MOVES = ("not-leader", "no-leader")
+LEADER_MOVES = ("not-leader", "no-leader", "timed-out")
 """Errors that end once a partition has its next leader; librdkafka's ListOffsets does not wait for that."""
 LEADER_PAUSE_S = 0.05
 LEADER_ANSWERS_S = 1.0
 """How long the first request for offsets, and the first refresh of leaders, may take; each further one twice as long."""
+LEADERS_AGE_S = 1.0
+"""After this time the leaders that librdkafka knows are read again before it asks them for offsets."""
 CONTROLLER_SECONDS = 3.0
 REQUEST_TIMEOUT_MS_MAX = 3_600_000
 """librdkafka refuses a longer one."""
@@ -79,6 +82,11 @@ def _silent_leader(partition: TopicPartition) -> Unreachable:
     )
 
 
+def _left_s(deadline: float) -> float:
+    """The time until the deadline, and a moment after it: librdkafka refuses a timeout of 0."""
+    return max(deadline - time.monotonic(), LEADER_PAUSE_S)
+
+
 def _shows(topic: str) -> str:
     return f"yak topics describe {topic}"
 
@@ -109,6 +117,7 @@ class Admin:
     ) -> None:
         self.servers = servers
         self.timeout_s = min(timeout_ms, REQUEST_TIMEOUT_MS_MAX) / 1000
+        self._leaders_read_s = -math.inf
         given = dict(extra or {})
         self.answered = check_reachable(servers, timeout_ms) if is_plain(given) else servers
         config = base_config(servers, verbose=verbose) | given
@@ -124,7 +133,9 @@ class Admin:
 
     def metadata(self) -> ClusterMetadata:
         """All brokers and topics."""
-        return read_metadata(self._client, timeout_s=self.timeout_s)
+        found = read_metadata(self._client, timeout_s=self.timeout_s)
+        self._leaders_read_s = time.monotonic()
+        return found
 
     def controller_id(self, metadata: ClusterMetadata, *, is_yak: bool) -> NodeId:
         """The leader of Kafka's metadata quorum; without an answer, and for a YAK cluster, the controller in `metadata`.
@@ -331,9 +342,12 @@ class Admin:
         deadline = time.monotonic() + self.timeout_s
         what = "offsets could not be read"
         for attempt in itertools.count():
-            answer_s = min(LEADER_ANSWERS_S * 2**attempt, max(deadline - time.monotonic(), LEADER_PAUSE_S))
+            answer_s = LEADER_ANSWERS_S * 2**attempt
+            if attempt or time.monotonic() - self._leaders_read_s > LEADERS_AGE_S:
+                self._refresh_leaders(min(answer_s, _left_s(deadline)))
+            timeout_s = min(answer_s, _left_s(deadline))
             futures = self._ask(
-                what, self._client.list_offsets, request, isolation_level=level, request_timeout=answer_s
+                what, self._client.list_offsets, request, isolation_level=level, request_timeout=timeout_s
             )
             moving: dict[Any, YakError] = {}
             for wire, future in futures.items():
@@ -355,14 +369,18 @@ class Admin:
             if time.monotonic() >= deadline:
                 raise next(iter(moving.values()))
             time.sleep(LEADER_PAUSE_S)
-            self._refresh_leaders(answer_s)
             request = {wire: spec for wire, spec in request.items() if wire in moving}
         return found
 
     def _refresh_leaders(self, timeout_s: float) -> None:
-        """Replace the leaders that librdkafka knows. Its ListOffsets sends to those, even if they are dead or fenced."""
+        """Replace the leaders that librdkafka knows.
+
+        Its ListOffsets sends to those, even if they are dead or fenced. Where it knows none and is not connected yet, it
+        looks for them only once a second.
+        """
         with suppress(*kafka_exceptions()):
             self._client.list_topics(timeout=timeout_s)
+            self._leaders_read_s = time.monotonic()
 
     def watermarks(
         self, partitions: Sequence[TopicPartition], *, read_committed: bool = False, answered_only: bool = False

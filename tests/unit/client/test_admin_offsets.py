@@ -1,5 +1,6 @@
 """Offsets of partitions whose leader is moving."""
 
+import math
 from concurrent.futures import Future
 from types import SimpleNamespace
 
@@ -51,6 +52,7 @@ def ask(monkeypatch):
     def make(*answers, timeout_s=5.0):
         made = Admin.__new__(Admin)
         made.timeout_s, made._client = timeout_s, Client(list(answers))
+        made._leaders_read_s = -math.inf
         return made
 
     return make
@@ -93,17 +95,24 @@ def test_offsets_of_a_leader_that_does_not_answer_are_requested_again(ask):
     assert [found[each].offset for each in ORDERS] == [7, 8, 9]
 
 
-def test_leaders_are_refreshed_before_each_further_request_which_waits_twice_as_long(ask):
+def test_leaders_are_refreshed_before_each_request_and_each_waits_twice_as_long(ask):
     answers = [7, OFFSET_INVALID, 9], [99, NO_KNOWN_LEADER, 99], [99, OFFSET_INVALID, 99], [99, 8, 99]
     admin = ask(*answers, timeout_s=60)
     assert admin.offsets(dict.fromkeys(ORDERS, EARLIEST))[ORDERS[1]].offset == 8
-    assert admin._client.calls == [1.0, "list_topics 1.0", 2.0, "list_topics 2.0", 4.0, "list_topics 4.0", 8.0]
+    expected = [("list_topics 1.0", 1.0), ("list_topics 2.0", 2.0), ("list_topics 4.0", 4.0), ("list_topics 8.0", 8.0)]
+    assert [*zip(*[iter(admin._client.calls)] * 2, strict=True)] == expected
+
+
+def test_leaders_that_were_read_a_moment_ago_are_not_refreshed_before_the_first_request(ask):
+    admin = ask([7, 8, 9])
+    admin.watermarks(ORDERS)
+    assert admin._client.calls == ["list_topics 1.0", 1.0, 1.0]
 
 
 def test_request_for_offsets_waits_no_longer_than_the_time_that_is_left(ask):
     admin = ask([7, OFFSET_INVALID, 9], [99, 8, 99], timeout_s=1.5)
     admin.offsets(dict.fromkeys(ORDERS, EARLIEST))
-    first, _, second = admin._client.calls
+    first, second = admin._client.calls[1::2]
     assert (first, second < 1.5) == (1.0, True)
 
 
