@@ -1,6 +1,5 @@
 """Changes and describes a cluster: topics, configs, offsets, brokers. Every call ends within its timeout."""
 
-import itertools
 import math
 import re
 import shlex
@@ -341,9 +340,9 @@ class Admin:
         found: dict[TopicPartition, FoundOffset] = {}
         deadline = time.monotonic() + self.timeout_s
         what = "offsets could not be read"
-        for attempt in itertools.count():
-            answer_s = LEADER_ANSWERS_S * 2**attempt
-            if attempt or time.monotonic() - self._leaders_read_s > LEADERS_AGE_S:
+        answer_s, pause_s, is_first = LEADER_ANSWERS_S, LEADER_PAUSE_S, True
+        while True:
+            if not is_first or time.monotonic() - self._leaders_read_s > LEADERS_AGE_S:
                 self._refresh_leaders(min(answer_s, _left_s(deadline)))
             timeout_s = min(answer_s, _left_s(deadline))
             futures = self._ask(
@@ -361,16 +360,16 @@ class Admin:
                     continue
                 if result.offset != OFFSET_INVALID:
                     found[partition] = FoundOffset(int(result.offset), result.leader_epoch)
-                elif not (answered_only and attempt):
+                elif is_first or not answered_only:
                     # librdkafka's result, without an error, for a leader that it cannot reach
                     moving[wire] = _silent_leader(partition)
             if not moving:
-                break
+                return found
             if time.monotonic() >= deadline:
                 raise next(iter(moving.values()))
-            time.sleep(LEADER_PAUSE_S)
+            time.sleep(min(pause_s, _left_s(deadline)))
+            answer_s, pause_s, is_first = 2 * answer_s, min(2 * pause_s, LEADER_ANSWERS_S), False
             request = {wire: spec for wire, spec in request.items() if wire in moving}
-        return found
 
     def _refresh_leaders(self, timeout_s: float) -> None:
         """Replace the leaders that librdkafka knows.

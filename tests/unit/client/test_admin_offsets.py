@@ -129,3 +129,9 @@ def test_offsets_of_a_leader_that_never_answers_are_an_error_that_names_the_part
 def test_watermarks_of_answered_partitions_leave_out_those_of_a_silent_leader(ask):
     found = ask([7, OFFSET_INVALID, 9]).watermarks(ORDERS, answered_only=True)
     assert found == {ORDERS[0]: (7, 7), ORDERS[2]: (9, 9)}
+
+
+def test_partition_that_has_no_leader_for_a_thousand_requests_is_read_when_it_has_one(ask, monkeypatch):
+    monkeypatch.setattr(admin_module.time, "sleep", lambda _seconds: None)
+    admin = ask(*[[7, NO_LEADER, 9]] * 1100, [99, 8, 99], timeout_s=60)
+    assert admin.offsets(dict.fromkeys(ORDERS, EARLIEST))[ORDERS[1]].offset == 8
