@@ -37,6 +37,8 @@ _IDLE_PERCENT = 30.0
 """Share of the last 10 s in which some process waited for a processor, below which another worker is forked."""
 _FORK_SECONDS = 10.0
 """Between two of these forks: the pressure has to show the first one."""
+_CHECK_SECONDS = 1.0
+"""Between two readings of the pressure."""
 _NICE = 5
 """Of workers that take files from the front: brokers answer in time although unit tests compute beside them."""
 
@@ -101,7 +103,7 @@ class Sharing:
         self._files = deque(by_file([item.nodeid for item in session.items]))
         self._workers: list[Worker] = []
         self._forks = self._count_max = 0
-        self._forked_s = 0.0
+        self._forked_s = self._checked_s = 0.0
 
     def run(self, count: int) -> None:
         """Return when all tests have run, or when one has failed that ends the run."""
@@ -140,13 +142,16 @@ class Sharing:
         self._workers.append(Worker(pid, ours, os.pidfd_open(pid), is_at_front))
 
     def _fork_if_idle(self) -> None:
+        now_s = time.monotonic()
         if (
             self._files
             and len(self._workers) < self._count_max
-            and time.monotonic() - self._forked_s > _FORK_SECONDS
-            and cpu_pressure_percent() < _IDLE_PERCENT
+            and now_s - self._forked_s > _FORK_SECONDS
+            and now_s - self._checked_s > _CHECK_SECONDS
         ):
-            self._fork(is_at_front=False)
+            self._checked_s = now_s
+            if cpu_pressure_percent() < _IDLE_PERCENT:
+                self._fork(is_at_front=False)
 
     def _receive(self, worker: Worker) -> None:
         try:
@@ -154,23 +159,24 @@ class Sharing:
         except (EOFError, OSError):
             kind, what = "crash", {}
         hook = self._config.hook
-        if kind == "pytest_runtest_logreport":
-            what = {"report": hook.pytest_report_from_serializable(config=self._config, data=what["report"])}
-        elif kind == "pytest_runtest_logstart":
+        if kind == "pytest_runtest_logstart":
             while self._session.items[worker.numbers[0]].nodeid != what["nodeid"]:
                 worker.numbers.popleft()
+        for data in what.pop("reports", ()):
+            report = hook.pytest_report_from_serializable(config=self._config, data=data)
+            hook.pytest_runtest_logreport(report=report)
+            self._name_if_failed(report)
         if kind == "pytest_warning_recorded":
             hook.pytest_warning_recorded.call_historic(kwargs=_read_warning(what))
         elif kind.startswith("pytest_"):
             getattr(hook, kind)(**what)
-            self._name_if_failed(what.get("report"))
         else:
             getattr(self, f"_on_{kind}")(worker, **what)
 
-    def _name_if_failed(self, report: pytest.TestReport | None) -> None:
+    def _name_if_failed(self, report: pytest.TestReport) -> None:
         """A run that is killed prints no summary: say at once which test failed, and why in a line."""
         reporter = self._config.pluginmanager.getplugin("terminalreporter")
-        if report is not None and report.failed and reporter is not None:
+        if report.failed and reporter is not None:
             crash = getattr(report.longrepr, "reprcrash", None)
             reason = crash.message if crash else report.longreprtext
             reporter.write_line(f" failed: {report.nodeid}: {reason.splitlines()[0] if reason else report.when}")
@@ -216,6 +222,7 @@ class InWorker:
         self._session = session
         self._config: Any = session.config
         self._connection = connection
+        self._reports: list[dict[str, Any]] = []
         os.environ[_NAME] = name
         atexit._clear()  # what the process that collected does at its end
         plugins = self._config.pluginmanager
@@ -278,13 +285,13 @@ class InWorker:
         self._send("pytest_runtest_logstart", nodeid=nodeid, location=location)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Send it."""
-        data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
-        self._send("pytest_runtest_logreport", report=data)
+        """Keep it until the test ends: a message costs both processes more than a report."""
+        self._reports.append(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
 
     def pytest_runtest_logfinish(self, nodeid: str, location: Any) -> None:
-        """Send it."""
-        self._send("pytest_runtest_logfinish", nodeid=nodeid, location=location)
+        """Send it, after the test's reports."""
+        reports, self._reports = self._reports, []
+        self._send("pytest_runtest_logfinish", nodeid=nodeid, location=location, reports=reports)
 
     def pytest_warning_recorded(
         self, warning_message: warnings.WarningMessage, when: str, nodeid: str, location: Any

@@ -123,7 +123,7 @@ def test_error_of_collection_is_reported_as_without_workers(tmp_path):
 def test_idle_processors_get_more_workers(tmp_path, pressure_percent, workers):
     (tmp_path / "conftest.py").write_text(
         "from tests import workers\n"
-        "workers._FORK_SECONDS = 0.0\n"
+        "workers._FORK_SECONDS = workers._CHECK_SECONDS = 0.0\n"
         f"workers.cpu_pressure_percent = lambda: {pressure_percent}\n"
     )
     for number in range(12):
