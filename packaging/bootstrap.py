@@ -137,7 +137,8 @@ def _no_pip() -> Refused:
 
 def install(pip: list[str], what: str) -> None:
     """Install the project in place, with its requirements held to constraints.txt; one line of progress."""
-    command = [*pip, "install", "--no-input", "--disable-pip-version-check"]
+    # Python compiles a module when it first imports it: most modules of PySpark and others are never imported
+    command = [*pip, "install", "--no-compile", "--no-input", "--disable-pip-version-check"]
     command += ["-c", str(ROOT / "constraints.txt"), "-e", f"{ROOT}{EXTRAS[what]}"]
     started = time.monotonic()
     last_lines: list[str] = []
