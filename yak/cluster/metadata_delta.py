@@ -316,6 +316,8 @@ class MetadataDelta:
             old = topics[record.resource_name]
             topics[record.resource_name] = replace(old, configs=record.configs, changed_ms=self._timestamp_ms)
             self._topics_changed[record.resource_name] = None
+        for pending in [each for each in self._get("pending").values() if each.name == record.resource_name]:
+            self._map("pending")[pending.topic_id] = replace(pending, configs=record.configs)
 
     def _replay_producer_ids(self, record: ProducerIds) -> None:
         self._set["next_producer_id"] = record.next_producer_id

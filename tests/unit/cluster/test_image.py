@@ -133,6 +133,14 @@ def test_a_topic_that_grows_again_before_it_is_complete_keeps_the_new_partitions
     assert image.pending == {}
 
 
+@pytest.mark.parametrize("cut", range(4))
+def test_configs_of_a_topic_that_is_not_complete_yet_are_taken(cut):
+    changed = ("Config", {"resource_type": "topic", "resource_name": "a", "configs": {"k": "w"}})
+    records = chain(topic(partitions=2, configs={"k": "v"}), partitions(0), changed, partitions(1))
+    image = Image().apply_all(records[:cut])[0].apply_all(records[cut:])[0]
+    assert image.topics["a"].configs == {"k": "w"}
+
+
 def test_removed_topic_is_deleted_complete_or_not_and_late_slices_have_no_effect():
     remove = ("RemoveTopic", {"name": "a", "topic_id": str(TOPIC)})
     image, delta = Image().apply_all(chain(topic(), partitions(0), change(0), remove, partitions(0), change(0)))
@@ -347,6 +355,9 @@ def test_the_image_holds_what_the_store_holds_whatever_was_done(steps, cut):
     assert {name: len(t.partitions) for name, t in image.topics.items() if name in whole} == whole
     # a topic that grows keeps its old partitions
     assert set(image.topics) == {t["name"] for t in store.state.topics.values() if t["complete"]}
+    assert {name: t.configs for name, t in image.topics.items()} == {
+        name: store.state.configs.get(f"topic:{name}", {}) for name in image.topics
+    }
     assert image.next_producer_id == store.state.cluster["next_pid"]
 
 
