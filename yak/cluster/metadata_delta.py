@@ -147,8 +147,8 @@ class MetadataDelta:
             configs = old.configs if configs is None else configs
         elif configs is None and record.topic_id in self._get("pending"):
             configs = self._get("pending")[record.topic_id].configs
-        if record.topic_id in self._growing:
-            partitions = self._growing[record.topic_id]
+        # it may grow again before it is complete
+        partitions = self._growing_partitions(record.topic_id) or partitions
         pending = PendingTopic(record.name, record.topic_id, record.partitions, partitions, configs or {})
         self._map("pending")[record.topic_id] = pending
         self._growing[record.topic_id] = partitions
@@ -316,6 +316,8 @@ class MetadataDelta:
             old = topics[record.resource_name]
             topics[record.resource_name] = replace(old, configs=record.configs, changed_ms=self._timestamp_ms)
             self._topics_changed[record.resource_name] = None
+        for pending in [each for each in self._get("pending").values() if each.name == record.resource_name]:
+            self._map("pending")[pending.topic_id] = replace(pending, configs=record.configs)
 
     def _replay_producer_ids(self, record: ProducerIds) -> None:
         self._set["next_producer_id"] = record.next_producer_id

@@ -67,14 +67,16 @@ def _read(client: Any, name: str, topic: str | None) -> ClusterReplicas:
     marks, ends = client.hgetall(f"{PREFIX}hw"), client.hgetall(f"{PREFIX}leo")
     configs = client.hgetall(f"{PREFIX}configs")
     brokers = _brokers(client)
-    away = {node: state.lower() for node, (_, state) in brokers.items() if state != BrokerState.ACTIVE}
+    started_with = {node: min_isr for node, (_, _, min_isr) in brokers.items()}
+    away = {node: state.lower() for node, (_, state, _) in brokers.items() if state != BrokerState.ACTIVE}
     partitions = tuple(
         _partition(
             TopicPartition(each, number),
             fields,
             marks.get(f"{ids[each]}:{number}"),
             ends.get(f"{ids[each]}:{number}"),
-            min_isr=_min_isr(configs, each),
+            configs=configs,
+            started_with=started_with,
             away=away,
         )
         for (each, number), fields in zip(made, hashes, strict=True)
@@ -83,7 +85,7 @@ def _read(client: Any, name: str, topic: str | None) -> ClusterReplicas:
     return ClusterReplicas(
         cluster.get("cluster_id", ""),
         int(cluster.get("ctl_id", -1)),
-        {node: broker for node, (broker, _) in brokers.items()},
+        {node: broker for node, (broker, _, _) in brokers.items()},
         partitions,
         tuple(known),
         {node: state for node, state in away.items() if state != "stopping"},
@@ -100,22 +102,28 @@ def _hashes(client: Any, keys: list[str]) -> list[dict[str, str]]:
     return found
 
 
-def _brokers(client: Any) -> dict[NodeId, tuple[Broker, str]]:
+def _brokers(client: Any) -> dict[NodeId, tuple[Broker, str, int]]:
+    """Each broker, its state, and the min.insync.replicas that it was started with."""
     nodes = sorted(int(node) for node in client.smembers(f"{PREFIX}brokers"))
     hashes = _hashes(client, [f"{PREFIX}b:{node}" for node in nodes])
     return {
-        node: (Broker(node, each.get("host", ""), int(each.get("port", 0))), each.get("state", ""))
+        node: (
+            Broker(node, each.get("host", ""), int(each.get("port", 0))),
+            each.get("state", ""),
+            int(each.get("min_isr", 1)),
+        )
         for node, each in zip(nodes, hashes, strict=True)
         if each
     }
 
 
-def _min_isr(configs: Mapping[str, str], topic: str) -> int:
-    for name in (f"topic:{topic}", "broker:"):
+def _min_isr(configs: Mapping[str, str], topic: str, leader: NodeId, started_with: Mapping[NodeId, int]) -> int:
+    """The store's rule (`yak.metadata_store.checks.min_isr`), without the number of replicas."""
+    for name in (f"topic:{topic}", f"broker:{leader}", "broker:"):
         value = json.loads(configs.get(name, "{}")).get(MIN_ISR)
         if value is not None:
             return int(value)
-    return 1
+    return started_with.get(leader, 1)
 
 
 def _partition(
@@ -124,21 +132,23 @@ def _partition(
     mark: str | None,
     ends: str | None,
     *,
-    min_isr: int,
+    configs: Mapping[str, str],
+    started_with: Mapping[NodeId, int],
     away: Mapping[NodeId, str],
 ) -> PartitionReplicas:
     replicas = parse_nodes(fields["replicas"])
+    leader = int(fields.get("leader", NO_LEADER))
     return PartitionReplicas(
         topic=place.topic,
         partition=place.partition,
-        leader=int(fields.get("leader", NO_LEADER)),
+        leader=leader,
         leader_epoch=int(fields.get("leader_epoch", 0)),
         partition_epoch=int(fields.get("partition_epoch", 0)),
         replicas=replicas,
         isr=tuple(member.node_id for member in parse_isr(fields.get("isr", ""))),
         high_watermark=None if mark is None else int(mark.partition(":")[2]),
         log_end_offsets=_reported_ends(replicas, ends),
-        min_isr=min_isr,
+        min_isr=_min_isr(configs, place.topic, leader, started_with),
         away={node: away[node] for node in replicas if node in away},
     )
 

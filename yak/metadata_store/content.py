@@ -7,7 +7,7 @@ The rows are the keys of Redis with all values as text, as `yak/server/redis_scr
 
 A name is the key without its prefix, and a key that holds nothing is absent. High watermarks and log ends are not part of
 the content, since brokers report them again; neither are the offers of a restore. `guests` is the registry of external
-brokers, which clients of HTTP write.
+brokers, which clients of HTTP write. Of a long log only the end is moved, with a snapshot (`with_snapshot`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
+from yak.ids import MetadataOffset
 from yak.metadata_store.state import StoreState
 from yak.ports.metadata_store import TailedRecord
 
@@ -38,16 +39,32 @@ _OF_TOPIC: Final = {"complete": True, "creator_id": -1, "creator_epoch": 0}
 _OF_PARTITION: Final = {"nonce": "", "adding": "", "removing": ""}
 
 
-def rows_of(state: StoreState) -> Rows:
-    """The content of a store."""
+def rows_of(state: StoreState, log_from: MetadataOffset = 0) -> Rows:
+    """The content of a store.
+
+    Records before `log_from` are left out if every broker except CLOSED ones has them on disk.
+    """
     sets = (("brokers", state.brokers), ("full", state.full), ("unregistered", state.unregistered))
-    log = ([each.offset, *_texts_of_record(each), each.timestamp_ms] for each in state.log)
+    log_from = min([log_from, *(each["persisted"] for each in state.brokers.values() if each["state"] != "CLOSED")])
+    log = ([each.offset, *_texts_of_record(each), each.timestamp_ms] for each in state.log if each.offset >= log_from)
     return {
         "hashes": [[name, fields] for name, fields in _hashes(state) if fields],
         "sets": [[name, [str(node_id) for node_id in sorted(nodes)]] for name, nodes in sets if nodes],
         "secret": state.secret,
         "log": list(log),
     }
+
+
+def with_snapshot(rows: Rows, snapshot: TailedRecord) -> Rows | None:
+    """The rows, with this snapshot if their own does not reach their log; None if it is of another history."""
+    log = rows["log"]
+    held = next((int(fields["offset"]) for name, fields in rows["hashes"] if name == "snapshot"), 0)
+    if not log or log[0][0] <= held + 1:
+        return rows
+    if not any(row[0] == snapshot.offset and row[3] == snapshot.chain_hash for row in log):
+        return None
+    others = [row for row in rows["hashes"] if row[0] != "snapshot"]
+    return {**rows, "hashes": [*others, ["snapshot", _fields_of_snapshot(snapshot)]]}
 
 
 def state_of(rows: Mapping[str, Any]) -> StoreState:
@@ -81,9 +98,13 @@ def _hashes(state: StoreState) -> Iterator[tuple[str, dict[str, str]]]:
         # its number is part of the key
         yield f"p:{topic_id}:{number}", _texts({name: partition[name] for name in partition if name != "partition"})
     if state.snapshot is not None:
-        _kind, payload, chain_hash, _previous_hash = _texts_of_record(state.snapshot)
-        about = {"offset": str(state.snapshot.offset), "t": str(state.snapshot.timestamp_ms)}
-        yield "snapshot", about | {"h": chain_hash, "payload": payload}
+        yield "snapshot", _fields_of_snapshot(state.snapshot)
+
+
+def _fields_of_snapshot(snapshot: TailedRecord) -> dict[str, str]:
+    _kind, payload, chain_hash, _previous_hash = _texts_of_record(snapshot)
+    about = {"offset": str(snapshot.offset), "t": str(snapshot.timestamp_ms)}
+    return about | {"h": chain_hash, "payload": payload}
 
 
 def _texts(fields: Mapping[str, Any]) -> dict[str, str]:

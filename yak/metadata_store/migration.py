@@ -43,13 +43,13 @@ def _check(state: StoreState, a: Mapping[str, Any]) -> None:
 
 
 def export_metadata(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001
-    """Freeze the store, and return its content."""
+    """Freeze the store, and return its content, with the log from `log_from` on (`yak.metadata_store.content.rows_of`)."""
     _check(state, a)
     cluster = state.cluster
     if cluster["state"] not in ("LIVE", "EXPORTED"):
         raise RefusedCall(FROZEN.get(cluster["state"], "SEEDING"))
     cluster |= {"state": "EXPORTED", "migration_id": a["migration_id"]}
-    return {"content": rows_of(state)}
+    return {"content": rows_of(state, a.get("log_from", 0))}
 
 
 def import_metadata(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:  # noqa: ARG001

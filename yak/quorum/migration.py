@@ -21,10 +21,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from yak.cluster.snapshot import write_snapshot
 from yak.config.broker_config_table import METADATA_STORE_TARGET
 from yak.core.context import Context
-from yak.ids import LeaderEpoch, NodeId
-from yak.metadata_store.content import rows_of
+from yak.ids import LeaderEpoch, MetadataOffset, NodeId
+from yak.metadata_store.content import Rows, rows_of, with_snapshot
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.quorum.quorum import Quorum
 from yak.quorum.state_machine import facts_of_new_leader
@@ -40,6 +41,11 @@ _REDIS_MS_MAX: Final = 5_000
 _PAUSE_MS: Final = 30_000
 """After a move that was given up."""
 _ATTEMPT_BITS: Final = 20
+LOG_RECORDS: Final = 1_000
+"""So many of the newest records are moved, and those that a broker lacks (`rows_of`); a snapshot replaces the others.
+
+A store keeps 100,000 and more: too much for one entry of the quorum's log, which no follower could fetch.
+"""
 _Store: TypeAlias = Callable[[StoreRequest, Callable[[StoreOutcome | None], None]], None]
 """Calls a script of one of the two stores: `StoreChoice.call_redis` or `Quorum.propose`."""
 
@@ -52,6 +58,8 @@ class Migration:
         self._begin_term(-1)
         self._newest_id = 0
         """The newest migration id that Redis named."""
+        self.log_records = LOG_RECORDS
+        """The simulator lowers it."""
 
     def _begin_term(self, epoch: LeaderEpoch) -> None:
         self._epoch = epoch
@@ -64,6 +72,7 @@ class Migration:
         self._exported_ms: int | None = None
         self._not_before_ms = 0
         self._said: object = None
+        self._moves_all = False
 
     # ------------------------------------------------------------------------------------------------- inputs
 
@@ -123,7 +132,21 @@ class Migration:
 
     def _export_from_redis(self) -> None:
         self._id = self._next_id()
-        self._call(self._choice.call_redis, "export_metadata", self._id, partial(self._on_exported, self._id))
+        done, more = partial(self._on_exported, self._id), {"log_from": self._log_from}
+        self._call(self._choice.call_redis, "export_metadata", self._id, done, more)
+
+    @property
+    def _log_from(self) -> MetadataOffset:
+        return 0 if self._moves_all else max(0, self._context.image.offset - self.log_records)
+
+    def _movable(self, content: Rows) -> Rows | None:
+        """The content, with this broker's image in the place of the records that are left out.
+
+        None if the image is of another history: the next attempt leaves nothing out.
+        """
+        rows = with_snapshot(content, write_snapshot(self._context.image))
+        self._moves_all = rows is None
+        return rows
 
     def _on_exported(self, migration_id: int, outcome: StoreOutcome) -> None:
         if outcome.code == "STALE_MIGRATION":
@@ -131,7 +154,12 @@ class Migration:
         elif outcome.code != "OK":
             self._warn_once("metadata-migration-refused", by="Redis", code=outcome.code)
         else:
-            more = {"content": outcome.value["content"], "state": "LIVE"}
+            exported = outcome.value["content"]
+            assert isinstance(exported, dict)
+            content = self._movable(exported)
+            if content is None:
+                return
+            more = {"content": content, "state": "LIVE"}
             done = partial(self._on_imported, migration_id)
             self._call(self._quorum.propose, "import_metadata", migration_id, done, more)
 
@@ -155,7 +183,9 @@ class Migration:
             if self._choice.redis_is_connected:
                 self._settle("close_exported", imported_id)
         elif self._target == "redis" and self._choice.redis_is_connected and self._is_time:
-            self._call(self._quorum.propose, "export_metadata", self._next_id(), lambda _outcome: None)
+            # each node computes the content when it applies the command
+            more = {"log_from": self._log_from}
+            self._call(self._quorum.propose, "export_metadata", self._next_id(), lambda _outcome: None, more)
 
     @property
     def _is_time(self) -> bool:
@@ -169,7 +199,10 @@ class Migration:
         if now_ms - self._exported_ms > _REDIS_MS_MAX:
             self._give_up(self._quorum.propose, migration_id, "Redis does not answer")
         elif self._choice.redis_is_connected:
-            more, done = {"content": rows_of(self._quorum.machine.state), "state": "IMPORTED"}, self._on_written
+            content = self._movable(rows_of(self._quorum.machine.state, self._log_from))
+            if content is None:
+                return
+            more, done = {"content": content, "state": "IMPORTED"}, self._on_written
             self._call(self._choice.call_redis, "import_metadata", migration_id, partial(done, migration_id), more)
 
     def _on_written(self, migration_id: int, outcome: StoreOutcome) -> None:

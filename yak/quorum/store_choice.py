@@ -30,7 +30,7 @@ class StoreChoice:
     ) -> None:
         self._context, self._redis, self._quorum_store, self._report = context, redis, quorum_store, report
         self._quorum: Quorum
-        self._migration: Migration
+        self.migration: Migration
         self.uses_quorum = False
         """Whether the quorum has the metadata, as far as this broker has applied its log."""
         self._redis_connected: StoreConnected | None = None
@@ -41,7 +41,7 @@ class StoreChoice:
 
     def attach(self, quorum: Quorum) -> None:
         """Use this quorum; before its `start`."""
-        self._quorum, self._migration = quorum, Migration(self._context, quorum, self)
+        self._quorum, self.migration = quorum, Migration(self._context, quorum, self)
         self.uses_quorum = has_metadata(quorum.machine.state)
 
     # ------------------------------------------------------------------------------------- as the metadata store
@@ -111,7 +111,7 @@ class StoreChoice:
     def on_leader(self) -> None:
         """The quorum's leader, its epoch or its readiness changed."""
         self._quorum_store.on_leader()
-        self._migration.on_leader()
+        self.migration.on_leader()
 
     def on_applied(self) -> None:
         """Commands were applied: perhaps the one that moves the metadata."""

@@ -228,7 +228,7 @@ def _everything(state: StoreState, p: str, written: Mapping[Name, Any]) -> Itera
     # each write names the controller
     yield ("cluster", ""), (state.cluster["ctl_id"], state.cluster["ctl_epoch"]), list
     for node_id, broker in list(state.brokers.items()):
-        names = ("broker_epoch", "state", "host", "port", "role", "rack")
+        names = ("broker_epoch", "state", "host", "port", "role", "rack", "min_isr")
         fields = tuple((name, str(broker[name])) for name in names if broker.get(name) is not None)
         yield ("broker", node_id), fields, partial(_broker_commands, p, node_id, fields)
     for topic_id, topic in list(state.topics.items()):

@@ -66,7 +66,8 @@ class SimNode:
     is_clock_steady = True
     """Whether its wall clock never moved."""
     image_records: int | None = None
-    """How many records of the metadata the broker has on its disk before it writes a snapshot; None as in the shell."""
+    """How many records of the metadata the broker has on its disk before it writes a snapshot, and how many are moved to another
+    store; None as in the shell."""
 
     def __init__(
         self,
@@ -271,6 +272,9 @@ class SimNode:
         broker.maintenance.logs_a_slice = self.partitions_a_slice
         broker.replica_fetchers.partitions_a_fetch = self.partitions_a_fetch
         broker.fetches.follower_partitions_max = self.partitions_a_fetch
+        choice = None if broker.quorum is None else broker.quorum.choice
+        if choice is not None and self.image_records is not None:
+            choice.migration.log_records = self.image_records
 
     def crash(self) -> None:
         """Lose power: unsynced data may be lost, and the next start is in a new kernel boot."""

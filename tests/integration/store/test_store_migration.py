@@ -11,6 +11,7 @@ from support.store_walk import random_step, take_answer
 from support.stores import Backend, Caller, MemoryBackend, RedisBackend, brokers, topic_id_of
 
 from yak.cluster.snapshot import write_snapshot
+from yak.metadata_store.content import with_snapshot
 from yak.ports.metadata_store import StoreOutcome
 from yak.server.redis_projection import _SCRIPT
 
@@ -379,6 +380,43 @@ def test_trimmed_log_moves_with_its_snapshot(two, other):
     assert late("verify").code == "TRIMMED"
     assert there("verify").code == "OK"
     assert there.alter("topic", "a", [["retention.ms", "5"]]).code == "OK"
+
+
+@pytest.mark.parametrize("is_trimmed", [False, True])
+def test_end_of_a_long_log_moves_with_a_snapshot_in_place_of_the_rest(two, other, is_trimmed):
+    one, behind, late = two[0], at(two[1], other), at(two[0], other)
+    if is_trimmed:
+        assert trim(two)
+    for number in range(2):
+        one.alter("topic", "a", [["retention.ms", f"{number}"]])
+    two[1].beat()
+    behind.image = two[1].image
+    for number in range(9):
+        one.alter("topic", "a", [["retention.ms", f"1{number}"]])
+    one.beat()
+    snapshot = write_snapshot(one.image)
+    content = run(one, "export_metadata", 3, log_from=snapshot.offset - 2).value["content"]
+    # from the newest record on that the broker which is behind has on its disk
+    assert [row[0] for row in content["log"]] == list(range(behind.image.offset, snapshot.offset + 1))
+    assert with_snapshot(content, replace(snapshot, chain_hash="x")) is None
+    there = at(one, other)
+    rows = with_snapshot(content, snapshot)
+    assert code(there, "import_metadata", 3, content=rows, state="LIVE") == "OK"
+    assert [(each("verify").code, each.catch_up().image == there.image) for each in (there, behind)] == [
+        ("OK", True)
+    ] * 2
+    assert late("verify").code == "TRIMMED"
+    assert there.alter("topic", "a", [["retention.ms", "5"]]).code == "OK"
+    assert behind.catch_up().image.topics["a"].configs["retention.ms"] == "5"
+    new = Caller(other, 7).catch_up()
+    assert new.image.without_position() == behind.image.without_position()
+
+
+def test_whole_log_moves_while_a_registered_broker_has_none_of_it_on_its_disk(two):
+    Caller(two[0].backend, 3).join(active=False)
+    content = run(two[0], "export_metadata", 3, log_from=two[0].catch_up().image.offset).value["content"]
+    assert content["log"][0][0] == 1
+    assert with_snapshot(content, write_snapshot(two[0].image)) is content
 
 
 def test_cluster_moves_there_and_back(two, other, backend):

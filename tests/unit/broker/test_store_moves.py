@@ -94,6 +94,29 @@ def test_move_there_and_back_and_there_again(rig):
     assert set(rig.alive().broker.image.topics) == {"first", "after-0", "after-1", "after-2"}
 
 
+def test_end_of_a_long_log_moves_with_a_snapshot_and_a_broker_that_was_down_reads_it(rig):
+    for node in rig.nodes:
+        node.broker.quorum.choice.migration.log_records = 3
+    rig.create_topic("first")
+    stopped = next(node for node in rig.nodes if not is_leader(node))
+    stopped.stop()
+    rig.run_until(lambda: stopped.broker is None)
+    for number in range(5):
+        rig.create_topic(f"more-{number}")
+    rig.run_for(3_000)
+    move(rig, "raft")
+    state = rig.cluster.store.committed.state
+    assert state.snapshot.offset >= state.log[0].offset > 5
+    stopped.start()
+    rig.run_until(lambda: stopped.is_ready and stopped.broker.metadata_in_quorum)
+    assert len(stopped.broker.image.topics) == 6
+    stopped.broker.quorum.choice.migration.log_records = 3
+    move(rig, "redis")
+    redis = rig.cluster.store.redis.state
+    assert redis.snapshot.offset >= redis.log[0].offset > state.cluster["mo"] - 40
+    rig.create_topic("later")
+
+
 def test_offsets_of_idle_partitions_are_reported_to_each_store(rig):
     rig.create_topic("orders")
     rig.produce("orders", [b"a"])

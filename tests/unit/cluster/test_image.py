@@ -125,6 +125,22 @@ def test_a_growing_topic_shows_its_old_partitions_as_they_are_until_the_new_ones
     assert [p.leader_epoch for p in image.topics["a"].partitions] == [2, 0, 0]
 
 
+@pytest.mark.parametrize("cut", range(6))
+def test_a_topic_that_grows_again_before_it_is_complete_keeps_the_new_partitions(cut):
+    records = chain(topic(), partitions(0), topic(partitions=3), partitions(1), topic(partitions=4), partitions(2, 3))
+    image = Image().apply_all(records[:cut])[0].apply_all(records[cut:])[0]
+    assert [p.partition for p in image.topics["a"].partitions] == [0, 1, 2, 3]
+    assert image.pending == {}
+
+
+@pytest.mark.parametrize("cut", range(4))
+def test_configs_of_a_topic_that_is_not_complete_yet_are_taken(cut):
+    changed = ("Config", {"resource_type": "topic", "resource_name": "a", "configs": {"k": "w"}})
+    records = chain(topic(partitions=2, configs={"k": "v"}), partitions(0), changed, partitions(1))
+    image = Image().apply_all(records[:cut])[0].apply_all(records[cut:])[0]
+    assert image.topics["a"].configs == {"k": "w"}
+
+
 def test_removed_topic_is_deleted_complete_or_not_and_late_slices_have_no_effect():
     remove = ("RemoveTopic", {"name": "a", "topic_id": str(TOPIC)})
     image, delta = Image().apply_all(chain(topic(), partitions(0), change(0), remove, partitions(0), change(0)))
@@ -289,6 +305,8 @@ actions = st.lists(
     st.one_of(
         st.tuples(st.just("create"), st.sampled_from("abc"), st.integers(1, 5)),
         st.tuples(st.just("grow"), st.sampled_from("abc"), st.integers(1, 8)),
+        st.tuples(st.just("begin to create"), st.sampled_from("abc"), st.integers(2, 5)),
+        st.tuples(st.just("begin to grow"), st.sampled_from("abc"), st.integers(2, 8)),
         st.tuples(st.just("delete"), st.sampled_from("abc"), st.just(0)),
         st.tuples(st.just("config"), st.sampled_from("abc"), st.integers(0, 2)),
         st.tuples(st.just("pids"), st.just(""), st.just(0)),
@@ -316,9 +334,11 @@ def test_the_image_holds_what_the_store_holds_whatever_was_done(steps, cut):
     for number, (action, name, count) in enumerate(steps):
         topic_id = store.state.topic_ids.get(name, str(uuid.UUID(int=number + 1)))
         items = [{"partition": n, "replicas": "1"} for n in range(count)]
-        if action == "create":
+        if action.startswith("begin"):
+            items = items[count // 2 : count - 1]
+        if action.endswith("create"):
             call("create_topic", name=name, topic_id=topic_id, total=count, configs={}, partitions=items)
-        elif action == "grow":
+        elif action.endswith("grow"):
             call("create_partitions", topic_id=topic_id, total=count, partitions=items)
         elif action == "delete":
             call("delete_topic", topic_id=topic_id)
@@ -331,8 +351,12 @@ def test_the_image_holds_what_the_store_holds_whatever_was_done(steps, cut):
     middle = Image().apply_all(records[:cut])[0]
     image = read_snapshot(write_snapshot(middle)).apply_all(records[cut:])[0]
     assert image == Image().apply_all(records)[0]
-    assert {name: len(t.partitions) for name, t in image.topics.items()} == {
-        t["name"]: t["made"] for t in store.state.topics.values() if t["made"] >= t["total"]
+    whole = {t["name"]: t["made"] for t in store.state.topics.values() if t["made"] >= t["total"]}
+    assert {name: len(t.partitions) for name, t in image.topics.items() if name in whole} == whole
+    # a topic that grows keeps its old partitions
+    assert set(image.topics) == {t["name"] for t in store.state.topics.values() if t["complete"]}
+    assert {name: t.configs for name, t in image.topics.items()} == {
+        name: store.state.configs.get(f"topic:{name}", {}) for name in image.topics
     }
     assert image.next_producer_id == store.state.cluster["next_pid"]
 

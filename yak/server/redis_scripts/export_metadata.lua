@@ -5,6 +5,8 @@ if cluster.state ~= 'LIVE' and cluster.state ~= 'EXPORTED' then return refuse(FR
 redis.call('HSET', CLUSTER, 'state', 'EXPORTED', 'migration_id', text(A.migration_id))
 
 local hashes, sets, log = {}, {}, {}
+-- The caller has a snapshot in the place of earlier records; those that a broker lacks are handed out all the same.
+local from = A.log_from or 0
 local function add_hash(name)
   local fields = read_hash(key(name))
   if fields then hashes[#hashes + 1] = {name, fields} end
@@ -21,10 +23,14 @@ for _, name in ipairs({'brokers', 'full', 'unregistered'}) do
   table.sort(nodes, function(one, other) return tonumber(one) < tonumber(other) end)
   if #nodes > 0 then sets[#sets + 1] = {name, nodes} end
   if name == 'brokers' then
-    for _, node in ipairs(nodes) do add_hash('b:' .. node) end
+    for _, node in ipairs(nodes) do
+      add_hash('b:' .. node)
+      local broker = read_broker(tonumber(node))
+      if broker and broker.state ~= 'CLOSED' then from = math.min(from, broker.persisted) end
+    end
   end
 end
-for i, entry in ipairs(redis.call('XRANGE', LOG, '-', '+')) do
+for i, entry in ipairs(redis.call('XRANGE', LOG, text(math.max(from, 0)) .. '-0', '+')) do
   local found, fields = {}, entry[2]
   for each = 1, #fields, 2 do found[fields[each]] = fields[each + 1] end
   local record_offset = tonumber(string.match(entry[1], '^%d+'))
