@@ -39,6 +39,9 @@ The operation and the resource that a client needs with [ACLs](acls.md). *altern
 | --- | --- | --- |
 """
 
+NOT_IN_KIO = ("StreamsGroupTopologyDescriptionUpdate (93)", "UnregisterController (94)")
+"""APIs of Kafka 4.4 without messages in kio; kafka-broker-api-versions lists them."""
+
 TELEMETRY = """
 Apache Kafka advertises GetTelemetrySubscriptions and PushTelemetry only with a receiver of client metrics. YAK has none, so clients push no metrics.
 """
@@ -69,7 +72,7 @@ def page() -> str:
     text += WITH_ACLS
     for key, rules in sorted(RULES.items()):
         text += f"| {key} | {TABLE[key].NAME} | {'; '.join(map(rule_text, rules)) or 'nothing'} |\n"
-    return f"{text}\n## APIs that YAK does not have\n\n{', '.join(missing)}.\n{TELEMETRY}"
+    return f"{text}\n## APIs that YAK does not have\n\n{', '.join((*missing, *NOT_IN_KIO))}.\n{TELEMETRY}"
 
 
 def main(argv: list[str]) -> int:

@@ -135,6 +135,23 @@ def _parse(kind: ConfigType, text: str) -> Value:
     return text
 
 
+def effective_text(kind: ConfigType, text: str) -> str:
+    """A valid value as Kafka writes it (ConfigDef.convertToString): `TRUE` is `true`, `007` is `7`, `1` is `1.0`."""
+    value = _parse(kind, text.strip())
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return ",".join(value)
+    if isinstance(value, float) and value and not 1e-3 <= abs(value) < 1e7:  # Java's Double.toString
+        from decimal import Decimal  # imported when it is needed: brokers start without it
+
+        sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+        assert isinstance(exponent, int)
+        first, *rest = map(str, digits)
+        return f"{'-' * sign}{first}.{''.join(rest) or '0'}E{exponent + len(rest)}"
+    return str(value)
+
+
 def split_list(text: str) -> list[str]:
     """The items of a comma-separated LIST value, without blanks around them; an empty string is an empty list."""
     return [item.strip() for item in text.split(",")] if text.strip() else []

@@ -6,7 +6,7 @@ from itertools import dropwhile
 from typing import Final
 
 from yak.config.broker_config_table import BROKER_CONFIGS, RATES
-from yak.config.definitions import ConfigDef, ConfigSource, ConfigType, Synonym, Update, split_list
+from yak.config.definitions import ConfigDef, ConfigSource, ConfigType, Synonym, Update, effective_text
 from yak.config.group_configs import GROUP_CONFIGS
 from yak.config.ssl_configs import is_reconfigurable, of_one_listener
 from yak.config.topic_config_table import TOPIC_CONFIGS
@@ -182,10 +182,11 @@ def _behind(
 
 def _row(definition: ConfigDef, found: list[tuple[str | None, SynonymRow]], read_only: bool) -> ConfigRow:
     value, source = (found[0][0], found[0][1].source) if found else (definition.default, ConfigSource.DEFAULT)
-    if value is not None and definition.type is ConfigType.LIST:
-        # The effective form (Kafka's ConfigDef.convertToString): without blanks, and each item once.
-        value = ",".join(dict.fromkeys(split_list(value)))
+    if value is not None:
+        value = effective_text(definition.type, value)
     synonyms = tuple(row for _, row in found)
+    if source in (ConfigSource.DYNAMIC_TOPIC, ConfigSource.DYNAMIC_GROUP):
+        synonyms = (replace(synonyms[0], value=value), *synonyms[1:])  # those of brokers are as they were set
     if definition.is_sensitive:
         value = None
         synonyms = tuple(SynonymRow(row.name, None, row.source) for row in synonyms)

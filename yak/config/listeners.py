@@ -162,7 +162,10 @@ def parse_advertised(
     bound: Sequence[Listener],
     controllers: Sequence[str] = (),
 ) -> tuple[Listener, ...]:
-    """Parse `advertised.listeners`, whose names must be listeners of the broker. Raises UsageError (`bad-listeners`)."""
+    """Parse `advertised.listeners`, whose names must be listeners of the broker; clients are not told those of controllers.
+
+    They may be in it since KIP-853 (KafkaConfig.effectiveAdvertisedBrokerListeners). Raises UsageError (`bad-listeners`).
+    """
     found = _parse(text, protocols, "advertised.listeners")
     known = {each.name for each in bound}
     for each in found:
@@ -171,12 +174,7 @@ def parse_advertised(
                 f"advertised.listeners={text} cannot be used",
                 f"{each.name} is no listener of this broker; they are {', '.join(each.name for each in bound)}",
             )
-        if each.name in controllers:
-            raise bad_listeners(
-                f"advertised.listeners={text} cannot be used",
-                f"{each.name} is in controller.listener.names, and clients connect to advertised listeners",
-            )
-    return found
+    return tuple(each for each in found if each.name not in controllers)
 
 
 def parse_bootstrap_listeners(text: str, bound: Sequence[Listener]) -> tuple[Listener, ...]:

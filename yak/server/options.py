@@ -150,6 +150,8 @@ class ServeOptions:
         listeners = self.all_listeners().settings
         if self.listeners is None:
             listeners = {name: listeners[name] for name in ("listeners", "advertised.listeners")}
+        elif "security.inter.broker.protocol" in self.configs:
+            del listeners["inter.broker.listener.name"]  # only one of them can be set
         http = {"yak.http.listeners": self.http_address(http_port)} if http_port else {}
         rack = {} if self.rack is None else {"broker.rack": self.rack}
         return {

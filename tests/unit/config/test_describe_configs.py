@@ -1,3 +1,4 @@
+import pytest
 from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
 from kio.serial import entity_reader
 
@@ -98,6 +99,33 @@ def test_rows_fit_every_version_of_the_answer():
 def test_a_list_is_described_as_it_counts():
     [row] = describe_topic({"cleanup.policy": " delete , delete"}, {}, {}, {}, names=["cleanup.policy"])
     assert (row.value, row.source) == ("delete", ConfigSource.DYNAMIC_TOPIC)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "described"),
+    [
+        ("unclean.leader.election.enable", " TRUE ", "true"),
+        ("retention.ms", "007", "7"),
+        ("retention.ms", "+5", "5"),
+        ("retention.ms", "-1", "-1"),
+        ("compression.type", " zstd ", "zstd"),
+        ("min.cleanable.dirty.ratio", "1", "1.0"),
+        ("min.cleanable.dirty.ratio", ".50", "0.5"),
+        ("min.cleanable.dirty.ratio", "0", "0.0"),
+        ("min.cleanable.dirty.ratio", "0.00125", "0.00125"),
+        ("min.cleanable.dirty.ratio", "1e-9", "1.0E-9"),
+        ("min.cleanable.dirty.ratio", "0.000123", "1.23E-4"),
+    ],
+)
+def test_value_is_described_as_kafka_writes_it(name, given, described):
+    [row] = describe_topic({name: given}, {}, {}, {}, names=[name])
+    assert (row.value, row.synonyms[0].value) == (described, described)
+
+
+def test_value_of_a_broker_is_described_as_kafka_writes_it_and_its_synonym_as_it_was_set():
+    name = "unclean.leader.election.enable"
+    row = one(describe_broker({name: "TRUE"}, {}, {}, names=[name]))
+    assert (row.value, row.synonyms[0].value) == ("true", "TRUE")
 
 
 def test_a_broker_config_lists_its_fallbacks_behind_its_own_value():

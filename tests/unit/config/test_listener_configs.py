@@ -54,6 +54,15 @@ def test_controller_listener_is_bound_and_not_advertised() -> None:
     assert [each.name for each in found.advertised] == ["PLAINTEXT"]
 
 
+def test_controller_listener_among_the_advertised_is_left_out_as_by_kafka() -> None:
+    settings = {
+        "listeners": "PLAINTEXT://h:1,CONTROLLER://h:2",
+        "advertised.listeners": "PLAINTEXT://broker:1,CONTROLLER://broker:2",
+        "controller.listener.names": "CONTROLLER",
+    }
+    assert [str(each) for each in Listeners.from_settings(settings).advertised] == ["PLAINTEXT://broker:1"]
+
+
 def test_ports_of_zero_become_the_bound_ports() -> None:
     found = Listeners.from_settings(
         {"listeners": "PLAINTEXT://h:0,SSL://h:0", "advertised.listeners": "PLAINTEXT://x:0,SSL://x:7"}
@@ -107,7 +116,7 @@ def test_ipv4_and_ipv6_listeners_may_share_a_port() -> None:
                 "controller.listener.names": "CONTROLLER",
             },
             "bad-listeners",
-            "controller.listener.names",
+            "at least one",
         ),
     ],
 )

@@ -30,6 +30,14 @@ def test_names_are_kafkas(generator: ModuleType) -> None:
     assert {key: api.NAME for key, api in TABLE.items()} == {key: generator.kafka_name(key) for key in TABLE}
 
 
+def test_every_key_of_kafka_4_4_is_on_the_page(generator: ModuleType) -> None:
+    text = generator.page()
+    removed = {4, 5, 6, 7}  # LeaderAndIsr and its like, which Kafka 4 removed
+    assert [
+        key for key in range(95) if key not in removed and f"| {key} | " not in text and f"({key})" not in text
+    ] == []
+
+
 def test_no_version_is_served_that_kafka_does_not_have() -> None:
     assert [api.NAME for key, api in TABLE.items() if not set(api.VERSIONS) <= set(versions_of(key))] == []
 

@@ -35,6 +35,12 @@ def test_listener_with_a_login_has_no_warning_and_the_http_port_its_own() -> Non
     assert warnings(options, 8080) == {"listeners-without-authentication": "http://10.0.0.1:8080"}
 
 
+def test_listener_that_the_inter_broker_protocol_chooses_is_checked_as_one_that_a_name_chooses() -> None:
+    options = named(listeners="PLAINTEXT://10.0.0.1:9092,SSL://10.0.0.1:9093", security_inter_broker_protocol="SSL")
+    assert options.port == 9093
+    assert warnings(options) == {"listeners-without-authentication": "PLAINTEXT://10.0.0.1:9092, SSL://10.0.0.1:9093"}
+
+
 @pytest.mark.parametrize(("protocol", "events"), [("PLAINTEXT", ["http-passwords-in-clear"]), ("SSL", [])])
 def test_passwords_over_http_need_tls(protocol: str, events: list[str]) -> None:
     options = named(listeners="SASL_SSL://10.0.0.1:9092", yak_http_authentication="basic",

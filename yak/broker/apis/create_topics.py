@@ -73,9 +73,6 @@ def _create(broker: Broker, call: Call) -> Outcome:
         try:
             if topic.name in twice:
                 raise PeerError(ErrorCode.invalid_request, "Duplicate topic name.")
-            if topic.name == METADATA_TOPIC:
-                message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
-                raise PeerError(ErrorCode.invalid_request, message)
             check_creation(broker, call, topic.name)
             if refusal is not None:
                 raise refusal

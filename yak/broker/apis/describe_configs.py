@@ -46,6 +46,7 @@ ABSENT = (
     "configs of client metrics: the defaults are described, as read-only",
     "levels of broker loggers: not supported",
     "min.insync.replicas as DYNAMIC_DEFAULT_BROKER_CONFIG, which Kafka 4.1 stores; YAK uses a broker's static value",
+    "a resource that a request names more than once: INVALID_REQUEST",
 )
 
 _DOCUMENTATION_VERSION = 3

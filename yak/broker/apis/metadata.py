@@ -20,7 +20,7 @@ from yak.errors import ErrorCode, PeerError
 from yak.lifecycle.liveness import is_serving, serving_brokers
 from yak.limits import TOPICS_PER_CREATE_MAX
 from yak.protocol.pace import Pace
-from yak.protocol.topic_names import is_internal, validate_topic_name
+from yak.protocol.topic_names import METADATA_TOPIC, is_internal, validate_topic_name
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -227,7 +227,7 @@ def _requested_topic(
         ErrorCode.topic_authorization_failed,
     ):
         code = refusal.error_code
-    return _missing(code, name, None, topic_operations(broker, call, name))
+    return _missing(code, name, None, topic_operations(broker, call, name)) | {"is_internal": is_internal(name)}
 
 
 def _missing(error_code: ErrorCode, name: str | None, topic_id: Any, operations: int = OPERATIONS_OMITTED) -> Fields:
@@ -246,6 +246,8 @@ def _may_describe(broker: Broker, call: Call, name: str) -> bool:
 
 def check_creation(broker: Broker, call: Call, name: str) -> None:
     """Raise PeerError unless the client may create this topic: with the right to create any, or this one."""
+    if name == METADATA_TOPIC:
+        raise PeerError(ErrorCode.invalid_request, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
     if not may_create(broker, call, name):
         broker.authorization.check(call, Operation.CREATE, ResourceType.TOPIC, name)
 

@@ -336,6 +336,21 @@ def test_metadata_that_names_many_unknown_topics_creates_a_bounded_number(rig, m
     assert codes == [ErrorCode.none] * 3 + [ErrorCode.policy_violation] * 2
 
 
+def test_metadata_that_names_kafkas_metadata_topic_creates_nothing(rig):
+    for _ in range(2):
+        (topic,) = metadata(rig, ["__cluster_metadata"], create=True).topics
+        assert topic.error_code == ErrorCode.unknown_topic_or_partition
+    assert metadata(rig, None).topics == ()
+
+
+def test_metadata_of_an_internal_topic_that_does_not_exist_returns_is_internal(rig):
+    answer = metadata(rig, ["__consumer_offsets", "absent"]).topics
+    assert [(topic.error_code, topic.is_internal) for topic in answer] == [
+        (ErrorCode.unknown_topic_or_partition, True),
+        (ErrorCode.unknown_topic_or_partition, False),
+    ]
+
+
 def test_topics_past_the_replicas_of_a_broker_return_policy_violation():
     rig = Rig(settings={"yak.max.broker.partitions": "10"})
     assert create(rig, "first", partitions=6).error_code == ErrorCode.none
