@@ -39,13 +39,13 @@ def answer_of(handler: Any, asked: Request, *allowed: tuple[Operation, ResourceT
 
     async def main() -> Any:
         CALLER.set(ANN)
-        try:
-            response = await handler(context, asked)
-        except Problem as problem:
-            assert problem.status == 403
-            assert context.shell.rate_limit.lines[0][2]["result"] == "denied"
-            return problem.as_json()
-        return json.loads(response.body)
+        if allowed:
+            return json.loads((await handler(context, asked)).body)
+        with pytest.raises(Problem) as refused:
+            await handler(context, asked)
+        assert refused.value.status == 403
+        assert context.shell.rate_limit.lines[0][2]["result"] == "denied"
+        return refused.value.as_json()
 
     return trio.run(main)
 
