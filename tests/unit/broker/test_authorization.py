@@ -231,6 +231,15 @@ def test_committed_offsets_of_denied_topics_are_hidden(grouped):
     assert fetched_offsets(grouped, ann, None) == (NONE, {"mine": (NONE, 5)})
 
 
+def test_offset_fetch_v1_of_a_denied_group_has_the_groups_error_for_each_topic(grouped):
+    """v1 has no error for the whole answer (OffsetFetchResponse.groupError)."""
+    grouped.acl(READ, TOPIC, "mine")
+    topics = [{"name": name, "partition_indexes": [0]} for name in ("mine", "theirs")]
+    answer = grouped.ask_filled(9, 1, {"group_id": "g", "topics": topics}, grouped.user("ann"))
+    found = {topic.name: topic.partitions[0].error_code for topic in answer.topics}
+    assert found == dict.fromkeys(("mine", "theirs"), ErrorCode.group_authorization_failed)
+
+
 def test_groups_that_may_not_be_described_are_not_listed(grouped):
     assert commit(grouped, grouped.client, "mine", "other") == NONE
     grouped.acl(DESCRIBE, GROUP, "other")
