@@ -136,6 +136,22 @@ def test_transactional_batch_needs_the_right_to_its_transactional_id(rig):
     assert rig.fetch("mine", 0).high_watermark == 1
 
 
+def test_denied_transactional_id_is_the_error_of_all_topics_of_a_produce(rig):
+    """Kafka refuses the request as a whole, before it looks at topics. The answer has nothing of a denied one."""
+    rig.acl(WRITE, TOPIC, "mine")
+    batch = transactional_batch([b"v"])
+    topics = [
+        {"name": name, "partition_data": [{"index": 0, "records": batch}]} for name in ("mine", "theirs", "absent")
+    ]
+    fields = {"acks": -1, "transactional_id": "pay", "topic_data": topics}
+    answer = rig.ask_filled(0, 9, fields, rig.user("ann"))
+    found = [
+        (each.partition_responses[0].error_code, each.partition_responses[0].log_start_offset)
+        for each in answer.responses
+    ]
+    assert found == [(ErrorCode.transactional_id_authorization_failed, -1)] * 3
+
+
 def test_deny_wins_over_allow(rig):
     rig.acl(WRITE, TOPIC, "*")
     rig.acl(WRITE, TOPIC, "mi", prefixed=True, deny=True)
