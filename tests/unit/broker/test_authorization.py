@@ -136,6 +136,22 @@ def test_transactional_batch_needs_the_right_to_its_transactional_id(rig):
     assert rig.fetch("mine", 0).high_watermark == 1
 
 
+def test_denied_transactional_id_is_the_error_of_all_topics_of_a_produce(rig):
+    """Kafka refuses the request as a whole, before it looks at topics. The answer has nothing of a denied one."""
+    rig.acl(WRITE, TOPIC, "mine")
+    batch = transactional_batch([b"v"])
+    topics = [
+        {"name": name, "partition_data": [{"index": 0, "records": batch}]} for name in ("mine", "theirs", "absent")
+    ]
+    fields = {"acks": -1, "transactional_id": "pay", "topic_data": topics}
+    answer = rig.ask_filled(0, 9, fields, rig.user("ann"))
+    found = [
+        (each.partition_responses[0].error_code, each.partition_responses[0].log_start_offset)
+        for each in answer.responses
+    ]
+    assert found == [(ErrorCode.transactional_id_authorization_failed, -1)] * 3
+
+
 def test_deny_wins_over_allow(rig):
     rig.acl(WRITE, TOPIC, "*")
     rig.acl(WRITE, TOPIC, "mi", prefixed=True, deny=True)
@@ -229,6 +245,15 @@ def test_committed_offsets_of_denied_topics_are_hidden(grouped):
     found = {"mine": (NONE, 5), "theirs": (DENIED, -1)}
     assert fetched_offsets(grouped, ann, ["mine", "theirs"]) == (NONE, found)
     assert fetched_offsets(grouped, ann, None) == (NONE, {"mine": (NONE, 5)})
+
+
+def test_offset_fetch_v1_of_a_denied_group_has_the_groups_error_for_each_topic(grouped):
+    """v1 has no error for the whole answer (OffsetFetchResponse.groupError)."""
+    grouped.acl(READ, TOPIC, "mine")
+    topics = [{"name": name, "partition_indexes": [0]} for name in ("mine", "theirs")]
+    answer = grouped.ask_filled(9, 1, {"group_id": "g", "topics": topics}, grouped.user("ann"))
+    found = {topic.name: topic.partitions[0].error_code for topic in answer.topics}
+    assert found == dict.fromkeys(("mine", "theirs"), ErrorCode.group_authorization_failed)
 
 
 def test_groups_that_may_not_be_described_are_not_listed(grouped):

@@ -6,7 +6,7 @@ v1: each member's protocol. DescribeGroups describes classic groups.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.authorization import OPERATIONS_OMITTED
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 69, "ConsumerGroupDescribe", range(2)
+TOPICS_DENIED: Final = "The group has described topic(s) that the client is not authorized to describe."
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -70,8 +71,7 @@ def _describe(broker: Broker, call: Call, group_id: str, pace: Pace) -> Generato
         if pace.is_over(1 + len(named)):
             yield
     if not all(broker.authorization.allows(call, Operation.DESCRIBE, ResourceType.TOPIC, name) for name in topics):
-        message = "The group has described topic(s) that the client is not authorized to describe."
-        return fields | {"error_code": ErrorCode.topic_authorization_failed, "error_message": message}
+        return fields | {"error_code": ErrorCode.topic_authorization_failed, "error_message": TOPICS_DENIED}
     if call.request.include_authorized_operations:
         fields["authorized_operations"] = broker.authorization.operations(call, ResourceType.GROUP, group_id)
     return fields | known | {"members": members}

@@ -230,7 +230,11 @@ def _topic(
     by_id = call.version >= _BY_ID_VERSION
     name = broker.topic_name(requested.topic_id) if by_id else requested.name
     code = refusal or (ErrorCode.unknown_topic_id if name is None else ErrorCode.none)
-    if name is not None and not broker.authorization.allows(call, Operation.DESCRIBE, ResourceType.TOPIC, name):
+    if (
+        refusal is None
+        and name is not None
+        and not broker.authorization.allows(call, Operation.DESCRIBE, ResourceType.TOPIC, name)
+    ):
         offsets, code = _NO_OFFSETS, ErrorCode.topic_authorization_failed
     return code != ErrorCode.none, {
         "name": getattr(requested, "name", ""),

@@ -117,8 +117,8 @@ def _refusal(request: Any) -> tuple[ErrorCode, str] | None:
 
 def _denied_transaction(
     broker: Broker, call: Call, transactional_id: str, topic_data_list: list[Any]
-) -> tuple[ErrorCode, str] | None:
-    """The error for a producer that may not write under its transactional id, if one of these batches is transactional.
+) -> PeerError | None:
+    """The error of all batches for a producer that may not write under its transactional id, if one is transactional.
 
     Batches outside of transactions do not need that right (Kafka's RequestUtils.hasTransactionalRecords).
     """
@@ -131,8 +131,7 @@ def _denied_transaction(
     ):
         return None
     broker.authorization.note_denied(*access)
-    denied = denial(ResourceType.TRANSACTIONAL_ID)
-    return denied.error_code, denied.message
+    return denial(ResourceType.TRANSACTIONAL_ID)
 
 
 def _append(
@@ -143,15 +142,18 @@ def _append(
     refusal, transactional_id = None if acks in (-1, 0, 1) else _refusal(request), request.transactional_id
     by_id = call.version >= _TOPIC_ID_VERSION
     has_error = False
-    authorization = broker.authorization
-    if authorization.is_active and refusal is None and transactional_id is not None:
-        refusal = _denied_transaction(broker, call, transactional_id, topic_data_list)
+    authorization, denied = broker.authorization, None
+    if authorization.is_active and transactional_id is not None:
+        denied = _denied_transaction(broker, call, transactional_id, topic_data_list)
     for topic_data in topic_data_list:
         answers: list[ProducePartitionAnswer] = []
         name = broker.topic_name(topic_data.topic_id) if by_id else topic_data.name
         topics.append((topic_data.topic_id if by_id else name, answers))
-        if authorization.is_active and name is not None and not authorization.allows(call, *_WRITE_TOPIC, name):
-            answers += [_failed(data.index, _DENIED) for data in topic_data.partition_data]
+        denial_of_topic = denied
+        if authorization.is_active and denied is None and name is not None:
+            denial_of_topic = None if authorization.allows(call, *_WRITE_TOPIC, name) else _DENIED
+        if denial_of_topic is not None:
+            answers += [_failed(data.index, denial_of_topic) for data in topic_data.partition_data]
             has_error = True
             continue
         for data in topic_data.partition_data:

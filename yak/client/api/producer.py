@@ -341,7 +341,13 @@ def queue_full(topic: str, waited_s: float) -> YakError:
 
 def _serve(handle: Any, deliveries: Deliveries, stop: threading.Event) -> None:
     while not stop.is_set():
-        serve(handle.poll, SERVE_S, deliveries.stop)
+        try:
+            serve(handle.poll, SERVE_S, deliveries.stop)
+        except Exception:
+            raise
+        except BaseException as error:  # noqa: BLE001 - sys.exit() in a callback of a Delivery: others need this thread
+            raised = type(error), error, error.__traceback__, threading.current_thread()
+            threading.excepthook(threading.ExceptHookArgs(raised))
 
 
 def _forgotten(handle: Any, stop: threading.Event) -> None:

@@ -691,8 +691,8 @@ class ClassicGroup(Roster):
             self.try_complete_join(now_ms)
 
     def _silent(self, member: Member, now_ms: int) -> None:
-        if self.members.get(member.member_id) is not member:
-            return
+        if self.members.get(member.member_id) is not member or member.deadline_ms > now_ms:
+            return  # the end of another session has removed it, or answered its request, which restarts its session
         if not member.is_new and (member.joining is not None or member.syncing is not None):
             # its request is pending here, so its session goes on
             self.heard_of(member, now_ms)

@@ -44,6 +44,8 @@ _HINT: Final = "GET /docs lists the fields of a record"
 PRODUCE_VERSION: Final = 12
 """The last version that names topics."""
 ACKS_ALL: Final = -1
+_NO_PARTITION: Final = -1
+_WRITE_TOPIC: Final = Operation.WRITE, ResourceType.TOPIC
 _REQUEST_MS: Final = 10_000
 _PRODUCE_SECONDS: Final = 12.0
 _ID_SECONDS: Final = 2.0
@@ -141,6 +143,9 @@ class RowDistribution:
         queues = self.queues
         for at, row in enumerate(rows, first_row):
             topic, partition, key, value, headers = row
+            if topic not in self._topics:
+                self._put_refused(at, row)
+                continue
             count = len(self._topics[topic].partitions)
             if partition is None:
                 partition = self._sticky_partition(topic) if key is None else partition_for_key(key, count)
@@ -159,6 +164,14 @@ class RowDistribution:
                 queue = PartitionQueue(TopicPartition(topic, partition), batch_bytes_max=self._limits[topic])
                 queues[topic, partition] = queue
             queue.add(at, key, value, headers, size)
+
+    def _put_refused(self, at: int, row: Row) -> None:
+        """Put a record of a topic that the caller may not write into a queue, which `write` refuses.
+
+        Nothing depends on the topic: the caller must not learn its partitions, nor whether it exists.
+        """
+        place = TopicPartition(row.topic, _NO_PARTITION if row.partition is None else row.partition)
+        self.queues.setdefault(place, PartitionQueue(place)).add(at, row.key, row.value, row.headers, 0)
 
     def _fault(self, row: int, code: ErrorCode, message: str) -> None:
         self.failed += 1
@@ -179,12 +192,12 @@ class RowDistribution:
 
 
 async def topics_of(context: Context, rows: Sequence[Row]) -> dict[str, TopicInfo]:
-    """The topics that the rows name, created where producers may create them. Raises Problem.
+    """The topics that the rows name and the caller may write, created where producers may create them. Raises Problem.
 
     A request with too many new topics is refused before one of them is created: 413 `too-many-topics`.
     """
-    names = dict.fromkeys(row.topic for row in rows)
-    new = len(names.keys() - context.broker.image.topics.keys())
+    names = [name for name in dict.fromkeys(row.topic for row in rows) if _may_write(context, name)]
+    new = len(set(names) - context.broker.image.topics.keys())
     if new > context.limits.new_topics_per_request_max:
         raise Problem(
             413,
@@ -226,6 +239,11 @@ async def write(context: Context, queues: Sequence[PartitionQueue], acks: int) -
         ids.release(producer)
 
 
+def _may_write(context: Context, topic: str) -> bool:
+    caller = CALLER.get()
+    return context.broker.authorization.authorize(caller.principal, caller.host, *_WRITE_TOPIC, topic)
+
+
 def _refuse_denied(context: Context, queues: Sequence[PartitionQueue]) -> None:
     """Refuse the queues of topics that the caller may not write. The first topic is counted and logged, as for Produce.
 
@@ -234,9 +252,9 @@ def _refuse_denied(context: Context, queues: Sequence[PartitionQueue]) -> None:
     broker, caller = context.broker, CALLER.get()
     problems: dict[str, Problem] = {}
     for topic in dict.fromkeys(queue.place.topic for queue in queues):
-        access = (Operation.WRITE, ResourceType.TOPIC, topic)
-        if broker.authorization.authorize(caller.principal, caller.host, *access):
+        if _may_write(context, topic):
             continue
+        access = (*_WRITE_TOPIC, topic)
         is_first = not problems
         problems[topic] = (
             denied(broker, context.shell.rate_limit, caller, "Produce", *access)

@@ -73,9 +73,23 @@ def check_rights(
     if not broker.authorization.is_active:
         return
     need = NEEDS.get(api_key, _ALTER_CLUSTER)
-    for name in need.names(fields):
-        if not broker.authorization.authorize(caller.principal, caller.host, need.operation, need.kind, name):
-            raise denied(broker, rate_limit, caller, NAMES.get(api_key, str(api_key)), need.operation, need.kind, name)
+    api = NAMES.get(api_key, str(api_key))
+    check_names(broker, rate_limit, caller, api, need.operation, need.kind, need.names(fields))
+
+
+def check_names(
+    broker: "Broker",
+    rate_limit: "RateLimit",
+    caller: "Caller",
+    api: str,
+    operation: Operation,
+    kind: ResourceType,
+    names: Iterable[str],
+) -> None:
+    """As `check_rights`, for an operation on each of these resources, whether they exist or not."""
+    for name in names:
+        if not broker.authorization.authorize(caller.principal, caller.host, operation, kind, name):
+            raise denied(broker, rate_limit, caller, api, operation, kind, name)
 
 
 def denied(

@@ -1,11 +1,15 @@
 """A failed send is never silent, and a settled one says where the record is."""
 
+import sys
+import threading
+from types import SimpleNamespace
+
 import pytest
 from confluent_kafka import KafkaError
 
 from yak.client.api.failures import SendFailed
 from yak.client.api.message import Sent
-from yak.client.api.producer import Deliveries, Delivery
+from yak.client.api.producer import Deliveries, Delivery, _serve
 
 
 class Report:
@@ -115,3 +119,17 @@ def test_failure_that_arrives_during_a_flush_is_raised():
     assert failure is not None
     assert failure.message.startswith("2 records were not acknowledged")
     assert deliveries.unseen_failure() is None
+
+
+def test_callback_that_exits_does_not_end_the_thread_of_the_deliveries(monkeypatch):
+    """Later records need the thread. Python's hook for errors of threads ignores sys.exit()."""
+    raised = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: raised.append(args.exc_type))
+    deliveries, first, second, stop = Deliveries(has_offsets=True), Delivery(), Delivery(), threading.Event()
+    first.add_done_callback(lambda _: sys.exit(1))
+    second.add_done_callback(lambda _: stop.set())
+    reports = [first, second]
+    handle = SimpleNamespace(poll=lambda _wait_s: deliveries.settle(reports.pop(0), "orders", None, Report()))
+    _serve(handle, deliveries, stop)
+    assert second.result(0).offset == 4
+    assert raised == [SystemExit]

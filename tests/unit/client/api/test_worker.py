@@ -13,6 +13,7 @@ import yak.trio
 from yak.client.api.asynchronous.worker import Worker, in_thread
 from yak.client.api.failures import SendFailed
 from yak.client.api.producer import Delivery
+from yak.errors import UsageError
 
 LOOPS = {"asyncio": (yak.aio.LOOP, asyncio.run), "trio": (yak.trio.LOOP, lambda main: trio.run(lambda: main))}
 
@@ -47,6 +48,20 @@ def test_calls_are_done_one_after_the_other_in_one_thread(either):
         with pytest.raises(ZeroDivisionError):
             await worker.run(lambda: 1 / 0)
         worker.end()
+
+    run(main())
+
+
+def test_call_after_the_end_of_a_worker_raises_closed(either):
+    loop, run, _ = either
+    worker = Worker(loop, "test")
+
+    async def main():
+        await worker.run(threading.get_ident, is_last=True)
+        worker.end()
+        with pytest.raises(UsageError, match="this consumer is closed") as refused:
+            await worker.run(threading.get_ident)
+        assert refused.value.code == "closed"
 
     run(main())
 

@@ -134,6 +134,24 @@ def test_silent_member_is_removed_after_its_session_timeout() -> None:
     assert [member["member_id"] for member in again["members"]] == [first["member_id"]]
 
 
+@pytest.mark.parametrize("request_waits_for", ["assignment", "joins"])
+def test_member_whose_request_waits_outlives_another_whose_session_ends_in_the_same_step(
+    request_waits_for: str,
+) -> None:
+    rig = Rig()
+    first, second = rig.stable(2, session_ms=10_000)
+    if request_waits_for == "assignment":
+        second = rig.join(second["member_id"], protocols=(("range", b"changed"),))
+        first = rig.join(first["member_id"])
+        waiting = rig.sync(second)
+    else:
+        waiting = rig.join(second["member_id"], protocols=(("range", b"changed"),))
+    rig.now_ms += 10_000
+    rig.group.on_time(rig.now_ms)
+    assert waiting.error == (ErrorCode.rebalance_in_progress if request_waits_for == "assignment" else NONE)
+    assert list(rig.group.members) == [second["member_id"]]
+
+
 def test_member_that_does_not_rejoin_is_removed_at_the_end_of_the_rebalance() -> None:
     rig = Rig()
     first, second = rig.stable(2, rebalance_ms=4_000, session_ms=10_000)

@@ -44,6 +44,15 @@ def test_csv_rows_are_read_as_written_whatever_the_piece_size(table, piece_bytes
     assert [row.cells for row in found] == table
 
 
+def test_csv_cell_longer_than_pythons_default_limit_is_read_up_to_the_limit_of_a_row():
+    before = csv.field_size_limit(131_072)
+    try:
+        cell = "x" * 200_000
+        assert read(f"a,{cell}\n".encode(), 65_536, row_chars_max=1024 * 1024) == [CsvRow(1, ["a", cell])]
+    finally:
+        csv.field_size_limit(before)
+
+
 @pytest.mark.parametrize("piece_bytes", [1, 3, 1000])
 def test_broken_rows_are_named_and_the_others_are_read(piece_bytes):
     data = b'\xef\xbb\xbfa,b\n\n1,\xff\n"x"y,2\n"open,3\n4,"two\nlines"\n5,5" pipe\n"never closed,6\n7,7'

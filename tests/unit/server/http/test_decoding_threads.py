@@ -101,7 +101,10 @@ class Consumer:
 
 async def consumed_by_instance(context):
     instances = SimpleNamespace(
-        follow_pattern=lambda *_: None, matchable=AsyncMock(return_value=None), move=trio.to_thread.run_sync
+        follow_pattern=lambda *_: None,
+        matchable=AsyncMock(return_value=None),
+        move=trio.to_thread.run_sync,
+        check_topics=lambda _topics: None,
     )
     made = SimpleNamespace(consumer=Consumer(), settings=Settings(data_format="json"), is_gone=False)
     request = SimpleNamespace(receive=trio.sleep_forever)

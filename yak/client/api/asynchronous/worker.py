@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
+from yak.client.api.failures import closed
+
 _Result = TypeVar("_Result")
 _Blocking = TypeVar("_Blocking")
 _Parameters = ParamSpec("_Parameters")
@@ -105,13 +107,16 @@ class Worker:
         """While a question is being answered: the queue to the waiting thread."""
         self._current: _Call[Any] | None = None
         """The call that the thread runs; used only by the thread."""
+        self._is_ended = False
 
     async def run(self, work: Callable[[], _T], *, is_last: bool = False) -> _T:
         """Run the work in the thread. A cancellation takes effect before the work begins, or when it is done.
 
         The last work, which closes the consumer, does not run while the coroutine of another task is being run:
-        librdkafka cannot close a consumer within its rebalance.
+        librdkafka cannot close a consumer within its rebalance. Raises UsageError (`closed`) after `end`.
         """
+        if self._is_ended:
+            raise closed("consumer")
         call: _Call[_T] = _Call()
         if self._visits is not None and not (is_last and _asking_worker.get() is not self):
             self._visits.put(partial(settle, call.done, work))
@@ -170,4 +175,5 @@ class Worker:
 
     def end(self) -> None:
         """Accept no more calls; the thread ends by itself."""
+        self._is_ended = True
         self._pool.shutdown(wait=False)

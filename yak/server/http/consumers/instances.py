@@ -9,7 +9,7 @@ closed.
 import base64
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 import trio
 
 from yak.acls.bindings import Operation, ResourceType
+from yak.cluster.image import Image
 from yak.config.listeners import bracketed
 from yak.errors import PeerError
 from yak.groups.consumer.regexes import compiled
@@ -86,10 +87,15 @@ _T = TypeVar("_T")
 
 
 class Matchable(NamedTuple):
-    """The image's topics, and those that a pattern may match: the names that its owner may read."""
+    """The topics that a pattern may match: the names that its owner may read."""
 
-    topics: Mapping[str, object]
+    seen: tuple[object, object]
+    """The image's topics and its ACLs."""
     names: list[str]
+
+    def is_of(self, image: Image) -> bool:
+        """Whether the image still has these topics and ACLs."""
+        return self.seen[0] is image.topics and self.seen[1] is image.acls
 
 
 @dataclass(eq=False, slots=True)
@@ -110,8 +116,8 @@ class Instance:
     topics: tuple[str, ...] = ()
     """The subscribed topics; for a pattern, the topics that it matches now."""
     pattern: str | None = None
-    topics_seen: object = None
-    """The image's topics when the pattern was last applied."""
+    matched: Matchable | None = None
+    """The topics to which the pattern was last applied."""
     is_open: bool = False
     is_busy: bool = False
     """An exclusive request is in progress."""
@@ -242,19 +248,20 @@ class Instances:
         instance.used_at = trio.current_time()
         return instance
 
-    def check_topics(self, topics: Iterable[str]) -> None:
-        """Raises Problem 40301 for a topic that the caller may not read.
+    def check_topics(self, topics: Iterable[str], operation: Operation = Operation.READ) -> None:
+        """Raises Problem 40301 for a topic that the caller may not read, or describe.
 
         Its brokers may know the consumer by this broker's certificate, whose rights are others.
         """
         caller = CALLER.get()
         for topic in topics:
-            if not self._may_read(caller, topic):
-                raise forbidden(f"{caller.principal} may not READ topic {topic}", "ask an administrator for an ACL")
+            if not self._may(caller, operation, topic):
+                message = f"{caller.principal} may not {operation.name} topic {topic}"
+                raise forbidden(message, "ask an administrator for an ACL")
 
-    def _may_read(self, caller: Caller, topic: str) -> bool:
+    def _may(self, caller: Caller, operation: Operation, topic: str) -> bool:
         return self._context.broker.authorization.authorize(
-            caller.principal, caller.host, Operation.READ, ResourceType.TOPIC, topic
+            caller.principal, caller.host, operation, ResourceType.TOPIC, topic
         )
 
     @contextlib.asynccontextmanager
@@ -342,40 +349,40 @@ class Instances:
             instance.consumer.tend()
 
     async def matchable(self, instance: Instance) -> Matchable | None:
-        """The topics for `follow_pattern`; None when the pattern was applied to them. For the event loop, in slices: it reads
-        ACLs, for each topic.
+        """The topics for `follow_pattern`; None when the pattern was applied to them under these ACLs.
+
+        For the event loop, in slices: it reads ACLs, for each topic.
         """
-        topics = self._context.broker.image.topics
-        if instance.pattern is None or instance.topics_seen is topics:
+        image = self._context.broker.image
+        if instance.pattern is None or (instance.matched is not None and instance.matched.is_of(image)):
             return None
         owner = instance.owner
         key = (owner.principal, owner.host) if self._context.broker.authorization.is_active else None
         found = self._matchable.get(key)
-        if found is None or found.topics is not topics:
+        if found is None or not found.is_of(image):
             names: list[str] = []
-            for count, name in enumerate(topics, 1):
-                if not is_internal(name) and self._may_read(owner, name):
+            for count, name in enumerate(image.topics, 1):
+                if not is_internal(name) and self._may(owner, Operation.READ, name):
                     names.append(name)
                 if count % _TOPICS_A_SLICE == 0:
                     await trio.lowlevel.checkpoint()
-            self._matchable = {each: held for each, held in self._matchable.items() if held.topics is topics}
-            found = self._matchable[key] = Matchable(topics, names)
+            self._matchable = {each: held for each, held in self._matchable.items() if held.is_of(image)}
+            found = self._matchable[key] = Matchable((image.topics, image.acls), names)
         return found
 
     def follow_pattern(self, instance: Instance, found: Matchable | None) -> None:
         """Subscribe to the topics that the pattern matches now, if there is one. Runs in a thread. Raises Problem."""
         if instance.pattern is None or found is None:
             return
-        topics_now, names = found
         try:
-            topics = compiled(instance.pattern).matching(names)
+            topics = compiled(instance.pattern).matching(found.names)
         except PeerError as error:
             raise unprocessable(
                 str(error).partition("` ")[2] or str(error), "a shorter pattern, or topics by name"
             ) from None
-        if topics != instance.topics or instance.topics_seen is None:
+        if topics != instance.topics or instance.matched is None:
             instance.consumer.subscribe(topics)
-        instance.topics, instance.topics_seen = topics, topics_now
+        instance.topics, instance.matched = topics, found
 
     # --------------------------------------------------------------------------------------------------- the log
 

@@ -43,6 +43,7 @@ async def read_records(
         try:
             how = (await instances.matchable(instance), wait_s, bytes_max)
             taken = await instances.move(_read_in_thread, instances, instance, *how)
+            _check_rights(instances, instance, taken)
             body, delivered, undelivered = await _rendered(context, instance, taken)
         except Problem as problem:  # raised outside the nursery, which would wrap it
             failure = problem
@@ -64,6 +65,15 @@ def _read_in_thread(
 ) -> list[Fetched]:
     instances.follow_pattern(instance, found)
     return instance.consumer.read(wait_s, bytes_max)
+
+
+def _check_rights(instances: Instances, instance: Instance, taken: list[Fetched]) -> None:
+    """Raises Problem 40301 for a topic that the caller may no longer read. Its records stay for a later read."""
+    try:
+        instances.check_topics({each.topic_partition.topic: None for each in taken})
+    except Problem:
+        instance.consumer.inbox.put_back(taken)
+        raise
 
 
 async def _rendered(

@@ -1,6 +1,6 @@
 """`/consumers/{group}`: consumer groups for HTTP clients, like Confluent's REST proxy v2 (ConsumersResource.java)."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from yak.acls.bindings import Operation
 from yak.config.listeners import bracketed
+from yak.ids import TopicPartition
 from yak.server.http.answers import answer
 from yak.server.http.bodies import (
     INT64_MAX,
@@ -161,7 +162,7 @@ async def subscribe(context: Context, request: Request) -> None:
     async with _exclusively(context, request, bodies.SUBSCRIPTION_BODY, bodies.subscription_of) as (instance, wanted):
         instances.check_topics(wanted.topics)
         _require_source(instance, "topics" if wanted.pattern is None else "pattern")
-        instance.pattern, instance.topics_seen = wanted.pattern, None
+        instance.pattern, instance.matched = wanted.pattern, None
         if wanted.pattern is not None:
             instance.source = "pattern"
             await instances.move(instances.follow_pattern, instance, await instances.matchable(instance))
@@ -191,7 +192,7 @@ async def assign(context: Context, request: Request) -> None:
     instances = context.part(Instances)
     async with _exclusively(context, request, bodies.PARTITIONS_BODY, bodies.partitions_of) as (instance, wanted):
         _require_source(instance, "partitions")
-        instances.check_topics({each.topic: None for each in wanted})
+        instances.check_topics(_topics(wanted))
         bodies.require_known(wanted, context.broker.image)
         if wanted:
             await instances.move(instance.consumer.assign, wanted)
@@ -206,6 +207,10 @@ async def assignments(context: Context, request: Request) -> Any:
     """The current partitions: assigned by the group or directly."""
     found = context.part(Instances).find(*_key(request)).consumer.assignment()
     return {"partitions": [each._asdict() for each in found]}
+
+
+def _topics(partitions: Iterable[TopicPartition]) -> dict[str, None]:
+    return {each.topic: None for each in partitions}
 
 
 def _require_source(instance: Instance, source: str) -> None:
@@ -276,11 +281,13 @@ def _wait_ms(timeout_ms: int, own_ms: int | None, limits: HttpLimits) -> int:
 async def commit(context: Context, request: Request) -> Any:
     """Commit the given last processed offsets, or without a body all positions."""
     waits = not query_flag(request, "async")
+    instances = context.part(Instances)
     async with _exclusively(context, request, bodies.COMMIT_BODY, bodies.offsets_of) as (instance, marks):
+        instances.check_topics(_topics(instance.consumer.assignment() if marks is None else marks))
         if marks is not None:
             bodies.require_known(marks, context.broker.image)
             marks = {each: bodies.Mark(mark.offset + 1, mark.metadata) for each, mark in marks.items()}
-        await context.part(Instances).move(lambda: instance.consumer.commit(marks, waits=waits))
+        await instances.move(lambda: instance.consumer.commit(marks, waits=waits))
     return []
 
 
@@ -297,6 +304,8 @@ async def committed(context: Context, request: Request) -> Any:
     wanted = await _body(
         context, request, bodies.COMMITTED_BODY, lambda body: None if body is None else bodies.partitions_of(body)
     )
+    assigned = instance.consumer.assignment()
+    instances.check_topics(_topics(assigned if wanted is None else wanted), Operation.DESCRIBE)
     if wanted is not None:
         bodies.require_known(wanted, context.broker.image)
     found = await instances.read_only(instance, instance.consumer.committed, wanted)

@@ -69,6 +69,7 @@ class CsvRows:
         self._decoder = codecs.getincrementaldecoder(ENCODINGS[encoding])(_MARKER)
         self._delimiter = delimiter
         self._row_chars_max = row_chars_max
+        csv.field_size_limit(max(csv.field_size_limit(), row_chars_max))  # of the process; the default is an eighth
         self._tail = ""
         self._is_skipping = False
         """Inside a line that is too long, up to its end."""

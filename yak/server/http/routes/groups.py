@@ -12,6 +12,7 @@ import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
+from yak.acls.bindings import Operation, ResourceType
 from yak.broker.apis import consumer_group_describe, describe_groups, list_groups, offset_fetch
 from yak.core.placement import partition_of
 from yak.errors import ErrorCode
@@ -20,8 +21,10 @@ from yak.ids import NodeId, TopicPartition
 from yak.lifecycle.liveness import serving_brokers
 from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.server.http.answers import answer
+from yak.server.http.authentication import CALLER
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, bad_parameter, check_error, kafka_problem
+from yak.server.http.rights import denied
 from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.schemas import NODE_ID, OFFSET_OR_NULL, PARTITION, TEXT, TEXT_OR_NULL, listing, record
 from yak.server.http.topic_partitions import EARLIEST, LATEST, RetryBudget, list_offsets
@@ -140,7 +143,7 @@ async def _describe(context: Context, group_id: str) -> dict[str, Any]:
     committed = await _committed(context, group_id, node_id)
     if found is None:
         raise _not_found(group_id)
-    partitions = sorted({*committed, *found.assigned})
+    partitions = sorted(place for place in {*committed, *found.assigned} if _may_describe(context, place.topic))
     starts = await list_offsets(context, partitions, EARLIEST, _ASK_SECONDS)
     ends = await list_offsets(context, partitions, LATEST, _ASK_SECONDS)
     lags = partition_lags(
@@ -161,7 +164,30 @@ async def _group(
     if found.error_code == ErrorCode.group_id_not_found:
         return None
     check_error(found, f"group {group_id!r}")
-    return read(found, node_id)
+    group = read(found, node_id)
+    if api_key == consumer_group_describe.KEY:
+        _check_topics(context, group)
+    return group
+
+
+def _may_describe(context: Context, topic: str) -> bool:
+    """Whether the caller may: a coordinator that is another broker answers this broker, which may do everything."""
+    caller = CALLER.get()
+    return context.broker.authorization.authorize(
+        caller.principal, caller.host, Operation.DESCRIBE, ResourceType.TOPIC, topic
+    )
+
+
+def _check_topics(context: Context, group: Group) -> None:
+    """Raise Problem 403 `topic-authorization-failed`, as the coordinator does, for a topic without DESCRIBE rights."""
+    for member in group.members or () if context.broker.authorization.is_active else ():
+        partitions = (*(member.assigned or ()), *(member.target or ()))
+        for topic in dict.fromkeys([*(member.topics or ()), *(each.topic for each in partitions)]):
+            if not _may_describe(context, topic):
+                api, access = "ConsumerGroupDescribe", (Operation.DESCRIBE, ResourceType.TOPIC, topic)
+                denied(context.broker, context.shell.rate_limit, CALLER.get(), api, *access)
+                code = ErrorCode.topic_authorization_failed
+                raise kafka_problem(code, f"group {group.group_id!r}", consumer_group_describe.TOPICS_DENIED)
 
 
 async def _committed(context: Context, group_id: str, node_id: NodeId) -> Mapping[TopicPartition, Any]:
@@ -173,6 +199,7 @@ async def _committed(context: Context, group_id: str, node_id: NodeId) -> Mappin
     return {
         TopicPartition(str(topic.name), int(each.partition_index)): each
         for topic in group.topics
+        if _may_describe(context, str(topic.name))
         for each in topic.partitions
         if not each.error_code and each.committed_offset >= 0
     }

@@ -1,6 +1,6 @@
 """`POST /produce`: records as JSON, to any broker, which forwards them to the leaders or redirects the client."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -103,10 +103,15 @@ def _acks(in_body: Any, in_query: str | None) -> int:
     return _ACKS[acks]
 
 
-def _elsewhere(context: Context, request: Request, queues: Sequence[PartitionQueue]) -> Response | None:
-    """307 to the broker that leads all partitions; None if there is none, it has no HTTP port, or it is this one."""
+def _elsewhere(
+    context: Context, request: Request, queues: Sequence[PartitionQueue], topics: Collection[str]
+) -> Response | None:
+    """307 to the broker that leads all partitions; None if there is none, it has no HTTP port, or it is this one.
+
+    `topics` are those that the caller may write.
+    """
     image = context.broker.image
-    leaders = {leader_of(image, *queue.place) for queue in queues}
+    leaders = {leader_of(image, *queue.place) for queue in queues if queue.place.topic in topics}
     if len(leaders) > 1:
         raise Problem(
             400,
@@ -114,7 +119,7 @@ def _elsewhere(context: Context, request: Request, queues: Sequence[PartitionQue
             f"{len(leaders)} brokers lead the partitions of these records",
             "without redirect=true, this broker forwards the records to the leaders",
         )
-    (leader,) = leaders
+    leader = next(iter(leaders), None)
     if leader is None or leader == context.broker.node_id:
         return None
     address = http_address(image.brokers.get(leader), context.scheme)
@@ -264,7 +269,7 @@ async def produce(context: Context, request: Request) -> Response:
             raise refuse(placing.failed, len(produced.rows), placing.faults)
         queues = list(placing.queues.values())
         if redirect:
-            elsewhere = _elsewhere(context, request, queues)
+            elsewhere = _elsewhere(context, request, queues, topics)
             if elsewhere is not None:
                 return elsewhere
         await write(context, queues, produced.acks)

@@ -16,17 +16,19 @@ import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from yak.acls.bindings import Operation
+from yak.acls.bindings import Operation, ResourceType
 from yak.cluster.image import Image
 from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
 from yak.protocol.versions import FETCH
 from yak.server.http.answers import RunUntilDisconnect, Write
+from yak.server.http.authentication import CALLER
 from yak.server.http.bodies import INT64_MAX, in_thread, query_choice, query_text
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, bad_parameter, json_bytes, kafka_problem
 from yak.server.http.record_json import Form, record_json
 from yak.server.http.record_reader import FETCH_VERSION, Read, fetch_request, is_quick, list_offset, walk_from
+from yak.server.http.rights import check_names
 from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.routes.consume import FORM_PARAMETER, read_form
 from yak.server.http.routes.topics import NAME, facts_of
@@ -353,6 +355,9 @@ async def stream(context: Context, request: Request) -> Response:
     """Stream records. The start positions are found first, so that a missing topic is an error and no empty stream."""
     form = read_form(request)
     names = _names(request)
+    # before they are looked for: the caller must not learn which topics exist
+    access = Operation.READ, ResourceType.TOPIC, names
+    check_names(context.broker, context.shell.rate_limit, CALLER.get(), "Fetch", *access)
     begin = query_choice(request, "from", ("earliest", "latest"), "latest")
     last_event_id = request.headers.get("last-event-id")
     resumed = read_event_id(last_event_id) if last_event_id else ResumePoint({}, {})

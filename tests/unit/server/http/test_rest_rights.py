@@ -1,0 +1,159 @@
+"""Consumer instances with ACLs: what Kafka checks at each fetch and commit of the user, whose rights may change."""
+
+import json
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import trio
+from fake_context import context_of, image_of
+from starlette.requests import Request
+
+from tests.unit.server.http.rig import Acls
+from yak.acls.bindings import Operation, ResourceType
+from yak.client.consumer import Inbox
+from yak.ids import TopicPartition
+from yak.server.http.authentication import CALLER, Caller
+from yak.server.http.consumers import instances as module
+from yak.server.http.consumers.bodies import Settings
+from yak.server.http.consumers.instances import Instances
+from yak.server.http.consumers.kafka_consumer import Fetched
+from yak.server.http.problems import Problem
+from yak.server.http.routes import consumers as routes
+
+ANN = Caller("User:ann", None, "10.0.0.9:1")
+READ_A = (Operation.READ, ResourceType.TOPIC, "a")
+DESCRIBE_A = (Operation.DESCRIBE, ResourceType.TOPIC, "a")
+
+
+class Consumer:
+    """Has read a record of `a` and of `b`, in place of librdkafka."""
+
+    def __init__(self, _settings: Settings) -> None:
+        self.log_lines: deque[str] = deque()
+        self.inbox: Inbox[Fetched] = Inbox()
+        self.subscribed: list[list[str]] = []
+        self.calls: list[object] = []
+
+    def open(self, *_: object) -> None:
+        for topic in ("a", "b"):
+            self.inbox.put(Fetched(TopicPartition(topic, 0), 4, None, topic.encode(), None))
+
+    def begin(self) -> None:
+        pass
+
+    def interrupt(self) -> None:
+        pass
+
+    def assignment(self) -> list[TopicPartition]:
+        return [TopicPartition("a", 0), TopicPartition("b", 0)]
+
+    def subscribe(self, topics: list[str]) -> None:
+        self.subscribed.append(list(topics))
+
+    def read(self, _wait_s: float, _bytes_max: int) -> list[Fetched]:
+        return self.inbox.draw(1_000, 10)
+
+    def commit(self, marks: Any, *, waits: bool) -> None:
+        self.calls.append((marks, waits))
+
+    def committed(self, wanted: Any) -> dict[TopicPartition, Any]:
+        self.calls.append(wanted)
+        return {}
+
+
+def run(test: Callable[[Any, Any], Awaitable[None]], monkeypatch: pytest.MonkeyPatch, *allowed: Any) -> None:
+    async def main() -> None:
+        context: Any = context_of(image_of({"a": [1], "b": [1]}), None, authorization=Acls(*allowed))
+        context.shell.nursery = SimpleNamespace(start_soon=lambda *_: None)
+        monkeypatch.setattr(module, "KafkaConsumer", Consumer)
+        monkeypatch.setattr(module, "connection_settings", lambda _context: {})
+        monkeypatch.setattr(Instances, "_bootstrap", lambda _self: "")
+        CALLER.set(ANN)
+        made = await context.part(Instances).create("g", Settings("me"))
+        made.source = "topics"
+        await test(context, made.consumer)
+
+    trio.run(main)
+
+
+def request(body: object = None) -> Request:
+    sent: list[bytes] = [b"" if body is None else json.dumps(body).encode()]
+
+    async def receive() -> dict[str, object]:
+        if not sent:
+            await trio.sleep_forever()
+        return {"type": "http.request", "body": sent.pop(), "more_body": False}
+
+    names = {"group": "g", "instance": "me"}
+    return Request({"type": "http", "method": "GET", "headers": [], "path_params": names, "query_string": b""}, receive)
+
+
+def marks(*topics: str) -> dict[str, Any]:
+    return {"offsets": [{"topic": topic, "partition": 0, "offset": 7} for topic in topics]}
+
+
+def partitions(*topics: str) -> dict[str, Any]:
+    return {"partitions": [{"topic": topic, "partition": 0} for topic in topics]}
+
+
+def test_records_of_a_topic_that_the_owner_may_no_longer_read_are_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They stay for the owner, who may get the right back."""
+
+    async def test(context: Any, consumer: Any) -> None:
+        with pytest.raises(Problem, match="User:ann may not READ topic b") as refused:
+            await routes.records(context, request())
+        assert (refused.value.status, refused.value.more["error_code"]) == (403, 40301)
+        assert (len(consumer.inbox), consumer.inbox.uncommitted()) == (2, {})
+        context.broker.authorization = Acls(READ_A, (Operation.READ, ResourceType.TOPIC, "b"))
+        found = json.loads((await routes.records(context, request())).body)
+        assert [each["topic"] for each in found] == ["a", "b"]
+
+    run(test, monkeypatch, READ_A)
+
+
+@pytest.mark.parametrize("body", [None, marks("a", "b"), marks("nosuch")], ids=["positions", "given", "missing"])
+def test_commit_for_a_topic_that_the_owner_may_not_read_is_refused(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(context: Any, consumer: Any) -> None:
+        with pytest.raises(Problem, match="User:ann may not READ topic") as refused:
+            await routes.commit(context, request(body))
+        assert (refused.value.status, refused.value.more["error_code"]) == (403, 40301)
+        assert consumer.calls == []
+        await routes.commit(context, request(marks("a")))
+        assert len(consumer.calls) == 1
+
+    run(test, monkeypatch, READ_A)
+
+
+@pytest.mark.parametrize(
+    "body", [None, partitions("a", "b"), partitions("nosuch")], ids=["assigned", "given", "missing"]
+)
+def test_committed_offsets_of_a_topic_that_the_owner_may_not_describe_are_refused(
+    body: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(context: Any, consumer: Any) -> None:
+        with pytest.raises(Problem, match="User:ann may not DESCRIBE topic"):
+            await routes.committed(context, request(body))
+        assert consumer.calls == []
+        await routes.committed(context, request(partitions("a")))
+        assert consumer.calls == [[TopicPartition("a", 0)]]
+
+    run(test, monkeypatch, DESCRIBE_A)
+
+
+def test_pattern_matches_a_topic_from_the_acl_on_that_lets_the_owner_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(context: Any, consumer: Any) -> None:
+        instances = context.part(Instances)
+        instance = instances.find("g", "me")
+        instance.source = "nothing"
+        await routes.subscribe(context, request({"topic_pattern": ".*"}))
+        context.broker.authorization = Acls(READ_A, (Operation.READ, ResourceType.TOPIC, "b"))
+        context.broker.image = replace(context.broker.image, acls={"another": {}})
+        instances.follow_pattern(instance, await instances.matchable(instance))
+        assert consumer.subscribed == [["a"], ["a", "b"]]
+        assert await instances.matchable(instance) is None
+
+    run(test, monkeypatch, READ_A)
