@@ -365,8 +365,8 @@ class ClassicGroup(Roster):
     # --------------------------------------------------------------------------------------------------- members
 
     def remove(self, member: Member, error_code: ErrorCode = ErrorCode.unknown_member_id) -> None:
-        """Remove a member; its pending requests fail with the error."""
-        self.answer_join(member, refused_join(member.member_id, error_code))
+        """Remove a member; its pending requests fail with the error, and name no member."""
+        self.answer_join(member, refused_join("", error_code))
         self.answer_sync(member, refused_sync(error_code))
         self.unsynced.pop(member.member_id, None)
         self.discard(member)
