@@ -14,6 +14,9 @@ from collections.abc import Iterable
 from typing import Any
 
 POLL_SECONDS = 0.05
+JOIN_SECONDS = 10.0
+"""kafka-python (3.0.12) joins again if its join ended between two polls (`join_group_async`). The leader's second JoinGroup
+is a rebalance of the group, from Apache Kafka too."""
 HEARTBEAT_MS = 300
 
 leaving = threading.Event()
@@ -127,7 +130,7 @@ def kafka_python(bootstrap: str, group: str, topics: list[str], asked: dict[str,
 
     consumer.subscribe(topics, listener=Listener())
     while not leaving.is_set():
-        found = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
+        found = consumer.poll(timeout_ms=int(1000 * (POLL_SECONDS if consumer.assignment() else JOIN_SECONDS)))
         if not found:
             continue
         say("records", of=[[there.topic, there.partition, each.offset] for there in found for each in found[there]])

@@ -153,7 +153,8 @@ def _names(broker: Broker, requested: Any) -> set[str] | None:
     """The topics that the request names for a group; None for all, also if an id is unknown: it may be known later."""
     if requested.topics is None:
         return None
-    names = [getattr(topic, "name", None) or broker.topic_name(topic.topic_id) for topic in requested.topics]
+    topics = requested.topics
+    names = [broker.topic_name(each.topic_id) if hasattr(each, "topic_id") else each.name for each in topics]
     return None if None in names else {name for name in names if name}
 
 

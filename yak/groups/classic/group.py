@@ -187,7 +187,9 @@ class ClassicGroup(Roster):
             else:
                 self._join_known(request, ticket, now_ms)
         except PeerError as refusal:
-            ticket.reply(refused_join(request.member_id, refusal.error_code))
+            # a full group takes the member's id from it (GroupMetadataManager.classicGroupJoinToClassicGroup)
+            is_full = refusal.error_code == ErrorCode.group_max_size_reached
+            ticket.reply(refused_join("" if is_full else request.member_id, refusal.error_code))
 
     def _has_room(self, member_id: str) -> bool:
         """Whether `group.max.size` admits this member (acceptJoiningMember)."""
@@ -365,8 +367,8 @@ class ClassicGroup(Roster):
     # --------------------------------------------------------------------------------------------------- members
 
     def remove(self, member: Member, error_code: ErrorCode = ErrorCode.unknown_member_id) -> None:
-        """Remove a member; its pending requests fail with the error."""
-        self.answer_join(member, refused_join(member.member_id, error_code))
+        """Remove a member; its pending requests fail with the error, and name no member."""
+        self.answer_join(member, refused_join("", error_code))
         self.answer_sync(member, refused_sync(error_code))
         self.unsynced.pop(member.member_id, None)
         self.discard(member)

@@ -1,11 +1,10 @@
 """One heartbeat: join or continue, bring the group up to date, take the member's next step, and build the response.
 
 The rules are those of GroupMetadataManager.consumerGroupHeartbeat of Kafka 4.2, with one of 4.4: another preferred
-assignor raises the epoch. There are three relaxations:
+assignor raises the epoch. There are two relaxations:
 
 - A member with epoch 0 rejoins although its session goes on (KAFKA-19233, Kafka 4.3), also a static one with its old
   id.
-- A member that replaces a static member does not count as an additional member.
 - Regular expressions are resolved at once, not by a thread that finishes later.
 """
 
@@ -21,7 +20,6 @@ from yak.groups.consumer.current_assignment import Goal, reconciled
 from yak.groups.consumer.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Member
 from yak.groups.consumer.partitions import NO_PARTITIONS, Partitions, by_topic
 from yak.groups.consumer.records import Kind, TargetValue
-from yak.groups.consumer.settings import ConsumerGroupSettings
 from yak.groups.consumer.state import Draft, GroupState
 from yak.groups.consumer.subscriptions import (
     CheckedVersions,
@@ -62,11 +60,8 @@ def join_or_renew(
     Raises PeerError: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, FENCED_INSTANCE_ID,
     UNRELEASED_INSTANCE_ID, INVALID_REGULAR_EXPRESSION.
     """
-    before = (
-        _joining(draft, heartbeat, world.settings)
-        if heartbeat.epoch == JOIN_EPOCH
-        else _present(draft.state, heartbeat)
-    )
+    check_room(draft.state, heartbeat.member_id, heartbeat.instance_id, world.settings.max_size)
+    before = _joining(draft, heartbeat) if heartbeat.epoch == JOIN_EPOCH else _present(draft.state, heartbeat)
     member = updated(before, heartbeat)
     seen, subscription_changed = catch_up(draft, before, member, seen, world)
     after = step(draft, member.member_id, heartbeat.owned, world.topics, subscription_changed=subscription_changed)
@@ -181,7 +176,10 @@ def remove_members(draft: Draft, member_ids: Iterable[str]) -> None:
 
 
 def check_room(state: GroupState, member_id: str, instance_id: str | None, max_size: int) -> None:
-    """Raise PeerError(GROUP_MAX_SIZE_REACHED) when the group is full and the member is new."""
+    """Raise PeerError(GROUP_MAX_SIZE_REACHED) when the group is full and the member is not one of it, whatever its epoch.
+
+    A member that replaces a static one counts as that one (GroupMetadataManager.throwIfConsumerGroupIsFull, Kafka 4.4).
+    """
     returns = member_id in state.members or state.static_member(instance_id) is not None
     if len(state.members) >= max_size and not returns:
         raise PeerError(
@@ -210,9 +208,8 @@ def updated(member: Member, heartbeat: Heartbeat) -> Member:
     return replace(member, **changes) if changes else member
 
 
-def _joining(draft: Draft, heartbeat: Heartbeat, settings: ConsumerGroupSettings) -> Member:
+def _joining(draft: Draft, heartbeat: Heartbeat) -> Member:
     state = draft.state
-    check_room(state, heartbeat.member_id, heartbeat.instance_id, settings.max_size)
     holder = state.static_member(heartbeat.instance_id)
     if holder is None or holder.member_id == heartbeat.member_id:
         return state.members.get(heartbeat.member_id) or Member(heartbeat.member_id)

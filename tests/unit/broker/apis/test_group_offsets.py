@@ -107,6 +107,19 @@ def test_several_groups_are_fetched_at_once_and_an_unknown_one_has_nothing(rig):
     assert "nobody" not in rig.groups(), "a fetch made a group"
 
 
+@pytest.mark.parametrize("version", [7, 9])
+def test_offset_fetch_of_a_topic_without_a_name_returns_no_offset(rig, version):
+    """As from Kafka: no error."""
+    rig.commit({("orders", 0): 1})
+    named = [{"name": name, "partition_indexes": [0]} for name in ("orders", "")]
+    if version < 8:
+        found = rig.ask(FETCH, version, group_id="g", topics=named, require_stable=True)
+    else:
+        (found,) = rig.fetch_groups(("g", {"orders": [0], "": [0]}), version=version)
+    answered = [(t.name, p.committed_offset, p.error_code) for t in found.topics for p in t.partitions]
+    assert answered == [("orders", 1, NONE), ("", -1, NONE)]
+
+
 def test_a_commit_for_what_is_not_there_fails_for_that_alone(rig):
     places = {("orders", 0): 1, ("orders", 4): 1, ("orders", -1): 1, ("absent", 0): 1}
     assert rig.commit(places) == {

@@ -118,6 +118,7 @@ def test_a_full_group_is_not_held_up_by_whom_it_sends_away():
     rig.group.settings = rig.settings.__class__(initial_rebalance_delay_ms=0, max_size=2)
     again = [rig.join(each["member_id"]) for each in held]
     assert [each.error for each in again] == [NONE, NONE, ErrorCode.group_max_size_reached]
+    assert again[-1]["member_id"] == "", "Kafka names no member here"
     assert len(rig.group.members) == 2
 
 

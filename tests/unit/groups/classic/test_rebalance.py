@@ -394,6 +394,15 @@ def test_an_administrator_takes_a_static_member_out_by_its_instance_id() -> None
     assert first["member_id"] not in rig.group.members
 
 
+def test_join_of_a_member_that_is_removed_meanwhile_is_answered_without_a_member_id() -> None:
+    """As GroupMetadataManager.removeMemberAndUpdateClassicGroup."""
+    rig = Rig()
+    rig.stable()
+    waiting = rig.join(instance="i")
+    assert rig.leave("", "i") == NONE
+    assert (waiting.error, waiting["member_id"]) == (ErrorCode.unknown_member_id, "")
+
+
 def test_static_members_that_are_all_away_cause_no_busy_loop() -> None:
     rig = Rig()
     rig.stable(instance="i", session_ms=30_000, rebalance_ms=0)

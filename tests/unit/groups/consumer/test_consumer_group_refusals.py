@@ -78,6 +78,17 @@ def test_full_group_accepts_no_new_member() -> None:
     assert one.join("a2", "t", instance_id="i").member_epoch > 0, "who takes another's place is not one more"
 
 
+def test_heartbeat_of_an_unknown_member_to_a_full_group_returns_group_max_size_reached() -> None:
+    """As GroupMetadataManager.throwIfConsumerGroupIsFull, which comes before the member is looked for."""
+    one = Coordinator(Topics(t=4), ConsumerGroupSettings(max_size=1))
+    one.join("a", "t")
+    with refused(ErrorCode.group_max_size_reached):
+        one.heartbeat("b", 1)
+    with refused(ErrorCode.unknown_member_id):
+        one.heartbeat("b", -1)
+    assert one.heartbeat("a", 2).member_epoch == 2
+
+
 # ------------------------------------------------------------------------------------------------ member epochs
 
 
