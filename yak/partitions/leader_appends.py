@@ -641,7 +641,8 @@ class PendingAppends:
         if isinstance(error, PeerError):
             return error
         if isinstance(error, ProtocolViolation):
-            return PeerError(ErrorCode.corrupt_message, str(error))
+            # not CORRUPT_MESSAGE, after which clients send the batch again
+            return PeerError(ErrorCode.invalid_record, str(error))
         # An internal error says nothing about the batch (Kafka's Errors.forException). Nothing was written.
         name = type(error).__name__
         self._context.notice(

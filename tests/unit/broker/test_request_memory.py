@@ -140,7 +140,7 @@ def test_batches_that_wait_to_be_recompressed_are_counted_until_they_are_appende
     while not all(each.is_done for each in pending):
         rig.run_for(1)
         counted.append(broker.held_bytes)
-    assert [each.answer.responses[0].partition_responses[0].error_code for each in pending] == [0, 2, 0]
+    assert [each.answer.responses[0].partition_responses[0].error_code for each in pending] == [0, 87, 0]
     assert max(counted) > len(good)
     assert broker.held_bytes == 0
 

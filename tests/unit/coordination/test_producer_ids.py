@@ -4,6 +4,7 @@ import datetime as dt
 import gzip
 import struct
 
+import pytest
 from kio.schema.errors import ErrorCode
 
 from yak.coordination.producer_ids import REFILL_BELOW
@@ -54,11 +55,13 @@ def test_a_repeated_offset_delta_is_refused():
     )
 
 
-def test_records_that_no_client_could_parse_are_not_repacked():
+@pytest.mark.parametrize("records", [gzip.compress(b"\xff" * 100), gzip.compress(b"\0" * 100)[:20], b"no gzip"])
+def test_records_that_no_client_could_parse_are_refused_for_good_and_not_repacked(records):
+    """Clients retry CORRUPT_MESSAGE; Kafka's LogValidator answers INVALID_RECORD, or UNKNOWN_SERVER_ERROR."""
     rig = Rig()
     rig.create_topic("packed", compression_type="lz4")
-    bad = with_records(gzip.compress(b"\xff" * 100), 1, codec=1)
-    assert rig.produce_raw("packed", bad).error_code == ErrorCode.corrupt_message
+    refused = rig.produce_raw("packed", with_records(records, 1, codec=1))
+    assert (refused.error_code, refused.log_start_offset) == (ErrorCode.invalid_record, 0)
 
 
 def with_records(records: bytes, count: int, *, codec: int = 0) -> bytes:
