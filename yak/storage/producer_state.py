@@ -240,6 +240,11 @@ class ProducerState:
         From transaction version 2 on a marker has a higher epoch than its transaction, except when it is repeated. Raises
         PeerError with INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
         """
+        if producer_id < 0 or producer_epoch < 0:
+            raise PeerError(
+                ErrorCode.invalid_producer_epoch,
+                f"producer {producer_id} with epoch {producer_epoch} has no transactions",
+            )
         producer = (self._producers or {}).get(producer_id)
         if producer is None:
             return

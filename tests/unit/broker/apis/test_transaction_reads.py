@@ -57,6 +57,13 @@ def offsets_of(partition) -> list[int]:
     return [header.base_offset for _, header in iterate_headers(data)]
 
 
+@pytest.mark.parametrize(("producer_id", "epoch"), [(-1, -1), (-1, 0), (-2, 0), (7, -1)])
+def test_marker_of_no_producer_or_epoch_returns_invalid_producer_epoch_and_is_not_written(rig, producer_id, epoch):
+    """Kafka refuses an id or epoch of -1 with UNKNOWN_SERVER_ERROR, a lower epoch with INVALID_PRODUCER_EPOCH."""
+    assert end(rig, producer_id, commit=False, epoch=epoch) == ErrorCode.invalid_producer_epoch
+    assert latest(rig, READ_COMMITTED) == 0
+
+
 def latest(rig: Rig, isolation_level: int) -> int:
     asked = {"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}
     topics = [{"name": "orders", "partitions": [asked]}]
