@@ -25,7 +25,10 @@ KEY, NAME, VERSIONS = 22, "InitProducerId", range(6)
 _MS = dt.timedelta(milliseconds=1)
 _TIMEOUT_MS = 10_000
 _FENCED_VERSION = 4
-ABSENT = ("version 6 (two-phase commit, KIP-939): unstable in Kafka, which does not advertise it",)
+ABSENT = (
+    "version 6 (two-phase commit, KIP-939): unstable in Kafka, which does not advertise it",
+    "another epoch than that of the open transaction, which Kafka aborts: PRODUCER_FENCED, and it stays open",
+)
 
 
 def handle(broker: Broker, call: Call) -> Outcome:

@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 
 Search: TypeAlias = TimestampSearch | MaxTimestampSearch
 KEY, NAME, VERSIONS = 2, "ListOffsets", range(1, 12)
-ABSENT = ("tiered storage: its offsets are -1",)
+ABSENT = (
+    "tiered storage: its offsets are -1",
+    "the largest timestamp, if its record is below the log start offset: the largest of the records that are left",
+)
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 _VERSION_OF = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}

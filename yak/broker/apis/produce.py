@@ -33,7 +33,14 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 0, "Produce", range(3, 14)
-ABSENT = ("timestamps before 1970, which Kafka stores: INVALID_TIMESTAMP",)
+ABSENT = (
+    "timestamps before 1970, which Kafka stores: INVALID_TIMESTAMP",
+    "transactional batches without a producer id, which Kafka stores: INVALID_RECORD",
+    "a sequence used again in a later transaction of its epoch, for Kafka a duplicate: UNKNOWN_PRODUCER_ID",
+    "unreadable records, compressed or more than 16, which Kafka refuses: stored, unless the topic's configs need them",
+    "batches larger than segment.bytes, which Kafka refuses: stored",
+    "two batches of one partition in one request, of which Kafka stores the last: both are stored",
+)
 
 _LEADER_VERSION = 10
 _TOPIC_ID_VERSION = 13
