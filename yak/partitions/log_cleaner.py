@@ -242,7 +242,8 @@ class LogCleaner:
 
     def _failed(self, round_: _Round, error: BaseException) -> None:
         context, partition, name = self._context, round_.partition, str(round_.partition.topic_partition)
-        if round_.is_over():
+        is_deleted = isinstance(error, FileNotFoundError) and round_.compaction.has_lost_segments(round_.log)
+        if is_deleted or round_.is_over():
             self.consider(partition)
         elif isinstance(error, OSError):
             failure = LogDirectoryFailure(round_.log.directory, error)

@@ -122,7 +122,7 @@ class Disk(Protocol):
         """Rename a file or directory; open `File`s below it keep working under the new name."""
 
     def remove(self, path: str) -> None:
-        """Remove a file; no error when it is absent."""
+        """Remove a file; no error when it is absent. Its handles raise FileNotFoundError from then on."""
 
     def remove_tree(self, path: str) -> None:
         """Remove a directory with all in it; no error when it is absent."""

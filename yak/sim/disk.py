@@ -319,19 +319,26 @@ _TOTAL_BYTES: Final = 2**40
 class SimFile:
     """A handle on one file of a SimDisk."""
 
-    __slots__ = ("_content", "_disk", "_path")
+    __slots__ = ("_content", "_disk", "_path", "is_removed")
 
     def __init__(self, disk: SimDisk, path: str, content: Content) -> None:
         self._disk = disk
         self._path = path
         self._content = content
+        self.is_removed = False
+        """The file was removed or replaced, and the handle has none any more."""
 
     @property
     def path(self) -> str:
         """The name under which the file was opened, or its last rename."""
         return self._path
 
+    def _check(self) -> None:
+        if self.is_removed:
+            raise FileNotFoundError(errno.ENOENT, "No such file", self._path)
+
     def append(self, buffers: Sequence[Buffer]) -> int:
+        self._check()
         self._disk.called("write", self._path)
         self._disk.may_fail("append", self._path)
         data = self._content.data
@@ -345,6 +352,7 @@ class SimFile:
         return len(data) - before
 
     def read(self, size: int, position: int) -> bytes:
+        self._check()
         self._disk.called("read", self._path)
         self._disk.may_fail("read", self._path)
         self._disk.count_read(self._path)
@@ -352,6 +360,7 @@ class SimFile:
 
     def read_cached(self, size: int, position: int) -> bytes | None:
         """Like `read`; None while `cached_bytes` says that the bytes are not in the page cache."""
+        self._check()
         self._disk.count_read(self._path)
         cached = self._disk.cached_bytes
         if cached is not None:
@@ -362,6 +371,7 @@ class SimFile:
 
     def slice_cached(self, size: int, position: int) -> SimSlice | None:
         """The bytes as a slice; None while they are not all in the page cache."""
+        self._check()
         if self._disk.cached_bytes is not None or position + size > len(self._content.data):
             return None
         return SimSlice(self, size, position)
@@ -371,6 +381,7 @@ class SimFile:
 
     def truncate(self, size: int) -> None:
         """Truncate the file. A power loss before the next sync may undo it."""
+        self._check()
         self._disk.called("write", self._path)
         self._disk.may_fail("truncate", self._path)
         with self._disk.writing:
@@ -378,6 +389,7 @@ class SimFile:
             self._content.modified_ms = self._disk.clock()
 
     def sync(self) -> None:
+        self._check()
         self._disk.called("sync", self._path)
         try:
             self._disk.may_fail("sync", self._path)
@@ -628,7 +640,7 @@ class SimDisk:
         with self.writing:
             self._names.rename(old, new)
         if is_file:
-            self._handles.pop(new, None)
+            self._drop_handle(new)
             if (moving := self._handles.pop(old, None)) is not None:
                 moving.moved(old, new)
                 self._handles[new] = moving
@@ -643,11 +655,11 @@ class SimDisk:
         self._handles = moved
 
     def remove(self, path: str) -> None:
-        """Remove a file; no error when it is absent. Open handles still read it."""
+        """Remove a file; no error when it is absent. Its handles have no file any more, as on the real disk."""
         self.called("remove", path)
         with self.writing:
             self._names.remove(path)
-        self._handles.pop(path, None)
+        self._drop_handle(path)
 
     def remove_tree(self, path: str) -> None:
         """Remove a directory and everything in it; no error if it is absent."""
@@ -707,5 +719,10 @@ class SimDisk:
         self._need_parent(path)
         content = self._names.make(path)
         content.data += data
-        self._handles.pop(path, None)
+        self._drop_handle(path)
         return content
+
+    def _drop_handle(self, path: str) -> None:
+        handle = self._handles.pop(path, None)
+        if handle is not None:
+            handle.is_removed = True

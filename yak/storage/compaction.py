@@ -202,6 +202,10 @@ class Compaction:
         """Whether the log was truncated, deleted or moved since the round began."""
         return log.path != self._path or log.generation != self._generation
 
+    def has_lost_segments(self, log: Log) -> bool:
+        """Whether retention or DeleteRecords removed segments of the round: their files may be gone."""
+        return log.segments[0].base_offset > self._segments[0].base_offset
+
     def next_piece(self, disk: Disk) -> Replacement | CompactionResult | None:
         """Do one more piece. Returns a replacement to make before the next piece, or the result at the end of the round.
 

@@ -245,6 +245,26 @@ def test_log_that_cannot_be_checked_is_reported_once_and_left_alone() -> None:
     assert not notices(rig, "log-compacted")
 
 
+def test_round_whose_segments_are_deleted_meanwhile_is_repeated_and_the_directory_stays_online(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """DeleteRecords and retention delete files `file.delete.delay.ms` later, which may be before a round reads them."""
+    monkeypatch.setattr("yak.storage.compaction.PIECE_BYTES", 200)
+    rig = Rig(settings=SETTINGS | {"log.segment.delete.delay.ms": "0"})
+    rig.create_topic(TOPIC, **COMPACTED | {"cleanup_policy": "compact,delete"})
+    commit(rig, range(60))
+    log = rig.node.broker.partitions[PLACE].log
+    run_until_compacting(rig)
+    start = log.segments[1].base_offset
+    deleted = {"name": TOPIC, "partitions": [{"partition_index": 0, "offset": start}]}
+    rig.ask(21, 2, topics=[deleted], timeout=dt.timedelta(seconds=1))
+    rig.run_for(10_000)
+    assert not [notice for notice in rig.node.notices if notice.level == "error"]
+    assert notices(rig, "log-compacted")
+    names = rig.node.disk.names(log.path)
+    assert not [name for name in names if name.endswith(".cleaned")]
+
+
 def test_records_without_a_key_are_refused_each_by_its_index() -> None:
     rig = compacted_rig()
     answer = rig.produce(TOPIC, [b"1", b"2", b"3"], keys=[b"k", None, None])

@@ -176,13 +176,21 @@ def test_files_follow_renames_of_their_directory(disk):
     assert disk.file_sizes("/d/other") == [("f", 1)]
 
 
-def test_removed_file_is_still_read_through_an_open_handle(disk):
+def test_removed_file_is_not_found_by_its_handle_as_on_the_real_disk(disk):
     file = disk.open("/d/f", create=True)
     file.append([b"x"])
     disk.remove("/d/f")
-    assert file.read(9, 0) == b"x"
-    with pytest.raises(FileNotFoundError):
-        disk.open("/d/f")
+    for use in (
+        lambda: file.read(9, 0),
+        lambda: file.read_cached(9, 0),
+        lambda: file.slice_cached(1, 0),
+        lambda: file.append([b"y"]),
+        lambda: file.truncate(0),
+        file.sync,
+        lambda: disk.open("/d/f"),
+    ):
+        with pytest.raises(FileNotFoundError):
+            use()
     disk.remove("/d/f")
     disk.remove_tree("/nowhere")
 
