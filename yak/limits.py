@@ -52,7 +52,7 @@ UNSENT_REPLY_BYTES_MAX: Final = 1 * MIB
 RECEIVE_BUFFER_BYTES: Final = 256 * KIB
 """First receive buffer of a connection: one read fills it with hundreds of small requests."""
 REQUEST_MEMORY_SHARE_MAX: Final = 0.25
-"""Share of the machine's memory for all partly received requests together."""
+"""Share of the memory of the machine, or of the container, for all partly received requests together."""
 REQUEST_MEMORY_BYTES_MIN: Final = REQUEST_BYTES_MAX
 """Lower bound of that memory: one request of the largest size must fit."""
 
@@ -253,5 +253,5 @@ def frame_deadline_ms(size_bytes: int) -> int:
 
 
 def request_memory_bytes_max(memory_total_bytes: int) -> int:
-    """Bytes that all partly received requests may take together, on a machine with this much memory."""
+    """Bytes that all partly received requests may take together, where the process may take this much memory."""
     return max(REQUEST_MEMORY_BYTES_MIN, int(memory_total_bytes * REQUEST_MEMORY_SHARE_MAX))

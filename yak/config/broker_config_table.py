@@ -283,7 +283,7 @@ _WITH_EFFECT: Final = (
         "queued.max.request.bytes",
         _LONG,
         -1,
-        "Memory for requests during receipt; -1: a quarter of the machine's memory.",
+        "Memory for requests during receipt; -1: a quarter of the memory of the machine, or of the container.",
         at_least(-1),
     ),
     _static("log.retention.check.interval.ms", _LONG, 300000, "How often retention is checked.", at_least(1)),

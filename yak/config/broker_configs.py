@@ -54,7 +54,7 @@ class BrokerConfig:
     max_connections: int
     max_connections_per_ip: int
     queued_max_request_bytes: int
-    """-1: a quarter of the machine's memory (`limits.request_memory_bytes_max`)."""
+    """-1: a quarter of the memory of the machine, or of the container (`limits.request_memory_bytes_max`)."""
     log_retention_check_interval_ms: int
     log_flush_offset_checkpoint_interval_ms: int
     log_initial_task_delay_ms: int

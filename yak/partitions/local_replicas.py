@@ -26,6 +26,7 @@ from yak.replication.traffic import Traffic
 from yak.storage.log import Log
 from yak.storage.log_creation import Created, NewLog
 from yak.storage.log_store import LogStore
+from yak.storage.names import uncreated_name
 
 RELEASED_A_SLICE = 10
 """Folders of deleted partitions that one turn moves aside: each takes a rename, and a job that removes the files."""
@@ -101,6 +102,10 @@ class LocalReplicas:
                     partition = self._assign(topic, info, log)
                     if log is None:
                         self._offline_replicas.leave(partition)
+        without_log = (each for each in self._partitions.values() if each.log is None)
+        self._log_store.keep_uncreated_marks(
+            {uncreated_name(p.topic_id, p.topic_partition.partition) for p in without_log}
+        )
 
     def missing_logs(
         self, records: Sequence[TailedRecord], image: Image, delta: Delta
@@ -209,13 +214,14 @@ class LocalReplicas:
     def _log_at_start(self, topic: TopicInfo, info: PartitionInfo) -> Log | None:
         """The log on disk, at start, of a partition in the image; None, and the partition is offline, without a folder.
 
-        A folder that belongs to an older topic of that name means that the new topic's log was not created yet.
+        A mark, or a folder that belongs to an older topic of that name, means that the topic's log was not created yet.
         """
         topic_partition = TopicPartition(topic.name, info.partition)
         log = self._log_store.logs.get(topic_partition)
         if log is not None and log.topic_id == topic.topic_id:
             return self._offline_replicas.flushed(log)
-        if log is None and topic_partition not in self._log_store.unavailable:
+        is_uncreated = self._log_store.is_uncreated(topic_partition, topic.topic_id)
+        if log is None and topic_partition not in self._log_store.unavailable and not is_uncreated:
             if len(info.replicas) > 1:
                 what = "it is copied again from its leader, unless it is the last one in sync"
             else:

@@ -37,6 +37,7 @@ from yak.server.descriptors import DescriptorShares, raise_descriptor_limit, sha
 from yak.server.disk import RealDisk
 from yak.server.exposure import exposure
 from yak.server.latencies import Latencies
+from yak.server.memory_limit import memory_bytes
 from yak.server.options import ServeOptions
 from yak.server.reload import ListenerReloads, Terminal, reload_files
 from yak.server.shell import ConnectionLimits, Shell, keep_store_running
@@ -433,7 +434,7 @@ def _limits(config: BrokerConfig, shares: DescriptorShares, http_handles: int) -
     handles = max(16, shares.clients - http_handles)
     memory = config.queued_max_request_bytes
     if memory < 0:
-        memory = request_memory_bytes_max(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        memory = request_memory_bytes_max(memory_bytes())
     return ConnectionLimits(
         request_bytes_max=config.socket_request_max_bytes,
         login_request_bytes_max=config.sasl_server_max_receive_size,

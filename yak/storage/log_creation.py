@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -14,7 +15,7 @@ from yak.limits import NEW_LOG_BYTES_MIN
 from yak.ports.disk import Disk, DiskFull
 from yak.storage.checkpoints import format_partition_metadata
 from yak.storage.log import Log
-from yak.storage.names import NEW_LOG_MARK, PARTITION_METADATA
+from yak.storage.names import NEW_LOG_MARK, PARTITION_METADATA, uncreated_name
 from yak.storage.segment import Segment
 
 FEW_LOGS: Final = 8
@@ -41,6 +42,13 @@ class PlannedLog:
     """The directories whose checkpoints may hold offsets of an earlier log of this name."""
     is_found: bool
     """Whether the log itself is on disk already, and only the displaced folder gets another name."""
+    is_marked: bool
+    """Whether a mark says that the disk was full, and that the log was never created."""
+
+    @property
+    def mark(self) -> str:
+        """The name of that mark."""
+        return uncreated_name(self.new[1], self.new[0].partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +120,14 @@ class _Creating:
             if self._disk.exists(path):
                 self._set_stray(planned, directory)
             folder = self._create_folder(planned, directory, path)
+            # a mark that outlived this would hide a later loss of the log
+            for marked in self._counts if planned.is_marked else ():
+                self._disk.remove(f"{marked}/{planned.mark}")
         except OSError as error:
+            if isinstance(error, DiskFull) and not planned.is_marked:
+                # the metadata will name the log, so that a start without the mark would take it for a lost one
+                with suppress(OSError):
+                    self._disk.write_file(f"{directory}/{planned.mark}", b"")
             raise LogDirectoryFailure(directory, error) from error
         self._counts[directory] += 1
         return folder

@@ -43,6 +43,7 @@ from yak.storage.names import (
     OWN_FOLDER_PREFIX,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
+    UNCREATED_SUFFIX,
     is_set_aside,
     parse_partition_folder,
 )
@@ -386,6 +387,16 @@ class LogDirectory:
             elif not name.startswith(OWN_FOLDER_PREFIX):
                 others.append(name)
         return partitions, aside, others
+
+    def uncreated_marks(self) -> list[str]:
+        """The marks of logs that a full disk left uncreated. Raises OSError."""
+        return [name for name in self.disk.names(self.path) if name.endswith(UNCREATED_SUFFIX)]
+
+    def remove_uncreated_marks(self, names: Iterable[str]) -> None:
+        """Remove these marks; the next start removes one that cannot be removed now."""
+        for name in names:
+            with suppress(OSError):
+                self.disk.remove(self.file(name))
 
     def take_clean_mark(self) -> None:
         """Read whether the last stop was clean, and durably remove the mark while the broker runs. Raises OSError."""

@@ -16,7 +16,7 @@ from typing import Literal
 from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
-from yak.ports.disk import Disk
+from yak.ports.disk import Disk, DiskFull
 from yak.storage.checkpoints import BadCheckpoint
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.interrupted_moves import InterruptedMoves
@@ -56,6 +56,7 @@ from yak.storage.names import (
     STRAY_FOLDER_SUFFIX,
     parse_partition_folder,
     set_aside_name,
+    uncreated_name,
 )
 from yak.storage.producer_state import ProducerState
 from yak.storage.recovery import DamagedLog
@@ -188,6 +189,8 @@ class LogStore:
         self.high_watermarks: dict[TopicPartition, Offset] = {}
         self.report = OpenReport()
         self._creating: set[TopicPartition] = set()
+        self._uncreated: set[str] = set()
+        """The marks of logs that a full disk left uncreated."""
         self._make_uuid = make_uuid
         self._opened_ms = now_ms
 
@@ -306,6 +309,7 @@ class LogStore:
 
     def _folders(self, directory: LogDirectory) -> list[str]:
         partitions, aside, others = directory.partition_folders()
+        self._uncreated.update(directory.uncreated_marks())
         for name in others:
             self.report.note("warning", "folder-ignored", directory=directory.path, folder=name)
         for name in aside:
@@ -516,6 +520,7 @@ class LogStore:
             displaced_in,
             tuple(each.path for each in self.online() if each.is_checkpointed(topic_partition)),
             is_found,
+            uncreated_name(topic_id, topic_partition.partition) in self._uncreated,
         )
 
     def _lost_in(self, topic_partition: TopicPartition) -> str | None:
@@ -549,7 +554,10 @@ class LogStore:
                 created[topic_partition] = self._found(topic_partition)
             elif isinstance(folder, LogDirectoryFailure):
                 created[topic_partition] = folder
+                if isinstance(folder.error, DiskFull):
+                    self._uncreated.add(planned.mark)
             else:
+                self._uncreated.discard(planned.mark)
                 created[topic_partition] = log = self._new_log(planned.new, folder, plan.now_ms)
                 self.adopt(log)
         return created
@@ -724,6 +732,16 @@ class LogStore:
         """Whether an unusable log is lost or damaged, not merely in a directory that is offline."""
         held = self.unavailable.get(topic_partition)
         return held is None or self._directory(held.directory).failure is None
+
+    def is_uncreated(self, topic_partition: TopicPartition, topic_id: uuid.UUID) -> bool:
+        """Whether a missing log was never created, because the disk was full."""
+        return uncreated_name(topic_id, topic_partition.partition) in self._uncreated
+
+    def keep_uncreated_marks(self, marks: set[str]) -> None:
+        """Remove the other marks: their logs exist, or their partitions have left this broker."""
+        for directory in self.online():
+            directory.remove_uncreated_marks(self._uncreated - marks)
+        self._uncreated &= marks
 
     def usage(self) -> list[DirectoryUsage]:
         """Each directory with its sizes and logs."""

@@ -18,6 +18,7 @@ SEGMENT_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACT
 DELETE_FOLDER_SUFFIX = "-delete"
 STRAY_FOLDER_SUFFIX = "-stray"
 FUTURE_FOLDER_SUFFIX = "-future"
+UNCREATED_SUFFIX = ".uncreated"
 OWN_FOLDER_PREFIX = "__yak_"
 """Folders of other parts of the broker in a log directory, such as its metadata records.
 
@@ -67,6 +68,11 @@ def parse_partition_folder(name: str) -> TopicPartition | None:
     if len(partition) > 10 or (len(partition) > 1 and partition[0] == "0"):
         return None
     return TopicPartition(topic, int(partition))
+
+
+def uncreated_name(topic_id: uuid.UUID, partition: int) -> str:
+    """The mark, in a log directory, of a partition that has never had a log here: the disk was full. YAK's, not Kafka's."""
+    return f"{topic_id.hex}-{partition}{UNCREATED_SUFFIX}"
 
 
 def set_aside_name(topic_partition: TopicPartition, unique: uuid.UUID, suffix: str) -> str:

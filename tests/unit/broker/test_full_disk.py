@@ -15,6 +15,7 @@ from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Rig, create_fields, produce_fields
 from yak.sim.wire import record_batch
 from yak.storage.checkpoints import format_partition_metadata
+from yak.storage.names import UNCREATED_SUFFIX
 
 NONE = ErrorCode.none
 
@@ -25,6 +26,10 @@ def rig() -> Rig:
     rig.create_topic("orders")
     assert rig.produce("orders", [b"first"]).error_code == NONE
     return rig
+
+
+def marks(rig: Rig) -> list[str]:
+    return [name for name in rig.node.disk.names("/data") if name.endswith(UNCREATED_SUFFIX)]
 
 
 def said(rig: Rig, event: str) -> int:
@@ -203,6 +208,38 @@ def test_log_that_found_no_room_is_created_when_there_is_without_a_restart(rig):
     assert rig.produce("half", [b"a"]).error_code == ErrorCode.kafka_storage_error
     rig.run_for(5_000)
     assert rig.produce("half", [b"a"]).error_code == NONE
+
+
+@pytest.mark.parametrize("operation", ["open", "write_file"])
+def test_log_that_found_no_room_before_a_restart_is_created_by_the_start(rig, operation):
+    rig.node.disk.fail_next(operation, errno.ENOSPC, path_contains="half-0")
+    rig.ask(19, 5, **create_fields("half", {}, 1))
+    rig.restart()
+    assert not said(rig, "log-missing")
+    assert rig.produce("half", [b"a"]).error_code == NONE
+    assert not marks(rig)
+
+
+def test_log_that_found_no_room_and_was_created_is_missing_when_its_folder_is_gone(rig):
+    """An empty log in its place would hide the loss."""
+    rig.node.disk.fail_next("open", errno.ENOSPC, path_contains="half-0/")
+    rig.ask(19, 5, **create_fields("half", {}, 1))
+    rig.run_for(5_000)
+    assert rig.produce("half", [b"a"]).error_code == NONE
+    rig.node.disk.remove_tree("/data/half-0")
+    rig.restart()
+    assert said(rig, "log-missing") == 1
+    assert rig.produce("half", [b"a"]).error_code == ErrorCode.kafka_storage_error
+
+
+def test_mark_of_a_log_without_room_is_removed_by_the_start_after_its_topic_was_deleted(rig):
+    for _ in range(3):
+        rig.node.disk.fail_next("open", errno.ENOSPC, path_contains="half-0/")
+    rig.ask(19, 5, **create_fields("half", {}, 1))
+    assert marks(rig)
+    rig.ask(20, 5, topic_names=["half"], timeout=dt.timedelta(seconds=5))
+    rig.restart()
+    assert not marks(rig)
 
 
 def test_log_that_finds_no_room_at_a_start_is_created_when_there_is_without_a_restart(rig, monkeypatch):

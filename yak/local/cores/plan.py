@@ -16,6 +16,7 @@ from yak.config.broker_configs import BrokerConfig
 from yak.config.listeners import Listener, Listeners, bracketed
 from yak.errors import StartRefused, UsageError
 from yak.limits import REQUEST_MEMORY_BYTES_MIN, request_memory_bytes_max
+from yak.server.memory_limit import memory_bytes
 from yak.server.options import ServeOptions
 
 if TYPE_CHECKING:
@@ -211,7 +212,7 @@ def _memory(options: ServeOptions, cores: int) -> dict[str, str]:
     config = BrokerConfig.from_settings(options.broker_settings())
     requests = config.queued_max_request_bytes
     if requests < 0:
-        requests = request_memory_bytes_max(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        requests = request_memory_bytes_max(memory_bytes())
     return {
         "queued.max.request.bytes": str(max(requests // cores, min(requests, REQUEST_MEMORY_BYTES_MIN))),
         "log.cleaner.dedupe.buffer.size": str(max(config.log_cleaner_dedupe_buffer_size // cores, _DEDUPE_BYTES_MIN)),
