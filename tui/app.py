@@ -602,10 +602,9 @@ class YakApp(App[int]):
         self.paint_now()
 
     def action_freeze(self) -> None:
-        """Pause or resume: the screen's reading, or else its drawing."""
+        """Resume drawing if it is paused. Otherwise pause or resume the screen's reading, or else pause drawing."""
         screen = self.screen_below()
-        if screen is None or not screen.hold():
-            self.is_frozen = not self.is_frozen
+        self.is_frozen = not self.is_frozen and (screen is None or not screen.hold())
         self.paint_now()
 
     def action_zoom(self) -> None:
