@@ -26,7 +26,7 @@ Name = Annotated[str, argument("NAME", "Context.", autocompletion=complete_conte
     "add",
     examples=(
         "yak context add local -b 127.0.0.1:9092",
-        "yak context add prod -b k:9092 --use",
+        "yak context add prod -b k:9092 --use --readonly",
         "yak context add prod -b k:9092 --login ann --password-file ann.secret",
     ),
     contexts_for="writing",
@@ -43,12 +43,17 @@ def add(
     ),
     use: bool = flag("--use", "Make it the current context.", WHAT, default=False),
 ) -> None:
-    """Add or replace a context; -b names its brokers."""
+    """Add or replace a context; -b names its brokers.
+
+    With --readonly, commands and yak ui refuse to change this cluster.
+    """
     from yak.client.contexts import add_context
     from yak.commands.topics import key_values
     from yak.commands.users import read_password
 
     values: dict[str, Any] = {"bootstrap_servers": g.bootstrap_servers}
+    if g.settings.get("readonly").origin.startswith("flag "):
+        values["readonly"] = True
     for setting, value in key_values(set_, "--set security_protocol=SSL").items():
         plain = setting.replace("-", "_")
         if plain not in BY_NAME or plain == "context":

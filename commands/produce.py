@@ -1,6 +1,7 @@
 """`yak produce`."""
 
 import os
+import stat
 import sys
 import time
 from collections.abc import Iterator
@@ -89,7 +90,7 @@ class Source:
             return None
         if request.messages:
             return len(request.messages) * request.repeat
-        if request.file in (None, "-") or not sys.stderr.isatty():
+        if reads_a_stream(request) or not sys.stderr.isatty():
             return None
         from yak.client.csv_files import count_lines
 
@@ -188,7 +189,8 @@ def open_source(g: "Globals", request: "Request", topic: str) -> Iterator[Source
         from yak.client.csv_files import open_binary
 
         assert request.file is not None
-        open_binary(request.file).close()
+        if not reads_a_stream(request):
+            open_binary(request.file).close()
     elif not request.messages and sys.stdin.isatty():
         g.out.note("reading records from the terminal, one a line; Ctrl+D ends")
     source = Source(g, request, topic)
@@ -196,6 +198,18 @@ def open_source(g: "Globals", request: "Request", topic: str) -> Iterator[Source
         yield source
     finally:
         source.close()
+
+
+def reads_a_stream(request: "Request") -> bool:
+    """Whether the records come from stdin, a pipe or a device: a second reader would find none of them."""
+    if request.file in (None, "-"):
+        return not request.messages
+    assert request.file is not None
+    try:
+        mode = os.stat(request.file).st_mode
+    except (OSError, ValueError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 @contextmanager
@@ -384,14 +398,14 @@ class Request(Bundle):
         """Raise UsageError for contradicting options, or impossible values."""
         if self.messages and self.file is not None:
             raise UsageError("usage", "-m and --file exclude each other", why="both say what to send")
-        if self.resume is not None and (self.file in (None, "-") or self.repeat != 1):
+        if self.resume is not None and (self.messages or reads_a_stream(self) or self.repeat != 1):
             raise UsageError(
                 "usage", "--resume needs --file PATH", why="only a file can be read again from where it stopped"
             )
         if self.template and (not self.messages or self.key_separator is not None):
             raise UsageError("usage", "--template needs -m", why="files, stdin and split lines are sent as they are")
-        if self.repeat != 1 and self.file == "-":
-            raise UsageError("usage", "--repeat needs a file or -m", why="stdin can be read only once")
+        if self.repeat != 1 and reads_a_stream(self):
+            raise UsageError("usage", "--repeat needs a file or -m", why="stdin and pipes can be read only once")
         if self.transactional:
             self._check_transactional()
 

@@ -28,7 +28,7 @@ from yak.plain_text import one_line
 from yak.tui.formatter import ZONE_LABELS, ZONES, Formatter
 from yak.tui.keys import K9S_KEYS, KEYS, all_keys, explained, keys, keys_of_screen, notices
 from yak.tui.rows.cells import Cell
-from yak.tui.rows.contexts import is_production
+from yak.tui.rows.contexts import is_production, is_set
 from yak.tui.screens.base import BY_NAME, SCREENS, FileUploaded, YakScreen
 from yak.tui.settings import UiSettings
 from yak.tui.source.base import ClusterSource
@@ -430,6 +430,7 @@ class YakApp(App[int]):
         old, self.source = self.source, source
         self.context_name = name
         values = self.settings.contexts[name]
+        self.is_readonly = self.settings.is_readonly or is_set(values, "readonly")
         self._mark_cluster(is_production=is_production(values), accent=str(values.get("accent") or ""))
         self.picture = Picture()
         self.listen()
@@ -602,10 +603,9 @@ class YakApp(App[int]):
         self.paint_now()
 
     def action_freeze(self) -> None:
-        """Pause or resume: the screen's reading, or else its drawing."""
+        """Resume drawing if it is paused. Otherwise pause or resume the screen's reading, or else pause drawing."""
         screen = self.screen_below()
-        if screen is None or not screen.hold():
-            self.is_frozen = not self.is_frozen
+        self.is_frozen = not self.is_frozen and (screen is None or not screen.hold())
         self.paint_now()
 
     def action_zoom(self) -> None:

@@ -5,6 +5,7 @@ import socket
 import threading
 
 import pytest
+from driving import until
 from pictures import recorded_app, recorded_source
 from textual.widgets import Checkbox, Input, Select, Static
 
@@ -105,6 +106,23 @@ def test_another_one_is_used_and_marked_in_the_header(config):
             await pilot.press("colon", *"ctx", "space", *"nosuch", "enter")
             await pilot.pause(0.4)
             assert app.notices[-1][1].code == "unknown-context"
+
+    run(scenario())
+
+
+def test_context_with_readonly_binds_no_key_that_changes_the_cluster(config, broker):
+    add_context(config, "safe", {"bootstrap_servers": broker, "readonly": "true"})
+
+    async def scenario():
+        app = app_with(config)
+        async with app.run_test(size=(100, 30)) as pilot:
+            for name, is_readonly in (("safe", True), ("here", False)):
+                await pilot.press("colon", *"ctx", "space", *name, "enter")
+                await until(pilot, lambda name=name: (app.context_name, app.current_mode) == (name, "dashboard"))
+                assert app.is_readonly is is_readonly
+                app.go("failover")
+                await until(pilot, lambda: app.current_mode == "failover" and app.screen.is_mounted)
+                assert bool(app.screen.check_action("move", ())) is not is_readonly
 
     run(scenario())
 

@@ -109,6 +109,20 @@ def test_enter_opens_a_group_and_escape_comes_back():
     run(scenario())
 
 
+def test_text_of_a_group_without_members_fits_the_smallest_window():
+    async def scenario():
+        app = recorded_app(source=empty_group())
+        async with app.run_test(size=(80, 24)) as pilot:
+            await at_group(pilot)
+            await pilot.pause(0.4)
+            lines = app.screen._compositor.render_strips()
+            text = "\n".join("".join(segment.text for segment in line) for line in lines)
+            assert "No members. The next member continues from the committed offsets." in text
+            assert "in 1 partition ·" in text
+
+    run(scenario())
+
+
 def test_group_that_does_not_exist_is_refused_once_and_the_list_stays():
     async def scenario():
         source = recorded_source()

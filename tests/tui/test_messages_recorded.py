@@ -67,6 +67,24 @@ def test_ascii_mode_has_letters_for_signs():
     asyncio.run(scenario())
 
 
+def test_space_resumes_a_display_that_another_screen_paused():
+    async def scenario():
+        app = recorded_app()
+        async with app.run_test(size=(140, 40)) as pilot:
+            await pilot.press("space")
+            assert app.is_frozen
+            screen = await opened(app, pilot, "messages", ORDERS)
+            await pilot.press("space")
+            assert not app.is_frozen
+            await until(pilot, lambda: screen.grid_in_use().row_count == EACH * PARTITIONS)
+            await until(pilot, lambda: "‖ paused" not in drawn(app))
+            await pilot.press("space")
+            await until(pilot, lambda: "‖ paused" in drawn(app))
+            assert not app.is_frozen
+
+    asyncio.run(scenario())
+
+
 def test_times_follow_the_zone_and_the_view_is_cycled():
     async def scenario():
         app = recorded_app()

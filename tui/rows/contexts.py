@@ -50,8 +50,13 @@ def _row(name: str, values: Mapping[str, Any], is_used: bool, why: str | None, f
 
 
 def is_production(values: Mapping[str, Any]) -> bool:
-    """Whether a context is marked so; `yak context add --set production=true` writes a text."""
-    said = values.get("production", False)
+    """Whether a context is marked so."""
+    return is_set(values, "production")
+
+
+def is_set(values: Mapping[str, Any], name: str) -> bool:
+    """Whether a setting of a context is true; `yak context add --set production=true` writes a text."""
+    said = values.get(name, False)
     return said.strip().lower() in ("1", "true", "yes", "on") if isinstance(said, str) else bool(said)
 
 

@@ -14,7 +14,7 @@ from yak.ids import TopicPartition
 from yak.tui.formatter import Formatter
 from yak.tui.rows.cells import Cell, Column, Row, Tone
 from yak.tui.state.groups import Group, Groups, Unread
-from yak.view.formats import format_duration
+from yak.view.formats import counted, format_duration
 from yak.view.groups import Member, PartitionLag
 from yak.view.lag import total_lag
 
@@ -256,7 +256,7 @@ def summary(group: Group, fmt: Formatter, now_ms: int) -> list[list[Cell]]:
         [
             Cell(text, lag.tone),
             trend_cell(group, fmt, now_ms, 20),
-            Cell(f"in {len(said['partitions'])} partitions {dot} ETA", "dim"),
+            Cell(f"in {counted(len(said['partitions']), 'partition')} {dot} ETA", "dim"),
             eta_cell(group, fmt, now_ms),
         ],
     ]

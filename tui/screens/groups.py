@@ -240,7 +240,7 @@ _UNREAD_EVERY_S = 15.0
 """The first unread record of each partition costs a fetch from every leader."""
 _UNKNOWN = ("group-id-not-found", "unknown-group")
 """The error of a group that does not exist, over HTTP and over the Kafka protocol."""
-_NO_MEMBERS = "No members. The committed offsets remain; the next member continues from them."
+_NO_MEMBERS = "No members. The next member continues from the committed offsets."
 _NOTHING = "Nothing is committed, and no member has a partition."
 
 

@@ -131,6 +131,8 @@ class LiveSource:
             return await self._client.request(method, url, params=params, json=body)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             return f"no connection: {error}"
+        except httpx.TimeoutException:  # it has no text
+            return "no answer in time"
         except httpx.HTTPError as error:
             return f"{type(error).__name__}: {error}"
 

@@ -51,10 +51,11 @@ def sniff_encoding(head: bytes) -> str:
 
 
 def check_encoding(name: str) -> str:
-    """An encoding's canonical Python name. Raises YakError (`bad-encoding`)."""
+    """A text encoding's canonical Python name. Raises YakError (`bad-encoding`)."""
     try:
+        io.TextIOWrapper(io.BytesIO(), name)  # unlike codecs.lookup it refuses base64 and others that are no text
         return codecs.lookup(name).name
-    except LookupError:
+    except (LookupError, ValueError):
         raise YakError(
             "bad-encoding", f'"{name}" is not an encoding', why=f"such as {', '.join(ENCODINGS)}", try_=("utf-8",)
         ) from None
@@ -78,14 +79,11 @@ class TextLines:
         self._text = io.TextIOWrapper(file, encoding=encoding, errors="surrogateescape", newline="")
         self._encoding = encoding
         self._name = name
-        self._bytes_read = 0
 
     @property
     def bytes_read(self) -> int:
-        """The number of bytes read, up to a block ahead of the lines; stays readable after the file is closed."""
-        if not self._file.closed:
-            self._bytes_read = self._file.tell()
-        return self._bytes_read
+        """The number of bytes read, up to a block ahead of the lines; 0 of a pipe."""
+        return self._file.tell() if self._file.seekable() else 0
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -93,7 +91,6 @@ class TextLines:
     def __next__(self) -> str:
         line = self._piece()
         if not line:
-            self._bytes_read = self._file.tell()
             raise StopIteration
         if _is_whole(line):
             return line
@@ -104,11 +101,12 @@ class TextLines:
     def _piece(self) -> str:
         try:
             return self._text.readline(LINE_CHARACTERS_MAX)
-        except UnicodeDecodeError as error:
+        except UnicodeError as error:
+            place = f", before byte {self.bytes_read}" if self.bytes_read else ""
             raise YakError(
                 "not-text",
                 f"{self._name} is not {self._encoding}",
-                why=f"{error.reason}, before byte {self.bytes_read}",
+                why=f"{getattr(error, 'reason', error)}{place}",
                 try_=("choose another encoding",),
             ) from None
 

@@ -104,7 +104,11 @@ def _probe_of(address: str, answer: bytes) -> Probe:
         return Probe(address, "other", "it looks like Redis")
     if answer:
         return Probe(address, "other", f"it answered {answer[:8]!r}")
-    return Probe(address, "silent", "it accepts connections but says nothing to a Kafka request (ZooKeeper? TLS?)")
+    return Probe(
+        address,
+        "silent",
+        "it accepts connections but says nothing to a Kafka request: a broker that is paused or hangs, ZooKeeper, or TLS",
+    )
 
 
 def require_kafka(servers: str, *, budget_s: float = BUDGET_S) -> str:
@@ -158,12 +162,12 @@ def _wrong_protocol(found: Probe) -> Unreachable:
     host, port = split_address(found.address)
     usual = f"use the broker's port, usually -b {host}:9092"
     taken = "another program has the usual port: see where the broker listens (yak up --status), and use -b HOST:PORT"
-    return Unreachable(
-        "wrong-protocol",
-        f"what answers at {found.address} is not Kafka",
-        why=found.detail,
-        try_=(taken if port == 9092 else usual,),
-    )
+    if found.outcome == "silent":
+        message = f"{found.address} does not answer as Kafka"
+        helps = ("yak up --status          shows paused brokers",) if is_loopback(host) else ()
+    else:
+        message, helps = f"what answers at {found.address} is not Kafka", ()
+    return Unreachable("wrong-protocol", message, why=found.detail, try_=(*helps, taken if port == 9092 else usual))
 
 
 def require_advertised(nodes: dict[int, str], proven: str, *, timeout_s: float = 1.0) -> None:

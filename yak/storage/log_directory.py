@@ -48,6 +48,8 @@ from yak.storage.names import (
     parse_partition_folder,
 )
 
+LOCAL_CLUSTER_STATE = "cluster.json"
+"""A directory with this file is that of `yak up`, whose brokers have their own directories inside."""
 META_VERSION = "1"
 LOWERED_RECOVERY_POINTS = RECOVERY_POINT_CHECKPOINT + ".lowered"
 """Recovery points that truncations lowered since the last checkpoint. YAK's file; Kafka ignores it."""
@@ -290,6 +292,13 @@ class LogDirectory:
                 raise newer.refusal(path) from newer
 
     def _refuse_unmarked(self) -> None:
+        if self.disk.exists(self.file(LOCAL_CLUSTER_STATE)):
+            raise StartRefused(
+                "data-dir-of-a-cluster",
+                f"{self.path} is the directory of a local cluster, not of one broker",
+                why=f"it holds {LOCAL_CLUSTER_STATE}, as yak up writes it; nothing was changed",
+                try_=("yak up", "name another directory with --data-dir"),
+            )
         for name in self.disk.names(self.path):
             if parse_partition_folder(name) and self.disk.exists(f"{self.path}/{name}/{PARTITION_METADATA}"):
                 raise StartRefused(

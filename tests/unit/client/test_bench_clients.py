@@ -2,6 +2,8 @@
 
 import multiprocessing
 import os
+import signal
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -44,6 +46,28 @@ def failing(_load: Load, client: int, _share: tuple[Slice, ...], session: Sessio
 def dying(_load: Load, _client: int, _share: tuple[Slice, ...], session: Session) -> ClientResult:
     session.start()
     os._exit(7)
+
+
+def masked(_load: Load, client: int, _share: tuple[Slice, ...], session: Session) -> ClientResult:
+    session.start()
+    return ClientResult(client, records=int(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())))
+
+
+def test_clients_start_with_ctrl_c_blocked_and_their_parent_gets_it_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, masked)
+    results = run_load(Load("produce", "x:1", "t", clients=2), [(), ()])
+    assert [each.records for each in results] == [1, 1]
+    deferred = []
+
+    def interrupted() -> None:
+        with clients.interrupts_deferred():
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+            deferred.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert deferred == [True]
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def test_each_client_gets_its_share_and_results_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,5 @@
 import io
+import os
 
 import pytest
 from hypothesis import given
@@ -65,6 +66,17 @@ def test_bytes_that_are_no_text_are_found_in_their_row_or_end_the_file():
     with pytest.raises(YakError) as caught:
         list(TextLines(io.BufferedReader(io.BytesIO("ab".encode("utf-16") + b"\x00\xd8")), "utf-16", "f"))
     assert caught.value.code == "not-text"
+    with pytest.raises(YakError) as caught:
+        list(TextLines(io.BufferedReader(io.BytesIO(b"id,total\n")), "utf-16", "f"))
+    assert (caught.value.code, caught.value.why) == ("not-text", "UTF-16 stream does not start with BOM, before byte 9")
+
+
+def test_lines_of_a_pipe_are_read_to_its_end():
+    reader, writer = os.pipe()
+    os.write(writer, b"a,b\n1,2\n")
+    os.close(writer)
+    with open(reader, "rb") as file:
+        assert list(TextLines(file, "utf-8", "stdin")) == ["a,b\n", "1,2\n"]
 
 
 def test_lines_are_counted_whatever_ends_the_last_one(tmp_path):
@@ -82,7 +94,8 @@ def test_unreadable_file_or_unknown_encoding_is_reported_with_the_reason(tmp_pat
     with pytest.raises(YakError) as caught:
         open_binary(str(tmp_path))
     assert caught.value.why == "it is a directory"
-    with pytest.raises(YakError) as caught:
-        check_encoding("klingon")
-    assert caught.value.code == "bad-encoding"
+    for name in ("klingon", "base64", "a\0b"):
+        with pytest.raises(YakError) as caught:
+            check_encoding(name)
+        assert caught.value.code == "bad-encoding"
     assert check_encoding("UTF8") == "utf-8"

@@ -68,6 +68,14 @@ def test_server_that_is_not_kafka_is_named_in_the_error(answer, text):
     assert caught.value.exit_code == 3
 
 
+def test_server_that_says_nothing_may_be_a_paused_broker():
+    with listener(lambda _: None) as address, pytest.raises(Unreachable) as caught:
+        require_kafka(address, budget_s=0.3)
+    assert caught.value.message == f"{address} does not answer as Kafka"
+    assert "paused or hangs" in caught.value.why
+    assert caught.value.try_[0].startswith("yak up --status")
+
+
 def test_a_broker_is_found_behind_addresses_that_are_dead():
     with listener(kafka) as address:
         assert require_kafka(f"127.0.0.1:1,{address}", budget_s=1) == address

@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -140,6 +141,27 @@ def test_bad_json_line_is_refused_with_the_reason_of_the_first_one(yak, topic, t
     ran = yak("produce", topic, "-f", "o.json", "--format", "json")
     assert ran.code == 1
     assert "2 bad rows not sent: o.json.rejected.csv\n  why:  row 2: not JSON: " in ran.err
+
+
+def test_produce_from_a_pipe_to_a_terminal_sends_every_record(yak, topic, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)  # where a file's lines are counted for the progress bar
+    os.mkfifo("pipe")
+    for text, more, values in ((b"a\nb\n", (), ["a", "b"]), (b"id,n\nu1,1\n", ("--csv-key", "id"), ['{"n":"1"}'])):
+        writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(text,), daemon=True)
+        writer.start()
+        ran = yak("produce", topic, "-p", "0", "-f", "pipe", *more)
+        writer.join(10)
+        assert ran.code == 0, ran.err
+        assert [each["value"] for each in records(yak, topic)][-len(values) :] == values
+
+
+@pytest.mark.parametrize("option", [("--repeat", "2"), ("--resume", "ck")])
+def test_produce_from_a_pipe_refuses_to_read_it_twice(yak, topic, option):
+    os.mkfifo("pipe")
+    for given in ((), ("-f", "-"), ("-f", "pipe")):
+        ran = yak("produce", topic, *given, *option)
+        assert (ran.code, ran.out) == (2, "")
+        assert "can be read" in ran.err
 
 
 def test_csv_rows_say_their_partition_and_chosen_columns_and_are_read_in_any_encoding(yak, topic, tmp_path):

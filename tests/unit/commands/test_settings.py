@@ -137,6 +137,18 @@ def test_a_config_file_that_yak_config_names_must_exist(yak, monkeypatch):
     assert "why:  YAK_CONFIG names it" in yak("config", "show").err
 
 
+@pytest.mark.parametrize("args", [("context", "add", "p", "--readonly"), ("--readonly", "context", "add", "p")])
+def test_context_add_readonly_makes_a_context_that_refuses_changes(yak, args):
+    assert yak(*args, "-b", "127.0.0.1:1").code == 0
+    ran = yak("-C", "p", "topics", "create", "orders")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error[readonly]: creating ")
+    assert yak("context", "add", "p", "-b", "127.0.0.1:1").code == 0, "the context is replaced"
+    assert json.loads(yak("context", "show", "p", "-o", "json").out) == {
+        "name": "p", "bootstrap_servers": "127.0.0.1:1",
+    }  # fmt: skip
+
+
 def test_context_add_creates_the_named_config_file(yak):
     assert yak("--config", "new.toml", "context", "add", "one", "-b", "a:1").code == 0
     assert yak("--config", "new.toml", "context", "list").code == 0

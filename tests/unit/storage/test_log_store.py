@@ -130,6 +130,13 @@ def test_partitions_without_meta_properties_are_refused(node):
     assert refusal(node).code == "data-dir-unmarked"
 
 
+def test_directory_of_a_local_cluster_is_refused_and_not_touched(node):
+    node.disk.make_directory("/data/node-1")
+    node.disk.write_file("/data/cluster.json", b"{}")
+    assert refusal(node).code == "data-dir-of-a-cluster"
+    assert sorted(node.disk.names("/data")) == ["cluster.json", "node-1"]
+
+
 def test_a_file_in_place_of_the_directory_is_refused(node):
     node.disk.write_file("/data", b"")
     assert refusal(node).code == "data-dir-not-a-directory"

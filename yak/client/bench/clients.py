@@ -6,8 +6,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final, NamedTuple
 
@@ -143,15 +145,16 @@ def run_load(
 
     processes, connections = [], []
     try:
-        for client in range(load.clients):
-            receiving, sending = context.Pipe(duplex=False)
-            session = ProcessSession(barrier, counters, client, recent)
-            process = context.Process(target=client_main, args=(load, client, shares[client], session, sending))
-            process.daemon = True
-            process.start()
-            sending.close()
-            processes.append(process)
-            connections.append(receiving)
+        with interrupts_deferred():
+            for client in range(load.clients):
+                receiving, sending = context.Pipe(duplex=False)
+                session = ProcessSession(barrier, counters, client, recent)
+                process = context.Process(target=client_main, args=(load, client, shares[client], session, sending))
+                process.daemon = True
+                process.start()
+                sending.close()
+                processes.append(process)
+                connections.append(receiving)
         try:
             barrier.wait(READY_SECONDS)
             on_start()
@@ -179,6 +182,17 @@ def process_context() -> Any:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     return context
+
+
+@contextmanager
+def interrupts_deferred() -> Iterator[None]:
+    """Defer Ctrl+C while processes start: one that imports, or whose start is cut off, would print a traceback."""
+    resource_tracker.ensure_running()  # a process would start it, which unblocks SIGINT
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the processes inherit it
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def client_main(load: Load, client: int, share: tuple[Slice, ...], session: ProcessSession, out: Connection) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from yak.client.bench.clients import process_context
+from yak.client.bench.clients import interrupts_deferred, process_context
 from yak.client.connection import IMPATIENT, base_config
 from yak.client.consume import PartitionReader, Window
 from yak.client.consumer import ConsumerHandle
@@ -236,7 +236,8 @@ class LoadProcess:
         self._role = role
 
     def start(self) -> None:
-        self._process.start()
+        with interrupts_deferred():
+            self._process.start()
         self._sending.close()
 
     def finish(self) -> Notes:

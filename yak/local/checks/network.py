@@ -139,7 +139,8 @@ def _check_address(address: str, timeout_s: float) -> tuple[list[Finding], bool]
             return findings, False
     answer = probe(address, timeout_s)
     if answer.outcome != "kafka":
-        detail = f"{address} is not a Kafka broker: {answer.detail}"
+        what = "does not answer as Kafka" if answer.outcome == "silent" else "is not a Kafka broker"
+        detail = f"{address} {what}: {answer.detail}"
         usual = f"use the broker's port, usually {host}:9092"
         hint = "another program has the usual port; yak up --status says where the broker listens"
         return [*findings, Finding("protocol", "FAIL", detail, hint if port == 9092 else usual)], False

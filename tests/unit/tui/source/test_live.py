@@ -57,6 +57,15 @@ def test_brokers_that_came_back_on_other_ports_are_found(monkeypatch: pytest.Mon
     assert found[-1] == "hello"
 
 
+def test_broker_that_does_not_answer_in_time_is_reported_so() -> None:
+    def hanging(_request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("")
+
+    with pytest.raises(Unreachable) as caught:
+        asyncio.run(source({1: "http://new:2"}, hanging).ask("GET", "/api/cluster"))
+    assert caught.value.why == "broker 1 at http://new:2: no answer in time"
+
+
 def test_a_stream_that_is_no_json_is_a_broken_link_and_tried_again() -> None:
     tries = 0
 
