@@ -1,5 +1,6 @@
 """The transactional clients of a chaos run, with a scripted librdkafka."""
 
+import gc
 import threading
 import time
 import weakref
@@ -249,3 +250,23 @@ def test_worker_that_dies_leaves_no_consumer_in_its_group(library: Librdkafka, m
     worker.drop()
     assert consumer() is None
     assert library.calls
+
+
+class FailingProducer:
+    def send_offsets_to_transaction(self, *_arguments: Any) -> None:
+        raise KafkaException(KafkaError(KafkaError._FATAL))
+
+
+def test_producer_whose_send_offsets_failed_is_freed_at_once(library: Librdkafka) -> None:
+    """Its threads would go on, until Python looks for cycles: in a long run a hundred clients reconnected at the end."""
+    sender = producer(Recorder())
+    sender._producer = FailingProducer()
+    failed = weakref.ref(sender._producer)
+    gc.disable()
+    try:
+        with pytest.raises(KafkaException):
+            sender.send_offsets({}, None)
+        sender._producer = None
+        assert failed() is None
+    finally:
+        gc.enable()

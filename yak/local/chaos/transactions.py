@@ -39,7 +39,7 @@ class _Stuck(Exception):
 
 
 def _in_time(do: Callable[[], object]) -> None:
-    """Call `do` in a thread of its own. Raises _Hangs when it does not return, and what it raises."""
+    """Call `do` in a thread of its own. Raises _Stuck when it does not return, and what it raises."""
     errors: list[Exception] = []
 
     def run() -> None:
@@ -54,7 +54,7 @@ def _in_time(do: Callable[[], object]) -> None:
     if thread.is_alive():
         raise _Stuck
     if errors:
-        raise errors[0]
+        raise errors.pop()  # the list is in the error's traceback: a cycle that would keep the client's threads alive
 
 
 class TransactionalProducer:
@@ -126,7 +126,7 @@ class TransactionalProducer:
         self._producer.produce(partition.topic, content, key, partition=partition.partition, on_delivery=delivered)
 
     def send_offsets(self, offsets: Mapping[TopicPartition, int], metadata: Any) -> None:
-        """Send offsets of a group in the transaction. Raises _Hangs when librdkafka does not return."""
+        """Send offsets of a group in the transaction. Raises _Stuck when librdkafka does not return."""
         import confluent_kafka
 
         wires = [confluent_kafka.TopicPartition(*each, offset) for each, offset in offsets.items()]
@@ -134,7 +134,7 @@ class TransactionalProducer:
         self.call(lambda seconds: _in_time(lambda: producer.send_offsets_to_transaction(wires, metadata, seconds)))
 
     def call(self, do: Callable[[float], object], seconds_max: float = math.inf) -> None:
-        """Call `do` with a time limit, again while its error is retriable. Raises _Hangs after `seconds_max`."""
+        """Call `do` with a time limit, again while its error is retriable. Raises _Stuck after `seconds_max`."""
         import confluent_kafka
 
         gives_up_at = time.monotonic() + seconds_max
