@@ -76,13 +76,18 @@ def test_results_output_and_warnings_of_all_workers_are_printed_once(tmp_path):
 
 def test_every_second_worker_begins_at_the_end(tmp_path):
     for number in range(4):
-        (tmp_path / f"test_{number}.py").write_text(FILE)
+        (tmp_path / f"test_{number}.py").write_text(
+            "import glob, os, time\n"
+            "def test_example():\n"
+            "    with open('began-' + os.environ['PYTEST_XDIST_WORKER'], 'a') as file:\n"
+            "        file.write(f'{__name__}\\n')\n"
+            "    until = time.monotonic() + 20\n"
+            "    while len(glob.glob('began-*')) < 2 and time.monotonic() < until:\n"
+            "        time.sleep(0.01)\n"
+        )
     run(tmp_path)
-    ran = [line.split() for line in (tmp_path / "ran").read_text().splitlines()]
-    first_of = {}
-    for name, _, _, folder in ran:
-        first_of.setdefault(Path(folder).parent.name, name)
-    assert first_of == {"gw0": "test_0", "gw1": "test_3"}
+    firsts = {each.name: each.read_text().split()[0] for each in tmp_path.glob("began-*")}
+    assert firsts == {"began-gw0": "test_0", "began-gw1": "test_3"}
 
 
 def test_run_ends_at_the_first_failure_when_requested(tmp_path):
