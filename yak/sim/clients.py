@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records
-from yak.sim.compacted_records import COMPACT, value_in
+from yak.sim.compacted_records import COMPACTED, value_in
 from yak.sim.deliveries import Deliveries
 from yak.sim.node import SimNode
 from yak.sim.request_fields import Fields, fetch_fields, frame_of, list_offsets_fields
@@ -233,7 +233,7 @@ def take_records(deliveries: ReadListener, topic: str, partition: int, position:
     hidden: set[int] = set()
     """Producers whose aborted transaction is being passed (Kafka's CompletedFetch)."""
     for place, header in iterate_headers(records):
-        follows = position <= header.last_offset and (header.base_offset <= position or topic == COMPACT)
+        follows = position <= header.last_offset and (header.base_offset <= position or topic in COMPACTED)
         if not follows or compute_crc(records, place, header.size_bytes) != header.crc:
             deliveries.damaged(topic, partition, header.base_offset)
             break

@@ -19,7 +19,7 @@ from yak.protocol.record_batch import (
     iterate_headers,
     read_header,
 )
-from yak.sim.compacted_records import COMPACT
+from yak.sim.compacted_records import COMPACTED
 from yak.sim.disk import Content
 from yak.sim.history import Copy
 from yak.sim.seeded_random import SeededRandom
@@ -280,4 +280,4 @@ def _is_detectable(copy: Copy, path: str, position: FilePosition, foreign: bytes
 
 
 def _is_compacted(copy: Copy) -> bool:
-    return copy.topic_partition.topic in (OFFSETS_TOPIC, TRANSACTION_TOPIC, COMPACT)
+    return copy.topic_partition.topic in (OFFSETS_TOPIC, TRANSACTION_TOPIC, *COMPACTED)

@@ -38,7 +38,8 @@ class TopicPlan(NamedTuple):
         configs = {"min.insync.replicas": str(self.min_isr), "segment.bytes": "4096"}
         configs |= dict(self.retention or ())
         if self.compaction is not None:
-            configs |= {"cleanup.policy": "compact", **dict(self.compaction)}
+            policy = "compact" if self.retention is None else "compact,delete"
+            configs |= {"cleanup.policy": policy, **dict(self.compaction)}
         if self.allows_unclean:
             configs["unclean.leader.election.enable"] = "true"
         return configs | {"flush.messages": "1"} if self.is_flushed else configs

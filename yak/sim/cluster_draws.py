@@ -7,7 +7,7 @@ from typing import NamedTuple
 from yak.cluster.placement import MACHINE
 from yak.sim.cluster_admin import CHURN
 from yak.sim.cluster_deliveries import TopicPlan
-from yak.sim.compacted_records import COMPACT
+from yak.sim.compacted_records import COMPACT, COMPACT_SHORT
 from yak.sim.seeded_random import SeededRandom
 
 BROKERS_A_MACHINE = 2
@@ -53,6 +53,9 @@ def draw_compaction(rng: SeededRandom, brokers: int, *, is_flushed: bool) -> tup
     )
     if not rng.chance(40):
         return [], settings
+    if rng.chance(25):
+        retention = rng.choice(((), (("retention.bytes", "3000"),), (("retention.ms", "2500"),)))
+        return [TopicPlan(COMPACT_SHORT, 1, min(3, brokers), 2, is_flushed, retention, configs)], settings
     return [TopicPlan(COMPACT, 1, min(3, brokers), 2, is_flushed, compaction=configs)], settings
 
 

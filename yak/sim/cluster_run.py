@@ -51,7 +51,7 @@ from yak.sim.cluster_draws import (
 )
 from yak.sim.cluster_entities import AUTHORIZED, EntitiesAdmin
 from yak.sim.cluster_faults import MACHINE_DEATH, SKEW, ClusterFaults
-from yak.sim.compacted_records import COMPACT
+from yak.sim.compacted_records import COMPACT, COMPACT_SHORT, COMPACTED
 from yak.sim.deliveries import PartitionDeliveries, Violation
 from yak.sim.groups import Groups
 from yak.sim.history import Chain, Copy, Key, NewBatch, Watcher
@@ -176,7 +176,7 @@ class ClusterRun:
             if not spec.leaves_out(PAUSES):
                 node.jobs.pauses = SeededRandom(f"pauses {seed}:{brokers}:{node.node_id}")
         history = self.cluster.history
-        history.keyed = frozenset((COMPACT, OFFSETS_TOPIC, TRANSACTION_TOPIC))
+        history.keyed = frozenset((*COMPACTED, OFFSETS_TOPIC, TRANSACTION_TOPIC))
         self.view = View(self.cluster, rng.fork("view"))
         self.recorder = Recorder(self.world)
         self.deliveries = ClusterDeliveries(history, self.view.stored_ids.get, self.recorder)
@@ -197,7 +197,7 @@ class ClusterRun:
         self.log_starts = LogStartSound(
             history,
             self.cluster.store,
-            lambda topic: topic == SHORT,
+            lambda topic: topic in (SHORT, COMPACT_SHORT),
             lambda place: self.deliveries.of(*place).delete_before,
         )
         self.markers = MarkersFollowDecisions(history)
@@ -332,7 +332,7 @@ class ClusterRun:
                         self.producers.append(producer)
                         self.world.after(begin_us, producer.start)
                 self._consume(plan.name, partition)
-                if plan.name == SHORT and self._rng.chance(60) and not self.spec.leaves_out(DELETER):
+                if plan.name in (SHORT, COMPACT_SHORT) and self._rng.chance(60) and not self.spec.leaves_out(DELETER):
                     self._delete_records(plan.name, partition)
                 if self._rng.chance(20) and not self.spec.leaves_out(SLOPPY):
                     self._write_sloppily(plan.name, partition)

@@ -1,4 +1,4 @@
-"""Records of the compacted topic: their keys, and how a reader identifies a tombstone.
+"""Records of the compacted topics: their keys, and how a reader identifies a tombstone.
 
 A value itself determines its key, and whether it is sent as a tombstone, so no state is needed. A tombstone carries its
 value in a header.
@@ -13,6 +13,9 @@ from yak.protocol.record_walk import WalkedRecord
 from yak.protocol.record_writer import build_batch
 
 COMPACT = "t-compact"
+COMPACT_SHORT = "t-compact-short"
+"""With `cleanup.policy=compact,delete`."""
+COMPACTED = (COMPACT, COMPACT_SHORT)
 KEYS = 5
 """Few keys, so that most records are replaced soon."""
 TOMBSTONE_ONE_IN = 4
@@ -40,10 +43,10 @@ def batch_for(
     sequence: int = -1,
     is_transactional: bool = False,
 ) -> bytes:
-    """A batch of these values as the topic needs it: with keys for the compacted topic."""
+    """A batch of these values as the topic needs it: with keys for a compacted topic."""
     records: list[tuple[bytes | None, bytes | None]] = [(None, value) for value in values]
     headers = {}
-    if topic == COMPACT:
+    if topic in COMPACTED:
         records = [(key_of(value), None if is_tombstone(value) else value) for value in values]
         headers = {place: [(_NAME, value)] for place, value in enumerate(values) if is_tombstone(value)}
     return build_batch(

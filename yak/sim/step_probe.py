@@ -12,8 +12,9 @@ from typing import Final
 
 from yak.sim.deliveries import Violation
 
-RENAMES_MAX: Final = 4
-"""The files of one segment, with its producer snapshot. More renames in one step, besides the excepted, are a series."""
+RENAMES_MAX: Final = 5
+"""The files of one segment, with its transaction index and its producer snapshot. More renames in one step, besides the
+excepted, are a series."""
 EXCEPTIONS: Final[dict[tuple[str, str], str]] = {
     ("read", "storage.log:Log._must_roll"): "the first append after a start reads the first batch's header",
     ("read", "storage.log:Log._prepare_index_entry"): "the first index entry after a start needs the segment's indexes",

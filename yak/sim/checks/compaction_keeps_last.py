@@ -1,7 +1,7 @@
 """I17: reading a compacted replica from start to end yields the last value of every key.
 
-- The newest record of each key is there, unchanged and at its offset. A tombstone may be gone; then no older record of
-  its key is there.
+- The newest record of each key is there, unchanged and at its offset, if it is not below the log start. A tombstone may
+  be gone; then no older record of its key is there.
 - A record that a compaction removes was replaced by a record that is below the high watermark, flushed, in a closed
   segment, and at least `min.compaction.lag.ms` old.
 - A tombstone goes after its delete horizon, which an earlier compaction set, and at least `delete.retention.ms` after
@@ -22,7 +22,7 @@ from typing import NamedTuple
 from yak.ids import Offset
 from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import WalkedRecord
-from yak.sim.compacted_records import COMPACT
+from yak.sim.compacted_records import COMPACTED
 from yak.sim.deliveries import Violation
 from yak.sim.history import Copy, History, NewBatch, Watcher
 
@@ -114,7 +114,8 @@ class CompactionKeepsLast(Watcher):
         # and for compaction
         assert copy.originals is not None
         is_of_client = (
-            copy.topic_partition.topic == COMPACT and record.offset not in copy.originals.decided_in(copy.chain).markers
+            copy.topic_partition.topic in COMPACTED
+            and record.offset not in copy.originals.decided_in(copy.chain).markers
         )
         are_clocks_right = is_of_client and not copy.node.skew_ms and copy.node.is_clock_steady
         if are_clocks_right and horizon_ms < earliest_ms:
@@ -124,7 +125,7 @@ class CompactionKeepsLast(Watcher):
 
     def _written(self, copy: Copy) -> list[WalkedRecord]:
         assert copy.originals is not None
-        return list(copy.originals.records_in(copy.chain))
+        return [record for record in copy.originals.records_in(copy.chain) if record.offset >= copy.log_start]
 
     def _observe(self, copy: Copy) -> _Seen | None:
         """Compare a copy's records with those written to it; None if nothing is guaranteed."""
@@ -140,7 +141,8 @@ class CompactionKeepsLast(Watcher):
                 raise Violation(f"I17: {copy}@{offset} is gone, and was not committed")
             originals.taken.setdefault(offset, now_us)
         self._transactions_are_there(copy, absent, present)
-        self._last_is_there(copy, list(originals.values_in(copy.chain)), absent)
+        values = [record for record in originals.values_in(copy.chain) if record.offset >= copy.log_start]
+        self._last_is_there(copy, values, absent)
         seen = self._seen[copy] = _Seen(absent, horizons)
         return seen
 

@@ -75,7 +75,7 @@ def _compare_records(copy: Copy, leader: Copy) -> None:
     last = {record.key: record for record in own.values() if record.offset not in decided.aborted | decided.open}
     written = {record.key: record for record in originals.values_in(leader.chain) if record.offset < end}
     for key, record in written.items():
-        if record.value is not None and last.get(key) != record:
+        if record.value is not None and record.offset >= copy.log_start and last.get(key) != record:
             raise Violation(f"I16: {copy} does not end with the record of {key!r} at {record.offset}")
 
 
