@@ -63,7 +63,8 @@ class EpochCacheSound(Watcher):
             raise Violation(f"I8: {copy}: the batches' epochs {starts} do not rise")
         cached = dict(entries)
         # of a log that retention shortened, compaction may have removed the first batches
-        behind = {starts[0][0]: copy.log_start} if copy.originals is not None and starts else {}
+        is_shortened = copy.originals is not None and copy.log_start > 0
+        behind = {starts[0][0]: copy.log_start} if is_shortened and starts else {}
         # where a bad disk hides the first batch of an epoch, opening the log finds the epoch behind it
         is_hidden = self._history.rotten.get(copy.key) == copy.node.node_id
         for epoch, start in starts:
