@@ -68,8 +68,9 @@ def _compare_records(copy: Copy, leader: Copy) -> None:
     if copy.chain.at(end) != leader.chain.at(end):
         raise Violation(f"I16: {copy} and {leader} were written other batches below {end}")
     own, leaders = _records(copy, end), _records(leader, end)
+    start = max(copy.log_start, leader.log_start)
     for offset, record in own.items():
-        if leaders.get(offset, record) != record:
+        if offset >= start and leaders.get(offset, record) != record:
             raise Violation(f"I16: {copy} and {leader} have other records at {offset}")
     decided = originals.decided_in(leader.chain)
     last = {record.key: record for record in own.values() if record.offset not in decided.aborted | decided.open}
