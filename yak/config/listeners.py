@@ -162,7 +162,7 @@ def parse_advertised(
     bound: Sequence[Listener],
     controllers: Sequence[str] = (),
 ) -> tuple[Listener, ...]:
-    """Parse `advertised.listeners`, whose names must be listeners of the broker; clients are not told those of controllers.
+    """Parse `advertised.listeners`, whose names must be listeners of the broker, and leave out those of controllers.
 
     They may be in it since KIP-853 (KafkaConfig.effectiveAdvertisedBrokerListeners). Raises UsageError (`bad-listeners`).
     """

@@ -20,8 +20,9 @@ from yak.errors import StartRefused, YakError
 from yak.local.exposure import ListenerOptions
 from yak.local.processes import ProcessId
 from yak.private_files import distrust, open_file, replace_file
+from yak.storage.names import LOCAL_CLUSTER_STATE
 
-STATE_FILE: Final = "cluster.json"
+STATE_FILE: Final = LOCAL_CLUSTER_STATE
 LOCK_FILE: Final = "cluster.lock"
 BUSY: Final = "cluster-busy"
 """The error of a command while another one changes the cluster."""

@@ -34,6 +34,7 @@ from yak.storage.names import (
     CLEAN_SHUTDOWN,
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
+    LOCAL_CLUSTER_STATE,
     LOCK,
     LOG_SIZES,
     LOG_START_CHECKPOINT,
@@ -48,8 +49,6 @@ from yak.storage.names import (
     parse_partition_folder,
 )
 
-LOCAL_CLUSTER_STATE = "cluster.json"
-"""A directory with this file is that of `yak up`, whose brokers have their own directories inside."""
 META_VERSION = "1"
 LOWERED_RECOVERY_POINTS = RECOVERY_POINT_CHECKPOINT + ".lowered"
 """Recovery points that truncations lowered since the last checkpoint. YAK's file; Kafka ignores it."""

@@ -19,6 +19,8 @@ DELETE_FOLDER_SUFFIX = "-delete"
 STRAY_FOLDER_SUFFIX = "-stray"
 FUTURE_FOLDER_SUFFIX = "-future"
 UNCREATED_SUFFIX = ".uncreated"
+LOCAL_CLUSTER_STATE = "cluster.json"
+"""A directory with this file is that of `yak up`, whose brokers have their own directories inside."""
 OWN_FOLDER_PREFIX = "__yak_"
 """Folders of other parts of the broker in a log directory, such as its metadata records.
 

@@ -187,7 +187,7 @@ class ClassicGroup(Roster):
             else:
                 self._join_known(request, ticket, now_ms)
         except PeerError as refusal:
-            # a full group takes the member's id from it (GroupMetadataManager.classicGroupJoinToClassicGroup)
+            # a full group answers without the member's id (GroupMetadataManager.classicGroupJoinToClassicGroup)
             is_full = refusal.error_code == ErrorCode.group_max_size_reached
             ticket.reply(refused_join("" if is_full else request.member_id, refusal.error_code))
 

@@ -22,7 +22,7 @@ from yak.server.http.authentication import TOKEN_PRINCIPAL, Caller, authenticate
 from yak.server.http.forwarded_caller import forwarded_caller
 from yak.server.http.host_header import host_name, is_name_here
 from yak.server.http.problems import Problem
-from yak.server.http.rights import denied
+from yak.server.http.rights import denied, is_allowed
 from yak.server.http.timed_stream import STREAM
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ async def _direct_caller(context: "Context", request: "Request") -> Caller:
 def _check_rights(context: "Context", caller: Caller, request: "Request", route: "Route") -> None:
     """Whether the ACLs allow the request. Raises Problem, and counts and logs the denial."""
     access = access_of(route, request)
-    if access is None or context.broker.authorization.authorize(caller.principal, caller.host, *access):
+    if access is None or is_allowed(context.broker, caller, *access):
         return
     raise denied(context.broker, context.shell.rate_limit, caller, f"{route.method} {route.path}", *access)
 

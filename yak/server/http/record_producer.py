@@ -28,7 +28,7 @@ from yak.server.http.authentication import CALLER
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, kafka_problem
 from yak.server.http.record_json import Row
-from yak.server.http.rights import denied, refusal
+from yak.server.http.rights import denied, is_allowed, refusal
 from yak.server.http.topic_partitions import (
     RetryBudget,
     find_or_create_topic,
@@ -196,7 +196,9 @@ async def topics_of(context: Context, rows: Sequence[Row]) -> dict[str, TopicInf
 
     A request with too many new topics is refused before one of them is created: 413 `too-many-topics`.
     """
-    names = [name for name in dict.fromkeys(row.topic for row in rows) if _may_write(context, name)]
+    broker, caller = context.broker, CALLER.get()
+    named = dict.fromkeys(row.topic for row in rows)
+    names = [name for name in named if is_allowed(broker, caller, *_WRITE_TOPIC, name)]
     new = len(set(names) - context.broker.image.topics.keys())
     if new > context.limits.new_topics_per_request_max:
         raise Problem(
@@ -239,11 +241,6 @@ async def write(context: Context, queues: Sequence[PartitionQueue], acks: int) -
         ids.release(producer)
 
 
-def _may_write(context: Context, topic: str) -> bool:
-    caller = CALLER.get()
-    return context.broker.authorization.authorize(caller.principal, caller.host, *_WRITE_TOPIC, topic)
-
-
 def _refuse_denied(context: Context, queues: Sequence[PartitionQueue]) -> None:
     """Refuse the queues of topics that the caller may not write. The first topic is counted and logged, as for Produce.
 
@@ -252,9 +249,9 @@ def _refuse_denied(context: Context, queues: Sequence[PartitionQueue]) -> None:
     broker, caller = context.broker, CALLER.get()
     problems: dict[str, Problem] = {}
     for topic in dict.fromkeys(queue.place.topic for queue in queues):
-        if _may_write(context, topic):
-            continue
         access = (*_WRITE_TOPIC, topic)
+        if is_allowed(broker, caller, *access):
+            continue
         is_first = not problems
         problems[topic] = (
             denied(broker, context.shell.rate_limit, caller, "Produce", *access)

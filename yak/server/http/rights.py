@@ -88,8 +88,13 @@ def check_names(
 ) -> None:
     """As `check_rights`, for an operation on each of these resources, whether they exist or not."""
     for name in names:
-        if not broker.authorization.authorize(caller.principal, caller.host, operation, kind, name):
+        if not is_allowed(broker, caller, operation, kind, name):
             raise denied(broker, rate_limit, caller, api, operation, kind, name)
+
+
+def is_allowed(broker: "Broker", caller: "Caller", operation: Operation, kind: ResourceType, name: str) -> bool:
+    """Whether the caller has this right."""
+    return broker.authorization.authorize(caller.principal, caller.host, operation, kind, name)
 
 
 def denied(

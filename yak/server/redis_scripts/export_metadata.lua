@@ -5,7 +5,7 @@ if cluster.state ~= 'LIVE' and cluster.state ~= 'EXPORTED' then return refuse(FR
 redis.call('HSET', CLUSTER, 'state', 'EXPORTED', 'migration_id', text(A.migration_id))
 
 local hashes, sets, log = {}, {}, {}
--- The caller has a snapshot in the place of earlier records; those that a broker lacks are handed out all the same.
+-- The caller has a snapshot in the place of earlier records; the content has those that a broker lacks all the same.
 local from = A.log_from or 0
 local function add_hash(name)
   local fields = read_hash(key(name))

@@ -32,6 +32,7 @@ from yak.server.http.consumers.failures import forbidden, refusal, unknown_insta
 from yak.server.http.consumers.kafka_consumer import KafkaConsumer
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem
+from yak.server.http.rights import is_allowed
 
 
 def connection_settings(context: Context) -> dict[str, str]:
@@ -255,14 +256,9 @@ class Instances:
         """
         caller = CALLER.get()
         for topic in topics:
-            if not self._may(caller, operation, topic):
+            if not is_allowed(self._context.broker, caller, operation, ResourceType.TOPIC, topic):
                 message = f"{caller.principal} may not {operation.name} topic {topic}"
                 raise forbidden(message, "ask an administrator for an ACL")
-
-    def _may(self, caller: Caller, operation: Operation, topic: str) -> bool:
-        return self._context.broker.authorization.authorize(
-            caller.principal, caller.host, operation, ResourceType.TOPIC, topic
-        )
 
     @contextlib.asynccontextmanager
     async def exclusively(self, group: str, name: str) -> AsyncIterator[Instance]:
@@ -353,16 +349,17 @@ class Instances:
 
         For the event loop, in slices: it reads ACLs, for each topic.
         """
-        image = self._context.broker.image
+        broker = self._context.broker
+        image = broker.image
         if instance.pattern is None or (instance.matched is not None and instance.matched.is_of(image)):
             return None
         owner = instance.owner
-        key = (owner.principal, owner.host) if self._context.broker.authorization.is_active else None
+        key = (owner.principal, owner.host) if broker.authorization.is_active else None
         found = self._matchable.get(key)
         if found is None or not found.is_of(image):
             names: list[str] = []
             for count, name in enumerate(image.topics, 1):
-                if not is_internal(name) and self._may(owner, Operation.READ, name):
+                if not is_internal(name) and is_allowed(broker, owner, Operation.READ, ResourceType.TOPIC, name):
                     names.append(name)
                 if count % _TOPICS_A_SLICE == 0:
                     await trio.lowlevel.checkpoint()

@@ -24,7 +24,7 @@ from yak.server.http.answers import answer
 from yak.server.http.authentication import CALLER
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, bad_parameter, check_error, kafka_problem
-from yak.server.http.rights import denied
+from yak.server.http.rights import denied, is_allowed
 from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.schemas import NODE_ID, OFFSET_OR_NULL, PARTITION, TEXT, TEXT_OR_NULL, listing, record
 from yak.server.http.topic_partitions import EARLIEST, LATEST, RetryBudget, list_offsets
@@ -172,10 +172,7 @@ async def _group(
 
 def _may_describe(context: Context, topic: str) -> bool:
     """Whether the caller may: a coordinator that is another broker answers this broker, which may do everything."""
-    caller = CALLER.get()
-    return context.broker.authorization.authorize(
-        caller.principal, caller.host, Operation.DESCRIBE, ResourceType.TOPIC, topic
-    )
+    return is_allowed(context.broker, CALLER.get(), Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
 
 def _check_topics(context: Context, group: Group) -> None:
