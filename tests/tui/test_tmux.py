@@ -175,7 +175,9 @@ def test_produce_see_it_kill_the_leader_see_the_failover_and_quit(terminal: Term
     terminal.until(r"lost 0 +duplicated 0 +reordered 0")
 
     # bring it back
-    terminal.press("U", "y")
+    terminal.press("U")
+    terminal.until(rf"\$ yak node restart {leader} --data-dir")
+    terminal.press("y")
     terminal.until("3/3 up")
     assert len(processes_of(tmp_path)) >= 4
 

@@ -27,7 +27,7 @@ from yak.local.signal_event import SignalEvent
 
 END: Final = b"end"
 REPORT_SECONDS: Final = 0.25
-SETTLE_SECONDS: Final = 2.0
+SETTLE_SECONDS: Final = 5.0
 _REPLICAS: Final = 3
 _POLL_SECONDS: Final = 0.05
 _PARENT_SECONDS: Final = 1.0

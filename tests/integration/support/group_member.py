@@ -5,6 +5,7 @@ line on stdin lets it leave in order; when whoever started it is gone, so is it.
 """
 
 import asyncio
+import faulthandler
 import json
 import os
 import sys
@@ -198,6 +199,7 @@ KINDS = {"confluent-kafka": confluent, "kafka-python": kafka_python, "aiokafka":
 
 
 if __name__ == "__main__":
+    faulthandler.enable()
     threading.Thread(target=listen, daemon=True).start()
     kind, bootstrap, group, topics, asked = sys.argv[1:]
     KINDS[kind](bootstrap, group, topics.split(","), json.loads(asked))

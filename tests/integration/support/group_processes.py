@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
+import pytest
 from support.loads import SteadyLoad
 from support.waiting import wait_until
 
@@ -88,7 +89,13 @@ class Member:
             with contextlib.suppress(BrokenPipeError):
                 self.process.stdin.write("leave\n")
                 self.process.stdin.flush()
-        assert self.process.wait(30) == 0, f"{self.kind} ended with {self.process.returncode}"
+        try:
+            code = self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)  # a Python member prints its threads
+            self.process.wait()
+            pytest.fail(f"{self.kind} did not leave in 30 s; its last events: {str(self.events[-4:])[-2000:]}")
+        assert code == 0, f"{self.kind} ended with {code}"
         self._end()
 
     def kill(self) -> None:
