@@ -2,6 +2,7 @@
 
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -13,7 +14,7 @@ from yak.commands.parameters import argument
 from yak.commands.produce import DEFAULT_TOPIC, ensure_topic, parse_separator
 from yak.commands.shell_completion import complete_group, complete_topic
 from yak.commands.units import parse_duration_ms, parse_time_ms
-from yak.errors import UsageError, WaitTimeout
+from yak.errors import UsageError, WaitTimeout, YakError
 from yak.ids import TopicPartition
 from yak.view.formats import counted, format_duration, format_size, group_digits
 
@@ -514,7 +515,9 @@ def run_member(member: Member, printer: "RecordPrinter", filters: "list[Filter]"
             read_committed=request.read_committed, verbose=g.verbose,
         )  # fmt: skip
         try:
-            return GroupReading(g, request, reader, printer, filters, decoder, None, member.until_ms, held=held).run()
+            return GroupReading(
+                g, request, reader, printer, filters, decoder, None, member.until_ms, held=held, admin=member.admin
+            ).run()
         finally:
             reader.close()
 
@@ -522,9 +525,9 @@ def run_member(member: Member, printer: "RecordPrinter", filters: "list[Filter]"
 class GroupReading(ConsumeLoop):
     """The read loop of a member: a signal stops it gracefully, and it commits at its end."""
 
-    def __init__(self, *arguments: Any, held: interrupts.DeferredSignal) -> None:
+    def __init__(self, *arguments: Any, held: interrupts.DeferredSignal, admin: "Admin") -> None:
         super().__init__(*arguments)
-        self._held = held
+        self._held, self._admin = held, admin
         self._joining_since: float | None = None
 
     def run(self) -> int:
@@ -544,10 +547,7 @@ class GroupReading(ConsumeLoop):
                 self._joining_since = now
             elif 0 < self._joining_since < now - WAITING_S:
                 self._joining_since = 0.0
-                self._g.out.note(
-                    f'waiting for group "{reader.group}": it is gathering its members; '
-                    "one that was killed is given up after its session"
-                )
+                self._g.out.note(f'waiting for group "{reader.group}": {obstacle_of(reader.group, self._admin)}')
             return True
         self._joining_since = None
         return super()._more()
@@ -558,6 +558,24 @@ class GroupReading(ConsumeLoop):
 
     def _where(self) -> str:
         return f'group "{self._request.group}"'
+
+
+def obstacle_of(group: str, admin: "Admin") -> str:
+    """Why a group may give its members no partitions: it cannot store the assignment, or it waits for a member."""
+    from yak.core.placement import partition_of
+    from yak.groups.offsets import OFFSETS_TOPIC
+    from yak.view.partition_state import Replication
+
+    with suppress(YakError, LookupError):
+        offsets = admin.metadata().topics[OFFSETS_TOPIC]
+        partition = offsets.partitions[partition_of(group, len(offsets.partitions))]
+        found = Replication.of(partition, admin.min_isrs([OFFSETS_TOPIC])[OFFSETS_TOPIC])
+        if found.is_under_min_isr:
+            return (
+                f"it cannot store who reads what: {OFFSETS_TOPIC}-{partition.number} has "
+                f"{counted(found.isr, 'in-sync replica')} and needs {found.needed}; see yak isr {OFFSETS_TOPIC}"
+            )
+    return "it is gathering its members; one that was killed is given up after its session"
 
 
 def print_start(g: "Globals", request: Request, started: "Sequence[Started]") -> None:

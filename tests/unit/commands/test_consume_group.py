@@ -6,8 +6,9 @@ import signal
 import pytest
 
 from yak.client.groups.group_reader import CommitEvery, Started
+from yak.client.metadata import ClusterMetadata, Partition, Topic
 from yak.commands import interrupts
-from yak.commands.consume import Request, parse_commit_every, print_start
+from yak.commands.consume import Request, obstacle_of, parse_commit_every, print_start
 from yak.errors import UsageError
 from yak.ids import TopicPartition
 
@@ -102,6 +103,25 @@ def test_records_that_were_deleted_unread_are_a_warning():
     g = Notes()
     print_start(g, Request(group="audit"), [Started(O0, 9, 2, "7 records were deleted before the group read them")])
     assert g.warnings == ["orders-0: 7 records were deleted before the group read them"]
+
+
+class OffsetsTopic:
+    """Stands for an Admin of a cluster whose offsets topic has one partition, with these replicas and this ISR."""
+
+    def __init__(self, replicas, isr):
+        topic = Topic("__consumer_offsets", (Partition(0, 1, replicas, isr),))
+        self.metadata = lambda: ClusterMetadata("c", 1, {}, {topic.name: topic})
+        self.min_isrs = lambda names: dict.fromkeys(names, 2)
+
+
+def test_group_that_cannot_store_its_assignment_is_named_with_the_partition():
+    text = obstacle_of("audit", OffsetsTopic((1, 2, 3), (1,)))
+    assert "__consumer_offsets-0 has 1 in-sync replica and needs 2; see yak isr __consumer_offsets" in text
+
+
+@pytest.mark.parametrize(("replicas", "isr"), [((1, 2, 3), (1, 3)), ((1,), (1,))])
+def test_group_that_can_store_its_assignment_waits_for_a_member(replicas, isr):
+    assert "gathering its members" in obstacle_of("audit", OffsetsTopic(replicas, isr))
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
