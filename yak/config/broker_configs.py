@@ -1,7 +1,7 @@
 """A broker's own settings: `name=value` pairs or a properties file become typed values, or are refused."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from yak import errors  # ErrorCode is resolved on use, so that `yak up` and tests do not import kio
@@ -20,9 +20,6 @@ class BrokerConfig:
     """The parsed broker configs that the broker core and the server read. Names are Kafka's, dots as underscores."""
 
     node_id: int
-    listeners: tuple[str, ...]
-    advertised_listeners: tuple[str, ...]
-    log_dirs: tuple[str, ...]
     num_partitions: int
     yak_as_kafka: str | None
     """The Kafka release whose APIs and versions clients get; None: all of YAK's."""
@@ -32,7 +29,6 @@ class BrokerConfig:
     delete_topic_enable: bool
     yak_internal_topics_admin_enable: bool
     yak_fault_injection_enable: bool
-    message_max_bytes: int
     min_insync_replicas: int
     fetch_max_bytes: int
     socket_request_max_bytes: int
@@ -119,22 +115,13 @@ class BrokerConfig:
         for name in _BOUNDED:
             _refuse_outside(static, name)
         _refuse_short_socket_timeout(static)
-        values: dict[str, Any] = {name: _value(static, name.replace("_", ".")) for name in _PLAIN_FIELDS}
-        values |= {name: static.get(name.replace("_", "."), "").strip() or None for name in _OPTIONAL_FIELDS}
-        log_dirs = _list(static, "log.dirs") or _list(static, "log.dir")
-        listeners = _list(static, "listeners")
-        return cls(
-            node_id=_node_id(static),
-            listeners=listeners,
-            advertised_listeners=_list(static, "advertised.listeners") or listeners,
-            log_dirs=log_dirs,
-            sasl_enabled_mechanisms=_list(static, "sasl.enabled.mechanisms"),
-            super_users=principals_of(static.get("super.users", "")),
-            group_coordinator_rebalance_protocols=_list(static, "group.coordinator.rebalance.protocols"),
-            group_consumer_assignors=_list(static, "group.consumer.assignors"),
-            static=static,
-            **values,
-        )
+        values: dict[str, Any] = {
+            each.name: _field_value(static, each.name.replace("_", "."), each.type)
+            for each in fields(cls)
+            if each.name not in ("node_id", "super_users", "static")
+        }
+        super_users = principals_of(static.get("super.users", ""))
+        return cls(node_id=_node_id(static), super_users=super_users, static=static, **values)
 
     def in_force(self, this_broker: Mapping[str, str], all_brokers: Mapping[str, str]) -> "BrokerConfig":
         """These configs with the values that were set while the brokers run, for this one and for all."""
@@ -155,82 +142,8 @@ _DYNAMIC_FIELDS: Final = (
     "transaction_partition_verification_enable",
 )
 """Fields that change while the broker runs; other dynamic configs are topics' defaults, rates, or of one listener."""
-_PLAIN_FIELDS: Final = (
-    "num_partitions",
-    "yak_max_broker_partitions",
-    "default_replication_factor",
-    "auto_create_topics_enable",
-    "delete_topic_enable",
-    "yak_internal_topics_admin_enable",
-    "yak_fault_injection_enable",
-    "message_max_bytes",
-    "min_insync_replicas",
-    "fetch_max_bytes",
-    "socket_request_max_bytes",
-    "max_incremental_fetch_session_cache_slots",
-    "connections_max_idle_ms",
-    "connection_failed_authentication_delay_ms",
-    "connections_max_reauth_ms",
-    "allow_everyone_if_no_acl_found",
-    "delegation_token_max_lifetime_ms",
-    "delegation_token_expiry_time_ms",
-    "delegation_token_expiry_check_interval_ms",
-    "sasl_server_max_receive_size",
-    "max_connections",
-    "max_connections_per_ip",
-    "queued_max_request_bytes",
-    "log_retention_check_interval_ms",
-    "log_flush_offset_checkpoint_interval_ms",
-    "log_initial_task_delay_ms",
-    "log_cleaner_enable",
-    "log_cleaner_backoff_ms",
-    "log_cleaner_dedupe_buffer_size",
-    "producer_id_expiration_check_interval_ms",
-    "producer_id_expiration_ms",
-    "controlled_shutdown_enable",
-    "auto_leader_rebalance_enable",
-    "leader_imbalance_check_interval_seconds",
-    "unclean_leader_election_enable",
-    "replica_lag_time_max_ms",
-    "replica_fetch_max_bytes",
-    "replica_fetch_response_max_bytes",
-    "replica_fetch_min_bytes",
-    "quota_window_num",
-    "quota_window_size_seconds",
-    "controller_quota_window_num",
-    "controller_quota_window_size_seconds",
-    "replica_fetch_wait_max_ms",
-    "replica_socket_timeout_ms",
-    "replica_fetch_backoff_ms",
-    "group_consumer_assignment_interval_ms",
-    "group_consumer_max_size",
-    "group_consumer_migration_policy",
-    "group_consumer_regex_refresh_interval_ms",
-    "group_initial_rebalance_delay_ms",
-    "group_max_session_timeout_ms",
-    "group_max_size",
-    "group_min_session_timeout_ms",
-    "offset_metadata_max_bytes",
-    "offsets_commit_timeout_ms",
-    "offsets_retention_check_interval_ms",
-    "offsets_retention_minutes",
-    "offsets_topic_num_partitions",
-    "offsets_topic_replication_factor",
-    "offsets_topic_compression_codec",
-    "offsets_topic_segment_bytes",
-    "transaction_abort_timed_out_transaction_cleanup_interval_ms",
-    "transaction_max_timeout_ms",
-    "transaction_partition_verification_enable",
-    "transaction_remove_expired_transaction_cleanup_interval_ms",
-    "transaction_state_log_min_isr",
-    "transaction_state_log_num_partitions",
-    "transaction_state_log_replication_factor",
-    "transaction_state_log_segment_bytes",
-    "transactional_id_expiration_ms",
-)
 _BOUNDED: Final = ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
 """Consumer group protocol configs with a minimum and a maximum config (Kafka's GroupCoordinatorConfig)."""
-_OPTIONAL_FIELDS: Final = ("broker_rack", "yak_as_kafka", "replica_selector_class", "authorizer_class_name")
 
 
 def is_sensitive(name: str) -> bool:
@@ -377,13 +290,12 @@ def _value(static: Mapping[str, str], name: str) -> Value:
     return definition.accept(text)
 
 
-def _list(static: Mapping[str, str], name: str) -> tuple[str, ...]:
-    definition = BROKER_CONFIGS[name]
-    text = static.get(name, definition.default)
-    if text is None:
-        return ()
-    value = definition.accept(text)
-    return tuple(value) if isinstance(value, list) else (str(value),)
+def _field_value(static: Mapping[str, str], name: str, kind: object) -> object:
+    """A config's value as a field of `BrokerConfig` has it: an empty text is none, a list is a tuple."""
+    if kind == str | None:
+        return static.get(name, "").strip() or None
+    value = _value(static, name)
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _node_id(static: Mapping[str, str]) -> int:

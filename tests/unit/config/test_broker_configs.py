@@ -51,16 +51,12 @@ def test_a_throttle_in_force_is_this_brokers_then_all_brokers_then_the_files():
 
 
 def test_settings_are_parsed_and_stored_as_they_were_given():
-    config = BrokerConfig.from_settings({"num.partitions": " 4", "log.dirs": "/a, /b", "node.id": "7"})
-    assert (config.num_partitions, config.log_dirs, config.node_id) == (4, ("/a", "/b"), 7)
+    config = BrokerConfig.from_settings(
+        {"num.partitions": " 4", "group.consumer.assignors": "range, uniform", "node.id": "7"}
+    )
+    assert (config.num_partitions, config.group_consumer_assignors, config.node_id) == (4, ("range", "uniform"), 7)
     assert config.static["num.partitions"] == " 4"
-    assert BrokerConfig.from_settings({"log.dir": "/c"}).log_dirs == ("/c",)
     assert BrokerConfig.from_settings({"broker.id": "3"}).node_id == 3
-
-
-def test_advertised_listeners_are_the_listeners_unless_set():
-    config = BrokerConfig.from_settings({"listeners": "PLAINTEXT://h:1"})
-    assert config.advertised_listeners == ("PLAINTEXT://h:1",)
 
 
 @pytest.mark.parametrize(

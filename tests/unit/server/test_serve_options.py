@@ -12,7 +12,7 @@ def test_the_defaults_can_be_served() -> None:
     assert (options.lease_ms, options.renew_interval_ms) == (6_000, 500)
     config = BrokerConfig.from_settings(options.broker_settings())
     assert config.node_id == 1
-    assert config.advertised_listeners == ("PLAINTEXT://127.0.0.1:19092",)
+    assert config.static["advertised.listeners"] == "PLAINTEXT://127.0.0.1:19092"
 
 
 @pytest.mark.parametrize(
