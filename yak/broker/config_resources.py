@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.config.broker_config_table import METADATA_STORE_TARGET
-from yak.config.broker_configs import BROKER_CONFIGS, check_bounds, validate_broker_config, validate_listener_config
+from yak.config.broker_configs import BROKER_CONFIGS, check_bounds, validate_broker_config
 from yak.config.definitions import ConfigDef
 from yak.config.group_configs import (
     BROKER_PREFIX,
@@ -20,7 +20,6 @@ from yak.config.group_configs import (
     check_group_configs,
     validate_group_config,
 )
-from yak.config.ssl_configs import of_one_listener
 from yak.config.topic_configs import TOPIC_CONFIGS, check_topic_configs, topic_config_value, validate_topic_config
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.topic_names import validate_topic_name
@@ -85,9 +84,8 @@ class BrokerResource:
 
         For a bad value too (Kafka's ConfigAdminManager.validateBrokerConfigChange).
         """
-        check = validate_broker_config if of_one_listener(name) is None else validate_listener_config
         try:
-            check(name, value, per_broker=not self.is_default)
+            validate_broker_config(name, value, per_broker=not self.is_default)
             check_bounds(name, value, self._broker.config.static)
         except PeerError as error:
             raise PeerError(ErrorCode.invalid_request, error.message) from None

@@ -9,7 +9,7 @@ from yak.config import oauth_configs, ssl_configs
 from yak.config.acl_configs import principals_of
 from yak.config.broker_config_table import BROKER_CONFIGS
 from yak.config.definitions import ConfigDef, Update, Value, validate
-from yak.config.ssl_configs import is_reconfigurable, of_one_listener
+from yak.config.ssl_configs import of_one_listener
 from yak.errors import PeerError, UsageError
 
 __all__ = ["BROKER_CONFIGS", "BrokerConfig", "validate_broker_config"]
@@ -177,13 +177,16 @@ def dynamic_value(
 def validate_broker_config(name: str, value: str | None, *, per_broker: bool) -> None:
     """Raise PeerError unless a running broker may take this value, for itself (`per_broker`) or for all brokers.
 
+    Of the configs of one listener, only the stores' places and types can change (Kafka's DynamicSecurityConfigs).
     INVALID_CONFIG for an unknown name or a bad value, INVALID_REQUEST for a config that needs a restart (Kafka's
     ConfigAdminManager.validateBrokerConfigChange).
     """
-    definition = BROKER_CONFIGS.get(name)
+    of_listener = of_one_listener(name)
+    table = BROKER_CONFIGS if of_listener is None else {name: of_listener}
+    definition = table.get(name)
     if definition is not None and definition.update is Update.READ_ONLY:
         raise PeerError(errors.ErrorCode.invalid_request, f"Cannot update these configs dynamically: {name}")
-    validate(BROKER_CONFIGS, name, value)
+    validate(table, name, value)
     if definition is not None and definition.update is Update.PER_BROKER and not per_broker:
         raise PeerError(errors.ErrorCode.invalid_request, f"Cannot update this config for all brokers at once: {name}")
 
@@ -197,20 +200,6 @@ def check_bounds(name: str, value: str, static: Mapping[str, str]) -> None:
     if not least <= int(value) <= most:
         message = f"it is not between group.consumer.min.{short}={least} and group.consumer.max.{short}={most}"
         raise PeerError(errors.ErrorCode.invalid_config, f"Invalid value {value} for configuration {name}: {message}")
-
-
-def validate_listener_config(name: str, value: str, *, per_broker: bool) -> None:
-    """Raise PeerError unless a running broker may take this value of a config of one listener.
-
-    As `validate_broker_config`; only the stores' places and types can change (Kafka's DynamicSecurityConfigs).
-    """
-    definition = of_one_listener(name)
-    assert definition is not None, "the caller knows that it is of one listener"
-    if not is_reconfigurable(definition):
-        raise PeerError(errors.ErrorCode.invalid_request, f"Cannot update these configs dynamically: {name}")
-    if not per_broker:
-        raise PeerError(errors.ErrorCode.invalid_request, f"Cannot update this config for all brokers at once: {name}")
-    validate({name: definition}, name, value)
 
 
 def _refuse_bad(name: str, text: str) -> None:
@@ -256,10 +245,7 @@ def _quoted(name: str, text: str) -> str:
 
 
 def _refuse_outside(static: Mapping[str, str], name: str) -> None:
-    value, least, most = (_value(static, f"group.consumer.{bound}{name}") for bound in ("", "min.", "max."))
-    assert isinstance(value, int)
-    assert isinstance(least, int)
-    assert isinstance(most, int)
+    value, least, most = (int(str(_value(static, f"group.consumer.{bound}{name}"))) for bound in ("", "min.", "max."))
     if not least <= value <= most:
         raise UsageError(
             "bad-config",

@@ -8,7 +8,7 @@ from typing import Final
 from yak.config.broker_config_table import BROKER_CONFIGS, RATES
 from yak.config.definitions import ConfigDef, ConfigSource, ConfigType, Synonym, Update, effective_text
 from yak.config.group_configs import GROUP_CONFIGS
-from yak.config.ssl_configs import is_reconfigurable, of_one_listener
+from yak.config.ssl_configs import of_one_listener
 from yak.config.topic_config_table import TOPIC_CONFIGS
 from yak.config.topic_configs import scale
 
@@ -94,9 +94,7 @@ def describe_broker(*broker_levels: Mapping[str, str], names: Collection[str] | 
     """
     levels, (dynamic_broker, _default, static_broker) = _levels(*broker_levels), broker_levels
     prefixed = {
-        name: replace(
-            definition, name=name, update=Update.PER_BROKER if is_reconfigurable(definition) else Update.READ_ONLY
-        )
+        name: replace(definition, name=name)
         for name in sorted({*dynamic_broker, *static_broker})
         if (definition := of_one_listener(name)) is not None
     }

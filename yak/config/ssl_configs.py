@@ -6,9 +6,10 @@ default (KIP-651), and there is no `ssl.provider`. Each config may be set for on
 """
 
 import re
+from dataclasses import replace
 from typing import Final
 
-from yak.config.definitions import Check, ConfigDef, ConfigType, Value, one_of, subset_of
+from yak.config.definitions import Check, ConfigDef, ConfigType, Update, Value, one_of, subset_of
 
 _STRING, _LIST, _PASSWORD = ConfigType.STRING, ConfigType.LIST, ConfigType.PASSWORD
 _OF_ONE_LISTENER: Final = re.compile(r"listener\.name\.[^.\sA-Z]+\.(.+)")
@@ -87,23 +88,20 @@ SSL_CONFIGS: Final = (
         "Rules that make a user's name from the distinguished name of a client's certificate (KIP-371).",
     ),
 )
-_BY_NAME: Final = {definition.name: definition for definition in SSL_CONFIGS}
-
-
 _RECONFIGURABLE: Final = (
     "ssl.keystore.location",
     "ssl.keystore.type",
     "ssl.truststore.location",
     "ssl.truststore.type",
 )
-
-
-def is_reconfigurable(definition: ConfigDef) -> bool:
-    """Whether it can change on a running broker, for one listener (Kafka's SslConfigs.RECONFIGURABLE_CONFIGS)."""
-    return definition.name in _RECONFIGURABLE
+"""The configs that can change on a running broker, for one listener (Kafka's SslConfigs.RECONFIGURABLE_CONFIGS)."""
+_OF_LISTENERS: Final = {
+    each.name: replace(each, update=Update.PER_BROKER if each.name in _RECONFIGURABLE else Update.READ_ONLY)
+    for each in SSL_CONFIGS
+}
 
 
 def of_one_listener(name: str) -> ConfigDef | None:
     """The definition behind `listener.name.<name>.ssl...`; None for any other name."""
     found = _OF_ONE_LISTENER.fullmatch(name)
-    return _BY_NAME.get(found[1]) if found else None
+    return _OF_LISTENERS.get(found[1]) if found else None
