@@ -28,8 +28,7 @@ from versus.yak_broker import YakBroker
 
 from yak.client.raw_connection import RawConnection
 from yak.local.bench.fleet import process_cpu_seconds
-from yak.sim.rig import build
-from yak.sim.wire import request_class, request_frame
+from yak.protocol.codec import encode_request
 
 TOPIC = "shared"
 OFFSET_COMMIT, FIND_COORDINATOR, OFFSET_FETCH = 8, 10, 9
@@ -143,12 +142,8 @@ def bench_death(bootstrap: str, figures: Figures, total: int = 100) -> None:
 # ------------------------------------------------------------------------------------------------------- plain sockets
 
 
-def request(api_key: int, version: int, fields: dict[str, Any]) -> Any:
-    return build(request_class(api_key, version), fields)
-
-
-def commit(group: str, offset: int, partitions: int = 1) -> Any:
-    fields = {
+def commit(group: str, offset: int, partitions: int = 1) -> dict[str, Any]:
+    return {
         "group_id": group,
         "generation_id_or_member_epoch": -1,
         "member_id": "",
@@ -168,18 +163,17 @@ def commit(group: str, offset: int, partitions: int = 1) -> Any:
             }
         ],
     }
-    return request(OFFSET_COMMIT, 8, fields)
 
 
 def commit_frame(group: str, offset: int) -> bytes:
-    frame = request_frame(OFFSET_COMMIT, 8, 1, commit(group, offset))
+    frame = encode_request(OFFSET_COMMIT, 8, 1, "bench", commit(group, offset))
     return struct.pack(">i", len(frame)) + frame
 
 
 def connect(broker: YakBroker) -> RawConnection:
     """A connection to the broker, which has made the topic of committed offsets then."""
     connection = RawConnection(broker.bootstrap, timeout_s=30)
-    connection.call(request(FIND_COORDINATOR, 2, {"key": "x", "key_type": 0}))
+    connection.call((FIND_COORDINATOR, 2), {"key": "x", "key_type": 0})
     return connection
 
 
@@ -225,7 +219,7 @@ def bench_load(broker: YakBroker, figures: Figures, groups: int = 10_000) -> Non
     """Ten thousand groups of three partitions each are read by a coordinator that starts after kill -9."""
     with connect(broker) as connection:
         for number in range(groups):
-            body = connection.call(commit(f"load-{number}", number, partitions=3))
+            body = connection.call((OFFSET_COMMIT, 8), commit(f"load-{number}", number, partitions=3))
         assert all(not each.error_code for topic in body.topics for each in topic.partitions)
     broker.kill()
     broker.start()
@@ -245,7 +239,7 @@ def bench_load(broker: YakBroker, figures: Figures, groups: int = 10_000) -> Non
 def committed(connection: RawConnection, number: int, partitions: list[int]) -> Any:
     """The committed offsets of a group, or an error while it is loaded."""
     topics = [{"name": TOPIC, "partition_indexes": partitions}] if partitions else []
-    return connection.call(request(OFFSET_FETCH, 5, {"group_id": f"load-{number}", "topics": topics}))
+    return connection.call((OFFSET_FETCH, 5), {"group_id": f"load-{number}", "topics": topics})
 
 
 def main() -> int:

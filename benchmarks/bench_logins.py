@@ -85,7 +85,7 @@ def measure_logins(address: str, clients: int) -> None:
     def one(due: float) -> RawConnection:
         time.sleep(max(0.0, due - time.monotonic()))
         started = time.perf_counter()
-        made = RawConnection(address, timeout_s=PATIENCE_S)
+        made = RawConnection(address, timeout_s=PATIENCE_S, only_login=True)
         took.append(time.perf_counter() - started)
         return made
 
@@ -154,7 +154,7 @@ def wrong_passwords(address: str, opened: Any) -> None:
     while True:
         with contextlib.suppress(OSError, Unreachable):
             opened.value += 1
-            RawConnection(address, timeout_s=PATIENCE_S).close()
+            RawConnection(address, timeout_s=PATIENCE_S, only_login=True).close()
 
 
 def measure_floods(addresses: dict[str, str], seconds: float, certs: Path) -> None:

@@ -48,6 +48,8 @@ DISKS_EVERY: Final = 10
 """Snapshots per DescribeLogDirs request."""
 _ROLE: Final = "broker"
 _NO_EPOCH: Final = -1
+_DESCRIBE_LOG_DIRS: Final = 35, 4
+_DESCRIBE_TOPIC_PARTITIONS: Final = 75, 0
 """As a partition epoch, older than any `Snapshot`, which has the state of known partitions."""
 NO_ID: Final = UUID(int=0)
 _ASK_AT_ONCE: Final = 16
@@ -246,12 +248,11 @@ def _info(member: BrokerMember) -> BrokerInfo:
 
 def _disks(brokers: Sequence[Broker]) -> Mapping[NodeId, Disk]:
     """The disks, from brokers with DescribeLogDirs version 4 (KIP-827)."""
-    from kio.schema.describe_log_dirs.v4.request import DescribeLogDirsRequest
 
     def ask(broker: Broker) -> Disk | None:
         try:
             with RawConnection(broker.address, timeout_s=ANSWER_SECONDS) as connection:
-                results = connection.call(DescribeLogDirsRequest(topics=())).results
+                results = connection.call(_DESCRIBE_LOG_DIRS, {"topics": []}).results
         except OSError:  # an older broker closes the connection at an unsupported version
             return None
         # directories of one volume all have the volume's figures
@@ -437,22 +438,18 @@ class KafkaAnswers:
 
 def _leaders_to_be(leader: Broker, place: TopicPartition) -> tuple[list[NodeId], list[NodeId]]:
     """A partition's eligible leaders (KIP-966) and the replicas being added; empty if the broker does not return them."""
-    from kio.schema.describe_topic_partitions.v0.request import Cursor, DescribeTopicPartitionsRequest, TopicRequest
-    from kio.schema.types import TopicName
-    from kio.static.primitive import i32
-
-    name = TopicName(place.topic)
-    described = DescribeTopicPartitionsRequest(
-        topics=(TopicRequest(name=name),),
-        response_partition_limit=i32(1),
-        cursor=Cursor(topic_name=name, partition_index=i32(place.partition)),
-    )
+    fields = {
+        "topics": [{"name": place.topic}],
+        "response_partition_limit": 1,
+        "cursor": {"topic_name": place.topic, "partition_index": place.partition},
+    }
+    what = "no leaders are known"
     eligible: list[NodeId] = []
     adding: list[NodeId] = []
     with suppress(YakError):  # an older broker closes the connection at an unsupported API
         moving = list_reassignments(leader, timeout_s=READ_SECONDS).get(place)
         adding += () if moving is None else moving.adding
-        for found in call_once(leader.address, described, "no leaders are known", READ_SECONDS).topics:
+        for found in call_once(leader.address, _DESCRIBE_TOPIC_PARTITIONS, fields, what, READ_SECONDS).topics:
             eligible += [int(node) for each in found.partitions for node in each.eligible_leader_replicas or ()]
     return eligible, adding
 

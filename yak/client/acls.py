@@ -18,55 +18,47 @@ from yak.acls.filters import AclFilter
 from yak.client.errors import Change, from_answer
 from yak.client.raw_connection import call_change, call_once
 from yak.errors import YakError
-from yak.lean_imports import import_kio
 
+_DESCRIBE_ACLS: Final = 29, 3
+_CREATE_ACLS: Final = 30, 3
+_DELETE_ACLS: Final = 31, 3
 _SECURITY_DISABLED: Final = 54
 _SHOWS: Final = "yak acls list"
 
 
 def describe_acls(address: str, wanted: AclFilter, *, timeout_s: float) -> list[AclBinding]:
     """The ACLs that a filter selects. Raises Unreachable, or YakError (`acls-off`, `not-authorized`, `acl-refused`)."""
-    import_kio()
-    from kio.schema.describe_acls.v3.request import DescribeAclsRequest
-
     what = "the ACLs could not be read"
-    answer = call_once(address, DescribeAclsRequest(**_filter_fields(wanted)), what, timeout_s)
+    answer = call_once(address, _DESCRIBE_ACLS, _filter_fields(wanted), what, timeout_s)
     _check(answer, what)
     return [AclBinding(_pattern(resource), _entry(acl)) for resource in answer.resources for acl in resource.acls]
 
 
 def create_acls(address: str, bindings: Sequence[AclBinding], *, timeout_s: float) -> None:
     """Add ACLs. Raises Unreachable, or YakError (`acls-off`, `not-authorized`, `acl-refused`) for the first one that was refused."""
-    import_kio()
-    from kio.schema.create_acls.v3.request import AclCreation, CreateAclsRequest
-    from kio.static.primitive import i8
-
-    creations = tuple(
-        AclCreation(
-            resource_type=i8(pattern.resource_type),
-            resource_name=pattern.name,
-            resource_pattern_type=i8(pattern.pattern_type),
-            principal=entry.principal,
-            host=entry.host,
-            operation=i8(entry.operation),
-            permission_type=i8(entry.permission),
-        )
+    creations = [
+        {
+            "resource_type": pattern.resource_type,
+            "resource_name": pattern.name,
+            "resource_pattern_type": pattern.pattern_type,
+            "principal": entry.principal,
+            "host": entry.host,
+            "operation": entry.operation,
+            "permission_type": entry.permission,
+        }
         for pattern, entry in bindings
-    )
+    ]
     change = Change("the ACLs were", "added", _SHOWS)
-    for result in call_change(address, CreateAclsRequest(creations=creations), change, timeout_s).results:
+    for result in call_change(address, _CREATE_ACLS, {"creations": creations}, change, timeout_s).results:
         _check_change(result, change)
 
 
 def delete_acls(address: str, filters: Iterable[AclFilter], *, timeout_s: float) -> list[AclBinding]:
     """Delete the ACLs that any of the filters selects. Raises Unreachable, or YakError (`acls-off`, `not-authorized`, `acl-refused`)."""
-    import_kio()
-    from kio.schema.delete_acls.v3.request import DeleteAclsFilter, DeleteAclsRequest
-
     change = Change("the ACLs were", "removed", _SHOWS)
-    request = DeleteAclsRequest(filters=tuple(DeleteAclsFilter(**_filter_fields(each)) for each in filters))
+    fields = {"filters": [_filter_fields(each) for each in filters]}
     deleted = []
-    for result in call_change(address, request, change, timeout_s).filter_results:
+    for result in call_change(address, _DELETE_ACLS, fields, change, timeout_s).filter_results:
         _check_change(result, change)
         for acl in result.matching_acls:
             _check_change(acl, change)
@@ -75,16 +67,14 @@ def delete_acls(address: str, filters: Iterable[AclFilter], *, timeout_s: float)
 
 
 def _filter_fields(wanted: AclFilter) -> dict[str, Any]:
-    from kio.static.primitive import i8
-
     return {
-        "resource_type_filter": i8(wanted.resource_type),
+        "resource_type_filter": wanted.resource_type,
         "resource_name_filter": wanted.name,
-        "pattern_type_filter": i8(wanted.pattern_type),
+        "pattern_type_filter": wanted.pattern_type,
         "principal_filter": wanted.principal,
         "host_filter": wanted.host,
-        "operation": i8(wanted.operation),
-        "permission_type": i8(wanted.permission),
+        "operation": wanted.operation,
+        "permission_type": wanted.permission,
     }
 
 

@@ -74,7 +74,7 @@ def check_reachable(servers: str, timeout_ms: int) -> str:
         from yak.client.raw_connection import RawConnection
 
         try:
-            RawConnection(answered, timeout_s=timeout_ms / 1000).close()
+            RawConnection(answered, timeout_s=timeout_ms / 1000, only_login=True).close()
         except OSError as error:
             message = "the broker closed the connection, or did not answer, during the login"
             raise Unreachable("login-failed", message, why=f"{answered}: {error}", try_=("yak doctor",)) from None

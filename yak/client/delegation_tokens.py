@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from yak.client.errors import Change
-from yak.client.raw_connection import call_change, call_once
+from yak.client.raw_connection import Api, call_change, call_once
 from yak.errors import YakError
-from yak.lean_imports import import_kio
 
+_CREATE: Final = 38, 3
+_RENEW: Final = 39, 2
+_EXPIRE: Final = 40, 2
+_DESCRIBE: Final = 41, 3
+_LONGEST_OR_AT_ONCE_MS: Final = -1
+"""The longest lifetime or period; of ExpireDelegationToken: at once."""
 _USER: Final = "User"
 _SHOWS: Final = "yak tokens list"
 _TIMED_OUT: Final = "request_timed_out"
@@ -56,16 +61,13 @@ def create_token(
     address: str, renewers: Sequence[str], lifetime_ms: int | None, *, owner: str | None, timeout_s: float
 ) -> TokenInfo:
     """Create a token; None is the longest lifetime, and this user as owner. Raises Unreachable, YakError (`tokens-refused`)."""
-    import_kio()
-    from kio.schema.create_delegation_token.v3.request import CreatableRenewers, CreateDelegationTokenRequest
-
-    request = CreateDelegationTokenRequest(
-        owner_principal_type=_USER if owner else None,
-        owner_principal_name=owner,
-        renewers=tuple(CreatableRenewers(principal_type=_USER, principal_name=name) for name in renewers),
-        max_lifetime=_duration(lifetime_ms),
-    )
-    answer = _change(address, request, Change("the token was", "created", _SHOWS), timeout_s)
+    fields = {
+        "owner_principal_type": _USER if owner else None,
+        "owner_principal_name": owner,
+        "renewers": [{"principal_type": _USER, "principal_name": name} for name in renewers],
+        "max_lifetime": _LONGEST_OR_AT_ONCE_MS if lifetime_ms is None else lifetime_ms,
+    }
+    answer = _change(address, _CREATE, fields, Change("the token was", "created", _SHOWS), timeout_s)
     return TokenInfo(
         answer.token_id,
         answer.principal_name,
@@ -79,12 +81,8 @@ def create_token(
 
 def describe_tokens(address: str, *, timeout_s: float) -> list[TokenInfo]:
     """The tokens that this user owns or may renew. Raises Unreachable, YakError (`tokens-refused`)."""
-    import_kio()
-    from kio.schema.describe_delegation_token.v3.request import DescribeDelegationTokenRequest
-
-    request = DescribeDelegationTokenRequest(owners=None)
     what = "the tokens could not be read"
-    answer = _checked(call_once(address, request, what, timeout_s), what)
+    answer = _checked(call_once(address, _DESCRIBE, {"owners": None}, what, timeout_s), what)
     return [
         TokenInfo(
             each.token_id,
@@ -109,35 +107,24 @@ def find_token(address: str, token_id: str, *, timeout_s: float) -> TokenInfo:
 
 def renew_token(address: str, token: TokenInfo, period_ms: int | None, *, timeout_s: float) -> int:
     """Renew a token; returns its new end. Raises Unreachable, YakError (`tokens-refused`)."""
-    import_kio()
-    from kio.schema.renew_delegation_token.v2.request import RenewDelegationTokenRequest
-
-    request = RenewDelegationTokenRequest(hmac=token.hmac, renew_period=_duration(period_ms))
     change = Change(f"token {token.token_id} was", "renewed", _SHOWS)
-    return _ms(_change(address, request, change, timeout_s).expiry_timestamp)
+    fields = {"hmac": token.hmac, "renew_period": _LONGEST_OR_AT_ONCE_MS if period_ms is None else period_ms}
+    return _ms(_change(address, _RENEW, fields, change, timeout_s).expiry_timestamp)
 
 
 def expire_token(address: str, token: TokenInfo, period_ms: int | None, *, timeout_s: float) -> int:
     """End a token after a period, None: at once; returns its end. Raises Unreachable, YakError (`tokens-refused`)."""
-    import_kio()
-    from kio.schema.expire_delegation_token.v2.request import ExpireDelegationTokenRequest
-
-    request = ExpireDelegationTokenRequest(hmac=token.hmac, expiry_time_period=_duration(period_ms))
     change = Change(f"token {token.token_id} was", "changed", _SHOWS)
-    return _ms(_change(address, request, change, timeout_s).expiry_timestamp)
-
-
-def _duration(milliseconds: int | None) -> Any:
-    """kio's duration; -1 ms is the longest one, and at once for ExpireDelegationToken."""
-    return dt.timedelta(milliseconds=-1 if milliseconds is None else milliseconds)
+    fields = {"hmac": token.hmac, "expiry_time_period": _LONGEST_OR_AT_ONCE_MS if period_ms is None else period_ms}
+    return _ms(_change(address, _EXPIRE, fields, change, timeout_s).expiry_timestamp)
 
 
 def _ms(time: dt.datetime) -> int:
     return round(time.timestamp() * 1000)
 
 
-def _change(address: str, request: Any, change: Change, timeout_s: float) -> Any:
-    answer = call_change(address, request, change, timeout_s)
+def _change(address: str, api: Api, fields: Mapping[str, object], change: Change, timeout_s: float) -> Any:
+    answer = call_change(address, api, fields, change, timeout_s)
     try:
         return _checked(answer, change.not_made)
     except YakError as error:

@@ -14,10 +14,8 @@ from typing import Any, Final
 from yak.client.raw_connection import RawConnection
 from yak.errors import Unreachable, UsageError, YakError
 from yak.faults import COMMAND
-from yak.protocol.varint import read_uvarint, uvarint
 
-ENVELOPE: Final = 58
-_NO_PRINCIPAL_NO_ADDRESS_NO_TAGS: Final = b"\x00\x01\x00"
+ENVELOPE: Final = 58, 0
 _ID_BYTES: Final = 4
 
 
@@ -64,12 +62,10 @@ def clear_faults(address: str, rule_id: str | None = None, *, timeout_s: float) 
 
 def _call(address: str, wanted: Mapping[str, object], timeout_s: float) -> Any:
     data = COMMAND + json.dumps(wanted).encode()
-    body = uvarint(len(data) + 1) + data + _NO_PRINCIPAL_NO_ADDRESS_NO_TAGS
+    fields = {"request_data": data, "request_principal": None, "client_host_address": b""}
     try:
         with RawConnection(address, timeout_s=timeout_s) as connection:
-            answer = connection.ask(ENVELOPE, 0, body, is_flexible=True)
-        length, start = read_uvarint(answer, 0)
-        found = json.loads(answer[start : start + length - 1])
+            found = json.loads(connection.call(ENVELOPE, fields).response_data or b"")
     except (OSError, ValueError) as error:
         why = f"{error}; a version without fault injection closes the connection"
         raise Unreachable("unreachable", f"{address} did not answer about faults", why=why) from None

@@ -1,10 +1,8 @@
 """Moves leaders and replicas: ElectLeaders (key 43, KIP-460), AlterPartitionReassignments and ListPartitionReassignments (keys 45 and 46, KIP-455). `yak.cluster.leadership_moves` plans the moves."""
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from yak.attempts import attempts
 from yak.client.errors import from_answer
@@ -19,7 +17,11 @@ from yak.view.partition_replicas import NO_LEADER
 if TYPE_CHECKING:
     from yak.client.admin import Admin
 
+ELECT_LEADERS: Final = 43, 2
+ALTER_PARTITION_REASSIGNMENTS: Final = 45
+LIST_PARTITION_REASSIGNMENTS: Final = 46, 0
 ELECTION_NOT_NEEDED = 84
+_PREFERRED: Final = 0
 WAIT_MS = 5_000
 
 
@@ -30,22 +32,18 @@ def elect_preferred_leaders(
 
     Raises Unreachable when the controller does not answer, YakError (`not-elected`) when it refuses the whole request.
     """
-    from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
-    from kio.schema.types import TopicName
-    from kio.static.primitive import i8, i32, i32Timedelta
-
-    request = ElectLeadersRequest(
-        election_type=i8(0),
-        topic_partitions=tuple(
-            TopicPartitions(topic=TopicName(topic), partitions=tuple(i32(each.partition) for each in of))
+    fields = {
+        "election_type": _PREFERRED,
+        "topic_partitions": [
+            {"topic": topic, "partitions": [each.partition for each in of]}
             for topic, of in by_topic(partitions).items()
-        ),
-        timeout=i32Timedelta.parse(dt.timedelta(milliseconds=WAIT_MS)),
-    )
+        ],
+        "timeout": WAIT_MS,
+    }
     controller = metadata.brokers.get(metadata.controller_id)
     if controller is None:
         raise Unreachable("no-controller", "the cluster has no controller now", try_=("yak brokers list",))
-    answer = call_once(controller.address, request, "no leader was elected", timeout_s)
+    answer = call_once(controller.address, ELECT_LEADERS, fields, "no leader was elected", timeout_s)
     if answer.error_code:
         raise YakError("not-elected", "no leader was elected", why=answer.error_code.name)
     found: dict[TopicPartition, str | None] = {}
@@ -91,25 +89,20 @@ def reassign(
 def _reassign_some(
     broker: Broker, targets: Mapping[TopicPartition, tuple[NodeId, ...]], timeout_s: float, keeps_factor: bool
 ) -> dict[TopicPartition, str]:
-    from kio.schema.types import BrokerId, TopicName
-    from kio.static.primitive import i32, i32Timedelta
-
-    v: Any = import_module(f"kio.schema.alter_partition_reassignments.v{int(keeps_factor)}.request")
-
-    def wanted(each: TopicPartition) -> Any:
-        return v.ReassignablePartition(
-            partition_index=i32(each.partition), replicas=tuple(map(BrokerId, targets[each]))
-        )
-
-    request = v.AlterPartitionReassignmentsRequest(
-        timeout=i32Timedelta.parse(dt.timedelta(seconds=timeout_s)),
-        **({"allow_replication_factor_change": False} if keeps_factor else {}),
-        topics=tuple(
-            v.ReassignableTopic(name=TopicName(name), partitions=tuple(map(wanted, of)))
+    fields = {
+        "timeout": round(timeout_s * 1000),
+        "topics": [
+            {
+                "name": name,
+                "partitions": [{"partition_index": each.partition, "replicas": list(targets[each])} for each in of],
+            }
             for name, of in by_topic(targets).items()
-        ),
-    )
-    answer = call_once(broker.address, request, "the replicas were not moved", timeout_s)
+        ],
+    }
+    if keeps_factor:
+        fields["allow_replication_factor_change"] = False
+    api = ALTER_PARTITION_REASSIGNMENTS, int(keeps_factor)
+    answer = call_once(broker.address, api, fields, "the replicas were not moved", timeout_s)
     if int(answer.error_code):
         reason = answer.error_message or answer.error_code.name
         return dict.fromkeys(targets, reason)
@@ -123,13 +116,9 @@ def _reassign_some(
 
 def list_reassignments(broker: Broker, *, timeout_s: float) -> dict[TopicPartition, Reassignment]:
     """All reassignments in progress. Raises Unreachable, YakError (`not-authorized`, `kafka-error`)."""
-    from kio.schema.list_partition_reassignments.v0.request import ListPartitionReassignmentsRequest
-    from kio.static.primitive import i32Timedelta
-
-    timeout = i32Timedelta.parse(dt.timedelta(seconds=timeout_s))
-    request = ListPartitionReassignmentsRequest(timeout=timeout, topics=None)
     what = "the partition reassignments could not be read"
-    answer = call_once(broker.address, request, what, timeout_s)
+    fields = {"timeout": round(timeout_s * 1000), "topics": None}
+    answer = call_once(broker.address, LIST_PARTITION_REASSIGNMENTS, fields, what, timeout_s)
     if int(answer.error_code):
         raise from_answer(answer, what, "kafka-error")
     return {

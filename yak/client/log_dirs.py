@@ -3,10 +3,12 @@
 It uses version 1, the last without tagged fields; Kafka 1.0 to 4 support it.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from yak.client.metadata import ClusterMetadata
 from yak.client.raw_connection import RawConnection
+
+_DESCRIBE_LOG_DIRS: Final = 35, 1
 
 
 def replica_sizes(metadata: ClusterMetadata, *, timeout_s: float) -> dict[int, dict[tuple[str, int], int]]:
@@ -21,10 +23,8 @@ def replica_sizes(metadata: ClusterMetadata, *, timeout_s: float) -> dict[int, d
 
 
 def _ask(address: str, timeout_s: float) -> Any:
-    from kio.schema.describe_log_dirs.v1.request import DescribeLogDirsRequest
-
     with RawConnection(address, timeout_s=timeout_s) as connection:
-        return connection.call(DescribeLogDirsRequest(topics=None))
+        return connection.call(_DESCRIBE_LOG_DIRS, {"topics": None})
 
 
 def sizes_in(answer: Any) -> dict[tuple[str, int], int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from yak.client.metadata import Broker, ClusterMetadata
-from yak.client.raw_connection import DESCRIBE_CONFIGS, RawConnection, import_messages
+from yak.client.raw_connection import BROKER_RESOURCE, RawConnection, describe_configs
 from yak.ids import NodeId
 from yak.view.broker_state import SeenState
 
@@ -20,7 +20,7 @@ ROLE: Final = "yak.broker.role"
 STOPPED: Final = "yak.stopped.brokers"
 ANSWER_SECONDS: Final = 3.0
 ASK_AT_ONCE: Final = 16
-_BROKER_RESOURCE: Final = 4
+_DESCRIBE_CLUSTER: Final = 60
 _ADVERTISED: Final = "advertised.listeners"
 
 
@@ -47,7 +47,6 @@ def read_members(
 
     `answered` is the address to ask for brokers that are down.
     """
-    import_messages(*DESCRIBE_CONFIGS)
     patience = min(ANSWER_SECONDS, timeout_s)
     addresses = [answered, *(broker.address for broker in metadata.brokers.values())]
     partitions = (each for topic in metadata.topics.values() for each in topic.partitions)
@@ -92,14 +91,11 @@ def list_members(
 
 def _described(address: str, timeout_s: float) -> list[tuple[Broker, str | None, bool]] | None:
     """Broker, rack and whether it is fenced (False from old brokers); None when the address does not answer."""
-    from kio.schema.describe_cluster.v0.request import DescribeClusterRequest as OldRequest
-    from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
-
-    newest = DescribeClusterRequest(include_cluster_authorized_operations=False, include_fenced_brokers=True)
-    for request in (newest, OldRequest(include_cluster_authorized_operations=False)):
+    plain = {"include_cluster_authorized_operations": False}
+    for version, fields in ((2, plain | {"include_fenced_brokers": True}), (0, plain)):
         try:
             with RawConnection(address, timeout_s=timeout_s) as connection:
-                answer = connection.call(request)
+                answer = connection.call((_DESCRIBE_CLUSTER, version), fields)
         except OSError:  # brokers close the connection on an unsupported version
             continue
         return [
@@ -120,18 +116,9 @@ def _configs_of(
     address: str, nodes: Iterable[NodeId], names: Sequence[str], timeout_s: float
 ) -> dict[NodeId, dict[str, str]]:
     """What the broker at `address` says of these brokers' configs. Raises OSError."""
-    from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
-    from kio.static.primitive import i8
-
-    resources = tuple(
-        DescribeConfigsResource(
-            resource_type=i8(_BROKER_RESOURCE), resource_name=str(node), configuration_keys=tuple(names)
-        )
-        for node in nodes
-    )
     with RawConnection(address, timeout_s=timeout_s) as connection:
-        results = connection.call(DescribeConfigsRequest(resources=resources)).results
-    return {int(each.resource_name): {config.name: config.value or "" for config in each.configs} for each in results}
+        found = describe_configs(connection, BROKER_RESOURCE, list(map(str, nodes)), names)
+    return {int(node): configs for node, configs in found.items()}
 
 
 def own_configs(broker: Broker, names: Sequence[str], timeout_s: float) -> dict[str, str] | None:

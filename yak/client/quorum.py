@@ -4,18 +4,21 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
 from yak.client.metadata import Broker
 from yak.client.raw_connection import RawConnection
 from yak.errors import Unreachable, YakError
 from yak.ids import LeaderEpoch, NodeId, Offset
-from yak.lean_imports import import_kio
+from yak.protocol.topic_names import METADATA_TOPIC
 from yak.view.lag import lag_records
 from yak.views.quorum import leader_log_end
 
-METADATA_TOPIC: Final = "__cluster_metadata"
+_API_VERSIONS: Final = 18, 0
+_DESCRIBE_QUORUM: Final = 55
+_ADD_RAFT_VOTER: Final = 80
+_REMOVE_RAFT_VOTER: Final = 81
+_QUORUM: Final = {"topics": [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]}
 
 
 class Controller(NamedTuple):
@@ -30,16 +33,10 @@ def read_controller(addresses: Iterable[str], *, timeout_s: float) -> Controller
 
     `timeout_s` is for each address.
     """
-    import_kio()
-    from kio.schema.describe_quorum.v0.request import DescribeQuorumRequest, PartitionData, TopicData
-    from kio.schema.types import TopicName
-    from kio.static.primitive import i32
-
-    topic = TopicData(topic_name=TopicName(METADATA_TOPIC), partitions=(PartitionData(partition_index=i32(0)),))
     for address in addresses:
         try:
             with RawConnection(address, timeout_s=timeout_s) as connection:
-                answer = connection.call(DescribeQuorumRequest(topics=(topic,)))
+                answer = connection.call((_DESCRIBE_QUORUM, 0), _QUORUM)
         except OSError:  # unreachable, or the API is unsupported
             continue
         for found in answer.topics:
@@ -49,7 +46,6 @@ def read_controller(addresses: Iterable[str], *, timeout_s: float) -> Controller
     return None
 
 
-_ADD_RAFT_VOTER: Final = 80
 _NOT_LEADER, _TIMED_OUT = 6, 7
 _DUPLICATE_VOTER, _VOTER_NOT_FOUND = 126, 127
 _AGAIN_AFTER_S: Final = 0.1
@@ -108,15 +104,9 @@ def describe_quorum(address: str, *, timeout_s: float) -> QuorumState:
 
     Waits up to `timeout_s` for a leader.
     """
-    import_kio()
-    from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
-    from kio.schema.types import TopicName
-    from kio.static.primitive import i32
-
-    topic = TopicData(topic_name=TopicName(METADATA_TOPIC), partitions=(PartitionData(partition_index=i32(0)),))
 
     def ask(connection: RawConnection, _left_s: float) -> tuple[int, str, Any]:
-        answer = connection.call(DescribeQuorumRequest(topics=(topic,)))
+        answer = connection.call((_DESCRIBE_QUORUM, 2), _QUORUM)
         partition = answer.topics[0].partitions[0] if answer.topics and answer.topics[0].partitions else answer
         return int(partition.error_code), partition.error_message or "", answer
 
@@ -132,42 +122,36 @@ def add_voter(
     address: str, cluster_id: str, node_id: NodeId, directory_id: uuid.UUID, at: tuple[str, int], *, timeout_s: float
 ) -> None:
     """Make an observer a voter. Raises the errors of `describe_quorum` and YakError (`quorum-not-changed`)."""
-    import_kio()
-    from kio.schema.add_raft_voter.v0.request import AddRaftVoterRequest, Listener
-    from kio.static.primitive import i32, i32Timedelta, u16
 
-    listener = Listener(name="PLAINTEXT", host=at[0], port=u16(at[1]))
+    def fields(left_s: float) -> dict[str, object]:
+        wait_s = max(0.0, min(left_s - _ANSWER_S, _ADDITION_S_MAX))
+        return {
+            "cluster_id": cluster_id,
+            "timeout": round(wait_s * 1000),
+            "voter_id": node_id,
+            "voter_directory_id": directory_id,
+            "listeners": [{"name": "PLAINTEXT", "host": at[0], "port": at[1]}],
+        }
 
-    def request(left_s: float) -> AddRaftVoterRequest:
-        wait = timedelta(seconds=max(0.0, min(left_s - _ANSWER_S, _ADDITION_S_MAX)))
-        return AddRaftVoterRequest(
-            cluster_id=cluster_id,
-            timeout=i32Timedelta.parse(wait),
-            voter_id=i32(node_id),
-            voter_directory_id=directory_id,
-            listeners=(listener,),
-        )
-
-    _change(address, timeout_s, request, f"node {node_id} was not added to the voters")
+    _change(address, timeout_s, _ADD_RAFT_VOTER, fields, f"node {node_id} was not added to the voters")
 
 
 def remove_voter(
     address: str, cluster_id: str, node_id: NodeId, directory_id: uuid.UUID | None, *, timeout_s: float
 ) -> None:
     """Make a voter an observer. Raises the errors of `describe_quorum` and YakError (`quorum-not-changed`)."""
-    import_kio()
-    from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
-    from kio.static.primitive import i32
-
-    request = RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=i32(node_id), voter_directory_id=directory_id)
-    _change(address, timeout_s, lambda _left_s: request, f"node {node_id} was not removed from the voters")
+    fields = {"cluster_id": cluster_id, "voter_id": node_id, "voter_directory_id": directory_id}
+    what = f"node {node_id} was not removed from the voters"
+    _change(address, timeout_s, _REMOVE_RAFT_VOTER, lambda _left_s: fields, what)
 
 
-def _change(address: str, timeout_s: float, request: Callable[[float], Any], message: str) -> None:
-    """Ask for a change of the voters; `request` gets the seconds that are left."""
+def _change(
+    address: str, timeout_s: float, api_key: int, fields: Callable[[float], dict[str, object]], message: str
+) -> None:
+    """Ask for a change of the voters; `fields` gets the seconds that are left."""
 
     def ask(connection: RawConnection, left_s: float) -> tuple[int, str, Any]:
-        answer = connection.call(request(left_s))
+        answer = connection.call((api_key, 0), fields(left_s))
         return int(answer.error_code), answer.error_message or answer.error_code.name, None
 
     code, why, _ = _ask_until(address, timeout_s, ask)
@@ -197,9 +181,7 @@ def _ask_until(
 
 
 def _check_has_quorum(connection: RawConnection, address: str) -> None:
-    from kio.schema.api_versions.v0.request import ApiVersionsRequest
-
-    answer = connection.call(ApiVersionsRequest())
+    answer = connection.call(_API_VERSIONS, {})
     if any(int(each.api_key) == _ADD_RAFT_VOTER for each in answer.api_keys):
         return
     raise YakError(

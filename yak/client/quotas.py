@@ -5,14 +5,15 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from yak.client.errors import Change, from_answer
 from yak.client.raw_connection import call_change, call_once
 from yak.errors import UsageError, YakError
-from yak.lean_imports import import_kio
 from yak.quotas.entity import Entity, entity_of
 
+_DESCRIBE: Final = 48, 1
+_ALTER: Final = 49, 1
 _EXACT, _DEFAULT = 0, 1
 
 
@@ -26,16 +27,12 @@ class EntityQuotas:
 
 def describe_quotas(address: str, entity: Entity | None, *, timeout_s: float) -> list[EntityQuotas]:
     """The quotas of exactly one entity, or of all. Raises Unreachable, or YakError (`not-authorized`, `quota-refused`)."""
-    import_kio()
-    from kio.schema.describe_client_quotas.v1.request import ComponentData, DescribeClientQuotasRequest
-    from kio.static.primitive import i8
-
-    components = tuple(
-        ComponentData(entity_type=kind, match_type=i8(_DEFAULT if name is None else _EXACT), match=name)
+    components = [
+        {"entity_type": kind, "match_type": _DEFAULT if name is None else _EXACT, "match": name}
         for kind, name in entity or ()
-    )
-    request = DescribeClientQuotasRequest(components=components, strict=entity is not None)
-    answer = call_once(address, request, "the quotas could not be read", timeout_s)
+    ]
+    fields = {"components": components, "strict": entity is not None}
+    answer = call_once(address, _DESCRIBE, fields, "the quotas could not be read", timeout_s)
     if answer.error_code:
         raise _refusal("the quotas could not be read", answer)
     found = [
@@ -52,19 +49,13 @@ def alter_quotas(
     address: str, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool, timeout_s: float
 ) -> None:
     """Set quotas of an entity, and remove those that are None. Raises Unreachable, or YakError (`not-authorized`, `quota-refused`)."""
-    import_kio()
-    from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest, EntityData, EntryData, OpData
-    from kio.static.primitive import f64
-
-    entry = EntryData(
-        entity=tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity),
-        ops=tuple(
-            OpData(key=key, value=f64(float(value or 0)), remove=value is None) for key, value in changes.items()
-        ),
-    )
-    request = AlterClientQuotasRequest(entries=(entry,), validate_only=validate_only)
+    entry = {
+        "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
+        "ops": [{"key": key, "value": value or 0, "remove": value is None} for key, value in changes.items()],
+    }
     change = Change("the quotas were", "changed", "yak quotas list")
-    (answer,) = call_change(address, request, change, timeout_s).entries
+    fields = {"entries": [entry], "validate_only": validate_only}
+    (answer,) = call_change(address, _ALTER, fields, change, timeout_s).entries
     if answer.error_code:
         raise change.failure(_refusal(change.not_made, answer))
 

@@ -1,13 +1,14 @@
 """A connection to one broker for requests that librdkafka has no call for, one at a time.
 
-`RawConnection.ask` exchanges bodies as bytes; `call` encodes and decodes them with kio.
+A request's fields have kio's names and the plain values of `yak.protocol.response_encoder`; an answer is kio's object.
 """
 
-import io
 import socket
 import struct
-from functools import partial
-from typing import Any, Final, Self
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from typing import Any, Final, Self, TypeAlias
 
 from yak.client.errors import Change
 from yak.client.login import current_login, log_in
@@ -16,26 +17,26 @@ from yak.client.security import in_force
 from yak.errors import Unreachable, YakError
 from yak.lean_imports import import_kio
 
-CLIENT_ID: Final = b"yak"
-LIST_OFFSETS: Final = 2, 7
+Api: TypeAlias = tuple[int, int]
 """The key and the version that are used of an API."""
-DESCRIBE_CONFIGS: Final = 32, 4
+CLIENT_ID: Final = b"yak"
+BROKER_RESOURCE: Final = 4
+TOPIC_RESOURCE: Final = 2
 ANSWER_BYTES_MAX: Final = 256 << 20
 _HEADER = struct.Struct(">hhih")
 _LENGTH = struct.Struct(">i")
 _NO_TAGS = b"\x00"
+_DESCRIBE_CONFIGS: Final = 32, 4
+_ONE_AT_A_TIME: Final = threading.Lock()
+"""Threads that import one package at once, as kio's messages, may get a deadlock error of Python's import system."""
 
 
-def import_messages(api_key: int, version: int) -> None:
-    """Import the classes of an API's request and response; call it before threads use them.
-
-    Threads that import one package at once may get a deadlock error of Python's import system.
-    """
-    import_kio()
-    from kio.index import load_request_schema, load_response_schema
-
-    load_request_schema(api_key, version)
-    load_response_schema(api_key, version)
+@cache
+def _import_encoder() -> None:
+    """Before a connection is opened: on a loaded machine this takes longer than a broker waits for the first bytes."""
+    with _ONE_AT_A_TIME:
+        import_kio()
+        import yak.protocol.response_encoder  # noqa: F401
 
 
 class RawConnection:
@@ -44,7 +45,10 @@ class RawConnection:
     Every method raises OSError when the broker is gone or times out; the constructor Unreachable (`login-failed`) too.
     """
 
-    def __init__(self, address: str, *, timeout_s: float) -> None:
+    def __init__(self, address: str, *, timeout_s: float, only_login: bool = False) -> None:
+        """With `only_login` no request follows."""
+        if not only_login:
+            _import_encoder()
         self.address = address
         host, port = split_address(address)
         self._socket = in_force().secured(socket.create_connection((host, port), timeout=timeout_s), host)
@@ -52,7 +56,7 @@ class RawConnection:
         self._correlation_id = 0
         if (login := current_login()) is not None:
             try:
-                log_in(login, partial(self.ask, is_flexible=False), address)
+                log_in(login, partial(self._exchange, is_flexible=False), address)
             except BaseException:
                 self._socket.close()
                 raise
@@ -67,7 +71,32 @@ class RawConnection:
         """Close the connection."""
         self._socket.close()
 
-    def ask(self, api_key: int, version: int, body: bytes, *, is_flexible: bool) -> bytes:
+    def call(self, api: Api, fields: Mapping[str, object]) -> Any:
+        """Send one request and wait for its response. Raises OSError for an invalid response too."""
+        answer = self.ask(api, fields)
+        with _ONE_AT_A_TIME:
+            from kio.index import load_response_schema
+            from kio.serial import entity_reader
+            from kio.serial.errors import SerialError
+
+            schema = load_response_schema(*api)
+        try:
+            decoded, _ = entity_reader(schema)(answer, 0)
+        except (SerialError, ValueError, KeyError, IndexError, OverflowError, TypeError, struct.error) as error:
+            raise OSError(f"an answer that is no {schema.__name__}: {error}") from None
+        return decoded
+
+    def ask(self, api: Api, fields: Mapping[str, object]) -> bytes:
+        """Send one request and wait for the body of its response, for one that kio cannot read."""
+        body = bytearray()
+        with _ONE_AT_A_TIME:
+            from yak.protocol.response_encoder import request_writer
+            from yak.protocol.versions import is_flexible
+
+            request_writer(*api)(body, fields)
+        return self._exchange(*api, bytes(body), is_flexible=is_flexible(*api))
+
+    def _exchange(self, api_key: int, version: int, body: bytes, *, is_flexible: bool) -> bytes:
         """Send one request and wait for the body of its response; `is_flexible` versions have tags in both headers."""
         self._correlation_id += 1
         head = _HEADER.pack(api_key, version, self._correlation_id, len(CLIENT_ID)) + CLIENT_ID
@@ -81,23 +110,6 @@ class RawConnection:
             raise OSError("an answer to another request")
         return answer[_LENGTH.size + is_flexible :]
 
-    def call(self, request: Any) -> Any:
-        """Send one of kio's requests and wait for its response. Raises OSError for an invalid response too."""
-        from kio.index import load_response_schema
-        from kio.serial import entity_reader, entity_writer
-        from kio.serial.errors import SerialError
-
-        api_key, version = int(request.__api_key__), int(request.__version__)
-        body = io.BytesIO()
-        entity_writer(type(request))(body, request)
-        schema = load_response_schema(api_key, version)
-        answer = self.ask(api_key, version, body.getvalue(), is_flexible=schema.__flexible__)
-        try:
-            decoded, _ = entity_reader(schema)(answer, 0)
-        except (SerialError, ValueError, KeyError, IndexError, OverflowError, TypeError, struct.error) as error:
-            raise OSError(f"an answer that is no {schema.__name__}: {error}") from None
-        return decoded
-
     def _exactly(self, count: int) -> bytes:
         received = bytearray()
         while len(received) < count:
@@ -108,23 +120,34 @@ class RawConnection:
         return bytes(received)
 
 
-def call_once(address: str, request: Any, what: str, timeout_s: float) -> Any:
-    """Send one of kio's requests over a connection of its own. Raises Unreachable, which says `what` did not happen."""
+def call_once(address: str, api: Api, fields: Mapping[str, object], what: str, timeout_s: float) -> Any:
+    """Send a request over a connection of its own. Raises Unreachable, which says `what` did not happen."""
     try:
         with RawConnection(address, timeout_s=timeout_s) as connection:
-            return connection.call(request)
+            return connection.call(api, fields)
     except OSError as error:
         raise Unreachable("unreachable", what, why=f"{address} did not answer: {error}") from None
 
 
-def call_change(address: str, request: Any, change: Change, timeout_s: float) -> Any:
+def call_change(address: str, api: Api, fields: Mapping[str, object], change: Change, timeout_s: float) -> Any:
     """As `call_once`, for a change. Raises YakError (`timed-out`) when the request was sent and no answer came."""
     try:
         with RawConnection(address, timeout_s=timeout_s) as connection:
             try:
-                return connection.call(request)
+                return connection.call(api, fields)
             except OSError as error:
                 why = f"{address} did not answer: {error}"
                 raise change.failure(YakError("timed-out", change.not_made, why=why)) from None
     except OSError as error:
         raise Unreachable("unreachable", change.not_made, why=f"{address} did not answer: {error}") from None
+
+
+def describe_configs(
+    connection: RawConnection, kind: int, resources: Sequence[str], names: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """Some configs of each resource (DescribeConfigs, key 32); brokers leave out unknown configs. Raises OSError."""
+    if not resources:
+        return {}
+    wanted = [{"resource_type": kind, "resource_name": name, "configuration_keys": list(names)} for name in resources]
+    results = connection.call(_DESCRIBE_CONFIGS, {"resources": wanted}).results
+    return {each.resource_name: {config.name: config.value or "" for config in each.configs} for each in results}

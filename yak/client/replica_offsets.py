@@ -8,14 +8,13 @@ ListOffsets (key 2) has replica id -2, Kafka's debugging consumer: any replica a
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from yak.client.metadata import Broker
-from yak.client.raw_connection import DESCRIBE_CONFIGS, LIST_OFFSETS, RawConnection, import_messages
+from yak.client.raw_connection import TOPIC_RESOURCE, RawConnection, describe_configs
 from yak.client.reach import BUDGET_S, require_kafka
 from yak.errors import Unreachable
 from yak.ids import NodeId, Offset, PartitionEpoch, TopicPartition, by_topic
-from yak.lean_imports import import_kio
 from yak.view.partition_replicas import NO_ANSWER, NO_LEADER, PartitionReplicas
 
 LATEST: Final = -1
@@ -29,7 +28,8 @@ DAMAGED_OFFSETS: Final = "yak.damaged.offsets"
 4711."""
 ASK_AT_ONCE: Final = 16
 ANSWER_SECONDS: Final = 3.0
-_TOPIC_RESOURCE: Final = 2
+_METADATA: Final = 3, 12
+_LIST_OFFSETS: Final = 2, 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,6 @@ def read_cluster(servers: str, *, timeout_s: float, topic: str | None = None) ->
 
 def read_metadata(servers: str, *, timeout_s: float) -> ClusterReplicas:
     """Everything but offsets, from the first broker that answers. Raises Unreachable when none does."""
-    import_kio()
     first = require_kafka(servers, budget_s=min(BUDGET_S, timeout_s))
     addresses = [first, *(each for each in servers.split(",") if each != first)]
     failures: list[str] = []
@@ -93,14 +92,11 @@ def read_metadata(servers: str, *, timeout_s: float) -> ClusterReplicas:
 
 
 def _metadata(connection: RawConnection) -> ClusterReplicas:
-    from kio.schema.metadata.v12.request import MetadataRequest
-
-    answer = connection.call(
-        MetadataRequest(topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
-    )
+    fields = {"topics": None, "allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+    answer = connection.call(_METADATA, fields)
     brokers = {int(each.node_id): Broker(int(each.node_id), each.host, int(each.port)) for each in answer.brokers}
     names = sorted(str(topic.name) for topic in answer.topics if not int(topic.error_code))
-    configs = topic_configs(connection, names, (MIN_ISR, PARTITION_EPOCHS))
+    configs = describe_configs(connection, TOPIC_RESOURCE, names, (MIN_ISR, PARTITION_EPOCHS))
     epochs = {name: parse_epochs(configs.get(name, {}).get(PARTITION_EPOCHS, "")) for name in names}
     partitions = [
         PartitionReplicas(
@@ -126,37 +122,17 @@ def _metadata(connection: RawConnection) -> ClusterReplicas:
     )
 
 
-def topic_configs(connection: RawConnection, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Some configs of each topic, in one request (DescribeConfigs, key 32); brokers leave out unknown configs."""
-    from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
-    from kio.static.primitive import i8
-
-    if not topics:
-        return {}
-    answer = connection.call(
-        DescribeConfigsRequest(
-            resources=tuple(
-                DescribeConfigsResource(
-                    resource_type=i8(_TOPIC_RESOURCE), resource_name=name, configuration_keys=tuple(names)
-                )
-                for name in topics
-            )
-        )
-    )
-    return {each.resource_name: {config.name: config.value or "" for config in each.configs} for each in answer.results}
-
-
 def damaged_offsets(
     brokers: Mapping[NodeId, Broker], topic: str, *, timeout_s: float
 ) -> dict[int, dict[NodeId, Offset]]:
     """The damaged offset of each broker's replica, by partition; nothing from a broker that does not answer."""
     found: dict[int, dict[NodeId, Offset]] = {}
-    import_messages(*DESCRIBE_CONFIGS)
 
     def ask(node: NodeId) -> str:
         try:
             with RawConnection(brokers[node].address, timeout_s=min(ANSWER_SECONDS, timeout_s)) as connection:
-                return topic_configs(connection, [topic], (DAMAGED_OFFSETS,))[topic].get(DAMAGED_OFFSETS, "")
+                configs = describe_configs(connection, TOPIC_RESOURCE, [topic], (DAMAGED_OFFSETS,))
+                return configs[topic].get(DAMAGED_OFFSETS, "")
         except OSError:
             return ""
 
@@ -196,7 +172,6 @@ def _ask_all(
     `silent`."""
     nodes = [node for node, partitions in wanted.items() if partitions]
     found: dict[NodeId, _Offsets] = {}
-    import_messages(*LIST_OFFSETS)
 
     def ask(node: NodeId) -> _Offsets | OSError:
         try:
@@ -215,34 +190,22 @@ def _ask_all(
 
 
 def _list_offsets(connection: RawConnection, wanted: Sequence[TopicPartition], replica_id: int) -> _Offsets:
-    answer = connection.call(list_offsets_request(wanted, replica_id))
+    """The latest offsets, as a consumer (-1) or as the debugging consumer (-2)."""
+    fields = {
+        "replica_id": replica_id,
+        "isolation_level": 0,
+        "topics": [
+            {"name": topic, "partitions": [{"partition_index": each.partition, "timestamp": LATEST} for each in of]}
+            for topic, of in by_topic(wanted).items()
+        ],
+    }
+    answer = connection.call(_LIST_OFFSETS, fields)
     return {
         TopicPartition(str(topic.name), int(each.partition_index)): int(each.offset)
         for topic in answer.topics
         for each in topic.partitions
         if not int(each.error_code) and each.offset >= 0
     }
-
-
-def list_offsets_request(wanted: Sequence[TopicPartition], replica_id: int) -> Any:
-    """ListOffsets of the latest offsets, as a consumer (-1) or as the debugging consumer (-2)."""
-    from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-    from kio.schema.types import BrokerId, TopicName
-    from kio.static.primitive import i8, i32, i64
-
-    return ListOffsetsRequest(
-        replica_id=BrokerId(replica_id),
-        isolation_level=i8(0),
-        topics=tuple(
-            ListOffsetsTopic(
-                name=TopicName(topic),
-                partitions=tuple(
-                    ListOffsetsPartition(partition_index=i32(each.partition), timestamp=i64(LATEST)) for each in of
-                ),
-            )
-            for topic, of in by_topic(wanted).items()
-        ),
-    )
 
 
 def _with_offsets(partition: PartitionReplicas, marks: _Offsets, ends: Mapping[NodeId, _Offsets]) -> PartitionReplicas:

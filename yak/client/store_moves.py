@@ -12,18 +12,17 @@ from yak.attempts import attempts
 from yak.client.members import own_configs
 from yak.client.metadata import Broker
 from yak.client.quorum import FETCHES_WITHIN_MS, QuorumReplica, QuorumState, describe_quorum
-from yak.client.raw_connection import RawConnection
+from yak.client.raw_connection import BROKER_RESOURCE, RawConnection
 from yak.client.reach import split_address
 from yak.config.broker_config_table import METADATA_STORE_TARGET
 from yak.errors import WaitTimeout, YakError
 from yak.ids import NodeId
-from yak.lean_imports import import_kio
 
 BOTH: Final = "redis,raft"
 QUORUM: Final = "quorum"
 """What a broker reports as its store when the quorum has the metadata."""
 _STORES, _STORE, _STATE = "yak.metadata.stores", "yak.metadata.store", "yak.metadata.state"
-_BROKER_RESOURCE: Final = 4
+_INCREMENTAL_ALTER_CONFIGS: Final = 44, 1
 _SET: Final = 0
 _INVALID_REQUEST, _INVALID_CONFIG = 42, 40
 _ANSWER_S: Final = 2.0
@@ -46,7 +45,6 @@ class BrokerStores:
 
 def read_stores(addresses: Mapping[NodeId, str], *, timeout_s: float = _ANSWER_S) -> list[BrokerStores]:
     """What each broker reports about its metadata stores. Never raises."""
-    import_kio()
     found = []
     for node_id, address in sorted(addresses.items()):
         configs = own_configs(Broker(node_id, *split_address(address)), (_STORES, _STORE, _STATE), timeout_s) or {}
@@ -56,23 +54,15 @@ def read_stores(addresses: Mapping[NodeId, str], *, timeout_s: float = _ANSWER_S
 
 def set_target(addresses: Mapping[NodeId, str], to: str, *, timeout_s: float) -> None:
     """Ask for the move to `to`, redis or raft. Raises YakError (`migrate-refused`), WaitTimeout (`migrate-refused`)."""
-    import_kio()
-    from kio.schema.incremental_alter_configs.v1.request import (
-        AlterableConfig,
-        AlterConfigsResource,
-        IncrementalAlterConfigsRequest,
-    )
-    from kio.static.primitive import i8
-
-    config = AlterableConfig(name=METADATA_STORE_TARGET, config_operation=i8(_SET), value=to)
-    resource = AlterConfigsResource(resource_type=i8(_BROKER_RESOURCE), resource_name="", configs=(config,))
-    request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+    config = {"name": METADATA_STORE_TARGET, "config_operation": _SET, "value": to}
+    resource = {"resource_type": BROKER_RESOURCE, "resource_name": "", "configs": [config]}
+    fields = {"resources": [resource], "validate_only": False}
     why = ""
     for _ in attempts(timeout_s, _POLL_S):
         for address in addresses.values():
             try:
                 with RawConnection(address, timeout_s=min(10.0, timeout_s)) as connection:
-                    answer = connection.call(request).responses[0]
+                    answer = connection.call(_INCREMENTAL_ALTER_CONFIGS, fields).responses[0]
             except OSError as error:
                 why = f"{address}: {error}"
                 continue

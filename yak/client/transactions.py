@@ -1,17 +1,16 @@
 """Lists, describes and aborts transactions, as kafka-transactions.sh does.
 
-Requests are encoded by kio, because librdkafka has no call for them. Transaction coordinators list and describe
+The requests are raw ones, because librdkafka has no call for them. Transaction coordinators list and describe
 transactions; partition leaders know which producers have one open.
 """
 
-import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from yak.client.groups.group_brokers import GroupBrokers, failure
 from yak.client.metadata import Broker, ClusterMetadata
-from yak.client.raw_connection import RawConnection
+from yak.client.raw_connection import Api, RawConnection
 from yak.errors import ProtocolViolation, Unreachable, YakError
 from yak.ids import LeaderEpoch, Offset, ProducerId, TopicPartition
 from yak.protocol.tagged_fields import skip_tags
@@ -27,7 +26,10 @@ STATES: Final = (
     "PrepareEpochFence",
 )
 """Kafka's TransactionState."""
-_DESCRIBE: Final = 65
+_WRITE_TXN_MARKERS: Final = 27, 1
+_DESCRIBE_PRODUCERS: Final = 61, 0
+_DESCRIBE: Final = 65, 0
+_LIST: Final = 66, 1
 _TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 _NO_OFFSET: Final = -1
 
@@ -69,18 +71,14 @@ def list_transactions(
     longer_than_ms: int | None = None,
 ) -> tuple[list[Transaction], dict[Broker, str]]:
     """All transactions by id, and the brokers that did not answer, with the reason (ListTransactions, key 66)."""
-    from kio.schema.list_transactions.v1.request import ListTransactionsRequest
-    from kio.schema.types import ProducerId as WireId
-    from kio.static.primitive import i64
-
-    request = ListTransactionsRequest(
-        state_filters=tuple(states),
-        producer_id_filters=tuple(WireId(each) for each in producer_ids),
-        duration_filter=i64(-1 if longer_than_ms is None else longer_than_ms),
-    )
+    fields = {
+        "state_filters": list(states),
+        "producer_id_filters": list(producer_ids),
+        "duration_filter": -1 if longer_than_ms is None else longer_than_ms,
+    }
 
     def ask(connection: RawConnection) -> tuple[int, Any]:
-        answer = connection.call(request)
+        answer = connection.call(_LIST, fields)
         return int(answer.error_code), answer
 
     answers, silent = brokers.every(ask)
@@ -94,18 +92,12 @@ def list_transactions(
 
 def describe_transactions(brokers: GroupBrokers, names: Sequence[str]) -> dict[str, Transaction | YakError]:
     """These transactions from their coordinators, in this order (DescribeTransactions, key 65)."""
-    from kio.schema.describe_transactions.v0.request import DescribeTransactionsRequest
-    from kio.schema.types import TransactionalId
-    from kio.serial import entity_writer
-    from kio.serial.errors import SerialError
 
     def describe(connection: RawConnection, some: Sequence[str]) -> dict[str, tuple[int, Transaction]]:
         coordinator = next(each for each in brokers.brokers.values() if each.address == connection.address)
-        body = io.BytesIO()
-        entity_writer(DescribeTransactionsRequest)(
-            body, DescribeTransactionsRequest(transactional_ids=tuple(TransactionalId(each) for each in some))
-        )
-        answer = connection.ask(_DESCRIBE, 0, body.getvalue(), is_flexible=True)
+        answer = connection.ask(_DESCRIBE, {"transactional_ids": list(some)})
+        from kio.serial.errors import SerialError  # after the connection has imported kio
+
         try:
             return {each.transactional_id: (code, each) for code, each in _described(answer, coordinator)}
         except (SerialError, ProtocolViolation, ValueError, IndexError) as error:
@@ -180,19 +172,16 @@ def open_transactions(
 ) -> tuple[list[OpenTransaction], dict[TopicPartition, str]]:
     """The transactions that are open in these partitions, and why others could not be read (DescribeProducers, key
     61)."""
-    from kio.schema.describe_producers.v0.request import DescribeProducersRequest, TopicRequest
-    from kio.schema.types import TopicName
-    from kio.static.primitive import i32
 
-    def request(some: dict[str, list[int]]) -> Any:
-        topics = (
-            TopicRequest(name=TopicName(name), partition_indexes=tuple(map(i32, each))) for name, each in some.items()
-        )
-        return DescribeProducersRequest(topics=tuple(topics))
+    def fields(some: dict[str, list[int]]) -> dict[str, object]:
+        return {"topics": [{"name": name, "partition_indexes": each} for name, each in some.items()]}
 
     found: list[OpenTransaction] = []
     failed: dict[TopicPartition, str] = {}
-    for place, answer in _ask_leaders(metadata, partitions, request, lambda answer: answer.topics, timeout_s).items():
+    answers = _ask_leaders(
+        metadata, partitions, _DESCRIBE_PRODUCERS, fields, lambda answer: answer.topics, timeout_s=timeout_s
+    )
+    for place, answer in answers.items():
         if isinstance(answer, str):
             failed[place] = answer
         elif answer.error_code:
@@ -216,8 +205,10 @@ def open_transactions(
 def _ask_leaders(
     metadata: ClusterMetadata,
     partitions: Iterable[TopicPartition],
-    request: Callable[[dict[str, list[int]]], Any],
+    api: Api,
+    fields: Callable[[dict[str, list[int]]], dict[str, object]],
     topics_of: Callable[[Any], Any],
+    *,
     timeout_s: float,
 ) -> dict[TopicPartition, Any]:
     """Each partition's answer from its leader, or the reason why there is none."""
@@ -233,7 +224,7 @@ def _ask_leaders(
             continue
         try:
             with RawConnection(broker.address, timeout_s=timeout_s) as connection:
-                answer = connection.call(request(some))
+                answer = connection.call(api, fields(some))
         except OSError as error:
             reason = f"{broker.address}: {error.strerror or error}".lower()
             answers |= {TopicPartition(name, index): reason for name, each in some.items() for index in each}
@@ -278,25 +269,22 @@ def abort_transaction(metadata: ClusterMetadata, found: OpenTransaction, *, time
 
     Raises YakError (`not-aborted`) when the leader does not answer, or refuses.
     """
-    from kio.schema.types import ProducerId as WireId
-    from kio.schema.types import TopicName
-    from kio.schema.write_txn_markers.v1.request import (
-        WritableTxnMarker,
-        WritableTxnMarkerTopic,
-        WriteTxnMarkersRequest,
-    )
-    from kio.static.primitive import i16, i32
-
     place = found.partition
-    marker = WritableTxnMarker(
-        producer_id=WireId(found.producer_id),
-        producer_epoch=i16(found.producer_epoch),
-        transaction_result=False,
-        topics=(WritableTxnMarkerTopic(name=TopicName(place.topic), partition_indexes=(i32(place.partition),)),),
-        coordinator_epoch=i32(max(0, found.coordinator_epoch)),
+    marker = {
+        "producer_id": found.producer_id,
+        "producer_epoch": found.producer_epoch,
+        "transaction_result": False,
+        "topics": [{"name": place.topic, "partition_indexes": [place.partition]}],
+        "coordinator_epoch": max(0, found.coordinator_epoch),
+    }
+    answer = _ask_leaders(
+        metadata,
+        [place],
+        _WRITE_TXN_MARKERS,
+        lambda _some: {"markers": [marker]},
+        lambda answer: answer.markers[0].topics,
+        timeout_s=timeout_s,
     )
-    request = WriteTxnMarkersRequest(markers=(marker,))
-    answer = _ask_leaders(metadata, [place], lambda _some: request, lambda answer: answer.markers[0].topics, timeout_s)
     result = answer[place]
     what = f"the transaction at offset {found.start_offset} of {place} was not aborted"
     if isinstance(result, str):

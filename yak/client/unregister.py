@@ -6,6 +6,7 @@ from yak.client.raw_connection import call_once
 from yak.errors import YakError
 from yak.ids import NodeId
 
+_UNREGISTER_BROKER: Final = 64, 0
 INVALID_REQUEST: Final = 42
 NOT_REGISTERED: Final = 102
 
@@ -15,11 +16,8 @@ def unregister_broker(address: str, node_id: NodeId, *, timeout_s: float) -> Non
 
     Raises Unreachable when it does not answer, YakError (`broker-alive`, `unknown-broker`, `not-unregistered`) when it refuses.
     """
-    from kio.schema.types import BrokerId
-    from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
-
     what = f"broker {node_id} was not unregistered"
-    answer = call_once(address, UnregisterBrokerRequest(broker_id=BrokerId(node_id)), what, timeout_s)
+    answer = call_once(address, _UNREGISTER_BROKER, {"broker_id": node_id}, what, timeout_s)
     why = answer.error_message or answer.error_code.name
     if answer.error_code == INVALID_REQUEST:
         raise YakError("broker-alive", what, why=why, try_=("stop it first",))

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from yak.client.errors import Change, from_answer, from_exception, kafka_exceptions
 from yak.client.raw_connection import call_once
-from yak.lean_imports import import_kio
 from yak.security.scram import BY_CODE
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
 
+_DESCRIBE_USER_SCRAM_CREDENTIALS: Final = 50, 0
 _SHOWS: Final = "yak users list"
 
 
@@ -23,11 +23,8 @@ def user_rows(admin: Admin) -> list[dict[str, Any]]:
 
     The request has a connection of its own: when a broker refuses it as a whole, librdkafka 2.16 ends the process.
     """
-    import_kio()
-    from kio.schema.describe_user_scram_credentials.v0.request import DescribeUserScramCredentialsRequest
-
     what = "the users could not be read"
-    answer = call_once(admin.answered, DescribeUserScramCredentialsRequest(users=None), what, admin.timeout_s)
+    answer = call_once(admin.answered, _DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": None}, what, admin.timeout_s)
     if answer.error_code:
         raise from_answer(answer, what, "user-refused")
     return [

@@ -27,7 +27,7 @@ from yak.protocol.pace import Pace
 from yak.protocol.produce_request import decode_produce_in_slices, decode_produce_request
 from yak.protocol.request_check import apply_edits, check_body, check_in_slices
 from yak.protocol.request_header import RequestHeader, read_request_header
-from yak.protocol.response_encoder import EncodedItems, Fields, UnknownNames, Writer, struct_writer
+from yak.protocol.response_encoder import EncodedItems, Fields, UnknownNames, Writer, request_writer, struct_writer
 from yak.protocol.schema_fields import EntityClass, schema_fields
 from yak.protocol.schemas import load_request_schema, load_response_schema
 from yak.protocol.versions import (
@@ -219,7 +219,7 @@ def encode_request(
     out = bytearray(_REQUEST_HEAD.pack(api_key, api_version, correlation_id, len(name)) + name)
     if is_flexible(api_key, api_version):
         out.append(0)
-    _request_writer(api_key, api_version)(out, fields)
+    request_writer(api_key, api_version)(out, fields)
     return bytes(out)
 
 
@@ -288,15 +288,6 @@ def _refuse_unknown_in(api_key: int) -> UnknownNames:
                 raise TypeError(f"{place} has no field {name!r} in any version")
 
     return refuse_unknown
-
-
-@cache
-def _request_writer(api_key: int, api_version: int) -> Writer:
-    def refuse_unknown(path: tuple[str, ...], names: frozenset[str]) -> None:
-        # Unlike a response, a request that loses a field changes its meaning.
-        raise TypeError(f"{'.'.join((API_NAMES[api_key], *path))} v{api_version} has no field {sorted(names)}")
-
-    return struct_writer(load_request_schema(api_key, api_version), (), refuse_unknown)
 
 
 def has_response_field(api_key: int, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Responses from plain dicts: a version-independent structure becomes the bytes of the requested version.
+"""Responses, and requests, from plain dicts: a version-independent structure becomes the bytes of a version.
 
 A handler builds one dict with kio's field names. Fields that a version lacks are dropped; missing ones get the schema's
 default. Encoders are compiled from kio's classes, once for each version, and write bytes directly: kio's own writer
@@ -16,7 +16,9 @@ from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from yak.protocol.schema_fields import STRUCT_KIND, UNSET, EntityClass, SchemaField, schema_fields
+from yak.protocol.schemas import load_request_schema
 from yak.protocol.varint import append_uvarint
+from yak.protocol.versions import API_NAMES
 
 Fields: TypeAlias = Mapping[str, object]
 Writer: TypeAlias = Callable[[bytearray, Any], None]
@@ -74,6 +76,17 @@ def struct_writer(entity: EntityClass, path: tuple[str, ...], unknown: UnknownNa
             write(out, value)
 
     return write_struct
+
+
+@cache
+def request_writer(api_key: int, api_version: int) -> Writer:
+    """The writer of a request's body. It raises TypeError for a field that the version lacks."""
+
+    def refuse_unknown(path: tuple[str, ...], names: frozenset[str]) -> None:
+        # Unlike a response, a request that loses a field changes its meaning.
+        raise TypeError(f"{'.'.join((API_NAMES[api_key], *path))} v{api_version} has no field {sorted(names)}")
+
+    return struct_writer(load_request_schema(api_key, api_version), (), refuse_unknown)
 
 
 def natural_default(field: SchemaField) -> object:

@@ -7,7 +7,7 @@ import pytest
 
 from yak.client import faults
 from yak.errors import Unreachable, UsageError, YakError
-from yak.protocol.codec import decode_request, encode_response_body
+from yak.protocol.codec import decode_request, decode_response, encode_request, encode_response, read_request_header
 
 
 class FakeConnection:
@@ -25,9 +25,10 @@ class FakeConnection:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def ask(self, api_key: int, version: int, body: bytes, *, is_flexible: bool) -> bytes:
-        request = decode_request(api_key, version, memoryview(body), 0)
-        assert (request.request_principal, request.client_host_address, is_flexible) == (None, b"", True)
+    def call(self, api: tuple[int, int], fields: dict[str, object]) -> object:
+        frame = encode_request(*api, 1, "test", fields)
+        request = decode_request(*api, memoryview(frame), read_request_header(frame).body_offset)
+        assert (request.request_principal, request.client_host_address) == (None, b"")
         name, _space, text = bytes(request.request_data).partition(b" ")
         assert name == b"yak.faults"
         self.requests.append((self.address, json.loads(text)))
@@ -35,7 +36,8 @@ class FakeConnection:
         if isinstance(answer, Exception):
             raise answer
         data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-        return encode_response_body(api_key, version, {"response_data": data, "error_code": 0})
+        (response,) = encode_response(*api, 1, {"response_data": data, "error_code": 0})
+        return decode_response(*api, bytes(response)[4:])
 
 
 @pytest.fixture

@@ -188,10 +188,7 @@ def test_read_cluster_without_a_reachable_broker_raises_unreachable():
 
 
 def test_an_answer_that_makes_no_sense_is_an_error_of_the_connection(cluster):
-    from yak.client.replica_offsets import list_offsets_request
-    from yak.ids import TopicPartition
-
     broker = cluster.brokers[1]
     broker.answers[2] = lambda request: None
     with RawConnection(broker.address, timeout_s=2) as connection, pytest.raises(OSError, match="closed"):
-        connection.call(list_offsets_request([TopicPartition("orders", 0)], -2))
+        connection.call((2, 7), {"replica_id": -2, "isolation_level": 0, "topics": []})

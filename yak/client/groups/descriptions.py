@@ -25,6 +25,9 @@ STATES: Final = (
 )
 """The states of groups of all types (Kafka's GroupState)."""
 TYPES: Final = ("classic", "consumer", "share", "streams")
+_DESCRIBE_GROUPS: Final = 15, 5
+_LIST_GROUPS: Final = 16, 5
+_CONSUMER_GROUP_DESCRIBE: Final = 69, 0
 _NOT_FOUND: Final = 69
 _DEAD: Final = "Dead"
 
@@ -34,12 +37,10 @@ def list_groups(
 ) -> tuple[dict[str, Group], dict[Broker, str]]:
     """All groups by name, without members; and the brokers that did not answer, with the reason (ListGroups, key
     16)."""
-    from kio.schema.list_groups.v5.request import ListGroupsRequest
-
-    request = ListGroupsRequest(states_filter=tuple(states), types_filter=tuple(types))
+    fields = {"states_filter": list(states), "types_filter": list(types)}
 
     def ask(connection: RawConnection) -> tuple[int, Any]:
-        answer = connection.call(request)
+        answer = connection.call(_LIST_GROUPS, fields)
         return int(answer.error_code), answer
 
     answers, silent = brokers.every(ask)
@@ -99,12 +100,8 @@ def describe_groups(brokers: GroupBrokers, groups: Iterable[Group]) -> dict[str,
 
 def _describe_classic(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, Group | None]]:
     """DescribeGroups (key 15). A missing group is "Dead" in this version."""
-    from kio.schema.describe_groups.v5.request import DescribeGroupsRequest
-    from kio.schema.types import GroupId
-
-    answer = connection.call(
-        DescribeGroupsRequest(groups=tuple(map(GroupId, names)), include_authorized_operations=False)
-    )
+    fields = {"groups": list(names), "include_authorized_operations": False}
+    answer = connection.call(_DESCRIBE_GROUPS, fields)
     return {
         str(each.group_id): (
             int(each.error_code),
@@ -116,12 +113,8 @@ def _describe_classic(connection: RawConnection, names: Sequence[str]) -> dict[s
 
 def _describe_consumer(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, Group | None]]:
     """ConsumerGroupDescribe (key 69, KIP-848). GROUP_ID_NOT_FOUND may also mean that the group is a classic one now."""
-    from kio.schema.consumer_group_describe.v0.request import ConsumerGroupDescribeRequest
-    from kio.schema.types import GroupId
-
-    answer = connection.call(
-        ConsumerGroupDescribeRequest(group_ids=tuple(map(GroupId, names)), include_authorized_operations=False)
-    )
+    fields = {"group_ids": list(names), "include_authorized_operations": False}
+    answer = connection.call(_CONSUMER_GROUP_DESCRIBE, fields)
     return {
         str(each.group_id): (0, None)
         if int(each.error_code) == _NOT_FOUND

@@ -1,6 +1,6 @@
 """Requests about groups: to every broker, or to each group's coordinator, with retries while it moves.
 
-Requests are encoded by kio, because librdkafka handles one group per request, has no call for OffsetDelete, and does
+The requests are raw ones, because librdkafka handles one group per request, has no call for OffsetDelete, and does
 not expose the members' subscriptions. Kafka from 4.0 on and YAK support all the versions used here.
 """
 
@@ -13,8 +13,8 @@ from yak.client.errors import from_kafka
 from yak.client.metadata import Broker
 from yak.client.raw_connection import RawConnection
 from yak.errors import Unreachable, YakError
-from yak.lean_imports import import_kio
 
+_FIND_COORDINATOR: Final = 10, 4
 LOAD_IN_PROGRESS: Final = 14
 COORDINATOR_NOT_AVAILABLE: Final = 15
 NOT_COORDINATOR: Final = 16
@@ -57,7 +57,6 @@ class GroupBrokers:
     """
 
     def __init__(self, admin: Admin, coordinates: Literal["group", "transaction"] = "group") -> None:
-        import_kio()
         self.admin = admin
         self._coordinates = coordinates
         self.brokers: dict[int, Broker] = {}
@@ -158,17 +157,12 @@ class GroupBrokers:
 
     def _find(self, groups: Sequence[str], what: str) -> tuple[dict[str, list[str]], dict[str, YakError]]:
         """Groups by their coordinator's address, and the reasons why others have none (FindCoordinator, key 10)."""
-        from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
-        from kio.static.primitive import i8
-
         answer, reason = None, None
         addresses = dict.fromkeys([self.admin.answered, *(each.address for each in self.brokers.values())])
+        fields = {"key_type": _KEY_TYPES[self._coordinates], "coordinator_keys": list(groups)}
         for address in addresses:
             try:
-                request = FindCoordinatorRequest(
-                    key_type=i8(_KEY_TYPES[self._coordinates]), coordinator_keys=tuple(groups)
-                )
-                answer = self._connection(address).call(request)
+                answer = self._connection(address).call(_FIND_COORDINATOR, fields)
                 break
             except OSError as error:
                 self._close(address)

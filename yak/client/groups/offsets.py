@@ -5,13 +5,17 @@ which the coordinator accepts only while the group has no members.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from yak.client.groups.group_brokers import LOAD_IN_PROGRESS, GroupBrokers, failure
-from yak.client.raw_connection import RawConnection
+from yak.client.raw_connection import Api, RawConnection
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition, by_topic
 
+_OFFSET_COMMIT: Final = 8, 8
+_OFFSET_FETCH: Final = 9, 8
+_DELETE_GROUPS: Final = 42, 2
+_OFFSET_DELETE: Final = 47, 0
 GROUP_ID_NOT_FOUND: Final = 69
 _NO_MEMBER: Final = -1
 _NO_EPOCH: Final = -1
@@ -22,13 +26,9 @@ Committed = dict[TopicPartition, Offset]
 def committed_offsets(brokers: GroupBrokers, groups: Sequence[str]) -> dict[str, Committed | YakError]:
     """All committed offsets of these groups, in one request per coordinator (OffsetFetch, key 9); {} for an unknown
     group."""
-    from kio.schema.offset_fetch.v8.request import OffsetFetchRequest, OffsetFetchRequestGroup
-    from kio.schema.types import GroupId
 
     def ask(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, Committed]]:
-        request = OffsetFetchRequest(
-            groups=tuple(OffsetFetchRequestGroup(group_id=GroupId(name), topics=None) for name in names)
-        )
+        fields = {"groups": [{"group_id": name, "topics": None} for name in names]}
         return {
             str(group.group_id): (
                 int(group.error_code),
@@ -39,7 +39,7 @@ def committed_offsets(brokers: GroupBrokers, groups: Sequence[str]) -> dict[str,
                     if not int(each.error_code) and each.committed_offset >= 0
                 },
             )
-            for group in connection.call(request).groups
+            for group in connection.call(_OFFSET_FETCH, fields).groups
         }
 
     return brokers.ask(groups, 'the offsets of group "{}" could not be read', ask)
@@ -49,36 +49,29 @@ def commit_offsets(
     brokers: GroupBrokers, group: str, offsets: Mapping[TopicPartition, Offset]
 ) -> dict[TopicPartition, YakError | None]:
     """Commit for a group without members, in one request (OffsetCommit, key 8); the error or None, by partition."""
-    from kio.schema.offset_commit.v8.request import (
-        OffsetCommitRequest,
-        OffsetCommitRequestPartition,
-        OffsetCommitRequestTopic,
-    )
-    from kio.schema.types import GroupId, TopicName
-    from kio.static.primitive import i32, i64
-
-    request = OffsetCommitRequest(
-        group_id=GroupId(group),
-        generation_id_or_member_epoch=i32(_NO_MEMBER),
-        member_id="",
-        group_instance_id=None,
-        topics=tuple(
-            OffsetCommitRequestTopic(
-                name=TopicName(topic),
-                partitions=tuple(
-                    OffsetCommitRequestPartition(
-                        partition_index=i32(each.partition),
-                        committed_offset=i64(offsets[each]),
-                        committed_leader_epoch=i32(_NO_EPOCH),
-                        committed_metadata="",
-                    )
+    fields = {
+        "group_id": group,
+        "generation_id_or_member_epoch": _NO_MEMBER,
+        "member_id": "",
+        "group_instance_id": None,
+        "topics": [
+            {
+                "name": topic,
+                "partitions": [
+                    {
+                        "partition_index": each.partition,
+                        "committed_offset": offsets[each],
+                        "committed_leader_epoch": _NO_EPOCH,
+                        "committed_metadata": "",
+                    }
                     for each in partitions
-                ),
-            )
+                ],
+            }
             for topic, partitions in by_topic(offsets).items()
-        ),
-    )
-    return _by_partition(brokers, group, request, 'the offsets of group "{}" were not changed', list(offsets))
+        ],
+    }
+    what = 'the offsets of group "{}" were not changed'
+    return _by_partition(brokers, group, _OFFSET_COMMIT, fields, what, list(offsets))
 
 
 def delete_offsets(
@@ -86,25 +79,15 @@ def delete_offsets(
 ) -> dict[TopicPartition, YakError | None]:
     """Delete a group's committed offsets of these partitions (OffsetDelete, key 47, KIP-496); the error or None of
     each."""
-    from kio.schema.offset_delete.v0.request import (
-        OffsetDeleteRequest,
-        OffsetDeleteRequestPartition,
-        OffsetDeleteRequestTopic,
-    )
-    from kio.schema.types import GroupId, TopicName
-    from kio.static.primitive import i32
-
-    request = OffsetDeleteRequest(
-        group_id=GroupId(group),
-        topics=tuple(
-            OffsetDeleteRequestTopic(
-                name=TopicName(topic),
-                partitions=tuple(OffsetDeleteRequestPartition(partition_index=i32(each.partition)) for each in found),
-            )
+    fields = {
+        "group_id": group,
+        "topics": [
+            {"name": topic, "partitions": [{"partition_index": each.partition} for each in found]}
             for topic, found in by_topic(partitions).items()
-        ),
-    )
-    return _by_partition(brokers, group, request, 'the offsets of group "{}" were not deleted', list(partitions))
+        ],
+    }
+    what = 'the offsets of group "{}" were not deleted'
+    return _by_partition(brokers, group, _OFFSET_DELETE, fields, what, list(partitions))
 
 
 def delete_groups(brokers: GroupBrokers, groups: Sequence[str]) -> dict[str, YakError | None]:
@@ -112,15 +95,12 @@ def delete_groups(brokers: GroupBrokers, groups: Sequence[str]) -> dict[str, Yak
 
     A group that is missing on a retry, after a lost response, counts as deleted.
     """
-    from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
-    from kio.schema.types import GroupId
-
     requested: set[str] = set()
 
     def ask(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, None]]:
         again = [name for name in names if name in requested]
         requested.update(names)
-        answer = connection.call(DeleteGroupsRequest(groups_names=tuple(map(GroupId, names))))
+        answer = connection.call(_DELETE_GROUPS, {"groups_names": list(names)})
         # A coordinator that loads has deleted nothing. One that moves may have: its answer is not of the deletion.
         requested.difference_update(
             str(each.group_id) for each in answer.results if int(each.error_code) == LOAD_IN_PROGRESS
@@ -137,13 +117,18 @@ def delete_groups(brokers: GroupBrokers, groups: Sequence[str]) -> dict[str, Yak
 
 
 def _by_partition(
-    brokers: GroupBrokers, group: str, request: Any, what: str, partitions: list[TopicPartition]
+    brokers: GroupBrokers,
+    group: str,
+    api: Api,
+    fields: Mapping[str, object],
+    what: str,
+    partitions: list[TopicPartition],
 ) -> dict[TopicPartition, YakError | None]:
     """Send the request to the group's coordinator; each partition's error. A retriable code retries the whole
     request."""
 
     def ask(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, dict[TopicPartition, int]]]:
-        answer = connection.call(request)
+        answer = connection.call(api, fields)
         codes = {
             TopicPartition(str(topic.name), int(each.partition_index)): int(each.error_code)
             for topic in answer.topics
