@@ -5,8 +5,8 @@ The core emits each log event as a `Notice`, with or without listeners, so obser
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from yak.core.events import Notice
 from yak.view.formats import counted
@@ -17,100 +17,78 @@ GROUP_MOVED: Final = "group-state-changed"
 _SECRET: Final = ("directory", "from_directory", "to_directory", "failure")
 """Fields with paths stay in the log: not every reader of events may see them."""
 
-_Fields = Mapping[str, Any]
-_EVENTS: Final[Mapping[str, tuple[str, Callable[[_Fields], str]]]] = {
-    "group-rebalancing": (
+
+class _Event(NamedTuple):
+    kind: str
+    sentence: str
+    """With the fields of the log event, and `counted` for its `count`."""
+    noun: str = ""
+    """What `count` counts."""
+
+
+_EVENTS: Final[Mapping[str, _Event]] = {
+    "group-rebalancing": _Event(
         "group-rebalancing",
-        lambda f: f"group {f['group']} rebalances, after generation {f['generation']}: {f['reason']}",
+        "group {group} rebalances, after generation {generation}: {reason}",
     ),
-    "group-stable": (
-        "group-stable",
-        lambda f: f"group {f['group']} is stable in generation {f['generation']} with {f['members']} members",
-    ),
-    "group-empty": ("group-empty", lambda f: f"group {f['group']} has no members"),
-    "group-member-expired": (
-        "group-member-expired",
-        lambda f: f"the session of member {f['member']} of group {f['group']} expired",
-    ),
-    "group-members-expired": (
-        "group-member-expired",
-        lambda f: f"sessions of members of group {f['group']} expired",
-    ),
-    "group-member-left": ("group-member-left", lambda f: f"member {f['member']} left group {f['group']}"),
-    "group-upgraded": ("group-changed", lambda f: f"group {f['group']} converted to the consumer protocol"),
-    "group-downgraded": ("group-changed", lambda f: f"group {f['group']} converted back to the classic protocol"),
-    "group-expired": ("group-deleted", lambda f: f"group {f['group']} is deleted: its offsets expired"),
-    "groups-loaded": (
-        "group-loaded",
-        lambda f: f"this broker coordinates the groups of {f['partition']}: {f['groups']}",
-    ),
-    "log-truncated": (
+    "group-stable": _Event("group-stable", "group {group} is stable in generation {generation} with {members} members"),
+    "group-empty": _Event("group-empty", "group {group} has no members"),
+    "group-member-expired": _Event("group-member-expired", "the session of member {member} of group {group} expired"),
+    "group-members-expired": _Event("group-member-expired", "sessions of members of group {group} expired"),
+    "group-member-left": _Event("group-member-left", "member {member} left group {group}"),
+    "group-upgraded": _Event("group-changed", "group {group} converted to the consumer protocol"),
+    "group-downgraded": _Event("group-changed", "group {group} converted back to the classic protocol"),
+    "group-expired": _Event("group-deleted", "group {group} is deleted: its offsets expired"),
+    "groups-loaded": _Event("group-loaded", "this broker coordinates the groups of {partition}: {groups}"),
+    "log-truncated": _Event(
         "log-truncated",
-        lambda f: (
-            f"the log of {f['partition']} is truncated from {f['from_offset']} to {f['to_offset']}, where its leader diverges"
-        ),
+        "the log of {partition} is truncated from {from_offset} to {to_offset}, where its leader diverges",
     ),
-    "open-transaction-copied-again": (
+    "open-transaction-copied-again": _Event(
         "log-truncated",
-        lambda f: (
-            f"the log of {f['partition']} is truncated from {f['from_offset']} to {f['to_offset']}, where its oldest open"
-            " transaction begins, and copied from there again"
-        ),
+        "the log of {partition} is truncated from {from_offset} to {to_offset}, where its oldest open"
+        " transaction begins, and copied from there again",
     ),
-    "truncated-below-high-watermark": (
+    "truncated-below-high-watermark": _Event(
         "log-truncated",
-        lambda f: (
-            f"the log of {f['partition']} is truncated to {f['to_offset']}, below its high watermark {f['high_watermark']}"
-        ),
+        "the log of {partition} is truncated to {to_offset}, below its high watermark {high_watermark}",
     ),
-    "replica-fully-truncated": (
+    "replica-fully-truncated": _Event(
         "log-truncated",
-        lambda f: f"the log of {f['partition']} is truncated fully and starts at {f['leaders_log_start_offset']}",
+        "the log of {partition} is truncated fully and starts at {leaders_log_start_offset}",
     ),
-    "replica-move-started": (
+    "replica-move-started": _Event(
         "replica-moved",
-        lambda f: f"the replica of {f['partition']} moves to another log directory: {f['bytes']} bytes",
+        "the replica of {partition} moves to another log directory: {bytes} bytes",
     ),
-    "replica-moved": (
+    "replica-moved": _Event("replica-moved", "the replica of {partition} is in another log directory"),
+    "replica-move-cancelled": _Event(
         "replica-moved",
-        lambda f: f"the replica of {f['partition']} is in another log directory",
+        "the replica of {partition} stays in its log directory: {reason}",
     ),
-    "replica-move-cancelled": (
+    "replica-move-failed": _Event(
         "replica-moved",
-        lambda f: f"the replica of {f['partition']} stays in its log directory: {f['reason']}",
+        "the replica of {partition} could not be moved to another log directory",
     ),
-    "replica-move-failed": (
-        "replica-moved",
-        lambda f: f"the replica of {f['partition']} could not be moved to another log directory",
-    ),
-    "log-directory-offline": ("disk-offline", lambda f: f"a log directory is offline: {f['error']}"),
-    "metadata-store-lost": ("store-lost", lambda f: f"the metadata store does not answer: {f['reason']}"),
-    "metadata-frozen": ("store-frozen", lambda f: f"the metadata store has another history: {f['reason']}"),
-    "metadata-caught-up": ("store-back", lambda _f: "the metadata store answers and has this broker's history"),
-    "quorum-leader-elected": (
+    "log-directory-offline": _Event("disk-offline", "a log directory is offline: {error}"),
+    "metadata-store-lost": _Event("store-lost", "the metadata store does not answer: {reason}"),
+    "metadata-frozen": _Event("store-frozen", "the metadata store has another history: {reason}"),
+    "metadata-caught-up": _Event("store-back", "the metadata store answers and has this broker's history"),
+    "quorum-leader-elected": _Event(
         "quorum-leader-elected",
-        lambda f: f"broker {f['leader']} leads the metadata quorum in epoch {f['epoch']}",
+        "broker {leader} leads the metadata quorum in epoch {epoch}",
     ),
-    "quorum-leader-lost": (
+    "quorum-leader-lost": _Event(
         "quorum-leader-lost",
-        lambda f: f"broker {f['leader']}, the leader of the metadata quorum in epoch {f['epoch']}, does not answer",
+        "broker {leader}, the leader of the metadata quorum in epoch {epoch}, does not answer",
     ),
-    "quorum-voters-changed": (
-        "quorum-voters-changed",
-        lambda f: f"the voters of the metadata quorum are {f['voters']}",
-    ),
-    "metadata-store-restarted": ("store-restarted", lambda _f: "the metadata store restarted"),
-    "broker-dead": (
-        "broker-dead",
-        lambda f: f"no process listens at broker {f['node_id']}, detected in {f['detected_ms']} ms",
-    ),
-    "leaders-elected": ("leader-elected", lambda f: f"{counted(f['count'], 'leader')} elected in {f['took_ms']} ms"),
-    "leaders-moved": ("leader-elected", lambda f: f"{counted(f['count'], 'leader')} moved in {f['took_ms']} ms"),
-    "preferred-leaders-elected": ("leader-elected", lambda f: f"{counted(f['count'], 'preferred leader')} elected"),
-    "partitions-without-leader": (
-        "leader-missing",
-        lambda f: f"{counted(f['count'], 'partition')} without an eligible leader",
-    ),
+    "quorum-voters-changed": _Event("quorum-voters-changed", "the voters of the metadata quorum are {voters}"),
+    "metadata-store-restarted": _Event("store-restarted", "the metadata store restarted"),
+    "broker-dead": _Event("broker-dead", "no process listens at broker {node_id}, detected in {detected_ms} ms"),
+    "leaders-elected": _Event("leader-elected", "{counted} elected in {took_ms} ms", "leader"),
+    "leaders-moved": _Event("leader-elected", "{counted} moved in {took_ms} ms", "leader"),
+    "preferred-leaders-elected": _Event("leader-elected", "{counted} elected", "preferred leader"),
+    "partitions-without-leader": _Event("leader-missing", "{counted} without an eligible leader", "partition"),
 }
 _RENAMED: Final = {"node_id": "broker", "partition": "log"}
 """In an event `node_id` is the reporting broker, and `partition` is a number."""
@@ -121,15 +99,16 @@ def of_notice(notice: Notice) -> BrokerEvent | None:
     known = _EVENTS.get(notice.event)
     if known is None:
         return None
-    kind, describe = known
+    given: Mapping[str, Any] = notice.fields
+    sentence = known.sentence.format(**given, counted=counted(given["count"], known.noun) if known.noun else "")
     fields: dict[str, Any] = {
-        _RENAMED.get(name, name): _plain(value) for name, value in notice.fields.items() if name not in _SECRET
+        _RENAMED.get(name, name): _plain(value) for name, value in given.items() if name not in _SECRET
     }
-    topic, _, number = str(notice.fields.get("partition", "")).rpartition("-")
+    topic, _, number = str(given.get("partition", "")).rpartition("-")
     if not topic or not number.isdigit():
-        return BrokerEvent(kind, describe(notice.fields), None, fields)
+        return BrokerEvent(known.kind, sentence, None, fields)
     del fields["log"]
-    return BrokerEvent(kind, describe(notice.fields), topic, {**fields, "partition": int(number)})
+    return BrokerEvent(known.kind, sentence, topic, {**fields, "partition": int(number)})
 
 
 def _plain(value: object) -> Any:
@@ -138,4 +117,4 @@ def _plain(value: object) -> Any:
 
 def kinds() -> list[str]:
     """All kinds of events that `of_notice` gives."""
-    return sorted({kind for kind, _ in _EVENTS.values()})
+    return sorted({each.kind for each in _EVENTS.values()})
