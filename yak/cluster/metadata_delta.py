@@ -46,7 +46,7 @@ from yak.cluster.snapshot import read_snapshot
 from yak.ids import NodeId
 from yak.ports.metadata_store import TailedRecord
 
-_CONFIGS: Final = {
+CONFIG_MAPS: Final = {
     "group": "group_configs",
     USER: "user_credentials",
     TOKEN: "delegation_tokens",
@@ -299,8 +299,8 @@ class MetadataDelta:
     def _replay_config(self, record: Config) -> None:
         if record.resource_type == "topic":
             self._topic_config(record)
-        elif record.resource_type in _CONFIGS:
-            configs = self._map(_CONFIGS[record.resource_type])
+        elif record.resource_type in CONFIG_MAPS:
+            configs = self._map(CONFIG_MAPS[record.resource_type])
             configs.pop(record.resource_name, None)
             if record.configs:
                 configs[record.resource_name] = record.configs

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
-from yak.cluster.records import ACL, NO_LEADER, QUOTA, TOKEN, USER, BrokerState
+from yak.cluster.metadata_delta import CONFIG_MAPS
+from yak.cluster.records import NO_LEADER, TOKEN, USER, BrokerState
 from yak.ids import NodeId
 from yak.views.metadata_json import HIDDEN
 
@@ -176,16 +177,9 @@ def _configs_of(image: Image, resource_type: str, name: str) -> Mapping[str, str
     if resource_type == "topic":
         topic = image.topics.get(name)
         return None if topic is None else topic.configs
-    if resource_type == "group":
-        return image.group_configs.get(name, {})
-    if resource_type == USER:
-        return image.user_credentials.get(name, {})
-    if resource_type == TOKEN:
-        return image.delegation_tokens.get(name, {})
-    if resource_type == QUOTA:
-        return image.quotas.get(name, {})
-    if resource_type == ACL:
-        return image.acls.get(name, {})
+    if resource_type in CONFIG_MAPS:
+        configs: Mapping[str, str] = getattr(image, CONFIG_MAPS[resource_type]).get(name, {})
+        return configs
     if not name:
         return image.default_broker_configs
     return image.broker_configs.get(int(name), {}) if name.isascii() and name.isdigit() else None
