@@ -121,18 +121,13 @@ class Admin:
         self.answered = check_reachable(servers, timeout_ms) if is_plain(given) else servers
         config = base_config(servers, verbose=verbose) | given
         try:
-            self._client: Any = _library().AdminClient(config)
+            self.client: Any = _library().AdminClient(config)
         except kafka_exceptions() as error:
             raise from_exception(error, "the connection's settings are refused") from None
 
-    @property
-    def client(self) -> Any:
-        """librdkafka's admin client."""
-        return self._client
-
     def metadata(self) -> ClusterMetadata:
         """All brokers and topics."""
-        found = read_metadata(self._client, timeout_s=self.timeout_s)
+        found = read_metadata(self.client, timeout_s=self.timeout_s)
         self._leaders_read_s = time.monotonic()
         return found
 
@@ -189,7 +184,7 @@ class Admin:
         change = Change(f'topic "{name}" was', "created", _shows(name))
         futures = self._ask(
             change.not_made,
-            self._client.create_topics,
+            self.client.create_topics,
             [new],
             validate_only=validate_only,
             operation_timeout=self.timeout_s,
@@ -214,7 +209,7 @@ class Admin:
             return
         futures = self._ask(
             f"topics were not deleted: {', '.join(names)}",
-            self._client.delete_topics,
+            self.client.delete_topics,
             list(names),
             operation_timeout=self.timeout_s,
         )
@@ -225,7 +220,7 @@ class Admin:
         """Increase a topic's partitions to `total`."""
         change = Change(f'topic "{name}" was', f"grown to {total} partitions", _shows(name))
         new = [_library().NewPartitions(name, total)]
-        futures = self._ask(change.not_made, self._client.create_partitions, new, validate_only=validate_only)
+        futures = self._ask(change.not_made, self.client.create_partitions, new, validate_only=validate_only)
         self._change(futures[name], change, validate_only=validate_only)
 
     def delete_records(self, before: Mapping[TopicPartition, Offset]) -> dict[TopicPartition, Offset | YakError]:
@@ -234,7 +229,7 @@ class Admin:
 
         futures = self._ask(
             "no records were deleted",
-            self._client.delete_records,
+            self.client.delete_records,
             [Wire(each.topic, each.partition, offset) for each, offset in before.items()],
         )
         results: dict[TopicPartition, Offset | YakError] = {}
@@ -255,7 +250,7 @@ class Admin:
     def configs(self, kind: str, name: str) -> list[ConfigValue]:
         """All configs of a `topic` or `broker`, by name."""
         what = f'configs of {kind} "{name}" could not be read'
-        futures = self._ask(what, self._client.describe_configs, [self._resource(kind, name)])
+        futures = self._ask(what, self.client.describe_configs, [self._resource(kind, name)])
         entries = self._wait(next(iter(futures.values())), what)
         return [
             ConfigValue(
@@ -275,7 +270,7 @@ class Admin:
         if not names:
             return {}
         what = "the topics' configs could not be read"
-        futures = self._ask(what, self._client.describe_configs, [self._resource("topic", name) for name in names])
+        futures = self._ask(what, self.client.describe_configs, [self._resource("topic", name) for name in names])
         found = {}
         for resource, future in futures.items():
             try:
@@ -305,7 +300,7 @@ class Admin:
                 _library().ConfigEntry(config, None, incremental_operation=_library().AlterConfigOpType.DELETE)
             )
         change = Change(f'configs of {kind} "{name}" were', "changed", f"yak {kind}s describe {name}")
-        request = self._client.incremental_alter_configs
+        request = self.client.incremental_alter_configs
         futures = self._ask(change.not_made, request, [resource], validate_only=validate_only)
         try:
             self._change(next(iter(futures.values())), change, validate_only=validate_only)
@@ -346,7 +341,7 @@ class Admin:
                 self._refresh_leaders(min(answer_s, _left_s(deadline)))
             timeout_s = min(answer_s, _left_s(deadline))
             futures = self._ask(
-                what, self._client.list_offsets, request, isolation_level=level, request_timeout=timeout_s
+                what, self.client.list_offsets, request, isolation_level=level, request_timeout=timeout_s
             )
             moving: dict[Any, YakError] = {}
             for wire, future in futures.items():
@@ -378,7 +373,7 @@ class Admin:
         looks for them only once a second.
         """
         with suppress(*kafka_exceptions()):
-            self._client.list_topics(timeout=timeout_s)
+            self.client.list_topics(timeout=timeout_s)
             self._leaders_read_s = time.monotonic()
 
     def watermarks(
@@ -401,5 +396,5 @@ class Admin:
         from confluent_kafka import TopicCollection
 
         what = f'topic "{name}" could not be described'
-        futures = self._ask(what, self._client.describe_topics, TopicCollection([name]))
+        futures = self._ask(what, self.client.describe_topics, TopicCollection([name]))
         return str(self._wait(futures[name], what).topic_id)

@@ -35,7 +35,7 @@ class Client:
 def test_a_config_that_a_broker_refuses_is_a_bad_config_for_either_error_code(code):
     # a broker answers INVALID_REQUEST for a bad value of its own configs, and INVALID_CONFIG for one of a topic
     admin = Admin.__new__(Admin)
-    admin.timeout_s, admin._client = 5.0, Client(code)
+    admin.timeout_s, admin.client = 5.0, Client(code)
     with pytest.raises(YakError, match='configs of broker "1" were not changed') as refused:
         admin.alter_configs("broker", "1", {"log.retention.ms": "x"})
     assert (refused.value.code, refused.value.try_) == ("bad-config", ("yak help bad-config",))
@@ -44,7 +44,7 @@ def test_a_config_that_a_broker_refuses_is_a_bad_config_for_either_error_code(co
 
 def an_admin(*answer):
     admin = Admin.__new__(Admin)
-    admin.timeout_s, admin._client = 5.0, Client(*answer)
+    admin.timeout_s, admin.client = 5.0, Client(*answer)
     return admin
 
 

@@ -51,7 +51,7 @@ def ask(monkeypatch):
 
     def make(*answers, timeout_s=5.0):
         made = Admin.__new__(Admin)
-        made.timeout_s, made._client = timeout_s, Client(list(answers))
+        made.timeout_s, made.client = timeout_s, Client(list(answers))
         made._leaders_read_s = -math.inf
         return made
 
@@ -67,7 +67,7 @@ def test_only_partitions_whose_leader_moved_are_requested_again(ask):
     admin = ask([7, NOT_LEADER, NO_LEADER], [99, 8, NOT_LEADER], [99, 99, 9])
     found = admin.offsets(dict.fromkeys(ORDERS, EARLIEST))
     assert [found[each].offset for each in ORDERS] == [7, 8, 9]
-    assert admin._client.requests == [[0, 1, 2], [1, 2], [2]]
+    assert admin.client.requests == [[0, 1, 2], [1, 2], [2]]
 
 
 @pytest.mark.parametrize("code", [KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH])
@@ -86,7 +86,7 @@ def test_other_errors_are_not_waited_for(ask):
     with pytest.raises(YakError) as caught:
         admin.offsets(dict.fromkeys(ORDERS, EARLIEST))
     assert caught.value.code == "unknown-topic"
-    assert len(admin._client.requests) == 1
+    assert len(admin.client.requests) == 1
 
 
 def test_offsets_of_a_leader_that_does_not_answer_are_requested_again(ask):
@@ -100,19 +100,19 @@ def test_leaders_are_refreshed_before_each_request_and_each_waits_twice_as_long(
     admin = ask(*answers, timeout_s=60)
     assert admin.offsets(dict.fromkeys(ORDERS, EARLIEST))[ORDERS[1]].offset == 8
     expected = [("list_topics 1.0", 1.0), ("list_topics 2.0", 2.0), ("list_topics 4.0", 4.0), ("list_topics 8.0", 8.0)]
-    assert [*zip(*[iter(admin._client.calls)] * 2, strict=True)] == expected
+    assert [*zip(*[iter(admin.client.calls)] * 2, strict=True)] == expected
 
 
 def test_leaders_that_were_read_a_moment_ago_are_not_refreshed_before_the_first_request(ask):
     admin = ask([7, 8, 9])
     admin.watermarks(ORDERS)
-    assert admin._client.calls == ["list_topics 1.0", 1.0, 1.0]
+    assert admin.client.calls == ["list_topics 1.0", 1.0, 1.0]
 
 
 def test_request_for_offsets_waits_no_longer_than_the_time_that_is_left(ask):
     admin = ask([7, OFFSET_INVALID, 9], [99, 8, 99], timeout_s=1.5)
     admin.offsets(dict.fromkeys(ORDERS, EARLIEST))
-    first, second = admin._client.calls[1::2]
+    first, second = admin.client.calls[1::2]
     assert (first, second < 1.5) == (1.0, True)
 
 

@@ -68,7 +68,7 @@ def test_creating_an_existing_topic_advises_to_describe_it(monkeypatch):
 
     admin = object.__new__(Admin)
     admin.timeout_s = 1.0
-    admin._client = type("Client", (), {"create_topics": None})()
+    admin.client = type("Client", (), {"create_topics": None})()
     monkeypatch.setattr(Admin, "_ask", lambda *_, **__: {"orders": None})
     monkeypatch.setattr(Admin, "_wait", exists)
     with pytest.raises(YakError) as caught:
