@@ -95,7 +95,7 @@ class Source:
         from yak.client.csv_files import count_lines
 
         assert request.file is not None
-        return max((count_lines(request.file) or 0) * request.repeat - self._skipped, 1)
+        return max(count_lines(request.file) * request.repeat - self._skipped, 1)
 
     def rows(self) -> "Iterator[Row]":
         """All rows, including repetitions, without the skipped ones."""

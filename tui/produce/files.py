@@ -373,5 +373,4 @@ def prepare(path: str, mapping: CsvMapping, *, topic: str, encoding: str | None,
 
 def count_rows(path: str, mapping: CsvMapping) -> int:
     """The number of lines, which is an upper bound for rows: cells may contain line ends. Raises YakError."""
-    lines = count_lines(path) or 0
-    return max(lines - (0 if mapping.columns else 1), 0)
+    return max(count_lines(path) - (0 if mapping.columns else 1), 0)

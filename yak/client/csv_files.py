@@ -7,7 +7,7 @@ import codecs
 import csv
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO, Final
 
@@ -126,8 +126,8 @@ def open_binary(path: str) -> BinaryIO:
         raise YakError("file", f"{path} cannot be read", why=why, try_=("check the path; nothing was sent",)) from None
 
 
-def count_lines(path: str, is_over: Callable[[], bool] = lambda: False) -> int | None:
-    """The number of lines, an unterminated last one included; None when cancelled. Raises YakError (`file`).
+def count_lines(path: str) -> int:
+    """The number of lines, an unterminated last one included. Raises YakError (`file`).
 
     This is an upper bound of the rows: a cell with a line end in it counts as two lines. For UTF-16 counting newline
     bytes is right too.
@@ -135,8 +135,6 @@ def count_lines(path: str, is_over: Callable[[], bool] = lambda: False) -> int |
     lines, last = 0, b"\n"
     with open_binary(path) as file:
         while chunk := file.read(COUNT_CHUNK_BYTES):
-            if is_over():
-                return None
             lines += chunk.count(b"\n")
             last = chunk
     return lines + (0 if last.rstrip(b"\0").endswith(b"\n") else 1)

@@ -1,6 +1,5 @@
 """Open what a broker needs before it serves: data directories, its copy of the metadata, hot message schemas."""
 
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -208,8 +207,8 @@ def preload_hot() -> None:
 class LoadProgress:
     """Reports the progress of loading on stderr, at most once a second."""
 
-    def __init__(self, stream: TextIO | log.LastingStream | None = None) -> None:
-        self._stream = stream or sys.stderr
+    def __init__(self, stream: TextIO | log.LastingStream) -> None:
+        self._stream = stream
         self._said_at = time.monotonic()
 
     def __call__(self, done: int, total: int) -> None:

@@ -176,7 +176,6 @@ class PeerConnection(SendQueue):
         shell.last_served = self
         try:
             while frame is not None and not self._closed:
-                shell.counters.answers += 1
                 effects = shell.step(PeerAnswered(self.peer_id, frame), now_ms)
                 if effects:
                     shell.carry_out(effects)

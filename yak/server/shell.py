@@ -132,7 +132,6 @@ class Counters:
     """Counters since the start, for metrics and tests."""
 
     frames: int = 0
-    answers: int = 0
     turns: int = 0
     sends: int = 0
     received_bytes: int = 0
@@ -143,7 +142,6 @@ class Counters:
     served_ns: int = 0
     """Time in passes of the selector."""
     slowest_turn_ms: float = 0.0
-    slowest_wake_ms: float = 0.0
     bad_requests: dict[str, int] = field(default_factory=dict)
 
     def bad(self, kind: str) -> None:

@@ -23,7 +23,8 @@ async def run_sweeper(shell: Shell, every_seconds: float = _EVERY_SECONDS) -> No
         asleep_since = trio.current_time()
         await trio.sleep(every_seconds)
         late_ms = (trio.current_time() - asleep_since - every_seconds) * 1000
-        _note_delay(shell, late_ms)
+        if late_ms > SLOW_TURN_MS:
+            shell.rate_limit.write("warning", "event-loop-delayed", {"late_ms": round(late_ms)})
         now_ms = shell.clock.now_ms()
         shell.jobs.check_deadlines(now_ms)
         for connection in list(shell.connections.values()):
@@ -77,10 +78,3 @@ def _close(shell: Shell, connection: Connection, reason: str) -> None:
         shell.rate_limit.write("warning", "bad-request", {"peer": connection.peer, "kind": reason})
     connection.close(reason, now=True)
     connection.flush()
-
-
-def _note_delay(shell: Shell, late_ms: float) -> None:
-    if late_ms > shell.counters.slowest_wake_ms:
-        shell.counters.slowest_wake_ms = late_ms
-    if late_ms > SLOW_TURN_MS:
-        shell.rate_limit.write("warning", "event-loop-delayed", {"late_ms": round(late_ms)})
