@@ -76,12 +76,7 @@ def list_transactions(
         "producer_id_filters": list(producer_ids),
         "duration_filter": -1 if longer_than_ms is None else longer_than_ms,
     }
-
-    def ask(connection: RawConnection) -> tuple[int, Any]:
-        answer = connection.call(_LIST, fields)
-        return int(answer.error_code), answer
-
-    answers, silent = brokers.every(ask)
+    answers, silent = brokers.every(_LIST, fields)
     found = [
         Transaction(str(each.transactional_id), int(each.producer_id), each.transaction_state, broker)
         for broker, answer in answers.items()

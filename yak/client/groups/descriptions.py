@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from yak.client.admin import Admin
 from yak.client.groups.group_brokers import GroupBrokers
@@ -38,12 +38,7 @@ def list_groups(
     """All groups by name, without members; and the brokers that did not answer, with the reason (ListGroups, key
     16)."""
     fields = {"states_filter": list(states), "types_filter": list(types)}
-
-    def ask(connection: RawConnection) -> tuple[int, Any]:
-        answer = connection.call(_LIST_GROUPS, fields)
-        return int(answer.error_code), answer
-
-    answers, silent = brokers.every(ask)
+    answers, silent = brokers.every(_LIST_GROUPS, fields)
     found = [
         Group(
             str(each.group_id),

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, cast
 from yak.client.admin import Admin
 from yak.client.errors import from_kafka
 from yak.client.metadata import Broker
-from yak.client.raw_connection import RawConnection
+from yak.client.raw_connection import Api, RawConnection
 from yak.errors import Unreachable, YakError
 
 _FIND_COORDINATOR: Final = 10, 4
@@ -69,7 +69,7 @@ class GroupBrokers:
         for address in list(self._open):
             self._close(address)
 
-    def every(self, ask: Callable[[RawConnection], tuple[int, Any]]) -> tuple[dict[Broker, Any], dict[Broker, str]]:
+    def every(self, api: Api, fields: Mapping[str, object]) -> tuple[dict[Broker, Any], dict[Broker, str]]:
         """The response of each broker, and the brokers that gave none before the timeout, with the reason."""
         answers: dict[Broker, Any] = {}
         deadline = time.monotonic() + self.admin.timeout_s
@@ -77,12 +77,12 @@ class GroupBrokers:
         while True:
             for broker in list(left):
                 try:
-                    code, answer = ask(self._connection(broker.address))
+                    answer = self._connection(broker.address).call(api, fields)
                 except OSError as error:
                     self._close(broker.address)
                     left[broker] = str(error) or type(error).__name__
                     continue
-                if not code:
+                if not (code := int(answer.error_code)):
                     answers[broker] = answer
                     del left[broker]
                 else:
