@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _READ_BYTES: Final = 64 * 1024
 
 
-class TlsStream(trio.abc.HalfCloseableStream):
+class TlsStream(trio.abc.AsyncResource):
     """One accepted socket. `handshake` comes first."""
 
     def __init__(self, sock: "socket.socket", tls: "ListenerTls") -> None:
@@ -59,13 +59,13 @@ class TlsStream(trio.abc.HalfCloseableStream):
         except ValueError as error:
             raise LoginRefused(f"the name in the client's certificate cannot be read: {error}") from None
 
-    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+    async def receive_some(self, max_bytes: int) -> bytes:
         """As Trio's. Raises BrokenResourceError."""
         await trio.lowlevel.checkpoint()
         if self._has_said_end:  # what comes now is thrown away, and OpenSSL decrypts no more
             with _broken():
-                return await self.socket.recv(max_bytes or _READ_BYTES)
-        buffer = bytearray(min(max_bytes or _READ_BYTES, _READ_BYTES))
+                return await self.socket.recv(max_bytes)
+        buffer = bytearray(min(max_bytes, _READ_BYTES))
         with _broken():
             while True:
                 with contextlib.suppress(BlockingIOError):
@@ -83,13 +83,6 @@ class TlsStream(trio.abc.HalfCloseableStream):
             while not is_sent:
                 await trio.lowlevel.wait_writable(self._raw)
                 is_sent = self._flush()
-
-    async def wait_send_all_might_not_block(self) -> None:
-        """As Trio's."""
-        await trio.lowlevel.checkpoint()
-        with _broken():
-            while not self._flush():
-                await trio.lowlevel.wait_writable(self._raw)
 
     def send_now(self, data: Buffer) -> int:
         """Send at once; the count of bytes taken: all or, while earlier bytes are unsent, none. Raises OSError."""
