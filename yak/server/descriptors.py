@@ -180,12 +180,12 @@ class DescriptorPool:
         """Only the event loop's thread uses it."""
         self._lock = threading.Lock()
         self._open: OrderedDict[PooledFile, None] = OrderedDict()
-        self._count = 0
+        """The files with a descriptor, in the order of the second chance rule."""
 
     @property
     def open_count(self) -> int:
         """The number of open descriptors."""
-        return self._count
+        return len(self._open)
 
     def pin(self, file: PooledFile) -> int:
         """The file's descriptor, which stays open until `unpin`."""
@@ -213,14 +213,13 @@ class DescriptorPool:
             else:
                 file.fd = fd
                 self._open[file] = None
-                self._count += 1
             file.recent = True
             file.pins += pin
             fd = file.fd
-            if self._count > self.limit:
+            if len(self._open) > self.limit:
                 # The pin protects the new descriptor; `appending` protects that of an append.
                 file.pins += 1
-                self._evict(self._count - self.limit)
+                self._evict(len(self._open) - self.limit)
                 file.pins -= 1
         return fd
 
@@ -243,7 +242,7 @@ class DescriptorPool:
     def close_all(self) -> None:
         """Close all descriptors that are not in use."""
         with self._lock:
-            self._evict(self._count, spare_recent=False)
+            self._evict(len(self._open), spare_recent=False)
 
     def _open_path(self, file: PooledFile, create: bool) -> int:
         for attempt in range(3):
@@ -260,7 +259,7 @@ class DescriptorPool:
                 if error.errno not in (errno.EMFILE, errno.ENFILE) or attempt:
                     raise
                 with self._lock:
-                    self._evict(max(1, self._count // 2), spare_recent=False)
+                    self._evict(max(1, len(self._open) // 2), spare_recent=False)
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file.path)
 
     def _evict(self, wanted: int, *, spare_recent: bool = True) -> None:
@@ -268,24 +267,20 @@ class DescriptorPool:
             if wanted <= 0:
                 return
             file = self._open.popitem(last=False)[0]
-            if file.fd < 0:
-                continue
             if file.pins or (spare_recent and file.recent and not file.removed):
                 file.recent = False
                 self._open[file] = None
-            elif self._close_now(file, in_ring=False):
+            elif self._close_now(file):
                 wanted -= 1
             else:
                 self._open[file] = None
 
-    def _close_now(self, file: PooledFile, *, in_ring: bool = True) -> bool:
+    def _close_now(self, file: PooledFile) -> bool:
         fd, file.fd = file.fd, -1
         if file.appending:
             file.fd = fd
             return False
-        if in_ring:
-            del self._open[file]
-        self._count -= 1
+        self._open.pop(file, None)
         os.close(fd)
         return True
 
