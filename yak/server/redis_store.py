@@ -8,7 +8,7 @@ pauses; callers retry after `StoreConnected`.
 import json
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -27,6 +27,7 @@ _LONGEST_PAUSE_SECONDS = 2.0
 _BLOCK_MS = 5_000
 _E = TypeVar("_E", bound=BaseException)
 _RECORDS_PER_READ = 100
+_READ_SECONDS = 3.0
 _SAFE_SETTINGS = {
     "appendonly": ("yes", "a restart of Redis loses all metadata"),
     "appendfsync": ("always", "a crash of its machine loses the newest metadata"),
@@ -37,16 +38,15 @@ _SAFE_SETTINGS = {
 
 @dataclass(slots=True, frozen=True)
 class LogPage:
-    """Entries of the metadata log in the store's format, which `record_of` decodes.
+    """Some records of the metadata log, which spans `begin` to `end`; both are 0 when it is empty.
 
-    `begin` and `end` are the first and the last offset in the log, 0 when it is empty. `snapshot` replaces the trimmed
-    records.
+    `snapshot` replaces the trimmed records; it may be None if there is none, or was not asked for.
     """
 
-    entries: list[list[Any]]
+    records: Sequence[TailedRecord]
     begin: MetadataOffset
     end: MetadataOffset
-    snapshot: dict[str, str]
+    snapshot: TailedRecord | None
 
 
 class RedisStore:
@@ -139,15 +139,13 @@ class RedisStore:
                 return await self._calls.call(*command)
         raise ConnectionLost(f"redis at {self._address} does not answer")
 
-    async def read_log(
-        self, first: MetadataOffset, count: int, *, with_snapshot: bool = False, timeout_seconds: float = 3.0
-    ) -> LogPage:
+    async def read_log(self, first: MetadataOffset, count: int, *, with_snapshot: bool = False) -> LogPage:
         """Read `count` records of the log from `first` on, to show them to users.
 
-        It has a connection of its own, so that no call waits behind it. Raises ConnectionLost or ReplyError.
+        It has a connection of its own, so that no call waits behind it, and a thread decodes the records. Raises ConnectionLost or ReplyError.
         """
         key = f"{self.prefix}log"
-        client = RedisClient(await self._address.open(timeout_seconds), f"redis at {self._address}", timeout_seconds)
+        client = RedisClient(await self._address.open(_READ_SECONDS), f"redis at {self._address}", _READ_SECONDS)
         commands: list[tuple[Part, ...]] = [
             *self._address.login(),
             ("XRANGE", key, "-", "+", "COUNT", 1),
@@ -167,8 +165,12 @@ class RedisStore:
         if failures:
             raise failures[0]
         oldest, newest, entries, flat = replies[-4:]
-        snapshot = dict(zip(flat[::2], flat[1::2], strict=True)) if with_snapshot else {}
-        return LogPage(entries, _offset_of(oldest), _offset_of(newest), snapshot)
+
+        def page() -> LogPage:
+            snapshot = _snapshot_of(flat) if with_snapshot else None
+            return LogPage([record_of(each) for each in entries], _offset_of(oldest), _offset_of(newest), snapshot)
+
+        return await trio.to_thread.run_sync(page)
 
     def _answered(self, nonce: Nonce, reply: Any, started_ns: int) -> None:
         self.round_trips.note(time.perf_counter_ns() - started_ns)
@@ -265,11 +267,10 @@ class RedisStore:
 
     async def _snapshot(self, client: RedisClient, after: MetadataOffset) -> TailedRecord:
         """The snapshot that replaces the trimmed records. Raises ConnectionLost when there is none."""
-        flat = await client.call("HGETALL", f"{self.prefix}snapshot")
-        found = dict(zip(flat[::2], flat[1::2], strict=True))
-        if not found or int(found["offset"]) <= after:
+        found = _snapshot_of(await client.call("HGETALL", f"{self.prefix}snapshot"))
+        if found is None or found.offset <= after:
             raise ConnectionLost(f"the metadata log has a gap after record {after}")
-        return TailedRecord.from_snapshot(found)
+        return found
 
 
 def key_prefix(namespace: str = "") -> str:
@@ -287,6 +288,11 @@ def record_of(entry: list[Any]) -> TailedRecord:
     """Decode a metadata record from a stream entry."""
     entry_id, flat = entry
     return TailedRecord.from_stream(entry_id, dict(zip(flat[::2], flat[1::2], strict=True)))
+
+
+def _snapshot_of(flat: list[str]) -> TailedRecord | None:
+    found = dict(zip(flat[::2], flat[1::2], strict=True))
+    return TailedRecord.from_snapshot(found) if found else None
 
 
 def _offset_of(entries: list[list[Any]]) -> MetadataOffset:

@@ -36,7 +36,7 @@ from yak.server.http.problems import Problem, bad_parameter
 from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.schemas import OFFSET
 from yak.server.redis_client import ConnectionLost, ReplyError
-from yak.server.redis_store import LogPage, RedisStore, record_of
+from yak.server.redis_store import LogPage, RedisStore
 from yak.views.metadata_json import CLOCKS_MS, changes_json, cluster_json, known_up_to_ms, seconds
 from yak.views.metadata_records_json import record_json
 
@@ -118,16 +118,6 @@ class Point:
 
 
 @dataclass(slots=True, frozen=True)
-class StoredRecords:
-    """Some records of the store's log, which spans `begin` to `end`, and the snapshot of what was trimmed before it."""
-
-    records: Sequence[TailedRecord]
-    begin: MetadataOffset
-    end: MetadataOffset
-    snapshot: TailedRecord | None
-
-
-@dataclass(slots=True, frozen=True)
 class Copy:
     """The metadata on this broker's disk: the snapshot, if there is one, and the records after it."""
 
@@ -177,15 +167,14 @@ class History:
             if len(page) < wanted or len(records) >= limit or size >= PAGE_BYTES_MAX:
                 return _page(records, found.begin, found.end, "store")
 
-    async def _read(self, first: MetadataOffset, count: int, *, with_snapshot: bool = False) -> StoredRecords:
+    async def _read(self, first: MetadataOffset, count: int, *, with_snapshot: bool = False) -> LogPage:
         """Raises ConnectionLost or ReplyError."""
         if self._broker.metadata_in_quorum:
             assert self._broker.quorum is not None
             return _records_of_quorum(self._broker.quorum.quorum.machine.state, first, count)
         if self._store is None:
             raise ConnectionLost("this broker has no metadata store")
-        page = await self._store.read_log(first, count, with_snapshot=with_snapshot)
-        return await trio.to_thread.run_sync(_records_of_redis, page)
+        return await self._store.read_log(first, count, with_snapshot=with_snapshot)
 
     @property
     def _folder(self) -> str:
@@ -294,22 +283,17 @@ def _page(records: list[dict[str, Any]], begin: MetadataOffset, end: MetadataOff
     return {"begin": begin, "end": end, "next": following, "source": source, "records": records}
 
 
-def _records_of_quorum(state: "StoreState", first: MetadataOffset, count: int) -> StoredRecords:
+def _records_of_quorum(state: "StoreState", first: MetadataOffset, count: int) -> LogPage:
     """Records of this node's applied log: the lists change between turns, the records never."""
     log = state.log
     if not log:
-        return StoredRecords([], 0, 0, state.snapshot)
+        return LogPage([], 0, 0, state.snapshot)
     begin = log[0].offset
     start = max(0, first - begin)
-    return StoredRecords(log[start : start + count], begin, log[-1].offset, state.snapshot)
+    return LogPage(log[start : start + count], begin, log[-1].offset, state.snapshot)
 
 
 # ----------------------------------------------------------------------------------------------------- in threads
-
-
-def _records_of_redis(page: LogPage) -> StoredRecords:
-    snapshot = TailedRecord.from_snapshot(page.snapshot) if page.snapshot else None
-    return StoredRecords([record_of(entry) for entry in page.entries], page.begin, page.end, snapshot)
 
 
 def _as_json(records: Sequence[TailedRecord]) -> tuple[list[dict[str, Any]], int]:
