@@ -14,7 +14,6 @@ from yak.views.quorum import own_quorum_json
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.partitions.store_outage import StoreState
 
 _MIN_ISR: Final = "min.insync.replicas"
 
@@ -33,29 +32,29 @@ class PartitionCounts:
         return self.by_broker.get(node_id, BrokerCounts())
 
 
-@dataclass(slots=True)
 class Health:
-    """The answer to `GET /health`."""
+    """The health of a broker at this moment, for one answer."""
 
-    node_id: int
-    role: str
-    state: str
-    broker_epoch: int
-    cluster_id: str
-    controller_id: int | None
-    controller_epoch: int
-    is_controller: bool
-    metadata_offset: int
-    counts: PartitionCounts
-    store: StoreState
-    store_lost_ms: int | None
-    quorum: dict[str, Any] | None
-    """This broker's node of the metadata quorum; None while the metadata are in Redis."""
-    disks: list[dict[str, Any]]
-    own_reasons: list[str] = field(default_factory=list)
-    """Problems of this broker."""
-    cluster_reasons: list[str] = field(default_factory=list)
-    """Problems of the cluster: they do not make this broker unready."""
+    def __init__(self, broker: Broker, counts: PartitionCounts) -> None:
+        self._broker = broker
+        self.counts = counts
+        self._disks = [
+            {"index": index, "state": "online" if directory.failure is None else "offline"}
+            for index, directory in enumerate(broker.log_store.directories)
+        ]
+        self.own_reasons = self._own_reasons()
+        """Problems of this broker."""
+
+    def _own_reasons(self) -> list[str]:
+        reasons = []
+        if self._broker.context.is_stopping:
+            reasons.append("this broker is stopping")
+        elif reason := self._broker.store_outage.unready_reason:
+            reasons.append(reason)
+        offline = sum(disk["state"] == "offline" for disk in self._disks)
+        if offline:
+            reasons.append(f"{offline} of {len(self._disks)} data directories are offline")
+        return reasons
 
     @property
     def is_ready(self) -> bool:
@@ -64,35 +63,50 @@ class Health:
 
     @property
     def reasons(self) -> list[str]:
-        """All problems; empty if healthy."""
-        return self.own_reasons + self.cluster_reasons
+        """All problems; empty if healthy. Those of the cluster do not make this broker unready."""
+        reasons, states = list(self.own_reasons), self.counts.states
+        if states.offline:
+            reasons.append(f"{states.offline} partitions are offline")
+        if states.under_min_isr:
+            reasons.append(f"{states.under_min_isr} partitions are under min.insync.replicas")
+        return reasons
+
+    @property
+    def controller_id(self) -> int | None:
+        """The controller, if there is one."""
+        controller_id = self._broker.image.controller_id
+        return None if controller_id == -1 else controller_id
 
     def store_json(self) -> dict[str, Any]:
         """The metadata store: `redis` or `quorum`, and null for the other."""
-        store = {"state": self.store, "lost_ms": self.store_lost_ms}
-        if self.quorum is None:
+        broker, outage = self._broker, self._broker.store_outage
+        store = {"state": outage.store_state, "lost_ms": outage.present_ms(broker.now_ms)}
+        quorum = own_quorum_json(broker) if broker.metadata_in_quorum else None
+        if quorum is None:
             return {"redis": store, "quorum": None}
-        return {"redis": None, "quorum": store | self.quorum}
+        return {"redis": None, "quorum": store | quorum}
 
     def as_json(self) -> dict[str, Any]:
         """The answer's body."""
+        broker, reasons = self._broker, self.reasons
+        image, lifecycle, own = broker.image, broker.metadata.lifecycle, self.counts.of(broker.node_id)
         return {
-            "status": "unhealthy" if self.reasons else "ok",
-            "reasons": self.reasons,
-            "node_id": self.node_id,
-            "role": self.role,
-            "state": self.state,
-            "cluster_id": self.cluster_id,
-            "broker_epoch": self.broker_epoch,
+            "status": "unhealthy" if reasons else "ok",
+            "reasons": reasons,
+            "node_id": broker.node_id,
+            "role": broker.identity.role,
+            "state": lifecycle.state.value,
+            "cluster_id": image.cluster_id,
+            "broker_epoch": lifecycle.broker_epoch,
             "controller_id": self.controller_id,
-            "controller_epoch": self.controller_epoch,
-            "is_controller": self.is_controller,
-            "metadata_offset": self.metadata_offset,
-            "leaders": self.counts.of(self.node_id).leaders,
-            "replicas": self.counts.of(self.node_id).replicas,
+            "controller_epoch": image.controller_epoch,
+            "is_controller": lifecycle.is_controller,
+            "metadata_offset": image.offset,
+            "leaders": own.leaders,
+            "replicas": own.replicas,
             **self.counts.states._asdict(),
             **self.store_json(),
-            "disks": self.disks,
+            "disks": self._disks,
         }
 
 
@@ -106,53 +120,10 @@ class HealthView:
 
     def present(self) -> Health:
         """The present health of the broker."""
-        broker = self._broker
-        image, lifecycle = broker.image, broker.metadata.lifecycle
-        health = Health(
-            node_id=broker.node_id,
-            role=broker.identity.role,
-            state=lifecycle.state.value,
-            broker_epoch=lifecycle.broker_epoch,
-            cluster_id=image.cluster_id,
-            controller_id=None if image.controller_id == -1 else image.controller_id,
-            controller_epoch=image.controller_epoch,
-            is_controller=lifecycle.is_controller,
-            metadata_offset=image.offset,
-            counts=self.counts(),
-            store=broker.store_outage.store_state,
-            store_lost_ms=broker.store_outage.present_ms(broker.now_ms),
-            quorum=own_quorum_json(broker) if broker.metadata_in_quorum else None,
-            disks=[
-                {"index": index, "state": "online" if directory.failure is None else "offline"}
-                for index, directory in enumerate(broker.log_store.directories)
-            ],
-        )
-        health.own_reasons = self._own_reasons(health)
-        states = health.counts.states
-        if states.offline:
-            health.cluster_reasons.append(f"{states.offline} partitions are offline")
-        if states.under_min_isr:
-            health.cluster_reasons.append(f"{states.under_min_isr} partitions are under min.insync.replicas")
-        return health
-
-    def counts(self) -> PartitionCounts:
-        """The counts of the current image."""
         image = self._broker.image
         if image is not self._image:
             self._image, self._counts = image, _count(self._broker, image)
-        return self._counts
-
-    def _own_reasons(self, health: Health) -> list[str]:
-        broker = self._broker
-        reasons = []
-        if broker.context.is_stopping:
-            reasons.append("this broker is stopping")
-        elif reason := broker.store_outage.unready_reason:
-            reasons.append(reason)
-        offline = sum(disk["state"] == "offline" for disk in health.disks)
-        if offline:
-            reasons.append(f"{offline} of {len(health.disks)} data directories are offline")
-        return reasons
+        return Health(self._broker, self._counts)
 
 
 class MinIsrs:
