@@ -48,9 +48,9 @@ DISKS_EVERY: Final = 10
 """Snapshots per DescribeLogDirs request."""
 _ROLE: Final = "broker"
 _NO_EPOCH: Final = -1
+"""As a partition epoch, older than any `Snapshot`, which has the state of known partitions."""
 _DESCRIBE_LOG_DIRS: Final = 35, 4
 _DESCRIBE_TOPIC_PARTITIONS: Final = 75, 0
-"""As a partition epoch, older than any `Snapshot`, which has the state of known partitions."""
 NO_ID: Final = UUID(int=0)
 _ASK_AT_ONCE: Final = 16
 
