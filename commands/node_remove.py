@@ -92,5 +92,6 @@ def _remove_elsewhere(g: Globals, removal: "Removal") -> None:
     removal.drain()
     if removal.is_live():
         node_id = removal.node_id
-        g.out.note(f"stop broker {node_id} now, with SIGTERM or systemctl stop yak@{node_id}; this command waits")
+        how = f"with SIGTERM or systemctl stop yak@{node_id}; of yak serve --cores stop the whole machine"
+        g.out.note(f"stop broker {node_id} now, {how}; this command waits")
     removal.finish()

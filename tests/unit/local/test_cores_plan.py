@@ -160,6 +160,21 @@ def test_data_of_one_broker_is_refused_for_several_and_of_several_for_one(tmp_pa
         check_data([str(tmp_path / folder)], cores)
 
 
+@pytest.mark.parametrize(
+    ("indices", "cores", "remedy"),
+    [((0,), 1, "yak serve --data-dir {}/core-0 "), ((0, 1, 2), 2, "rm -r {}/core-2 "), ((0, 1), 1, "rm -r {}/core-1 ")],
+)
+def test_data_of_removed_brokers_is_refused_with_a_remedy_that_helps(
+    tmp_path: Path, indices: tuple[int, ...], cores: int, remedy: str
+) -> None:
+    for index in indices:
+        meta(tmp_path / f"core-{index}")
+    with pytest.raises(StartRefused) as caught:
+        check_data([str(tmp_path)], cores)
+    assert any(remedy.format(tmp_path) in each for each in caught.value.try_)
+    assert "1 brokers" not in caught.value.message
+
+
 def test_http_port_that_the_user_did_not_choose_moves_when_it_is_taken() -> None:
     def taken(_host: str, port: int, _is_shared: bool) -> int:
         if port == 8081:

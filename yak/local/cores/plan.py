@@ -118,11 +118,21 @@ def check_data(data_dirs: Iterable[str], cores: int) -> None:
         left_out = [index for index in indices if index >= cores] if cores > 1 else indices
         if left_out and not alone:
             has = max(indices) + 1
+            if has == 1:
+                raise StartRefused(
+                    "cores-data",
+                    f"{path}/core-0 has the data of a machine's first broker, and one broker has its data in {path}",
+                    why="it must find its data",
+                    try_=(f"yak serve --data-dir {path}/core-0          with --port of that broker",),
+                )
             raise StartRefused(
                 "cores-data",
                 f"{path} has the data of {has} brokers, and {cores} would start",
                 why="the brokers that are left out may have the only copy of a partition",
-                try_=(f"yak serve --cores {has}", "yak node remove NODE          moves its replicas away first"),
+                try_=(
+                    f"yak serve --cores {has}",
+                    f"yak node remove NODE -b HOST:PORT && rm -r {path}/core-{has - 1}          of the last broker",
+                ),
             )
 
 
