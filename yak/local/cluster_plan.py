@@ -114,7 +114,7 @@ def add_broker(known: ClusterState, role: str, configs: tuple[str, ...] | None) 
     listeners.check(known)
     listeners.check_free(known, added)
     _choose_ports(known, UpSettings(host=first.host), only=node_id)
-    _choose_http_ports(known, UpSettings(host=first.host, no_http=first.http_port is None), only=node_id)
+    _choose_http_ports(known, UpSettings(host=first.host), only=node_id)
     return added
 
 
@@ -364,7 +364,10 @@ def _choose_lasting_ports(known: ClusterState, settings: UpSettings, only: int |
 
 
 def _choose_http_ports(known: ClusterState, settings: UpSettings, only: int | None = None) -> None:
-    """Choose HTTP ports like client ports; a default port that is taken is replaced by any free one."""
+    """Choose HTTP ports like client ports; a default port that is taken is replaced by any free one.
+
+    A cluster whose first broker answers no HTTP stays without it until a port is requested.
+    """
     requested = settings.http_port
     any_will_do = requested == 0 or (requested is None and (settings.port == 0 or bool(settings.ports)))
     base = requested or known.brokers[0].http_port or DEFAULT_HTTP_PORT
@@ -372,7 +375,8 @@ def _choose_http_ports(known: ClusterState, settings: UpSettings, only: int | No
     for index, broker in enumerate(known.brokers):
         if is_alive(broker) or only not in {None, broker.node_id}:
             continue
-        if settings.no_http or (broker.http_port is None and requested is None):
+        is_as_before = requested is None and None in (broker.http_port, known.brokers[0].http_port)
+        if settings.no_http or is_as_before:
             broker.http_port = None
             continue
         usual = broker.http_port if requested is None and broker.http_port else base + index

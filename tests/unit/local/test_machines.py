@@ -88,3 +88,13 @@ def test_listeners_by_config_and_cores_exclude_each_other() -> None:
     with pytest.raises(UsageError) as caught:
         machines.serve_configs(known, known.brokers[0])
     assert caught.value.code == "up-listeners"
+
+
+def test_cluster_without_http_that_grows_stays_without_it_until_a_port_is_requested() -> None:
+    known = planned(port=0, brokers=1)
+    known.cluster_id = "it has started"
+    cluster_plan.plan(known, UpSettings(brokers=2))
+    assert [each.http_port for each in known.brokers] == [None] * 4
+    assert cluster_plan.add_broker(known, "follower", None).http_port is None
+    cluster_plan.plan(known, UpSettings(http_port=0))
+    assert [each.http_port for each in known.brokers] == [0] * 5
