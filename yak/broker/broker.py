@@ -593,6 +593,7 @@ class Broker:
         """The broker is registered and has caught up with the metadata: the shell may listen."""
         self.takes_clients = True
         self._effects.append(events.Ready())
+        self.local_replicas.remove_leftovers()
         self.producer_ids.refill()
 
     def close_connection(self, connection: Connection, reason: str) -> None:

@@ -92,6 +92,9 @@ class LocalReplicas:
         self._emit = emit
         self._released: dict[TopicPartition, tuple[Log, bool]] = {}
         """Logs of removed partitions whose folders are still to be moved aside, and whether their files stay."""
+        self._leftovers: dict[TopicPartition, Log] = {}
+        """Logs that no partition had at the start: a crash came before their removal, or before the record of their
+        partition was synced."""
 
     def open_all(self) -> None:
         """At the start, take the partitions of the image that have a replica on this broker."""
@@ -102,10 +105,31 @@ class LocalReplicas:
                     partition = self._assign(topic, info, log)
                     if log is None:
                         self._offline_replicas.leave(partition)
+        self._leftovers = {where: log for where, log in self._log_store.logs.items() if where not in self._partitions}
         without_log = (each for each in self._partitions.values() if each.log is None)
         self._log_store.keep_uncreated_marks(
             {uncreated_name(p.topic_id, p.topic_partition.partition) for p in without_log}
         )
+
+    def remove_leftovers(self) -> None:
+        """Remove the logs whose removal a crash prevented, once the image is current.
+
+        The log of a topic or partition that the image does not know stays: it may be another cluster's.
+        """
+        image = self._context.image
+        for topic_partition, log in self._leftovers.items():
+            topic = image.topics.get(image.topic_names.get(log.topic_id, ""))
+            if topic is None:
+                is_gone = log.topic_id in image.removed_topics
+            else:
+                number = topic_partition.partition
+                is_gone = number < len(topic.partitions) and self._node_id not in topic.partitions[number].replicas
+            if is_gone and self._log_store.logs.get(topic_partition) is log:
+                self._context.notice("info", "replica-removed", partition=str(topic_partition))
+                self._released[topic_partition] = (log, False)
+        self._leftovers.clear()
+        if self._released:
+            self._context.after(self, RELEASE_GAP_MS, self.release_slice)
 
     def missing_logs(
         self, records: Sequence[TailedRecord], image: Image, delta: Delta
@@ -285,6 +309,7 @@ class LocalReplicas:
     def make_room(self, new: Sequence[NewLog]) -> None:
         """Move released logs aside at once where new logs of the same names are about to be created."""
         for topic_partition, _topic_id, _config in new:
+            self._leftovers.pop(topic_partition, None)
             if topic_partition in self._released:
                 log, keep = self._released.pop(topic_partition)
                 self._offline_replicas.delete(log, keep=keep)

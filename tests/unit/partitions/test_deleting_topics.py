@@ -4,7 +4,8 @@ import datetime as dt
 
 import pytest
 
-from yak.partitions.local_replicas import RELEASED_A_SLICE
+from yak.partitions.local_replicas import RELEASED_A_SLICE, LocalReplicas
+from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Rig
 from yak.storage.log_store import LogStore
 
@@ -93,3 +94,46 @@ def test_stop_while_folders_are_moved_aside_leaves_no_strays(rig):
     left = [each for each in rig.node.disk.names("/data") if each.startswith("orders")]
     assert all(each.endswith("-delete") for each in left)  # which a start removes
     assert not [notice for notice in rig.node.notices if notice.event == "stray-log-kept"]
+
+
+def test_kill_while_folders_are_moved_aside_leaves_none_after_the_next_start(rig):
+    rig.create_topic("kept")
+    rig.create_topic("orders", partitions=MANY)
+    delete_topic(rig, "orders")
+    assert folders(rig, "orders")
+    rig.restart()
+    rig.run_for(1_000)
+    assert all(each.endswith("-delete") for each in folders(rig, "orders"))  # which a start removes
+    assert len(rig.node.broker.log_store.logs) == 1
+    assert rig.produce("kept", [b"value"]).error_code == 0
+
+
+@pytest.mark.parametrize("returns", [False, True])
+def test_kill_before_a_moved_replica_is_removed_removes_it_unless_it_moved_back(monkeypatch, returns):
+    rig = ClusterRig()
+    rig.create_topic("orders", replication_factor=2)
+    rig.produce("orders", [b"value"])
+    leader, (follower,) = rig.leader("orders"), rig.followers("orders")
+
+    def move(replicas):
+        topics = [{"name": "orders", "partitions": [{"partition_index": 0, "replicas": replicas}]}]
+        rig.ask(leader, 45, 0, topics=topics, timeout=dt.timedelta(seconds=30))
+        rig.run_until(lambda: rig.info("orders").replicas == replicas)
+
+    def held():
+        return [name for name in rig.nodes[follower - 1].disk.names("/data") if name.startswith("orders-")]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalReplicas, "_release_moved", lambda *_: None)
+        move((leader,))
+        rig.run_for(1_000)
+        rig.nodes[follower - 1].kill()
+    if returns:
+        move((leader, follower))
+    rig.nodes[follower - 1].start()
+    rig.run_until(lambda: rig.nodes[follower - 1].is_ready)
+    rig.run_for(1_000)
+    assert held() == (["orders-0"] if returns else [])
+    if returns:
+        rig.run_until(lambda: rig.is_in_sync("orders"))
+        assert rig.replica(follower, "orders").log_end_offset == 1
