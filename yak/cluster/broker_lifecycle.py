@@ -101,6 +101,8 @@ class BrokerLifecycle:
         session.cluster_id = image.cluster_id or identity.cluster_id or ""
         self.state = LifecycleState.DISCONNECTED
         self._reason = "the metadata store did not answer yet"
+        self._lost_reason = ""
+        """Why the store was lost, until it answers again: a quorum's leader that resigns refuses many calls a second."""
         self.awaited = ""
         """The event that a restore waits for while the metadata are frozen, as text."""
         self._dues: dict[str, int] = {}
@@ -237,7 +239,9 @@ class BrokerLifecycle:
         if not self._is_over:
             self._drop_calls()
             if self.state is not LifecycleState.DISCONNECTED:
-                self._session.say("warning", "metadata-store-lost", reason=reason)
+                if reason != self._lost_reason:
+                    self._session.say("warning", "metadata-store-lost", reason=reason)
+                    self._lost_reason = reason
                 self._move(LifecycleState.DISCONNECTED, reason)
             elif reason != self._reason:
                 self._session.say("warning", "metadata-store-unavailable", reason=reason)
@@ -597,6 +601,8 @@ class BrokerLifecycle:
         self.state = state
         self._reason = reason
         self.awaited = ""
+        if state not in (LifecycleState.DISCONNECTED, LifecycleState.VERIFYING):
+            self._lost_reason = ""
 
     def _drop_calls(self) -> None:
         """Abandon all calls under way. Only the timeout of an orderly stop stays due."""

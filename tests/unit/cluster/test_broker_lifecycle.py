@@ -311,6 +311,21 @@ def test_controller_whose_lease_expires_is_replaced(store, make_driver, make_ide
     assert second.lifecycle.state is LifecycleState.ACTIVE
 
 
+def test_store_that_is_lost_again_before_it_answered_is_logged_once(store, make_driver, make_identity):
+    driver = make_driver(store, make_identity()).connect().run()
+    for _ in range(3):
+        driver.lose()
+        driver.connect()  # and a quorum's leader that resigns refuses the first call
+    driver.lose("timed out")
+    assert [each.fields["reason"] for each in driver.said if each.event == "metadata-store-lost"] == [
+        "connection reset",
+        "timed out",
+    ]
+    driver.connect().run()
+    driver.lose("timed out")
+    assert [each.event for each in driver.said].count("metadata-store-lost") == 3
+
+
 def test_leaving_closes_the_broker_and_a_restart_needs_no_wait(store, make_driver, make_identity):
     driver = make_driver(store, make_identity()).connect().run()
     driver.take(driver.lifecycle.leave(driver.now_ms))
