@@ -166,6 +166,8 @@ class Broker:
     def _begin(self) -> None:
         """Open the partitions of the image, and take part in the quorum."""
         self._put_configs_in_force()
+        notice = self.context.notice
+        self.log_store.report.on_event = lambda event: notice(event.level, event.event, **event.fields)
         self.local_replicas.open_all()
         self.offline_replicas.exits.send()
         self.listener_configs.apply()

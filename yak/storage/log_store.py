@@ -84,10 +84,12 @@ class OpenReport:
     truncated_bytes: int = 0
     events: list[StoreEvent] = field(default_factory=list)
     leftovers: list[str] = field(default_factory=list)
+    on_event: Callable[[StoreEvent], None] | None = None
+    """Gets the events after the start; without it they are added to `events`."""
 
     def note(self, level: Literal["info", "warning", "error"], event: str, **fields: object) -> None:
-        """Add an event."""
-        self.events.append(StoreEvent(level, event, fields))
+        """Add or report an event."""
+        (self.on_event or self.events.append)(StoreEvent(level, event, fields))
 
 
 @dataclass(slots=True)

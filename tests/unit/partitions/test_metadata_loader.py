@@ -251,3 +251,12 @@ def test_unreadable_record_behind_the_first_turn_of_a_replay_fails_the_metadata_
     assert "metadata-log-failed" in [notice.event for notice in rig.node.notices]
     assert ErrorCode.request_timed_out in {topic.error_code for topic in creation.answer.topics}
     assert rig.node.broker.image.offset < max(replayed) - 1
+
+
+def test_folder_that_a_crash_left_in_the_place_of_a_new_log_is_set_aside_and_logged():
+    rig = Rig()
+    rig.node.disk.make_directory("/data/orders-0")
+    rig.create_topic("orders")
+    (logged,) = [notice for notice in rig.node.notices if notice.event == "stray-log-kept"]
+    assert logged.fields["partition"] == "orders-0"
+    assert rig.node.disk.exists(logged.fields["moved_to"])
