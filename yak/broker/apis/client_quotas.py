@@ -169,12 +169,10 @@ def _checked_value(quota: QuotaType, value: float) -> str:
     if not value > 0 or math.isinf(value):
         raise PeerError(ErrorCode.invalid_request, f"quota {quota} must be greater than 0")
     if quota not in FRACTIONAL:
-        whole = math.floor(value + _EPSILON)
-        if abs(whole - value) > _EPSILON:
+        if value - math.floor(value) > _EPSILON:
             raise PeerError(ErrorCode.invalid_request, f"quota {quota} cannot be a fractional value")
-        if whole > (_INT_MAX if quota in IP_QUOTAS else _LONG_MAX):
+        if value > (_INT_MAX if quota in IP_QUOTAS else _LONG_MAX):
             raise PeerError(ErrorCode.invalid_request, f"quota {quota} is too large")
-        value = float(whole)
     return repr(value)
 
 

@@ -147,6 +147,7 @@ def test_describe_with_a_wrong_filter_returns_the_error_of_kafka(rig, components
         (ANN, [("producer_byte_rate", float("nan"))]),
         (ANN, [("request_percentage", float("inf"))]),
         (ANN, [("producer_byte_rate", 1.5)]),
+        (ANN, [("producer_byte_rate", 0.9999999)]),
         (ANN, [("producer_byte_rate", 1e300)]),
         ([("ip", "::1")], [("connection_creation_rate", 3e9)]),
     ],
@@ -154,6 +155,13 @@ def test_describe_with_a_wrong_filter_returns_the_error_of_kafka(rig, components
 def test_alter_with_a_wrong_entity_or_quota_returns_invalid_request(rig, entity, changes):
     assert altered(rig, entity, *changes) == ErrorCode.invalid_request
     assert described(rig)[1] == {}
+
+
+def test_quota_close_to_zero_is_stored_as_given_and_applies_to_connections(rig):
+    quota = ("connection_creation_rate", 1e-7)
+    assert altered(rig, ANY_IP, quota) == ErrorCode.none
+    assert described(rig)[1] == {tuple(ANY_IP): dict([quota])}
+    assert rig.node.broker.throttling.quotas.connection("10.0.0.1") == 1_000
 
 
 def test_quotas_survive_a_restart(rig):
