@@ -225,7 +225,8 @@ def log_in(login: ClientLogin, ask: Ask, address: str) -> None:
     name = login.mechanism.encode()
     error_code, enabled = _read_handshake(ask(_SASL_HANDSHAKE, _VERSION, struct.pack(">h", len(name)) + name))
     if error_code == _ILLEGAL_SASL_STATE:
-        raise _failed(login, address, "the listener there has no SASL: set security_protocol to PLAINTEXT")
+        plain = "SSL" if in_force().uses_tls else "PLAINTEXT"
+        raise _failed(login, address, f"the listener there has no SASL: set security_protocol to {plain}")
     if error_code:
         raise _failed(login, address, f"{login.mechanism} is not enabled there; enabled: {enabled or 'none'}")
     if login.tokens is not None:

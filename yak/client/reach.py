@@ -29,7 +29,10 @@ _TLS_HINT = "it speaks TLS: yak context add NAME -b HOST:PORT --set security_pro
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The result of probing one address: `outcome` is kafka, refused, unresolved, silent, timeout, other, or closed."""
+    """The result of probing one address.
+
+    `outcome` is kafka, refused, unresolved, silent, timeout, tls (the handshake failed), other, or closed.
+    """
 
     address: str
     outcome: str
@@ -61,7 +64,7 @@ def probe(address: str, timeout_s: float) -> Probe:
         return _or_tls(closed, deadline)
     except OSError as error:
         if in_force().uses_tls and (detail := explain_tls(error)):
-            return Probe(address, "other", detail)
+            return Probe(address, "tls", detail)
         name = errno.errorcode.get(error.errno or 0, "")
         detail = "connection refused" if name == "ECONNREFUSED" else f"{error.strerror or error}".lower()
         return Probe(address, "refused", detail)
@@ -126,7 +129,7 @@ def require_kafka(servers: str, *, budget_s: float = BUDGET_S) -> str:
             attempts += 1
             if last[-1].outcome == "kafka":
                 return address
-        strange = next((each for each in last if each.outcome in ("other", "closed", "silent")), None)
+        strange = next((each for each in last if each.outcome in ("tls", "other", "closed", "silent")), None)
         if strange is not None:
             raise _wrong_protocol(strange)
         if time.monotonic() + PAUSE_S >= deadline or all(each.outcome == "unresolved" for each in last):
@@ -159,6 +162,10 @@ def _remedies(addresses: list[str]) -> tuple[str, ...]:
 
 
 def _wrong_protocol(found: Probe) -> Unreachable:
+    if found.outcome == "tls":
+        settings = "yak config show --origin   shows the TLS settings and where they come from"
+        more = f"yak doctor -b {found.address}"
+        return Unreachable("wrong-protocol", f"TLS with {found.address} fails", why=found.detail, try_=(settings, more))
     host, port = split_address(found.address)
     usual = f"use the broker's port, usually -b {host}:9092"
     taken = "another program has the usual port: see where the broker listens (yak up --status), and use -b HOST:PORT"

@@ -9,8 +9,11 @@ import pytest
 from kio.schema.describe_log_dirs.v1.response import DescribeLogDirsResponse
 from kio.serial import entity_reader
 
+from yak.client import security
 from yak.client.log_dirs import sizes_in
+from yak.client.login import ClientLogin, log_in
 from yak.client.reach import probe, require_advertised, require_kafka, split_address
+from yak.client.security import ClientSecurity
 from yak.errors import Unreachable
 
 
@@ -66,6 +69,28 @@ def test_server_that_is_not_kafka_is_named_in_the_error(answer, text):
     assert caught.value.code == "wrong-protocol"
     assert text in caught.value.why
     assert caught.value.exit_code == 3
+
+
+@pytest.fixture
+def tls():
+    security.use(ClientSecurity(protocol="SSL"))
+    yield
+    security.use(ClientSecurity())
+
+
+def test_failed_tls_handshake_does_not_say_that_the_broker_is_not_kafka(tls):
+    with listener(lambda _: b"\0" * 8) as address, pytest.raises(Unreachable) as caught:
+        require_kafka(address, budget_s=3)
+    assert caught.value.message == f"TLS with {address} fails"
+    assert caught.value.why == "it does not speak TLS, which security_protocol requires"
+    assert caught.value.try_[0].startswith("yak config show --origin ")
+
+
+def test_login_at_a_tls_listener_without_sasl_names_the_protocol_with_tls(tls):
+    refused = struct.pack(">hi", 34, 0)  # ILLEGAL_SASL_STATE
+    with pytest.raises(Unreachable) as caught:
+        log_in(ClientLogin("PLAIN", "ann", "secret"), lambda *_: refused, "127.0.0.1:9093")
+    assert caught.value.why == "the listener there has no SASL: set security_protocol to SSL"
 
 
 def test_server_that_says_nothing_may_be_a_paused_broker():
