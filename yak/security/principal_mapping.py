@@ -59,6 +59,11 @@ class Rule:
         return _REFERENCE.sub(referenced, self.replacement)
 
 
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Java's classes (`\\w`) and `(?i)` know the letters and digits of ASCII only. Raises re.error."""
+    return re.compile(_NAMED_GROUP.sub(r"(?P<\1>", pattern), re.ASCII)
+
+
 class PrincipalMapping:
     """All rules of a listener, in order."""
 
@@ -76,9 +81,7 @@ class PrincipalMapping:
                 raise ValueError(f"{text[at:].strip()!r} is neither DEFAULT nor RULE:pattern/replacement/[LU]")
             default, pattern, replacement, case = found.groups()
             try:
-                rules.append(
-                    Rule() if default else Rule(re.compile(_NAMED_GROUP.sub(r"(?P<\1>", pattern)), replacement, case)
-                )
+                rules.append(Rule() if default else Rule(_compiled(pattern), replacement, case))
             except re.error as error:
                 raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
             at = found.end()

@@ -44,6 +44,19 @@ def test_replacement_follows_javas_rules(rule: str, name: str, user: str) -> Non
     assert PrincipalMapping.parse(rule).name_of(name) == user
 
 
+@pytest.mark.parametrize(
+    ("rule", "name"),
+    [
+        (r"RULE:^CN=(\w+)$/$1/", "CN=\u00e9"),
+        (r"RULE:^CN=(\d+)$/$1/", "CN=\u0663"),
+        ("RULE:(?i)^CN=(kate)$/$1/L", "CN=\u212aate"),  # the Kelvin sign, whose lower case is k
+    ],
+)
+def test_classes_and_case_of_a_pattern_are_those_of_ascii_as_in_java(rule: str, name: str) -> None:
+    with pytest.raises(NoMatchingRule):
+        PrincipalMapping.parse(rule).name_of(name)
+
+
 def test_pattern_has_to_match_the_whole_name() -> None:
     with pytest.raises(NoMatchingRule, match="CN=a,O=b"):
         PrincipalMapping.parse("RULE:CN=a/$0/").name_of("CN=a,O=b")
