@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 37, "CreatePartitions", range(4)
+ABSENT = ("more partitions of __consumer_offsets and __transaction_state, which Kafka adds: INVALID_PARTITIONS",)
 _STRICT_QUOTA_VERSION = 3
 
 
