@@ -23,6 +23,9 @@ first byte, which counts from the accepted connection until the handshake is don
 TLS_HANDSHAKES_MAX: Final = 500
 """Unfinished handshakes of a listener; one more ends the oldest. They cost memory and private-key operations, and their
 clients have proven nothing."""
+TLS_STORE_BYTES_MAX: Final = 16 * MIB
+"""A key store or trust store: the authorities of the web are 0.3 MiB. Its location can be set by clients that may alter
+configs, also to a device that never ends."""
 FRAME_MS_MAX: Final = 30_000
 """Time for a whole frame to arrive; its size adds to it."""
 FRAME_BYTES_PER_SECOND_MIN: Final = 64 * KIB

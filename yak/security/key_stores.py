@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from yak.errors import StartRefused
+from yak.limits import TLS_STORE_BYTES_MAX
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -72,8 +73,11 @@ def read_key_store(settings: StoreSettings, key_password: str | None, now_ms: in
     def public(of: "PrivateKeyTypes | Certificate") -> bytes:
         return of.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
-    own = public(key)
-    leaf = next((each for each in certificates if public(each) == own), None)
+    try:
+        own = public(key)
+        leaf = next((each for each in certificates if public(each) == own), None)
+    except _library_errors() as error:
+        raise _unreadable(settings, f"the public key of a certificate cannot be read ({error})") from error
     if leaf is None:
         raise StartRefused(
             "tls-key-mismatch",
@@ -97,9 +101,14 @@ def _read(settings: StoreSettings) -> bytes:
         return _normal_pem(settings.inline).encode()
     try:
         with open(settings.location or "", "rb") as file:
-            return file.read()
+            data = file.read(TLS_STORE_BYTES_MAX + 1)
     except OSError as error:
         raise _unreadable(settings, f"{error.strerror or error}") from error
+    except ValueError as error:  # of a name with a NUL
+        raise _unreadable(settings, f"{error}") from error
+    if len(data) > TLS_STORE_BYTES_MAX:
+        raise _unreadable(settings, f"it has more than {TLS_STORE_BYTES_MAX} bytes")
+    return data
 
 
 def _normal_pem(text: str) -> str:
@@ -113,17 +122,24 @@ def _lines(body: str) -> str:
     return "\n".join(joined[at : at + 64] for at in range(0, len(joined), 64))
 
 
+def _library_errors() -> tuple[type[Exception], ...]:
+    """The exceptions of the library for data that it cannot read."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.x509 import InvalidVersion
+
+    return ValueError, TypeError, UnsupportedAlgorithm, InvalidVersion
+
+
 def _certificates_in(settings: StoreSettings, data: bytes) -> list["Certificate"]:
     from cryptography.x509 import load_pem_x509_certificates
 
     try:
         return load_pem_x509_certificates(data)
-    except ValueError as error:
+    except _library_errors() as error:
         raise _unreadable(settings, f"no certificate in PEM can be read from it ({error})") from error
 
 
 def _key_in(settings: StoreSettings, data: bytes, password: str | None) -> "PrivateKeyTypes":
-    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     found = next((match[0] for match in _BLOCK.finditer(data.decode("latin-1")) if "PRIVATE KEY" in match[1]), None)
@@ -135,7 +151,7 @@ def _key_in(settings: StoreSettings, data: bytes, password: str | None) -> "Priv
     secret = password.encode() if password and is_encrypted else None
     try:
         return load_pem_private_key(found.encode("latin-1"), secret)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+    except _library_errors() as error:
         if is_encrypted:
             raise _wrong_password(settings, "ssl.key.password does not decrypt the private key") from error
         raise _unreadable(settings, f"the private key cannot be read ({error})") from error
@@ -147,7 +163,7 @@ def _from_pkcs12(settings: StoreSettings, data: bytes) -> tuple["PrivateKeyTypes
     password = settings.password.encode() if settings.password else None
     try:
         found = load_pkcs12(data, password)
-    except ValueError as error:
+    except _library_errors() as error:
         if "password" in str(error).lower() or "mac" in str(error).lower():
             raise _wrong_password(settings, f"ssl.{settings.kind}.password does not open it") from error
         raise _unreadable(settings, f"it is not a PKCS12 file ({error})") from error
@@ -183,7 +199,10 @@ def _expiry_warning(leaf: "Certificate", where: str, now_ms: int) -> list[tuple[
 def _mode_warning(location: str | None) -> list[tuple[str, dict[str, object]]]:
     if location is None:
         return []
-    mode = os.stat(location).st_mode
+    try:
+        mode = os.stat(location).st_mode
+    except OSError:  # it was replaced meanwhile
+        return []
     if not mode & (stat.S_IRGRP | stat.S_IROTH):
         return []
     others = "any user" if mode & stat.S_IROTH else "its group"

@@ -97,6 +97,6 @@ class ListenerTls:
 def _signature(path: str) -> tuple[int, int, int] | None:
     try:
         found = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):  # a name with a NUL is a ValueError
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,4 +1,6 @@
+import base64
 import os
+import textwrap
 from datetime import timedelta
 from pathlib import Path
 
@@ -87,6 +89,26 @@ def test_store_that_is_no_pem_is_refused(tmp_path: Path, text: str, why: str) ->
     error = refusal(str(tmp_path / "x.pem"))
     assert error.code == "tls-store-unreadable"
     assert why in error.why
+
+
+@pytest.mark.parametrize(
+    ("intact", "damaged"),
+    [
+        ("2a8648ce3d030107", "2a8648ce3d030163"),  # the curve of the public key
+        ("a003020102", "a003020142"),  # the version
+        ("0301070342000", "0301070342070"),  # how many bits of the key are unused
+    ],
+)
+def test_store_with_a_damaged_certificate_is_refused(
+    known: Identities, tmp_path: Path, intact: str, damaged: str
+) -> None:
+    key, certificate = parts(known)
+    encoded = load_pem_x509_certificate(certificate.encode()).public_bytes(Encoding.DER).hex()
+    assert intact in encoded
+    body = base64.b64encode(bytes.fromhex(encoded.replace(intact, damaged))).decode()
+    text = f"{key}-----BEGIN CERTIFICATE-----\n{textwrap.fill(body, 64)}\n-----END CERTIFICATE-----\n"
+    (tmp_path / "x.pem").write_text(text)
+    assert refusal(str(tmp_path / "x.pem")).code == "tls-store-unreadable"
 
 
 def test_store_with_a_key_alone_is_refused(known: Identities, tmp_path: Path) -> None:

@@ -108,6 +108,18 @@ def test_overrides_replace_the_store_and_go_back(tmp_path: Path) -> None:
     assert tls.reload_if_changed()
 
 
+@pytest.mark.parametrize("location", ["broker.pem\0", "/dev/zero"])
+def test_location_that_is_no_file_is_logged_and_the_old_file_stays_in_use(
+    known: Identities, location: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    tls = ListenerTls("EXTERNAL", known.configs)
+    before = tls.contexts
+    assert not tls.reload({"listener.name.external.ssl.keystore.location": location})
+    assert not tls.reload({"listener.name.external.ssl.truststore.location": location})
+    assert tls.contexts is before
+    assert [record.getMessage() for record in caplog.records] == ["tls-reload-failed"] * 2
+
+
 def test_full_temporary_directory_is_logged_and_the_new_certificate_is_used_later(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
