@@ -13,6 +13,7 @@ from shlex import quote
 from typing import Final
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -35,6 +36,15 @@ _CA_DAYS: Final = 3650
 _BACKDATED: Final = timedelta(minutes=5)
 """For machines whose clocks are a little behind."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_DAMAGED: Final = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
+"""What the library raises for a certificate or key that it cannot read."""
 _HOST: Final = re.compile(r"(?:\*\.)?[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252})")
 
 
@@ -108,10 +118,9 @@ def read_certificates(path: str) -> list[CertificateFacts]:
             data = file.read()
         if b"CERTIFICATE-----" not in data:
             raise _without_certificate(path, has_key=b"PRIVATE KEY-----" in data)
-        found = x509.load_pem_x509_certificates(data)
-    except (OSError, ValueError) as error:
+        return [describe(each) for each in x509.load_pem_x509_certificates(data)]
+    except (OSError, *_DAMAGED) as error:
         raise _unreadable(path, error) from error
-    return [describe(each) for each in found]
 
 
 def broker_hosts(directory: str) -> list[str]:
@@ -252,7 +261,7 @@ def _read_authority(directory: str) -> tuple[x509.Certificate, ec.EllipticCurveP
         path = os.path.join(directory, CA_KEY_FILE)
         with open(path, "rb") as file:
             key = load_pem_private_key(file.read(), None)
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, *_DAMAGED) as error:
         raise _unreadable(path, error) from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise _unreadable(path, ValueError("it is not a key of yak certs create"))

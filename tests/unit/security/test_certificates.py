@@ -1,9 +1,12 @@
+import base64
 import os
 import stat
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import load_pem_x509_certificate
 
 from tests.unit.security.identities import HOSTS, NOW, Identities
 from yak.errors import UsageError
@@ -85,6 +88,21 @@ def test_show_of_a_file_without_certificates_is_refused(tmp_path: Path) -> None:
         read_certificates(str(tmp_path / "x"))
     assert refused.value.code == "certs-unreadable"
     assert (refused.value.message, refused.value.why) == (f"{tmp_path}/x has no certificate", "it is not in PEM")
+
+
+@pytest.mark.parametrize(
+    ("intact", "damaged"),
+    [("a003020102", "a003020142"), ("551d11", "551d13")],
+    ids=["version", "two extensions of one kind"],
+)
+def test_show_of_a_damaged_certificate_is_refused(known: Identities, tmp_path: Path, intact: str, damaged: str) -> None:
+    encoded = load_pem_x509_certificate(Path(known.broker).read_bytes()).public_bytes(Encoding.DER).hex()
+    assert intact in encoded
+    body = base64.encodebytes(bytes.fromhex(encoded.replace(intact, damaged))).decode()
+    (tmp_path / "x").write_text(f"-----BEGIN CERTIFICATE-----\n{body}-----END CERTIFICATE-----\n")
+    with pytest.raises(UsageError) as refused:
+        read_certificates(str(tmp_path / "x"))
+    assert refused.value.code == "certs-unreadable"
 
 
 def test_show_of_a_private_key_says_that_it_is_one(tmp_path: Path) -> None:
