@@ -205,6 +205,14 @@ def login_of(
                 "yak context add NAME --login USER -b HOST:PORT",
             ),
         )
+    for name, value in (("sasl_username", user), ("sasl_password", password)):
+        if value[0].isspace():
+            raise UsageError(
+                "login-settings",
+                f"{name} begins with white space",
+                why="librdkafka, which yak uses, removes it, and the login fails",
+                try_=("yak users add USER   sets another password, as another user",),
+            )
     return ClientLogin(mechanism, user, password)
 
 

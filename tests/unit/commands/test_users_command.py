@@ -117,6 +117,14 @@ def test_login_without_a_user_or_a_password_is_refused():
         assert caught.value.code == "login-settings"
 
 
+@pytest.mark.parametrize(("user", "password"), [(" ann", "x"), ("ann", "\tx")])
+def test_login_that_librdkafka_would_change_is_refused(user, password):
+    with pytest.raises(UsageError) as caught:
+        login_of("SASL_PLAINTEXT", "PLAIN", user, password)
+    assert "begins with white space" in caught.value.message
+    assert login_of("SASL_PLAINTEXT", "PLAIN", "ann b", "x ") == ClientLogin("PLAIN", "ann b", "x ")
+
+
 def test_unknown_mechanism_of_a_user_is_refused(yak):
     assert yak("users", "add", "ann", "--mechanism", "PLAIN").code == 2
 
