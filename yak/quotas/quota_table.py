@@ -49,7 +49,7 @@ class QuotaTable:
         for text, values in quotas.items():
             entity = {kind: DEFAULT if name is None else name for kind, name in decode_entity(text)}
             for quota, value in values.items():
-                if quota not in _KNOWN:  # a newer YAK's
+                if quota not in _KNOWN or not float(value):  # a newer YAK's; an older one stored 1e-7 as 0
                     continue
                 if IP in entity:
                     ip = entity[IP]

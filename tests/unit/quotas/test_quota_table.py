@@ -70,5 +70,10 @@ def test_ip_has_its_own_limit_in_any_spelling_or_the_default():
     assert mapped.limit_of_ip("10.0.0.1") == 3, "a client's IPv4 address is an IPv4 address also on an IPv6 socket"
 
 
+def test_quota_of_zero_that_an_older_yak_stored_is_skipped():
+    table = QuotaTable({"ip=<default>": {"connection_creation_rate": "0.0"}})
+    assert table.limit_of_ip("10.0.0.1") is None
+
+
 def test_quota_of_a_newer_yak_is_skipped():
     assert not QuotaTable({"user=ann": {"a_quota_of_tomorrow": "1"}})
