@@ -225,6 +225,51 @@ def test_seek_and_pause_in_on_assigned_take_effect(client: yak.Client, topic: st
         assert sorted(read(consumer, 5)) == [83, 87, 91, 95, 99]
 
 
+@pytest.mark.parametrize("options", [{}, {"assignor": "range"}, {"group_protocol": "consumer"}])
+def test_partition_that_was_paused_and_went_to_another_member_is_read_when_it_returns(
+    client: yak.Client, topic: str, group: str, options: dict[str, Any]
+) -> None:
+    with client.consumer(group_id=group, **options) as consumer:
+        consumer.subscribe(topic)
+        joined(consumer, 4)
+        consumer.pause()
+        with client.consumer(group_id=group, **options) as other:
+            other.subscribe(topic)
+            wait_until(
+                lambda: [len(each.assignment()) for each in (consumer, other) if each.poll(0.1) or True] == [2, 2],
+                "they share",
+            )
+        joined(consumer, 4)
+        consumer.resume()
+        for number in range(4):
+            consumer.seek(TopicPartition(topic, number), 0)
+        assert sorted(read(consumer, 100)) == list(range(100))
+
+
+def test_assignment_after_a_pause_is_read(client: yak.Client, topic: str) -> None:
+    ours = TopicPartition(topic, 0)
+    with client.consumer() as consumer:
+        consumer.assign([ours])
+        consumer.pause()
+        consumer.assign({ours: 20})
+        assert read(consumer, 5) == [80, 84, 88, 92, 96]
+        consumer.pause()
+        consumer.unsubscribe()
+        consumer.assign({ours: 24})
+        assert read(consumer, 1) == [96]
+
+
+def test_pause_before_the_assignment_holds(client: yak.Client, topic: str) -> None:
+    ours = TopicPartition(topic, 0)
+    with client.consumer() as consumer:
+        consumer.pause([ours])
+        consumer.assign([ours])
+        assert consumer.poll(0.5) == []
+        assert len(consumer._handle.inbox) == 0, "librdkafka fetches a paused partition"
+        consumer.resume()
+        assert read(consumer, 25) == list(range(0, 100, 4))
+
+
 def test_error_in_a_rebalance_callback_is_raised_by_poll_and_the_group_continues(
     client: yak.Client, topic: str, group: str
 ) -> None:

@@ -356,14 +356,11 @@ class Rebalancing:
             if start is not None:
                 wire.offset = start
         self.arriving = {}
-        if self._is_cooperative:
-            handle.incremental_assign(chosen)
-        else:
-            handle.assign(chosen)
-        paused = self._inbox.paused
-        quiet = [wire for wire in chosen if place_of(wire) in paused]
-        if quiet:
-            handle.pause(quiet)
+        with _as_paused_here(handle, chosen, self._inbox):
+            if self._is_cooperative:
+                handle.incremental_assign(chosen)
+            else:
+                handle.assign(chosen)
 
     def revoked(self, _handle: Any, wires: Sequence[Any]) -> None:
         """These partitions are revoked when this returns; the binding unassigns them then."""
@@ -396,6 +393,22 @@ class Rebalancing:
         raised, self._raised = self._raised, None
         if raised is not None:
             raise raised
+
+
+@contextlib.contextmanager
+def _as_paused_here(handle: Any, wires: Sequence[Any], inbox: Inbox[Any]) -> Iterator[None]:
+    """Assign these partitions within. Afterwards those are paused that the inbox has as paused.
+
+    librdkafka keeps a partition paused when it is revoked, and would not read it when it comes back; the inbox forgets
+    it then, as Java's consumer does (SubscriptionState).
+    """
+    paused = inbox.paused
+    quiet = [wire for wire in wires if place_of(wire) in paused]
+    if len(quiet) < len(wires):
+        handle.resume([wire for wire in wires if place_of(wire) not in paused])
+    yield
+    if quiet:
+        handle.pause(quiet)
 
 
 class Answer(NamedTuple):
@@ -463,7 +476,9 @@ class ConsumerHandle(Generic[R]):
 
         None is the group's committed offset.
         """
-        self.consumer.assign(self.wires_at(starts))
+        wires = self.wires_at(starts)
+        with _as_paused_here(self.consumer, wires, self.inbox):
+            self.consumer.assign(wires)
 
     def end_subscription(self) -> None:
         """Leave the group, and go on with a new consumer of librdkafka, without an assignment.

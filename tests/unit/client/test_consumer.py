@@ -41,6 +41,9 @@ class Librdkafka:
     def pause(self, wires):
         self.calls.append(("pause", [w.partition for w in wires]))
 
+    def resume(self, wires):
+        """Nothing was paused before it was assigned."""
+
     def poll(self, _wait_s):
         return self.messages.pop(0) if self.messages else None
 

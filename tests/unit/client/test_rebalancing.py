@@ -27,6 +27,8 @@ class Handle:
     """What librdkafka is asked for, in order."""
 
     requests: list = field(default_factory=list)
+    quiet: set = field(default_factory=set)
+    """The numbers of the partitions that are paused: until they are resumed, whatever is assigned meanwhile."""
 
     def assign(self, wires):
         self.requests.append(("assign", [(w.partition, w.offset) for w in wires]))
@@ -36,6 +38,10 @@ class Handle:
 
     def pause(self, wires):
         self.requests.append(("pause", [w.partition for w in wires]))
+        self.quiet |= {w.partition for w in wires}
+
+    def resume(self, wires):
+        self.quiet -= {w.partition for w in wires}
 
 
 def wires(*partitions):
@@ -61,6 +67,19 @@ def test_a_seek_in_on_assigned_is_where_reading_begins_and_a_pause_holds():
     rebalancing.assigned(handle, wires(A, B))
     assert handle.requests == [("incremental_assign", [(0, -1001), (1, 42)]), ("pause", [0])]
     assert rebalancing.arriving == {}
+
+
+@pytest.mark.parametrize("end", [Rebalancing.revoked, Rebalancing.lost])
+def test_paused_partition_that_is_revoked_is_read_when_it_comes_back(end):
+    handle, inbox = Handle(), Inbox()
+    rebalancing = Rebalancing(inbox, Callbacks(), is_cooperative=True)
+    rebalancing.assigned(handle, wires(A, B))
+    inbox.pause([A, B])
+    handle.pause(wires(A, B))
+    end(rebalancing, handle, wires(A))
+    rebalancing.assigned(handle, wires(A))
+    assert handle.quiet == {B.partition}
+    assert inbox.paused == [B]
 
 
 def test_taken_records_can_still_be_committed_on_revocation_and_are_then_forgotten():

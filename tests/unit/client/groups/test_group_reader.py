@@ -91,6 +91,9 @@ class FakeConsumer:
     def pause(self, wires):
         self.events.append(("pause", [each.partition for each in wires]))
 
+    def resume(self, wires):
+        """Nothing was paused before it was assigned."""
+
     def commit(self, offsets, asynchronous):
         assert asynchronous is False
         if self.commit_errors:
@@ -411,7 +414,7 @@ def test_paused_member_stays_paused_after_another_assignment(in_batches):
     bench.reader.fetch(10, 0)
     bench.reader.pause()
     bench.reader.fetch(10, 0)
-    assert bench.consumer.events == [("pause", [0]), ("pause", [0, 1])]
+    assert bench.consumer.events == [("resume", [0]), ("pause", [0]), ("pause", [0, 1])]
     bench.reader.resume()
     assert bench.consumer.events[-1] == ("resume", [0, 1])
 
