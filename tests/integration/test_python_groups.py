@@ -270,6 +270,20 @@ def test_pause_before_the_assignment_holds(client: yak.Client, topic: str) -> No
         assert read(consumer, 25) == list(range(0, 100, 4))
 
 
+@pytest.mark.parametrize("options", [{}, {"assignor": "range"}, {"group_protocol": "consumer"}])
+def test_subscription_after_an_assignment_replaces_it(
+    client: yak.Client, topic: str, group: str, options: dict[str, Any]
+) -> None:
+    with client.consumer(group_id=group, **options) as consumer:
+        consumer.assign({TopicPartition(topic, 0): 20})
+        assert read(consumer, 1) == [80]
+        consumer.subscribe(topic)
+        joined(consumer, 4)
+        for number in range(4):
+            consumer.seek(TopicPartition(topic, number), 0)
+        assert sorted(read(consumer, 100)) == list(range(100))
+
+
 def test_error_in_a_rebalance_callback_is_raised_by_poll_and_the_group_continues(
     client: yak.Client, topic: str, group: str
 ) -> None:

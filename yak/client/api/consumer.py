@@ -276,11 +276,13 @@ class Consumer:
         """Read these topics with the other members of the group; a name that begins with ^ is a regular expression.
 
         The functions are rebalance callbacks, run inside `poll` and `close`; they may `commit`, `seek` and `pause`.
-        Replaces an earlier subscription. Raises UsageError.
+        Replaces an earlier subscription or assignment. Raises UsageError.
         """
         self._require_group("subscribe")
         names = [topics] if isinstance(topics, str) else list(topics)
         with explaining(f"{', '.join(names) or 'nothing'} cannot be subscribed to"):
+            if not self._is_subscribed and self.assignment():
+                self.unsubscribe()  # or librdkafka refuses the group's partitions that are assigned already
             self._handle.subscribe(names, Callbacks(on_assigned, on_revoked, on_lost))
         self._is_subscribed = True
         return self
