@@ -430,6 +430,26 @@ def test_assign_within_a_rebalance_callback_is_refused(client: yak.Client, topic
         assert sorted(read(consumer, 100)) == list(range(100))
 
 
+def test_close_within_a_rebalance_callback_is_refused(client: yak.Client, topic: str, group: str) -> None:
+    with client.consumer(group_id=group) as consumer:
+        consumer.subscribe(topic, on_assigned=lambda _: consumer.close(), on_revoked=lambda _: consumer.close())
+        with pytest.raises(yak.UsageError, match="within a rebalance callback"):
+            joined(consumer, 4)
+        assert sorted(read(consumer, 100)) == list(range(100))
+        with pytest.raises(yak.UsageError, match="within a rebalance callback"):
+            consumer.close()
+        assert consumer.is_closed
+
+
+def test_subscription_while_the_consumer_closes_is_refused(client: yak.Client, topic: str, group: str) -> None:
+    consumer = client.consumer(group_id=group)
+    consumer.subscribe(topic, on_revoked=lambda _: consumer.subscribe(topic))
+    joined(consumer, 4)
+    with pytest.raises(yak.UsageError, match="this consumer is closed"):
+        consumer.close()
+    assert consumer.is_closed
+
+
 @pytest.mark.parametrize("options", [{}, {"assignor": "range"}, {"group_protocol": "consumer"}])
 @pytest.mark.parametrize("unsubscribes", [True, False])
 def test_assign_after_a_subscription_reads_what_was_assigned(

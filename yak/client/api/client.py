@@ -6,7 +6,7 @@ from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from yak.client.admin import Admin
 from yak.client.api.consumer import Assignor, Consumer, GroupProtocol, OffsetReset
-from yak.client.api.failures import closed, explaining
+from yak.client.api.failures import closed, explaining, require_text
 from yak.client.api.message import Serde
 from yak.client.api.producer import Acks, Compression, Producer
 from yak.client.api.settings import Bootstrap, check_config, find_bootstrap
@@ -86,12 +86,14 @@ class Client:
         `bad-config`).
         """
         with explaining(f'topic "{name}" was not created'):
+            texts = {key: _text(value) for key, value in (configs or {}).items()}
+            require_text(*texts, *texts.values())
             try:
                 self._admin.create_topic(
                     name,
                     partitions=-1 if num_partitions is None else num_partitions,
                     replication_factor=-1 if replication_factor is None else replication_factor,
-                    configs={key: _text(value) for key, value in (configs or {}).items()},
+                    configs=texts,
                 )
             except KafkaFailure as error:
                 if not (if_not_exists and error.code == "topic-exists"):
@@ -100,6 +102,7 @@ class Client:
     def delete_topic(self, name: str, *, if_exists: bool = False) -> None:
         """Delete a topic with all its records. Raises YakError (`unknown-topic`)."""
         with explaining(f'topic "{name}" was not deleted'):
+            require_text(name)
             try:
                 self._admin.delete_topic(name)
             except KafkaFailure as error:
@@ -130,6 +133,7 @@ class Client:
     def set_topic_configs(self, name: str, configs: Mapping[str, object]) -> None:
         """Change single configs of a topic and keep the others; None restores the default. Raises YakError."""
         with explaining(f'the configs of topic "{name}" were not changed'):
+            require_text(*configs, *configs.values())
             self._admin.alter_configs(
                 "topic",
                 name,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
-from yak.client.api.failures import bad_argument, closed, explaining, is_whole_number, translated
+from yak.client.api.failures import bad_argument, closed, explaining, is_whole_number, require_text, translated
 from yak.client.api.message import JSON, TEXT, Message, Serde
 from yak.client.api.settings import Bootstrap, check_config, find_bootstrap, handle_config
 from yak.client.consumer import (
@@ -121,6 +121,8 @@ class InboxReader:
 
     def __init__(self, handle: ConsumerHandle[Message], keys: Serde, values: Serde, *, auto_commit: bool) -> None:
         self.is_closed = False
+        self.is_ending = False
+        """Whether `end` began: the callbacks that it runs can still commit."""
         self._handle = handle
         self._serdes = (keys, values)
         self._auto_commit = auto_commit
@@ -189,7 +191,14 @@ class InboxReader:
             self._handle.store_given(self.assignment)
 
     def end(self) -> None:
-        """Leave the group. Raises the error of a rebalance callback."""
+        """Leave the group. Raises the error of a rebalance callback, and UsageError (`usage`) within one."""
+        if self._handle.rebalancing.is_in_callback:
+            raise bad_argument(
+                "close() within a rebalance callback",
+                "the group cannot be left before the callback has returned",
+                "end the loop that polls, then close",
+            )
+        self.is_ending = True
         with explaining("the consumer did not close cleanly"):
             self._handle.close()
         self.is_closed = True
@@ -238,6 +247,8 @@ class Consumer:
         config: Mapping[str, Any] | None = None,
         _is_known: bool = False,
     ) -> None:
+        if group_id is not None and not group_id:  # librdkafka's binding would abort the process
+            raise UsageError("bad-group-id", "a group needs a name", try_=('group_id="billing"', "group_id=None"))
         self.bootstrap = find_bootstrap(bootstrap)
         self.group_id = group_id
         self._timeout_s = timeout
@@ -279,8 +290,11 @@ class Consumer:
         Replaces an earlier subscription or assignment. Raises UsageError.
         """
         self._require_group("subscribe")
+        if self.reading.is_ending:
+            raise closed("consumer")
         names = [topics] if isinstance(topics, str) else list(topics)
         with explaining(f"{', '.join(names) or 'nothing'} cannot be subscribed to"):
+            require_text(*names)
             if not self._is_subscribed and self.assignment():
                 self.unsubscribe()  # or librdkafka refuses the group's partitions that are assigned already
             self._handle.subscribe(names, Callbacks(on_assigned, on_revoked, on_lost))

@@ -87,6 +87,16 @@ def bad_argument(what: str, why: str, *try_: str) -> UsageError:
     return UsageError("usage", what, why=why, try_=try_)
 
 
+def require_text(*texts: Any) -> None:
+    """Refuse what librdkafka's binding crashes on or cuts off: text that is not UTF-8, or has a null character.
+
+    Raises ValueError. What is no text is passed on.
+    """
+    for text in texts:
+        if isinstance(text, str) and 0 in text.encode():
+            raise ValueError(f"{text!r} has a null character")
+
+
 def closed(what: str) -> UsageError:
     """The error for a call to a closed producer, consumer or client."""
     return UsageError(

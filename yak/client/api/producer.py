@@ -24,6 +24,7 @@ from yak.client.api.failures import (
     explaining,
     for_python,
     is_whole_number,
+    require_text,
     send_failed,
 )
 from yak.client.api.message import JSON, TEXT, Sent, Serde, to_bytes
@@ -326,6 +327,7 @@ def _encoded(headers: Headers | None) -> list[tuple[str, bytes | None]]:
         for name, _ in found:
             if not isinstance(name, str):
                 raise TypeError(f"a header's name is a str, not {type(name).__name__}")
+            require_text(name)
     return found
 
 

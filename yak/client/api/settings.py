@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from yak.client.addresses import parse_addresses
-from yak.client.api.failures import explaining
+from yak.client.api.failures import explaining, require_text
 from yak.client.connection import base_config, check_reachable, is_plain
 from yak.errors import UsageError
 
@@ -21,6 +21,7 @@ OWN_NAMES = {
     "enable.auto.commit": "auto_commit",
     "enable.auto.offset.store": "auto_commit",
     "error_cb": "the errors that the calls raise",
+    "delivery.report.only.error": "the future that send() gives",
     "on_delivery": "the future that send() gives",
     "on_commit": "what commit() returns",
 }
@@ -55,6 +56,8 @@ def check_config(config: Mapping[str, Any] | None) -> dict[str, Any]:
                 try_=("config is for librdkafka's other settings",),
             )
             raise failure
+    with explaining("config is refused"):
+        require_text(*given, *given.values())
     return given
 
 
@@ -65,6 +68,8 @@ def handle_config(
 
     `is_known` skips the check. Raises Unreachable (`unreachable`, `wrong-protocol`).
     """
+    with explaining("the settings are refused"):
+        require_text(client_id, *config.values())
     if not is_known and is_plain(config):
         with explaining("no broker answered"):
             check_reachable(bootstrap, int(timeout_s * 1000))

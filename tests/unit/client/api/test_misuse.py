@@ -42,6 +42,8 @@ def consumer() -> Iterator[Consumer]:
         {"headers": {"a": "\ud800"}},
         {"headers": [(b"a", b"1")]},
         {"headers": {None: "1"}},
+        {"headers": {"\ud800": "1"}},
+        {"headers": {"a\0b": "1"}},
     ],
 )
 def test_record_that_cannot_be_sent_so_is_refused(producer: Producer, options: dict[str, Any]) -> None:
@@ -65,9 +67,36 @@ def test_record_that_cannot_be_sent_so_is_refused(producer: Producer, options: d
         lambda consumer: consumer.poll(0.0, 0),
         lambda consumer: consumer.poll(0.0, -1),
         lambda consumer: consumer.offset_for_time(PLACE, 1 << 70),
+        lambda consumer: consumer.subscribe("\ud800"),
+        lambda consumer: consumer.subscribe(["t", "t\0u"]),
     ],
 )
-def test_call_with_a_number_out_of_range_is_refused(consumer: Consumer, call: Callable[[Consumer], object]) -> None:
+def test_call_with_a_number_or_name_out_of_range_is_refused(
+    consumer: Consumer, call: Callable[[Consumer], object]
+) -> None:
     with pytest.raises(UsageError) as caught:
         call(consumer)
     assert caught.value.code == "usage"
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\0b"])
+@pytest.mark.parametrize("setting", ["group_id", "group_instance_id", "client_id", "config name", "config value"])
+def test_setting_that_librdkafka_crashes_on_or_cuts_off_is_refused(setting: str, text: str) -> None:
+    options: dict[str, Any] = {
+        "config name": {"config": {text: "1"}},
+        "config value": {"config": {"client.rack": text}},
+    }.get(setting, {setting: text})
+    with pytest.raises(UsageError) as caught:
+        Consumer(NOWHERE, _is_known=True, **options)
+    assert caught.value.code == "usage"
+
+
+def test_group_without_a_name_is_refused() -> None:
+    with pytest.raises(UsageError) as caught:
+        Consumer(NOWHERE, group_id="", _is_known=True)
+    assert caught.value.code == "bad-group-id"
+
+
+def test_setting_that_would_leave_futures_undone_is_refused() -> None:
+    with pytest.raises(UsageError, match="cannot be set in config"):
+        Producer(NOWHERE, config={"delivery.report.only.error": True}, _is_known=True)
