@@ -248,6 +248,10 @@ class Producer:
             self._deliveries.settle(delivery, topic, error.args[0], None)
         return delivery
 
+    def __bool__(self) -> bool:
+        """True, also when `len` is 0."""
+        return True
+
     def __len__(self) -> int:
         """The number of records that are not settled yet, and for a moment of errors that librdkafka reports."""
         return 0 if self._is_closed else len(self._handle)

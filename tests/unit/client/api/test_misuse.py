@@ -100,3 +100,8 @@ def test_group_without_a_name_is_refused() -> None:
 def test_setting_that_would_leave_futures_undone_is_refused() -> None:
     with pytest.raises(UsageError, match="cannot be set in config"):
         Producer(NOWHERE, config={"delivery.report.only.error": True}, _is_known=True)
+
+
+def test_producer_without_records_is_true(producer: Producer) -> None:
+    assert len(producer) == 0
+    assert producer
