@@ -257,6 +257,8 @@ def _translate(error: Exception) -> "YakError":
             why=f"closest: {', '.join(closest)}" if closest else "",
             try_=(f"{program} --help",),
         )
+    if isinstance(error, UnicodeEncodeError) and error.reason == "surrogates not allowed":
+        return UsageError("usage", "an argument is not UTF-8", why=f"it has {error.object[error.start]!a}")
     if type(error).__name__ == "Abort":
         return UsageError("not-confirmed", "nothing was changed", why="the question was not answered")
     if isinstance(error, OSError):

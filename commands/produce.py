@@ -291,6 +291,7 @@ def _header(text: str) -> tuple[str, bytes | None]:
     name, equals, value = text.partition("=")
     if not name:
         raise UsageError("usage", f'header "{text}" has no name', try_=("-H NAME=VALUE",))
+    name.encode()  # librdkafka's binding would crash on text that is not UTF-8
     return name, value.encode("utf-8", "surrogateescape") if equals else None
 
 

@@ -48,6 +48,7 @@ def key_values(texts: list[str] | None, example: str = "-c retention.ms=60000") 
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise UsageError("usage", f'"{text}" is not NAME=VALUE', try_=(example,))
+        text.encode()  # librdkafka's binding would crash on text that is not UTF-8
         pairs[name.strip()] = value
     return pairs
 

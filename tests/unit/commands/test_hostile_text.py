@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,7 @@ from tests.unit.test_plain_text import HOSTILE, drives
 from yak.client.consumer import ConsumerRecord
 from yak.commands.options import Flags, Globals
 from yak.commands.output import Output, error_lines
+from yak.commands.produce import _header
 from yak.commands.record_output import RecordPrinter
 from yak.errors import YakError
 from yak.plain_text import one_line
@@ -128,3 +131,15 @@ def test_consumed_value_into_a_pipe_is_byte_exact() -> None:
 def test_consumed_csv_quotes_formulas() -> None:
     assert ",'=1+1" in printed("csv", Pipe())
     assert ",=1+1" in printed("csv", Pipe(), unescaped=True)
+
+
+@pytest.mark.parametrize("config", ["\udcff=1", "retention.ms=\udcff"])
+def test_config_that_is_not_utf8_is_refused_before_librdkafka_has_it(yak: Callable[..., Any], config: str) -> None:
+    ran = yak("topics", "create", "t", "-c", config)
+    assert (ran.code, ran.err.split("\n")[0]) == (2, "error[usage]: an argument is not UTF-8")
+
+
+def test_name_of_a_header_that_is_not_utf8_is_refused() -> None:
+    with pytest.raises(UnicodeEncodeError):
+        _header("\udcff=1")
+    assert _header("a=\udcff") == ("a", b"\xff")
