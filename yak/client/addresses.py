@@ -14,11 +14,16 @@ def parse_addresses(text: str) -> str:
 
 
 def _with_port(address: str) -> str:
+    protocol, separator, rest = address.partition("://")
+    if separator:
+        raise ValueError(f"an address is host:port, as in {rest}, without {protocol}://")
     if address.count(":") > 1 and not address.startswith("["):
         return f"[{address}]:{DEFAULT_PORT}"  # a bare IPv6 address
     host, _, port = address.rpartition(":")
-    if not host or address.endswith("]"):
+    if ":" not in address or address.endswith("]"):
         return f"{address}:{DEFAULT_PORT}"
+    if not host:
+        raise ValueError(f"{address} has no host")
     if not 0 < (parse_long(port) or 0) <= 65_535:
         raise ValueError(f'"{port}" in {address} is not a port')
     return address
