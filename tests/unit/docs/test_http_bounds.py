@@ -20,7 +20,7 @@ LIMITS = HttpLimits()
         f"| {LIMITS.body_in_flight_bytes_max >> 20} MiB (503",
         f"| {LIMITS.send_deadline_ms // 1000} s, then it is dropped",
         f"| {LIMITS.idle_ms_max // 1000} s |",
-        f"gives those under way {LIMITS.graceful_stop_ms // 1000} s",
+        f"gives those under way up to {LIMITS.graceful_stop_ms // 1000} s",
     ],
 )
 def test_a_bound_is_the_brokers(words: str) -> None:

@@ -88,7 +88,7 @@ def test_settings_that_cannot_be_are_refused(body, code):
     assert refused(settings_of, body, WAIT_MS_MAX)[:2] == (422, code)
 
 
-@pytest.mark.parametrize("group", ["", "g" * 256, "a\tb", "a\x7f"])
+@pytest.mark.parametrize("group", ["", "g" * 256, "a\tb", "a\x7f", ".", ".."])
 def test_groups_that_no_path_can_name_are_refused(group):
     assert refused(check_group, group)[:2] == (422, 42204)
 

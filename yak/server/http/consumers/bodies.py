@@ -268,10 +268,10 @@ def _whole(body: Mapping[str, Any], field: str, old_name: str, most: int) -> int
 
 def check_group(group: str) -> None:
     """Raises Problem 422 for an invalid group name."""
-    if not re.fullmatch(NAME_PATTERN, group) or len(group) > NAME_LENGTH_MAX:
+    if not re.fullmatch(NAME_PATTERN, group) or len(group) > NAME_LENGTH_MAX or group in (".", ".."):
         raise bad_config(
             f"the group is {group[:64]!r}",
-            f"a name has 1 to {NAME_LENGTH_MAX} characters without / and control characters",
+            f"a name has 1 to {NAME_LENGTH_MAX} characters without / and control characters, and is not . or ..",
         )
 
 
