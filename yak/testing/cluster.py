@@ -3,7 +3,7 @@
 import os
 import shutil
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -150,25 +150,32 @@ class Cluster:
         self.store_url = store_url
         self.is_disturbed = False
         """Whether a broker was killed, paused or restarted."""
+        self._is_ended = False
         self._local = LocalCluster(folder)
         self._logs = BrokerLogs({node: self._local.log_path(f"node-{node}") for node in range(1, shape.brokers + 1)})
         self._admin: Admin | None = None
         self._held: list[socket.socket] = []
 
     def __repr__(self) -> str:
-        return f"<Cluster {self.bootstrap}>"
+        return f"<Cluster {'ended' if self._is_ended else self.bootstrap}>"
 
     # ---------------------------------------------------------------------------------------------- properties
 
     @property
     def bootstrap(self) -> str:
         """`host:port,host:port` of all brokers: `bootstrap.servers` of any client."""
-        return ",".join(broker.address for broker in self._local.status().brokers)
+        return ",".join(broker.address for broker in self._statuses())
 
     @property
     def brokers(self) -> tuple[Node, ...]:
         """The present state of all brokers, by node id."""
-        return tuple(map(_node, self._local.status().brokers))
+        return tuple(map(_node, self._statuses()))
+
+    def _statuses(self) -> Iterable[BrokerStatus]:
+        found = self._local.status().brokers
+        if self._is_ended and not found:  # its files are deleted, too
+            raise UsageError("closed", "the cluster has ended", why="its test, or its with block, is over")
+        return found
 
     @property
     def faults(self) -> Faults:
@@ -373,7 +380,7 @@ class Cluster:
 
     def end(self) -> None:
         """Kill all brokers, since their data is not needed any more. The files stay until `delete`."""
-        self._admin = None
+        self._admin, self._is_ended = None, True
         known = load(self._local.data_dir)
         for broker in known.brokers if known is not None else []:
             if broker.process is not None:

@@ -120,9 +120,10 @@ _IDLE_MAX: Final = 3
 
 
 class Session:
-    """All clusters of one process. Not thread-safe."""
+    """All clusters of one process. Not thread-safe. A forked child that ends leaves them to its parent."""
 
     def __init__(self) -> None:
+        self._owner_pid = os.getpid()
         self._workspace: Workspace | None = None
         self._idle: list[Cluster] = []
         self._lent: list[Cluster] = []
@@ -146,6 +147,8 @@ class Session:
     def give_back(self, cluster: Cluster, *, fresh: bool = False) -> None:
         """Return a cluster after a test. Its logs stay readable until the next cluster is lent."""
         self._lent.remove(cluster)
+        if os.getpid() != self._owner_pid:
+            return
         if fresh or cluster.is_disturbed:
             self._end(cluster)
             return
@@ -155,6 +158,8 @@ class Session:
 
     def close(self) -> None:
         """End all clusters."""
+        if os.getpid() != self._owner_pid:
+            return
         try:
             for cluster in (*self._lent, *self._idle):
                 cluster.end()

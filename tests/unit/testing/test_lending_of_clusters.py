@@ -1,12 +1,13 @@
 """Clusters of a test run: who gets which one, and which are ended. The brokers are played by a few lines of Python."""
 
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from yak.errors import StartRefused, YakError
+from yak.errors import StartRefused, UsageError, YakError
 from yak.local.processes import ProcessId, identify, is_running, kill
 from yak.local.state import load
 from yak.testing import session as module
@@ -197,3 +198,20 @@ def test_cluster_for_one_block_is_removed_after_the_block(stand_in: None) -> Non
     assert len(processes) == 1
     assert [each for each in processes if each is None or is_running(each)] == []
     assert not Path(cluster.data_dir).exists()
+    for use in (lambda: cluster.bootstrap, lambda: cluster.kill(1), lambda: cluster.create_topic("late")):
+        with pytest.raises(UsageError, match="the cluster has ended"):
+            use()
+    assert repr(cluster) == "<Cluster ended>"
+
+
+def test_forked_child_that_ends_leaves_the_clusters_to_its_parent(session: Session) -> None:
+    fresh, shared = session.lend(ONE, fresh=True), session.lend(TWO)
+    child = os.fork()
+    if child == 0:
+        try:
+            session.give_back(fresh, fresh=True)
+            session.close()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert [is_running(broker_of(each)) for each in (fresh, shared)] == [True, True]
