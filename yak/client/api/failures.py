@@ -9,7 +9,12 @@ from yak.client.errors import KafkaUsage, Written, from_exception, from_kafka, k
 from yak.errors import UsageError, YakError
 
 _TRY = {
-    "timed-out": ("yak doctor", "give it more time with timeout=30 (seconds)"),
+    "timed-out": ("yak doctor", "give it more time: timeout=30 (seconds), delivery_timeout=60 of a producer"),
+    "no-coordinator": ("yak isr __consumer_offsets", "call it again"),
+    "record-too-large": (
+        'config={"message.max.bytes": 10_000_000} of the producer',
+        'client.set_topic_configs(TOPIC, {"max.message.bytes": 10_000_000})',
+    ),
     "topic-exists": ("create_topic(..., if_not_exists=True)",),
     "unknown-partition": ("client.topic(NAME).partitions are those that there are",),
     "unknown-topic": ("client.create_topic(NAME)", "client.topics() lists the topics"),

@@ -265,8 +265,9 @@ class Producer:
         """Wait until every record is acknowledged or has failed; at most `timeout` seconds, else `delivery_timeout`.
 
         Raises SendFailed for records that failed since the last flush and whose futures were not checked, YakError
-        (`timed-out`) when some records are still not settled.
+        (`timed-out`) when some records are still not settled, UsageError (`usage`) within a callback of a future.
         """
+        self._require_outside_callback("flush")
         left = self._settle(self._delivery_timeout_s + GRACE_S if timeout is None else timeout)
         failure = self._deliveries.unseen_failure()
         if failure is not None:
@@ -286,6 +287,7 @@ class Producer:
         """
         if self._is_closed:
             return
+        self._require_outside_callback("close")
         try:
             self.flush(timeout)
         finally:
@@ -303,6 +305,14 @@ class Producer:
         self._end.detach()
         self._thread.join()
         self._handle.close()
+
+    def _require_outside_callback(self, verb: str) -> None:
+        if threading.current_thread() is self._thread:
+            raise bad_argument(
+                f"{verb}() within a callback of a future",
+                "it would wait for the record whose callback this is",
+                f"{verb}() in the thread that sends",
+            )
 
     def _settle(self, timeout_s: float) -> int:
         if self._stop.is_set():

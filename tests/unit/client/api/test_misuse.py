@@ -105,3 +105,21 @@ def test_setting_that_would_leave_futures_undone_is_refused() -> None:
 def test_producer_without_records_is_true(producer: Producer) -> None:
     assert len(producer) == 0
     assert producer
+
+
+@pytest.mark.parametrize("verb", ["flush", "close"])
+def test_call_that_would_wait_for_its_own_callback_is_refused(verb: str) -> None:
+    caught: list[BaseException] = []
+
+    def call(_: object) -> None:
+        try:
+            getattr(made, verb)()
+        except UsageError as error:
+            caught.append(error)
+
+    made = Producer(NOWHERE, delivery_timeout=0.1, _is_known=True)
+    delivery = made.send("t", 1)
+    delivery.add_done_callback(call)
+    assert delivery.exception(10) is not None
+    made.close()
+    assert [str(error).split("\n")[0] for error in caught] == [f"{verb}() within a callback of a future"]
