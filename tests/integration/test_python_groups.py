@@ -284,6 +284,32 @@ def test_subscription_after_an_assignment_replaces_it(
         assert sorted(read(consumer, 100)) == list(range(100))
 
 
+@pytest.mark.parametrize("options", [{}, {"assignor": "range"}, {"group_protocol": "consumer"}])
+@pytest.mark.parametrize("subscribes", [True, False])
+def test_seek_after_the_error_offset_out_of_range_continues_there(
+    client: yak.Client, topic: str, group: str, options: dict[str, Any], subscribes: bool
+) -> None:
+    starts = {TopicPartition(topic, 0): 5000, TopicPartition(topic, 1): 20}
+    with client.consumer(group_id=group, auto_offset_reset="error", **options) as consumer:
+
+        def assigned(partitions: list[TopicPartition]) -> None:
+            for partition in partitions:
+                consumer.seek(partition, starts.get(partition, 25))
+
+        if subscribes:
+            consumer.subscribe(topic, on_assigned=assigned)
+        else:
+            consumer.assign(starts)
+        values: list[int] = []
+        with pytest.raises(yak.YakError) as caught:
+            values.extend(message.value for message in consumer)
+        assert caught.value.code == "offset-out-of-range"
+        consumer.seek(TopicPartition(topic, 0), "earliest")
+        values += read(consumer, 30 - len(values))
+        assert sorted(values) == sorted([*range(0, 100, 4), *range(81, 100, 4)])
+        assert consumer.poll(0.3) == []
+
+
 def test_error_in_a_rebalance_callback_is_raised_by_poll_and_the_group_continues(
     client: yak.Client, topic: str, group: str
 ) -> None:

@@ -273,6 +273,12 @@ class Inbox(Generic[R]):
             found = self._positions.get(partition)
             return None if found is None else found[0]
 
+    def fetched_to(self, partition: TopicPartition) -> Offset | None:
+        """The offset after the last buffered record, else the position; None when neither is known."""
+        with self._lock:
+            buffered = [each.offset + 1 for each in self._waiting if each.topic_partition == partition]
+        return buffered[-1] if buffered else self.position(partition)
+
     def epoch_before(self, partition: TopicPartition, offset: Offset) -> LeaderEpoch | None:
         """The leader epoch of the record before an offset, if that record was the last one received."""
         with self._lock:
@@ -447,6 +453,7 @@ class ConsumerHandle(Generic[R]):
         self._is_cooperative = is_cooperative
         self.inbox: Inbox[R] = Inbox() if inbox is None else inbox
         self.rebalancing = Rebalancing(self.inbox, Callbacks(), is_cooperative=is_cooperative)
+        self._stopped: set[TopicPartition] = set()
 
     def wires(self, partitions: Iterable[TopicPartition]) -> list[Any]:
         """librdkafka's form of partitions."""
@@ -476,6 +483,7 @@ class ConsumerHandle(Generic[R]):
 
         None is the group's committed offset.
         """
+        self._stopped.clear()
         wires = self.wires_at(starts)
         with _as_paused_here(self.consumer, wires, self.inbox):
             self.consumer.assign(wires)
@@ -502,10 +510,19 @@ class ConsumerHandle(Generic[R]):
         """Resume fetching after `pause`."""
         self.consumer.resume(self.wires(partitions))
 
+    def note_error(self, message: Any) -> None:
+        """Note a message with an error: without `auto.offset.reset`, librdkafka stops a partition that is out of range."""
+        if message.error().name() in OUT_OF_RANGE:
+            self._stopped.add(source_of(message))
+
     def seek(self, partition: TopicPartition, offset: Offset, timeout_s: float, may_wait: Callable[[], bool]) -> None:
         """Seek, with retries: librdkafka refuses it until it fetches, which is after it got the committed offset."""
         from confluent_kafka import KafkaException
 
+        is_stopped = partition in self._stopped and not self.rebalancing.is_in_callback
+        if is_stopped and partition in self.assignment():
+            self._start_again(partition, offset)
+            return
         deadline = time.monotonic() + timeout_s
         while True:
             try:
@@ -515,6 +532,16 @@ class ConsumerHandle(Generic[R]):
                 if error.args[0].name() != "_STATE" or time.monotonic() > deadline or not may_wait():
                     raise
             time.sleep(_SEEK_PAUSE_S)
+
+    def _start_again(self, partition: TopicPartition, offset: Offset) -> None:
+        """Assign a stopped partition again, at this offset: librdkafka refuses to seek in it (_STATE)."""
+        if self._is_cooperative:
+            self.consumer.incremental_unassign(self.wires([partition]))
+            self.consumer.incremental_assign(self.wires_at({partition: offset}))
+        else:  # librdkafka changes an eager assignment only as a whole
+            starts = {each: self.inbox.fetched_to(each) for each in self.assignment()}
+            self.consumer.assign(self.wires_at({**starts, partition: offset}))
+        self._stopped.discard(partition)
 
     def commit(
         self, offsets: Mapping[TopicPartition, Offset], metadata: Mapping[TopicPartition, str | None] | None = None, *,

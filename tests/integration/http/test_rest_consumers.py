@@ -582,6 +582,21 @@ def test_requests_to_an_instance_are_checked(cluster, topic, new_name):
     one.did("DELETE", "")
 
 
+def test_positions_after_a_missing_or_outdated_offset_are_read_from(cluster, topic, new_name):
+    produce(cluster, topic, numbers(0, 8))
+    place = {"topic": topic, "partition": 1}
+    one = RestConsumer(cluster, 1, new_name(), format="json", **{"auto.offset.reset": "none"})
+    one.did("POST", "/assignments", {"partitions": [place]})
+    for offset in (5000, 0):
+        refused = wait_until(
+            lambda: found if (found := one.ask("GET", "/records")).status_code != 200 else None, "no offset"
+        )
+        assert problem(refused) == (409, 40903)
+        one.did("POST", "/positions", {"offsets": [place | {"offset": offset}]})
+    assert values(one.read_until(2)) == [1, 5]
+    one.did("DELETE", "")
+
+
 def test_head_request_loses_no_records(cluster, topic, new_name):
     one = RestConsumer(cluster, 1, new_name(), format="json")
     one.did("POST", "/subscription", {"topics": [topic]})

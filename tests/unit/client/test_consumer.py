@@ -13,8 +13,11 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 class Record:
     """A fetched record, for the inbox too."""
 
-    def __init__(self, partition, offset):
-        self.topic_partition, self.offset, self.leader_epoch = partition, offset, 4
+    def __init__(self, partition, offset, error=None):
+        self.topic_partition, self.offset, self.leader_epoch, self._error = partition, offset, 4, error
+
+    def error(self):
+        return KafkaError(self._error)
 
     def topic(self):
         return self.topic_partition.topic
@@ -37,6 +40,15 @@ class Librdkafka:
 
     def assign(self, wires):
         self.calls.append(("assign", [(w.partition, w.offset) for w in wires]))
+
+    def assignment(self):
+        return [Wire(*A), Wire(*B)]
+
+    def incremental_unassign(self, wires):
+        self.calls.append(("incremental_unassign", [w.partition for w in wires]))
+
+    def incremental_assign(self, wires):
+        self.calls.append(("incremental_assign", [(w.partition, w.offset) for w in wires]))
 
     def pause(self, wires):
         self.calls.append(("pause", [w.partition for w in wires]))
@@ -174,3 +186,35 @@ def test_only_some_readers_wait_through_a_rebalance():
     assert is_transient(KafkaError(KafkaError._TRANSPORT))
     assert not is_transient(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
     assert is_transient(moved, REBALANCED)
+
+
+def stopped(handle):
+    """The handle, after librdkafka has stopped A, without `auto.offset.reset`."""
+    handle.note_error(Record(A, 5000, KafkaError._AUTO_OFFSET_RESET))
+    return handle
+
+
+def test_seek_in_a_stopped_partition_of_a_cooperative_consumer_assigns_it_again(monkeypatch):
+    monkeypatch.setattr("confluent_kafka.Consumer", Librdkafka)
+    handle = stopped(ConsumerHandle({}, is_cooperative=True))
+    handle.seek(A, 3, 1.0, lambda: True)
+    handle.seek(A, 4, 1.0, lambda: True)
+    assert handle.consumer.calls == [("incremental_unassign", [0]), ("incremental_assign", [(0, 3)]), ("seek", 0, 4)]
+
+
+def test_seek_in_a_stopped_partition_of_an_eager_consumer_keeps_the_others_where_they_are(handle):
+    stopped(handle).inbox.given([Record(B, 6)])
+    handle.seek(A, 3, 1.0, lambda: True)
+    handle.inbox.put(Record(B, 7))
+    handle.inbox.put(Record(A, 3))
+    handle.seek(A, 4, 1.0, lambda: True)
+    stopped(handle).seek(A, 3, 1.0, lambda: True)
+    assert handle.consumer.calls == [("assign", [(0, 3), (1, 7)]), ("seek", 0, 4), ("assign", [(0, 3), (1, 8)])]
+
+
+def test_seek_after_another_error_or_another_assignment_is_a_seek(handle):
+    handle.note_error(Record(A, 0, KafkaError._TIMED_OUT))
+    handle.seek(A, 3, 1.0, lambda: True)
+    stopped(handle).assign({A: 0, B: 0})
+    handle.seek(A, 4, 1.0, lambda: True)
+    assert [call for call in handle.consumer.calls if call[0] == "seek"] == [("seek", 0, 3), ("seek", 0, 4)]

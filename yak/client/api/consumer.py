@@ -180,6 +180,7 @@ class InboxReader:
             if error is None:
                 self._handle.inbox.put(Message(ConsumerRecord.of(message), *self._serdes))
             elif not is_transient(error):
+                self._handle.note_error(message)
                 where = f"{message.topic()}-{message.partition()}" if message.topic() else "the subscription"
                 self._failure = self._failure or translated(error, f"{where} could not be read")
 

@@ -227,6 +227,7 @@ class KafkaConsumer:
             elif is_transient(error, _PASSING):
                 self.log_lines.append(error.str())
             else:
+                self._open.note_error(message)
                 self._failure = error
 
     def tend(self) -> None:
