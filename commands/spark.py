@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+import itertools
 import json
 import math
 import os
@@ -596,11 +597,14 @@ def _query(query: str | None, file: str | None) -> str:
     if (query is None) == (file is None):
         raise UsageError("usage", "give one query" if query is None else "give a query or a file, not both",
                          try_=("yak spark sql 'SELECT count(*) FROM orders'",))  # fmt: skip
-    if file is not None:
-        with open(file, encoding="utf-8") as opened:
-            text = opened.read()
-    else:
-        text = sys.stdin.read() if query == "-" else query or ""
+    try:
+        if file is not None:
+            with open(file, encoding="utf-8") as opened:
+                text = opened.read()
+        else:
+            text = sys.stdin.read() if query == "-" else query or ""
+    except UnicodeDecodeError as error:
+        raise UsageError("usage", "the query cannot be read", why=f"{file or 'stdin'} is not UTF-8: {error}") from None
     text = text.strip().rstrip(";").strip()
     if not text:
         raise UsageError("usage", "the query is empty", try_=("yak spark sql 'SELECT count(*) FROM orders'",))
@@ -618,13 +622,21 @@ def tables_named(query: str, topics: Iterable[str]) -> tuple[dict[str, str], str
     """Topics by table name, for those that a query names; and the query with table names instead of topic names.
 
     A table has its topic's name, with _ for characters other than letters and digits. In backticks, the topic's own
-    name is valid too. Of topics with the same table, for which letters count alike in either case, the one is preferred
-    that is named in its own case, then the one whose own name it is.
+    name is valid too; if another topic has the same table, its table gets a number. Of topics with the same table, for
+    which letters count alike in either case, the one is preferred that is named in its own case, then the one whose own
+    name it is.
     """
     found: dict[str, tuple[tuple[bool, bool], str, str]] = {}
-    for topic in sorted(topics):
+    names = sorted(topics)
+    taken = [re.sub(r"\W", "_", topic).lower() for topic in names]
+    for topic in names:
         table = re.sub(r"\W", "_", topic)
-        query = query.replace(f"`{topic}`", f"`{table}`")
+        if topic != table and f"`{topic}`" in query:
+            if taken.count(table.lower()) > 1:
+                numbered = (f"{table}_{number}" for number in itertools.count(2))
+                table = next(each for each in numbered if each.lower() not in taken)
+                taken.append(table.lower())
+            query = query.replace(f"`{topic}`", f"`{table}`")
         plain = _QUOTED.sub(" ", query)
         name = rf"(?<!\w){re.escape(table)}(?!\w)"
         rank = (re.search(name, plain) is not None, topic == table)

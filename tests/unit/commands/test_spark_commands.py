@@ -18,7 +18,7 @@ import pytest
 
 from yak.commands import spark_python
 from yak.commands.output import Output, flat
-from yak.commands.spark import followed, own_options_first, plain, print_rows, show_progress, tables_named
+from yak.commands.spark import _query, followed, own_options_first, plain, print_rows, show_progress, tables_named
 from yak.errors import UsageError
 from yak.local import spark_runs
 from yak.local.processes import identify
@@ -193,6 +193,21 @@ def test_topic_with_the_exact_name_is_selected_when_two_topics_share_a_table() -
     assert tables_named("SELECT * FROM a_b", ["a-b", "a.b", "a_b"])[0] == {"a_b": "a_b"}
     assert tables_named("SELECT * FROM Orders", ["Orders", "orders"])[0] == {"Orders": "Orders"}
     assert tables_named("SELECT * FROM orders", ["Orders", "orders"])[0] == {"orders": "orders"}
+
+
+def test_topic_in_backticks_is_selected_when_two_topics_share_a_table() -> None:
+    assert tables_named("SELECT * FROM `a-b`", ["a-b", "a_b"]) == ({"a_b_2": "a-b"}, "SELECT * FROM `a_b_2`")
+    assert tables_named("SELECT * FROM `a-b` JOIN a_b", ["a-b", "a_b", "a_b_2"])[0] == {"a_b_3": "a-b", "a_b": "a_b"}
+    found, query = tables_named("SELECT * FROM `a-b` JOIN `a.b` USING (key)", ["a-b", "a.b"])
+    assert found == {"a_b_2": "a-b", "a_b_3": "a.b"}
+    assert query == "SELECT * FROM `a_b_2` JOIN `a_b_3` USING (key)"
+
+
+def test_query_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "query.sql").write_bytes(b"SELECT '\xff'")
+    with pytest.raises(UsageError, match="cannot be read") as caught:
+        _query(None, str(tmp_path / "query.sql"))
+    assert "query.sql is not UTF-8" in caught.value.why
 
 
 def test_spark_values_are_converted_to_json_values() -> None:
