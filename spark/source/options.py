@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from yak.client.addresses import parse_addresses
 from yak.ids import TopicPartition
 from yak.spark.source.errors import OPTION, SCHEMA, SourceError, bad_option
 from yak.spark.source.schema import kafka_schema
@@ -363,7 +364,11 @@ def bootstrap_of(given: Mapping[str, str]) -> str:
             why="option kafka.bootstrap.servers (or bootstrap) is missing",
             try_=('.option("bootstrap", "localhost:9092")',),
         )
-    return kafka or ours
+    try:
+        return parse_addresses(kafka or ours)
+    except ValueError as error:
+        name = "kafka.bootstrap.servers" if kafka else "bootstrap"
+        raise bad_option(name, kafka or ours, str(error), f'.option("{name}", "localhost:9092")') from None
 
 
 def write_client_settings(given: Mapping[str, str]) -> dict[str, str]:

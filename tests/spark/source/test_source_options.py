@@ -106,6 +106,13 @@ def test_missing_option_is_named(missing: str) -> None:
         read_options({name: value for name, value in HERE.items() if name != missing})
 
 
+@pytest.mark.parametrize("name", ["bootstrap", "kafka.bootstrap.servers"])
+def test_bootstrap_without_a_port_is_given_kafkas_and_one_that_is_no_address_is_refused(name: str) -> None:
+    assert read_options({name: "one, two:1,", "subscribe": "orders"}).bootstrap == "one:9092,two:1"
+    with pytest.raises(SourceError, match=rf'\[spark-option\] option {name}="one:b" .*"b" in one:b is not a port'):
+        read_options({name: "one:b", "subscribe": "orders"})
+
+
 def test_unknown_option_unlike_ours_is_ignored() -> None:
     assert read_options(HERE | {"mergeSchema": "true"}).subscription.topics == ("orders",)
 
