@@ -255,6 +255,18 @@ def test_from_a_time_reads_nothing_of_a_partition_that_ended_before_it(bench: An
         assert [row[2:] for row in run("counts", topic=topic, from_=since)] == [("b", 1)]
 
 
+def test_join_and_sql_take_offsets_of_both_topics(bench: Any) -> None:
+    left = bench.send([("a", {"n": 1}, 0.0, 0), ("b", {"n": 2}, 0.0, 1)])
+    right = bench.send([("a", {"n": 3}, 1.0, 0), ("b", {"n": 4}, 1.0, 1)])
+    from_ = json.dumps({left: {"0": 1, "1": 0}, right: {"0": 0, "1": -2}})
+    assert [row[0] for row in bench.batch("join", topic=left, with_=right, from_=from_)] == ["b"]
+    query = "SELECT key FROM l JOIN r USING (key)"
+    assert bench.batch("sql", topic=f"l={left},r={right}", query=query, from_=from_) == [("b",)]
+    with pytest.raises(Exception, match="it does not name") as caught:
+        bench.batch("join", topic=left, with_=right, from_=json.dumps({left: {"0": 1, "1": 0}}))
+    assert translate(caught.value).code == "spark-option"
+
+
 def test_join_pairs_no_records_without_a_key(bench: Any) -> None:
     left = bench.send([(None, {"n": 1}, 0.0, 0), ("", {"n": 2}, 0.0, 0), END])
     right = bench.send([(None, {"n": 3}, 1.0, 0), ("", {"n": 4}, 1.0, 0), END])
