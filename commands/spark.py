@@ -133,7 +133,7 @@ def run(
     Without --follow, the job continues in the background: see yak spark status and yak spark stop.
     """
     from yak.commands.spark_python import hand_over
-    from yak.local.spark_runs import new_run
+    from yak.local.spark_runs import CLIENT_OPTIONS, new_run
     from yak.spark.jobs import load
     from yak.spark.jobs.frame import main
 
@@ -144,9 +144,30 @@ def run(
     code = hand_over()
     if code is not None:
         return code
+    if servers := _bootstrap_in(given):
+        g.settings.flags["bootstrap_servers"] = servers
     made = new_run(job, given, bootstrap=g.bootstrap_servers)
+    os.environ[CLIENT_OPTIONS] = json.dumps(client_options())
     arguments = [sys.executable, "-P", "-m", "yak.spark.jobs", job, *given]
     return followed(g, made, arguments) if follow else left_running(g, made, arguments)
+
+
+def _bootstrap_in(arguments: list[str]) -> str | None:
+    """The brokers that a job's own options name: their TLS and login are those of `yak -b`."""
+    found = None
+    for word, following in itertools.pairwise([*arguments, ""]):
+        if word in ("-b", "--bootstrap"):
+            found = following
+        elif word.startswith("--bootstrap="):
+            found = word.partition("=")[2]
+    return found
+
+
+def client_options() -> dict[str, str]:
+    """TLS and login of this process as options of the data source, whose processes do not read the settings."""
+    from yak.client.connection import security_settings
+
+    return {f"kafka.{name}": value for name, value in security_settings().items() if isinstance(value, str)}
 
 
 def environment_of(g: Globals, run: "Run") -> dict[str, str]:
@@ -577,6 +598,7 @@ def sql(
     if code is not None:
         return code
     tables, text = _tables(g, text)
+    client = client_options() if connector == "yak" else {}
     reading = {
         "topic": ",".join(f"{table}={topic}" for table, topic in tables.items()),
         "bootstrap": g.bootstrap_servers,
@@ -584,7 +606,7 @@ def sql(
         "to": to,
         "isolation": isolation,
         "connector": connector,
-        "option": tuple(option or ()),
+        "option": (*(f"{name}={value}" for name, value in client.items()), *(option or ())),
         "schema": tuple(schema or ()),
         "mode": mode,
         "query": text,
@@ -723,7 +745,9 @@ def shell(
     with g.out.progress("starting Spark"):
         spark = make_session(settings)
     try:
-        return interact(spark, g.bootstrap_servers, settings, code=code, say=g.out.note)
+        servers = g.bootstrap_servers  # which secures the connection
+        client = client_options() if connector == "yak" else {}
+        return interact(spark, servers, settings, client, code=code, say=g.out.note)
     finally:
         spark.stop()
 

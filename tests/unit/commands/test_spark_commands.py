@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,12 +17,25 @@ from typing import Any
 
 import pytest
 
+from yak.client.login import use_login
+from yak.client.security import ClientSecurity, use
 from yak.commands import spark_python
 from yak.commands.output import Output, flat
-from yak.commands.spark import _query, followed, own_options_first, plain, print_rows, show_progress, tables_named
+from yak.commands.spark import (
+    _query,
+    environment_of,
+    followed,
+    own_options_first,
+    plain,
+    print_rows,
+    show_progress,
+    tables_named,
+)
 from yak.errors import UsageError
 from yak.local import spark_runs
 from yak.local.processes import identify
+from yak.spark.jobs.frame import _with_client_options
+from yak.spark.jobs.options import ReadOptions, key_values
 
 NOW_MS = 1_790_000_000_000
 
@@ -82,6 +96,55 @@ def test_an_unknown_job_is_refused_before_anything_is_started(yak) -> None:
     assert ran.code == 2
     assert ran.err.startswith("error[spark-job]")
     assert spark_runs.all_runs() == []
+
+
+@pytest.fixture
+def ann(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Commands connect with TLS as ann, by variables."""
+    given = {
+        "SECURITY_PROTOCOL": "SASL_SSL",
+        "SSL_CA_LOCATION": "ca.pem",
+        "SASL_USERNAME": "ann",
+        "SASL_PASSWORD": "p=w",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(f"YAK_{name}", value)
+    monkeypatch.setenv(spark_runs.CLIENT_OPTIONS, "{}")  # restored after the test
+    yield
+    use_login(None)
+    use(ClientSecurity())
+
+
+def test_job_gets_tls_and_login_of_the_command_for_its_own_brokers(
+    ann: None, yak: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: dict[str, Any] = {}
+
+    def start(g: Any, run: spark_runs.Run, arguments: list[str]) -> None:
+        started.update(environment_of(g, run), arguments=arguments)
+
+    monkeypatch.setattr("yak.commands.spark_python.hand_over", lambda: None)
+    monkeypatch.setattr("yak.commands.spark.left_running", start)
+    assert yak("spark", "run", "counts", "-t", "orders", "-b", "one:1").code == 0
+    assert started["YAK_BOOTSTRAP_SERVERS"] == "one:1"
+    assert "p=w" not in " ".join(started["arguments"])
+
+    monkeypatch.setenv(spark_runs.CLIENT_OPTIONS, started[spark_runs.CLIENT_OPTIONS])
+    options = _with_client_options(ReadOptions(topic="orders", option=("kafka.sasl.username=bob",)))
+    assert spark_runs.CLIENT_OPTIONS not in os.environ
+    assert key_values("--option", options.option) == {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.ssl.ca.location": "ca.pem",
+        "kafka.ssl.endpoint.identification.algorithm": "https",
+        "kafka.sasl.mechanism": "SCRAM-SHA-256",
+        "kafka.sasl.username": "bob",
+        "kafka.sasl.password": "p=w",
+    }
+
+
+def test_spark_connector_of_spark_itself_gets_no_options_of_librdkafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(spark_runs.CLIENT_OPTIONS, '{"kafka.ssl.ca.location": "ca.pem"}')
+    assert _with_client_options(ReadOptions(topic="orders", connector="kafka")).option == ()
 
 
 # ---------------------------------------------------------------------------------------------- status and stop
