@@ -674,6 +674,7 @@ def _answer(g: Globals, settings: "SessionSettings", reading: dict[str, Any], ma
 
     from yak.local.spark_runs import scratch_log
     from yak.spark.driver.errors import translate
+    from yak.spark.driver.job_process import stop_quietly
     from yak.spark.driver.make import make_session
     from yak.spark.jobs.sql import Options, build
 
@@ -694,7 +695,7 @@ def _answer(g: Globals, settings: "SessionSettings", reading: dict[str, Any], ma
     except Exception as error:
         raise unknown_topic_of(g, translate(error, settings.log)) from error
     finally:
-        spark.stop()
+        stop_quietly(spark)
     return None
 
 
@@ -738,6 +739,7 @@ def shell(
     handed = hand_over()
     if handed is not None:
         return handed
+    from yak.spark.driver.job_process import stop_quietly
     from yak.spark.driver.make import make_session
     from yak.spark.driver.shell import interact
 
@@ -749,7 +751,7 @@ def shell(
         client = client_options() if connector == "yak" else {}
         return interact(spark, servers, settings, client, code=code, say=g.out.note)
     finally:
-        spark.stop()
+        stop_quietly(spark)
 
 
 @command(
