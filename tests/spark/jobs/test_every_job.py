@@ -223,6 +223,7 @@ def test_a_topic_that_is_not_there_is_one_message(bench: Any) -> None:
         ("stats", {"field": "n", "percentiles": "50,high"}, "spark-options"),
         ("anomaly", {"field": "n", "alpha": 1.5}, "spark-options"),
         ("join", {"with_": "a,b"}, "spark-options"),
+        ("dedupe", {"within": "1s", "watermark": "1h"}, "spark-options"),
         ("sql", {"query": "x", "schema": ("other=a INT",)}, "spark-options"),
         ("sql", {"query": "x", "topic": "Orders,orders"}, "spark-options"),
         ("archive", {"into": "x", "to": "latest"}, "spark-options"),
