@@ -513,9 +513,10 @@ def plain(value: Any, zone: dt.tzinfo | None = dt.UTC) -> Any:
         except UnicodeDecodeError:
             return bytes(value).hex()
     if isinstance(value, dt.datetime):
+        digits = "microseconds" if value.microsecond % 1000 else "milliseconds"
         if zone is None:
-            return value.isoformat(timespec="milliseconds")
-        return value.astimezone(zone).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            return value.isoformat(timespec=digits)
+        return value.astimezone(zone).isoformat(timespec=digits).replace("+00:00", "Z")
     if isinstance(value, decimal.Decimal):
         if not value.as_tuple().exponent:
             return int(value)

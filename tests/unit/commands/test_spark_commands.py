@@ -273,6 +273,13 @@ def test_query_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     assert "query.sql is not UTF-8" in caught.value.why
 
 
+def test_times_keep_their_microseconds() -> None:
+    when = dt.datetime(2026, 11, 20, 12, 0, 0, 123_456, tzinfo=dt.UTC)
+    assert plain(when) == "2026-11-20T12:00:00.123456Z"
+    assert plain(when.replace(tzinfo=None), None) == "2026-11-20T12:00:00.123456"
+    assert plain(when.replace(microsecond=120_000)) == "2026-11-20T12:00:00.120Z"
+
+
 def test_spark_values_are_converted_to_json_values() -> None:
     when = dt.datetime(2026, 11, 20, 12, 0, 0, 5_000, tzinfo=dt.UTC)
     row = SimpleNamespace(asDict=lambda: {"a": bytearray(b"x"), "b": [when]})
