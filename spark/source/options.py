@@ -364,8 +364,8 @@ def bootstrap_of(given: Mapping[str, str]) -> str:
             why="option kafka.bootstrap.servers (or bootstrap) is missing",
             try_=('.option("bootstrap", "localhost:9092")',),
         )
-    try:
-        return parse_addresses(kafka or ours)
+    try:  # Java's clients and librdkafka take SSL://HOST:PORT too
+        return parse_addresses(",".join(part.strip().rpartition("://")[2] for part in (kafka or ours).split(",")))
     except ValueError as error:
         name = "kafka.bootstrap.servers" if kafka else "bootstrap"
         raise bad_option(name, kafka or ours, str(error), f'.option("{name}", "localhost:9092")') from None

@@ -108,7 +108,8 @@ def test_missing_option_is_named(missing: str) -> None:
 
 @pytest.mark.parametrize("name", ["bootstrap", "kafka.bootstrap.servers"])
 def test_bootstrap_without_a_port_is_given_kafkas_and_one_that_is_no_address_is_refused(name: str) -> None:
-    assert read_options({name: "one, two:1,", "subscribe": "orders"}).bootstrap == "one:9092,two:1"
+    given = "one, two:1,SSL://three:2, PLAINTEXT://[::1]:3,"
+    assert read_options({name: given, "subscribe": "orders"}).bootstrap == "one:9092,two:1,three:2,[::1]:3"
     with pytest.raises(SourceError, match=rf'\[spark-option\] option {name}="one:b" .*"b" in one:b is not a port'):
         read_options({name: "one:b", "subscribe": "orders"})
 
