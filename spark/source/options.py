@@ -236,7 +236,7 @@ class Subscription:
     def covers(self, topic: str) -> bool:
         """Whether the subscription includes a topic of this name, existing or not."""
         if self.pattern:
-            return re.fullmatch(self.pattern, topic) is not None
+            return re.search(self.pattern, topic) is not None  # as in Spark: SubscribePatternStrategy finds it anywhere
         return topic in self.topics or any(each.topic == topic for each in self.partitions)
 
     def __str__(self) -> str:
