@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+import itertools
 import json
 import math
 import os
@@ -132,7 +133,7 @@ def run(
     Without --follow, the job continues in the background: see yak spark status and yak spark stop.
     """
     from yak.commands.spark_python import hand_over
-    from yak.local.spark_runs import new_run
+    from yak.local.spark_runs import CLIENT_OPTIONS, new_run
     from yak.spark.jobs import load
     from yak.spark.jobs.frame import main
 
@@ -143,9 +144,30 @@ def run(
     code = hand_over()
     if code is not None:
         return code
+    if servers := _bootstrap_in(given):
+        g.settings.flags["bootstrap_servers"] = servers
     made = new_run(job, given, bootstrap=g.bootstrap_servers)
+    os.environ[CLIENT_OPTIONS] = json.dumps(client_options())
     arguments = [sys.executable, "-P", "-m", "yak.spark.jobs", job, *given]
     return followed(g, made, arguments) if follow else left_running(g, made, arguments)
+
+
+def _bootstrap_in(arguments: list[str]) -> str | None:
+    """The brokers that a job's own options name: their TLS and login are those of `yak -b`."""
+    found = None
+    for word, following in itertools.pairwise([*arguments, ""]):
+        if word in ("-b", "--bootstrap"):
+            found = following
+        elif word.startswith("--bootstrap="):
+            found = word.partition("=")[2]
+    return found
+
+
+def client_options() -> dict[str, str]:
+    """TLS and login of this process as options of the data source, whose processes do not read the settings."""
+    from yak.client.connection import security_settings
+
+    return {f"kafka.{name}": value for name, value in security_settings().items() if isinstance(value, str)}
 
 
 def environment_of(g: Globals, run: "Run") -> dict[str, str]:
@@ -491,9 +513,10 @@ def plain(value: Any, zone: dt.tzinfo | None = dt.UTC) -> Any:
         except UnicodeDecodeError:
             return bytes(value).hex()
     if isinstance(value, dt.datetime):
+        digits = "microseconds" if value.microsecond % 1000 else "milliseconds"
         if zone is None:
-            return value.isoformat(timespec="milliseconds")
-        return value.astimezone(zone).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            return value.isoformat(timespec=digits)
+        return value.astimezone(zone).isoformat(timespec=digits).replace("+00:00", "Z")
     if isinstance(value, decimal.Decimal):
         if not value.as_tuple().exponent:
             return int(value)
@@ -576,6 +599,7 @@ def sql(
     if code is not None:
         return code
     tables, text = _tables(g, text)
+    client = client_options() if connector == "yak" else {}
     reading = {
         "topic": ",".join(f"{table}={topic}" for table, topic in tables.items()),
         "bootstrap": g.bootstrap_servers,
@@ -583,7 +607,7 @@ def sql(
         "to": to,
         "isolation": isolation,
         "connector": connector,
-        "option": tuple(option or ()),
+        "option": (*(f"{name}={value}" for name, value in client.items()), *(option or ())),
         "schema": tuple(schema or ()),
         "mode": mode,
         "query": text,
@@ -596,11 +620,14 @@ def _query(query: str | None, file: str | None) -> str:
     if (query is None) == (file is None):
         raise UsageError("usage", "give one query" if query is None else "give a query or a file, not both",
                          try_=("yak spark sql 'SELECT count(*) FROM orders'",))  # fmt: skip
-    if file is not None:
-        with open(file, encoding="utf-8") as opened:
-            text = opened.read()
-    else:
-        text = sys.stdin.read() if query == "-" else query or ""
+    try:
+        if file is not None:
+            with open(file, encoding="utf-8") as opened:
+                text = opened.read()
+        else:
+            text = sys.stdin.read() if query == "-" else query or ""
+    except UnicodeDecodeError as error:
+        raise UsageError("usage", "the query cannot be read", why=f"{file or 'stdin'} is not UTF-8: {error}") from None
     text = text.strip().rstrip(";").strip()
     if not text:
         raise UsageError("usage", "the query is empty", try_=("yak spark sql 'SELECT count(*) FROM orders'",))
@@ -618,13 +645,21 @@ def tables_named(query: str, topics: Iterable[str]) -> tuple[dict[str, str], str
     """Topics by table name, for those that a query names; and the query with table names instead of topic names.
 
     A table has its topic's name, with _ for characters other than letters and digits. In backticks, the topic's own
-    name is valid too. Of topics with the same table, for which letters count alike in either case, the one is preferred
-    that is named in its own case, then the one whose own name it is.
+    name is valid too; if another topic has the same table, its table gets a number. Of topics with the same table, for
+    which letters count alike in either case, the one is preferred that is named in its own case, then the one whose own
+    name it is.
     """
     found: dict[str, tuple[tuple[bool, bool], str, str]] = {}
-    for topic in sorted(topics):
+    names = sorted(topics)
+    taken = [re.sub(r"\W", "_", topic).lower() for topic in names]
+    for topic in names:
         table = re.sub(r"\W", "_", topic)
-        query = query.replace(f"`{topic}`", f"`{table}`")
+        if topic != table and f"`{topic}`" in query:
+            if taken.count(table.lower()) > 1:
+                numbered = (f"{table}_{number}" for number in itertools.count(2))
+                table = next(each for each in numbered if each.lower() not in taken)
+                taken.append(table.lower())
+            query = query.replace(f"`{topic}`", f"`{table}`")
         plain = _QUOTED.sub(" ", query)
         name = rf"(?<!\w){re.escape(table)}(?!\w)"
         rank = (re.search(name, plain) is not None, topic == table)
@@ -640,6 +675,7 @@ def _answer(g: Globals, settings: "SessionSettings", reading: dict[str, Any], ma
 
     from yak.local.spark_runs import scratch_log
     from yak.spark.driver.errors import translate
+    from yak.spark.driver.job_process import stop_quietly
     from yak.spark.driver.make import make_session
     from yak.spark.jobs.sql import Options, build
 
@@ -660,7 +696,7 @@ def _answer(g: Globals, settings: "SessionSettings", reading: dict[str, Any], ma
     except Exception as error:
         raise unknown_topic_of(g, translate(error, settings.log)) from error
     finally:
-        spark.stop()
+        stop_quietly(spark)
     return None
 
 
@@ -704,6 +740,7 @@ def shell(
     handed = hand_over()
     if handed is not None:
         return handed
+    from yak.spark.driver.job_process import stop_quietly
     from yak.spark.driver.make import make_session
     from yak.spark.driver.shell import interact
 
@@ -711,9 +748,11 @@ def shell(
     with g.out.progress("starting Spark"):
         spark = make_session(settings)
     try:
-        return interact(spark, g.bootstrap_servers, settings, code=code, say=g.out.note)
+        servers = g.bootstrap_servers  # which secures the connection
+        client = client_options() if connector == "yak" else {}
+        return interact(spark, servers, settings, client, code=code, say=g.out.note)
     finally:
-        spark.stop()
+        stop_quietly(spark)
 
 
 @command(

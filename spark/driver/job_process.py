@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -114,11 +115,11 @@ def running(
             wait_for_last(spark)
         code = _end_badly(run, error, stopping)
         ended.set()
-        _quietly_stop(spark)
+        stop_quietly(spark)
         raise SystemExit(code) from None
     spark_runs.end(run, "stopped" if stopping.is_set() else "finished")
     ended.set()
-    _quietly_stop(spark)
+    stop_quietly(spark)
 
 
 def _this_run(
@@ -195,8 +196,9 @@ def _keep_trace(run: Run, error: BaseException) -> None:
         file.writelines(traceback.format_exception(error))
 
 
-def _quietly_stop(spark: Any) -> None:
-    """End the session; Java may have ended already."""
+def stop_quietly(spark: Any) -> None:
+    """End the session; Java may have ended already, as by a signal to the process group."""
     if spark is not None:
-        with suppress(Exception):
+        with suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PySpark warns when Java has ended
             spark.stop()

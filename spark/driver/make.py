@@ -155,10 +155,27 @@ def wait_for_executor(spark: Any, settings: SessionSettings) -> None:
     raise no_executor(settings.where, settings.answer_s)
 
 
+_LOG_HANDLER = "yak-spark"
+"""The name of `quiet_python`'s handler, which another session of the process replaces."""
+
+
 def quiet_python(log: Path) -> None:
-    """Redirect PySpark's loggers, which print traces as JSON to stderr, to the log."""
+    """Redirect what PySpark and Py4J print to stderr to the log: traces, as JSON or when Java ends by a signal."""
     import logging
 
+    def log_error(*_: object) -> None:
+        logging.getLogger("pyspark").error("Java has closed a connection", exc_info=sys.exc_info())
+
+    with suppress(ImportError, OSError):
+        from pyspark import accumulators
+
+        for old in [each for each in logging.root.handlers if each.name == _LOG_HANDLER]:
+            logging.root.removeHandler(old)
+        to_log = logging.FileHandler(log)
+        to_log.name = _LOG_HANDLER
+        logging.root.addHandler(to_log)
+        for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
+            server.handle_error = log_error  # type: ignore[method-assign, assignment]
     with suppress(ImportError, OSError):
         from pyspark.logger import PySparkLogger
 

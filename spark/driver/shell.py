@@ -1,7 +1,7 @@
 """The Python shell of `yak spark shell`: its predefined names, and how it prints errors."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
@@ -9,12 +9,14 @@ from yak.spark.driver.errors import in_lines, is_of_spark, translate
 from yak.spark.driver.settings import SessionSettings
 
 
-def names_for(spark: Any, bootstrap: str, settings: SessionSettings) -> dict[str, Any]:
-    """The predefined names."""
+def names_for(
+    spark: Any, bootstrap: str, settings: SessionSettings, client: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The predefined names; `client` are options for all topics."""
     from pyspark.sql import functions
 
     def read(reader: Any, name: str, options: dict[str, str]) -> Any:
-        chosen = {"kafka.bootstrap.servers": bootstrap, "subscribe": name, **options}
+        chosen = {"kafka.bootstrap.servers": bootstrap, "subscribe": name, **(client or {}), **options}
         frame = reader.format(settings.connector).options(**chosen).load()
         return frame.withColumns({each: frame[each].cast("string") for each in ("key", "value")})
 
@@ -36,12 +38,13 @@ def interact(
     spark: Any,
     bootstrap: str,
     settings: SessionSettings,
+    client: Mapping[str, str] | None = None,
     *,
     code: str | None = None,
     say: Callable[[str], None] = print,
 ) -> int:
     """Run `code`, or a shell; return the exit code. Spark's errors have three lines; the log has their trace."""
-    names = names_for(spark, bootstrap, settings)
+    names = names_for(spark, bootstrap, settings, client)
     if code is not None:
         return _run(code, names, settings)
     if not sys.stdin.isatty():

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from yak.spark.jobs.frame import Job
+from yak.spark.jobs.frame import Job, unsupported
 from yak.spark.jobs.options import duration_ms, interval
 from yak.spark.jobs.topic_frames import EventOptions, events
 
@@ -24,7 +24,13 @@ class Options(EventOptions):
     def check(self) -> None:
         """Check the options. Raises UsageError."""
         super().check()
-        duration_ms(self.within)
+        within_ms = duration_ms(self.within)
+        if self.watermark != Options.watermark and duration_ms(self.watermark) > within_ms:
+            raise unsupported(
+                f"--watermark {self.watermark} is longer than --within {self.within}",
+                "Spark remembers keys, and takes late records, for one time: that of --within",
+                f"--within {self.watermark}",
+            )
 
 
 def build(spark: "SparkSession", options: Options) -> "DataFrame":

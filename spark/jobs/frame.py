@@ -6,12 +6,15 @@ when it runs a job.
 
 import dataclasses
 import inspect
+import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from yak.errors import UsageError, YakError
+from yak.local.spark_runs import CLIENT_OPTIONS
 from yak.spark.jobs.options import JobOptions, SparkOptions
 
 if TYPE_CHECKING:
@@ -61,7 +64,7 @@ def command(job: Job, arguments: Sequence[str] = ()) -> "typer.Typer":
         chosen: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
         }
-        raise typer.Exit(run(job, job.options(**chosen), arguments))
+        raise typer.Exit(run(job, _with_client_options(job.options(**chosen)), arguments))
 
     parameters = [_parameter(each, hints[each.name]) for each in dataclasses.fields(job.options)]
     # Click requires mandatory options first.
@@ -83,6 +86,14 @@ def _parameter(field: "dataclasses.Field[Any]", hint: Any) -> inspect.Parameter:
 
         hint, default = Annotated[list[str], *hint.__metadata__], list(default)
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def _with_client_options(options: Any) -> Any:
+    """The options with TLS and login of the command that started this process, which `--option` overrides."""
+    given = json.loads(os.environ.pop(CLIENT_OPTIONS, "{}"))
+    if not given or getattr(options, "connector", "yak") != "yak":
+        return options
+    return dataclasses.replace(options, option=(*(f"{name}={value}" for name, value in given.items()), *options.option))
 
 
 def run(job: Job, options: SparkOptions, arguments: Sequence[str] = ()) -> int:

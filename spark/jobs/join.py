@@ -7,7 +7,7 @@ import typer
 
 from yak.spark.jobs.frame import Job, unsupported
 from yak.spark.jobs.options import duration_ms, interval, one_of
-from yak.spark.jobs.topic_frames import EventOptions, keyed
+from yak.spark.jobs.topic_frames import EventOptions, keyed, of_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,9 +51,10 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
 
     from pyspark.sql import functions as f
 
-    other = dataclasses.replace(options, topic=options.with_, key_field=options.with_key_field or options.key_field)
-    left = _side(keyed(spark, options), options, "")
-    right = _side(keyed(spark, other), options, "with_")
+    topics = (options.topic, options.with_)
+    other = dataclasses.replace(options, key_field=options.with_key_field or options.key_field)
+    left = _side(keyed(spark, of_topic(options, options.topic, topics)), options, "")
+    right = _side(keyed(spark, of_topic(other, options.with_, topics)), options, "with_")
     near = f.expr(
         f"key = with_key AND with_time >= time - INTERVAL '{_seconds(options.within)}' SECOND "
         f"AND with_time <= time + INTERVAL '{_seconds(options.within)}' SECOND"

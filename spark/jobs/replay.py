@@ -9,7 +9,6 @@ import typer
 
 from yak.client.times import parse_time_ms
 from yak.errors import UsageError
-from yak.ids import TopicPartition
 from yak.spark.jobs.archive import SCHEMA
 from yak.spark.jobs.checkpoint import of_another
 from yak.spark.jobs.files import Files
@@ -212,7 +211,7 @@ def _write(rows: "DataFrame", options: Options, ends: dict[str, int], is_again: 
     header = f.struct(f.lit(HEADER).alias("key"), place.cast("binary").alias("value"))
     headers = f.concat(f.coalesce("headers", f.array().cast("array<struct<key:string,value:binary>>")), f.array(header))
     ordered = rows.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")
-    cluster = {"kafka.bootstrap.servers": options.bootstrap, **key_values("--option", options.option)}
+    cluster = _cluster(options)
 
     def write(batches: Iterator[Any]) -> Iterator[Any]:
         from pyspark import TaskContext
@@ -267,13 +266,16 @@ def _arrived(cluster: dict[str, str], topic: str, ends: dict[str, int]) -> Any:
 
 def _ends(options: Options) -> dict[str, int]:
     """The end offset of each target partition, as the data source takes offsets. Raises YakError (`unknown-topic`)."""
-    from yak.client.admin import LATEST, Admin
+    from yak.spark.source.options import read_options
+    from yak.spark.source.topics import Topics
 
-    admin = Admin(options.bootstrap)
-    topic = admin.metadata().require_topic(options.into)
-    partitions = [TopicPartition(options.into, each.number) for each in topic.partitions]
-    found = admin.offsets(dict.fromkeys(partitions, LATEST))
-    return {str(place.partition): each.offset for place, each in found.items()}
+    topics = Topics(read_options({**_cluster(options), "subscribe": options.into}))
+    return {str(each.partition): offset for each, offset in topics.latest(topics.assigned()).items()}
+
+
+def _cluster(options: Options) -> dict[str, str]:
+    """The data source's options for the brokers."""
+    return {"kafka.bootstrap.servers": options.bootstrap, **key_values("--option", options.option)}
 
 
 def _time_ms(text: str) -> int:

@@ -9,7 +9,7 @@ import typer
 from yak.errors import UsageError
 from yak.spark.jobs.frame import Job, unsupported
 from yak.spark.jobs.options import RECORD_MODES, JobOptions, interval, one_of
-from yak.spark.jobs.topic_frames import mind, records
+from yak.spark.jobs.topic_frames import mind, of_topic, records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -98,9 +98,9 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
     are json:user::string; NULL where it is no JSON. With --schema the JSON columns first, then
     _key, _topic, _partition, _offset and _timestamp.
     """
-    schemas = options.schemas()
-    for table, topic in options.tables().items():
-        frame = records(spark, options, topic)
+    schemas, tables = options.schemas(), options.tables()
+    for table, topic in tables.items():
+        frame = records(spark, of_topic(options, topic, tables.values()))
         frame = _typed(frame, schemas[table], options.mode) if table in schemas else _text(frame)
         if options.watermark is not None and frame.isStreaming:
             time = "_timestamp" if table in schemas else "timestamp"

@@ -1,7 +1,9 @@
 """Topics as DataFrames for the jobs: raw records, and records with key, time and a JSON field as columns."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+import json
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
@@ -19,7 +21,7 @@ from yak.spark.jobs.options import (
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-
+_Reading = TypeVar("_Reading", bound=ReadOptions)
 _YEARS_MS: Final = (-62_135_596_800_000, 253_402_300_799_999)
 """The first and the last millisecond of the years 1 to 9999, in UTC."""
 
@@ -59,10 +61,21 @@ class EventOptions(JobOptions):
         duration_ms(self.watermark)
 
 
-def records(spark: "SparkSession", options: ReadOptions, topic: str | None = None) -> "DataFrame":
+def of_topic(options: _Reading, topic: str, topics: Collection[str]) -> _Reading:
+    """The options for one of the topics that a job reads apart: of offsets as JSON, only those of this topic."""
+
+    def own(text: str) -> str:
+        found = json.loads(text) if text.strip().startswith("{") else {}
+        return json.dumps({topic: found[topic]}) if topic in found and found.keys() <= set(topics) else text
+
+    to = None if options.to is None else own(options.to)
+    return replace(options, topic=topic, from_=own(options.from_), to=to)
+
+
+def records(spark: "SparkSession", options: ReadOptions) -> "DataFrame":
     """The records of the topics, in the columns of Spark's Kafka source; a batch if `--to` is set."""
     reader = spark.read if options.is_batch else spark.readStream
-    settings = {"subscribe": topic or options.topic, **start_options(options.from_)}
+    settings = {"subscribe": options.topic, **start_options(options.from_)}
     before_ms = None
     if options.to is not None:
         ending, before_ms = end_of(options.to)

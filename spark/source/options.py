@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from yak.client.addresses import parse_addresses
 from yak.ids import TopicPartition
 from yak.spark.source.errors import OPTION, SCHEMA, SourceError, bad_option
 from yak.spark.source.schema import kafka_schema
@@ -235,7 +236,7 @@ class Subscription:
     def covers(self, topic: str) -> bool:
         """Whether the subscription includes a topic of this name, existing or not."""
         if self.pattern:
-            return re.fullmatch(self.pattern, topic) is not None
+            return re.search(self.pattern, topic) is not None  # as in Spark: SubscribePatternStrategy finds it anywhere
         return topic in self.topics or any(each.topic == topic for each in self.partitions)
 
     def __str__(self) -> str:
@@ -363,7 +364,11 @@ def bootstrap_of(given: Mapping[str, str]) -> str:
             why="option kafka.bootstrap.servers (or bootstrap) is missing",
             try_=('.option("bootstrap", "localhost:9092")',),
         )
-    return kafka or ours
+    try:  # Java's clients and librdkafka take SSL://HOST:PORT too
+        return parse_addresses(",".join(part.strip().rpartition("://")[2] for part in (kafka or ours).split(",")))
+    except ValueError as error:
+        name = "kafka.bootstrap.servers" if kafka else "bootstrap"
+        raise bad_option(name, kafka or ours, str(error), f'.option("{name}", "localhost:9092")') from None
 
 
 def write_client_settings(given: Mapping[str, str]) -> dict[str, str]:

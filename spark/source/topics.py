@@ -11,7 +11,7 @@ from yak.client.admin import LATEST as ADMIN_LATEST
 from yak.client.admin import Admin
 from yak.client.metadata import unknown_topic
 from yak.errors import YakError
-from yak.ids import TopicPartition
+from yak.ids import INTERNAL_TOPICS, TopicPartition
 from yak.spark.source.client_settings import for_librdkafka
 from yak.spark.source.errors import OFFSET_RANGE, OPTION, SourceError, data_loss, in_one_line
 from yak.spark.source.options import EARLIEST_OFFSET, LATEST_OFFSET, Bound, ReadOptions
@@ -154,7 +154,7 @@ class Topics:
         topics = wanted.topics
         if wanted.pattern:
             pattern = re.compile(wanted.pattern)
-            topics = tuple(name for name in names if not name.startswith("__") and pattern.fullmatch(name))
+            topics = tuple(name for name in names if name not in INTERNAL_TOPICS and pattern.search(name))
         return sorted(TopicPartition(topic, number) for topic in topics for number in names.get(topic, ()))
 
     def _all_partitions(self) -> dict[str, frozenset[int]]:

@@ -209,7 +209,8 @@ def require_topic(options: WriteOptions) -> None:
             if found is None:
                 return
     except kafka_exceptions() as error:
-        raise SourceError(WRITE, f"topic {options.topic} could not be looked up", why=str(error)) from None
+        failure = from_exception(error, f"topic {options.topic} could not be looked up")
+        raise SourceError(WRITE, failure.message, why=failure.why) from None
     code = "unknown-topic" if found.code() == KafkaError.UNKNOWN_TOPIC_OR_PART else WRITE
     raise SourceError(
         code,
@@ -368,7 +369,8 @@ def _connect(options: WriteOptions, transaction: Mapping[str, Any] | None = None
     try:
         return _Sending(Producer(config), refused)
     except kafka_exceptions() as error:
-        raise SourceError(WRITE, "the producer's settings are refused", why=str(error)) from None
+        failure = from_exception(error, "the producer's settings are refused")
+        raise SourceError(WRITE, failure.message, why=failure.why) from None
 
 
 def _send(sending: _Sending, batch: Any, options: WriteOptions, headers: list[tuple[str, bytes]]) -> int:
@@ -397,6 +399,8 @@ def _send(sending: _Sending, batch: Any, options: WriteOptions, headers: list[tu
         if timestamp is not None:
             more["timestamp"] = timestamp
         if own:
+            if any(each is None or each["key"] is None for each in own):
+                raise SourceError(WRITE, f"a header of a row for {topic} has no key", why="Kafka has no such headers")
             more["headers"] = headers + [(each["key"], each["value"]) for each in own]
         try:
             send(topic, value, key, **more)

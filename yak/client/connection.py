@@ -22,6 +22,12 @@ IMPATIENT: dict[str, str | int] = {
 failover time."""
 
 
+def security_settings() -> dict[str, Any]:
+    """How this process's connections are encrypted and log in, under librdkafka's names."""
+    login = current_login()
+    return in_force().librdkafka() | (login.librdkafka() if login is not None else {})
+
+
 def base_config(servers: str, *, verbose: int = 0) -> dict[str, Any]:
     """Settings common to producer, consumer and admin.
 
@@ -37,9 +43,7 @@ def base_config(servers: str, *, verbose: int = 0) -> dict[str, Any]:
         "log_level": QUIET_LEVEL,
         "logger": _NoisyLineFilter(),
         "error_cb": _ignore,
-    } | in_force().librdkafka()
-    if (login := current_login()) is not None:
-        config |= login.librdkafka()
+    } | security_settings()
     if verbose >= TRACE_VERBOSITY:
         del config["logger"]
         config["log_level"] = 7

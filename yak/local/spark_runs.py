@@ -33,6 +33,8 @@ PROGRESS_LINES_MAX = 500
 LOG_BYTES = 8 << 20
 VARIABLE = "YAK_SPARK_RUN"
 """Passes the run's folder to a child process."""
+CLIENT_OPTIONS = "YAK_SPARK_CLIENT_OPTIONS"
+"""Passes the TLS and login of the command to a job, as JSON; a command line would show a password."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from yak.errors import UsageError
+from yak.errors import UsageError, YakError
 from yak.spark.jobs.replay import HEADER, chunks_of, send
 
 pytestmark = pytest.mark.timeout(600)
@@ -138,6 +138,18 @@ def test_chunks_follow_each_other_and_cover_everything() -> None:
         for partition, (first, last) in chunk.items():
             covered[partition] += range(first, last + 1)
     assert covered == {0: list(range(5, 45)), 1: list(range(20))}
+
+
+def test_replay_connects_to_its_target_with_the_client_settings_of_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    from yak.spark.jobs.replay import JOB, _ends
+
+    def admin(servers: str, *, timeout_ms: int, extra: dict[str, str]) -> None:
+        raise UsageError("asked", f"{servers} by {extra['security.protocol']}")
+
+    monkeypatch.setattr("yak.spark.source.topics.Admin", admin)
+    needed = {"archive": "a", "topic": "orders", "into": "again", "checkpoint_dir": "c", "bootstrap": "one:1"}
+    with pytest.raises(YakError, match="one:1 by SASL_SSL"):
+        _ends(JOB.options(**needed, option=("kafka.security.protocol=SASL_SSL",)))
 
 
 def test_replay_task_that_runs_again_sends_what_has_not_arrived(bench: Any) -> None:

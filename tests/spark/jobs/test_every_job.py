@@ -223,6 +223,7 @@ def test_a_topic_that_is_not_there_is_one_message(bench: Any) -> None:
         ("stats", {"field": "n", "percentiles": "50,high"}, "spark-options"),
         ("anomaly", {"field": "n", "alpha": 1.5}, "spark-options"),
         ("join", {"with_": "a,b"}, "spark-options"),
+        ("dedupe", {"within": "1s", "watermark": "1h"}, "spark-options"),
         ("sql", {"query": "x", "schema": ("other=a INT",)}, "spark-options"),
         ("sql", {"query": "x", "topic": "Orders,orders"}, "spark-options"),
         ("archive", {"into": "x", "to": "latest"}, "spark-options"),
@@ -253,6 +254,18 @@ def test_from_a_time_reads_nothing_of_a_partition_that_ended_before_it(bench: An
     since = str(bench.start_ms + 300_000)
     for run in (bench.batch, bench.stream):
         assert [row[2:] for row in run("counts", topic=topic, from_=since)] == [("b", 1)]
+
+
+def test_join_and_sql_take_offsets_of_both_topics(bench: Any) -> None:
+    left = bench.send([("a", {"n": 1}, 0.0, 0), ("b", {"n": 2}, 0.0, 1)])
+    right = bench.send([("a", {"n": 3}, 1.0, 0), ("b", {"n": 4}, 1.0, 1)])
+    from_ = json.dumps({left: {"0": 1, "1": 0}, right: {"0": 0, "1": -2}})
+    assert [row[0] for row in bench.batch("join", topic=left, with_=right, from_=from_)] == ["b"]
+    query = "SELECT key FROM l JOIN r USING (key)"
+    assert bench.batch("sql", topic=f"l={left},r={right}", query=query, from_=from_) == [("b",)]
+    with pytest.raises(Exception, match="it does not name") as caught:
+        bench.batch("join", topic=left, with_=right, from_=json.dumps({left: {"0": 1, "1": 0}}))
+    assert translate(caught.value).code == "spark-option"
 
 
 def test_join_pairs_no_records_without_a_key(bench: Any) -> None:

@@ -21,6 +21,7 @@ from yak.ids import TopicPartition
 from yak.protocol.murmur2 import partition_for_key
 from yak.spark.columnar.read import read
 from yak.spark.columnar.schema import OffsetRange, ReadSettings
+from yak.spark.source.errors import SourceError
 from yak.spark.source.write import produce, write_options
 
 ROOT = Path(__file__).parents[3]
@@ -354,3 +355,14 @@ def test_sink_puts_a_key_into_the_partition_that_java_does(bootstrap: str, new_n
         for key in batch.column("key").to_pylist()
     }
     assert found == {key: partition_for_key(key, 7) for key in keys}
+
+
+@pytest.mark.parametrize("header", [None, {"key": None, "value": b"1"}])
+def test_header_without_a_key_is_refused(header: dict[str, Any] | None) -> None:
+    """librdkafka's binding would write the key "None"."""
+    import pyarrow as pa
+
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    rows = pa.RecordBatch.from_pydict({"value": [b"x"], "headers": pa.array([[header]], kind)})
+    with pytest.raises(SourceError, match=r"\[spark-write\] a header of a row for orders has no key"):
+        produce(iter([rows]), write_options({"bootstrap": "localhost:1", "topic": "orders"}, overwrite=False), [])

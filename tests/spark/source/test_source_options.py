@@ -12,6 +12,7 @@ from yak.ids import TopicPartition
 from yak.spark.source.client_settings import for_librdkafka
 from yak.spark.source.errors import SourceError
 from yak.spark.source.options import EARLIEST, KNOWN, LATEST, Bound, check_batch, check_stream, read_options
+from yak.spark.source.topics import Topics
 from yak.spark.source.write import write_options
 
 HERE = {"bootstrap": "localhost:9092", "subscribe": "orders"}
@@ -104,6 +105,22 @@ def test_invalid_source_options_are_reported_in_one_line(more: dict[str, str], m
 def test_missing_option_is_named(missing: str) -> None:
     with pytest.raises(SourceError, match=r"\[spark-option\] no (cluster|topic) is named.*Try: "):
         read_options({name: value for name, value in HERE.items() if name != missing})
+
+
+@pytest.mark.parametrize("name", ["bootstrap", "kafka.bootstrap.servers"])
+def test_bootstrap_without_a_port_is_given_kafkas_and_one_that_is_no_address_is_refused(name: str) -> None:
+    given = "one, two:1,SSL://three:2, PLAINTEXT://[::1]:3,"
+    assert read_options({name: given, "subscribe": "orders"}).bootstrap == "one:9092,two:1,three:2,[::1]:3"
+    with pytest.raises(SourceError, match=rf'\[spark-option\] option {name}="one:b" .*"b" in one:b is not a port'):
+        read_options({name: "one:b", "subscribe": "orders"})
+
+
+def test_pattern_is_found_anywhere_in_a_name_and_in_no_internal_topic() -> None:
+    options = read_options({"bootstrap": "a:1", "subscribePattern": "ord|^__"})
+    names = dict.fromkeys(("orders", "new-orders", "payments", "__own", "__consumer_offsets"), frozenset({0}))
+    assert [each.topic for each in Topics(options)._matching(names)] == ["__own", "new-orders", "orders"]
+    assert options.subscription.covers("new-orders")
+    assert not options.subscription.covers("payments")
 
 
 def test_unknown_option_unlike_ours_is_ignored() -> None:

@@ -96,7 +96,7 @@ def test_new_topics_and_partitions_of_a_pattern_are_read_from_their_start(
     for name in (first, other):
         admin.create_topic(name, partitions=1)
         produce(bootstrap, name, 3)
-    pattern = re.escape(family) + r"\..*"
+    pattern = "^" + re.escape(family) + r"\."
     pipeline.run(subscribePattern=pattern)
     admin.create_topic(second, partitions=1)
     produce(bootstrap, second, 2)

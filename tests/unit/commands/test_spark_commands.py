@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,12 +17,25 @@ from typing import Any
 
 import pytest
 
+from yak.client.login import use_login
+from yak.client.security import ClientSecurity, use
 from yak.commands import spark_python
 from yak.commands.output import Output, flat
-from yak.commands.spark import followed, own_options_first, plain, print_rows, show_progress, tables_named
+from yak.commands.spark import (
+    _query,
+    environment_of,
+    followed,
+    own_options_first,
+    plain,
+    print_rows,
+    show_progress,
+    tables_named,
+)
 from yak.errors import UsageError
 from yak.local import spark_runs
 from yak.local.processes import identify
+from yak.spark.jobs.frame import _with_client_options
+from yak.spark.jobs.options import ReadOptions, key_values
 
 NOW_MS = 1_790_000_000_000
 
@@ -82,6 +96,55 @@ def test_an_unknown_job_is_refused_before_anything_is_started(yak) -> None:
     assert ran.code == 2
     assert ran.err.startswith("error[spark-job]")
     assert spark_runs.all_runs() == []
+
+
+@pytest.fixture
+def ann(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Commands connect with TLS as ann, by variables."""
+    given = {
+        "SECURITY_PROTOCOL": "SASL_SSL",
+        "SSL_CA_LOCATION": "ca.pem",
+        "SASL_USERNAME": "ann",
+        "SASL_PASSWORD": "p=w",
+    }
+    for name, value in given.items():
+        monkeypatch.setenv(f"YAK_{name}", value)
+    monkeypatch.setenv(spark_runs.CLIENT_OPTIONS, "{}")  # restored after the test
+    yield
+    use_login(None)
+    use(ClientSecurity())
+
+
+def test_job_gets_tls_and_login_of_the_command_for_its_own_brokers(
+    ann: None, yak: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: dict[str, Any] = {}
+
+    def start(g: Any, run: spark_runs.Run, arguments: list[str]) -> None:
+        started.update(environment_of(g, run), arguments=arguments)
+
+    monkeypatch.setattr("yak.commands.spark_python.hand_over", lambda: None)
+    monkeypatch.setattr("yak.commands.spark.left_running", start)
+    assert yak("spark", "run", "counts", "-t", "orders", "-b", "one:1").code == 0
+    assert started["YAK_BOOTSTRAP_SERVERS"] == "one:1"
+    assert "p=w" not in " ".join(started["arguments"])
+
+    monkeypatch.setenv(spark_runs.CLIENT_OPTIONS, started[spark_runs.CLIENT_OPTIONS])
+    options = _with_client_options(ReadOptions(topic="orders", option=("kafka.sasl.username=bob",)))
+    assert spark_runs.CLIENT_OPTIONS not in os.environ
+    assert key_values("--option", options.option) == {
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.ssl.ca.location": "ca.pem",
+        "kafka.ssl.endpoint.identification.algorithm": "https",
+        "kafka.sasl.mechanism": "SCRAM-SHA-256",
+        "kafka.sasl.username": "bob",
+        "kafka.sasl.password": "p=w",
+    }
+
+
+def test_spark_connector_of_spark_itself_gets_no_options_of_librdkafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(spark_runs.CLIENT_OPTIONS, '{"kafka.ssl.ca.location": "ca.pem"}')
+    assert _with_client_options(ReadOptions(topic="orders", connector="kafka")).option == ()
 
 
 # ---------------------------------------------------------------------------------------------- status and stop
@@ -193,6 +256,28 @@ def test_topic_with_the_exact_name_is_selected_when_two_topics_share_a_table() -
     assert tables_named("SELECT * FROM a_b", ["a-b", "a.b", "a_b"])[0] == {"a_b": "a_b"}
     assert tables_named("SELECT * FROM Orders", ["Orders", "orders"])[0] == {"Orders": "Orders"}
     assert tables_named("SELECT * FROM orders", ["Orders", "orders"])[0] == {"orders": "orders"}
+
+
+def test_topic_in_backticks_is_selected_when_two_topics_share_a_table() -> None:
+    assert tables_named("SELECT * FROM `a-b`", ["a-b", "a_b"]) == ({"a_b_2": "a-b"}, "SELECT * FROM `a_b_2`")
+    assert tables_named("SELECT * FROM `a-b` JOIN a_b", ["a-b", "a_b", "a_b_2"])[0] == {"a_b_3": "a-b", "a_b": "a_b"}
+    found, query = tables_named("SELECT * FROM `a-b` JOIN `a.b` USING (key)", ["a-b", "a.b"])
+    assert found == {"a_b_2": "a-b", "a_b_3": "a.b"}
+    assert query == "SELECT * FROM `a_b_2` JOIN `a_b_3` USING (key)"
+
+
+def test_query_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "query.sql").write_bytes(b"SELECT '\xff'")
+    with pytest.raises(UsageError, match="cannot be read") as caught:
+        _query(None, str(tmp_path / "query.sql"))
+    assert "query.sql is not UTF-8" in caught.value.why
+
+
+def test_times_keep_their_microseconds() -> None:
+    when = dt.datetime(2026, 11, 20, 12, 0, 0, 123_456, tzinfo=dt.UTC)
+    assert plain(when) == "2026-11-20T12:00:00.123456Z"
+    assert plain(when.replace(tzinfo=None), None) == "2026-11-20T12:00:00.123456"
+    assert plain(when.replace(microsecond=120_000)) == "2026-11-20T12:00:00.120Z"
 
 
 def test_spark_values_are_converted_to_json_values() -> None:
