@@ -104,13 +104,14 @@ class GroupReader:
         until_ms: int | None = None,
         read_committed: bool = False,
         verbose: int = 0,
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
         # When retention overtakes a slow reader, read the rest of the log from its start.
         config = base_config(servers, verbose=verbose) | consumer_config(
             group, reset="earliest", read_committed=read_committed
         )
         own = {"session.timeout.ms": SESSION_MS, "enable.partition.eof": True}
-        self._handle = ConsumerHandle[Any](config | own)
+        self._handle = ConsumerHandle[Any](config | own | dict(extra or {}))
         self.group = group
         self._windows = dict(windows)
         self._all_stop = all(window.stop is not None for window in self._windows.values())
