@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from yak.sim.seeded_random import SeededRandom
 
@@ -23,10 +22,9 @@ METADATA = ("redis", "raft", "both")
 class Spec:
     """One run. The seed determines everything that is not set here."""
 
-    subcommand: ClassVar = "run"
-
     seed: int
     brokers: int = 1
+    """0 for a run of the metadata quorum alone."""
     faults: tuple[str, ...] | None = None
     """The only classes of faults that occur, in place of the seed's draw."""
     mutant: str = ""
@@ -57,7 +55,7 @@ class Spec:
         return self.keep is None or number in self.keep
 
     def command(self) -> str:
-        arguments = [f"yak sim {self.subcommand} --seed {self.seed}"]
+        arguments = [f"yak sim {'run' if self.brokers else 'quorum'} --seed {self.seed}"]
         if self.brokers > 1:
             arguments.append(f"--brokers {self.brokers}")
         if self.metadata != "redis":

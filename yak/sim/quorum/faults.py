@@ -17,7 +17,7 @@ from yak.sim.world import World
 if TYPE_CHECKING:
     from yak.ids import NodeId
     from yak.sim.quorum.node import QuorumNode
-    from yak.sim.quorum.spec import QuorumSpec
+    from yak.sim.spec import Spec
 
 CLASSES: Final = (
     "kill",
@@ -60,7 +60,7 @@ class Faults:
         nodes: dict[NodeId, QuorumNode],
         administrator: Administrator,
         draws: Draws,
-        spec: QuorumSpec,
+        spec: Spec,
     ) -> None:
         self._world, self._network, self._rng, self._nodes = world, network, rng, nodes
         self._administrator, self._draws, self._spec = administrator, draws, spec

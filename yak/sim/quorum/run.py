@@ -14,9 +14,9 @@ from yak.sim.quorum.draws import Draws
 from yak.sim.quorum.faults import Faults
 from yak.sim.quorum.network import QuorumNetwork
 from yak.sim.quorum.node import CLUSTER_ID, QuorumNode
-from yak.sim.quorum.spec import QuorumSpec
 from yak.sim.seed_report import SeedReport
 from yak.sim.seeded_random import SeededRandom
+from yak.sim.spec import Spec
 from yak.sim.world import START_MS, World
 
 EVENTS_MAX: Final = 200_000
@@ -30,7 +30,7 @@ _READ: Final = StoreRequest("verify", _STRANGER)
 class QuorumRun:
     """The nodes, their clients, the operator and the faults."""
 
-    def __init__(self, spec: QuorumSpec) -> None:
+    def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.world = World()
         rng = SeededRandom(f"quorum {spec.seed}")
