@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import parse_isr
 from yak.cluster.placement import MACHINE
-from yak.core.events import Notice
 from yak.errors import FailStop, StartRefused
 from yak.ids import NodeId
 from yak.sim.cluster import CLIENTS, Cluster
@@ -167,7 +166,6 @@ class ClusterFaults:
             node.on_ended_inside = partial(self._ended_inside, node)
             node.on_fail_stop = partial(self._fail_stopped, node)
             node.on_disks_lost = partial(self._disks_lost, node)
-            node.on_request_failed = partial(self._request_failed, node)
             node.on_refused = lambda refused, node=node: self._refused(node, refused)  # type: ignore[misc]
         if rng.chance(30) and not spec.leaves_out(SKEW):
             self._classes.append(SKEW)
@@ -391,10 +389,6 @@ class ClusterFaults:
             return False
         self._for_a_while(node.bugs.withdraw)
         return True
-
-    def _request_failed(self, node: SimNode, notice: Notice) -> None:
-        node.bugs.request_failed(notice)
-        self.counts["requests failed by a bug"] += 1
 
     def _fail_stopped(self, node: SimNode, failure: FailStop) -> None:
         node.bugs.stopped(failure)

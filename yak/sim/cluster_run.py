@@ -71,7 +71,7 @@ from yak.sim.spec import Spec
 from yak.sim.store import MovingStore
 from yak.sim.store_moves import StoreMoves
 from yak.sim.transactional_producer import PARTITIONS, TRANSACTIONS, SimTransactionalProducer
-from yak.sim.world import START_MS, World
+from yak.sim.world import World
 from yak.transactions.records import TRANSACTION_TOPIC
 
 EVENTS_MAX = 150_000
@@ -277,11 +277,9 @@ class ClusterRun:
         return own.get(topic) or self.plans.get(topic)
 
     def report(self) -> SeedReport:
-        return SeedReport(
+        return SeedReport.of(
             self.spec,
-            self.world.trace_hash(),
-            self.world.events_count,
-            (self.world.now_us - START_MS * 1000) / 1e6,
+            self.world,
             {
                 **self.deliveries.counts,
                 **self.faults.counts,

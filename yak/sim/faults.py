@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable
 
 from yak.cluster.broker_lifecycle import LifecycleState
-from yak.core.events import Notice
 from yak.errors import FailStop, StartRefused
 from yak.sim.node import SimNode
 from yak.sim.seeded_random import SeededRandom
@@ -81,10 +80,8 @@ class Faults:
         self._table = [table[name] for name in (*CLASSES, BUG) if name in chosen]
         if spec.faults is not None:
             self._left = FAULTS_MAX if self._table else 0
-        node.disk.observe_failure = self._disk_failed
         node.on_disks_lost = self._disks_lost
         node.on_fail_stop = self._fail_stopped
-        node.on_request_failed = self._request_failed
 
     @property
     def are_over(self) -> bool:
@@ -193,10 +190,6 @@ class Faults:
         self.counts["fail-stops"] += 1
         self._kill_now()
 
-    def _request_failed(self, notice: Notice) -> None:
-        self._node.bugs.request_failed(notice)
-        self.counts["requests failed by a bug"] += 1
-
     def _cut(self) -> None:
         """Connections are lost, some of them repeatedly: clients retry their requests."""
         self.counts["connections cut"] += 1
@@ -222,10 +215,6 @@ class Faults:
         self._node.disk.fail_next(operation, number, path_contains=f"/{self._rng.choice(self._victims)}")
         self.counts["disks that may fail"] += 1
         self._end_later()
-
-    def _disk_failed(self, operation: str, path: str) -> None:
-        self._world.say(f"{operation} fails on {path}")
-        self.counts[f"disk failures: {operation}"] += 1
 
     def _disks_lost(self) -> None:
         """The shell ends the process, and a service manager restarts it."""

@@ -21,7 +21,7 @@ from yak.sim.session_consumer import SimSessionConsumer
 from yak.sim.spec import Spec
 from yak.sim.store import SimStore
 from yak.sim.topics import create_topics
-from yak.sim.world import START_MS, World
+from yak.sim.world import World
 
 EVENTS_MAX = 30_000
 TOPICS: dict[str, tuple[int, dict[str, str]]] = {
@@ -117,16 +117,13 @@ class Run:
         return self.report()
 
     def report(self) -> SeedReport:
-        return SeedReport(
+        return SeedReport.of(
             self.spec,
-            self.world.trace_hash(),
-            self.world.events_count,
-            (self.world.now_us - START_MS * 1000) / 1e6,
+            self.world,
             {
                 **self.deliveries.counts,
                 **self.faults.counts,
-                **self.node.jobs.counts,
-                **{f"torn: {what}": number for what, number in self.node.unsynced.items()},
+                **self.node.counts,
                 "replicas moved": sum(notice.event == "replica-moved" for notice in self.node.notices),
             },
             strikes=self.faults.struck_count,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -102,7 +103,8 @@ class QuorumNode:
         self._effects, self._outbox, self._inbox, self._wake_us = [], [], [], None
         self._timers, self._core_jobs = Timers(), CoreJobs(self._effects.append)
         self._clock = Clock(self.now_ms, self.wall_ahead_ms)
-        self._jobs = Jobs(self.disk, self._rng.fork(f"jobs {self.incarnation}"), self._later_in_thread, self._job_done)
+        rng = self._rng.fork(f"jobs {self.incarnation}")
+        self._jobs = Jobs(self.disk, rng, self._later_in_thread, self._job_done, Counter())
         if self._draws.has_job_pauses:
             self._jobs.pauses = self._rng.fork("pauses")
         self.disk.make_directory(DIRECTORY)

@@ -17,7 +17,7 @@ from yak.sim.quorum.node import CLUSTER_ID, QuorumNode
 from yak.sim.seed_report import SeedReport
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.spec import Spec
-from yak.sim.world import START_MS, World
+from yak.sim.world import World
 
 EVENTS_MAX: Final = 200_000
 _CALM_US: Final = 30_000_000
@@ -210,11 +210,9 @@ class QuorumRun:
     # ---------------------------------------------------------------------------------------------------- report
 
     def report(self) -> SeedReport:
-        return SeedReport(
+        return SeedReport.of(
             self.spec,
-            self.world.trace_hash(),
-            self.world.events_count,
-            (self.world.now_us - START_MS * 1000) / 1e6,
+            self.world,
             {
                 **self.checks.counts,
                 **self.counts,
