@@ -7,7 +7,7 @@ topic guarantees nothing then; that partition is *forfeited* (`yak.sim.history`)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -52,44 +52,26 @@ CLASSES = (
     "rot",
     "misread",
 )
-MISDIRECTED = "misdirected"
-"""Drawn by a random source of its own: it was added later, and a seed's other draws must stay the same."""
-LOST_TAIL = "lost tail"
-"""Also drawn by a random source of its own: a disk loses the end of a log that it had synced, while its broker is down."""
-LOST_TAIL_PERCENT = 15
-BUG = "bug"
-"""Also drawn by a random source of its own, in `BUG_PERCENT` of all seeds."""
-BUG_PERCENT = 50
-POWER_AFTER_TRUNCATION = "power after truncation"
-"""Also drawn by a random source of its own: truncations are rare, and power losses right after one rarer still."""
-LOST_HISTORY = "lost history"
-"""Also drawn by a random source of its own: the store loses its newest records or all, and an operator restores it."""
-LOST_HISTORY_PERCENT = 20
-MACHINE_DEATH = "machine"
-"""Also drawn by a random source of its own, in clusters with machines: all brokers of one are killed, or lose power."""
-MACHINE_DEATH_PERCENT = 60
-CLOCK = "clock"
-"""Also drawn by a random source of its own: the wall clock of a running broker's machine is set."""
+MISDIRECTED, LOST_TAIL, POWER_AFTER_TRUNCATION, BUG = "misdirected", "lost tail", "power after truncation", "bug"
+LOST_HISTORY, MACHINE_DEATH, CLOCK, STRAND = "lost history", "machine", "clock", "strand"
+LATER_CLASSES: Mapping[str, int | None] = {
+    MISDIRECTED: None,
+    LOST_TAIL: 15,
+    POWER_AFTER_TRUNCATION: None,
+    BUG: 50,
+    LOST_HISTORY: 20,
+    MACHINE_DEATH: 60,
+    CLOCK: None,
+    STRAND: 80,
+}
+"""Classes that were added later, each drawn by a random source of its own, so that a seed's other draws stay the same: in this
+percentage of the seeds, or as often as one of `CLASSES`."""
+ALL_CLASSES = (*CLASSES, *LATER_CLASSES)
 LONGEST_US = 9_000_000
-STRAND = "strand"
-"""Also drawn by a random source of its own, where a topic allows unclean elections: its leader loses its followers, and is
-killed once they are out of the ISR."""
-STRAND_PERCENT = 80
 STRANDED_US = (2_000_000, LONGEST_US)
-"""It is away so long: another leads before."""
+"""A stranded leader is away so long: another leads before."""
 STRANDED_MS = 12_000
 """A leader whose ISR has others after so long is not killed: `replica.lag.time.max.ms` is at most 10 s."""
-ALL_CLASSES = (
-    *CLASSES,
-    MISDIRECTED,
-    LOST_TAIL,
-    POWER_AFTER_TRUNCATION,
-    BUG,
-    LOST_HISTORY,
-    MACHINE_DEATH,
-    CLOCK,
-    STRAND,
-)
 _LOSES_DISKS = frozenset({"power", POWER_AFTER_TRUNCATION, "disk", "wipe", "rot", "misread", MISDIRECTED, LOST_TAIL})
 """Nothing is promised if a broker loses its copy of the metadata while the store has lost it too."""
 RESTORED_MS = 120_000
@@ -134,17 +116,10 @@ class ClusterFaults:
         # some seeds mix many classes, others repeat the same few
         percent = rng.choice((12, 50))
         self._classes = [name for name in CLASSES if rng.chance(percent)] or ["kill"]
-        for name, percent_of_it in (
-            (MISDIRECTED, percent),
-            (LOST_TAIL, LOST_TAIL_PERCENT),
-            (POWER_AFTER_TRUNCATION, percent),
-            (BUG, BUG_PERCENT),
-            (LOST_HISTORY, LOST_HISTORY_PERCENT),
-            (MACHINE_DEATH, MACHINE_DEATH_PERCENT if _has_machines(cluster) else 0),
-            (CLOCK, percent),
-            (STRAND, STRAND_PERCENT if plans(UNCLEAN) is not None else 0),
-        ):
-            if SeededRandom(f"{spec.seed}:{len(cluster.nodes)}:{name}").chance(percent_of_it):
+        possible = {MACHINE_DEATH: _has_machines(cluster), STRAND: plans(UNCLEAN) is not None}
+        for name, own_percent in LATER_CLASSES.items():
+            own_rng = SeededRandom(f"{spec.seed}:{len(cluster.nodes)}:{name}")
+            if possible.get(name, True) and own_rng.chance(own_percent or percent):
                 self._classes.append(name)
         self._left = rng.between(1, rng.choice(STRIKES_MAX))
         if left_out := _LEFT_OUT[spec.metadata]:
@@ -331,6 +306,7 @@ class ClusterFaults:
         return struck
 
     def _strand(self) -> bool:
+        """The leader of a topic that allows unclean elections loses its followers, and is killed once the ISR is it alone."""
         state, cluster = self._cluster.store.state, self._cluster
         place = next((each for each in state.partitions if state.topics[each[0]]["name"] == UNCLEAN), None)
         leader = None if place is None else state.partitions[place]["leader"]
