@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from yak.ids import LeaderEpoch, NodeId, Offset, TopicPartition
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from yak.sim.history import History
     from yak.sim.recorder import Recorder
+    from yak.sim.seeded_random import SeededRandom
 
 _NEWEST: Final = 100
 """Acknowledged records that a search by time is compared with: all of them would take too long."""
@@ -152,14 +154,20 @@ class ClusterDeliveries(Deliveries):
             if log_start_offset:
                 self._is_committed(topic, partition, log_start_offset - 1, "given up")
 
+    def draw_deletion(self, topic: str, partition: int, rng: SeededRandom) -> int:
+        """The end of a batch, or the high watermark."""
+        committed, held = self._history.committed.get(self._key(topic, partition)), self.of(topic, partition)
+        if committed is None or not committed.ends or rng.chance(20):
+            held.delete_before = inf
+            return -1
+        offset = rng.choice(committed.ends)
+        held.delete_before = max(held.delete_before, offset)
+        return offset
+
     def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
         """The record at a consumer's position was deleted."""
         self.count("positions given up")
         return super().position_lost(topic, partition, position, log_start_offset)
-
-    def committed_ends(self, topic: str, partition: int) -> list[int]:
-        committed = self._history.committed.get(self._key(topic, partition))
-        return [] if committed is None else committed.ends
 
     def first_since(self, topic: str, partition: int, timestamp_ms: int) -> Offset | None:
         """The first of the newest acknowledged records that certainly has this timestamp or a later one; None for none."""

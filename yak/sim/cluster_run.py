@@ -465,7 +465,7 @@ class ClusterRun:
     def _delete_records(self, topic: str, partition: int) -> None:
         pause_us = self._rng.choice((500_000, 2_000_000, 6_000_000))
         deleter = RecordsDeleter(
-            self._channel((topic, partition)), self.deliveries, topic, partition, pause_us=pause_us
+            self._channel((topic, partition)), self.deliveries, topic, partition, pauses_us=(pause_us // 4, pause_us)
         )
         self.sloppy.append(deleter)
         deleter.start()

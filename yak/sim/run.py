@@ -6,7 +6,7 @@ from yak.sim.checks.acked_is_committed import AckedIsCommitted
 from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
 from yak.sim.checks.offsets_contiguous import OffsetsContiguous
 from yak.sim.checks.watermark_never_falls import WatermarkNeverFalls
-from yak.sim.churn import RecordsDeleter, TopicChurn
+from yak.sim.churn import TopicChurn
 from yak.sim.clients import RETRY_US, Channels, SimConsumer
 from yak.sim.deliveries import Deliveries
 from yak.sim.faults import Faults
@@ -14,6 +14,7 @@ from yak.sim.jobs import PAUSES
 from yak.sim.log_mover import LogMover
 from yak.sim.node import SimNode
 from yak.sim.producer import SimProducer
+from yak.sim.records_deleter import RecordsDeleter
 from yak.sim.request_fields import topic_fields
 from yak.sim.seed_report import SeedReport
 from yak.sim.seeded_random import SeededRandom
@@ -145,7 +146,9 @@ class Run:
                 for partition in range(partitions):
                     self._start(SimConsumer(self.channels.open(), self.deliveries, topic, partition))
         deletions = 0 if self.spec.leaves_out(DELETER) else self._rng.between(0, 3)
-        deleter = RecordsDeleter(self.channels.open(), self.deliveries, "durable-short", 0, deletions)
+        deleter = RecordsDeleter(
+            self.channels.open(), self.deliveries, "durable-short", 0, pauses_us=(20_000, 400_000), times=deletions
+        )
         self.world.after(self._rng.between(0, 50_000), deleter.start)
         self.world.after(self._rng.between(0, 50_000), self.churn.start)
         self._move_logs()
