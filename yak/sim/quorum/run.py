@@ -34,7 +34,7 @@ class QuorumRun:
         self.spec = spec
         self.world = World()
         rng = SeededRandom(f"quorum {spec.seed}")
-        self.draws = draws = Draws.of(rng.fork("draws"))
+        self.draws = draws = Draws(rng.fork("draws"))
         self._rng = rng.fork("run")
         self.checks = Checks(draws.voters)
         self.network = QuorumNetwork(self.world, rng.fork("network"), draws.request_timeout_ms)
