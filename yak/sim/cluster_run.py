@@ -117,20 +117,17 @@ class ClusterRun:
         self._rng = rng.fork("run")
         self.session_ms = self._rng.choice((1_500, 3_000, 6_000))
         plans = draw_plans(self._rng, brokers)
-        keyed, cleaning = draw_compaction(
-            SeededRandom(f"compaction {seed}:{brokers}"), brokers, is_flushed=plans[CHURN].is_flushed
-        )
-        unclean = draw_unclean(SeededRandom(f"unclean {seed}:{brokers}"), brokers)
+        keyed, cleaning = draw_compaction(spec.random("compaction"), brokers, is_flushed=plans[CHURN].is_flushed)
+        unclean = draw_unclean(spec.random("unclean"), brokers)
         plans |= {plan.name: plan for plan in (*keyed, *unclean)}
-        self._transactions_rng = SeededRandom(f"transactions {seed}:{brokers}")
-        """A random source of its own, so that the seed's other draws stay the same."""
-        if brokers > 1 and self._transactions_rng.chance(TRANSACTIONS_PERCENT):
+        self._transactions_rng = spec.random("transactions")
+        if self._transactions_rng.chance(TRANSACTIONS_PERCENT):
             names = (TRANSACTIONS, OUTPUT) if self._transactions_rng.chance(PROCESSING_PERCENT) else (TRANSACTIONS,)
             for name in names:
                 plans[name] = TopicPlan(name, PARTITIONS, min(3, brokers), 2, plans[CHURN].is_flushed)
         self.plans = {name: plan for name, plan in plans.items() if not spec.leaves_out(name) or name == CHURN}
         settings = draw_settings(self._rng) | cleaning
-        lengths = draw_metadata_lengths(SeededRandom(f"metadata lengths {seed}:{brokers}"))
+        lengths = draw_metadata_lengths(spec.random("metadata lengths"))
         cluster_settings = ClusterSettings(
             heartbeat_interval_ms=self.session_ms // 6,
             session_timeout_ms=self.session_ms,
@@ -144,16 +141,16 @@ class ClusterRun:
             "transaction.state.log.num.partitions": "1",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
         }
-        entities_rng = SeededRandom(f"{ENTITIES} {seed}:{brokers}")
+        entities_rng = spec.random(ENTITIES)
         has_entities, has_acls = entities_rng.chance(ENTITIES_PERCENT), entities_rng.chance(50)
         if has_entities and has_acls:
             settings |= AUTHORIZED
         self.transactions_plan = TopicPlan(TRANSACTION_TOPIC, 1, min(3, brokers), 2, is_flushed=False)
         roles, racks = draw_roles(self._rng, brokers), draw_racks(self._rng, brokers)
         wanted = MACHINE_DEATH in (spec.faults or ())
-        machines = draw_machines(SeededRandom(f"machines {seed}:{brokers}"), brokers, wanted=wanted)
+        machines = draw_machines(spec.random("machines"), brokers, wanted=wanted)
         racks = machines or racks
-        reads_rng = SeededRandom(f"{RACK_READERS} {seed}:{brokers}")
+        reads_rng = spec.random(RACK_READERS)
         self._reader_racks = sorted({rack for rack in racks if rack is not None} if reads_rng.chance(60) else ())
         """Racks in which some consumers read; the brokers then name followers to them."""
         if self._reader_racks:
@@ -190,7 +187,7 @@ class ClusterRun:
         self.coordinators = GroupOffsetsStay(self.cluster, self.groups.history)
         self.loads = LoadsRefuseDamage(history)
         self.commits = CommitsOfMembers(self.groups.history)
-        self.impostor = Impostor(self.cluster, SeededRandom(f"impostor {seed}:{brokers}"), self.deliveries)
+        self.impostor = Impostor(self.cluster, spec.random("impostor"), self.deliveries)
         self.counts = Counts(self.cluster)
         self.metadata = MetadataLinear(self.cluster.store)
         self.compaction = CompactionKeepsLast(history)
@@ -234,8 +231,7 @@ class ClusterRun:
         self.readers: dict[tuple[str, int], SimConsumer] = {}
         self.store_moves: StoreMoves | None = None
         if isinstance(self.cluster.store, MovingStore):
-            moves_rng = SeededRandom(f"store moves {seed}:{brokers}")
-            self.store_moves = StoreMoves(Channel(self.view, moves_rng, None), self.cluster.store)
+            self.store_moves = StoreMoves(Channel(self.view, spec.random("store moves"), None), self.cluster.store)
             self.cluster.on_call = OneStoreOpen(self.cluster.store).called
         self._faults_ended_ms = 0
         self._last_trouble: Callable[[], str | None] = lambda: None
@@ -345,8 +341,8 @@ class ClusterRun:
             self._probe_offsets()
 
     def _write_to_unclean(self) -> None:
-        """Two producers throughout the faults, one of which never sends again; with a random source of its own."""
-        rng, place = SeededRandom(f"unclean clients {self.spec.seed}:{self.spec.brokers}"), (UNCLEAN, 0)
+        """Two producers throughout the faults, one of which never sends again."""
+        rng, place = self.spec.random("unclean clients"), (UNCLEAN, 0)
         number = len(self.producers)
         producer = SimProducer(
             Channel(self.view, rng.fork("producer"), place),
@@ -369,8 +365,8 @@ class ClusterRun:
             writer.start()
 
     def _read_in_racks(self) -> None:
-        """Read some partitions in a rack (KIP-392); with a random source of its own."""
-        rng = SeededRandom(f"{RACK_READERS} clients {self.spec.seed}:{self.spec.brokers}")
+        """Read some partitions in a rack (KIP-392)."""
+        rng = self.spec.random(f"{RACK_READERS} clients")
         for plan in self.plans.values():
             if plan.name in _WITH_OWN_CLIENTS or not rng.chance(60):
                 continue
@@ -388,8 +384,8 @@ class ClusterRun:
             ).start()
 
     def _probe_offsets(self) -> None:
-        """List the ends of some partitions; with a random source of its own, as transactions have one."""
-        rng = SeededRandom(f"{PROBER} {self.spec.seed}:{self.spec.brokers}")
+        """List the ends of some partitions."""
+        rng = self.spec.random(PROBER)
         for plan in self.plans.values():
             if plan.name not in (CHURN, UNCLEAN) and rng.chance(PROBED_PERCENT):
                 place = plan.name, rng.below(plan.partitions)

@@ -39,6 +39,10 @@ class Spec:
     metadata: str = "redis"
     """Where the metadata are: in the simulated Redis, in a quorum of the brokers (`raft`), or moved to and fro (`both`)."""
 
+    def random(self, part: str) -> SeededRandom:
+        """A random source of its own for a part of the run, so that the seed's other draws stay the same."""
+        return SeededRandom(f"{part} {self.seed}:{self.brokers}")
+
     def leaves_out(self, part: str) -> bool:
         """Whether a topic, or a kind of client, is not in this run."""
         return part in self.without
