@@ -16,7 +16,7 @@ class Draws:
 
     def __init__(self, rng: SeededRandom) -> None:
         count = rng.choice(_VOTERS)
-        self.voters = VoterSet.of([Voter(node_id, "h", 9_000 + node_id) for node_id in range(1, count + 1)])
+        self.voters = VoterSet.of([Voter(node_id, f"h{node_id}", 9_000 + node_id) for node_id in range(1, count + 1)])
         self.fetch_timeout_ms = rng.choice((800, 1_200, 2_000))
         self.observers = rng.choice((0, 1, 1, 2))
         self.election_timeout_ms = rng.choice((150, 300, 1_000))
