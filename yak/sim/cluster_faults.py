@@ -281,13 +281,19 @@ class ClusterFaults:
         victim = self._victim()
         if victim is None:
             return False
-        killed = [
-            each for each in (self._running() if self._rng.chance(10) else [victim]) if self.losses.may_restart(each)
-        ]
+        killed = self._victims(victim, all_percent=10)
         for each in killed:
-            each.kill()
-            self._restart_later(each)
+            self._kill_now(each)
         return bool(killed)
+
+    def _victims(self, victim: SimNode, *, all_percent: int) -> list[SimNode]:
+        """This broker or all that run, as far as they may be killed."""
+        nodes = self._running() if self._rng.chance(all_percent) else [victim]
+        return [each for each in nodes if self.losses.may_restart(each)]
+
+    def _kill_now(self, node: SimNode) -> None:
+        node.kill()
+        self._restart_later(node)
 
     def _kill_machine(self) -> bool:
         """All brokers of a machine end at once, each killed or by a power loss, and return one by one."""
@@ -301,8 +307,7 @@ class ClusterFaults:
                 struck = True
             elif self.losses.may_restart(each):
                 struck = True
-                each.kill()
-                self._restart_later(each)
+                self._kill_now(each)
         return struck
 
     def _strand(self) -> bool:
@@ -389,8 +394,7 @@ class ClusterFaults:
             if self._lose_power(node):
                 struck = True
             elif kills_the_rest and self.losses.may_restart(node):
-                node.kill()
-                self._restart_later(node)
+                self._kill_now(node)
         return struck
 
     def _power_loss_after_truncation(self) -> bool:
@@ -492,8 +496,7 @@ class ClusterFaults:
             node.start()
         except ProcessEnded:
             self.counts["killed inside a start"] += 1
-            node.kill()
-            self._restart_later(node)
+            self._kill_now(node)
         except StartRefused as refused:
             self._cluster.world.say(f"the start is refused: {refused}")
             node.disk.kill()
@@ -503,12 +506,7 @@ class ClusterFaults:
         """The shell ends the process with this error; an operator restarts it."""
         self._cluster.world.say(f"broker {node.node_id} is refused: {refused.code}: {refused.why}")
         self.counts[f"refused: {refused.code}"] += 1
-        self._cluster.world.after(0, lambda: self._end_refused(node))
-
-    def _end_refused(self, node: SimNode) -> None:
-        if node.broker is not None:
-            node.kill()
-            self._restart_later(node)
+        self._cluster.world.after(0, lambda: None if node.broker is None else self._kill_now(node))
 
     def _skew(self, node: SimNode) -> None:
         node.skew_ms = self._rng.choice((0, self._rng.between(-3_600_000, 3_600_000)))
@@ -528,9 +526,7 @@ class ClusterFaults:
         victim = self._victim()
         if victim is None:
             return False
-        killed = [
-            each for each in (self._running() if self._rng.chance(60) else [victim]) if self.losses.may_restart(each)
-        ]
+        killed = self._victims(victim, all_percent=60)
         copies = self._disks.may_lose_tail(killed)
         if not copies:
             return False
