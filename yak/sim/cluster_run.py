@@ -184,20 +184,9 @@ class ClusterRun:
             self.entities = EntitiesAdmin(Channel(self.view, entities_rng, None), self.deliveries, has_acls=has_acls)
         topics = [name for name in plans if name not in _WITH_OWN_CLIENTS]
         self.groups = Groups(self.view, rng.fork("groups"), self.deliveries, topics, spec.leaves_out)
-        self.coordinators = GroupOffsetsStay(self.cluster, self.groups.history)
-        self.loads = LoadsRefuseDamage(history)
-        self.commits = CommitsOfMembers(self.groups.history)
         self.impostor = Impostor(self.cluster, spec.random("impostor"), self.deliveries)
         self.counts = Counts(self.cluster)
         self.metadata = MetadataLinear(self.cluster.store)
-        self.compaction = CompactionKeepsLast(history)
-        self.log_starts = LogStartSound(
-            history,
-            self.cluster.store,
-            lambda topic: topic in (SHORT, COMPACT_SHORT),
-            lambda place: self.deliveries.of(*place).delete_before,
-        )
-        self.markers = MarkersFollowDecisions(history)
         watchers: list[Watcher] = [
             _LossWatcher(self.faults),
             self.metadata,
@@ -208,14 +197,19 @@ class ClusterRun:
             StrongIsr(history, self.cluster.store),
             WatermarkMonotonic(history),
             EpochCacheSound(history),
-            self.compaction,
+            CompactionKeepsLast(history),
             DamagedReplicasResign(self.cluster),
             OneReplicaAMachine(self.cluster.store),
-            self.loads,
-            self.coordinators,
-            self.commits,
-            self.log_starts,
-            self.markers,
+            LoadsRefuseDamage(history),
+            GroupOffsetsStay(self.cluster, self.groups.history),
+            CommitsOfMembers(self.groups.history),
+            LogStartSound(
+                history,
+                self.cluster.store,
+                lambda topic: topic in (SHORT, COMPACT_SHORT),
+                lambda place: self.deliveries.of(*place).delete_before,
+            ),
+            MarkersFollowDecisions(history),
             OutageFencesNoBroker(self.cluster, cluster_settings.patience_ms),
             self.counts,
         ]
@@ -280,14 +274,9 @@ class ClusterRun:
                 **self.deliveries.counts,
                 **self.faults.counts,
                 **self.counts.read(),
-                **self.compaction.counts,
+                **self.cluster.history.counts,
                 "snapshots of the metadata log": self.cluster.calls.get("trim OK", 0),
                 "moves of the metadata": self.cluster.calls.get("import_metadata OK", 0),
-                "markers checked": self.markers.markers_count,
-                "coordinators loaded": self.coordinators.loads_count,
-                "loads of damaged logs": self.loads.damaged_count,
-                "commits appended": self.commits.appended_count,
-                "log starts moved on replicas": self.log_starts.moves_count,
             },
             strikes=self.faults.struck_count,
             parts=(
