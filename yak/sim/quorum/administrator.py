@@ -81,7 +81,7 @@ class Administrator:
             "voter_directory_id": node.directory_id,
             "listeners": [{"name": LISTENER, "host": node.host, "port": node.port}],
         }
-        self._send(ADD_RAFT_VOTER, fields, 4, lambda: self._added(node.node_id, node.directory_id))
+        self._send(ADD_RAFT_VOTER, fields, 4, self._added)
 
     def remove(self, voter: Voter) -> None:
         self.is_changing = True
@@ -93,7 +93,7 @@ class Administrator:
         tries = 4 if self.lost is None else 1_000
         self._send(REMOVE_RAFT_VOTER, fields, tries, self._removed)
 
-    def _added(self, node_id: NodeId, directory_id: uuid.UUID) -> None:  # noqa: ARG002
+    def _added(self) -> None:
         self.counts["voters added"] += 1
         self.is_changing = False
 
