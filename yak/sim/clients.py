@@ -134,6 +134,18 @@ class Channels(list[Channel]):
         for channel in self:
             channel.lose()
 
+    def cut(self, percent: int) -> None:
+        """Lose about this percentage of the connections."""
+        for channel in self:
+            if channel.connection_id is not None and self._rng.chance(percent):
+                self._node.disconnect(channel.connection_id)
+                channel.lose()
+
+    def lose_answers(self) -> None:
+        """No response arrives on the present connections any more."""
+        for channel in self:
+            channel.loses_answers = channel.connection_id is not None
+
     def on_reply(self, connection_id: int, frame: bytes) -> None:
         for channel in self._of(connection_id):
             channel.on_reply(frame)

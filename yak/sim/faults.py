@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from yak.cluster.broker_lifecycle import LifecycleState
 from yak.errors import FailStop, StartRefused
+from yak.sim.clients import Channels
 from yak.sim.node import SimNode
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.spec import Spec
@@ -33,9 +34,8 @@ SLOW_JOB_US = 3_000_000
 class Faults:
     """Draws faults one after the other until their number is reached. `victims` are prefixes of topics' folders.
 
-    `cut_connections` drops about that percentage of the clients' connections. After `lose_answers` no response arrives
-    on the present connections. `spec` may name the only classes that occur, and single faults by number. Each fault has
-    a random source of its own, so that leaving one out changes the others little.
+    `channels` are the clients' connections. `spec` may name the only classes that occur, and single faults by number.
+    Each fault has a random source of its own, so that leaving one out changes the others little.
     """
 
     def __init__(
@@ -44,10 +44,9 @@ class Faults:
         node: SimNode,
         store: SimStore,
         rng: SeededRandom,
+        channels: Channels,
         *,
         victims: tuple[str, ...],
-        cut_connections: Callable[[int], None],
-        lose_answers: Callable[[], None],
         spec: Spec,
     ) -> None:
         self._world = world
@@ -57,8 +56,7 @@ class Faults:
         self._spec = spec
         self.struck_count = 0
         self._victims = victims
-        self._cut_connections = cut_connections
-        self._lose_answers = lose_answers
+        self._channels = channels
         self._left = rng.between(0, FAULTS_MAX)
         self._is_busy = False
         self.counts: Counter[str] = Counter()
@@ -121,7 +119,7 @@ class Faults:
         """
         if self._rng.chance(50):
             self.counts["last answers lost"] += 1
-            self._lose_answers()
+            self._channels.lose_answers()
             self._world.after(self._rng.between(2_000, 40_000), end)
         else:
             end()
@@ -184,7 +182,7 @@ class Faults:
 
         def cut() -> None:
             nonlocal cuts
-            self._cut_connections(self._rng.choice((20, 50, 100)))
+            self._channels.cut(self._rng.choice((20, 50, 100)))
             cuts -= 1
             if cuts:
                 self._world.after(self._rng.between(500, 60_000), cut)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from yak.sim.checks.acked_is_committed import AckedIsCommitted
 from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
 from yak.sim.checks.offsets_contiguous import OffsetsContiguous
@@ -76,9 +78,8 @@ class Run:
             self.node,
             self.store,
             rng.fork("faults"),
+            self.channels,
             victims=tuple(TOPICS),
-            cut_connections=self._cut_connections,
-            lose_answers=self._lose_answers,
             spec=spec,
         )
         self.producers: list[SimProducer] = []
@@ -99,23 +100,16 @@ class Run:
         channel, made = self.channels.open(), list[None]()
         self.node.start()
         create_topics(channel, topics, RETRY_US, lambda: made.append(None))
-        self.world.run(lambda: bool(made), check=self._check, events_max=EVENTS_MAX)
+        self._run_until(lambda: bool(made))
         self._start_clients()
         self.faults.start()
-        self.world.run(
-            lambda: (
-                self.faults.are_over and self.churn.is_done and all(producer.is_done for producer in self.producers)
-            ),
-            check=self._check,
-            events_max=EVENTS_MAX,
-        )
-        self.world.run(
-            lambda: not any(held.unseen() for _topic_partition, held in self.deliveries.partitions()),
-            check=self._check,
-            events_max=EVENTS_MAX,
-        )
+        self._run_until(lambda: self.faults.are_over and self.churn.is_done and all(p.is_done for p in self.producers))
+        self._run_until(lambda: not any(held.unseen() for _topic_partition, held in self.deliveries.partitions()))
         check_nothing_acked_is_lost(self.deliveries)
         return self.report()
+
+    def _run_until(self, holds: Callable[[], bool]) -> None:
+        self.world.run(holds, check=self._check, events_max=EVENTS_MAX)
 
     def report(self) -> SeedReport:
         return SeedReport.of(
@@ -180,16 +174,6 @@ class Run:
     def _start(self, consumer: SimConsumer | SimSessionConsumer) -> None:
         self.consumers.append(consumer)
         self.world.after(self._rng.between(0, 50_000), consumer.start)
-
-    def _cut_connections(self, percent: int) -> None:
-        for channel in self.channels:
-            if channel.connection_id is not None and self._rng.chance(percent):
-                self.node.disconnect(channel.connection_id)
-                channel.lose()
-
-    def _lose_answers(self) -> None:
-        for channel in self.channels:
-            channel.loses_answers = channel.connection_id is not None
 
     # --------------------------------------------------------------------------------------------------- checks
 
