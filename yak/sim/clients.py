@@ -36,7 +36,7 @@ class Sender(Protocol):
 
 
 class ReadListener(Protocol):
-    """A consumer's reports: to the `Books`, or to a recorder before them."""
+    """A consumer's reports: to the `Deliveries`, or to a recorder before them."""
 
     def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
         """The broker reported this log start offset."""

@@ -220,7 +220,7 @@ class Recorder:
     ) -> None:
         """A process starts to read at these offsets; -1 where its group has no commit.
 
-        `asked_at`: when it sent the OffsetFetch. Its answer may be late, and lack the commits of the meantime.
+        `requested_at`: when it sent the OffsetFetch. Its answer may be late, and lack the commits of the meantime.
         """
         self._reads.append(
             _Assigned(process, self.now if requested_at is None else requested_at, dict(starts), dropped, group)

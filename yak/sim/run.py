@@ -36,7 +36,7 @@ TOPICS: dict[str, tuple[int, dict[str, str]]] = {
         {"flush.messages": "1", "segment.bytes": "1024", "retention.bytes": "3000", "file.delete.delay.ms": "100"},
     ),
 }
-"""Name -> partitions and configs. `Books` has the guarantees of each name."""
+"""Name -> partitions and configs. `Deliveries` has the guarantees of each name."""
 SETTINGS = {
     "auto.create.topics.enable": "false",
     "log.retention.check.interval.ms": "300",
