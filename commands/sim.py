@@ -433,12 +433,12 @@ def quorum(
     """Simulate metadata quorums by seed: 1, 3 or 5 voters and observers under faults. Checks every invariant after every event."""
     from yak.sim.mutants.catalogue import BY_NAME
     from yak.sim.quorum.faults import CLASSES
-    from yak.sim.quorum.spec import QuorumSpec
+    from yak.sim.spec import Spec
 
     if mutant and (mutant not in BY_NAME or BY_NAME[mutant].brokers > 0):
         raise UsageError("bad-option", f"no mutant of the quorum is named {mutant}", try_=("yak sim mutants --list",))
     classes = fault_classes(faults, CLASSES, "in a quorum")
-    spec = QuorumSpec(seed, faults=classes, mutant=mutant, keep=numbers(keep))
+    spec = Spec(seed, brokers=0, faults=classes, mutant=mutant, keep=numbers(keep))
     if seeds > 1 and lines:
         raise UsageError(
             "bad-option", "--lines is for one seed", why=f"--seeds {seeds}", try_=(f"{spec.command()} --lines",)
@@ -493,13 +493,13 @@ def mutants(
 def _hunted(name: str, *, first: int, seeds: int | None) -> dict[str, Any]:
     """What became of one mutant, in a worker."""
     from yak.sim.mutants.catalogue import BY_NAME
-    from yak.sim.mutants.mutant import hunt
+    from yak.sim.mutants.hunt import hunt
 
     began_s = time.process_time()
     finding = hunt(BY_NAME[name], first=first, seeds=seeds)
     return {
         "mutant": name,
-        "rule_removed": finding.rule,
+        "rule_removed": BY_NAME[name].rule,
         "found_at_seed": finding.seed,
         "found_by": finding.found_by,
         "tried": finding.seeds_tried,

@@ -31,7 +31,7 @@ def must_be_the_same_in_another_process(specs: list[Spec]) -> None:
     """The traces are those of a process with another hash seed, and differ from each other."""
     assert os.environ.get("PYTHONHASHSEED") != OTHER_HASH_SEED
     program = (
-        "import json; from yak.sim.quorum.spec import QuorumSpec; from yak.sim.spec import Spec;"
+        "import json; from yak.sim.spec import Spec;"
         f" from yak.sim.trial import run_spec; print(json.dumps([run_spec(spec).trace_hash for spec in {specs}]))"
     )
     done = subprocess.run(

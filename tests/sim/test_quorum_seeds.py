@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from tests.sim.seeds import must_be_the_same_in_another_process, must_hold, report_of
-from yak.sim.quorum.spec import QuorumSpec
+from yak.sim.spec import Spec
 
 SEEDS = (*range(1, 12), 31, 32, 36, 44, 50)
 """The last ones have what is rare: together they have the faults of the first 64 seeds. `make test-all` runs 3,000 more."""
@@ -14,7 +14,7 @@ SEEDS_PER_TEST = 8
 
 @pytest.mark.parametrize("first", range(0, len(SEEDS), SEEDS_PER_TEST))
 def test_every_invariant_of_the_quorum_holds_over_seeded_faults(first):
-    must_hold(QuorumSpec(seed) for seed in SEEDS[first : first + SEEDS_PER_TEST])
+    must_hold(Spec(seed, brokers=0) for seed in SEEDS[first : first + SEEDS_PER_TEST])
 
 
 @pytest.mark.thorough
@@ -22,7 +22,7 @@ def test_every_invariant_of_the_quorum_holds_over_seeded_faults(first):
 def test_the_seeds_reach_the_states_that_a_quorum_is_about():
     totals: Counter[str] = Counter()
     for seed in range(1, 301):
-        totals.update(report_of(QuorumSpec(seed)).counts)
+        totals.update(report_of(Spec(seed, brokers=0)).counts)
     for name, count in totals.items():
         assert count > 0 or name == "liveness forfeited", f"no seed has {name}: {totals}"
     assert totals["leaders elected"] > 600
@@ -30,4 +30,4 @@ def test_the_seeds_reach_the_states_that_a_quorum_is_about():
 
 
 def test_the_same_seed_gives_the_same_trace_in_another_process_and_under_another_hash_seed():
-    must_be_the_same_in_another_process([QuorumSpec(seed) for seed in range(1, 5)])
+    must_be_the_same_in_another_process([Spec(seed, brokers=0) for seed in range(1, 5)])

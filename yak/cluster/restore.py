@@ -55,10 +55,15 @@ class Offer:
         return max(self.broker_epoch, 0 if known is None else known.broker_epoch)
 
     def knows_registration(self, epoch: BrokerEpoch, boot_id: str) -> bool:
-        """Whether a registration of this node is older than a known one, is in the image, or is this process's."""
+        """Whether a registration of this node is older than a known one, is in the image, or is this process's.
+
+        One that is `JUMP` ahead of the image was made in an incarnation that an operator restored after this offer. The
+        process has acted in it since: a store that went back to before that restore has an offer that no longer holds.
+        """
         known = self.image.brokers.get(self.node_id)
         is_in_image = known is not None and (known.broker_epoch, known.boot_id) == (epoch, boot_id)
-        return epoch < self.known_epoch or is_in_image or boot_id == self.boot_id
+        is_own = boot_id == self.boot_id and epoch < self.image.offset + JUMP
+        return epoch < self.known_epoch or is_in_image or is_own
 
 
 def pack(offer: Offer) -> str:
@@ -188,9 +193,10 @@ def _missing_brokers(offers: Sequence[Offer], before: StoreBefore) -> dict[NodeI
             continue
         foreign = [epoch for epoch, boot_id in registrations if not mine.knows_registration(epoch, boot_id)]
         if foreign:
+            since = "a later restore" if max(foreign) >= mine.image.offset + JUMP else "another start"
             missing[node_id] = (
                 f"its copy of the metadata goes up to its registration {mine.known_epoch}, but it registered as "
-                f"{max(foreign)} after another start"
+                f"{max(foreign)} after {since}"
             )
     return missing
 

@@ -1,4 +1,4 @@
-"""Topics that are deleted and created again under one name, and records deleted by request.
+"""Topics that are deleted and created again under one name.
 
 A topic's records must never appear in the next topic of its name. Acknowledged records stay until the topic is deleted,
 unless power was lost.
@@ -21,7 +21,7 @@ from yak.sim.request_fields import create_fields, fetch_fields, produce_fields
 from yak.sim.topics import CREATE_TOPICS, MADE
 from yak.sim.wire import record_batch
 
-DELETE_TOPICS, DELETE_RECORDS = 20, 21
+DELETE_TOPICS = 20
 _GONE = (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
 
 
@@ -129,35 +129,3 @@ class TopicChurn:
         self.channel.send(
             DELETE_TOPICS, 4, {"topic_names": [self._name], "timeout": dt.timedelta(seconds=2)}, on_answer
         )
-
-
-class RecordsDeleter:
-    """Deletes the older records of one partition now and then."""
-
-    def __init__(self, channel: Channel, deliveries: Deliveries, topic: str, partition: int, times: int) -> None:
-        self.channel = channel
-        self._deliveries = deliveries
-        self._topic = topic
-        self._partition = partition
-        self._left = times
-
-    def start(self) -> None:
-        if self._left > 0:
-            self._left -= 1
-            self.channel.world.after(self.channel.rng.between(20_000, 400_000), self._delete)
-
-    def _delete(self) -> None:
-        rng, deliveries = self.channel.rng, self._deliveries.of(self._topic, self._partition)
-        offset = -1 if rng.chance(30) else rng.between(0, max(deliveries.acked, default=0))
-        fields = {
-            "topics": [{"name": self._topic, "partitions": [{"partition_index": self._partition, "offset": offset}]}],
-            "timeout": dt.timedelta(seconds=2),
-        }
-        self.channel.send(DELETE_RECORDS, 2, fields, self._on_answer)
-
-    def _on_answer(self, answer: Any | None) -> None:
-        result = None if answer is None else answer.topics[0].partitions[0]
-        if result is not None and result.error_code == ErrorCode.none:
-            self._deliveries.log_begins(self._topic, self._partition, result.low_watermark)
-            self._deliveries.count("records deleted on request")
-        self.start()

@@ -36,7 +36,7 @@ class Sender(Protocol):
 
 
 class ReadListener(Protocol):
-    """A consumer's reports: to the `Books`, or to a recorder before them."""
+    """A consumer's reports: to the `Deliveries`, or to a recorder before them."""
 
     def log_begins(self, topic: str, partition: int, log_start_offset: int) -> None:
         """The broker reported this log start offset."""
@@ -133,6 +133,18 @@ class Channels(list[Channel]):
     def lose(self) -> None:
         for channel in self:
             channel.lose()
+
+    def cut(self, percent: int) -> None:
+        """Lose about this percentage of the connections."""
+        for channel in self:
+            if channel.connection_id is not None and self._rng.chance(percent):
+                self._node.disconnect(channel.connection_id)
+                channel.lose()
+
+    def lose_answers(self) -> None:
+        """No response arrives on the present connections any more."""
+        for channel in self:
+            channel.loses_answers = channel.connection_id is not None
 
     def on_reply(self, connection_id: int, frame: bytes) -> None:
         for channel in self._of(connection_id):

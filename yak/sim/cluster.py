@@ -15,7 +15,6 @@ from yak.sim.network import Network
 from yak.sim.node import PORT, QUORUM_CLUSTER_ID, SimNode
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.store import CommittedStore, MovingStore, SimStore
-from yak.sim.store_line import STORE
 from yak.sim.world import World
 
 if TYPE_CHECKING:
@@ -146,7 +145,3 @@ class Cluster:
         self.network.reconnect(one, other)
         if both:
             self.network.reconnect(other, one)
-
-    def parties(self) -> list[str]:
-        """All parties of the network: the brokers, the clients and the store."""
-        return [*(node.party for node in self.nodes), CLIENTS, STORE]

@@ -50,11 +50,7 @@ class Counts(Watcher):
                 if notice.event == "log-compacted":
                     what = "logs" if str(notice.fields["partition"]).startswith(COMPACT) else "committed offsets"
                     counts[f"{what} compacted"] += 1
-            for what, number in (
-                *node.jobs.counts.items(),
-                *((f"torn: {kind}", n) for kind, n in node.unsynced.items()),
-            ):
-                counts[what] += number
+            counts.update(node.counts)
             counts["calls executed late"] += node.store_line.late_count
         for name, number in self._cluster.calls.items():
             if not name.endswith(" OK"):

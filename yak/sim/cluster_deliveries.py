@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from yak.ids import LeaderEpoch, NodeId, Offset, TopicPartition
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from yak.sim.history import History
     from yak.sim.recorder import Recorder
+    from yak.sim.seeded_random import SeededRandom
 
 _NEWEST: Final = 100
 """Acknowledged records that a search by time is compared with: all of them would take too long."""
@@ -59,14 +61,17 @@ class ClusterDeliveries(Deliveries):
         self._topic_id = topic_id
         self.recorder = recorder
 
+    def _key(self, topic: str, partition: int) -> Key:
+        return Key(self._topic_id(topic), partition)  # type: ignore[arg-type]
+
     def promises(self, topic: str, partition: int) -> bool:
         """Whether the partition is not forfeited."""
         forfeited = self._history.forfeited
-        return not forfeited or Key(self._topic_id(topic), partition) not in forfeited  # type: ignore[arg-type]
+        return not forfeited or self._key(topic, partition) not in forfeited
 
     def must_serve(self, topic: str, partition: int) -> bool:
         """Whether the partition must take writes after the faults."""
-        return not self._history.is_given_up(Key(self._topic_id(topic), partition))  # type: ignore[arg-type]
+        return not self._history.is_given_up(self._key(topic, partition))
 
     def lost_sequence(self, topic: str, partition: int) -> None:
         """A leader with a damaged log may not recognise a repeated batch: it refuses the batch, and no record is lost.
@@ -74,7 +79,7 @@ class ClusterDeliveries(Deliveries):
         The same holds for a leader that restarted after retention or DeleteRecords removed the repeated records: a
         snapshot has only the last batch of a producer.
         """
-        key = Key(self._topic_id(topic), partition)  # type: ignore[arg-type]
+        key = self._key(topic, partition)
         if key in self._history.rotten:
             self.count("sequence lost by damage")
         elif any(copy.sequences_lost_below for copy in self._history.copies.get(key, {}).values()):
@@ -84,7 +89,7 @@ class ClusterDeliveries(Deliveries):
 
     def forgotten(self, topic: str, partition: int) -> int:
         """A leader that copied the log after records were deleted knows nothing of the producers of these records."""
-        copies = self._history.copies.get(Key(self._topic_id(topic), partition), {})  # type: ignore[arg-type]
+        copies = self._history.copies.get(self._key(topic, partition), {})
         return max((copy.sequences_lost_below for copy in copies.values()), default=0)
 
     def partitions(self) -> list[tuple[TopicPartition, PartitionDeliveries]]:
@@ -96,7 +101,7 @@ class ClusterDeliveries(Deliveries):
 
     def taken(self, topic: str, partition: int) -> Mapping[int, int]:
         """Offsets that compaction removed from some replica, and when first, in simulated microseconds."""
-        originals = self._history.originals.get(Key(self._topic_id(topic), partition))  # type: ignore[arg-type]
+        originals = self._history.originals.get(self._key(topic, partition))
         return {} if originals is None else originals.taken
 
     def sent(self, topic: str, partition: int, values: list[bytes]) -> None:
@@ -149,14 +154,20 @@ class ClusterDeliveries(Deliveries):
             if log_start_offset:
                 self._is_committed(topic, partition, log_start_offset - 1, "given up")
 
+    def draw_deletion(self, topic: str, partition: int, rng: SeededRandom) -> int:
+        """The end of a batch, or the high watermark."""
+        committed, held = self._history.committed.get(self._key(topic, partition)), self.of(topic, partition)
+        if committed is None or not committed.ends or rng.chance(20):
+            held.delete_before = inf
+            return -1
+        offset = rng.choice(committed.ends)
+        held.delete_before = max(held.delete_before, offset)
+        return offset
+
     def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
         """The record at a consumer's position was deleted."""
         self.count("positions given up")
         return super().position_lost(topic, partition, position, log_start_offset)
-
-    def committed_ends(self, topic: str, partition: int) -> list[int]:
-        committed = self._history.committed.get(Key(self._topic_id(topic), partition))  # type: ignore[arg-type]
-        return [] if committed is None else committed.ends
 
     def first_since(self, topic: str, partition: int, timestamp_ms: int) -> Offset | None:
         """The first of the newest acknowledged records that certainly has this timestamp or a later one; None for none."""
@@ -177,14 +188,17 @@ class ClusterDeliveries(Deliveries):
 
     def certain_epoch(self, topic: str, partition: int, node_id: NodeId | None) -> LeaderEpoch | None:
         """The epoch in which this broker leads the partition; None if it does not, or another leader has committed since."""
-        key = Key(self._topic_id(topic), partition)  # type: ignore[arg-type]
+        key = self._key(topic, partition)
         copy = None if node_id is None else self._history.copies.get(key, {}).get(node_id)
         if copy is None or not copy.is_leader or self._history.committed_epoch.get(key, -1) > copy.leader_epoch:
             return None
         return copy.leader_epoch
 
+    def committed_end(self, topic: str, partition: int) -> Offset:
+        committed = self._history.committed.get(self._key(topic, partition))
+        return 0 if committed is None else committed.end
+
     def _is_committed(self, topic: str, partition: int, offset: int, verb: str) -> None:
-        committed = self._history.committed.get(Key(self._topic_id(topic), partition))  # type: ignore[arg-type]
-        end = 0 if committed is None else committed.end
+        end = self.committed_end(topic, partition)
         if offset >= end:
             raise Violation(f"I9: {topic}-{partition}@{offset} was {verb}, but only what is below {end} is committed")

@@ -40,11 +40,6 @@ class Disks:
         self._counts = counts
         self.failed = losses.failing
         self._checks_left = _CHECKS_MAX
-        for node in cluster.nodes:
-            node.disk.observe_failure = self._disk_failed
-
-    def _disk_failed(self, operation: str, _path: str) -> None:
-        self._counts[f"disk failures: {operation}"] += 1
 
     def fail(self, node: SimNode, rng: SeededRandom) -> bool:
         """One call of some kind raises."""

@@ -33,10 +33,7 @@ def draw_plans(rng: SeededRandom, brokers: int) -> dict[str, TopicPlan]:
 
 
 def draw_compaction(rng: SeededRandom, brokers: int, *, is_flushed: bool) -> tuple[list[TopicPlan], dict[str, str]]:
-    """The compacted topic, in some runs, and broker configs; in some runs the committed offsets are compacted as well.
-
-    It uses a random source of its own, so that the seed's other draws stay the same.
-    """
+    """The compacted topic, in some runs, and broker configs; in some runs the committed offsets are compacted as well."""
     settings = {"log.cleaner.backoff.ms": str(rng.choice((20, 200, 1_000)))}
     if rng.chance(40):
         settings |= {
@@ -62,7 +59,7 @@ def draw_compaction(rng: SeededRandom, brokers: int, *, is_flushed: bool) -> tup
 def draw_unclean(rng: SeededRandom, brokers: int) -> list[TopicPlan]:
     """In some runs a topic that allows unclean elections."""
     plan = TopicPlan(UNCLEAN, 1, min(3, brokers), 1, rng.chance(25), allows_unclean=True)
-    return [plan] if rng.chance(30) and brokers > 1 else []
+    return [plan] if rng.chance(30) else []
 
 
 class MetadataLengths(NamedTuple):
@@ -109,9 +106,6 @@ def draw_racks(rng: SeededRandom, brokers: int) -> tuple[str | None, ...]:
 
 
 def draw_machines(rng: SeededRandom, brokers: int, *, wanted: bool) -> tuple[str, ...] | None:
-    """Machines of two brokers, as the racks of a cluster that is large enough for three; in half of those, or if `wanted`.
-
-    It uses a random source of its own, so that the seed's other draws stay the same.
-    """
+    """Machines of two brokers, as the racks of a cluster that is large enough for three; in half of those, or if `wanted`."""
     has_machines = (rng.chance(50) or wanted) and brokers > BROKERS_A_MACHINE * 2
     return tuple(f"{MACHINE}{number // BROKERS_A_MACHINE}" for number in range(brokers)) if has_machines else None

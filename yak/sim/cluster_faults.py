@@ -7,13 +7,12 @@ topic guarantees nothing then; that partition is *forfeited* (`yak.sim.history`)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import parse_isr
 from yak.cluster.placement import MACHINE
-from yak.core.events import Notice
 from yak.errors import FailStop, StartRefused
 from yak.ids import NodeId
 from yak.sim.cluster import CLIENTS, Cluster
@@ -53,44 +52,26 @@ CLASSES = (
     "rot",
     "misread",
 )
-MISDIRECTED = "misdirected"
-"""Drawn by a random source of its own: it was added later, and a seed's other draws must stay the same."""
-LOST_TAIL = "lost tail"
-"""Also drawn by a random source of its own: a disk loses the end of a log that it had synced, while its broker is down."""
-LOST_TAIL_PERCENT = 15
-BUG = "bug"
-"""Also drawn by a random source of its own, in `BUG_PERCENT` of all seeds."""
-BUG_PERCENT = 50
-POWER_AFTER_TRUNCATION = "power after truncation"
-"""Also drawn by a random source of its own: truncations are rare, and power losses right after one rarer still."""
-LOST_HISTORY = "lost history"
-"""Also drawn by a random source of its own: the store loses its newest records or all, and an operator restores it."""
-LOST_HISTORY_PERCENT = 20
-MACHINE_DEATH = "machine"
-"""Also drawn by a random source of its own, in clusters with machines: all brokers of one are killed, or lose power."""
-MACHINE_DEATH_PERCENT = 60
-CLOCK = "clock"
-"""Also drawn by a random source of its own: the wall clock of a running broker's machine is set."""
+MISDIRECTED, LOST_TAIL, POWER_AFTER_TRUNCATION, BUG = "misdirected", "lost tail", "power after truncation", "bug"
+LOST_HISTORY, MACHINE_DEATH, CLOCK, STRAND = "lost history", "machine", "clock", "strand"
+LATER_CLASSES: Mapping[str, int | None] = {
+    MISDIRECTED: None,
+    LOST_TAIL: 15,
+    POWER_AFTER_TRUNCATION: None,
+    BUG: 50,
+    LOST_HISTORY: 20,
+    MACHINE_DEATH: 60,
+    CLOCK: None,
+    STRAND: 80,
+}
+"""Classes that were added later, each drawn by a random source of its own, so that a seed's other draws stay the same: in this
+percentage of the seeds, or as often as one of `CLASSES`."""
+ALL_CLASSES = (*CLASSES, *LATER_CLASSES)
 LONGEST_US = 9_000_000
-STRAND = "strand"
-"""Also drawn by a random source of its own, where a topic allows unclean elections: its leader loses its followers, and is
-killed once they are out of the ISR."""
-STRAND_PERCENT = 80
 STRANDED_US = (2_000_000, LONGEST_US)
-"""It is away so long: another leads before."""
+"""A stranded leader is away so long: another leads before."""
 STRANDED_MS = 12_000
 """A leader whose ISR has others after so long is not killed: `replica.lag.time.max.ms` is at most 10 s."""
-ALL_CLASSES = (
-    *CLASSES,
-    MISDIRECTED,
-    LOST_TAIL,
-    POWER_AFTER_TRUNCATION,
-    BUG,
-    LOST_HISTORY,
-    MACHINE_DEATH,
-    CLOCK,
-    STRAND,
-)
 _LOSES_DISKS = frozenset({"power", POWER_AFTER_TRUNCATION, "disk", "wipe", "rot", "misread", MISDIRECTED, LOST_TAIL})
 """Nothing is promised if a broker loses its copy of the metadata while the store has lost it too."""
 RESTORED_MS = 120_000
@@ -135,17 +116,10 @@ class ClusterFaults:
         # some seeds mix many classes, others repeat the same few
         percent = rng.choice((12, 50))
         self._classes = [name for name in CLASSES if rng.chance(percent)] or ["kill"]
-        for name, percent_of_it in (
-            (MISDIRECTED, percent),
-            (LOST_TAIL, LOST_TAIL_PERCENT),
-            (POWER_AFTER_TRUNCATION, percent),
-            (BUG, BUG_PERCENT),
-            (LOST_HISTORY, LOST_HISTORY_PERCENT),
-            (MACHINE_DEATH, MACHINE_DEATH_PERCENT if _has_machines(cluster) else 0),
-            (CLOCK, percent),
-            (STRAND, STRAND_PERCENT if plans(UNCLEAN) is not None else 0),
-        ):
-            if SeededRandom(f"{spec.seed}:{len(cluster.nodes)}:{name}").chance(percent_of_it):
+        possible = {MACHINE_DEATH: _has_machines(cluster), STRAND: plans(UNCLEAN) is not None}
+        for name, own_percent in LATER_CLASSES.items():
+            own_rng = SeededRandom(f"{spec.seed}:{len(cluster.nodes)}:{name}")
+            if possible.get(name, True) and own_rng.chance(own_percent or percent):
                 self._classes.append(name)
         self._left = rng.between(1, rng.choice(STRIKES_MAX))
         if left_out := _LEFT_OUT[spec.metadata]:
@@ -167,7 +141,6 @@ class ClusterFaults:
             node.on_ended_inside = partial(self._ended_inside, node)
             node.on_fail_stop = partial(self._fail_stopped, node)
             node.on_disks_lost = partial(self._disks_lost, node)
-            node.on_request_failed = partial(self._request_failed, node)
             node.on_refused = lambda refused, node=node: self._refused(node, refused)  # type: ignore[misc]
         if rng.chance(30) and not spec.leaves_out(SKEW):
             self._classes.append(SKEW)
@@ -308,13 +281,19 @@ class ClusterFaults:
         victim = self._victim()
         if victim is None:
             return False
-        killed = [
-            each for each in (self._running() if self._rng.chance(10) else [victim]) if self.losses.may_restart(each)
-        ]
+        killed = self._victims(victim, all_percent=10)
         for each in killed:
-            each.kill()
-            self._restart_later(each)
+            self._kill_now(each)
         return bool(killed)
+
+    def _victims(self, victim: SimNode, *, all_percent: int) -> list[SimNode]:
+        """This broker or all that run, as far as they may be killed."""
+        nodes = self._running() if self._rng.chance(all_percent) else [victim]
+        return [each for each in nodes if self.losses.may_restart(each)]
+
+    def _kill_now(self, node: SimNode) -> None:
+        node.kill()
+        self._restart_later(node)
 
     def _kill_machine(self) -> bool:
         """All brokers of a machine end at once, each killed or by a power loss, and return one by one."""
@@ -328,11 +307,11 @@ class ClusterFaults:
                 struck = True
             elif self.losses.may_restart(each):
                 struck = True
-                each.kill()
-                self._restart_later(each)
+                self._kill_now(each)
         return struck
 
     def _strand(self) -> bool:
+        """The leader of a topic that allows unclean elections loses its followers, and is killed once the ISR is it alone."""
         state, cluster = self._cluster.store.state, self._cluster
         place = next((each for each in state.partitions if state.topics[each[0]]["name"] == UNCLEAN), None)
         leader = None if place is None else state.partitions[place]["leader"]
@@ -392,10 +371,6 @@ class ClusterFaults:
         self._for_a_while(node.bugs.withdraw)
         return True
 
-    def _request_failed(self, node: SimNode, notice: Notice) -> None:
-        node.bugs.request_failed(notice)
-        self.counts["requests failed by a bug"] += 1
-
     def _fail_stopped(self, node: SimNode, failure: FailStop) -> None:
         node.bugs.stopped(failure)
         self._cluster.world.say(f"broker {node.node_id} stops for a bug in {failure.what}")
@@ -419,8 +394,7 @@ class ClusterFaults:
             if self._lose_power(node):
                 struck = True
             elif kills_the_rest and self.losses.may_restart(node):
-                node.kill()
-                self._restart_later(node)
+                self._kill_now(node)
         return struck
 
     def _power_loss_after_truncation(self) -> bool:
@@ -522,8 +496,7 @@ class ClusterFaults:
             node.start()
         except ProcessEnded:
             self.counts["killed inside a start"] += 1
-            node.kill()
-            self._restart_later(node)
+            self._kill_now(node)
         except StartRefused as refused:
             self._cluster.world.say(f"the start is refused: {refused}")
             node.disk.kill()
@@ -533,12 +506,7 @@ class ClusterFaults:
         """The shell ends the process with this error; an operator restarts it."""
         self._cluster.world.say(f"broker {node.node_id} is refused: {refused.code}: {refused.why}")
         self.counts[f"refused: {refused.code}"] += 1
-        self._cluster.world.after(0, lambda: self._end_refused(node))
-
-    def _end_refused(self, node: SimNode) -> None:
-        if node.broker is not None:
-            node.kill()
-            self._restart_later(node)
+        self._cluster.world.after(0, lambda: None if node.broker is None else self._kill_now(node))
 
     def _skew(self, node: SimNode) -> None:
         node.skew_ms = self._rng.choice((0, self._rng.between(-3_600_000, 3_600_000)))
@@ -558,9 +526,7 @@ class ClusterFaults:
         victim = self._victim()
         if victim is None:
             return False
-        killed = [
-            each for each in (self._running() if self._rng.chance(60) else [victim]) if self.losses.may_restart(each)
-        ]
+        killed = self._victims(victim, all_percent=60)
         copies = self._disks.may_lose_tail(killed)
         if not copies:
             return False

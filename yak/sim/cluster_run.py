@@ -71,7 +71,7 @@ from yak.sim.spec import Spec
 from yak.sim.store import MovingStore
 from yak.sim.store_moves import StoreMoves
 from yak.sim.transactional_producer import PARTITIONS, TRANSACTIONS, SimTransactionalProducer
-from yak.sim.world import START_MS, World
+from yak.sim.world import World
 from yak.transactions.records import TRANSACTION_TOPIC
 
 EVENTS_MAX = 150_000
@@ -117,20 +117,17 @@ class ClusterRun:
         self._rng = rng.fork("run")
         self.session_ms = self._rng.choice((1_500, 3_000, 6_000))
         plans = draw_plans(self._rng, brokers)
-        keyed, cleaning = draw_compaction(
-            SeededRandom(f"compaction {seed}:{brokers}"), brokers, is_flushed=plans[CHURN].is_flushed
-        )
-        unclean = draw_unclean(SeededRandom(f"unclean {seed}:{brokers}"), brokers)
+        keyed, cleaning = draw_compaction(spec.random("compaction"), brokers, is_flushed=plans[CHURN].is_flushed)
+        unclean = draw_unclean(spec.random("unclean"), brokers)
         plans |= {plan.name: plan for plan in (*keyed, *unclean)}
-        self._transactions_rng = SeededRandom(f"transactions {seed}:{brokers}")
-        """A random source of its own, so that the seed's other draws stay the same."""
-        if brokers > 1 and self._transactions_rng.chance(TRANSACTIONS_PERCENT):
+        self._transactions_rng = spec.random("transactions")
+        if self._transactions_rng.chance(TRANSACTIONS_PERCENT):
             names = (TRANSACTIONS, OUTPUT) if self._transactions_rng.chance(PROCESSING_PERCENT) else (TRANSACTIONS,)
             for name in names:
                 plans[name] = TopicPlan(name, PARTITIONS, min(3, brokers), 2, plans[CHURN].is_flushed)
         self.plans = {name: plan for name, plan in plans.items() if not spec.leaves_out(name) or name == CHURN}
         settings = draw_settings(self._rng) | cleaning
-        lengths = draw_metadata_lengths(SeededRandom(f"metadata lengths {seed}:{brokers}"))
+        lengths = draw_metadata_lengths(spec.random("metadata lengths"))
         cluster_settings = ClusterSettings(
             heartbeat_interval_ms=self.session_ms // 6,
             session_timeout_ms=self.session_ms,
@@ -144,16 +141,16 @@ class ClusterRun:
             "transaction.state.log.num.partitions": "1",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
         }
-        entities_rng = SeededRandom(f"{ENTITIES} {seed}:{brokers}")
+        entities_rng = spec.random(ENTITIES)
         has_entities, has_acls = entities_rng.chance(ENTITIES_PERCENT), entities_rng.chance(50)
         if has_entities and has_acls:
             settings |= AUTHORIZED
         self.transactions_plan = TopicPlan(TRANSACTION_TOPIC, 1, min(3, brokers), 2, is_flushed=False)
         roles, racks = draw_roles(self._rng, brokers), draw_racks(self._rng, brokers)
         wanted = MACHINE_DEATH in (spec.faults or ())
-        machines = draw_machines(SeededRandom(f"machines {seed}:{brokers}"), brokers, wanted=wanted)
+        machines = draw_machines(spec.random("machines"), brokers, wanted=wanted)
         racks = machines or racks
-        reads_rng = SeededRandom(f"{RACK_READERS} {seed}:{brokers}")
+        reads_rng = spec.random(RACK_READERS)
         self._reader_racks = sorted({rack for rack in racks if rack is not None} if reads_rng.chance(60) else ())
         """Racks in which some consumers read; the brokers then name followers to them."""
         if self._reader_racks:
@@ -187,20 +184,9 @@ class ClusterRun:
             self.entities = EntitiesAdmin(Channel(self.view, entities_rng, None), self.deliveries, has_acls=has_acls)
         topics = [name for name in plans if name not in _WITH_OWN_CLIENTS]
         self.groups = Groups(self.view, rng.fork("groups"), self.deliveries, topics, spec.leaves_out)
-        self.coordinators = GroupOffsetsStay(self.cluster, self.groups.history)
-        self.loads = LoadsRefuseDamage(history)
-        self.commits = CommitsOfMembers(self.groups.history)
-        self.impostor = Impostor(self.cluster, SeededRandom(f"impostor {seed}:{brokers}"), self.deliveries)
+        self.impostor = Impostor(self.cluster, spec.random("impostor"), self.deliveries)
         self.counts = Counts(self.cluster)
         self.metadata = MetadataLinear(self.cluster.store)
-        self.compaction = CompactionKeepsLast(history)
-        self.log_starts = LogStartSound(
-            history,
-            self.cluster.store,
-            lambda topic: topic in (SHORT, COMPACT_SHORT),
-            lambda place: self.deliveries.of(*place).delete_before,
-        )
-        self.markers = MarkersFollowDecisions(history)
         watchers: list[Watcher] = [
             _LossWatcher(self.faults),
             self.metadata,
@@ -211,14 +197,19 @@ class ClusterRun:
             StrongIsr(history, self.cluster.store),
             WatermarkMonotonic(history),
             EpochCacheSound(history),
-            self.compaction,
+            CompactionKeepsLast(history),
             DamagedReplicasResign(self.cluster),
             OneReplicaAMachine(self.cluster.store),
-            self.loads,
-            self.coordinators,
-            self.commits,
-            self.log_starts,
-            self.markers,
+            LoadsRefuseDamage(history),
+            GroupOffsetsStay(self.cluster, self.groups.history),
+            CommitsOfMembers(self.groups.history),
+            LogStartSound(
+                history,
+                self.cluster.store,
+                lambda topic: topic in (SHORT, COMPACT_SHORT),
+                lambda place: self.deliveries.of(*place).delete_before,
+            ),
+            MarkersFollowDecisions(history),
             OutageFencesNoBroker(self.cluster, cluster_settings.patience_ms),
             self.counts,
         ]
@@ -234,8 +225,7 @@ class ClusterRun:
         self.readers: dict[tuple[str, int], SimConsumer] = {}
         self.store_moves: StoreMoves | None = None
         if isinstance(self.cluster.store, MovingStore):
-            moves_rng = SeededRandom(f"store moves {seed}:{brokers}")
-            self.store_moves = StoreMoves(Channel(self.view, moves_rng, None), self.cluster.store)
+            self.store_moves = StoreMoves(Channel(self.view, spec.random("store moves"), None), self.cluster.store)
             self.cluster.on_call = OneStoreOpen(self.cluster.store).called
         self._faults_ended_ms = 0
         self._last_trouble: Callable[[], str | None] = lambda: None
@@ -277,23 +267,16 @@ class ClusterRun:
         return own.get(topic) or self.plans.get(topic)
 
     def report(self) -> SeedReport:
-        return SeedReport(
+        return SeedReport.of(
             self.spec,
-            self.world.trace_hash(),
-            self.world.events_count,
-            (self.world.now_us - START_MS * 1000) / 1e6,
+            self.world,
             {
                 **self.deliveries.counts,
                 **self.faults.counts,
                 **self.counts.read(),
-                **self.compaction.counts,
+                **self.cluster.history.counts,
                 "snapshots of the metadata log": self.cluster.calls.get("trim OK", 0),
                 "moves of the metadata": self.cluster.calls.get("import_metadata OK", 0),
-                "markers checked": self.markers.markers_count,
-                "coordinators loaded": self.coordinators.loads_count,
-                "loads of damaged logs": self.loads.damaged_count,
-                "commits appended": self.commits.appended_count,
-                "log starts moved on replicas": self.log_starts.moves_count,
             },
             strikes=self.faults.struck_count,
             parts=(
@@ -347,8 +330,8 @@ class ClusterRun:
             self._probe_offsets()
 
     def _write_to_unclean(self) -> None:
-        """Two producers throughout the faults, one of which never sends again; with a random source of its own."""
-        rng, place = SeededRandom(f"unclean clients {self.spec.seed}:{self.spec.brokers}"), (UNCLEAN, 0)
+        """Two producers throughout the faults, one of which never sends again."""
+        rng, place = self.spec.random("unclean clients"), (UNCLEAN, 0)
         number = len(self.producers)
         producer = SimProducer(
             Channel(self.view, rng.fork("producer"), place),
@@ -371,8 +354,8 @@ class ClusterRun:
             writer.start()
 
     def _read_in_racks(self) -> None:
-        """Read some partitions in a rack (KIP-392); with a random source of its own."""
-        rng = SeededRandom(f"{RACK_READERS} clients {self.spec.seed}:{self.spec.brokers}")
+        """Read some partitions in a rack (KIP-392)."""
+        rng = self.spec.random(f"{RACK_READERS} clients")
         for plan in self.plans.values():
             if plan.name in _WITH_OWN_CLIENTS or not rng.chance(60):
                 continue
@@ -390,8 +373,8 @@ class ClusterRun:
             ).start()
 
     def _probe_offsets(self) -> None:
-        """List the ends of some partitions; with a random source of its own, as transactions have one."""
-        rng = SeededRandom(f"{PROBER} {self.spec.seed}:{self.spec.brokers}")
+        """List the ends of some partitions."""
+        rng = self.spec.random(PROBER)
         for plan in self.plans.values():
             if plan.name not in (CHURN, UNCLEAN) and rng.chance(PROBED_PERCENT):
                 place = plan.name, rng.below(plan.partitions)
@@ -467,7 +450,7 @@ class ClusterRun:
     def _delete_records(self, topic: str, partition: int) -> None:
         pause_us = self._rng.choice((500_000, 2_000_000, 6_000_000))
         deleter = RecordsDeleter(
-            self._channel((topic, partition)), self.deliveries, topic, partition, pause_us=pause_us
+            self._channel((topic, partition)), self.deliveries, topic, partition, pauses_us=(pause_us // 4, pause_us)
         )
         self.sloppy.append(deleter)
         deleter.start()

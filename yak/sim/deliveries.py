@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from yak.ids import TopicPartition
+from yak.sim.seeded_random import SeededRandom
 
 Values = dict[int, bytes]
 
@@ -124,6 +125,10 @@ class Deliveries:
                 raise Violation(f"{topic}-{partition}: the records below {log_start_offset} were given up")
             held.floor = log_start_offset
             self.count("log starts moved")
+
+    def draw_deletion(self, topic: str, partition: int, rng: SeededRandom) -> int:
+        """The offset for a DeleteRecords request: -1 stands for the high watermark."""
+        return -1 if rng.chance(30) else rng.between(0, max(self.of(topic, partition).acked, default=0))
 
     def position_lost(self, topic: str, partition: int, position: int, log_start_offset: int) -> int:
         """A consumer's position is out of range, and the log starts at `log_start_offset`. Returns its new position."""

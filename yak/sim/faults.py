@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from yak.cluster.broker_lifecycle import LifecycleState
-from yak.core.events import Notice
 from yak.errors import FailStop, StartRefused
+from yak.sim.clients import Channels
 from yak.sim.node import SimNode
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.spec import Spec
@@ -34,9 +34,8 @@ SLOW_JOB_US = 3_000_000
 class Faults:
     """Draws faults one after the other until their number is reached. `victims` are prefixes of topics' folders.
 
-    `cut_connections` drops about that percentage of the clients' connections. After `lose_answers` no response arrives
-    on the present connections. `spec` may name the only classes that occur, and single faults by number. Each fault has
-    a random source of its own, so that leaving one out changes the others little.
+    `channels` are the clients' connections. `spec` may name the only classes that occur, and single faults by number.
+    Each fault has a random source of its own, so that leaving one out changes the others little.
     """
 
     def __init__(
@@ -45,10 +44,9 @@ class Faults:
         node: SimNode,
         store: SimStore,
         rng: SeededRandom,
+        channels: Channels,
         *,
         victims: tuple[str, ...],
-        cut_connections: Callable[[int], None],
-        lose_answers: Callable[[], None],
         spec: Spec,
     ) -> None:
         self._world = world
@@ -58,33 +56,30 @@ class Faults:
         self._spec = spec
         self.struck_count = 0
         self._victims = victims
-        self._cut_connections = cut_connections
-        self._lose_answers = lose_answers
+        self._channels = channels
         self._left = rng.between(0, FAULTS_MAX)
         self._is_busy = False
         self.counts: Counter[str] = Counter()
-        table = {
-            "power": (35, self._power_loss),
-            "kill": (15, self._kill),
-            "stop": (10, self._orderly_stop),
-            "outage": (15, self._store_outage),
-            "regression": (5, self._store_regression),
-            "disk": (20, self._failing_disk),
-            "slow disk": (8, self._slow_disk),
-            "cut": (10, self._cut),
-            "cold cache": (4, self._cold_cache),
+        table: dict[str, tuple[int, str, Callable[[], None]]] = {
+            "power": (35, "power losses", lambda: self._end_by(self._crash)),
+            "kill": (15, "kills", lambda: self._end_by(self._kill_now)),
+            "stop": (10, "orderly stops", lambda: self._end_by(self._stop_now)),
+            "outage": (15, "store outages", self._store_outage),
+            "regression": (5, "stores that lost their history", self._store_regression),
+            "disk": (20, "disks that may fail", self._failing_disk),
+            "slow disk": (8, "slow disks", self._slow_disk),
+            "cut": (10, "connections cut", self._cut),
+            "cold cache": (4, "cold caches", self._cold_cache),
         }
         assert tuple(table) == CLASSES
         has_bugs = spec.faults is None and SeededRandom(f"{spec.seed}:1:{BUG}").chance(BUG_PERCENT)
-        table[BUG] = (BUG_WEIGHT, self._plant_bug)
+        table[BUG] = (BUG_WEIGHT, BUG, self._plant_bug)
         chosen = (*CLASSES, BUG) if has_bugs else CLASSES if spec.faults is None else spec.faults
         self._table = [table[name] for name in (*CLASSES, BUG) if name in chosen]
         if spec.faults is not None:
             self._left = FAULTS_MAX if self._table else 0
-        node.disk.observe_failure = self._disk_failed
         node.on_disks_lost = self._disks_lost
         node.on_fail_stop = self._fail_stopped
-        node.on_request_failed = self._request_failed
 
     @property
     def are_over(self) -> bool:
@@ -107,26 +102,15 @@ class Faults:
             self.start()
             return
         self._is_busy = True
-        drawn = self._rng.below(sum(weight for weight, _fault in self._table))
-        for weight, fault in self._table:
+        drawn = self._rng.below(sum(weight for weight, _what, _fault in self._table))
+        for weight, what, fault in self._table:
             drawn -= weight
             if drawn < 0:
+                self.counts[what] += 1
                 fault()
                 return
 
     # ------------------------------------------------------------------------------------------------ the broker
-
-    def _power_loss(self) -> None:
-        self.counts["power losses"] += 1
-        self._end_by(self._crash)
-
-    def _kill(self) -> None:
-        self.counts["kills"] += 1
-        self._end_by(self._kill_now)
-
-    def _orderly_stop(self) -> None:
-        self.counts["orderly stops"] += 1
-        self._end_by(self._stop_now)
 
     def _end_by(self, end: Callable[[], None]) -> None:
         """End this incarnation. In half the cases all in-flight batches are stored first, and no response arrives.
@@ -135,7 +119,7 @@ class Faults:
         """
         if self._rng.chance(50):
             self.counts["last answers lost"] += 1
-            self._lose_answers()
+            self._channels.lose_answers()
             self._world.after(self._rng.between(2_000, 40_000), end)
         else:
             end()
@@ -176,8 +160,7 @@ class Faults:
     def _plant_bug(self) -> None:
         """An unexpected exception in the broker's own code (`yak.sim.planted_bugs`)."""
         node, starts = self._node, self._node.starts_count
-        if node.bugs.plant(self._rng):
-            self.counts[BUG] += 1
+        node.bugs.plant(self._rng)
 
         def withdraw() -> None:
             if node.broker is not None and node.starts_count == starts:
@@ -193,18 +176,13 @@ class Faults:
         self.counts["fail-stops"] += 1
         self._kill_now()
 
-    def _request_failed(self, notice: Notice) -> None:
-        self._node.bugs.request_failed(notice)
-        self.counts["requests failed by a bug"] += 1
-
     def _cut(self) -> None:
         """Connections are lost, some of them repeatedly: clients retry their requests."""
-        self.counts["connections cut"] += 1
         cuts = self._rng.between(1, 8)
 
         def cut() -> None:
             nonlocal cuts
-            self._cut_connections(self._rng.choice((20, 50, 100)))
+            self._channels.cut(self._rng.choice((20, 50, 100)))
             cuts -= 1
             if cuts:
                 self._world.after(self._rng.between(500, 60_000), cut)
@@ -220,12 +198,7 @@ class Faults:
         operation = self._rng.choice(DISK_OPERATIONS)
         number = errno.ENOSPC if operation != "sync" and self._rng.chance(50) else errno.EIO
         self._node.disk.fail_next(operation, number, path_contains=f"/{self._rng.choice(self._victims)}")
-        self.counts["disks that may fail"] += 1
         self._end_later()
-
-    def _disk_failed(self, operation: str, path: str) -> None:
-        self._world.say(f"{operation} fails on {path}")
-        self.counts[f"disk failures: {operation}"] += 1
 
     def _disks_lost(self) -> None:
         """The shell ends the process, and a service manager restarts it."""
@@ -249,7 +222,6 @@ class Faults:
         self._world.after(self._rng.between(50_000, 600_000), end)
 
     def _slow_disk(self) -> None:
-        self.counts["slow disks"] += 1
         kind = self._rng.choice(("flush", "read", "checkpoint", "recompress", "image", "delete"))
         self._node.jobs.delays_us = {kind: self._rng.between(200_000, SLOW_JOB_US)}
 
@@ -260,7 +232,6 @@ class Faults:
         self._world.after(self._rng.between(50_000, 1_000_000), end)
 
     def _cold_cache(self) -> None:
-        self.counts["cold caches"] += 1
         self._node.disk.cached_bytes = self._rng.choice((0, 100, 400))
 
         stays = self._rng.chance(50)
@@ -275,7 +246,6 @@ class Faults:
     # ------------------------------------------------------------------------------------------------ the store
 
     def _store_outage(self) -> None:
-        self.counts["store outages"] += 1
         self._node.store_goes_down()
         self._world.after(self._rng.between(1_000, 3_000_000), self._end_outage)
 
@@ -287,7 +257,6 @@ class Faults:
         """The store comes back without its newest records, or empty; later an operator brings its data back, or restores it
         from the broker's image."""
         node, store = self._node, self._store
-        self.counts["stores that lost their history"] += 1
         node.store_goes_down()
         whole = store.saved()
         if self._rng.chance(30):

@@ -145,6 +145,7 @@ class GroupHistory:
 
     def appended(self, mark: CommitMark, key: Key, log_end: Offset) -> None:
         """A coordinator appended this commit to its log, which ended at `log_end` before."""
+        self._deliveries.count("commits appended")
         self._appended[mark.number] = (key, log_end)
 
     def _uncommitted(self, commit: CommitInFlight) -> str:

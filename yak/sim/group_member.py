@@ -72,8 +72,8 @@ class _OwnedPartition:
     committed: int
 
 
-class _PossibleCommit(NamedTuple):
-    """The commit that a member could have sent when it revoked its partitions."""
+class PossibleCommit(NamedTuple):
+    """What a member can commit at some time."""
 
     process: str
     member_id: str
@@ -101,7 +101,8 @@ class GroupMember:
         self._round = 0
         """Responses of earlier rounds are ignored: the member has rejoined, or is another process."""
         self._life = 0
-        self._past: _PossibleCommit | None = None
+        self._past: PossibleCommit | None = None
+        """What it could have committed when it revoked its partitions."""
         self._is_committing = False
         self._has_all = False
         """Whether it has its assignment and its start offsets."""
@@ -148,11 +149,11 @@ class GroupMember:
         self.is_running = False
         self._group.count("members crashed")
         if self._own and self._rng.chance(50):
-            process, member_id, generation, offsets = self.process, self.member_id, self.generation, self._positions()
+            last = self._possible_commit(self._positions())
             link = CoordinatorLink(self._group.view, self._rng.fork("late"), self._group.group_id)
             self._world.after(
                 self._rng.between(1_000, 2_000 * self._group.session_ms),
-                lambda: self._commit(link, process, member_id, generation, offsets, lambda _codes: link.close()),
+                lambda: self._commit(link, last, lambda _codes: link.close()),
             )
             self._group.count("commits by the dead")
         self._end()
@@ -271,7 +272,7 @@ class GroupMember:
 
     def _give_up(self, partitions: Sequence[Place]) -> None:
         if partitions:
-            self._past = _PossibleCommit(self.process, self.member_id, self.generation, self._positions())
+            self._past = self._possible_commit(self._positions())
             self._group.recorder.assigned(self.process, {}, dropped=tuple(partitions), group=self._group.group_id)
         for place in partitions:
             own = self._own.pop(place)
@@ -282,6 +283,9 @@ class GroupMember:
 
     def _positions(self) -> dict[Place, int]:
         return {place: own.consumer.position for place, own in self._own.items()}
+
+    def _possible_commit(self, offsets: dict[Place, int]) -> PossibleCommit:
+        return PossibleCommit(self.process, self.member_id, self.generation, offsets)
 
     def _commit_now_and_then(self) -> None:
         self._commit_own(lambda: None)
@@ -306,7 +310,7 @@ class GroupMember:
                     self._own[place].committed = at
             then()
 
-        self._commit(self._link, self.process, self.member_id, self.generation, moved, ended)
+        self._commit(self._link, self._possible_commit(moved), ended)
 
     def _commit_late(self) -> None:
         """Send a delayed commit of the previous generation, which every coordinator must refuse."""
@@ -314,18 +318,12 @@ class GroupMember:
         if past is None or (past.member_id, past.generation) == (self.member_id, self.generation):
             return
         self._group.count("commits of the generation before")
-        self._commit(self._link, *past, lambda _codes: None)
+        self._commit(self._link, past, lambda _codes: None)
 
     def _commit(
-        self,
-        link: CoordinatorLink,
-        process: str,
-        member_id: str,
-        generation: int,
-        offsets: Mapping[Place, int],
-        then: Callable[[Mapping[Place, ErrorCode]], None],
+        self, link: CoordinatorLink, what: PossibleCommit, then: Callable[[Mapping[Place, ErrorCode]], None]
     ) -> None:
-        group = self._group
+        group, (process, member_id, generation, offsets) = self._group, what
         commit = group.history.commits(process, group.group_id, generation, offsets)
         mark = CommitMark(commit.number, generation, member_id).text
 

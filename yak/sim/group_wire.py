@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
-import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kio.schema.consumer_protocol_assignment.v0.data import ConsumerProtocolAssignment
+from kio.schema.consumer_protocol_subscription.v0.data import ConsumerProtocolSubscription
 from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader
 
 from yak.ids import Offset
-from yak.sim.request_fields import Fields
+from yak.sim.request_fields import Fields, build
 from yak.sim.routing import Connection, Done, View
 from yak.sim.seeded_random import SeededRandom
+from yak.sim.wire import encoded
 
 OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN, HEARTBEAT, LEAVE, SYNC = 8, 9, 10, 11, 12, 13, 14
 ADD_OFFSETS, TXN_OFFSET_COMMIT = 25, 28
@@ -27,6 +30,7 @@ VERSIONS = {
     GROUP_HEARTBEAT: 0,
 }
 PROTOCOL = "range"
+_VERSION_0 = b"\0\0"
 Place = tuple[str, int]
 
 
@@ -35,36 +39,24 @@ def ms(value: int) -> dt.timedelta:
     return dt.timedelta(milliseconds=value)
 
 
-def _text(value: str) -> bytes:
-    return struct.pack(">h", len(value)) + value.encode()
-
-
 def subscription(topics: Sequence[str]) -> bytes:
     """ConsumerProtocolSubscription v0."""
-    return b"\0\0" + struct.pack(">i", len(topics)) + b"".join(map(_text, topics)) + b"\xff\xff\xff\xff"
+    return _VERSION_0 + encoded(build(ConsumerProtocolSubscription, {"topics": tuple(topics), "user_data": None}))
 
 
 def assignment(partitions: Sequence[Place], token: bytes) -> bytes:
     """ConsumerProtocolAssignment v0; its user data is `token`, which identifies the leader's decision."""
-    named = by_topic(partitions)
-    out = b"\0\0" + struct.pack(">i", len(named))
-    for topic, numbers in named.items():
-        out += _text(topic) + struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
-    return out + struct.pack(">i", len(token)) + token
+    assigned = [{"topic": topic, "partitions": numbers} for topic, numbers in by_topic(partitions).items()]
+    return _VERSION_0 + encoded(
+        build(ConsumerProtocolAssignment, {"assigned_partitions": assigned, "user_data": token})
+    )
 
 
 def read_assignment(data: bytes) -> tuple[list[Place], bytes]:
     """The partitions and the token."""
-    partitions: list[Place] = []
-    at = 6
-    for _ in range(struct.unpack_from(">i", data, 2)[0]):
-        (length,) = struct.unpack_from(">h", data, at)
-        topic = data[at + 2 : at + 2 + length].decode()
-        at += 2 + length
-        (count,) = struct.unpack_from(">i", data, at)
-        partitions += [(topic, each) for each in struct.unpack_from(f">{count}i", data, at + 4)]
-        at += 4 + 4 * count
-    return partitions, data[at + 4 :]
+    found, _size = entity_reader(ConsumerProtocolAssignment)(data, len(_VERSION_0))
+    partitions: list[Place] = [(each.topic, number) for each in found.assigned_partitions for number in each.partitions]
+    return partitions, found.user_data or b""
 
 
 def by_topic(partitions: Sequence[Place]) -> dict[str, list[int]]:

@@ -9,6 +9,7 @@ call.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
@@ -307,6 +308,8 @@ class History:
         self.keyed: frozenset[str] = frozenset()
         """Topics whose logs are compacted."""
         self.originals: dict[Key, Originals] = {}
+        self.counts: Counter[str] = Counter()
+        """What the checks came across, for the run's report."""
         self.watchers: list[Watcher] = []
         self._step_watchers: list[Watcher] = []
         self._coordinator_watchers: list[Watcher] = []

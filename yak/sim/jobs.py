@@ -11,7 +11,7 @@ its end. So a run stays reproducible.
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
@@ -45,14 +45,14 @@ class Jobs:
         rng: SeededRandom,
         later: Callable[[int, Callable[[], object]], None],
         post: Callable[[JobDone], None],
+        counts: Counter[str],
     ) -> None:
-        self._disk, self._rng, self._later, self._post = disk, rng, later, post
+        """`counts` gets the pauses, and the interrupted jobs: the process ended between two of their disk calls."""
+        self._disk, self._rng, self._later, self._post, self.counts = disk, rng, later, post, counts
         self.delays_us: Mapping[str, int] = {}
         """Fixed times from a job's effect to its begin, by kind; other times come from the random source."""
         self.pauses: SeededRandom | None = None
         """Draws the pauses; without it every job runs in one piece."""
-        self.counts = {"pauses of jobs": 0, "jobs interrupted": 0}
-        """Interrupted jobs: the process ended between two of their disk calls."""
         self._running: dict[JobId, tuple[JobKind, _Thread]] = {}
         self._idle: list[_Thread] = []
         self._waiting: dict[JobKind, deque[RunJob]] = {kind: deque() for kind in SIDE_BY_SIDE}

@@ -23,7 +23,6 @@ from yak.sim.world import World
 
 if TYPE_CHECKING:
     from yak.core.events import PeerEnd
-    from yak.sim.node import SimNode
 
 End: TypeAlias = Literal["reset", "closed"]
 Item: TypeAlias = bytes | str
@@ -31,6 +30,28 @@ Item: TypeAlias = bytes | str
 ACCEPTED = "accepted"
 REPEAT_US = 1_000_000
 """How often a kernel retransmits unacknowledged data."""
+
+
+class Server(Protocol):
+    """A process that listens, and its machine."""
+
+    party: str
+    host: str
+    port: int
+    is_powered: bool
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether the kernel accepts connections for the process, also while it is paused."""
+
+    def accept(self, line: Line) -> int:
+        """A connection is open; returns its id."""
+
+    def receive(self, connection_id: int, frames: list[bytes]) -> None:
+        """Whole requests arrived."""
+
+    def disconnect(self, connection_id: int) -> None:
+        """The caller has ended the connection."""
 
 
 class Stream:
@@ -81,7 +102,7 @@ class Stream:
 class Line:
     """A connection from `source` to a broker."""
 
-    def __init__(self, network: Network, source: str, node: SimNode, caller: Caller) -> None:
+    def __init__(self, network: Network, source: str, node: Server, caller: Caller) -> None:
         self.source = source
         self.node = node
         self._network = network
@@ -254,14 +275,14 @@ class Network:
         """Whether some messages take tens of milliseconds."""
         self.on_reconnect: list[Callable[[], None]] = []
         self._rng = rng
-        self._nodes: dict[str, SimNode] = {}
-        self._parties: dict[str, SimNode] = {}
+        self._nodes: dict[str, Server] = {}
+        self._parties: dict[str, Server] = {}
         self._cuts: dict[Way, int] = {}
         self._slow: dict[Way, int] = {}
         self._held: dict[Way, list[Stream]] = {}
         self._lines: dict[Line, None] = {}
 
-    def add(self, node: SimNode) -> None:
+    def add(self, node: Server) -> None:
         self._nodes[node.host] = node
         self._parties[node.party] = node
 
@@ -277,7 +298,7 @@ class Network:
         self.world.after(self.delay(source, node.party), lambda: self._arrive(dial, source, node, caller, begun_us))
         return dial
 
-    def _arrive(self, dial: Dial, source: str, node: SimNode, caller: Caller, begun_us: int) -> None:
+    def _arrive(self, dial: Dial, source: str, node: Server, caller: Caller, begun_us: int) -> None:
         if dial.is_abandoned:
             return
         there, back = (source, node.party), (node.party, source)

@@ -91,7 +91,10 @@ class SimNode:
         self.directories, self.disk = directories, SimDisk()
         self.disk.make_directory("/")
         self.disk.clock = lambda: self.wall_ms
-        self.jobs = Jobs(self.disk, rng, self._later, self._post)
+        self.disk.observe_failure = self._disk_failed
+        self.counts: Counter[str] = Counter()
+        """For the run's report: jobs, files that a power loss tore, failures of the disk, requests that a bug failed."""
+        self.jobs = Jobs(self.disk, rng, self._later, self._post, self.counts)
         self.partitions_a_slice = PARTITIONS_A_SLICE
         """How many partitions the broker brings to a new image in one turn."""
         self.partitions_a_fetch = PARTITIONS_A_FETCH
@@ -103,12 +106,9 @@ class SimNode:
         self.starts_count = 0
         self.crashes_count = 0
         self.kernel_boot_id = "boot 0"
-        self.unsynced: Counter[str] = Counter()
-        """Unsynced data after power losses: the number of files with each outcome, and of names lost."""
         self.notices: list[events.Notice] = []
         self.on_reply: Callable[[int, bytes], None] = lambda _connection, _frame: None
         self.on_close: Callable[[int], None] = lambda _connection: None
-        self.on_ready: Callable[[], None] = lambda: None
         self.on_stopped: Callable[[], None] = lambda: None
         self.on_refused: Callable[[events.Refused], None] = _cannot_join
         self.on_disks_lost: Callable[[], None] = lambda: None
@@ -288,7 +288,11 @@ class SimNode:
         lost = self.disk.crash(self._rng)
         for what, count in lost.items():
             self.world.say(f"node {self.node_id}: {count} files or names lost what was not synced: {what}")
-        self.unsynced.update(lost)
+            self.counts[f"torn: {what}"] += count
+
+    def _disk_failed(self, operation: str, path: str) -> None:
+        self.world.say(f"node {self.node_id}: {operation} fails on {path}")
+        self.counts[f"disk failures: {operation}"] += 1
 
     def kill(self) -> None:
         """End the process. The page cache survives."""
@@ -457,7 +461,6 @@ class SimNode:
             case events.Ready():
                 self.is_ready = True
                 self._later(MARKS_US, self._renew_marks)
-                self.on_ready()
             case events.Refused():
                 self.on_refused(effect)
             case events.DisksLost():

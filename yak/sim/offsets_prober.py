@@ -118,6 +118,6 @@ class OffsetsProber:
 
     def _is_committed(self, end: int, what: str) -> None:
         topic, partition = self._place
-        committed = self._deliveries.committed_ends(topic, partition)
-        if end > (committed[-1] if committed else 0):
-            raise Violation(f"I9: {topic}-{partition}: {end} is {what}, and {committed[-1:] or 'nothing'} is committed")
+        committed = self._deliveries.committed_end(topic, partition)
+        if end > committed:
+            raise Violation(f"I9: {topic}-{partition}: {end} is {what}, and {committed} is committed")

@@ -169,6 +169,7 @@ class PlantedBugs:
         plan = self._plan_of(notice.error)
         if plan is None:
             raise notice.error or AssertionError(notice.event)
+        self._node.counts["requests failed by a bug"] += 1
         if plan.costs == "the broker":
             raise Violation(f"a bug in {plan.target}, where replicated state changes, did not stop the broker")
         broker, peer = self._node.broker, notice.fields["peer"]

@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from yak.sim.clients import RETRY_US, Sender
 from yak.sim.compacted_records import batch_for
 from yak.sim.deliveries import Deliveries
-from yak.sim.request_fields import produce_fields
+from yak.sim.request_fields import init_producer_id_fields, produce_fields
 
 PRODUCE, INIT_PRODUCER_ID = 0, 22
 _GONE = (ErrorCode.out_of_order_sequence_number, ErrorCode.invalid_producer_epoch)
@@ -119,14 +119,8 @@ class SimProducer:
             self._send_next()
 
     def _ask_for_id(self) -> None:
-        fields = {
-            "transactional_id": None,
-            "transaction_timeout": dt.timedelta(seconds=60),
-            "producer_id": -1,
-            "producer_epoch": -1,
-        }
         self._under_way += 1
-        self.channel.send(INIT_PRODUCER_ID, 4, fields, self._on_id)
+        self.channel.send(INIT_PRODUCER_ID, 4, init_producer_id_fields(), self._on_id)
 
     def _on_id(self, answer: Any | None) -> None:
         self._under_way -= 1

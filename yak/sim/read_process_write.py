@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kio.schema.errors import ErrorCode
 
 from yak.sim.deliveries import Violation
-from yak.sim.group_member import DEFINITE, NONE, RETRY_US, ClassicMember, ConsumerMember, GroupMember
+from yak.sim.group_member import (
+    DEFINITE,
+    NONE,
+    RETRY_US,
+    ClassicMember,
+    ConsumerMember,
+    GroupMember,
+    PossibleCommit,
+)
 from yak.sim.group_wire import ADD_OFFSETS, TXN_OFFSET_COMMIT, CoordinatorLink, Place, txn_commit_request
 from yak.sim.groups import COMMIT_US, SimGroup
 from yak.sim.history_checker.history import Outcome
@@ -338,14 +346,9 @@ class ProcessingMember(GroupMember):
         self._lives[self.process].done[place] = max(0, start)
 
     def _commit(
-        self,
-        link: CoordinatorLink,
-        process: str,
-        member_id: str,
-        generation: int,
-        offsets: Mapping[Place, int],
-        then: Callable[[Mapping[Place, ErrorCode]], None],
+        self, link: CoordinatorLink, what: PossibleCommit, then: Callable[[Mapping[Place, ErrorCode]], None]
     ) -> None:
+        process, member_id, generation, offsets = what
         life = self._lives[process]
         if not life.processor.is_free:
             then({})

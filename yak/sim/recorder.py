@@ -16,7 +16,7 @@ from yak.ids import Offset
 from yak.sim.deliveries import Violation
 from yak.sim.history_checker.history import Assign, Commit, Final, History, Outcome, Poll, Run, Send, Txn
 from yak.sim.history_checker.report import HistoryReport, check_history
-from yak.sim.world import START_MS, World
+from yak.sim.world import START_MS, World, seconds_at
 
 if TYPE_CHECKING:
     from yak.sim.clients import ReadListener
@@ -136,10 +136,7 @@ class Recorder:
     @property
     def now(self) -> float:
         """Simulated seconds since the start."""
-        return self._seconds(self._world.now_us)
-
-    def _seconds(self, now_us: int) -> float:
-        return (now_us - START_MS * 1000) / 1e6
+        return seconds_at(self._world.now_us)
 
     def sent_ms(self, value: bytes) -> int:
         """When a value was first sent: its record has this timestamp, or a later one of a repeated batch."""
@@ -223,7 +220,7 @@ class Recorder:
     ) -> None:
         """A process starts to read at these offsets; -1 where its group has no commit.
 
-        `asked_at`: when it sent the OffsetFetch. Its answer may be late, and lack the commits of the meantime.
+        `requested_at`: when it sent the OffsetFetch. Its answer may be late, and lack the commits of the meantime.
         """
         self._reads.append(
             _Assigned(process, self.now if requested_at is None else requested_at, dict(starts), dropped, group)
@@ -298,7 +295,7 @@ class Recorder:
             if is_included(place):
                 history.add(Final(process, {_name(place): ends.get(process, 0)}))
         gone = {_name(place): taken(place) for place in included}
-        history.taken = {name: {at: self._seconds(when) for at, when in held.items()} for name, held in gone.items()}
+        history.taken = {name: {at: seconds_at(when) for at, when in held.items()} for name, held in gone.items()}
         history.forgotten = {_name(place): offset for place in included if (offset := forgotten(place))}
         history.first_offsets = {_name(place): first for place, first in floors.items() if first}
         return history

@@ -28,6 +28,13 @@ def create_fields(name: str, configs: dict[str, str], partitions: int = 1) -> Fi
     return {"topics": [topic], "timeout": dt.timedelta(seconds=5), "validate_only": False}
 
 
+def init_producer_id_fields(transactional_id: str | None = None, *, timeout_ms: int = 60_000) -> Fields:
+    """InitProducerId v4 of a producer without an id."""
+    timeout = dt.timedelta(milliseconds=timeout_ms)
+    unknown = {"producer_id": -1, "producer_epoch": -1}
+    return {"transactional_id": transactional_id, "transaction_timeout": timeout, **unknown}
+
+
 def produce_fields(topic: str, records: bytes | None, *, partition: int = 0, acks: int = -1) -> Fields:
     """Produce v9 for one partition."""
     return {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from yak.sim.checks.acked_is_committed import AckedIsCommitted
 from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
 from yak.sim.checks.offsets_contiguous import OffsetsContiguous
 from yak.sim.checks.watermark_never_falls import WatermarkNeverFalls
-from yak.sim.churn import RecordsDeleter, TopicChurn
+from yak.sim.churn import TopicChurn
 from yak.sim.clients import RETRY_US, Channels, SimConsumer
 from yak.sim.deliveries import Deliveries
 from yak.sim.faults import Faults
@@ -14,6 +16,7 @@ from yak.sim.jobs import PAUSES
 from yak.sim.log_mover import LogMover
 from yak.sim.node import SimNode
 from yak.sim.producer import SimProducer
+from yak.sim.records_deleter import RecordsDeleter
 from yak.sim.request_fields import topic_fields
 from yak.sim.seed_report import SeedReport
 from yak.sim.seeded_random import SeededRandom
@@ -21,7 +24,7 @@ from yak.sim.session_consumer import SimSessionConsumer
 from yak.sim.spec import Spec
 from yak.sim.store import SimStore
 from yak.sim.topics import create_topics
-from yak.sim.world import START_MS, World
+from yak.sim.world import World
 
 EVENTS_MAX = 30_000
 TOPICS: dict[str, tuple[int, dict[str, str]]] = {
@@ -33,7 +36,7 @@ TOPICS: dict[str, tuple[int, dict[str, str]]] = {
         {"flush.messages": "1", "segment.bytes": "1024", "retention.bytes": "3000", "file.delete.delay.ms": "100"},
     ),
 }
-"""Name -> partitions and configs. `Books` has the guarantees of each name."""
+"""Name -> partitions and configs. `Deliveries` has the guarantees of each name."""
 SETTINGS = {
     "auto.create.topics.enable": "false",
     "log.retention.check.interval.ms": "300",
@@ -75,9 +78,8 @@ class Run:
             self.node,
             self.store,
             rng.fork("faults"),
+            self.channels,
             victims=tuple(TOPICS),
-            cut_connections=self._cut_connections,
-            lose_answers=self._lose_answers,
             spec=spec,
         )
         self.producers: list[SimProducer] = []
@@ -98,35 +100,25 @@ class Run:
         channel, made = self.channels.open(), list[None]()
         self.node.start()
         create_topics(channel, topics, RETRY_US, lambda: made.append(None))
-        self.world.run(lambda: bool(made), check=self._check, events_max=EVENTS_MAX)
+        self._run_until(lambda: bool(made))
         self._start_clients()
         self.faults.start()
-        self.world.run(
-            lambda: (
-                self.faults.are_over and self.churn.is_done and all(producer.is_done for producer in self.producers)
-            ),
-            check=self._check,
-            events_max=EVENTS_MAX,
-        )
-        self.world.run(
-            lambda: not any(held.unseen() for _topic_partition, held in self.deliveries.partitions()),
-            check=self._check,
-            events_max=EVENTS_MAX,
-        )
+        self._run_until(lambda: self.faults.are_over and self.churn.is_done and all(p.is_done for p in self.producers))
+        self._run_until(lambda: not any(held.unseen() for _topic_partition, held in self.deliveries.partitions()))
         check_nothing_acked_is_lost(self.deliveries)
         return self.report()
 
+    def _run_until(self, holds: Callable[[], bool]) -> None:
+        self.world.run(holds, check=self._check, events_max=EVENTS_MAX)
+
     def report(self) -> SeedReport:
-        return SeedReport(
+        return SeedReport.of(
             self.spec,
-            self.world.trace_hash(),
-            self.world.events_count,
-            (self.world.now_us - START_MS * 1000) / 1e6,
+            self.world,
             {
                 **self.deliveries.counts,
                 **self.faults.counts,
-                **self.node.jobs.counts,
-                **{f"torn: {what}": number for what, number in self.node.unsynced.items()},
+                **self.node.counts,
                 "replicas moved": sum(notice.event == "replica-moved" for notice in self.node.notices),
             },
             strikes=self.faults.struck_count,
@@ -148,7 +140,9 @@ class Run:
                 for partition in range(partitions):
                     self._start(SimConsumer(self.channels.open(), self.deliveries, topic, partition))
         deletions = 0 if self.spec.leaves_out(DELETER) else self._rng.between(0, 3)
-        deleter = RecordsDeleter(self.channels.open(), self.deliveries, "durable-short", 0, deletions)
+        deleter = RecordsDeleter(
+            self.channels.open(), self.deliveries, "durable-short", 0, pauses_us=(20_000, 400_000), times=deletions
+        )
         self.world.after(self._rng.between(0, 50_000), deleter.start)
         self.world.after(self._rng.between(0, 50_000), self.churn.start)
         self._move_logs()
@@ -180,16 +174,6 @@ class Run:
     def _start(self, consumer: SimConsumer | SimSessionConsumer) -> None:
         self.consumers.append(consumer)
         self.world.after(self._rng.between(0, 50_000), consumer.start)
-
-    def _cut_connections(self, percent: int) -> None:
-        for channel in self.channels:
-            if channel.connection_id is not None and self._rng.chance(percent):
-                self.node.disconnect(channel.connection_id)
-                channel.lose()
-
-    def _lose_answers(self) -> None:
-        for channel in self.channels:
-            channel.loses_answers = channel.connection_id is not None
 
     # --------------------------------------------------------------------------------------------------- checks
 

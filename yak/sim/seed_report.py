@@ -10,7 +10,7 @@ from yak.cluster.payload import BadRecord
 from yak.errors import FailStop, StartRefused
 from yak.sim.deliveries import Violation
 from yak.sim.spec import Spec
-from yak.sim.world import Stuck
+from yak.sim.world import Stuck, World
 
 
 @dataclass(slots=True)
@@ -28,6 +28,13 @@ class SeedReport:
     """Parts that `Spec.without` can leave out of the run."""
     error: str | None = None
     found_by: str = ""
+
+    @classmethod
+    def of(
+        cls, spec: Spec, world: World, counts: dict[str, int], *, strikes: int, parts: tuple[str, ...] = ()
+    ) -> SeedReport:
+        """The report of a run so far."""
+        return cls(spec, world.trace_hash(), world.events_count, world.elapsed_s, counts, strikes, parts)
 
     @property
     def seed(self) -> int:

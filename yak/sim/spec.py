@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from yak.sim.seeded_random import SeededRandom
 
@@ -23,10 +22,9 @@ METADATA = ("redis", "raft", "both")
 class Spec:
     """One run. The seed determines everything that is not set here."""
 
-    subcommand: ClassVar = "run"
-
     seed: int
     brokers: int = 1
+    """0 for a run of the metadata quorum alone."""
     faults: tuple[str, ...] | None = None
     """The only classes of faults that occur, in place of the seed's draw."""
     mutant: str = ""
@@ -40,6 +38,10 @@ class Spec:
     """Topics and kinds of clients that are left out (`Spec.leaves_out`)."""
     metadata: str = "redis"
     """Where the metadata are: in the simulated Redis, in a quorum of the brokers (`raft`), or moved to and fro (`both`)."""
+
+    def random(self, part: str) -> SeededRandom:
+        """A random source of its own for a part of the run, so that the seed's other draws stay the same."""
+        return SeededRandom(f"{part} {self.seed}:{self.brokers}")
 
     def leaves_out(self, part: str) -> bool:
         """Whether a topic, or a kind of client, is not in this run."""
@@ -57,7 +59,7 @@ class Spec:
         return self.keep is None or number in self.keep
 
     def command(self) -> str:
-        arguments = [f"yak sim {self.subcommand} --seed {self.seed}"]
+        arguments = [f"yak sim {'run' if self.brokers else 'quorum'} --seed {self.seed}"]
         if self.brokers > 1:
             arguments.append(f"--brokers {self.brokers}")
         if self.metadata != "redis":

@@ -44,7 +44,6 @@ class SimStore:
     def __init__(self) -> None:
         self.state = StoreState()
         self.up = True
-        self.unsafe: tuple[str, ...] = ()
         self._boots = 1
         self._journal: list[_ExecutedCall] = []
         self._remains: StoreState | None = None

@@ -16,7 +16,7 @@ from yak.sim.compacted_records import COMPACT, batch_for
 from yak.sim.group_wire import CoordinatorLink
 from yak.sim.history_checker.history import Outcome
 from yak.sim.recorder import ObservedTransaction
-from yak.sim.request_fields import Fields
+from yak.sim.request_fields import Fields, init_producer_id_fields, produce_fields
 from yak.sim.routing import Channel, View
 from yak.sim.seeded_random import SeededRandom
 
@@ -75,12 +75,7 @@ class SimTransactionalProducer:
 
     def start(self) -> None:
         self._producer, self._sequences = (-1, -1), [0] * len(self._partitions)
-        fields = {
-            "transactional_id": self._transactional_id,
-            "transaction_timeout": dt.timedelta(milliseconds=self._timeout_ms),
-            "producer_id": -1,
-            "producer_epoch": -1,
-        }
+        fields = init_producer_id_fields(self._transactional_id, timeout_ms=self._timeout_ms)
         self._ask(INIT_PRODUCER_ID, 4, fields, self._on_id)
 
     def stop(self) -> None:
@@ -180,12 +175,8 @@ class SimTransactionalProducer:
             sequence=sequence,
             is_transactional=True,
         )
-        fields = {
-            "transactional_id": self._transactional_id,
-            "acks": -1,
-            "timeout": dt.timedelta(seconds=2),
-            "topic_data": [{"name": topic, "partition_data": [{"index": partition, "records": batch}]}],
-        }
+        fields = produce_fields(topic, batch, partition=partition)
+        fields |= {"transactional_id": self._transactional_id, "timeout": dt.timedelta(seconds=2)}
         version = 12 if self._is_protocol_2 else 9
 
         def on_produced(answer: Any | None) -> None:

@@ -47,12 +47,15 @@ def nested(cls: Any, field_name: str) -> Any:
 
 def request_frame(api_key: int, version: int, correlation_id: int, body: Any, client_id: str = "sim") -> bytes:
     """A whole request without its length prefix."""
-    out = io.BytesIO()
-    flexible = type(body).__flexible__
     name = client_id.encode()
     head = _REQUEST_HEADER.pack(api_key, version, correlation_id, len(name)) + name
-    out.write(head + b"\0" if flexible else head)
-    entity_writer(type(body))(out, body)
+    return (head + b"\0" if type(body).__flexible__ else head) + encoded(body)
+
+
+def encoded(entity: Any) -> bytes:
+    """The bytes of one of kio's structures."""
+    out = io.BytesIO()
+    entity_writer(type(entity))(out, entity)
     return out.getvalue()
 
 

@@ -17,6 +17,11 @@ START_MS = 1_750_000_000_000
 """The simulated clock's start. The value is arbitrary but fixed, so that runs are reproducible."""
 
 
+def seconds_at(now_us: int) -> float:
+    """Simulated seconds from the start to this time."""
+    return (now_us - START_MS * 1000) / 1e6
+
+
 class Stuck(AssertionError):
     """The run did not end within its limit of events."""
 
@@ -40,6 +45,11 @@ class World:
         """The broker's clock."""
         return self.now_us // 1000
 
+    @property
+    def elapsed_s(self) -> float:
+        """Simulated seconds since the start."""
+        return seconds_at(self.now_us)
+
     def after(self, delay_us: int, action: Action) -> None:
         """Schedule `action` for `delay_us` from now."""
         self._sequence += 1
@@ -55,7 +65,7 @@ class World:
 
     def say(self, text: str) -> None:
         if self.log is not None:
-            self.log.append(f"{(self.now_us - START_MS * 1000) / 1e6:10.6f} {text}")
+            self.log.append(f"{self.elapsed_s:10.6f} {text}")
 
     def trace_hash(self) -> str:
         return self._trace.hexdigest()

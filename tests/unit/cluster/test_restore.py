@@ -159,6 +159,18 @@ def test_running_broker_whose_registration_is_not_on_its_disk_yet_answers():
     assert planned(offer(1, known), offer(2, image(orders(), offset=30), epoch=40), offer(3, known)).is_safe
 
 
+def test_offer_from_before_a_restore_is_no_answer_of_a_broker_that_registered_after_it():
+    """A store that goes back to before a restore has the offers of then."""
+    old = image(orders())
+    restored = plan_restore([offer(n, old) for n in (1, 2)], StoreBefore(), incarnation_id="inc-2", now_ms=7).image
+    registered = replace(broker(1, epoch=restored.offset + 1), boot_id="boot-11")
+    newer = replace(restored, offset=restored.offset + 1, brokers=restored.brokers | {1: registered})
+    plan = plan_restore([offer(1, old), offer(2, newer), offer(3, old)], StoreBefore(), incarnation_id="x", now_ms=9)
+    assert "after a later restore" in plan.unknown[1]
+    again = Offer(1, "boot-11", registered.broker_epoch, newer)
+    assert plan_restore([again, offer(2, newer), offer(3, old)], StoreBefore(), incarnation_id="x", now_ms=9).is_safe
+
+
 def test_images_of_two_histories_make_the_restore_unsafe():
     one, two = image(orders(), offset=60), image(orders(), offset=55)
     forked = replace(two, chain_hash="ff" * 20)

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from yak.sim import trial
 from yak.sim.mutants import catalogue
 from yak.sim.mutants.mutant import Mutant
 
@@ -15,7 +16,8 @@ SOUND = catalogue.BY_NAME["ack-before-flush"]
 def two_mutants(monkeypatch):
     """One that is noticed, and one that lacks nothing."""
     idle = Mutant("idle", "nothing", lambda _swaps: None, 2, 1)
-    monkeypatch.setattr(catalogue, "BY_NAME", {"ack-before-flush": SOUND, "idle": idle})
+    for module in (catalogue, trial):
+        monkeypatch.setattr(module, "BY_NAME", {"ack-before-flush": SOUND, "idle": idle})
 
 
 def test_the_command_prints_the_table_and_fails_when_one_is_not_found(yak, two_mutants):

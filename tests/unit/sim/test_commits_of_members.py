@@ -110,7 +110,7 @@ def coordinator():
 def test_commit_of_a_member_of_the_current_generation_is_no_violation(coordinator):
     coordinator.append("m", 2)
     coordinator.step()
-    assert coordinator.check.appended_count == 1
+    assert coordinator.history._deliveries.counts["commits appended"] == 1
 
 
 @pytest.mark.parametrize(("member_id", "generation"), [("m", 1), ("other", 2)])
@@ -140,7 +140,7 @@ def test_commit_of_an_older_epoch_is_no_violation_for_a_partition_that_the_membe
     for generation in (4, 3, 2):
         coordinator.append("m", generation)
         coordinator.step()
-    assert coordinator.check.appended_count == 3
+    assert coordinator.history._deliveries.counts["commits appended"] == 3
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_commits_that_a_new_coordinator_loads_are_no_violation(coordinator):
         is_loading=False, partition=coordinator.partition, shard=SimpleNamespace(groups={"g": coordinator.group})
     )
     coordinator.step()
-    assert coordinator.check.appended_count == 0
+    assert coordinator.history._deliveries.counts["commits appended"] == 0
 
 
 def test_commit_acknowledged_below_the_high_watermark_is_no_violation(coordinator):
@@ -201,7 +201,7 @@ def test_transactional_offset_is_checked_at_its_append_and_not_at_its_marker():
     coordinator.group.offsets.end_transaction(7, 0, is_commit=True)
     coordinator.partition.log_end_offset += 1
     coordinator.step()
-    assert coordinator.check.appended_count == 1
+    assert coordinator.history._deliveries.counts["commits appended"] == 1
 
 
 def test_an_offset_of_a_transaction_for_an_older_generation_is_a_violation():

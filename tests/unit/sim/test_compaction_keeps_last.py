@@ -102,7 +102,7 @@ def test_replaced_record_may_be_removed_and_is_reported():
     bench.write((A, b"3"))
     bench.compact({A: 2, B: 1})
     assert bench.originals.taken == {0: 7}
-    assert bench.check.counts["records compacted away"] == 1
+    assert bench.history.counts["records compacted away"] == 1
 
 
 def test_the_last_record_of_a_key_may_not():
@@ -151,7 +151,7 @@ def test_a_tombstone_outlives_the_first_compaction_and_its_horizon():
     bench.now_ms += 1_000
     bench.compact({A: 1})
     assert list(bench.originals.taken) == [0, 1]
-    assert bench.check.counts["tombstones removed"] == 1
+    assert bench.history.counts["tombstones removed"] == 1
 
 
 def test_tombstone_removed_by_the_first_compaction_is_detected():
@@ -233,7 +233,7 @@ def test_a_replica_that_is_behind_may_miss_what_a_record_to_come_replaced():
     bench.write((A, b"3"))
     bench.compact({A: 2, B: 1})
     assert copied(bench, 1).end == 2
-    assert bench.check.counts["records gone before they were copied"] == 1
+    assert bench.history.counts["records gone before they were copied"] == 1
 
 
 def test_a_replica_that_copies_less_than_there_is_to_keep_is_found():

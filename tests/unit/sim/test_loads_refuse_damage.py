@@ -1,6 +1,7 @@
 """The check on loads of damaged logs, with a coordinator whose disk and state the test sets."""
 
 import uuid
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -42,8 +43,8 @@ class Coordinator:
             directories=["/d"],
             broker=SimpleNamespace(group_coordinator=SimpleNamespace(runtime=runtime)),
         )
-        history = SimpleNamespace(copies={KEY: {1: Copy(self.node, KEY, topic_partition)}})
-        self.check = LoadsRefuseDamage(history)
+        self.history = SimpleNamespace(copies={KEY: {1: Copy(self.node, KEY, topic_partition)}}, counts=Counter())
+        self.check = LoadsRefuseDamage(self.history)
 
     def damage(self, position: int) -> None:
         self.content.damage(position, bytes((self.content.data[position] ^ 1,)))
@@ -64,14 +65,14 @@ def coordinator():
 def test_completed_load_of_a_sound_log_is_no_violation(coordinator):
     coordinator.step()
     coordinator.complete()
-    assert coordinator.check.damaged_count == 0
+    assert coordinator.history.counts["loads of damaged logs"] == 0
 
 
 @pytest.mark.parametrize("position", [CRC_START - 1, CRC_START, RECORD_AT], ids=["crc", "attributes", "record"])
 def test_completed_load_of_a_damaged_batch_is_a_violation(coordinator, position):
     coordinator.damage(position)
     coordinator.step()
-    assert coordinator.check.damaged_count == 1
+    assert coordinator.history.counts["loads of damaged logs"] == 1
     with pytest.raises(Violation, match="completed the load of __consumer_offsets-0"):
         coordinator.complete()
 

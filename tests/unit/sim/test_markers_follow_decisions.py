@@ -72,7 +72,7 @@ def test_a_marker_after_its_decision_is_sound(is_commit):
     bench.mark(is_commit=is_commit)
     bench.state.commit()
     bench.step()
-    assert bench.check.markers_count == 1
+    assert bench.history.counts["markers checked"] == 1
 
 
 @pytest.mark.parametrize(
@@ -101,4 +101,4 @@ def test_a_forfeited_log_of_decisions_vouches_for_nothing():
     bench.mark(is_commit=True)
     bench.history.forfeited[STATE] = "lost"
     bench.step()
-    assert bench.check.markers_count == 1
+    assert bench.history.counts["markers checked"] == 1

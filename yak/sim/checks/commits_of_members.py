@@ -46,14 +46,13 @@ class _Known:
 
 
 class CommitsOfMembers(Watcher):
-    """Reads every coordinator's groups after each step in which its log grew. `appended_count` counts new offsets."""
+    """Reads every coordinator's groups after each step in which its log grew."""
 
     of_coordinators = True
 
     def __init__(self, history: GroupHistory) -> None:
         self._history = history
         self._known: dict[tuple[int, int], _Known] = {}
-        self.appended_count = 0
 
     def stepped(self, node: SimNode) -> None:
         """Coordinators of this broker may have appended commits."""
@@ -90,7 +89,6 @@ class CommitsOfMembers(Watcher):
                 known.offsets[place] = committed
                 if is_new:
                     continue
-                self.appended_count += 1
                 self._history.appended(mark, key, known.log_end)
                 # One step may append a commit and then complete the JoinGroup that begins the next generation.
                 members = _members(group) | known.members.get(name, frozenset())

@@ -15,7 +15,6 @@ that time.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -42,7 +41,6 @@ class CompactionKeepsLast(Watcher):
         self._seen: dict[Copy, _Seen] = {}
         self._passed_over: dict[Copy, set[Offset]] = {}
         """Offsets that a copy never had, since its leader had already removed them."""
-        self.counts: Counter[str] = Counter()
 
     def appended(self, copy: Copy, batches: Sequence[NewBatch]) -> None:  # noqa: ARG002
         """A follower may have copied compacted batches."""
@@ -54,7 +52,7 @@ class CompactionKeepsLast(Watcher):
         present, _horizons = self._present(copy)
         passed = {record.offset for record in written if record.offset not in present} - known
         self._passed_over.setdefault(copy, set()).update(passed)
-        self.counts["records gone before they were copied"] += len(passed)
+        self._history.counts["records gone before they were copied"] += len(passed)
         self._observe(copy)
 
     def may_have_less(self, copy: Copy) -> None:
@@ -79,7 +77,7 @@ class CompactionKeepsLast(Watcher):
                 self._may_go(copy, record, following.get(record.offset), before.horizons.get(record.offset))
             elif record.offset in now.horizons and record.offset not in before.horizons:
                 self._may_have(copy, record, now.horizons[record.offset])
-        self.counts["records compacted away"] += len(now.absent - before.absent)
+        self._history.counts["records compacted away"] += len(now.absent - before.absent)
 
     # ---------------------------------------------------------------------------------------------------- removals
 
@@ -105,7 +103,7 @@ class CompactionKeepsLast(Watcher):
             raise Violation(f"{where}, a tombstone or marker, was removed by the first compaction that saw it")
         if now_ms < horizon_ms and is_steady:
             raise Violation(f"{where}, a tombstone or marker, was removed {horizon_ms - now_ms} ms too early")
-        self.counts["tombstones removed"] += 1
+        self._history.counts["tombstones removed"] += 1
 
     def _may_have(self, copy: Copy, record: WalkedRecord, horizon_ms: int) -> None:
         assert copy.log is not None
@@ -192,7 +190,7 @@ class CompactionKeepsLast(Watcher):
                     raise Violation(
                         f"I17: {copy}@{record.offset}, the tombstone of {key!r}, is gone, and {found.offset} is not"
                     )
-                self.counts["deleted keys that stay on who was away"] += 1
+                self._history.counts["deleted keys that stay on who was away"] += 1
 
     def _is_replaced_beyond(self, copy: Copy, key: bytes) -> bool:
         """Whether a replica that lags lacks a record whose replacement lies above its log end."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class GroupOffsetsStay(Watcher):
-    """Checks each coordinator once, when it has loaded its groups. `loads_count` counts the loads."""
+    """Checks each coordinator once, when it has loaded its groups."""
 
     of_coordinators = True
 
@@ -28,14 +28,13 @@ class GroupOffsetsStay(Watcher):
         self._cluster = cluster
         self._history = history
         self._seen: dict[tuple[int, int], GroupsPartition] = {}
-        self.loads_count = 0
 
     def stepped(self, node: SimNode) -> None:
         """A coordinator of this broker may have begun to serve."""
         for index, coordinated in coordinated_groups(node):
             if not coordinated.is_loading and self._seen.get((node.node_id, index)) is not coordinated:
                 self._seen[node.node_id, index] = coordinated
-                self.loads_count += 1
+                self._cluster.history.counts["coordinators loaded"] += 1
                 self._check(node, index, coordinated)
 
     def _check(self, node: SimNode, index: int, coordinated: GroupsPartition) -> None:

@@ -18,14 +18,13 @@ if TYPE_CHECKING:
 
 
 class LoadsRefuseDamage(Watcher):
-    """Reads the log when a load begins, and again when it has ended. `damaged_count` counts the loads of damaged logs."""
+    """Reads the log when a load begins, and again when it has ended."""
 
     of_coordinators = True
 
     def __init__(self, history: History) -> None:
         self._history = history
         self._loading: dict[tuple[int, int], tuple[GroupsPartition, list[WrongCrc]]] = {}
-        self.damaged_count = 0
 
     def stepped(self, node: SimNode) -> None:
         """Loads may have begun, or ended, on this broker."""
@@ -35,7 +34,7 @@ class LoadsRefuseDamage(Watcher):
                 if not coordinated.is_loading:
                     continue
                 known = self._loading[node.node_id, index] = coordinated, self._damage(node, coordinated)
-                self.damaged_count += bool(known[1])
+                self._history.counts["loads of damaged logs"] += bool(known[1])
             if not coordinated.is_loading and known[1]:
                 self._loading[node.node_id, index] = coordinated, []
                 self._check(node, coordinated, known[1])

@@ -44,7 +44,6 @@ class LogStartSound(Watcher):
         self._replicas: dict[Key, tuple[str, str]] = {}
         self._relieved: set[tuple[Key, NodeId]] = set()
         """Replicas that the metadata once took from their brokers."""
-        self.moves_count = 0
 
     def appended(self, copy: Copy, batches: Sequence[NewBatch]) -> None:
         """Remember how old the records are."""
@@ -65,7 +64,7 @@ class LogStartSound(Watcher):
         if start > end:
             raise Violation(f"I18: {copy} begins at {start}, but only what is below {end} was committed")
         if before is not None:
-            self.moves_count += 1
+            history.counts["log starts moved on replicas"] += 1
             if start > max(self._delete_before(copy.topic_partition), self._starts.get(copy.key, 0)):
                 self._is_due(copy, before)
         self._starts[copy.key] = max(start, self._starts.get(copy.key, 0))

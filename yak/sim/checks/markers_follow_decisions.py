@@ -23,7 +23,7 @@ _Decision = tuple[int, int, bool]
 
 
 class MarkersFollowDecisions(Watcher):
-    """Reads every marker after the step that appended it. `markers_count` counts them."""
+    """Reads every marker after the step that appended it."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -31,7 +31,6 @@ class MarkersFollowDecisions(Watcher):
         self._decided: set[_Decision] = set()
         self._read = 0
         self._is_forfeited = False
-        self.markers_count = 0
 
     def appended(self, copy: Copy, batches: Sequence[NewBatch]) -> None:
         """Markers may be among the batches."""
@@ -41,7 +40,7 @@ class MarkersFollowDecisions(Watcher):
         """Compare the markers of this step with the decisions, which the same step may have committed."""
         appended, self._appended = self._appended, []
         for copy, decision in appended:
-            self.markers_count += 1
+            self._history.counts["markers checked"] += 1
             if not self._is_decided(decision) and not self._is_forfeited:
                 producer_id, epoch, is_commit = decision
                 raise Violation(

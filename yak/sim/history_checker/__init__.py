@@ -1,6 +1,6 @@
 """The checker of histories: it checks the operations of clients as Jepsen's Kafka workload does.
 
-Pure: no clock, no network, no random source except that of `generated`. The chaos runner (`yak.local.chaos`) and the
+Pure: no clock, no network, no random source except that of `random_history`. The chaos runner (`yak.local.chaos`) and the
 simulator both use it; `yak chaos check FILE` reads a history from a file.
 
 - `history`: the operations of clients, and their outcomes
@@ -10,5 +10,5 @@ simulator both use it; `yak chaos check FILE` reads a history from a file.
 - `sends`, `reads`, `groups`, `transactions`: the checks
 - `cycles`: the dependencies between committed transactions, and their cycles
 - `report`: all checks, and the counts
-- `generated`, `corruptions`: clean histories, and one corruption per kind, as a self-test of the checks
+- `random_history`, `corruptions`: clean histories, and one corruption per kind, as a self-test of the checks
 """

@@ -3,6 +3,5 @@
 from yak.sim.mutants import coordination, mutant, replication, storage
 from yak.sim.quorum import mutants as quorum
 
-__all__ = ["BY_NAME", "MUTANTS", "coordination", "quorum", "replication", "storage"]
+__all__ = ["BY_NAME", "coordination", "quorum", "replication", "storage"]
 BY_NAME = mutant.BY_NAME
-MUTANTS = tuple(BY_NAME.values())

@@ -1,4 +1,4 @@
-"""One mutant, its activation, and the hunt for the first seed that detects it."""
+"""One mutant, and its activation."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from yak.sim.quorum.spec import QuorumSpec
-from yak.sim.seed_report import SeedReport
-from yak.sim.sound_run import run_sound
 from yak.sim.spec import Spec
 
 
@@ -47,16 +44,9 @@ class Mutant:
             self.switch_on(swaps)
             yield
 
-    def run(self, seed: int) -> SeedReport:
-        with self.on():
-            return run_sound(self._spec(seed, self.name))
-
-    def run_sound(self, seed: int) -> SeedReport:
-        return run_sound(self._spec(seed, ""))
-
-    def _spec(self, seed: int, name: str) -> Spec:
-        kind = QuorumSpec if self.brokers == 0 else Spec
-        return kind(seed, self.brokers, self.faults, name, metadata=self.metadata)
+    def spec(self, seed: int) -> Spec:
+        """A run without the rule."""
+        return Spec(seed, self.brokers, self.faults, self.name, metadata=self.metadata)
 
 
 BY_NAME: dict[str, Mutant] = {}
@@ -98,53 +88,3 @@ def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], SwitchOn]:
         return switch_on
 
     return make
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of a hunt: `seed` is the first seed that detected the mutant, None if none did."""
-
-    name: str
-    rule: str
-    seed: int | None
-    found_by: str
-    error: str
-    seeds_tried: int
-    replay: str
-    unsound: tuple[str, ...] = ()
-    """Replay commands of the seeds that fail with the rule in place too: the product or a check has a bug."""
-
-    @property
-    def is_found(self) -> bool:
-        return self.seed is not None
-
-
-def hunt(mutant: Mutant, *, first: int = 1, seeds: int | None = None) -> Finding:
-    """Run seeds from `first` on until one detects the mutant, at most `seeds` or the mutant's own number.
-
-    A seed counts only if it passes with the rule in place. Seeds that fail there too are in the finding's `unsound`.
-
-    Raises BrokenMutant when a run ends by an error that no check and no assertion raised: that would prove nothing.
-    """
-    limit = mutant.seeds if seeds is None else seeds
-    unsound: list[str] = []
-    for seed in range(first, first + limit):
-        report = mutant.run(seed)
-        if report.error is None:
-            continue
-        sound = mutant.run_sound(seed)
-        if sound.error is not None:
-            unsound.append(sound.spec.command())
-            continue
-        if not report.found_by:
-            raise BrokenMutant(f"{mutant.name}, seed {seed}: {report.error}")
-        tried = seed - first + 1
-        replay = report.spec.command()
-        return Finding(
-            mutant.name, mutant.rule, seed, report.found_by, report.error, tried, replay, unsound=tuple(unsound)
-        )
-    return Finding(mutant.name, mutant.rule, None, "", "", limit, "", unsound=tuple(unsound))
-
-
-class BrokenMutant(AssertionError):
-    """A mutant broke the broker by mistake, instead of removing its rule."""

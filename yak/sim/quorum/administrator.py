@@ -10,27 +10,27 @@ from yak.errors import ErrorCode
 from yak.ids import NodeId
 from yak.quorum.transport import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, Address
 from yak.quorum.voters import LISTENER, Voter
-from yak.sim.quorum.network import Frame, QuorumNetwork
+from yak.sim.quorum.network import Requests
 from yak.sim.seeded_random import SeededRandom
-from yak.sim.world import World
 
 if TYPE_CHECKING:
+    from yak.sim.network import Network
     from yak.sim.quorum.node import QuorumNode
 
-OPERATOR_ID: Final = 1_000
 _VOTERS_MAX: Final = 5
 
 
 class Administrator:
     """Sends one change at a time, and again until it has an answer."""
 
-    node_id: NodeId = OPERATOR_ID
+    party = "operator"
     incarnation = 0
 
     def __init__(
-        self, world: World, network: QuorumNetwork, rng: SeededRandom, nodes: dict[NodeId, QuorumNode], cluster_id: str
+        self, network: Network, timeout_ms: int, rng: SeededRandom, nodes: dict[NodeId, QuorumNode], cluster_id: str
     ) -> None:
-        self._world, self._network, self._rng, self._nodes = world, network, rng, nodes
+        self._world, self._rng, self._nodes = network.world, rng, nodes
+        self.requests = Requests(network, self, timeout_ms)
         self._cluster_id = cluster_id
         self.lost: Voter | None = None
         """A voter whose disk is gone: it is removed before anything else changes."""
@@ -79,9 +79,9 @@ class Administrator:
             "timeout": self._rng.choice((200, 1_000, 3_000)),
             "voter_id": node.node_id,
             "voter_directory_id": node.directory_id,
-            "listeners": [{"name": LISTENER, "host": "h", "port": node.port}],
+            "listeners": [{"name": LISTENER, "host": node.host, "port": node.port}],
         }
-        self._send(ADD_RAFT_VOTER, fields, 4, lambda: self._added(node.node_id, node.directory_id))
+        self._send(ADD_RAFT_VOTER, fields, 4, self._added)
 
     def remove(self, voter: Voter) -> None:
         self.is_changing = True
@@ -93,7 +93,7 @@ class Administrator:
         tries = 4 if self.lost is None else 1_000
         self._send(REMOVE_RAFT_VOTER, fields, tries, self._removed)
 
-    def _added(self, node_id: NodeId, directory_id: uuid.UUID) -> None:  # noqa: ARG002
+    def _added(self) -> None:
         self.counts["voters added"] += 1
         self.is_changing = False
 
@@ -129,5 +129,5 @@ class Administrator:
         if leader is None:
             again()
             return
-        address = Address(leader.node_id, "h", leader.port)
-        self._network.send(self, address, "admin", Frame.of(api_key, 0, fields), answered)
+        address = Address(leader.node_id, leader.host, leader.port)
+        self.requests.send(address, api_key, 0, fields, answered)

@@ -5,17 +5,19 @@ A client is a part of its node's process, and ends with it. Its answers are chec
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.ids import LeaderEpoch, NodeId
+from yak.errors import ErrorCode
+from yak.ids import NodeId
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.quorum.state_machine import UNCOMMITTED
-from yak.quorum.transport import Address
+from yak.quorum.store import decode_outcome, encode_request
+from yak.quorum.transport import ENVELOPE, VERSIONS_SENT, Address
 from yak.sim.quorum.checks import Checks
-from yak.sim.quorum.network import Endpoint, QuorumNetwork, Respond
+from yak.sim.quorum.network import Requests
+from yak.sim.quorum.node import EPOCH_BYTES
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.world import World
 
@@ -24,26 +26,6 @@ if TYPE_CHECKING:
 
 TOPICS: Final = ("t1", "t2", "t3")
 _READS: Final = (*UNCOMMITTED, "heartbeat")
-Answer = tuple[StoreOutcome, LeaderEpoch]
-
-
-@dataclass(slots=True, frozen=True)
-class Call:
-    """A store request on its way to a node, as Envelope carries it. The response is the outcome and the leader's epoch."""
-
-    request: StoreRequest
-
-    def serve(self, node: QuorumNode, respond: Respond) -> None:
-        """Hand it to the quorum. A node that does not lead answers None."""
-        quorum = node.quorum
-        assert quorum is not None
-        epoch = quorum.epoch
-        quorum.propose(
-            copy.deepcopy(self.request), lambda outcome: respond(None if outcome is None else (outcome, epoch))
-        )
-
-    def read(self, response: Answer | None) -> Answer | None:
-        return response
 
 
 @dataclass(slots=True)
@@ -65,16 +47,8 @@ class SharedClientState:
 class Caller:
     """Sends store requests, and checks their answers."""
 
-    def __init__(
-        self,
-        network: QuorumNetwork,
-        checks: Checks,
-        endpoint: Endpoint,
-        shared: SharedClientState,
-        counts: dict[str, int],
-    ) -> None:
-        self._network, self._checks, self._endpoint, self._shared = network, checks, endpoint, shared
-        self._counts = counts
+    def __init__(self, requests: Requests, checks: Checks, shared: SharedClientState, counts: dict[str, int]) -> None:
+        self._requests, self._checks, self._shared, self._counts = requests, checks, shared, counts
 
     def call(self, node: QuorumNode, request: StoreRequest, done: Callable[[StoreOutcome | None], None]) -> None:
         """Send a request to a node; `done` gets its outcome, or None if that is unknown."""
@@ -89,12 +63,13 @@ class Caller:
         renewals = self._checks.renewals_monotonic.seen
         self._counts["calls"] += 1
 
-        def answered(answer: Answer | None) -> None:
-            if answer is None:
+        def answered(response: Any | None) -> None:
+            if response is None or response.error_code != ErrorCode.none:
                 self._counts["calls without an answer"] += 1
                 done(None)
                 return
-            outcome, epoch = answer
+            outcome = decode_outcome(response.response_data[EPOCH_BYTES:])
+            epoch = int.from_bytes(response.response_data[:EPOCH_BYTES], "big")
             what = f"{request.script} {operation} at node {node.node_id}"
             self._checks.linearizable_reads.answered(what, floor, outcome)
             self._checks.renewals_monotonic.answered(what, renewals, outcome)
@@ -106,8 +81,9 @@ class Caller:
                 self._counts["reads"] += 1
             done(outcome)
 
-        address = Address(node.node_id, "h", node.port)
-        self._network.send(self._endpoint, address, "commands", Call(request), answered)
+        address = Address(node.node_id, node.host, node.port)
+        fields = {"request_data": encode_request(request), "request_principal": None, "client_host_address": b""}
+        self._requests.send(address, ENVELOPE, VERSIONS_SENT[ENVELOPE], fields, answered)
 
 
 class StoreClient:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from yak.quorum.control_records import ControlType, read_control
 from yak.quorum.voters import Voter, VoterSet
+from yak.sim.network import Network, Way
 from yak.sim.quorum.administrator import Administrator
 from yak.sim.quorum.draws import Draws
-from yak.sim.quorum.network import QuorumNetwork
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.world import World
 
 if TYPE_CHECKING:
     from yak.ids import NodeId
     from yak.sim.quorum.node import QuorumNode
-    from yak.sim.quorum.spec import QuorumSpec
+    from yak.sim.spec import Spec
 
 CLASSES: Final = (
     "kill",
@@ -55,16 +55,18 @@ class Faults:
     def __init__(
         self,
         world: World,
-        network: QuorumNetwork,
+        network: Network,
         rng: SeededRandom,
         nodes: dict[NodeId, QuorumNode],
         administrator: Administrator,
         draws: Draws,
-        spec: QuorumSpec,
+        spec: Spec,
     ) -> None:
         self._world, self._network, self._rng, self._nodes = world, network, rng, nodes
         self._administrator, self._draws, self._spec = administrator, draws, spec
-        self.counts = dict.fromkeys(CLASSES, 0)
+        self.counts = dict.fromkeys(("connections reset", *CLASSES), 0)
+        self._cuts: list[list[Way]] = []
+        """The directions that are blocked, by fault."""
         self.strikes = 0
         self.are_ended = False
         self._moves = 0
@@ -102,7 +104,9 @@ class Faults:
     def end(self) -> None:
         """End every fault. All nodes run afterwards."""
         self.are_ended = True
-        self._network.reconnect_all()
+        for ways in list(self._cuts):
+            self._reconnect(ways)
+        self._slow_down(self._all_ways(), 0)
         for node in self._nodes.values():
             node.slow_us, node.on_vote = 0, None
             node.resume()
@@ -145,7 +149,7 @@ class Faults:
         return None
 
     def _power(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
-        if not node.has_power:
+        if not node.is_powered:
             return False
         node.lose_power(rng)
         self._back_later(node, rng)
@@ -153,7 +157,7 @@ class Faults:
 
     def _power_all(self, node: QuorumNode, rng: SeededRandom) -> None:  # noqa: ARG002
         for each in self._nodes.values():
-            if each.has_power:
+            if each.is_powered:
                 each.lose_power(rng)
                 self._back_later(each, rng)
 
@@ -175,10 +179,8 @@ class Faults:
         others = [other for other in self._nodes.values() if other is not node and other.quorum is not None]
         if node.quorum is None or len(others) < 2:
             return False
-        slow_us = rng.choice((5_000, 40_000))
-        links = [(first, second) for first in self._nodes for second in self._nodes if first != second]
-        self._network.slow_us |= dict.fromkeys(links, slow_us)
-        self._world.after(rng.between(300_000, 1_500_000), self._network.slow_us.clear)
+        self._slow_down(self._all_ways(), rng.choice((5_000, 40_000)))
+        self._world.after(rng.between(300_000, 1_500_000), lambda: self._slow_down(self._all_ways(), 0))
         voter = rng.choice(others)
 
         def end() -> None:
@@ -206,45 +208,56 @@ class Faults:
 
     # ---------------------------------------------------------------------------------------------------- network
 
-    def _cut_links(self, links: list[tuple[NodeId, NodeId]], rng: SeededRandom) -> None:
-        for link in links:
-            self._network.cut(link)
+    def _others(self, node: QuorumNode) -> list[str]:
+        return [other.party for other in self._nodes.values() if other is not node]
 
-        def reconnect() -> None:
-            for link in links:
-                self._network.reconnect(link)
+    def _all_ways(self) -> list[Way]:
+        return [(node.party, other) for node in self._nodes.values() for other in self._others(node)]
 
-        self._world.after(self._length_us(rng), reconnect)
+    def _slow_down(self, ways: Sequence[Way], delay_us: int) -> None:
+        for way in ways:
+            self._network.slow_down(*way, delay_us)
+
+    def _cut_ways(self, ways: list[Way], rng: SeededRandom) -> None:
+        self._cuts.append(ways)
+        for way in ways:
+            self._network.cut(*way)
+        self._world.after(self._length_us(rng), lambda: self._reconnect(ways))
+
+    def _reconnect(self, ways: list[Way]) -> None:
+        if any(each is ways for each in self._cuts):
+            self._cuts = [each for each in self._cuts if each is not ways]
+            for way in ways:
+                self._network.reconnect(*way)
 
     def _cut(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
-        others = [other for other in self._nodes if other != node.node_id]
+        others = self._others(node)
         if not others:
             return False
         other = rng.choice(others)
-        both = [(node.node_id, other), (other, node.node_id)]
-        self._cut_links(rng.choice((both, both[:1], both[1:])), rng)
+        both = [(node.party, other), (other, node.party)]
+        self._cut_ways(rng.choice((both, both[:1], both[1:])), rng)
         return None
 
     def _isolate(self, node: QuorumNode, rng: SeededRandom) -> None:
-        ways = rng.choice((("in", "out"), ("in",), ("out",)))
-        links = [(node.node_id, other) for other in self._nodes if other != node.node_id and "out" in ways]
-        links += [(other, node.node_id) for other in self._nodes if other != node.node_id and "in" in ways]
+        directions = rng.choice((("in", "out"), ("in",), ("out",)))
+        ways = [(node.party, other) for other in self._others(node) if "out" in directions]
+        ways += [(other, node.party) for other in self._others(node) if "in" in directions]
         if node.quorum is not None and node.quorum.leader is not None and rng.chance(50):
             self._world.after(rng.between(0, 50_000), lambda: self.burst(node, rng.between(1, 12)))
-        self._cut_links(links, rng)
+        self._cut_ways(ways, rng)
 
     def _slow_link(self, node: QuorumNode, rng: SeededRandom) -> None:
-        for other in self._nodes:
-            if other != node.node_id and rng.chance(60):
-                self._network.slow_us[node.node_id, other] = rng.choice((5_000, 100_000, 600_000))
+        for other in self._others(node):
+            if rng.chance(60):
+                self._network.slow_down(node.party, other, rng.choice((5_000, 100_000, 600_000)))
 
     def _reset(self, node: QuorumNode, rng: SeededRandom) -> None:
         times = rng.between(1, 5)
 
         def strike() -> None:
-            for other in self._nodes:
-                self._network.reset_some((node.node_id, other))
-                self._network.reset_some((other, node.node_id))
+            for other in self._others(node):
+                self.counts["connections reset"] += self._network.break_connections(node.party, other, 60)
 
         for number in range(times):
             self._world.after(number * rng.between(1_000, 200_000), strike)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -11,46 +12,53 @@ from yak.core import events
 from yak.core.context import Clock, Context
 from yak.core.jobs import Jobs as CoreJobs
 from yak.core.timers import Timers
-from yak.errors import FailStop
+from yak.errors import ErrorCode, FailStop
 from yak.ids import LeaderEpoch, NodeId, Offset
-from yak.protocol.versions import FETCH
 from yak.quorum.config import QuorumConfig
 from yak.quorum.election_state import ElectionState
 from yak.quorum.quorum import Quorum
 from yak.quorum.raft_log import RaftLog
-from yak.quorum.transport import FETCH_SNAPSHOT, VERSIONS_SENT, Address
+from yak.quorum.store import decode_request, encode_outcome
+from yak.quorum.transport import ENVELOPE, FETCH_SNAPSHOT, VERSIONS_SENT, Address
 from yak.sim.deliveries import Violation
 from yak.sim.disk import Death, ProcessEnded, SimDisk
 from yak.sim.jobs import Jobs
-from yak.sim.quorum.network import Frame, QuorumNetwork, Respond
+from yak.sim.quorum.network import Requests, Served
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.world import World
 
 if TYPE_CHECKING:
     from yak.cluster.image import Image
     from yak.config.broker_configs import BrokerConfig
+    from yak.ports.metadata_store import StoreOutcome
+    from yak.sim.network import Line, Network
     from yak.sim.quorum.checks import Checks
     from yak.sim.quorum.draws import Draws
 
 DIRECTORY: Final = "/data"
 STATE_PATH: Final = f"{DIRECTORY}/quorum-state"
 CLUSTER_ID: Final = "quorum-of-a-seed"
-HOST: Final = "h"
+EPOCH_BYTES: Final = 4
+"""In an answer to Envelope, before the outcome: the epoch of the leader that answers."""
 
 
 class QuorumNode:
     """A node that can be started, killed, paused and stopped, lose power, its disk, or its address."""
 
     def __init__(
-        self, world: World, network: QuorumNetwork, draws: Draws, rng: SeededRandom, node_id: NodeId, checks: Checks
+        self, world: World, network: Network, draws: Draws, rng: SeededRandom, node_id: NodeId, checks: Checks
     ) -> None:
         self._world, self._network, self._draws, self._rng, self._checks = world, network, draws, rng, checks
-        self.node_id, self.port = node_id, 9_000 + node_id
+        self.node_id, self.party = node_id, f"n{node_id}"
+        self.host, self.port = f"h{node_id}", 9_000 + node_id
+        self.requests = Requests(network, self, draws.request_timeout_ms)
+        self._served: dict[int, Served] = {}
+        self._last_connection = 0
         self.configured = draws.voters
         """The voters that count while the log names none."""
         self.disk = SimDisk()
         self.directory_id: uuid.UUID = rng.uuid4()
-        self.has_power = True
+        self.is_powered = True
         self.is_paused = False
         self.incarnation = 0
         self.quorum: Quorum | None = None
@@ -76,12 +84,12 @@ class QuorumNode:
         self._core_jobs: CoreJobs
         self._timers: Timers
         self._clock = Clock(0)
-        network.nodes[node_id] = self
+        network.add(self)
 
     # ---------------------------------------------------------------------------------------------------- views
 
     @property
-    def is_running(self) -> bool:
+    def is_listening(self) -> bool:
         """Whether the process is there, stopped or not."""
         return self.quorum is not None
 
@@ -98,11 +106,12 @@ class QuorumNode:
     def start(self) -> None:
         assert self.quorum is None
         self.incarnation += 1
-        self.has_power, self.is_paused = True, False
+        self.is_powered, self.is_paused = True, False
         self._effects, self._outbox, self._inbox, self._wake_us = [], [], [], None
         self._timers, self._core_jobs = Timers(), CoreJobs(self._effects.append)
         self._clock = Clock(self.now_ms, self.wall_ahead_ms)
-        self._jobs = Jobs(self.disk, self._rng.fork(f"jobs {self.incarnation}"), self._later_in_thread, self._job_done)
+        rng = self._rng.fork(f"jobs {self.incarnation}")
+        self._jobs = Jobs(self.disk, rng, self._later_in_thread, self._job_done, Counter())
         if self._draws.has_job_pauses:
             self._jobs.pauses = self._rng.fork("pauses")
         self.disk.make_directory(DIRECTORY)
@@ -111,7 +120,7 @@ class QuorumNode:
             self.node_id,
             self.directory_id,
             CLUSTER_ID,
-            HOST,
+            self.host,
             self.port,
             self.configured,
             fetch_timeout_ms=self._draws.fetch_timeout_ms,
@@ -143,7 +152,7 @@ class QuorumNode:
 
     def lose_power(self, rng: SeededRandom) -> None:
         """The machine stops: unsynced data and names may be lost."""
-        self.has_power = False
+        self.is_powered = False
         if self.quorum is not None:
             self._end(resets=False)
         lost = self.disk.crash(rng)
@@ -176,13 +185,18 @@ class QuorumNode:
 
     def _end(self, *, resets: bool) -> None:
         self._checks.ends(self)
-        incarnation, self.quorum = self.incarnation, None
+        self.quorum = None
         self.incarnation += 1
         self.is_paused, self._inbox = False, []
         if self._jobs is not None:
             self._jobs.end()
         self._world.trace(f"end {self.node_id}")
-        self._network.process_ended(self, incarnation, resets=resets)
+        if resets:
+            self._network.process_ended(self.party)
+        else:
+            self._network.power_lost(self.party)
+        self.requests.end()
+        self._served.clear()
         for action in self.on_end:
             action()
 
@@ -314,16 +328,41 @@ class QuorumNode:
         self._checks.sends(self, address, api_key, fields)
         if api_key == FETCH_SNAPSHOT:
             fields = fields | {"max_bytes": self._draws.piece_bytes}
-        frame = Frame.of(api_key, VERSIONS_SENT[api_key], fields)
-        self.after_step(lambda: self._network.send(self, address, _lane(api_key), frame, done))
+        self.after_step(lambda: self.requests.send(address, api_key, VERSIONS_SENT[api_key], fields, done))
 
     def forget(self, address: Address, api_key: int) -> None:
         """Close the connection of an API."""
-        self.after_step(lambda: self._network.forget(self, address, _lane(api_key)))
+        self.after_step(lambda: self.requests.forget(address, api_key))
 
-    def handle(self, api_key: int, request: Any, respond: Respond) -> None:
-        assert self.quorum is not None
-        self.quorum.handle(api_key, request, respond)
+    def accept(self, line: Line) -> int:
+        self._last_connection += 1
+        self._served[self._last_connection] = Served(self, line)
+        return self._last_connection
+
+    def receive(self, connection_id: int, frames: list[bytes]) -> None:
+        served = self._served[connection_id]
+        for frame in frames:
+            served.receive(frame)
+
+    def disconnect(self, connection_id: int) -> None:
+        del self._served[connection_id]
+
+    def handle(self, api_key: int, request: Any, respond: Callable[[dict[str, Any]], None]) -> None:
+        """Hand a request to the quorum."""
+        quorum = self.quorum
+        assert quorum is not None
+        if api_key != ENVELOPE:
+            quorum.handle(api_key, request, respond)
+            return
+        epoch = quorum.epoch.to_bytes(EPOCH_BYTES, "big")
+
+        def done(outcome: StoreOutcome | None) -> None:
+            if outcome is None:
+                respond({"response_data": None, "error_code": ErrorCode.not_controller})
+            else:
+                respond({"response_data": epoch + encode_outcome(outcome), "error_code": ErrorCode.none})
+
+        quorum.propose(decode_request(request.request_data), done)
 
     @property
     def log_end(self) -> tuple[LeaderEpoch, Offset]:
@@ -344,7 +383,3 @@ class QuorumNode:
 
     def on_applied(self) -> None:
         """Commands were applied."""
-
-
-def _lane(api_key: int) -> str:
-    return "fetches" if api_key in (FETCH, FETCH_SNAPSHOT) else "votes"

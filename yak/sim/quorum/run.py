@@ -7,17 +7,17 @@ from typing import Final
 from yak.ids import NodeId
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.quorum.voters import VoterSet
+from yak.sim.network import Network
 from yak.sim.quorum.administrator import Administrator
 from yak.sim.quorum.checks import Checks, QuorumViolation
 from yak.sim.quorum.clients import Caller, SharedClientState, StoreClient
 from yak.sim.quorum.draws import Draws
 from yak.sim.quorum.faults import Faults
-from yak.sim.quorum.network import QuorumNetwork
 from yak.sim.quorum.node import CLUSTER_ID, QuorumNode
-from yak.sim.quorum.spec import QuorumSpec
 from yak.sim.seed_report import SeedReport
 from yak.sim.seeded_random import SeededRandom
-from yak.sim.world import START_MS, World
+from yak.sim.spec import Spec
+from yak.sim.world import World
 
 EVENTS_MAX: Final = 200_000
 _CALM_US: Final = 30_000_000
@@ -30,14 +30,14 @@ _READ: Final = StoreRequest("verify", _STRANGER)
 class QuorumRun:
     """The nodes, their clients, the operator and the faults."""
 
-    def __init__(self, spec: QuorumSpec) -> None:
+    def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.world = World()
         rng = SeededRandom(f"quorum {spec.seed}")
-        self.draws = draws = Draws.of(rng.fork("draws"))
+        self.draws = draws = Draws(rng.fork("draws"))
         self._rng = rng.fork("run")
         self.checks = Checks(draws.voters)
-        self.network = QuorumNetwork(self.world, rng.fork("network"), draws.request_timeout_ms)
+        self.network = Network(self.world, rng.fork("network"))
         self.counts = dict.fromkeys(
             (
                 "calls",
@@ -56,13 +56,15 @@ class QuorumRun:
         for node_id in range(1, len(draws.voters.voters) + draws.observers + 1):
             node = QuorumNode(self.world, self.network, draws, rng.fork(f"node {node_id}"), node_id, self.checks)
             self.nodes[node_id] = node
-            caller = Caller(self.network, self.checks, node, shared, self.counts)
+            caller = Caller(node.requests, self.checks, shared, self.counts)
             client_rng = rng.fork(f"client {node_id}")
             client = StoreClient(self.world, client_rng, node, self.nodes, caller, shared, draws.faults_ms)
             self.clients.append(client)
-        self.administrator = Administrator(self.world, self.network, rng.fork("operator"), self.nodes, CLUSTER_ID)
+        self.administrator = Administrator(
+            self.network, draws.request_timeout_ms, rng.fork("operator"), self.nodes, CLUSTER_ID
+        )
         self.checks.on_elected = self._read_from_deposed
-        self._caller = Caller(self.network, self.checks, self.administrator, shared, self.counts)
+        self._caller = Caller(self.administrator.requests, self.checks, shared, self.counts)
         self.faults = Faults(self.world, self.network, rng.fork("faults"), self.nodes, self.administrator, draws, spec)
         self.faults.burst = self._burst
 
@@ -195,31 +197,31 @@ class QuorumRun:
         if len([node_id for node_id in self._alive(voters) if node_id != victim]) < voters.majority:
             return
         self.world.say(f"n{victim} and the leader n{leader.node_id} do not reach each other")
-        links = [(leader.node_id, victim), (victim, leader.node_id)]
+        links = [(leader.party, f"n{victim}"), (f"n{victim}", leader.party)]
         for link in links:
-            self.network.cut(link)
+            self.network.cut(*link)
         self._run_for(self.draws.fetch_timeout_ms * 2_000 + 1_000_000)
         if leader.quorum.leader is None or leader.quorum.epoch != epoch:
             raise QuorumViolation(
                 "LeaderIsNotDisturbed", f"node {victim}, which alone lost leader {leader.node_id}, deposed it"
             )
         for link in links:
-            self.network.reconnect(link)
+            self.network.reconnect(*link)
         self._run_for(500_000)
 
     # ---------------------------------------------------------------------------------------------------- report
 
     def report(self) -> SeedReport:
-        return SeedReport(
+        requests = [node.requests for node in self.nodes.values()] + [self.administrator.requests]
+        return SeedReport.of(
             self.spec,
-            self.world.trace_hash(),
-            self.world.events_count,
-            (self.world.now_us - START_MS * 1000) / 1e6,
+            self.world,
             {
                 **self.checks.counts,
                 **self.counts,
                 **self.administrator.counts,
-                **self.network.counts,
+                "requests": sum(each.sent_count for each in requests),
+                "requests timed out": sum(each.timed_out_count for each in requests),
                 **self.faults.counts,
             },
             strikes=self.faults.strikes,
