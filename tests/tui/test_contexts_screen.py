@@ -178,7 +178,7 @@ def test_unwritable_config_file_shows_an_error(config, tmp_path):
 @pytest.mark.parametrize(("choice", "key"), [(choice, key) for choice, key, *_ in CHOICES] + [("quit", "escape")])
 def test_the_first_run_gives_what_was_chosen(choice, key):
     async def scenario():
-        app = FirstRunApp(why="connection refused")
+        app = FirstRunApp()
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause(0.2)
             await pilot.press(key)

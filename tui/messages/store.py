@@ -375,21 +375,13 @@ PIECE: Final = 500
 BREATH_S: Final = 0.0005
 
 
-def find(
-    records: Records,
-    start: int,
-    step: int,
-    holds: Callable[[BufferedRecord], bool],
-    is_cancelled: Callable[[], bool] = lambda: False,
-) -> BufferedRecord | None:
+def find(records: Records, start: int, step: int, holds: Callable[[BufferedRecord], bool]) -> BufferedRecord | None:
     """The first match after `start` in the direction of `step` (1 or -1), wrapping around; None if there is none."""
     first, end = records.span()
     count = end - first
     for tried in range(1, count + 1):
         if tried % PIECE == 0:
             time.sleep(BREATH_S)
-            if is_cancelled():
-                return None
         record = records.at(first + (start - first + step * tried) % count)
         if record is not None and holds(record):
             return record

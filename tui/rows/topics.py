@@ -51,7 +51,6 @@ class TopicFacts:
     log_starts: Mapping[int, int | None] = field(default_factory=dict)
     sizes: Mapping[int, int | None] = field(default_factory=dict)
     configs: Mapping[str, str] = field(default_factory=dict)
-    topic_id: str = ""
 
     @classmethod
     def of(cls, answer: Mapping[str, Any], received_ms: int) -> "TopicFacts":
@@ -61,7 +60,6 @@ class TopicFacts:
             {each["partition"]: each["log_start_offset"] for each in partitions},
             {each["partition"]: each["size_bytes"] for each in partitions},
             dict(answer["configs"]),
-            answer["topic_id"],
         )
 
     @property

@@ -32,15 +32,14 @@ class FirstRunScreen(Screen[Choice]):
     ]
     AUTO_FOCUS = "OptionList"
 
-    def __init__(self, servers: str = "127.0.0.1:9092", why: str = "") -> None:
+    def __init__(self, servers: str) -> None:
         super().__init__()
-        self._servers, self._why = servers, why
+        self._servers = servers
 
     def compose(self) -> ComposeResult:
-        why = f" ({self._why})" if self._why else ""
         with Vertical(id="first-run") as box:
             box.border_title = "yak"
-            yield Static(f"No cluster is named yet, and nothing answers at {self._servers}{why}.", markup=False)
+            yield Static(f"No cluster is named yet, and nothing answers at {self._servers}.", markup=False)
             yield Static("What do you want to do?", classes="first-run-ask")
             yield OptionList(
                 *(Option(f"{key}  {label}\n   {text}", id=choice) for choice, key, label, text in CHOICES), markup=False
@@ -66,9 +65,9 @@ class FirstRunApp(App[Choice]):
     TITLE = "yak"
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, servers: str = "127.0.0.1:9092", why: str = "", *, theme: str = "yak-dark") -> None:
+    def __init__(self, servers: str = "127.0.0.1:9092", *, theme: str = "yak-dark") -> None:
         super().__init__()
-        self._first = FirstRunScreen(servers, why)
+        self._first = FirstRunScreen(servers)
         self._theme_name = theme
         for each in THEMES:
             self.register_theme(each)
