@@ -67,10 +67,7 @@ def app_with(config, **more):
 
 def rows_of(app):
     grid = app.screen.query_one("#contexts", Grid)
-    return {
-        grid._rows.displayed.at(n).key: [cell.text for cell in grid._rows.displayed.at(n).cells]
-        for n in range(grid.row_count)
-    }
+    return {grid.displayed.at(n).key: [cell.text for cell in grid.displayed.at(n).cells] for n in range(grid.row_count)}
 
 
 def test_only_a_kafka_broker_counts_as_answering(broker, closed):

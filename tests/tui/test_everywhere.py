@@ -451,7 +451,7 @@ def test_a_large_dashboard_has_topics_beside_the_activity():
             await pilot.pause(0.5)
             busiest = app.screen.query_one("#busiest", Grid)
             assert busiest.size.height > 20
-            assert [busiest._rows.displayed.at(place).key for place in range(2)] == ["orders", "payments"]
+            assert [busiest.displayed.at(place).key for place in range(2)] == ["orders", "payments"]
             busiest.focus()
             busiest.move_to("orders")
             await pilot.press("enter")

@@ -49,7 +49,7 @@ def shown(grid):
         dict(
             zip(
                 (column.label for column in grid.columns),
-                (cell.text for cell in grid._rows.displayed.at(index).cells),
+                (cell.text for cell in grid.displayed.at(index).cells),
                 strict=True,
             )
         )
