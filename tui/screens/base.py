@@ -238,9 +238,6 @@ class YakScreen(Screen[None]):
         self.app.note_command(command, f"failed: {error.message}")
         self.app.show_error(error)
 
-    def ask_again(self) -> None:
-        """Request data that the picture lacks, after a change. Screens that ask override it."""
-
     def opened(self, _what: Any) -> None:
         """Open something in the screen. Does nothing by default."""
 

@@ -271,7 +271,7 @@ class TopicScreen(ChangesTopics):
             found += [int(key.partition("/")[0]) for key in self.query_one("#replicas", Grid).keys_in_sight()]
         return list(dict.fromkeys(found))
 
-    def ask_again(self) -> None:
+    def altered(self, topic: str) -> None:  # noqa: ARG002 - it is this one
         self._answers.forget()
         self.ask_seen()
 
