@@ -452,7 +452,7 @@ def test_tiles_side_by_side_and_in_one_list(lone, new_topic):
     async def scenario(app, pilot):
         screen = await consumer(app, pilot)
         for topic in (one, two):
-            screen.add(Subscription((Choice(topic),), Seek(END, None, 50)))
+            screen.read(Subscription((Choice(topic),), Seek(END, None, 50)))
         await until(pilot, lambda: [tile.grid.row_count for tile in screen.tiles] == [20, 30], "both")
         await pilot.press("m")
         merged = screen.query_one("#merged", MessageGrid)

@@ -100,6 +100,9 @@ class Reader:
         self.wanted = wanted
         self.limits = limits
         self.filter_text = ""
+        """As it was typed; `set_filter` applies it."""
+        self.is_paused = False
+        """Whether the user paused it."""
         self.store = Store(max_rows=limits.rows, max_bytes=limits.size_bytes, is_ring=wanted.is_tail)
         self.status = Status()
         self._servers = servers
@@ -107,7 +110,8 @@ class Reader:
         self._clock = clock
         self._numbering = numbering if numbering is not None else count()
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._is_paused = False
+        self._tested_text = ""
+        self._is_resting = False
         self._is_held = False
         self._is_closing = False
         self._must_reopen = False
@@ -141,11 +145,15 @@ class Reader:
 
     def pause(self, is_paused: bool = True) -> None:
         """Pause, or resume at the same position."""
+        self.is_paused = is_paused
+        self._orders.put(lambda: None)
 
-        def order() -> None:
-            self._is_paused = is_paused
-
-        self._orders.put(order)
+    def rest(self, is_resting: bool) -> None:
+        """Pause while it is out of sight, except a member of a group: its partitions and its lag would be stuck."""
+        is_resting = is_resting and not self.wanted.group
+        if is_resting != self._is_resting:
+            self._is_resting = is_resting
+            self._orders.put(lambda: None)
 
     def set_filter(self, text: str) -> None:
         """Show only records that match all expressions, separated by ` && `; "" for all.
@@ -154,6 +162,9 @@ class Reader:
         """
         test = _all_of([parse_filter(part) for part in filter_parts(text)])
         self.filter_text = text
+        if text == self._tested_text:
+            return
+        self._tested_text = text
 
         def order() -> None:
             if self.store.left_out and not self.wanted.is_tail:
@@ -243,7 +254,7 @@ class Reader:
             self._orders.get()()
         if self._must_reopen:
             return
-        self._hold(feed, self._is_paused or not self.store.has_room)
+        self._hold(feed, self.is_paused or self._is_resting or not self.store.has_room)
         if self.store.is_scanning:
             self.store.scan(SLICE)
             time.sleep(BREATH_S)
@@ -333,7 +344,7 @@ class Reader:
             return
 
     def _phase(self, feed: Feed) -> Phase:
-        if self._is_paused:
+        if self.is_paused or self._is_resting:
             return "paused"
         if feed.is_joining:
             return "joining"

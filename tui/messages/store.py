@@ -108,8 +108,6 @@ class Counts:
     left_out: int
     filtering: float | None
     """The share of the rows that a new filter has tested; None if it is complete."""
-    version: int
-    """Increases whenever the visible rows change."""
 
 
 @dataclass(slots=True)
@@ -251,8 +249,12 @@ class Store:
                 self._dropped,
                 self._left_out,
                 None if scan is None else min(scan.at / max(len(scan.rows), 1), 1.0),
-                self._version,
             )
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Another one whenever the visible rows change."""
+        return id(self), self._version
 
     def __len__(self) -> int:
         return len(self._visible)
@@ -336,6 +338,10 @@ class MergedStore:
             for store in self.stores:
                 locks.enter_context(store.frozen())
             yield
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        return tuple(number for store in self.stores for number in store.version)
 
     def span(self) -> tuple[int, int]:
         with self._frozen():

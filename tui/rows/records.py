@@ -138,8 +138,6 @@ def status_cells(status: Status, counts: Counts, wanted: Subscription, filter_te
     cells += _count_cells(status, counts, filter_text, fmt)
     if status.behind is not None and status.behind > max(BEHIND_WORTH_SAYING, status.rate):
         cells.append(Cell(f"behind {fmt.number(status.behind)}", "warn"))
-    if status.uncommitted:
-        cells.append(Cell(f"{fmt.number(status.uncommitted)} uncommitted", "accent"))
     if counts.dropped:
         cells.append(Cell(f"{fmt.number(counts.dropped)} older dropped", "dim"))
     if counts.left_out:
