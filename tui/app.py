@@ -4,7 +4,7 @@ import difflib
 import gc
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +29,7 @@ from yak.tui.formatter import ZONE_LABELS, ZONES, Formatter
 from yak.tui.keys import K9S_KEYS, KEYS, all_keys, explained, keys, keys_of_screen, notices
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.contexts import is_production, is_set
-from yak.tui.screens.base import BY_NAME, SCREENS, FileUploaded, YakScreen
+from yak.tui.screens.base import BY_NAME, SCREENS, Entry, FileUploaded, YakScreen
 from yak.tui.settings import UiSettings
 from yak.tui.source.base import ClusterSource
 from yak.tui.state.picture import Picture
@@ -40,33 +40,37 @@ from yak.tui.widgets.frame import KeyBar
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command: its word, its argument, its effect."""
+    """One command: its word, its effect, with the word as typed and its argument, and its argument's name."""
 
     name: str
     help: str
+    run: Callable[["YakApp", str, str], object]
     argument: str = ""
     aliases: tuple[str, ...] = ()
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (self.name, *self.aliases)
 
-OTHERS = (
-    Command("help", "the keys of this screen", aliases=("h",)),
-    Command("keys", "all keys of all screens, by action"),
-    Command("theme", f"one of {', '.join(NAMES)}", "[NAME]"),
-    Command("zone", "times in utc, local or relative", "[ZONE]"),
-    Command("doctor", "check that clients can reach and use the cluster"),
-    Command("notices", "errors and notices so far"),
-    Command("explain", "what the numbers on this screen mean"),
-    Command("sample", "make a topic named sample, with messages in it"),
-    Command("k9s-keys", "keys as k9s has them"),
-    Command("quit", "end yak ui", aliases=("q", "q!", "wq", "exit")),
+
+def _go(entry: Entry) -> Callable[["YakApp", str, str], object]:
+    return lambda app, word, argument: app.go(entry.name, entry.opens(word, argument))
+
+
+COMMANDS = (
+    *(Command(each.name, f"go to {each.label.lower()}", _go(each), "[WHAT]", each.aliases) for each in SCREENS),
+    Command("help", "the keys of this screen", lambda app, *_: app.action_help(), aliases=("h",)),
+    Command("keys", "all keys of all screens, by action", lambda app, *_: app.action_keys()),
+    Command("theme", f"one of {', '.join(NAMES)}", lambda app, _, name: app.set_theme(name), "[NAME]"),
+    Command("zone", "times in utc, local or relative", lambda app, _, name: app.set_zone(name), "[ZONE]"),
+    Command("doctor", "check that clients can reach and use the cluster", lambda app, *_: app.run_doctor()),
+    Command("notices", "errors and notices so far", lambda app, *_: app.action_notices()),
+    Command("explain", "what the numbers on this screen mean", lambda app, *_: app.action_explain()),
+    Command("sample", "make a topic named sample, with messages in it", lambda app, *_: app.make_sample()),
+    Command("k9s-keys", "keys as k9s has them", lambda app, *_: app.action_k9s_keys()),
+    Command("quit", "end yak ui", lambda app, *_: app.action_leave(), aliases=("q", "q!", "wq", "exit")),
 )
-
-
-def commands() -> Iterator[Command]:
-    """All commands; screens first."""
-    for entry in SCREENS:
-        yield Command(entry.name, f"go to {entry.label.lower()}", "[WHAT]", entry.aliases)
-    yield from OTHERS
+_BY_WORD: Final = {word: command for command in COMMANDS for word in command.words}
 
 
 def completion(typed: str) -> str:
@@ -74,8 +78,7 @@ def completion(typed: str) -> str:
     word = typed.strip()
     if not word or " " in typed:
         return ""
-    names = [name for command in commands() for name in (command.name, *command.aliases)]
-    return next((name for name in names if name.startswith(word)), "")
+    return next((name for name in _BY_WORD if name.startswith(word)), "")
 
 
 STALE_FPS = 0.2
@@ -542,40 +545,11 @@ class YakApp(App[int]):
             return f"{error.message}: {error.why}" if error.why else error.message
         return ""
 
-    def _command(self, typed: str) -> Callable[[], object]:
-        """What a typed command does. Raises UsageError (`unknown-command`)."""
-        word, _, argument = typed.strip().partition(" ")
-        argument = argument.strip()
-        actions: dict[str, Callable[[], object]] = {
-            "quit": partial(self.exit, 0),
-            "theme": partial(self._set_theme, argument),
-            "zone": partial(self._set_zone, argument),
-            "help": self.action_help,
-            "keys": lambda: self.push_screen(TextDialog("All keys", all_keys())),
-            "notices": self.action_notices,
-            "explain": self.action_explain,
-            "doctor": self.run_doctor,
-            "sample": self.make_sample,
-            "k9s-keys": self._use_k9s_keys,
-            **{entry.name: partial(self.go, entry.name, entry.opens(word, argument)) for entry in SCREENS},
-        }
-        for command in commands():
-            if word == command.name or word in command.aliases:
-                return actions[command.name]
-        names = [name for command in commands() for name in (command.name, *command.aliases)]
-        closest = difflib.get_close_matches(word, names, 1)
-        raise UsageError(
-            "unknown-command",
-            f'there is no command "{word}"',
-            why=f'closest: "{closest[0]}"' if closest else "",
-            try_=("ctrl+p shows all of them",),
-        )
-
-    def _use_k9s_keys(self) -> None:
+    def action_k9s_keys(self) -> None:
         self.set_keymap({**self.settings.keymap, **K9S_KEYS})
         self.notice("keys are as k9s has them: ctrl+d deletes, d describes, ctrl+b and ctrl+f page")
 
-    def _set_zone(self, name: str) -> None:
+    def set_zone(self, name: str) -> None:
         zones: dict[str, Any] = {zone: zone for zone in ZONES}
         if name and name not in zones:
             raise UsageError("unknown-zone", f'there is no zone "{name}"', why=f"there are {', '.join(ZONES)}")
@@ -583,7 +557,7 @@ class YakApp(App[int]):
         self.fmt = Formatter(zone, self.fmt.is_ascii, self.fmt.is_wide)
         self.repaint()
 
-    def _set_theme(self, name: str) -> None:
+    def set_theme(self, name: str) -> None:
         if not name:
             name = NAMES[(NAMES.index(self._theme_name()) + 1) % len(NAMES)]
         if name not in NAMES:
@@ -594,7 +568,7 @@ class YakApp(App[int]):
     # actions of every screen
 
     def action_zone(self) -> None:
-        self._set_zone("")
+        self.set_zone("")
         self.notice(f"times are {ZONE_LABELS[self.fmt.zone]}")
 
     def action_wide(self) -> None:
@@ -620,12 +594,15 @@ class YakApp(App[int]):
         if screen is not None:
             self.push_screen(TextDialog(f"Keys of {screen.CRUMB or 'this screen'}", keys_of_screen(screen)))
 
+    def action_keys(self) -> None:
+        self.push_screen(TextDialog("All keys", all_keys()))
+
     def action_palette(self) -> None:
         self.action_command_palette()
 
     def get_system_commands(self, screen: Screen[Any]) -> Any:
         """The palette's entries: the commands of `:` and the actions of this screen."""
-        for command in commands():
+        for command in COMMANDS:
             text = f"{command.name} {command.argument}".strip()
             yield SystemCommand(f":{text}", command.help, partial(self._run_typed, command.name))
         if isinstance(screen, YakScreen):
@@ -639,10 +616,23 @@ class YakApp(App[int]):
                     )
 
     def _run_typed(self, typed: str) -> None:
+        word, _, argument = typed.strip().partition(" ")
         try:
-            self._command(typed)()
+            self._command(word).run(self, word, argument.strip())
         except YakError as error:
             self.show_error(error)
+
+    def _command(self, word: str) -> Command:
+        """Raises UsageError (`unknown-command`)."""
+        if word in _BY_WORD:
+            return _BY_WORD[word]
+        closest = difflib.get_close_matches(word, _BY_WORD, 1)
+        raise UsageError(
+            "unknown-command",
+            f'there is no command "{word}"',
+            why=f'closest: "{closest[0]}"' if closest else "",
+            try_=("ctrl+p shows all of them",),
+        )
 
     def action_explain(self) -> None:
         screen = self.screen_below()
