@@ -67,7 +67,7 @@ BREATH_S: Final = 0.0005
 
 @dataclass(slots=True)
 class Progress:
-    """The progress of an export; `path` and `size_bytes` are set at its end."""
+    """The progress of an export; `path` is set at its end."""
 
     written: int = 0
     path: str = ""
@@ -97,16 +97,21 @@ def lines_of(pieces: Iterable[list[ConsumerRecord]], format_: Format) -> Iterato
             yield len(piece), "".join(record_line(record) + "\n" for record in piece)
 
 
-def as_text(pieces: Iterable[list[ConsumerRecord]], format_: Format, progress: Progress) -> str:
-    """The whole export in memory, for a download by the browser."""
-    parts = []
+def write(
+    file: TextIO,
+    pieces: Iterable[list[ConsumerRecord]],
+    format_: Format,
+    progress: Progress,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> None:
+    """Write records to an open file. Raises YakError: `export-cancelled`."""
     for count, text in lines_of(pieces, format_):
-        parts.append(text)
+        if is_cancelled():
+            raise YakError("export-cancelled", "the export was stopped", why="nothing was kept of it")
+        file.write(text)
         progress.written += count
+        progress.size_bytes += len(text.encode("utf-8", "surrogatepass"))
         time.sleep(BREATH_S)
-    whole = "".join(parts)
-    progress.size_bytes = len(whole.encode("utf-8", "surrogatepass"))
-    return whole
 
 
 def export(
@@ -121,49 +126,25 @@ def export(
     Raises YakError: `export-exists`, `export-failed`, `export-cancelled`.
     """
     target = Path(os.path.expanduser(path))
+    exists = YakError(
+        "export-exists", f"{target} is there already", why="nothing is written over", try_=("another name",)
+    )
     if target.exists():
-        raise YakError(
-            "export-exists", f"{target} is there already", why="nothing is written over", try_=("another name",)
-        )
+        raise exists
     partial = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
         os.makedirs(target.parent, exist_ok=True)
-    except OSError as error:
-        raise _failed(target, error) from None
-    try:
         with open(partial, "x", encoding="utf-8", errors="surrogatepass", newline="") as file:
-            _write(file, pieces, format_, progress, is_cancelled)
+            write(file, pieces, format_, progress, is_cancelled)
         os.link(partial, target)  # not rename, which would overwrite a file created meanwhile
-        progress.size_bytes = target.stat().st_size
         progress.path = str(target)
-    except FileExistsError:
-        raise YakError(
-            "export-exists", f"{target} is there already", why="nothing is written over", try_=("another name",)
-        ) from None
     except OSError as error:
-        raise _failed(target, error) from None
+        if target.exists():
+            raise exists from None
+        raise YakError(
+            "export-failed", f"{target} was not written", why=error.strerror or str(error), try_=("another folder",)
+        ) from None
     finally:
         with suppress(OSError):
             partial.unlink()
     return progress
-
-
-def _failed(target: Path, error: OSError) -> YakError:
-    return YakError(
-        "export-failed", f"{target} was not written", why=error.strerror or str(error), try_=("another folder",)
-    )
-
-
-def _write(
-    file: TextIO,
-    pieces: Iterable[list[ConsumerRecord]],
-    format_: Format,
-    progress: Progress,
-    is_cancelled: Callable[[], bool],
-) -> None:
-    for count, text in lines_of(pieces, format_):
-        if is_cancelled():
-            raise YakError("export-cancelled", "the export was stopped", why="nothing was kept of it")
-        file.write(text)
-        progress.written += count
-        time.sleep(BREATH_S)

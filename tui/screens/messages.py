@@ -27,11 +27,11 @@ from yak.tui.messages.export import (
     PIECE,
     Format,
     Progress,
-    as_text,
     copied,
     export,
     file_name,
     format_of,
+    write,
 )
 from yak.tui.messages.reader import Limits, Reader
 from yak.tui.messages.store import BufferedRecord, MergedStore, Store, find
@@ -397,9 +397,11 @@ class ReadingScreen(YakScreen):
         self.export_progress = progress = Progress()
         try:
             if self.app.is_web:
-                text = await asyncio.to_thread(as_text, pieces, format_, progress)
+                text = io.StringIO()
+                await asyncio.to_thread(write, text, pieces, format_, progress)
+                text.seek(0)
                 name = file_name(wanted.title, format_, self.app.now_ms())
-                self.app.deliver_text(io.StringIO(text), save_filename=name)
+                self.app.deliver_text(text, save_filename=name)
                 where = f"{name}, which your browser saves"
             else:
                 await asyncio.to_thread(export, pieces, values["path"], format_, progress, lambda: not self.is_attached)

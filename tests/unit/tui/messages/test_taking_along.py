@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from yak.client.record_csv import CSV_COLUMNS
 from yak.client.record_json import parse_record
 from yak.errors import YakError
-from yak.tui.messages.export import CHOICES, Progress, as_text, copied, export, file_name, format_of, produce_command
+from yak.tui.messages.export import CHOICES, Progress, copied, export, file_name, format_of, produce_command, write
 from yak.tui.messages.store import BufferedRecord
 
 BYTES = st.none() | st.binary(max_size=20) | st.text(max_size=12).map(str.encode)
@@ -56,8 +56,10 @@ def test_exported_records_are_read_back_unchanged(tmp_path, records):
 
 @given(records=st.lists(RECORDS, max_size=8))
 def test_an_export_as_csv_has_a_row_for_each_record(records):
-    text = as_text([records], "csv", Progress())
-    head, *rows = csv.reader(io.StringIO(text, newline=""))
+    text = io.StringIO(newline="")
+    write(text, [records], "csv", Progress())
+    text.seek(0)
+    head, *rows = csv.reader(text)
     assert tuple(head) == CSV_COLUMNS
     assert [(row[0], int(row[1]), int(row[2])) for row in rows] == [(e.topic, e.partition, e.offset) for e in records]
 
@@ -66,8 +68,9 @@ def test_browser_export_has_the_content_of_the_exported_file(tmp_path):
     for format_ in ("ndjson", "csv"):
         path = tmp_path / f"x.{format_}"
         export([[RECORD]], str(path), format_, Progress())
-        progress = Progress()
-        assert as_text([[RECORD]], format_, progress) == path.read_text()
+        text, progress = io.StringIO(), Progress()
+        write(text, [[RECORD]], format_, progress)
+        assert text.getvalue() == path.read_text()
         assert progress.size_bytes == path.stat().st_size
 
 
