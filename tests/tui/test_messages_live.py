@@ -16,7 +16,7 @@ from yak.client.produce import Outgoing, RecordSender, open_producer, producer_s
 from yak.local.spawn import yak_argv
 from yak.tui.messages.reader import Limits
 from yak.tui.messages.subscription import Choice, Seek, Subscription
-from yak.tui.produce.form import Draft
+from yak.tui.produce.form import Form
 from yak.tui.screens.consumer import ConsumerScreen
 from yak.tui.screens.messages import MessageGrid, MessagesScreen
 from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
@@ -259,7 +259,7 @@ def test_copies_and_sending_again(lone, new_topic, monkeypatch):
         gone = []
         monkeypatch.setattr(app, "go", lambda *where: gone.append(where))
         await pilot.press("p")
-        assert gone == [("producer", Draft(topic, None, b"k2", b'{"n": 42}', ()))]
+        assert gone == [("producer", Form.of(topic, b"k2", b'{"n": 42}'))]
 
     on(lone, scenario)
 

@@ -5,7 +5,7 @@ import binascii
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, Literal, NoReturn
@@ -24,18 +24,6 @@ from yak.client.record_template import (
     plain,
 )
 from yak.tui.produce.run import Plan
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A record. `partition` None: chosen by the key. `value` None: a tombstone."""
-
-    topic: str
-    partition: int | None = None
-    key: bytes | None = None
-    value: bytes | None = None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-
 
 KeyKind = Literal["none", "text", "base64"]
 ValueKind = Literal["json", "text", "null", "base64"]
@@ -91,18 +79,23 @@ class Form:
     compression: str = "none"
 
     @classmethod
-    def of(cls, draft: Draft) -> "Form":
-        """The form for a draft: braces are literal, binary data is base64."""
-        key_kind, key = _key_field(draft.key)
-        value_kind, value = _value_field(draft.value)
+    def of(
+        cls,
+        topic: str,
+        key: bytes | None = None,
+        value: bytes | None = None,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+    ) -> "Form":
+        """The form for a record: braces are literal, binary data is base64; without a value it is a tombstone."""
+        key_kind, key_text = _key_field(key)
+        value_kind, value_text = _value_field(value)
         return cls(
-            topic=draft.topic,
-            partition="" if draft.partition is None else str(draft.partition),
+            topic=topic,
             key_kind=key_kind,
-            key=key,
+            key=key_text,
             value_kind=value_kind,
-            value=value,
-            headers="\n".join(_header_line(name, data) for name, data in draft.headers),
+            value=value_text,
+            headers="\n".join(_header_line(name, data) for name, data in headers),
             is_template=False,
         )
 

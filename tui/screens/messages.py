@@ -435,18 +435,13 @@ class ReadingScreen(YakScreen):
         return FormDialog("Export messages", fields, command=command, text=text, yes="Export")
 
     def action_resend(self) -> None:
-        from yak.tui.produce.form import Draft
+        from yak.tui.produce.form import Form
 
-        record = self.record_in_use()
-        wanted = self.wanted_in_use()
+        record, wanted = self.record_in_use(), self.wanted_in_use()
         if record is not None:
-            draft = Draft(record.topic, None, record.key, record.value, tuple(record.headers))
-        elif wanted is not None:
-            draft = Draft(wanted.choices[0].topic)
+            self.app.go("producer", Form.of(record.topic, record.key, record.value, record.headers))
         else:
-            self.app.go("producer")
-            return
-        self.app.go("producer", draft)
+            self.app.go("producer", None if wanted is None else Form.of(wanted.choices[0].topic))
 
 
 def _output(format_: str) -> str:

@@ -1,8 +1,8 @@
 """Sends records: one, many with placeholders, or the rows of a CSV file."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import asdict, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -20,7 +20,6 @@ from yak.tui.keys import keys
 from yak.tui.produce.form import (
     KEY_KINDS,
     VALUE_KINDS,
-    Draft,
     Form,
     FormError,
     Problem,
@@ -85,33 +84,24 @@ class MessageForm(Vertical):
             yield selection("form-compression", CODEC_OPTIONS)
             yield Check("fill {{i}}", value=True, id="form-template")
 
+    def _widget(self, field: str) -> Any:
+        """The widget of a field of `Form`."""
+        return self.query_one(f"#form-{field.removeprefix('is_').replace('_', '-')}")
+
     def form(self) -> Form:
-        query = self.query_one
-        return Form(
-            topic=query("#form-topic", Input).value.strip(),
-            partition=query("#form-partition", Input).value,
-            key_kind=query("#form-key-kind", Select).value,  # type: ignore[arg-type]
-            key=query("#form-key", Input).value,
-            value_kind=query("#form-value-kind", Select).value,  # type: ignore[arg-type]
-            value=query("#form-value", TextArea).text,
-            headers=query("#form-headers", TextArea).text,
-            is_template=query("#form-template", Checkbox).value,
-            acks=str(query("#form-acks", Select).value),
-            compression=str(query("#form-compression", Select).value),
-        )
+        values: dict[str, Any] = {}
+        for each in fields(Form):
+            widget = self._widget(each.name)
+            values[each.name] = widget.text if isinstance(widget, TextArea) else widget.value
+        return Form(**values | {"topic": values["topic"].strip()})
 
     def fill(self, form: Form) -> None:
-        query = self.query_one
-        query("#form-topic", Input).value = form.topic
-        query("#form-partition", Input).value = form.partition
-        query("#form-key-kind", Select).value = form.key_kind
-        query("#form-key", Input).value = form.key
-        query("#form-value-kind", Select).value = form.value_kind
-        query("#form-value", TextArea).load_text(form.value)
-        query("#form-headers", TextArea).load_text(form.headers)
-        query("#form-template", Checkbox).value = form.is_template
-        query("#form-acks", Select).value = form.acks
-        query("#form-compression", Select).value = form.compression
+        for name, value in asdict(form).items():
+            widget = self._widget(name)
+            if isinstance(widget, TextArea):
+                widget.load_text(value)
+            else:
+                widget.value = value
         self.check_form()
 
     def on_mount(self) -> None:
@@ -265,10 +255,10 @@ class ProducerScreen(YakScreen):
 
     def opened(self, what: object) -> None:
         self.query_one("#producer-tabs", TabbedContent).active = ONE
-        if isinstance(what, Draft):
+        if isinstance(what, Form):
             form = self.query_one(MessageForm)
             how = form.form()
-            form.fill(replace(Form.of(what), acks=how.acks, compression=how.compression))
+            form.fill(replace(what, acks=how.acks, compression=how.compression))
             self.query_one("#form-value", TextArea).focus()
         elif isinstance(what, str):
             self.query_one("#form-topic", Input).value = what
