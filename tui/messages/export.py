@@ -4,7 +4,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,27 +17,7 @@ from yak.client.record_json import encode_bytes, record_document
 from yak.client.record_template import RecordTemplate, Template, plain
 from yak.client.times import format_time
 from yak.errors import YakError
-
-CHOICES: Final = (
-    ("k", "key"),
-    ("v", "value"),
-    ("h", "headers"),
-    ("j", "record as JSON"),
-    ("p", "command that sends it again"),
-)
-"""The entries of the copy menu: letter and name."""
-
-
-def copied(record: ConsumerRecord, what: str) -> str:
-    """The text for one entry of the menu. Binary data is base64, a null value is empty."""
-    texts: dict[str, Callable[[], str]] = {
-        "k": lambda: encode_bytes(record.key)[0] or "",
-        "v": lambda: encode_bytes(record.value)[0] or "",
-        "h": lambda: json.dumps(record_document(record, format_time)["headers"], ensure_ascii=False),
-        "j": lambda: record_line(record),
-        "p": lambda: produce_command(record),
-    }
-    return texts[what]()
+from yak.tui.messages.store import BREATH_S
 
 
 def record_line(record: ConsumerRecord) -> str:
@@ -57,12 +37,19 @@ def produce_command(record: ConsumerRecord) -> str:
     return form.produce_command(Plan(record.topic), RecordTemplate(part(record.key), part(record.value), headers))
 
 
+COPIES: Final[Mapping[str, tuple[str, Callable[[ConsumerRecord], str]]]] = {
+    "k": ("key", lambda record: encode_bytes(record.key)[0] or ""),
+    "v": ("value", lambda record: encode_bytes(record.value)[0] or ""),
+    "h": ("headers", lambda record: json.dumps(record_document(record, format_time)["headers"], ensure_ascii=False)),
+    "j": ("record as JSON", record_line),
+    "p": ("command that sends it again", produce_command),
+}
+"""The copy menu by letter: the name of a part, and its text. Binary data is base64, a null value is empty."""
+
 Format = Literal["ndjson", "csv"]
 FORMATS: Final[tuple[Format, ...]] = ("ndjson", "csv")
 FOLDER: Final = "~/yak-exports"
 PIECE: Final = 250
-BREATH_S: Final = 0.0005
-"""The sleep after each piece, so that the interface's thread can run."""
 
 
 @dataclass(slots=True)

@@ -20,14 +20,13 @@ from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
 from yak.tui.messages.feeds import Feed, OpenedFeed, open_feed
 from yak.tui.messages.sampler import RateMeter, Sampler
-from yak.tui.messages.store import MAX_BYTES, MAX_ROWS, Packed, Store, pack, unpack
+from yak.tui.messages.store import BREATH_S, MAX_BYTES, MAX_ROWS, Packed, Store, pack, unpack
 from yak.tui.messages.subscription import Subscription, filter_parts
 
 Phase = Literal["opening", "joining", "reading", "paused", "full", "done", "waiting", "failed", "closed"]
 DISPLAYED_PER_SECOND: Final = 500.0
 BATCH: Final = 500
 WAIT_S: Final = 0.05
-BREATH_S: Final = 0.0005
 SLICE: Final = 200
 """Rows that a new filter tests between two sleeps: 2 ms for the slowest filters, JSON paths on a kilobyte."""
 DISCOVERY_EVERY_MS: Final = 5000.0

@@ -379,6 +379,7 @@ class MergedStore:
 Records: TypeAlias = Store | MergedStore
 PIECE: Final = 500
 BREATH_S: Final = 0.0005
+"""The sleep after each piece of work in a thread, so that the interface's thread can run."""
 
 
 def find(records: Records, start: int, step: int, holds: Callable[[BufferedRecord], bool]) -> BufferedRecord | None:

@@ -21,13 +21,12 @@ from yak.tui.formatter import Formatter
 from yak.tui.keys import keys
 from yak.tui.messages.detail import VIEWS, View
 from yak.tui.messages.export import (
-    CHOICES,
+    COPIES,
     FOLDER,
     FORMATS,
     PIECE,
     Format,
     Progress,
-    copied,
     export,
     file_name,
     format_of,
@@ -363,10 +362,12 @@ class ReadingScreen(YakScreen):
         if record is None:
             self.app.notice("there is no message to copy")
             return
-        letter = await self.app.push_screen_wait(ChoiceMenu(f"Copy of {record.id}", CHOICES))
+        choices = [(letter, name) for letter, (name, _) in COPIES.items()]
+        letter = await self.app.push_screen_wait(ChoiceMenu(f"Copy of {record.id}", choices))
         if letter is None:
             return
-        name, text = dict(CHOICES)[letter], copied(record, letter)
+        name, as_text = COPIES[letter]
+        text = as_text(record)
         if len(text.encode("utf-8", "surrogatepass")) <= CLIPBOARD_BYTES:
             self.app.copy(text, f"the {name} of {record.id}")
             return

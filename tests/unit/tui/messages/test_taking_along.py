@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from yak.client.record_csv import CSV_COLUMNS
 from yak.client.record_json import parse_record
 from yak.errors import YakError
-from yak.tui.messages.export import CHOICES, Progress, copied, export, file_name, format_of, produce_command, write
+from yak.tui.messages.export import COPIES, Progress, export, file_name, format_of, produce_command, write
 from yak.tui.messages.store import BufferedRecord
 
 BYTES = st.none() | st.binary(max_size=20) | st.text(max_size=12).map(str.encode)
@@ -129,15 +129,13 @@ def test_the_copy_menu():
         '"timestamp_type": "CreateTime", "key": "u1", "value": "{\\"a\\": 1}", '
         '"headers": [{"key": "source", "value": "web"}], "leader_epoch": 3}'
     )
-    assert [copied(RECORD, letter) for letter, _ in CHOICES] == [
+    assert [as_text(RECORD) for _, as_text in COPIES.values()] == [
         "u1",
         '{"a": 1}',
         '[{"key": "source", "value": "web"}]',
         as_json,
         "yak produce orders -k u1 -m '{\"a\": 1}' -H source=web",
     ]
-    with pytest.raises(KeyError):
-        copied(RECORD, "z")
 
 
 def sent_by(command):
