@@ -29,7 +29,7 @@ from yak.tui.formatter import ZONE_LABELS, ZONES, Formatter
 from yak.tui.keys import K9S_KEYS, KEYS, all_keys, explained, keys, keys_of_screen, notices
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.contexts import is_production, is_set
-from yak.tui.screens.base import BY_NAME, SCREENS, Entry, FileUploaded, YakScreen
+from yak.tui.screens.base import SCREENS, Entry, FileUploaded, YakScreen
 from yak.tui.settings import UiSettings
 from yak.tui.source.base import ClusterSource
 from yak.tui.state.picture import Picture
@@ -86,10 +86,7 @@ STALE_FPS = 0.2
 COMPLETED_MAX = 20
 """The most incomplete topics requested in one round."""
 COMPLETE_TRIES = 8
-_KEY_IDS = (
-    *(key.id for key in KEYS.values() if key.scope == "go" and key.id.partition(".")[2] in BY_NAME),
-    *(key.id for key in KEYS.values() if key.scope == "app"),
-)
+_KEY_IDS = tuple(key.id for key in KEYS.values() if key.scope in ("go", "app"))
 NOTICE_MS = 8_000
 NOTICES_MAX = 500
 KEY_WAITS_S = 1.0

@@ -27,7 +27,7 @@ def test_screen_timer_sends_no_request_while_the_app_ends(what):
     async def scenario(app, pilot):
         screen = app.screen
         assert isinstance(screen, TopicScreen if what else TopicsScreen)
-        ask = screen.ask_seen if what else screen._ask
+        ask = screen.ask_seen if what else screen.ask_again
         stack = app._screen_stacks[app.current_mode]
         below = [*stack]
         stack.clear()

@@ -49,15 +49,6 @@ class AssignedFeed(PartitionReader):
                     added.append(partition)
         return added
 
-    def commit_now(self) -> str:
-        """Raises UsageError: there is no group."""
-        raise UsageError(
-            "no-group",
-            "there is no group to commit to",
-            why="this is read without a group",
-            try_=("a, and name a group",),
-        )
-
 
 class GroupFeed(GroupReader):
     """A member of a group. Offsets are committed only by `commit_now`."""

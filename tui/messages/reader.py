@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 from yak.client.filters import Filter, parse_filter
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
-from yak.tui.messages.feeds import Feed, OpenedFeed, open_feed
+from yak.tui.messages.feeds import AssignedFeed, Feed, OpenedFeed, open_feed
 from yak.tui.messages.sampler import RateMeter, Sampler
 from yak.tui.messages.store import BREATH_S, MAX_BYTES, MAX_ROWS, Packed, Store, pack, unpack
 from yak.tui.messages.subscription import Subscription, filter_parts
@@ -193,8 +193,10 @@ class Reader:
         done: Future[str] = Future()
 
         def order() -> None:
+            feed = self._feed
+            assert not isinstance(feed, AssignedFeed), "only a member of a group commits"
             try:
-                why = self._feed.commit_now() if self._feed is not None else "no records read yet"
+                why = feed.commit_now() if feed is not None else "no records read yet"
             except YakError as error:
                 done.set_exception(error)
                 return

@@ -277,9 +277,6 @@ class ProducerScreen(YakScreen):
             return True
         return super().go_back()
 
-    def copied(self) -> str:
-        return self.csv.command if self.is_csv else self._command()
-
     # the form
 
     @on(MessageForm.Changed)

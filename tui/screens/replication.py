@@ -108,9 +108,6 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
 
     def opened(self, what: object) -> None:
         """Select a partition, `orders-0`, or a topic's partitions."""
-        if not self.query("#replication"):
-            self.call_after_refresh(self.opened, what)
-            return
         grid = self.query_one("#replication", Grid)
         self.paint(self.app.now_ms())
         if str(what) in self.picture.topics:

@@ -491,12 +491,6 @@ class TopicScreen(ChangesTopics):
         if chosen is not None and self._pane() == "replicas":
             self._show_replicas_of(chosen)
 
-    def action_browse(self) -> None:
-        self.app.go("messages", self.topic)
-
-    def action_produce(self) -> None:
-        self.app.go("producer", self.topic)
-
     def action_copy(self) -> None:
         """Copy the name on the first tab, else the line."""
         if self._pane() == "partitions":

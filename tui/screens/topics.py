@@ -214,6 +214,12 @@ class ChangesTopics(YakScreen):
     def chosen_partition(self) -> Partition | None:
         return None
 
+    def action_browse(self) -> None:
+        self.app.go("messages", self.chosen_topic())
+
+    def action_produce(self) -> None:
+        self.app.go("producer", self.chosen_topic())
+
     def action_internal(self) -> None:
         self._with_internal = not self._with_internal
         self.paint(self.app.now_ms())
@@ -439,7 +445,7 @@ class TopicsScreen(ChangesTopics, AskingScreen):
 
     def opened(self, what: object) -> None:
         """Open a topic, or one of its partitions, `orders-0`."""
-        if not self.picture.is_loaded or not self.query("#topics"):
+        if not self.picture.is_loaded:
             self._wanted = str(what)  # opened once the topics are known
             return
         topic, partition = str(what), None
@@ -471,12 +477,6 @@ class TopicsScreen(ChangesTopics, AskingScreen):
         topic = self.chosen_topic()
         if topic is not None:
             self.open_topic(topic)
-
-    def action_browse(self) -> None:
-        self.app.go("messages", self.chosen_topic())
-
-    def action_produce(self) -> None:
-        self.app.go("producer", self.chosen_topic())
 
     def action_copy(self) -> None:
         topic = self.chosen_topic()
