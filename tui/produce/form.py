@@ -36,28 +36,18 @@ SAMPLE_MS: Final = 1_700_000_000_000
 PARTITION_DIGITS: Final = 9
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class FormError(Exception):
     """Why the form cannot be sent: the field (`topic`, `partition`, `key`, `value`, `headers`), the position from 1."""
 
-    field: str
-    why: str
-    line: int = 1
-    column: int = 1
+    def __init__(self, field: str, why: str, line: int = 1, column: int = 1) -> None:
+        super().__init__(why)
+        self.field, self.why, self.line, self.column = field, why, line, column
 
     @property
     def text(self) -> str:
         """`line 2, column 7: not JSON: ...`; other fields than the value are named."""
         place = f"line {self.line}, column {self.column}: " if self.field in ("value", "headers") else ""
         return f"{'' if self.field == 'value' else f'{self.field}: '}{place}{self.why}"
-
-
-class FormError(Exception):
-    """A form with a problem."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.why)
-        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,28 +92,28 @@ class Form:
     def plan(self, *, count: int | None = 1, rate: float | None = None) -> Plan:
         """How to send. Raises FormError."""
         if not self.topic.strip():
-            raise FormError(Problem("topic", "no topic is named"))
+            raise FormError("topic", "no topic is named")
         return Plan(self.topic.strip(), self._partition(), self.acks, self.compression, count, rate)
 
     def message(self) -> RecordTemplate:
         """What to send. Raises FormError."""
         return RecordTemplate(self._key(), self._value(), tuple(self._headers()))
 
-    def problem(self) -> Problem | None:
+    def problem(self) -> FormError | None:
         """The first problem, or None if the form can be sent."""
         try:
             self.plan()
             self.message()
         except FormError as wrong:
-            return wrong.problem
+            return wrong
         return None
 
-    def value_problem(self) -> Problem | None:
+    def value_problem(self) -> FormError | None:
         """The value's problem, regardless of the other fields."""
         try:
             self.message()
         except FormError as wrong:
-            return wrong.problem if wrong.problem.field == "value" else None
+            return wrong if wrong.field == "value" else None
         return None
 
     def _partition(self) -> int | None:
@@ -131,7 +121,7 @@ class Form:
         if not text:
             return None
         if not (text.isascii() and text.isdigit() and len(text) <= PARTITION_DIGITS):
-            raise FormError(Problem("partition", f'"{text}" is not the number of a partition; empty: by key'))
+            raise FormError("partition", f'"{text}" is not the number of a partition; empty: by key')
         return int(text)
 
     def _key(self) -> Template | None:
@@ -159,7 +149,7 @@ class Form:
             assert found is not None, "every line is a name, with or without a value"
             name, text = _plain_name(found.group(1).strip()), found.group(2)
             if not name:
-                raise FormError(Problem("headers", "a header without a name: NAME=VALUE", number))
+                raise FormError("headers", "a header without a name: NAME=VALUE", number)
             if text is None:
                 yield name, None
             elif text.startswith(BASE64_MARK):
@@ -173,7 +163,7 @@ class Form:
         try:
             return parse_template(text)
         except TemplateError as error:
-            raise FormError(Problem(field, error.why, error.line + line - 1, error.column + shift)) from None
+            raise FormError(field, error.why, error.line + line - 1, error.column + shift) from None
 
 
 def samples(message: RecordTemplate, count: int, now_ms: int = SAMPLE_MS) -> list[Outgoing]:
@@ -186,14 +176,14 @@ def _must_be_json(template: Template) -> None:
         json.loads(template.shape, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         why = "empty: JSON is at least null" if not template.source.strip() else f"not JSON: {_lowered(error.msg)}"
-        raise FormError(Problem("value", why, error.lineno, error.colno)) from None
+        raise FormError("value", why, error.lineno, error.colno) from None
     except _NotJson as error:
         line, column = place_of(template.source, max(template.source.find(str(error)), 0))
-        raise FormError(Problem("value", f"not JSON: {error} is no number there", line, column)) from None
+        raise FormError("value", f"not JSON: {error} is no number there", line, column) from None
     except RecursionError:
-        raise FormError(Problem("value", "not JSON: nested too deeply")) from None
+        raise FormError("value", "not JSON: nested too deeply") from None
     except ValueError as error:  # an integer with more digits than Python parses
-        raise FormError(Problem("value", f"not JSON: {_lowered(str(error))}")) from None
+        raise FormError("value", f"not JSON: {_lowered(str(error))}") from None
 
 
 class _NotJson(Exception):
@@ -212,7 +202,7 @@ def _unwrapped(field: str, text: str, line: int = 1) -> str:
     try:
         data = base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise FormError(Problem(field, f"not base64: {_lowered(str(error))}", line)) from None
+        raise FormError(field, f"not base64: {_lowered(str(error))}", line) from None
     return data.decode("utf-8", "surrogateescape")
 
 

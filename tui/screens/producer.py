@@ -22,7 +22,6 @@ from yak.tui.produce.form import (
     VALUE_KINDS,
     Form,
     FormError,
-    Problem,
     display_command,
     produce_command,
     samples,
@@ -55,7 +54,7 @@ class MessageForm(Vertical):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id, classes="panel")
         self._title = self.border_title = "Message"
-        self.problem: Problem | None = None
+        self.problem: FormError | None = None
         self._is_quiet = False
 
     def compose(self) -> ComposeResult:
@@ -155,7 +154,7 @@ class MessageForm(Vertical):
         try:
             value = samples(form.message(), 1)[0].value
         except FormError as error:
-            return [Cell(f"{fmt.sign('bad')} {error.problem.why}", "bad")]
+            return [Cell(f"{fmt.sign('bad')} {error.why}", "bad")]
         if value is None:
             return [Cell("a tombstone: it deletes its key where a topic is compacted", "dim")]
         size = fmt.size(len(value))
@@ -332,7 +331,7 @@ class ProducerScreen(YakScreen):
         try:
             plan, message = self._what()
         except FormError as wrong:
-            self._show_problem(wrong.problem)
+            self._show_problem(wrong)
             return
         self.start(plan, message)
 
@@ -346,7 +345,7 @@ class ProducerScreen(YakScreen):
         try:
             self._what()
         except FormError as wrong:
-            self._show_problem(wrong.problem)
+            self._show_problem(wrong)
             return
         fields = [
             Field("count", "Messages", "", "empty: until X stops it"),
@@ -429,7 +428,7 @@ class ProducerScreen(YakScreen):
                 f"written to {at.topic}-{at.partition} at offset {self.fmt.number(at.offset)}{took}", "good"
             )
 
-    def _show_problem(self, problem: Problem) -> None:
+    def _show_problem(self, problem: FormError) -> None:
         self.app.notice(f"not sent: {problem.text}", "bad")
         field: Widget = self.query_one(f"#form-{problem.field}")
         field.focus()
