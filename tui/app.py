@@ -28,7 +28,7 @@ from yak.plain_text import one_line
 from yak.tui.formatter import ZONE_LABELS, ZONES, Formatter
 from yak.tui.keys import K9S_KEYS, KEYS, all_keys, explained, keys, keys_of_screen, notices
 from yak.tui.rows.cells import Cell
-from yak.tui.rows.contexts import is_production, is_set
+from yak.tui.rows.contexts import is_set
 from yak.tui.screens.base import SCREENS, Entry, FileUploaded, YakScreen
 from yak.tui.settings import UiSettings
 from yak.tui.source.base import ClusterSource
@@ -431,7 +431,7 @@ class YakApp(App[int]):
         self.context_name = name
         values = self.settings.contexts[name]
         self.is_readonly = self.settings.is_readonly or is_set(values, "readonly")
-        self._mark_cluster(is_production=is_production(values), accent=str(values.get("accent") or ""))
+        self._mark_cluster(is_production=is_set(values, "production"), accent=str(values.get("accent") or ""))
         self.picture = Picture()
         self.listen()
         self.go("dashboard")

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from yak.protocol.topic_names import is_internal
 from yak.tui.demo.state import DemoState
 from yak.tui.formatter import Formatter
 from yak.tui.rows.cells import Cell, Column, Row, Tone, figure
 from yak.tui.rows.cluster import broker_state_cell
-from yak.tui.rows.topics import is_internal
 from yak.tui.state.drills import Action, Timeline
 from yak.tui.state.elections import Failover
 from yak.tui.state.picture import Broker, Picture

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from yak.protocol.topic_names import is_internal
 from yak.tui.formatter import Formatter
 from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
-from yak.tui.rows.topics import TONES, TopicFacts, is_internal
+from yak.tui.rows.topics import TONES, TopicFacts
 from yak.tui.state.picture import Broker, Partition, Picture
 from yak.view.broker_state import SeenState
 from yak.view.formats import format_count, format_duration

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from yak.ids import INTERNAL_TOPICS
+from yak.protocol.topic_names import is_internal
 from yak.tui.formatter import Formatter
 from yak.tui.messages.detail import cell_text
 from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
@@ -77,11 +77,6 @@ class TopicFacts:
                 return None
             total += max(0, each.high_watermark - start)
         return total
-
-
-def is_internal(topic: str) -> bool:
-    """Whether it is an internal topic of the cluster."""
-    return topic in INTERNAL_TOPICS
 
 
 def topic_names(picture: Picture, *, with_internal: bool) -> list[str]:

@@ -3,11 +3,11 @@
 from textual.app import ComposeResult
 from textual.containers import Container
 
+from yak.protocol.topic_names import is_internal
 from yak.tui.keys import keys
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.failover import election_lines
 from yak.tui.rows.partitions import ReplicationTable
-from yak.tui.rows.topics import is_internal
 from yak.tui.screens.processes import ControlsBrokers
 from yak.tui.screens.topics import ChangesTopics
 from yak.tui.state.picture import Partition

@@ -12,8 +12,9 @@ from textual.content import Content
 from yak.client.admin import ConfigValue
 from yak.client.numbers import parse_long
 from yak.errors import UsageError, YakError
+from yak.protocol.topic_names import is_internal
 from yak.tui.keys import keys
-from yak.tui.rows.topics import COLUMNS, TopicFacts, TopicTable, is_internal, topics_title
+from yak.tui.rows.topics import COLUMNS, TopicFacts, TopicTable, topics_title
 from yak.tui.screens.base import AskingScreen, YakScreen
 from yak.tui.source.base import gather_few
 from yak.tui.source.kafka import alter_topic, topic_configs
