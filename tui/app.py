@@ -441,12 +441,9 @@ class YakApp(App[int]):
     # the commands after `:`
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave `:` and `/` to text fields and dialogs, although their bindings have priority.
-
-        The bindings have priority so that the prompt is on top before the next key of a pasted text is read.
-        """
+        """Leave `:` and `/` to text fields."""
         if action in ("command", "find"):
-            return isinstance(self.screen, YakScreen) and not isinstance(self.screen.focused, Input | TextArea)
+            return not isinstance(self.screen.focused, Input | TextArea)
         return super().check_action(action, parameters)
 
     def action_command(self) -> None:
