@@ -46,10 +46,10 @@ class Sends:
         if self.error is not None:
             raise self.error
         acknowledged = (Acknowledged(0, run.plan.topic, 1, 41),)
-        run._stats = DeliveryStatistics(
+        run.stats = DeliveryStatistics(
             "done", sent=1, acknowledged=1, few=acknowledged, p50_ms=3.0, p99_ms=3.0, max_ms=3.0
         )
-        return run._stats
+        return run.stats
 
 
 def drive(scenario, *, error=None, **settings):
