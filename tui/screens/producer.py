@@ -135,7 +135,7 @@ class MessageForm(Vertical):
 
     def _topic_title(self, name: str) -> str:
         fmt = self.app.fmt
-        found = [each for (topic, _), each in self.app.picture.partitions.items() if topic == name]
+        found = self.app.picture.topics.get(name)
         if not found:
             return f"{fmt.sign('warn')} no topic {name} yet, S asks to create it"
         leaderless = sum(each.leader is None for each in found)
