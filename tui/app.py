@@ -27,6 +27,7 @@ from yak.errors import UsageError, YakError
 from yak.plain_text import one_line
 from yak.tui.formatter import ZONE_LABELS, ZONES, Formatter
 from yak.tui.keys import K9S_KEYS, KEYS, all_keys, explained, keys, keys_of_screen, notices
+from yak.tui.launch import contexts_of
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.contexts import is_set
 from yak.tui.screens.base import SCREENS, Entry, FileUploaded, YakScreen
@@ -320,8 +321,7 @@ class YakApp(App[int]):
 
     def take_contexts(self, found: Mapping[str, Mapping[str, Any]]) -> None:
         """Use the changed contexts of the config file. Contexts without brokers are left out."""
-        named = {name: values for name, values in found.items() if values.get("bootstrap_servers")}
-        self.settings = replace(self.settings, contexts=named)
+        self.settings = replace(self.settings, contexts=contexts_of(found))
         self.repaint()
 
     def _mark_cluster(self, *, is_production: bool, accent: str) -> None:

@@ -4,8 +4,8 @@ import asyncio
 
 from driving import until
 from pictures import recorded_app, recorded_source
+from recorded_source import RecordedSource
 
-from yak.tui.source.recorded import RecordedSource
 from yak.tui.widgets.grid import Grid
 from yak.tui.widgets.timeline import Timeline
 
