@@ -1,8 +1,10 @@
 """The app: it connects to a cluster, shows screens, decides when to draw, and runs the actions and commands of every screen."""
 
+import asyncio
 import difflib
 import gc
 import time
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +26,7 @@ from textual.widgets import Input, Tabs, TextArea
 from textual.worker import NoActiveWorker, Worker, WorkerFailed, get_current_worker
 
 from yak.errors import UsageError, YakError
+from yak.local.spawn import yak_argv
 from yak.plain_text import one_line
 from yak.tui.formatter import ZONE_LABELS, ZONES, Formatter
 from yak.tui.keys import K9S_KEYS, KEYS, all_keys, explained, keys, keys_of_screen, notices
@@ -647,14 +650,8 @@ class YakApp(App[int]):
 
     @work(exclusive=True, group="doctor")
     async def run_doctor(self) -> None:
-        import asyncio
-        import sys
-
-        command = [sys.executable] if getattr(sys, "frozen", False) else [sys.executable, "-m", "yak.commands"]
-        child = await asyncio.create_subprocess_exec(
-            *command, "doctor", "-b", self.source.bootstrap, "--no-color",
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        )  # fmt: skip
+        command = yak_argv("doctor", "-b", self.source.bootstrap, "--no-color")
+        child = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
         said, _ = await child.communicate()
         self.note_command(f"yak doctor -b {self.source.bootstrap}")
         self.push_screen(TextDialog("yak doctor", said.decode(errors="replace")))
