@@ -170,10 +170,6 @@ class Producers:
                 self._key = (servers, acks, compression)
             return self._producer
 
-    def warm(self, servers: str) -> None:
-        """Open a producer early, so that it has its id in time. Raises UsageError."""
-        self.get(servers, "all", "none")
-
     def forget(self) -> None:
         """Close it: purging its queue leaves a gap in its sequence numbers."""
         with self._lock:

@@ -316,9 +316,9 @@ class ProducerScreen(YakScreen):
 
     @work(group="connect")
     async def connect(self) -> None:
-        """Open a producer. An unreachable cluster is reported by the banner, and when something is sent."""
+        """Open a producer, so that it has its id in time. The banner and a send report an unreachable cluster."""
         try:
-            await self.app.source.kafka(self._producers.warm)
+            await self.app.source.kafka(self._producers.get, "all", "none")
         except YakError:
             return
 
