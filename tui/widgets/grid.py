@@ -138,8 +138,8 @@ class Grid(WithCursor):
         # Without rows, only the text `empty` is drawn.
         self._lay_out(is_new_head=is_new_head or (is_new_empty and not len(self.displayed)))
 
-    def set_filter(self, text: str) -> int:
-        """Show only rows that match; returns their number. Raises UsageError `bad-filter`, and keeps the old filter."""
+    def set_filter(self, text: str) -> None:
+        """Show only rows that match. Raises UsageError `bad-filter`, and keeps the old filter."""
         before, self.filter_text = self.filter_text, text
         try:
             self._arrange()
@@ -148,7 +148,6 @@ class Grid(WithCursor):
             raise
         self._keep_cursor()
         self._lay_out(is_new_head=False)
-        return len(self.displayed)
 
     @property
     def row_count(self) -> int:
