@@ -107,7 +107,7 @@ def export(
     format_: Format,
     progress: Progress,
     is_cancelled: Callable[[], bool] = lambda: False,
-) -> Progress:
+) -> None:
     """Write a new file atomically, under a temporary name until it is complete. Updates `progress`.
 
     Raises YakError: `export-exists`, `export-failed`, `export-cancelled`.
@@ -134,4 +134,3 @@ def export(
     finally:
         with suppress(OSError):
             partial.unlink()
-    return progress

@@ -45,7 +45,8 @@ def same(sent, record):
 def test_exported_records_are_read_back_unchanged(tmp_path, records):
     path = tmp_path / "out" / "x.ndjson"
     path.unlink(missing_ok=True)
-    progress = export([records[:3], records[3:]], str(path), "ndjson", Progress())
+    progress = Progress()
+    export([records[:3], records[3:]], str(path), "ndjson", progress)
     lines = path.read_text(encoding="utf-8", errors="surrogatepass").split("\n")[:-1]
     back = [parse_record(line) for line in lines]
     assert all(same(sent, record) for sent, record in zip(back, records, strict=True))
@@ -112,7 +113,9 @@ def test_a_place_that_cannot_be_written_to_is_said(tmp_path):
 
 def test_tilde_in_an_export_path_means_the_home_directory(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert export([[RECORD]], "~/yak-exports/x.csv", "csv", Progress()).path == str(tmp_path / "yak-exports" / "x.csv")
+    progress = Progress()
+    export([[RECORD]], "~/yak-exports/x.csv", "csv", progress)
+    assert progress.path == str(tmp_path / "yak-exports" / "x.csv")
 
 
 def test_names_of_files():
