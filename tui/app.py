@@ -1,10 +1,12 @@
 """The app: it connects to a cluster, shows screens, decides when to draw, and runs the actions and commands of every screen."""
 
+import asyncio
 import difflib
 import gc
 import time
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,12 +26,14 @@ from textual.widgets import Input, Tabs, TextArea
 from textual.worker import NoActiveWorker, Worker, WorkerFailed, get_current_worker
 
 from yak.errors import UsageError, YakError
+from yak.local.spawn import yak_argv
 from yak.plain_text import one_line
 from yak.tui.formatter import ZONE_LABELS, ZONES, Formatter
 from yak.tui.keys import K9S_KEYS, KEYS, all_keys, explained, keys, keys_of_screen, notices
+from yak.tui.launch import contexts_of
 from yak.tui.rows.cells import Cell
-from yak.tui.rows.contexts import is_production, is_set
-from yak.tui.screens.base import BY_NAME, SCREENS, FileUploaded, YakScreen
+from yak.tui.rows.contexts import is_set
+from yak.tui.screens.base import SCREENS, Entry, FileUploaded, YakScreen
 from yak.tui.settings import UiSettings
 from yak.tui.source.base import ClusterSource
 from yak.tui.state.picture import Picture
@@ -40,33 +44,37 @@ from yak.tui.widgets.frame import KeyBar
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command: its word, its argument, its effect."""
+    """One command: its word, its effect, with the word as typed and its argument, and its argument's name."""
 
     name: str
     help: str
+    run: Callable[["YakApp", str, str], object]
     argument: str = ""
     aliases: tuple[str, ...] = ()
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        return (self.name, *self.aliases)
 
-OTHERS = (
-    Command("help", "the keys of this screen", aliases=("h",)),
-    Command("keys", "all keys of all screens, by action"),
-    Command("theme", f"one of {', '.join(NAMES)}", "[NAME]"),
-    Command("zone", "times in utc, local or relative", "[ZONE]"),
-    Command("doctor", "check that clients can reach and use the cluster"),
-    Command("notices", "errors and notices so far"),
-    Command("explain", "what the numbers on this screen mean"),
-    Command("sample", "make a topic named sample, with messages in it"),
-    Command("k9s-keys", "keys as k9s has them"),
-    Command("quit", "end yak ui", aliases=("q", "q!", "wq", "exit")),
+
+def _go(entry: Entry) -> Callable[["YakApp", str, str], object]:
+    return lambda app, word, argument: app.go(entry.name, entry.opens(word, argument))
+
+
+COMMANDS = (
+    *(Command(each.name, f"go to {each.label.lower()}", _go(each), "[WHAT]", each.aliases) for each in SCREENS),
+    Command("help", "the keys of this screen", lambda app, *_: app.action_help(), aliases=("h",)),
+    Command("keys", "all keys of all screens, by action", lambda app, *_: app.action_keys()),
+    Command("theme", f"one of {', '.join(NAMES)}", lambda app, _, name: app.set_theme(name), "[NAME]"),
+    Command("zone", "times in utc, local or relative", lambda app, _, name: app.set_zone(name), "[ZONE]"),
+    Command("doctor", "check that clients can reach and use the cluster", lambda app, *_: app.run_doctor()),
+    Command("notices", "errors and notices so far", lambda app, *_: app.action_notices()),
+    Command("explain", "what the numbers on this screen mean", lambda app, *_: app.action_explain()),
+    Command("sample", "make a topic named sample, with messages in it", lambda app, *_: app.make_sample()),
+    Command("k9s-keys", "keys as k9s has them", lambda app, *_: app.action_k9s_keys()),
+    Command("quit", "end yak ui", lambda app, *_: app.action_leave(), aliases=("q", "q!", "wq", "exit")),
 )
-
-
-def commands() -> Iterator[Command]:
-    """All commands; screens first."""
-    for entry in SCREENS:
-        yield Command(entry.name, f"go to {entry.label.lower()}", "[WHAT]", entry.aliases)
-    yield from OTHERS
+_BY_WORD: Final = {word: command for command in COMMANDS for word in command.words}
 
 
 def completion(typed: str) -> str:
@@ -74,8 +82,7 @@ def completion(typed: str) -> str:
     word = typed.strip()
     if not word or " " in typed:
         return ""
-    names = [name for command in commands() for name in (command.name, *command.aliases)]
-    return next((name for name in names if name.startswith(word)), "")
+    return next((name for name in _BY_WORD if name.startswith(word)), "")
 
 
 STALE_FPS = 0.2
@@ -83,10 +90,7 @@ STALE_FPS = 0.2
 COMPLETED_MAX = 20
 """The most incomplete topics requested in one round."""
 COMPLETE_TRIES = 8
-_KEY_IDS = (
-    *(key.id for key in KEYS.values() if key.scope == "go" and key.id.partition(".")[2] in BY_NAME),
-    *(key.id for key in KEYS.values() if key.scope == "app"),
-)
+_KEY_IDS = tuple(key.id for key in KEYS.values() if key.scope in ("go", "app"))
 NOTICE_MS = 8_000
 NOTICES_MAX = 500
 KEY_WAITS_S = 1.0
@@ -320,8 +324,7 @@ class YakApp(App[int]):
 
     def take_contexts(self, found: Mapping[str, Mapping[str, Any]]) -> None:
         """Use the changed contexts of the config file. Contexts without brokers are left out."""
-        named = {name: values for name, values in found.items() if values.get("bootstrap_servers")}
-        self.settings = replace(self.settings, contexts=named)
+        self.settings = replace(self.settings, contexts=contexts_of(found))
         self.repaint()
 
     def _mark_cluster(self, *, is_production: bool, accent: str) -> None:
@@ -431,7 +434,7 @@ class YakApp(App[int]):
         self.context_name = name
         values = self.settings.contexts[name]
         self.is_readonly = self.settings.is_readonly or is_set(values, "readonly")
-        self._mark_cluster(is_production=is_production(values), accent=str(values.get("accent") or ""))
+        self._mark_cluster(is_production=is_set(values, "production"), accent=str(values.get("accent") or ""))
         self.picture = Picture()
         self.listen()
         self.go("dashboard")
@@ -441,12 +444,9 @@ class YakApp(App[int]):
     # the commands after `:`
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave `:` and `/` to text fields and dialogs, although their bindings have priority.
-
-        The bindings have priority so that the prompt is on top before the next key of a pasted text is read.
-        """
+        """Leave `:` and `/` to text fields."""
         if action in ("command", "find"):
-            return isinstance(self.screen, YakScreen) and not isinstance(self.screen.focused, Input | TextArea)
+            return not isinstance(self.screen.focused, Input | TextArea)
         return super().check_action(action, parameters)
 
     def action_command(self) -> None:
@@ -542,40 +542,11 @@ class YakApp(App[int]):
             return f"{error.message}: {error.why}" if error.why else error.message
         return ""
 
-    def _command(self, typed: str) -> Callable[[], object]:
-        """What a typed command does. Raises UsageError (`unknown-command`)."""
-        word, _, argument = typed.strip().partition(" ")
-        argument = argument.strip()
-        actions: dict[str, Callable[[], object]] = {
-            "quit": partial(self.exit, 0),
-            "theme": partial(self._set_theme, argument),
-            "zone": partial(self._set_zone, argument),
-            "help": self.action_help,
-            "keys": lambda: self.push_screen(TextDialog("All keys", all_keys())),
-            "notices": self.action_notices,
-            "explain": self.action_explain,
-            "doctor": self.run_doctor,
-            "sample": self.make_sample,
-            "k9s-keys": self._use_k9s_keys,
-            **{entry.name: partial(self.go, entry.name, entry.opens(word, argument)) for entry in SCREENS},
-        }
-        for command in commands():
-            if word == command.name or word in command.aliases:
-                return actions[command.name]
-        names = [name for command in commands() for name in (command.name, *command.aliases)]
-        closest = difflib.get_close_matches(word, names, 1)
-        raise UsageError(
-            "unknown-command",
-            f'there is no command "{word}"',
-            why=f'closest: "{closest[0]}"' if closest else "",
-            try_=("ctrl+p shows all of them",),
-        )
-
-    def _use_k9s_keys(self) -> None:
+    def action_k9s_keys(self) -> None:
         self.set_keymap({**self.settings.keymap, **K9S_KEYS})
         self.notice("keys are as k9s has them: ctrl+d deletes, d describes, ctrl+b and ctrl+f page")
 
-    def _set_zone(self, name: str) -> None:
+    def set_zone(self, name: str) -> None:
         zones: dict[str, Any] = {zone: zone for zone in ZONES}
         if name and name not in zones:
             raise UsageError("unknown-zone", f'there is no zone "{name}"', why=f"there are {', '.join(ZONES)}")
@@ -583,7 +554,7 @@ class YakApp(App[int]):
         self.fmt = Formatter(zone, self.fmt.is_ascii, self.fmt.is_wide)
         self.repaint()
 
-    def _set_theme(self, name: str) -> None:
+    def set_theme(self, name: str) -> None:
         if not name:
             name = NAMES[(NAMES.index(self._theme_name()) + 1) % len(NAMES)]
         if name not in NAMES:
@@ -594,7 +565,7 @@ class YakApp(App[int]):
     # actions of every screen
 
     def action_zone(self) -> None:
-        self._set_zone("")
+        self.set_zone("")
         self.notice(f"times are {ZONE_LABELS[self.fmt.zone]}")
 
     def action_wide(self) -> None:
@@ -620,12 +591,15 @@ class YakApp(App[int]):
         if screen is not None:
             self.push_screen(TextDialog(f"Keys of {screen.CRUMB or 'this screen'}", keys_of_screen(screen)))
 
+    def action_keys(self) -> None:
+        self.push_screen(TextDialog("All keys", all_keys()))
+
     def action_palette(self) -> None:
         self.action_command_palette()
 
     def get_system_commands(self, screen: Screen[Any]) -> Any:
         """The palette's entries: the commands of `:` and the actions of this screen."""
-        for command in commands():
+        for command in COMMANDS:
             text = f"{command.name} {command.argument}".strip()
             yield SystemCommand(f":{text}", command.help, partial(self._run_typed, command.name))
         if isinstance(screen, YakScreen):
@@ -639,10 +613,23 @@ class YakApp(App[int]):
                     )
 
     def _run_typed(self, typed: str) -> None:
+        word, _, argument = typed.strip().partition(" ")
         try:
-            self._command(typed)()
+            self._command(word).run(self, word, argument.strip())
         except YakError as error:
             self.show_error(error)
+
+    def _command(self, word: str) -> Command:
+        """Raises UsageError (`unknown-command`)."""
+        if word in _BY_WORD:
+            return _BY_WORD[word]
+        closest = difflib.get_close_matches(word, _BY_WORD, 1)
+        raise UsageError(
+            "unknown-command",
+            f'there is no command "{word}"',
+            why=f'closest: "{closest[0]}"' if closest else "",
+            try_=("ctrl+p shows all of them",),
+        )
 
     def action_explain(self) -> None:
         screen = self.screen_below()
@@ -663,14 +650,8 @@ class YakApp(App[int]):
 
     @work(exclusive=True, group="doctor")
     async def run_doctor(self) -> None:
-        import asyncio
-        import sys
-
-        command = [sys.executable] if getattr(sys, "frozen", False) else [sys.executable, "-m", "yak.commands"]
-        child = await asyncio.create_subprocess_exec(
-            *command, "doctor", "-b", self.source.bootstrap, "--no-color",
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        )  # fmt: skip
+        command = yak_argv("doctor", "-b", self.source.bootstrap, "--no-color")
+        child = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
         said, _ = await child.communicate()
         self.note_command(f"yak doctor -b {self.source.bootstrap}")
         self.push_screen(TextDialog("yak doctor", said.decode(errors="replace")))

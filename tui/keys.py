@@ -35,7 +35,6 @@ class Key:
     help: str
     is_change: bool = False
     in_key_bar: bool = True
-    is_priority: bool = False
     action: str = ""
 
     @property
@@ -67,13 +66,12 @@ _RESET: Final = ("r", "move offsets", "Reset committed offsets: to earliest, lat
 
 _TABLE: Final = (
     *(_quiet(f"go.{name}", key, name, f"Go to {what}.", action=f"go('{name}')") for key, name, what in _SCREENS),
-    Key("app.command", "colon", "command", "Type a command: a screen or an action.", is_priority=True),
+    Key("app.command", "colon", "command", "Type a command: a screen or an action."),
     Key(
         "app.find",
         "slash",
         "filter",
         "Show only lines with a text; !text: without it; ~text: a regular expression.",
-        is_priority=True,
     ),
     Key("app.help", "question_mark", "help", "List the keys of this screen."),
     _quiet("app.palette", "ctrl+p", "palette", "All commands, found by any part of their name."),
@@ -200,10 +198,7 @@ def keys(*ids: str) -> "list[BindingType]":
     from textual.binding import Binding
 
     return [
-        Binding(
-            key.keys, key.action_name, key.label, show=key.in_key_bar, id=key.id, tooltip=key.help,
-            priority=key.is_priority,
-        )
+        Binding(key.keys, key.action_name, key.label, show=key.in_key_bar, id=key.id, tooltip=key.help)
         for key in (KEYS[each] for each in ids)
     ]  # fmt: skip
 

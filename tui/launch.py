@@ -7,15 +7,15 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
-from yak.errors import UsageError
+from yak.errors import UsageError, YakError
 from yak.tui.formatter import Formatter
 from yak.tui.rows.cluster import health_rows
 from yak.tui.settings import UiSettings
-from yak.tui.source.base import ClusterSource
+from yak.tui.source.base import ClusterSource, Event
 from yak.tui.state.picture import Picture
 
 _HEALTH_EVERY_MS = 10_000
@@ -162,14 +162,33 @@ def run_plain(
     asyncio.run(run())
 
 
+class _NoCluster:
+    """A source that answers nothing."""
+
+    title = bootstrap = progress = ""
+    local: Any = None
+    lacks = ()
+
+    async def ask(self, *_: Any, **__: Any) -> Any:
+        raise YakError("no-cluster", "a self-test has no cluster")
+
+    kafka = ask
+
+    async def follow(self) -> AsyncIterator[Event]:
+        await asyncio.Event().wait()
+        yield {}
+
+    async def close(self) -> None:
+        pass
+
+
 def self_test(write: Callable[[str], None]) -> int:
     """Compose every screen without a terminal and a cluster, to check a packaged program. Raises what goes wrong."""
     from yak.tui.app import YakApp
     from yak.tui.screens.base import SCREENS
-    from yak.tui.source.recorded import RecordedSource
 
     async def try_all() -> None:
-        app = YakApp(RecordedSource({}, []))
+        app = YakApp(_NoCluster())
         async with app.run_test(size=(80, 24)) as pilot:
             for entry in SCREENS:
                 app.go(entry.name)

@@ -70,7 +70,7 @@ def texts(app, grid):
     found = next(iter(app.screen_below().query(grid).results(Grid)), None)
     if found is None:
         return []
-    return [[cell.text for cell in found._rows.displayed.at(index).cells] for index in range(found.row_count)]
+    return [[cell.text for cell in found.displayed.at(index).cells] for index in range(found.row_count)]
 
 
 def row(app, grid, number, text):

@@ -67,10 +67,7 @@ def app_with(config, **more):
 
 def rows_of(app):
     grid = app.screen.query_one("#contexts", Grid)
-    return {
-        grid._rows.displayed.at(n).key: [cell.text for cell in grid._rows.displayed.at(n).cells]
-        for n in range(grid.row_count)
-    }
+    return {grid.displayed.at(n).key: [cell.text for cell in grid.displayed.at(n).cells] for n in range(grid.row_count)}
 
 
 def test_only_a_kafka_broker_counts_as_answering(broker, closed):
@@ -178,7 +175,7 @@ def test_unwritable_config_file_shows_an_error(config, tmp_path):
 @pytest.mark.parametrize(("choice", "key"), [(choice, key) for choice, key, *_ in CHOICES] + [("quit", "escape")])
 def test_the_first_run_gives_what_was_chosen(choice, key):
     async def scenario():
-        app = FirstRunApp(why="connection refused")
+        app = FirstRunApp()
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause(0.2)
             await pilot.press(key)

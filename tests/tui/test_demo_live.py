@@ -96,8 +96,8 @@ def test_killed_screen_ends_its_demo_too(folder: str):
 def test_killed_supervisor_is_reported_by_the_screen_which_cleans_up(demo: DemoRun, folder: str):
     demo.start()
     wait_until(counted(demo, 10), "the first records")
-    assert demo.pid is not None
-    os.kill(demo.pid, signal.SIGKILL)
+    assert demo._child is not None
+    os.kill(demo._child.pid, signal.SIGKILL)
     wait_until(lambda: demo.state.phase == "failed", "the end to be noticed")
     assert demo.state.error is not None
     assert demo.state.error.code == "demo-ended"

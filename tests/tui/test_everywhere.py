@@ -232,6 +232,22 @@ def test_an_unknown_command_names_the_closest():
     run(scenario())
 
 
+def test_doctor_runs_as_every_yak_that_yak_starts(monkeypatch):
+    """Else a folder of the working directory could be taken for a library, see `yak_argv`."""
+    monkeypatch.setattr("yak.tui.app.yak_argv", lambda *argv: ["echo", "yak", *argv])
+
+    async def scenario():
+        app = recorded_app()
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause(0.3)
+            paste(app, ":doctor\r")
+            await until(pilot, lambda: isinstance(app.screen, TextDialog), "its report")
+            report = str(app.screen.query_one("#text").render())
+            assert report.strip() == f"yak doctor -b {app.source.bootstrap} --no-color"
+
+    run(scenario())
+
+
 def test_a_filter_shows_as_it_is_typed_and_escape_clears_it():
     async def scenario():
         app = recorded_app(start="activity")
@@ -451,7 +467,7 @@ def test_a_large_dashboard_has_topics_beside_the_activity():
             await pilot.pause(0.5)
             busiest = app.screen.query_one("#busiest", Grid)
             assert busiest.size.height > 20
-            assert [busiest._rows.displayed.at(place).key for place in range(2)] == ["orders", "payments"]
+            assert [busiest.displayed.at(place).key for place in range(2)] == ["orders", "payments"]
             busiest.focus()
             busiest.move_to("orders")
             await pilot.press("enter")

@@ -49,9 +49,7 @@ def committed(bootstrap, group, topic):
 
 
 def cells(grid, key):
-    row = next(
-        (grid._rows.displayed.at(n) for n in range(grid.row_count) if grid._rows.displayed.at(n).key == key), None
-    )
+    row = next((grid.displayed.at(n) for n in range(grid.row_count) if grid.displayed.at(n).key == key), None)
     return None if row is None else [cell.text for cell in row.cells]
 
 

@@ -161,8 +161,7 @@ def test_reset_moves_the_offsets_of_its_plan():
             preview = app.screen
             assert isinstance(preview, ResetPreview)
             rows = [
-                [cell.text for cell in preview.query_one("#steps", Grid)._rows.displayed.at(n).cells[2:5]]
-                for n in range(2)
+                [cell.text for cell in preview.query_one("#steps", Grid).displayed.at(n).cells[2:5]] for n in range(2)
             ]
             assert rows == [["5", "→", "0"], ["3", "→", "3"]]
             assert moved == []

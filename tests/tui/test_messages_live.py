@@ -16,7 +16,7 @@ from yak.client.produce import Outgoing, RecordSender, open_producer, producer_s
 from yak.local.spawn import yak_argv
 from yak.tui.messages.reader import Limits
 from yak.tui.messages.subscription import Choice, Seek, Subscription
-from yak.tui.produce.form import Draft
+from yak.tui.produce.form import Form
 from yak.tui.screens.consumer import ConsumerScreen
 from yak.tui.screens.messages import MessageGrid, MessagesScreen
 from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
@@ -259,7 +259,7 @@ def test_copies_and_sending_again(lone, new_topic, monkeypatch):
         gone = []
         monkeypatch.setattr(app, "go", lambda *where: gone.append(where))
         await pilot.press("p")
-        assert gone == [("producer", Draft(topic, None, b"k2", b'{"n": 42}', ()))]
+        assert gone == [("producer", Form.of(topic, b"k2", b'{"n": 42}'))]
 
     on(lone, scenario)
 
@@ -452,7 +452,7 @@ def test_tiles_side_by_side_and_in_one_list(lone, new_topic):
     async def scenario(app, pilot):
         screen = await consumer(app, pilot)
         for topic in (one, two):
-            screen.add(Subscription((Choice(topic),), Seek(END, None, 50)))
+            screen.read(Subscription((Choice(topic),), Seek(END, None, 50)))
         await until(pilot, lambda: [tile.grid.row_count for tile in screen.tiles] == [20, 30], "both")
         await pilot.press("m")
         merged = screen.query_one("#merged", MessageGrid)

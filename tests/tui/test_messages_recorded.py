@@ -121,7 +121,7 @@ def test_tiles(size, count):
             screen = await opened(app, pilot, "consumer", None)
             assert "No subscriptions yet. a adds one" in drawn(app)
             for number in range(count):
-                screen.add(Subscription((Choice(("orders", "payments")[number % 2]),), Seek(START)))
+                screen.read(Subscription((Choice(("orders", "payments")[number % 2]),), Seek(START)))
             await until(pilot, lambda: sum(tile.grid.row_count for tile in screen.tiles) == count * EACH * PARTITIONS)
             await pilot.pause(0.3)
             text = drawn(app)

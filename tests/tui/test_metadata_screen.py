@@ -4,8 +4,8 @@ import asyncio
 
 from driving import until
 from pictures import recorded_app, recorded_source
+from recorded_source import RecordedSource
 
-from yak.tui.source.recorded import RecordedSource
 from yak.tui.widgets.grid import Grid
 from yak.tui.widgets.timeline import Timeline
 
@@ -75,7 +75,7 @@ def log_of(app):
 
 def image_texts(app):
     grid = app.screen_below().query_one("#image", Grid)
-    return [[cell.text for cell in grid._rows.displayed.at(index).cells] for index in range(grid.row_count)]
+    return [[cell.text for cell in grid.displayed.at(index).cells] for index in range(grid.row_count)]
 
 
 def test_metadata_screen_opens_at_the_log_end_with_the_current_cluster_state():
@@ -248,7 +248,7 @@ def test_log_filter_searches_known_records_and_reads_more():
             for _ in range(8):
                 app.screen.ask_again()
                 await pilot.pause(0.2)
-            keys = [log_of(app)._rows.displayed.at(index).key for index in range(log_of(app).row_count)]
+            keys = [log_of(app).displayed.at(index).key for index in range(log_of(app).row_count)]
             assert keys == ["25", *(str(number) for number in range(250, 260))]
             await pilot.press("escape")
             await pilot.pause(0.3)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from dataclasses import replace
 
 import pytest
 from driving import until
@@ -14,7 +15,7 @@ from yak.client.produce import Acknowledged
 from yak.errors import YakError
 from yak.plain_text import one_line
 from yak.tui.produce.files import checkpoint_path
-from yak.tui.produce.form import Draft
+from yak.tui.produce.form import Form
 from yak.tui.produce.run import DeliveryStatistics
 from yak.tui.screens.base import FileUploaded
 from yak.tui.screens.producer import MessageForm, ProducerScreen
@@ -45,10 +46,10 @@ class Sends:
         if self.error is not None:
             raise self.error
         acknowledged = (Acknowledged(0, run.plan.topic, 1, 41),)
-        run._stats = DeliveryStatistics(
+        run.stats = DeliveryStatistics(
             "done", sent=1, acknowledged=1, few=acknowledged, p50_ms=3.0, p99_ms=3.0, max_ms=3.0
         )
-        return run._stats
+        return run.stats
 
 
 def drive(scenario, *, error=None, **settings):
@@ -195,10 +196,11 @@ def test_repeat_form_has_count_rate_and_command():
     drive(scenario)
 
 
-def test_a_draft_from_elsewhere_is_in_the_form_to_be_edited():
+def test_record_from_elsewhere_is_in_the_form_to_be_edited():
     async def scenario(app, pilot, sends):
         app.go("dashboard")
-        app.go("producer", Draft("orders", 2, b"k", b"\xff\x00", (("a", b"b"), ("n", None))))
+        record = Form.of("orders", b"k", b"\xff\x00", (("a", b"b"), ("n", None)))
+        app.go("producer", replace(record, partition="2"))
         await pilot.pause(0.3)
         form = app.screen.query_one(MessageForm).form()
         assert (form.topic, form.partition, form.key, form.value_kind, form.value) == (

@@ -98,7 +98,7 @@ def test_displayed_command_writes_the_same_record(lone, new_topic):
             await until(pilot, lambda: screen(app)._run and stats(app).is_over, "the message")
             assert (stats(app).acknowledged, stats(app).failed) == (1, 0)
             assert stats(app).few[0].topic == topic
-            return app.screen.copied()
+            return app.screen._command()
 
     command = asyncio.run(scenario())
     shell = command.replace("yak produce", f"{sys.executable} -m yak.commands produce -b {lone.bootstrap}", 1)

@@ -56,7 +56,7 @@ def table(app, name):
 def lines(app, name):
     grid = table(app, name)
     rows = range(grid.row_count) if grid is not None else ()
-    return [[cell.text for cell in grid._rows.displayed.at(index).cells] for index in rows]
+    return [[cell.text for cell in grid.displayed.at(index).cells] for index in rows]
 
 
 def run(broker, tab, scenario):

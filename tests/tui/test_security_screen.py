@@ -45,7 +45,7 @@ def text_of(app, name):
 
 def keys_of(app, name):
     grid = table(app, name)
-    return [grid._rows.displayed.at(index).key for index in range(grid.row_count)]
+    return [grid.displayed.at(index).key for index in range(grid.row_count)]
 
 
 def calls_of(source, function):

@@ -27,7 +27,7 @@ def test_screen_timer_sends_no_request_while_the_app_ends(what):
     async def scenario(app, pilot):
         screen = app.screen
         assert isinstance(screen, TopicScreen if what else TopicsScreen)
-        ask = screen.ask_seen if what else screen._ask
+        ask = screen.ask_seen if what else screen.ask_again
         stack = app._screen_stacks[app.current_mode]
         below = [*stack]
         stack.clear()
@@ -44,7 +44,7 @@ def test_screen_timer_sends_no_request_while_the_app_ends(what):
 
 def test_the_list_says_how_much_is_in_each_topic():
     async def scenario(app, pilot):
-        app.screen.ask_facts()
+        app.screen.ask_again()
         await answered(pilot)
         rows = {row["TOPIC"]: row for row in shown(app.screen.query_one("#topics", Grid))}
         assert list(rows) == ["audit-log", "orders", "payments"]

@@ -14,7 +14,7 @@ PATIENCE_S = 20.0
 
 
 def texts(grid):
-    return [[cell.text for cell in grid._rows.displayed.at(index).cells] for index in range(grid.row_count)]
+    return [[cell.text for cell in grid.displayed.at(index).cells] for index in range(grid.row_count)]
 
 
 def text_of(lines):

@@ -35,10 +35,6 @@ class DemoRun:
         argv = ["demo", "cluster", "--data-dir", self.data_dir, *["--keep"] * self.keep]
         self._child = Child(yak_argv(*argv), self._on_line, self._on_end)
 
-    @property
-    def pid(self) -> int | None:
-        return None if self._child is None else self._child.pid
-
     def _on_line(self, line: bytes) -> None:
         self.state.take(json.loads(line))
         self.on_change()

@@ -16,7 +16,7 @@ _COUNTS: Final = tuple(Counts.__dataclass_fields__)
 
 @dataclass(slots=True)
 class DemoState:
-    """The reported state: `take` applies a line; `version` increases when there is something to draw."""
+    """The reported state: `take` applies a line."""
 
     phase: Phase = "starting"
     step: str = "starting"

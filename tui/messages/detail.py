@@ -74,29 +74,27 @@ def hex_dump(data: bytes) -> list[str]:
     return lines
 
 
-Kind = Literal["key", "text", "number", "word", "sign", "fold"]
-"""The kind of a span: a name, a string, a number, true false null, punctuation, the size of a folded element."""
+Span = tuple[str, Tone]
 INDENT: Final = 2
 MAX_DEPTH: Final = 200
 """Deeper elements are always folded. Python's own JSON fails not much deeper."""
 
 
 @dataclass(frozen=True, slots=True)
-class JsonLine:
-    """One line in spans. `path` is the place of the element that starts here, `.1.0`; `is_foldable` if it has contents.
+class DetailLine:
+    """A line in spans. `path` names its foldable element, `.1.0`; `load` is set if enter loads the rest.
 
-    It has positions in place of names: each line has a path, and a name may have megabytes.
+    A path has positions in place of names: each line has one, and a name may have megabytes.
     """
 
-    path: str
-    indent: int
-    spans: tuple[tuple[str, Kind], ...]
-    is_foldable: bool = False
+    spans: tuple[Span, ...]
+    path: str | None = None
     is_folded: bool = False
+    load: bool = False
 
     @property
     def text(self) -> str:
-        return " " * self.indent + "".join(text for text, _ in self.spans)
+        return "".join(text for text, _ in self.spans)
 
 
 def parse_json(data: bytes) -> tuple[bool, Any]:
@@ -109,44 +107,42 @@ def parse_json(data: bytes) -> tuple[bool, Any]:
         return False, None
 
 
-def json_lines(value: Any, folded: Collection[str] = frozenset()) -> Iterator[JsonLine]:
+def json_lines(
+    value: Any,
+    folded: Collection[str] = frozenset(),
+    path: str = "",
+    depth: int = 0,
+    name: tuple[Span, ...] = (),
+    comma: tuple[Span, ...] = (),
+) -> Iterator[DetailLine]:
     """The lines of a parsed value, without the contents of folded paths. Lazy: a caller may stop early."""
-    yield from _json_lines(value, "", 0, (), "", folded)
-
-
-def _json_lines(
-    value: Any, path: str, depth: int, name: tuple[tuple[str, Kind], ...], comma: str, folded: Collection[str]
-) -> Iterator[JsonLine]:
-    end: tuple[tuple[str, Kind], ...] = ((comma, "sign"),) if comma else ()
-    indent = depth * INDENT
+    indent: Span = (" " * INDENT * (depth + 1), "")
     if not isinstance(value, dict | list) or not value:
-        yield JsonLine(path, indent, (*name, _scalar(value), *end))
+        yield DetailLine((indent, *name, _scalar(value), *comma))
         return
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     if path in folded or depth >= MAX_DEPTH:
-        held: tuple[tuple[str, Kind], ...] = ((opening, "sign"), (f" … {len(value)} ", "fold"), (closing, "sign"))
-        yield JsonLine(path, indent, (*name, *held, *end), is_foldable=depth < MAX_DEPTH, is_folded=True)
+        short: tuple[Span, ...] = ((opening, "dim"), (f" … {len(value)} ", "dim"), (closing, "dim"))
+        yield DetailLine((indent, *name, *short, *comma), path if depth < MAX_DEPTH else None, is_folded=True)
         return
-    yield JsonLine(path, indent, (*name, (opening, "sign")), is_foldable=True)
+    yield DetailLine((indent, *name, (opening, "dim")), path)
     last = len(value) - 1
-    if isinstance(value, dict):
-        for place, (key, each) in enumerate(value.items()):
-            label: tuple[tuple[str, Kind], ...] = ((_quoted(key), "key"), (": ", "sign"))
-            yield from _json_lines(each, f"{path}.{place}", depth + 1, label, "," if place < last else "", folded)
-    else:
-        for place, each in enumerate(value):
-            yield from _json_lines(each, f"{path}.{place}", depth + 1, (), "," if place < last else "", folded)
-    yield JsonLine(path, indent, ((closing, "sign"), *end))
+    for place, each in enumerate(value):
+        label: tuple[Span, ...] = ((_quoted(each), "accent"), (": ", "dim")) if isinstance(value, dict) else ()
+        inner = value[each] if isinstance(value, dict) else each
+        between: tuple[Span, ...] = ((",", "dim"),) if place < last else ()
+        yield from json_lines(inner, folded, f"{path}.{place}", depth + 1, label, between)
+    yield DetailLine((indent, (closing, "dim"), *comma))
 
 
-def _scalar(value: Any) -> tuple[str, Kind]:
+def _scalar(value: Any) -> Span:
     if isinstance(value, str):
-        return _quoted(value), "text"
+        return _quoted(value), "good"
     if isinstance(value, bool) or value is None:
-        return json.dumps(value), "word"
+        return json.dumps(value), "strong"
     if isinstance(value, int | float):
-        return json.dumps(value), "number"
-    return ("{}" if isinstance(value, dict) else "[]"), "sign"
+        return json.dumps(value), "warn"
+    return ("{}" if isinstance(value, dict) else "[]"), "dim"
 
 
 def _quoted(text: str) -> str:
@@ -156,28 +152,6 @@ def _quoted(text: str) -> str:
 BIG_BYTES: Final = 32 << 10
 PREVIEW_BYTES: Final = 2 << 10
 _LABEL: Final = 11
-_TONES: Final[dict[Kind, Tone]] = {
-    "key": "accent",
-    "text": "good",
-    "number": "warn",
-    "word": "strong",
-    "sign": "dim",
-    "fold": "dim",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class DetailLine:
-    """A line in spans. `path` names its foldable element; `load` is set if enter loads the rest."""
-
-    spans: tuple[tuple[str, Tone], ...]
-    path: str | None = None
-    is_folded: bool = False
-    load: bool = False
-
-    @property
-    def text(self) -> str:
-        return "".join(text for text, _ in self.spans)
 
 
 def detail_lines(
@@ -238,7 +212,7 @@ def _fact(label: str, text: str, tone: Tone = "") -> DetailLine:
 
 
 def _header(name: str, data: bytes | None, view: View) -> Iterator[DetailLine]:
-    label: tuple[tuple[str, Tone], ...] = (("  ", ""), (one_line(name), "accent"), (" = ", "dim"))
+    label: tuple[Span, ...] = (("  ", ""), (one_line(name), "accent"), (" = ", "dim"))
     if data is None:
         yield DetailLine((*label, (NULL, "dim")))
         return
@@ -269,9 +243,7 @@ def _part(
     form = "JSON" if is_json else "hex" if text is None else "text"
     yield DetailLine(((f"{what} ", "strong"), (f"{form}, {fmt.size(len(data))}", "dim")))
     if is_json:
-        for line in json_lines(document, folded):
-            spans = ((" " * (line.indent + 2), ""), *((part, _TONES[kind]) for part, kind in line.spans))
-            yield DetailLine(spans, line.path if line.is_foldable else None, line.is_folded)
+        yield from json_lines(document, folded)
     else:
         for text_line in hex_dump(head) if text is None else _lines(text):
             yield DetailLine((("  ", ""), (text_line, "")))
@@ -301,7 +273,7 @@ def wrapped(lines: Iterable[DetailLine], width: int) -> Iterator[DetailLine]:
 def _broken(line: DetailLine, width: int) -> Iterator[DetailLine]:
     indent = len(line.text) - len(line.text.lstrip(" "))
     hanging = " " * min(indent + HANGING, width // 2)
-    row: list[tuple[str, Tone]] = []
+    row: list[Span] = []
     room = width
     for text, tone in line.spans:
         rest = text

@@ -4,7 +4,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,27 +17,7 @@ from yak.client.record_json import encode_bytes, record_document
 from yak.client.record_template import RecordTemplate, Template, plain
 from yak.client.times import format_time
 from yak.errors import YakError
-
-CHOICES: Final = (
-    ("k", "key"),
-    ("v", "value"),
-    ("h", "headers"),
-    ("j", "record as JSON"),
-    ("p", "command that sends it again"),
-)
-"""The entries of the copy menu: letter and name."""
-
-
-def copied(record: ConsumerRecord, what: str) -> str:
-    """The text for one entry of the menu. Binary data is base64, a null value is empty."""
-    texts: dict[str, Callable[[], str]] = {
-        "k": lambda: encode_bytes(record.key)[0] or "",
-        "v": lambda: encode_bytes(record.value)[0] or "",
-        "h": lambda: json.dumps(record_document(record, format_time)["headers"], ensure_ascii=False),
-        "j": lambda: record_line(record),
-        "p": lambda: produce_command(record),
-    }
-    return texts[what]()
+from yak.tui.messages.store import BREATH_S
 
 
 def record_line(record: ConsumerRecord) -> str:
@@ -57,17 +37,24 @@ def produce_command(record: ConsumerRecord) -> str:
     return form.produce_command(Plan(record.topic), RecordTemplate(part(record.key), part(record.value), headers))
 
 
+COPIES: Final[Mapping[str, tuple[str, Callable[[ConsumerRecord], str]]]] = {
+    "k": ("key", lambda record: encode_bytes(record.key)[0] or ""),
+    "v": ("value", lambda record: encode_bytes(record.value)[0] or ""),
+    "h": ("headers", lambda record: json.dumps(record_document(record, format_time)["headers"], ensure_ascii=False)),
+    "j": ("record as JSON", record_line),
+    "p": ("command that sends it again", produce_command),
+}
+"""The copy menu by letter: the name of a part, and its text. Binary data is base64, a null value is empty."""
+
 Format = Literal["ndjson", "csv"]
 FORMATS: Final[tuple[Format, ...]] = ("ndjson", "csv")
 FOLDER: Final = "~/yak-exports"
 PIECE: Final = 250
-BREATH_S: Final = 0.0005
-"""The sleep after each piece, so that the interface's thread can run."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """The progress of an export; `path` and `size_bytes` are set at its end."""
+    """The progress of an export; `path` is set at its end."""
 
     written: int = 0
     path: str = ""
@@ -97,16 +84,21 @@ def lines_of(pieces: Iterable[list[ConsumerRecord]], format_: Format) -> Iterato
             yield len(piece), "".join(record_line(record) + "\n" for record in piece)
 
 
-def as_text(pieces: Iterable[list[ConsumerRecord]], format_: Format, progress: Progress) -> str:
-    """The whole export in memory, for a download by the browser."""
-    parts = []
+def write(
+    file: TextIO,
+    pieces: Iterable[list[ConsumerRecord]],
+    format_: Format,
+    progress: Progress,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> None:
+    """Write records to an open file. Raises YakError: `export-cancelled`."""
     for count, text in lines_of(pieces, format_):
-        parts.append(text)
+        if is_cancelled():
+            raise YakError("export-cancelled", "the export was stopped", why="nothing was kept of it")
+        file.write(text)
         progress.written += count
+        progress.size_bytes += len(text.encode("utf-8", "surrogatepass"))
         time.sleep(BREATH_S)
-    whole = "".join(parts)
-    progress.size_bytes = len(whole.encode("utf-8", "surrogatepass"))
-    return whole
 
 
 def export(
@@ -115,55 +107,30 @@ def export(
     format_: Format,
     progress: Progress,
     is_cancelled: Callable[[], bool] = lambda: False,
-) -> Progress:
+) -> None:
     """Write a new file atomically, under a temporary name until it is complete. Updates `progress`.
 
     Raises YakError: `export-exists`, `export-failed`, `export-cancelled`.
     """
     target = Path(os.path.expanduser(path))
+    exists = YakError(
+        "export-exists", f"{target} is there already", why="nothing is written over", try_=("another name",)
+    )
     if target.exists():
-        raise YakError(
-            "export-exists", f"{target} is there already", why="nothing is written over", try_=("another name",)
-        )
+        raise exists
     partial = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
         os.makedirs(target.parent, exist_ok=True)
-    except OSError as error:
-        raise _failed(target, error) from None
-    try:
         with open(partial, "x", encoding="utf-8", errors="surrogatepass", newline="") as file:
-            _write(file, pieces, format_, progress, is_cancelled)
+            write(file, pieces, format_, progress, is_cancelled)
         os.link(partial, target)  # not rename, which would overwrite a file created meanwhile
-        progress.size_bytes = target.stat().st_size
         progress.path = str(target)
-    except FileExistsError:
-        raise YakError(
-            "export-exists", f"{target} is there already", why="nothing is written over", try_=("another name",)
-        ) from None
     except OSError as error:
-        raise _failed(target, error) from None
+        if target.exists():
+            raise exists from None
+        raise YakError(
+            "export-failed", f"{target} was not written", why=error.strerror or str(error), try_=("another folder",)
+        ) from None
     finally:
         with suppress(OSError):
             partial.unlink()
-    return progress
-
-
-def _failed(target: Path, error: OSError) -> YakError:
-    return YakError(
-        "export-failed", f"{target} was not written", why=error.strerror or str(error), try_=("another folder",)
-    )
-
-
-def _write(
-    file: TextIO,
-    pieces: Iterable[list[ConsumerRecord]],
-    format_: Format,
-    progress: Progress,
-    is_cancelled: Callable[[], bool],
-) -> None:
-    for count, text in lines_of(pieces, format_):
-        if is_cancelled():
-            raise YakError("export-cancelled", "the export was stopped", why="nothing was kept of it")
-        file.write(text)
-        progress.written += count
-        time.sleep(BREATH_S)

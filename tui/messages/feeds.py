@@ -49,15 +49,6 @@ class AssignedFeed(PartitionReader):
                     added.append(partition)
         return added
 
-    def commit_now(self) -> str:
-        """Raises UsageError: there is no group."""
-        raise UsageError(
-            "no-group",
-            "there is no group to commit to",
-            why="this is read without a group",
-            try_=("a, and name a group",),
-        )
-
 
 class GroupFeed(GroupReader):
     """A member of a group. Offsets are committed only by `commit_now`."""
@@ -87,11 +78,9 @@ class OpenedFeed:
     new_from: dict[TopicPartition, Offset] = field(default_factory=dict)
 
 
-def open_feed(
-    servers: str, wanted: Subscription, *, now_ms: int, note: Callable[[str], None], timeout_ms: int = TIMEOUT_MS
-) -> OpenedFeed:
+def open_feed(servers: str, wanted: Subscription, *, now_ms: int, note: Callable[[str], None]) -> OpenedFeed:
     """Find topics, partitions and offsets, and start. `note` receives later notes. Raises YakError."""
-    admin = Admin(servers, timeout_ms=timeout_ms)
+    admin = Admin(servers, timeout_ms=TIMEOUT_MS)
     metadata = admin.metadata()
     topics = [metadata.require_topic(choice.topic) for choice in wanted.choices]
     partitions = [each for choice, topic in zip(wanted.choices, topics, strict=True) for each in _chosen(choice, topic)]
@@ -99,12 +88,12 @@ def open_feed(
     marks = admin.watermarks(partitions, read_committed=wanted.read_committed)
     if wanted.seek.last and not wanted.group:
         for each, start in tail_starts(
-            servers, marks, wanted.seek.last, read_committed=wanted.read_committed, timeout_s=timeout_ms / 1000
+            servers, marks, wanted.seek.last, read_committed=wanted.read_committed, timeout_s=TIMEOUT_MS / 1000
         ).items():
             windows[each].start = start
     notes = check_ranges(windows, marks)
     if wanted.group:
-        return OpenedFeed(_group_feed(servers, wanted, admin, windows, note, timeout_ms), notes)
+        return OpenedFeed(_group_feed(servers, wanted, admin, windows, note), notes)
     feed = AssignedFeed(servers, windows, read_committed=wanted.read_committed, extra=dict(AHEAD))
     feed.choices = wanted.choices
     new_from = {each: high for each, (_, high) in marks.items() if windows[each].start < high}
@@ -134,7 +123,6 @@ def _group_feed(
     admin: Admin,
     windows: Mapping[TopicPartition, Window],
     note: Callable[[str], None],
-    timeout_ms: int,
 ) -> GroupFeed:
     def note_assignment(started: Sequence[Started]) -> None:
         note(assignment_text(started))
@@ -152,7 +140,7 @@ def _group_feed(
         every=None,
         on_start=note_assignment,
         warn=note,
-        timeout_s=timeout_ms / 1000,
+        timeout_s=TIMEOUT_MS / 1000,
         until_ms=wanted.seek.stop.number if wanted.seek.stop is not None and wanted.seek.stop.kind == "time" else None,
         read_committed=wanted.read_committed,
         extra=AHEAD,

@@ -18,16 +18,15 @@ from typing import Any, Final, Literal
 from yak.client.filters import Filter, parse_filter
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
-from yak.tui.messages.feeds import Feed, OpenedFeed, open_feed
+from yak.tui.messages.feeds import AssignedFeed, Feed, OpenedFeed, open_feed
 from yak.tui.messages.sampler import RateMeter, Sampler
-from yak.tui.messages.store import MAX_BYTES, MAX_ROWS, Packed, Store, pack, unpack
+from yak.tui.messages.store import BREATH_S, MAX_BYTES, MAX_ROWS, Packed, Store, pack, unpack
 from yak.tui.messages.subscription import Subscription, filter_parts
 
 Phase = Literal["opening", "joining", "reading", "paused", "full", "done", "waiting", "failed", "closed"]
 DISPLAYED_PER_SECOND: Final = 500.0
 BATCH: Final = 500
 WAIT_S: Final = 0.05
-BREATH_S: Final = 0.0005
 SLICE: Final = 200
 """Rows that a new filter tests between two sleeps: 2 ms for the slowest filters, JSON paths on a kilobyte."""
 DISCOVERY_EVERY_MS: Final = 5000.0
@@ -100,6 +99,9 @@ class Reader:
         self.wanted = wanted
         self.limits = limits
         self.filter_text = ""
+        """As it was typed; `set_filter` applies it."""
+        self.is_paused = False
+        """Whether the user paused it."""
         self.store = Store(max_rows=limits.rows, max_bytes=limits.size_bytes, is_ring=wanted.is_tail)
         self.status = Status()
         self._servers = servers
@@ -107,7 +109,8 @@ class Reader:
         self._clock = clock
         self._numbering = numbering if numbering is not None else count()
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._is_paused = False
+        self._tested_text = ""
+        self._is_resting = False
         self._is_held = False
         self._is_closing = False
         self._must_reopen = False
@@ -141,11 +144,15 @@ class Reader:
 
     def pause(self, is_paused: bool = True) -> None:
         """Pause, or resume at the same position."""
+        self.is_paused = is_paused
+        self._orders.put(lambda: None)
 
-        def order() -> None:
-            self._is_paused = is_paused
-
-        self._orders.put(order)
+    def rest(self, is_resting: bool) -> None:
+        """Pause while it is out of sight, except a member of a group: its partitions and its lag would be stuck."""
+        is_resting = is_resting and not self.wanted.group
+        if is_resting != self._is_resting:
+            self._is_resting = is_resting
+            self._orders.put(lambda: None)
 
     def set_filter(self, text: str) -> None:
         """Show only records that match all expressions, separated by ` && `; "" for all.
@@ -154,6 +161,9 @@ class Reader:
         """
         test = _all_of([parse_filter(part) for part in filter_parts(text)])
         self.filter_text = text
+        if text == self._tested_text:
+            return
+        self._tested_text = text
 
         def order() -> None:
             if self.store.left_out and not self.wanted.is_tail:
@@ -183,8 +193,10 @@ class Reader:
         done: Future[str] = Future()
 
         def order() -> None:
+            feed = self._feed
+            assert not isinstance(feed, AssignedFeed), "only a member of a group commits"
             try:
-                why = self._feed.commit_now() if self._feed is not None else "no records read yet"
+                why = feed.commit_now() if feed is not None else "no records read yet"
             except YakError as error:
                 done.set_exception(error)
                 return
@@ -243,7 +255,7 @@ class Reader:
             self._orders.get()()
         if self._must_reopen:
             return
-        self._hold(feed, self._is_paused or not self.store.has_room)
+        self._hold(feed, self.is_paused or self._is_resting or not self.store.has_room)
         if self.store.is_scanning:
             self.store.scan(SLICE)
             time.sleep(BREATH_S)
@@ -333,7 +345,7 @@ class Reader:
             return
 
     def _phase(self, feed: Feed) -> Phase:
-        if self._is_paused:
+        if self.is_paused or self._is_resting:
             return "paused"
         if feed.is_joining:
             return "joining"

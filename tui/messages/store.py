@@ -108,8 +108,6 @@ class Counts:
     left_out: int
     filtering: float | None
     """The share of the rows that a new filter has tested; None if it is complete."""
-    version: int
-    """Increases whenever the visible rows change."""
 
 
 @dataclass(slots=True)
@@ -133,6 +131,10 @@ class Store:
     def __init__(self, *, max_rows: int = MAX_ROWS, max_bytes: int = MAX_BYTES, is_ring: bool = False) -> None:
         self.max_rows = max_rows
         self.max_bytes = max_bytes
+        self.test: Test | None = None
+        """The filter by which records for `add` are split."""
+        self.left_out = 0
+        """The number of hidden records that were dropped."""
         self._is_ring = is_ring
         self._lock = threading.Lock()
         self._visible: deque[Packed] = deque()
@@ -140,9 +142,7 @@ class Store:
         self._visible_bytes = 0
         self._hidden_bytes = 0
         self._dropped = 0
-        self._left_out = 0
         self._version = 0
-        self._test: Test | None = None
         self._scan: _Scan | None = None
 
     # -- the reader's side ---------------------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ class Store:
         rows, size = int(self.max_rows * share), self.max_bytes * share
         while self._hidden and self._is_over(rows, size):
             self._hidden_bytes -= held_bytes(self._hidden.popleft())
-            self._left_out += 1
+            self.left_out += 1
         if not self._is_ring and share == 1.0:
             return
         while len(self._visible) > 1 and self._is_over(rows, size):
@@ -182,16 +182,6 @@ class Store:
         """Whether more may be read: always in a ring. Hidden rows do not count, as they are dropped first."""
         return self._is_ring or (len(self._visible) < self.max_rows and self._visible_bytes < self.max_bytes)
 
-    @property
-    def test(self) -> Test | None:
-        """The filter by which records for `add` are split."""
-        return self._test
-
-    @property
-    def left_out(self) -> int:
-        """The number of hidden records that were dropped."""
-        return self._left_out
-
     def forget_half(self) -> None:
         with self._lock:
             self._make_room(0.5)
@@ -201,10 +191,10 @@ class Store:
         """Drop all records and reset the counters; the filter stays."""
         with self._lock:
             if self._scan is not None:
-                self._test, self._scan = self._scan.test, None
+                self.test, self._scan = self._scan.test, None
             self._visible.clear()
             self._hidden.clear()
-            self._visible_bytes = self._hidden_bytes = self._dropped = self._left_out = 0
+            self._visible_bytes = self._hidden_bytes = self._dropped = self.left_out = 0
             self._version += 1
 
     def begin_filter(self, test: Test | None) -> None:
@@ -235,7 +225,7 @@ class Store:
         with self._lock:
             self._version += 1
             if scan.at >= len(scan.rows):
-                self._test, self._visible, self._hidden, self._scan = scan.test, scan.visible, scan.hidden, None
+                self.test, self._visible, self._hidden, self._scan = scan.test, scan.visible, scan.hidden, None
                 self._visible_bytes += self._hidden_bytes - scan.hidden_bytes
                 self._hidden_bytes = scan.hidden_bytes
 
@@ -249,10 +239,14 @@ class Store:
                 len(self._hidden),
                 self._visible_bytes + self._hidden_bytes,
                 self._dropped,
-                self._left_out,
+                self.left_out,
                 None if scan is None else min(scan.at / max(len(scan.rows), 1), 1.0),
-                self._version,
             )
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Another one whenever the visible rows change."""
+        return id(self), self._version
 
     def __len__(self) -> int:
         return len(self._visible)
@@ -337,6 +331,10 @@ class MergedStore:
                 locks.enter_context(store.frozen())
             yield
 
+    @property
+    def version(self) -> tuple[int, ...]:
+        return tuple(number for store in self.stores for number in store.version)
+
     def span(self) -> tuple[int, int]:
         with self._frozen():
             first = self._first()
@@ -373,23 +371,16 @@ class MergedStore:
 Records: TypeAlias = Store | MergedStore
 PIECE: Final = 500
 BREATH_S: Final = 0.0005
+"""The sleep after each piece of work in a thread, so that the interface's thread can run."""
 
 
-def find(
-    records: Records,
-    start: int,
-    step: int,
-    holds: Callable[[BufferedRecord], bool],
-    is_cancelled: Callable[[], bool] = lambda: False,
-) -> BufferedRecord | None:
+def find(records: Records, start: int, step: int, holds: Callable[[BufferedRecord], bool]) -> BufferedRecord | None:
     """The first match after `start` in the direction of `step` (1 or -1), wrapping around; None if there is none."""
     first, end = records.span()
     count = end - first
     for tried in range(1, count + 1):
         if tried % PIECE == 0:
             time.sleep(BREATH_S)
-            if is_cancelled():
-                return None
         record = records.at(first + (start - first + step * tried) % count)
         if record is not None and holds(record):
             return record

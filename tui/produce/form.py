@@ -5,7 +5,7 @@ import binascii
 import json
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, Literal, NoReturn
@@ -25,18 +25,6 @@ from yak.client.record_template import (
 )
 from yak.tui.produce.run import Plan
 
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A record. `partition` None: chosen by the key. `value` None: a tombstone."""
-
-    topic: str
-    partition: int | None = None
-    key: bytes | None = None
-    value: bytes | None = None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-
-
 KeyKind = Literal["none", "text", "base64"]
 ValueKind = Literal["json", "text", "null", "base64"]
 KEY_KINDS: Final[tuple[KeyKind, ...]] = ("text", "none", "base64")
@@ -48,28 +36,18 @@ SAMPLE_MS: Final = 1_700_000_000_000
 PARTITION_DIGITS: Final = 9
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class FormError(Exception):
     """Why the form cannot be sent: the field (`topic`, `partition`, `key`, `value`, `headers`), the position from 1."""
 
-    field: str
-    why: str
-    line: int = 1
-    column: int = 1
+    def __init__(self, field: str, why: str, line: int = 1, column: int = 1) -> None:
+        super().__init__(why)
+        self.field, self.why, self.line, self.column = field, why, line, column
 
     @property
     def text(self) -> str:
         """`line 2, column 7: not JSON: ...`; other fields than the value are named."""
         place = f"line {self.line}, column {self.column}: " if self.field in ("value", "headers") else ""
         return f"{'' if self.field == 'value' else f'{self.field}: '}{place}{self.why}"
-
-
-class FormError(Exception):
-    """A form with a problem."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.why)
-        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,46 +69,51 @@ class Form:
     compression: str = "none"
 
     @classmethod
-    def of(cls, draft: Draft) -> "Form":
-        """The form for a draft: braces are literal, binary data is base64."""
-        key_kind, key = _key_field(draft.key)
-        value_kind, value = _value_field(draft.value)
+    def of(
+        cls,
+        topic: str,
+        key: bytes | None = None,
+        value: bytes | None = None,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+    ) -> "Form":
+        """The form for a record: braces are literal, binary data is base64; without a value it is a tombstone."""
+        key_kind, key_text = _key_field(key)
+        value_kind, value_text = _value_field(value)
         return cls(
-            topic=draft.topic,
-            partition="" if draft.partition is None else str(draft.partition),
+            topic=topic,
             key_kind=key_kind,
-            key=key,
+            key=key_text,
             value_kind=value_kind,
-            value=value,
-            headers="\n".join(_header_line(name, data) for name, data in draft.headers),
+            value=value_text,
+            headers="\n".join(_header_line(name, data) for name, data in headers),
             is_template=False,
         )
 
     def plan(self, *, count: int | None = 1, rate: float | None = None) -> Plan:
         """How to send. Raises FormError."""
         if not self.topic.strip():
-            raise FormError(Problem("topic", "no topic is named"))
+            raise FormError("topic", "no topic is named")
         return Plan(self.topic.strip(), self._partition(), self.acks, self.compression, count, rate)
 
     def message(self) -> RecordTemplate:
         """What to send. Raises FormError."""
         return RecordTemplate(self._key(), self._value(), tuple(self._headers()))
 
-    def problem(self) -> Problem | None:
+    def problem(self) -> FormError | None:
         """The first problem, or None if the form can be sent."""
         try:
             self.plan()
             self.message()
         except FormError as wrong:
-            return wrong.problem
+            return wrong
         return None
 
-    def value_problem(self) -> Problem | None:
+    def value_problem(self) -> FormError | None:
         """The value's problem, regardless of the other fields."""
         try:
             self.message()
         except FormError as wrong:
-            return wrong.problem if wrong.problem.field == "value" else None
+            return wrong if wrong.field == "value" else None
         return None
 
     def _partition(self) -> int | None:
@@ -138,7 +121,7 @@ class Form:
         if not text:
             return None
         if not (text.isascii() and text.isdigit() and len(text) <= PARTITION_DIGITS):
-            raise FormError(Problem("partition", f'"{text}" is not the number of a partition; empty: by key'))
+            raise FormError("partition", f'"{text}" is not the number of a partition; empty: by key')
         return int(text)
 
     def _key(self) -> Template | None:
@@ -166,7 +149,7 @@ class Form:
             assert found is not None, "every line is a name, with or without a value"
             name, text = _plain_name(found.group(1).strip()), found.group(2)
             if not name:
-                raise FormError(Problem("headers", "a header without a name: NAME=VALUE", number))
+                raise FormError("headers", "a header without a name: NAME=VALUE", number)
             if text is None:
                 yield name, None
             elif text.startswith(BASE64_MARK):
@@ -180,7 +163,7 @@ class Form:
         try:
             return parse_template(text)
         except TemplateError as error:
-            raise FormError(Problem(field, error.why, error.line + line - 1, error.column + shift)) from None
+            raise FormError(field, error.why, error.line + line - 1, error.column + shift) from None
 
 
 def samples(message: RecordTemplate, count: int, now_ms: int = SAMPLE_MS) -> list[Outgoing]:
@@ -193,14 +176,14 @@ def _must_be_json(template: Template) -> None:
         json.loads(template.shape, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         why = "empty: JSON is at least null" if not template.source.strip() else f"not JSON: {_lowered(error.msg)}"
-        raise FormError(Problem("value", why, error.lineno, error.colno)) from None
+        raise FormError("value", why, error.lineno, error.colno) from None
     except _NotJson as error:
         line, column = place_of(template.source, max(template.source.find(str(error)), 0))
-        raise FormError(Problem("value", f"not JSON: {error} is no number there", line, column)) from None
+        raise FormError("value", f"not JSON: {error} is no number there", line, column) from None
     except RecursionError:
-        raise FormError(Problem("value", "not JSON: nested too deeply")) from None
+        raise FormError("value", "not JSON: nested too deeply") from None
     except ValueError as error:  # an integer with more digits than Python parses
-        raise FormError(Problem("value", f"not JSON: {_lowered(str(error))}")) from None
+        raise FormError("value", f"not JSON: {_lowered(str(error))}") from None
 
 
 class _NotJson(Exception):
@@ -219,7 +202,7 @@ def _unwrapped(field: str, text: str, line: int = 1) -> str:
     try:
         data = base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise FormError(Problem(field, f"not base64: {_lowered(str(error))}", line)) from None
+        raise FormError(field, f"not base64: {_lowered(str(error))}", line) from None
     return data.decode("utf-8", "surrogateescape")
 
 

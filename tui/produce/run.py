@@ -170,10 +170,6 @@ class Producers:
                 self._key = (servers, acks, compression)
             return self._producer
 
-    def warm(self, servers: str) -> None:
-        """Open a producer early, so that it has its id in time. Raises UsageError."""
-        self.get(servers, "all", "none")
-
     def forget(self) -> None:
         """Close it: purging its queue leaves a gap in its sequence numbers."""
         with self._lock:
@@ -225,15 +221,11 @@ class Run:
         self._timeout_ms = timeout_ms
         self._stop = threading.Event()
         self._drop = threading.Event()
-        self._stats = DeliveryStatistics()
+        self.stats = DeliveryStatistics()
+        """At most a tenth of a second old."""
         self._end_why = ""
         self._counting = DeliveryCounter(time.monotonic_ns())
         self._published_ns = 0
-
-    @property
-    def stats(self) -> DeliveryStatistics:
-        """The statistics, at most a tenth of a second old."""
-        return self._stats
 
     @property
     def is_stopping(self) -> bool:
@@ -268,7 +260,7 @@ class Run:
             raise
         finally:
             self._end(sender, is_complete)
-        return self._stats
+        return self.stats
 
     def acknowledged(self, number: int, latency_ns: int) -> None:
         """Called by the sender."""
@@ -332,7 +324,7 @@ class Run:
         self._published_ns = now_ns
         sender.serve()
         self.feed.moment(sender)
-        self._stats = self._counting.statistics(sender.counts, sender.waiting, state, now_ns)
+        self.stats = self._counting.statistics(sender.counts, sender.waiting, state, now_ns)
 
     def _end(self, sender: RecordSender | None, is_complete: bool) -> None:
         if sender is not None and sender.waiting:  # an error ended the run early: these records are not awaited
@@ -343,7 +335,7 @@ class Run:
             state: State = "failed" if self._end_why else "stopped" if self._stop.is_set() else "done"
             counts = DeliveryCounts() if sender is None else sender.counts
             waiting = 0 if sender is None else sender.waiting
-            self._stats = self._counting.statistics(counts, waiting, state, time.monotonic_ns(), self._end_why)
+            self.stats = self._counting.statistics(counts, waiting, state, time.monotonic_ns(), self._end_why)
 
 
 def send(servers: str, run: Run) -> DeliveryStatistics:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from yak.ids import INTERNAL_TOPICS
+from yak.protocol.topic_names import is_internal
 from yak.tui.formatter import Formatter
 from yak.tui.rows.cells import Cell, Column, Row
 from yak.tui.state.activity import Line
@@ -21,7 +21,7 @@ def activity_rows(lines: Iterable[Line], fmt: Formatter, now_ms: int) -> list[Ro
         if position is not None and line.time_ms - entries[position][0].time_ms < FOLDED_WITHIN_MS:
             entries[position] = (entries[position][0], entries[position][1] + 1)
             continue
-        if topic in INTERNAL_TOPICS:
+        if is_internal(topic):
             positions[line.kind, topic] = len(entries)
         entries.append((line, 1))
     return [_row(line, fmt, now_ms, count) for line, count in reversed(entries)]

@@ -37,21 +37,17 @@ def _row(name: str, values: Mapping[str, Any], is_used: bool, why: str | None, f
         answer = Cell(f"{fmt.sign('down')} no: {why}", "bad")
     else:
         answer = Cell(f"{fmt.sign('up')} answers", "good")
-    marks = [] if not is_production(values) else ["PROD"]
+    is_production = is_set(values, "production")
+    marks = ["PROD"] if is_production else []
     marks += [str(values["accent"])] if values.get("accent") else []
     return Row(
         name,
         Cell(fmt.sign("here") if is_used else "", "accent"),
         Cell(name, "strong"),
-        Cell(" ".join(marks), "bad" if is_production(values) else "dim"),
+        Cell(" ".join(marks), "bad" if is_production else "dim"),
         answer,
         Cell(str(values.get("bootstrap_servers", ""))),
     )
-
-
-def is_production(values: Mapping[str, Any]) -> bool:
-    """Whether a context is marked so."""
-    return is_set(values, "production")
 
 
 def is_set(values: Mapping[str, Any], name: str) -> bool:

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from yak.local.status import BrokerStatus
+from yak.protocol.topic_names import is_internal
 from yak.tui.demo.state import DemoState
 from yak.tui.formatter import Formatter
 from yak.tui.rows.cells import Cell, Column, Row, Tone, figure
 from yak.tui.rows.cluster import broker_state_cell
-from yak.tui.rows.topics import is_internal
 from yak.tui.state.drills import Action, Timeline
 from yak.tui.state.elections import Failover
 from yak.tui.state.picture import Broker, Picture
@@ -126,18 +127,10 @@ _SHORT: Mapping[Action, str] = {"failover": "move", "seen": "lost"}
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
-    """A broker's process on this machine."""
-
-    state: str
-    pid: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class Processes:
     """The cluster's processes on this machine. `redis_running` is None if the metadata store is not ours."""
 
-    brokers: Mapping[int, Process]
+    brokers: Mapping[int, BrokerStatus]
     redis_running: bool | None = None
     redis_pid: int | None = None
 
@@ -179,7 +172,7 @@ def _broker_row(picture: Picture, node: int, counts: BrokerCounts, processes: Pr
     process = processes.brokers.get(node) if processes is not None else None
     state = Cell("not here", "dim")
     if process is not None:
-        sign, word, tone = _PROCESSES.get(process.state, ("unknown", process.state, "warn"))
+        sign, word, tone = _PROCESSES[process.state]
         state = Cell(f"{fmt.sign(sign)} {word}", tone)
     return Row(
         str(node),

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from yak.protocol.topic_names import is_internal
 from yak.tui.formatter import Formatter
 from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
-from yak.tui.rows.topics import TONES, TopicFacts, is_internal
+from yak.tui.rows.topics import TONES, TopicFacts
 from yak.tui.state.picture import Broker, Partition, Picture
 from yak.view.broker_state import SeenState
 from yak.view.formats import format_count, format_duration
@@ -114,7 +115,7 @@ class Follower:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDetail:
-    """The answer of `/api/partitions/TOPIC/N` at `told_ms`."""
+    """The answer of `/api/partitions/TOPIC/N` at `received_ms`."""
 
     received_ms: int
     leader_epoch: int
@@ -184,7 +185,7 @@ def top_of(partition: Partition) -> int:
 def replica_rows(
     partition: Partition, detail: PartitionDetail | None, brokers: Mapping[int, Broker], fmt: Formatter, now_ms: int
 ) -> list[Row]:
-    """Rows for `COLUMNS`, the leader first, then by node, which is the key."""
+    """Rows for `REPLICA_COLUMNS`, the leader first, then by node, which is the key."""
     window, top = window_of(partition), top_of(partition)
     order = sorted(partition.replicas, key=lambda node: (node != partition.leader, node))
     return [_replica_row(node, partition, detail, brokers.get(node), fmt, now_ms, (top, window)) for node in order]
@@ -197,7 +198,7 @@ def topic_replica_rows(
     fmt: Formatter,
     now_ms: int,
 ) -> list[Row]:
-    """All replicas of all partitions, for `TOPIC_COLUMNS`; the key is `partition/node`."""
+    """All replicas of all partitions, for `TOPIC_REPLICA_COLUMNS`; the key is `partition/node`."""
     rows: list[Row] = []
     for each in partitions:
         for number, row in enumerate(replica_rows(each, details.get(each.partition), brokers, fmt, now_ms)):

@@ -138,8 +138,6 @@ def status_cells(status: Status, counts: Counts, wanted: Subscription, filter_te
     cells += _count_cells(status, counts, filter_text, fmt)
     if status.behind is not None and status.behind > max(BEHIND_WORTH_SAYING, status.rate):
         cells.append(Cell(f"behind {fmt.number(status.behind)}", "warn"))
-    if status.uncommitted:
-        cells.append(Cell(f"{fmt.number(status.uncommitted)} uncommitted", "accent"))
     if counts.dropped:
         cells.append(Cell(f"{fmt.number(counts.dropped)} older dropped", "dim"))
     if counts.left_out:
@@ -253,18 +251,13 @@ def fitting(parts: Sequence[str], width: int) -> str:
 
 def topic_choice_rows(picture: Picture, fmt: Formatter) -> list[Row]:
     """Topics to choose from, internal ones last."""
-    partitions: dict[str, list[int]] = {}
-    rates: dict[str, float] = {}
-    for each in picture.partitions.values():
-        partitions.setdefault(each.topic, []).append(each.high_watermark or 0)
-        rates[each.topic] = rates.get(each.topic, 0.0) + each.rate_in
     return [
         Row(
             topic,
             Cell(topic, "dim" if topic.startswith("__") else ""),
-            Cell(fmt.number(len(partitions[topic]))),
-            Cell(fmt.number(sum(partitions[topic]))),
-            Cell(fmt.rate(rates[topic])),
+            Cell(fmt.number(len(partitions))),
+            Cell(fmt.number(sum(each.high_watermark or 0 for each in partitions))),
+            Cell(fmt.rate(sum(each.rate_in for each in partitions))),
         )
-        for topic in sorted(partitions, key=lambda name: (name.startswith("__"), name))
+        for topic, partitions in sorted(picture.topics.items(), key=lambda each: (each[0].startswith("__"), each[0]))
     ]

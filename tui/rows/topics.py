@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from yak.ids import INTERNAL_TOPICS
+from yak.protocol.topic_names import is_internal
 from yak.tui.formatter import Formatter
 from yak.tui.messages.detail import cell_text
 from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
@@ -51,7 +51,6 @@ class TopicFacts:
     log_starts: Mapping[int, int | None] = field(default_factory=dict)
     sizes: Mapping[int, int | None] = field(default_factory=dict)
     configs: Mapping[str, str] = field(default_factory=dict)
-    topic_id: str = ""
 
     @classmethod
     def of(cls, answer: Mapping[str, Any], received_ms: int) -> "TopicFacts":
@@ -61,7 +60,6 @@ class TopicFacts:
             {each["partition"]: each["log_start_offset"] for each in partitions},
             {each["partition"]: each["size_bytes"] for each in partitions},
             dict(answer["configs"]),
-            answer["topic_id"],
         )
 
     @property
@@ -79,11 +77,6 @@ class TopicFacts:
                 return None
             total += max(0, each.high_watermark - start)
         return total
-
-
-def is_internal(topic: str) -> bool:
-    """Whether it is an internal topic of the cluster."""
-    return topic in INTERNAL_TOPICS
 
 
 def topic_names(picture: Picture, *, with_internal: bool) -> list[str]:

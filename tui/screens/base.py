@@ -202,15 +202,11 @@ class YakScreen(Screen[None]):
         """Pause something of the screen's own (space). False if it has nothing to pause; then drawing is paused."""
         return False
 
-    def copied(self) -> str:
-        """The text that `y` copies: the line under the cursor."""
-        grid = self.find_grid()
-        row = grid.cursor_row if grid is not None else None
-        return "\t".join(cell.text for cell in row.cells) if row is not None else ""
-
     def action_copy(self) -> None:
         """Copy the line under the cursor, as `y` does where a screen has nothing better."""
-        self.app.copy(self.copied(), "the line")
+        grid = self.find_grid()
+        row = grid.cursor_row if grid is not None else None
+        self.app.copy("\t".join(cell.text for cell in row.cells) if row is not None else "", "the line")
 
     async def fill_form(
         self, title: str, fields: Sequence[Field], command: FormCommand, *, text: str = "", yes: str
@@ -237,9 +233,6 @@ class YakScreen(Screen[None]):
     def failed(self, command: str, error: YakError) -> None:
         self.app.note_command(command, f"failed: {error.message}")
         self.app.show_error(error)
-
-    def ask_again(self) -> None:
-        """Request data that the picture lacks, after a change. Screens that ask override it."""
 
     def opened(self, _what: Any) -> None:
         """Open something in the screen. Does nothing by default."""
@@ -358,4 +351,3 @@ SCREENS: Final = (
     Entry("security", "Security", "security:SecurityScreen", "", ("users", "acls", "quotas"), has_tabs=True),
     Entry("contexts", "Contexts", "contexts:ContextsScreen", "", ("ctx", "context")),
 )
-BY_NAME: Final = {entry.name: entry for entry in SCREENS}

@@ -1,8 +1,7 @@
 """The consumer: up to six subscriptions side by side, or merged in one list."""
 
 import asyncio
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from textual import on, work
@@ -17,7 +16,7 @@ from yak.tui.formatter import Formatter
 from yak.tui.keys import keys
 from yak.tui.messages.detail import DetailLine, View, detail_lines
 from yak.tui.messages.reader import Reader
-from yak.tui.messages.store import MergedStore, Store
+from yak.tui.messages.store import MergedStore
 from yak.tui.messages.subscription import Seek, Subscription, fields_of
 from yak.tui.rows.records import empty_text, tile_status, tile_title
 from yak.tui.screens.messages import SHARED_KEYS, MessageGrid, ReadingScreen
@@ -31,35 +30,9 @@ LEAVE_SECONDS = 2.0
 class Tile(Panel):
     """`letter` names it. It reads from its creation to its removal."""
 
-    def __init__(
-        self,
-        letter: str,
-        wanted: Subscription,
-        filter_text: str,
-        *,
-        servers: Callable[[], str],
-        numbering: Iterator[int],
-    ) -> None:
-        self.grid = MessageGrid(id=f"tile-{letter}")
-        super().__init__(f"{letter} {wanted.title}", self.grid)
-        self.letter = letter
-        self.is_paused = False
-        self._servers, self._numbering = servers, numbering
-        self._drawn: tuple[object, ...] = ()
-        self.reader = self._started(wanted, filter_text)
-
-    def _started(self, wanted: Subscription, filter_text: str) -> Reader:
-        reader = Reader(self._servers, wanted, numbering=self._numbering)
-        if filter_text:
-            reader.set_filter(filter_text)
-        reader.start()
-        self.grid.follows = self.grid.is_following = wanted.is_tail
-        return reader
-
-    def read(self, wanted: Subscription, filter_text: str) -> None:
-        self.reader.close()
-        self.is_paused = False
-        self.reader = self._started(wanted, filter_text)
+    def __init__(self, letter: str, grid: MessageGrid, reader: Reader) -> None:
+        super().__init__(f"{letter} {reader.wanted.title}", grid)
+        self.letter, self.grid, self.reader = letter, grid, reader
 
     async def on_unmount(self) -> None:
         """Stop reading.
@@ -70,25 +43,13 @@ class Tile(Panel):
         if self.reader.wanted.group:
             await asyncio.to_thread(self.reader.join, LEAVE_SECONDS)
 
-    def pause(self, is_paused: bool) -> None:
-        self.is_paused = is_paused
-        self.reader.pause(is_paused)
-
-    def rest(self, is_seen: bool) -> None:
-        """Pause while the screen is hidden, unless it is a group member: its partitions and its lag would be stuck."""
-        if not self.reader.wanted.group and not self.is_paused:
-            self.reader.pause(not is_seen)
-
     def paint(self, fmt: Formatter, now_ms: int, view: View) -> None:
         reader = self.reader
         status, counts, wanted = reader.status, reader.store.counts(), reader.wanted
-        second = now_ms // 1000 if fmt.zone == "relative" else 0
-        drawn = (id(reader), counts.version, fmt, view, second, status.phase, status.error)
-        if drawn != self._drawn:
-            self._drawn = drawn
-            with_topic = len(wanted.choices) > 1
-            empty = empty_text(status, counts, wanted, reader.filter_text, fmt)
-            self.grid.show_records(reader.store, fmt, now_ms, view, with_topic=with_topic, empty=empty, is_narrow=True)
+        self.grid.show_records(
+            reader.store, fmt, now_ms, view, with_topic=len(wanted.choices) > 1,
+            empty=empty_text(status, counts, wanted, reader.filter_text, fmt), is_narrow=True,
+        )  # fmt: skip
         width = self.size.width - 6
         self.entitle(
             tile_title(self.letter, wanted, width), tile_status(status, counts, wanted, reader.filter_text, fmt, width)
@@ -132,9 +93,7 @@ class ConsumerScreen(ReadingScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._numbering = itertools.count()
         self._is_merged = False
-        self._merged_drawn: tuple[object, ...] = ()
 
     def body(self) -> ComposeResult:
         yield Static(_NOTHING, id="tiles-empty", markup=False)
@@ -163,34 +122,19 @@ class ConsumerScreen(ReadingScreen):
         tile = self.tile
         return tile.grid if tile is not None else None
 
-    def source_in_use(self) -> Store | MergedStore | None:
-        if self._is_merged:
-            return MergedStore([tile.reader.store for tile in self.tiles])
-        tile = self.tile
-        return tile.reader.store if tile is not None else None
+    def readers(self) -> list[Reader]:
+        return [tile.reader for tile in self.tiles]
 
-    def wanted_in_use(self) -> Subscription | None:
-        """Its subscription; for the merged list, the topics of all."""
-        tiles = self.tiles
-        if self._is_merged and tiles:
-            choices = {choice: None for tile in tiles for choice in tile.reader.wanted.choices}
-            return Subscription(tuple(choices), tiles[0].reader.wanted.seek)
+    def readers_in_use(self) -> list[Reader]:
         tile = self.tile
-        return tile.reader.wanted if tile is not None else None
+        return self.readers() if self._is_merged else [tile.reader] if tile is not None else []
 
     # life cycle
 
     def on_mount(self) -> None:
         self._arrange()
 
-    def rest(self, *, is_seen: bool) -> None:
-        for tile in self.tiles:
-            tile.rest(is_seen)
-
     def read(self, wanted: Subscription, filter_text: str = "") -> None:
-        self.add(wanted, filter_text)
-
-    def add(self, wanted: Subscription, filter_text: str = "") -> None:
         """Add a tile. Raises UsageError `too-many`."""
         taken = {tile.letter for tile in self.query(Tile)}
         free = [letter for letter in LETTERS if letter not in taken]
@@ -198,11 +142,10 @@ class ConsumerScreen(ReadingScreen):
             raise UsageError(
                 "too-many", f"there are {len(LETTERS)} subscriptions already", why="no more fit", try_=("X ends one",)
             )
-        source = self.app.source
-        tile = Tile(free[0], wanted, filter_text, servers=lambda: source.bootstrap, numbering=self._numbering)
+        grid = MessageGrid(id=f"tile-{free[0]}")
+        tile = Tile(free[0], grid, self.begin_reading(wanted, filter_text, grid))
         after = [each for each in self.tiles if each.letter > free[0]]
         self.query_one("#tiles").mount(tile, before=after[0] if after else None)
-        self.app.note_command(wanted.command(filter_text))
         self.call_after_refresh(self._arrange, tile)
 
     def _arrange(self, focused: Tile | None = None) -> None:
@@ -229,14 +172,9 @@ class ConsumerScreen(ReadingScreen):
                 tile.paint(fmt, now_ms, self.view)
             return
         grid = self.query_one("#merged", MessageGrid)
-        versions = tuple(tile.reader.store.counts().version for tile in tiles)
-        second = now_ms // 1000 if fmt.zone == "relative" else 0
-        drawn = (tuple(tile.letter for tile in tiles), versions, fmt, self.view, second)
-        if drawn != self._merged_drawn:
-            self._merged_drawn = drawn
-            merged = MergedStore([tile.reader.store for tile in tiles])
-            empty = "No message came yet in any of the subscriptions."
-            grid.show_records(merged, fmt, now_ms, self.view, with_topic=True, empty=empty)
+        merged = MergedStore([tile.reader.store for tile in tiles])
+        empty = "No message came yet in any of the subscriptions."
+        grid.show_records(merged, fmt, now_ms, self.view, with_topic=True, empty=empty)
         rate = sum(tile.reader.status.rate for tile in tiles)
         lag = sum(tile.reader.status.behind or 0 for tile in tiles)
         self.entitle(
@@ -247,29 +185,6 @@ class ConsumerScreen(ReadingScreen):
 
     # keys
 
-    def hold(self) -> bool:
-        tiles = self.tiles if self._is_merged else [tile for tile in [self.tile] if tile is not None]
-        if not tiles:
-            return False
-        is_paused = not all(tile.is_paused for tile in tiles)
-        for tile in tiles:
-            tile.pause(is_paused)
-        return True
-
-    def filter_setter(self, text: str) -> Callable[[], None]:
-        tiles = self.tiles if self._is_merged else [tile for tile in [self.tile] if tile is not None]
-
-        def apply() -> None:
-            for tile in tiles if self._typed == text else ():
-                if tile.reader.filter_text != text:
-                    tile.reader.set_filter(text)
-
-        return apply
-
-    def current_filter(self) -> str:
-        tile = self.tile
-        return tile.reader.filter_text if tile is not None else ""
-
     def unmerge(self) -> bool:
         if self._is_merged:
             self.action_merge()
@@ -278,7 +193,6 @@ class ConsumerScreen(ReadingScreen):
 
     def action_merge(self) -> None:
         self._is_merged = not self._is_merged
-        self._merged_drawn = ()
         if self._is_merged:
             self.query_one("#merged", MessageGrid).begin(follows=True)
         self._arrange(self.tile)
@@ -289,7 +203,7 @@ class ConsumerScreen(ReadingScreen):
 
         def begin(wanted: Subscription, filter_text: str) -> None:
             try:
-                self.add(wanted, filter_text)
+                self.read(wanted, filter_text)
             except YakError as error:
                 self.app.show_error(error)
 
@@ -302,8 +216,8 @@ class ConsumerScreen(ReadingScreen):
             return
 
         def begin(wanted: Subscription, filter_text: str) -> None:
-            tile.read(wanted, filter_text)
-            self.app.note_command(wanted.command(filter_text))
+            tile.reader.close()
+            tile.reader = self.begin_reading(wanted, filter_text, tile.grid)
 
         known = tile.reader
         self.ask_subscription(

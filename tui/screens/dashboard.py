@@ -1,7 +1,5 @@
 """The first screen: the cluster's health, its rates, its latest events."""
 
-from itertools import islice
-
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -57,8 +55,7 @@ class DashboardScreen(YakScreen):
         self.query_one("#health", Grid).show(cluster.HEALTH_COLUMNS, rows)
         rates = self.query_one("#rates", Lines)
         rates.show(cluster.rate_lines(picture, fmt, rates.size.width or 36, now_ms))
-        lines = list(islice(reversed(picture.activity.lines), _EVENTS_MAX))
-        lines.reverse()
+        lines = list(picture.activity.lines)[-_EVENTS_MAX:]
         nothing = "No events since yak ui started. Kill a broker or create a topic to see some."
         self.query_one("#events", Grid).show(
             activity.COLUMNS, activity.activity_rows(lines, fmt, now_ms), empty=nothing

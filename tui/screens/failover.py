@@ -14,20 +14,21 @@ from yak.tui.demo.source import DemoSource
 from yak.tui.keys import keys
 from yak.tui.rows import failover as rows
 from yak.tui.rows.cluster import broker_lines
+from yak.tui.screens.base import AskingScreen
 from yak.tui.screens.processes import ControlsBrokers, End
 from yak.tui.state.drills import FIRST_SIGNS, Drill, Drills, Timeline
 from yak.tui.widgets.dialogs import Field, TextDialog
 from yak.tui.widgets.frame import Lines, Panel
 from yak.tui.widgets.grid import Grid
 
-POLL_SECONDS = 0.5
 ANY = "any in sync"
 
 
-class FailoverScreen(ControlsBrokers):
+class FailoverScreen(ControlsBrokers, AskingScreen):
     """Brokers with their processes, timelines of failovers, acknowledged against read records."""
 
     CRUMB = "failover"
+    EVERY_S = 0.5
     CLI_TWIN = "yak failover, yak node kill|pause|resume|restart NODE"
     BINDINGS = keys(
         "failover.move", "failover.kill", "failover.pause", "failover.heal", "failover.repeat", "failover.restart",
@@ -57,22 +58,10 @@ class FailoverScreen(ControlsBrokers):
             yield Panel("Failovers so far", Grid(id="failover-drills", has_cursor=False), id="failover-history")
         yield Panel("Acknowledged against read", Lines(id="delivery-lines", wraps=True), id="failover-delivery")
 
-    def on_mount(self) -> None:
-        self.set_interval(POLL_SECONDS, self._poll)
-        self._poll()
+    async def ask(self) -> None:
+        self.processes = await self.read_processes() or self.processes
 
     # drawing
-
-    def _poll(self) -> None:
-        if self.control is not None and self.app.screen_below() is self:
-            self._poll_processes()
-
-    @work(exclusive=True, group="processes")
-    async def _poll_processes(self) -> None:
-        found = await self.read_processes()
-        if found is not None and found != self.processes:
-            self.processes = found
-            self.app.repaint()
 
     def paint(self, now_ms: int) -> None:
         picture, fmt = self.picture, self.fmt
@@ -186,7 +175,7 @@ class FailoverScreen(ControlsBrokers):
         self._began(drill)
         is_done = await super().act(action, node, command, done)
         if is_done:
-            self._poll()
+            self.ask_again()
         else:
             self.drills.forget(drill)
         return is_done

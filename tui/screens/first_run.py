@@ -6,7 +6,6 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
-from textual.screen import Screen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -21,8 +20,8 @@ CHOICES: Final[tuple[tuple[Choice, str, str, str], ...]] = (
 )
 
 
-class FirstRunScreen(Screen[Choice]):
-    """A list of four choices; returns the chosen one. Escape quits."""
+class FirstRunApp(App[Choice]):
+    """A list of four choices. `run()` returns the chosen one, or None if the terminal is gone. Escape quits."""
 
     BINDINGS = [
         *(Binding(key, f"choose('{choice}')", label) for choice, key, label, _ in CHOICES),
@@ -31,45 +30,13 @@ class FirstRunScreen(Screen[Choice]):
         Binding("k", "cursor(-1)", "up", show=False),
     ]
     AUTO_FOCUS = "OptionList"
-
-    def __init__(self, servers: str = "127.0.0.1:9092", why: str = "") -> None:
-        super().__init__()
-        self._servers, self._why = servers, why
-
-    def compose(self) -> ComposeResult:
-        why = f" ({self._why})" if self._why else ""
-        with Vertical(id="first-run") as box:
-            box.border_title = "yak"
-            yield Static(f"No cluster is named yet, and nothing answers at {self._servers}{why}.", markup=False)
-            yield Static("What do you want to do?", classes="first-run-ask")
-            yield OptionList(
-                *(Option(f"{key}  {label}\n   {text}", id=choice) for choice, key, label, text in CHOICES), markup=False
-            )
-            yield Static("j/k move   enter choose   or the letter", classes="first-run-hint")
-
-    @on(OptionList.OptionSelected)
-    def take(self, event: OptionList.OptionSelected) -> None:
-        self.action_choose(event.option.id or "quit")
-
-    def action_choose(self, choice: str) -> None:
-        self.dismiss(next((each for each, *_ in CHOICES if each == choice), "quit"))
-
-    def action_cursor(self, by: int) -> None:
-        options = self.query_one(OptionList)
-        (options.action_cursor_down if by > 0 else options.action_cursor_up)()
-
-
-class FirstRunApp(App[Choice]):
-    """The screen as an app: `FirstRunApp().run()` returns the choice, or None if the terminal is gone."""
-
     CSS_PATH = "../yak.tcss"
     TITLE = "yak"
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, servers: str = "127.0.0.1:9092", why: str = "", *, theme: str = "yak-dark") -> None:
+    def __init__(self, servers: str = "127.0.0.1:9092", *, theme: str = "yak-dark") -> None:
         super().__init__()
-        self._first = FirstRunScreen(servers, why)
-        self._theme_name = theme
+        self._servers, self._theme_name = servers, theme
         for each in THEMES:
             self.register_theme(each)
 
@@ -77,6 +44,26 @@ class FirstRunApp(App[Choice]):
         """Defaults for variables that Textual's own themes do not define."""
         return VARIABLES_OF_OTHERS
 
+    def compose(self) -> ComposeResult:
+        with Vertical(id="first-run") as box:
+            box.border_title = "yak"
+            yield Static(f"No cluster is named yet, and nothing answers at {self._servers}.", markup=False)
+            yield Static("What do you want to do?", classes="first-run-ask")
+            yield OptionList(
+                *(Option(f"{key}  {label}\n   {text}", id=choice) for choice, key, label, text in CHOICES), markup=False
+            )
+            yield Static("j/k move   enter choose   or the letter", classes="first-run-hint")
+
     def on_mount(self) -> None:
         self.theme = textual_name(self._theme_name)
-        self.push_screen(self._first, lambda choice: self.exit(choice or "quit"))
+
+    @on(OptionList.OptionSelected)
+    def take(self, event: OptionList.OptionSelected) -> None:
+        self.action_choose(event.option.id or "quit")
+
+    def action_choose(self, choice: str) -> None:
+        self.exit(next((each for each, *_ in CHOICES if each == choice), "quit"))
+
+    def action_cursor(self, by: int) -> None:
+        options = self.query_one(OptionList)
+        (options.action_cursor_down if by > 0 else options.action_cursor_up)()

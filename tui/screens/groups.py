@@ -407,7 +407,7 @@ class GroupsScreen(GroupChangesScreen):
         if not below.display:
             return
         rows = [] if said is None else partition_rows(said, {}, self.fmt, now_ms)
-        empty = "" if not name or said is None else "Nothing is committed, and no member has a partition."
+        empty = "" if not name or said is None else _NOTHING
         columns = [column for column in PARTITION_COLUMNS if column.label != "AGE"]
         without_age = [Row(row.key, *(c for n, c in enumerate(row.cells) if n != AGE)) for row in rows]
         self.show_table("#below", columns, without_age, empty)

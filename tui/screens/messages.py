@@ -6,6 +6,7 @@ import io
 import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import ClassVar
 
 from textual import events, on, work
@@ -20,17 +21,16 @@ from yak.tui.formatter import Formatter
 from yak.tui.keys import keys
 from yak.tui.messages.detail import VIEWS, View
 from yak.tui.messages.export import (
-    CHOICES,
+    COPIES,
     FOLDER,
     FORMATS,
     PIECE,
     Format,
     Progress,
-    as_text,
-    copied,
     export,
     file_name,
     format_of,
+    write,
 )
 from yak.tui.messages.reader import Limits, Reader
 from yak.tui.messages.store import BufferedRecord, MergedStore, Store, find
@@ -71,6 +71,7 @@ class MessageGrid(Grid):
         super().__init__(id=id)
         self.records = RecordRows()
         self.follows = False
+        self._snapshot: tuple[object, ...] = ()
 
     def begin(self, *, follows: bool) -> None:
         """Begin another reading, at its end if it follows, else at its beginning."""
@@ -79,6 +80,7 @@ class MessageGrid(Grid):
         self.marked.clear()
         self.move_to(0)
         self.is_following = follows
+        self._snapshot = ()
 
     def show_records(
         self,
@@ -91,6 +93,12 @@ class MessageGrid(Grid):
         empty: str,
         is_narrow: bool = False,
     ) -> None:
+        """Show the records as they are now; free if nothing of them has changed."""
+        second = now_ms // 1000 if fmt.zone == "relative" else 0
+        snapshot = (records.version, fmt, second, view, with_topic, empty, is_narrow)
+        if snapshot == self._snapshot:
+            return
+        self._snapshot = snapshot
         self.records.freeze(records, fmt, now_ms, view=view, with_topic=with_topic)
         columns = record_columns(fmt, with_topic=with_topic, is_narrow=is_narrow)
         self.show(columns, self.records, empty=empty, is_wide=fmt.is_wide)
@@ -123,14 +131,15 @@ _VIEW_LABELS: Mapping[View, str] = {"auto": "JSON, text or hex, by what it is", 
 
 
 class ReadingScreen(YakScreen):
-    """The base of messages and consumer. Subclasses name the list (`grid_in_use`) and its records (`source_in_use`)."""
+    """The base of messages and consumer. Subclasses name the list (`grid_in_use`) and its readers (`readers_in_use`)."""
 
     AUTO_FOCUS: ClassVar[str] = "MessageGrid"
     view: View = "auto"
-    _typed = ""
 
     def __init__(self) -> None:
         super().__init__()
+        self.limits = Limits()
+        self._numbering = itertools.count()
         self.marks: dict[int, BufferedRecord] = {}
         self.last_filter = ""
         self.export_progress: Progress | None = None
@@ -148,10 +157,22 @@ class ReadingScreen(YakScreen):
 
     def on_screen_suspend(self) -> None:
         """Pause reading if another screen is shown. A dialog over this one does not count."""
-        self.call_later(lambda: None if self.app.screen_below() is self else self.rest(is_seen=False))
+        self.call_later(self._rest)
 
     def on_screen_resume(self) -> None:
-        self.rest(is_seen=True)
+        self._rest()
+
+    def _rest(self) -> None:
+        is_hidden = self.app.screen_below() is not self
+        for reader in self.readers():
+            reader.rest(is_hidden)
+
+    def hold(self) -> bool:
+        readers = self.readers_in_use()
+        is_paused = not all(reader.is_paused for reader in readers)
+        for reader in readers:
+            reader.pause(is_paused)
+        return bool(readers)
 
     def set_filter(self, text: str) -> None:
         """Apply the filter typed after `/`, once typing pauses. Raises UsageError."""
@@ -159,8 +180,17 @@ class ReadingScreen(YakScreen):
             parse_filter(part)
         if text:
             self.last_filter = text
-        self._typed = text
-        self.set_timer(FILTER_PAUSE_S, self.filter_setter(text))
+        for reader in self.readers_in_use():
+            reader.filter_text = text  # shown at once
+            self.set_timer(FILTER_PAUSE_S, partial(self._apply_filter, reader, text))
+
+    def _apply_filter(self, reader: Reader, text: str) -> None:
+        if reader.filter_text == text:  # else another one was typed meanwhile
+            reader.set_filter(text)
+            self.paint(self.app.now_ms())
+
+    def current_filter(self) -> str:
+        return next((reader.filter_text for reader in self.readers_in_use()), "")
 
     def go_back(self) -> bool:
         """Undo the zoom, the pane, the filter, the marks, the merged list, in this order."""
@@ -218,6 +248,17 @@ class ReadingScreen(YakScreen):
 
         self.app.push_screen(FormDialog(title, fields, command=command, text=text, yes="Read"), done)
 
+    def begin_reading(self, wanted: Subscription, filter_text: str, grid: MessageGrid) -> Reader:
+        """A reader of this, which is started, for a list."""
+        source = self.app.source
+        reader = Reader(lambda: source.bootstrap, wanted, limits=self.limits, numbering=self._numbering)
+        if filter_text:
+            reader.set_filter(filter_text)
+        grid.begin(follows=wanted.is_tail)
+        reader.start()
+        self.app.note_command(wanted.command(filter_text))
+        return reader
+
     # for subclasses
 
     SEEK: ClassVar[Seek]
@@ -227,12 +268,15 @@ class ReadingScreen(YakScreen):
         """Begin a reading. Raises UsageError."""
         raise NotImplementedError
 
-    def rest(self, *, is_seen: bool) -> None:
-        """Pause reading while the screen is hidden."""
+    def readers(self) -> list[Reader]:
         raise NotImplementedError
 
-    def filter_setter(self, text: str) -> Callable[[], None]:
-        """A function that applies a filter, unless another one was typed meanwhile (`_typed`)."""
+    def readers_in_use(self) -> list[Reader]:
+        """Those whose records the list has that keys act on."""
+        return self.readers()
+
+    def grid_in_use(self) -> MessageGrid | None:
+        """The list that keys act on."""
         raise NotImplementedError
 
     def close_pane(self) -> bool:
@@ -243,29 +287,23 @@ class ReadingScreen(YakScreen):
         """Leave the merged list; False if it is not shown."""
         return False
 
-    def grid_in_use(self) -> MessageGrid | None:
-        """The list that keys act on."""
-        raise NotImplementedError
-
-    def source_in_use(self) -> Store | MergedStore | None:
-        raise NotImplementedError
-
-    def wanted_in_use(self) -> Subscription | None:
-        raise NotImplementedError
-
     # records
 
     def record_in_use(self) -> BufferedRecord | None:
         grid = self.grid_in_use()
         return grid.records.record_at(grid.cursor_index) if grid is not None and grid.row_count else None
 
+    def wanted_in_use(self) -> Subscription | None:
+        """What is read; for a merged list, the topics of all."""
+        wanted = [reader.wanted for reader in self.readers_in_use()]
+        if len(wanted) < 2:
+            return wanted[0] if wanted else None
+        choices = {choice: None for each in wanted for choice in each.choices}
+        return Subscription(tuple(choices), wanted[0].seek)
+
     def _pieces(self) -> Iterable[list[ConsumerRecord]]:
-        source = self.source_in_use()
-        if source is None:
-            return
-        stores = source.stores if isinstance(source, MergedStore) else (source,)
-        for store in stores:
-            for piece in store.pieces(PIECE):
+        for reader in self.readers_in_use():
+            for piece in reader.store.pieces(PIECE):
                 yield list[ConsumerRecord](piece)
 
     def action_view(self) -> None:
@@ -294,14 +332,15 @@ class ReadingScreen(YakScreen):
 
     @work(exclusive=True, group="find")
     async def action_hit(self, step: int) -> None:
-        grid, source = self.grid_in_use(), self.source_in_use()
-        if grid is None or source is None or not grid.row_count:
+        grid, readers = self.grid_in_use(), self.readers_in_use()
+        if grid is None or not readers or not grid.row_count:
             return
         tests = [parse_filter(part) for part in filter_parts(self.last_filter)]
         if not tests and not self.marks:
             self.app.notice("n goes to what the last / filter holds for, or to marks: there are neither")
             return
         marks = set(self.marks)
+        source = MergedStore([reader.store for reader in readers]) if len(readers) > 1 else readers[0].store
         start = source.span()[0] + grid.cursor_index
         found = await asyncio.to_thread(
             find,
@@ -323,10 +362,12 @@ class ReadingScreen(YakScreen):
         if record is None:
             self.app.notice("there is no message to copy")
             return
-        letter = await self.app.push_screen_wait(ChoiceMenu(f"Copy of {record.id}", CHOICES))
+        choices = [(letter, name) for letter, (name, _) in COPIES.items()]
+        letter = await self.app.push_screen_wait(ChoiceMenu(f"Copy of {record.id}", choices))
         if letter is None:
             return
-        name, text = dict(CHOICES)[letter], copied(record, letter)
+        name, as_text = COPIES[letter]
+        text = as_text(record)
         if len(text.encode("utf-8", "surrogatepass")) <= CLIPBOARD_BYTES:
             self.app.copy(text, f"the {name} of {record.id}")
             return
@@ -357,9 +398,11 @@ class ReadingScreen(YakScreen):
         self.export_progress = progress = Progress()
         try:
             if self.app.is_web:
-                text = await asyncio.to_thread(as_text, pieces, format_, progress)
+                text = io.StringIO()
+                await asyncio.to_thread(write, text, pieces, format_, progress)
+                text.seek(0)
                 name = file_name(wanted.title, format_, self.app.now_ms())
-                self.app.deliver_text(io.StringIO(text), save_filename=name)
+                self.app.deliver_text(text, save_filename=name)
                 where = f"{name}, which your browser saves"
             else:
                 await asyncio.to_thread(export, pieces, values["path"], format_, progress, lambda: not self.is_attached)
@@ -393,18 +436,13 @@ class ReadingScreen(YakScreen):
         return FormDialog("Export messages", fields, command=command, text=text, yes="Export")
 
     def action_resend(self) -> None:
-        from yak.tui.produce.form import Draft
+        from yak.tui.produce.form import Form
 
-        record = self.record_in_use()
-        wanted = self.wanted_in_use()
+        record, wanted = self.record_in_use(), self.wanted_in_use()
         if record is not None:
-            draft = Draft(record.topic, None, record.key, record.value, tuple(record.headers))
-        elif wanted is not None:
-            draft = Draft(wanted.choices[0].topic)
+            self.app.go("producer", Form.of(record.topic, record.key, record.value, record.headers))
         else:
-            self.app.go("producer")
-            return
-        self.app.go("producer", draft)
+            self.app.go("producer", None if wanted is None else Form.of(wanted.choices[0].topic))
 
 
 def _output(format_: str) -> str:
@@ -442,11 +480,6 @@ class MessagesScreen(ReadingScreen):
     def __init__(self) -> None:
         super().__init__()
         self.reader: Reader | None = None
-        self.limits = Limits()
-        self._numbering = itertools.count()
-        self._is_paused = False
-        self._drawn: tuple[object, ...] = ()
-        self._filter = ""
 
     def body(self) -> ComposeResult:
         with Container(id="records-middle"):
@@ -462,11 +495,8 @@ class MessagesScreen(ReadingScreen):
     def grid_in_use(self) -> MessageGrid:
         return self.query_one("#records", MessageGrid)
 
-    def source_in_use(self) -> Store | None:
-        return self.reader.store if self.reader is not None else None
-
-    def wanted_in_use(self) -> Subscription | None:
-        return self.reader.wanted if self.reader is not None else None
+    def readers(self) -> list[Reader]:
+        return [self.reader] if self.reader is not None else []
 
     @property
     def _pane(self) -> RecordPane:
@@ -481,15 +511,7 @@ class MessagesScreen(ReadingScreen):
     def read(self, wanted: Subscription, filter_text: str = "") -> None:
         self._close()
         self.marks.clear()
-        self._filter = filter_text
-        source = self.app.source
-        self.reader = reader = Reader(lambda: source.bootstrap, wanted, limits=self.limits, numbering=self._numbering)
-        if filter_text:
-            reader.set_filter(filter_text)
-        self._is_paused = False
-        self.grid_in_use().begin(follows=wanted.is_tail)
-        reader.start()
-        self.app.note_command(wanted.command(filter_text))
+        self.reader = self.begin_reading(wanted, filter_text, self.grid_in_use())
         self.paint_all(self.app.now_ms())
 
     def _close(self) -> None:
@@ -498,31 +520,6 @@ class MessagesScreen(ReadingScreen):
 
     def on_unmount(self) -> None:
         self._close()
-
-    def rest(self, *, is_seen: bool) -> None:
-        if self.reader is not None and not self._is_paused:
-            self.reader.pause(not is_seen)
-
-    def hold(self) -> bool:
-        if self.reader is None:
-            return False
-        self._is_paused = not self._is_paused
-        self.reader.pause(self._is_paused)
-        return True
-
-    def filter_setter(self, text: str) -> Callable[[], None]:
-        """A function for the reading. The list shows the filter at once."""
-        self._filter = text
-
-        def apply() -> None:
-            if self.reader is not None and self._filter == text and self.reader.filter_text != text:
-                self.reader.set_filter(text)
-                self.paint(self.app.now_ms())
-
-        return apply
-
-    def current_filter(self) -> str:
-        return self._filter
 
     def close_pane(self) -> bool:
         if self._is_pane_open:
@@ -537,28 +534,14 @@ class MessagesScreen(ReadingScreen):
         if reader is None:
             self._paint_topics(grid)
             return
-        status, counts = reader.status, reader.store.counts()
-        drawn = (
-            id(reader),
-            counts.version,
-            fmt,
-            self.view,
-            now_ms // 1000 if fmt.zone == "relative" else 0,
-            status.phase,
-            status.error,
-            self._is_pane_open,
-        )
-        if drawn != self._drawn:
-            self._drawn = drawn
-            with_topic = len(reader.wanted.choices) > 1
-            empty = empty_text(status, counts, reader.wanted, self._filter, fmt)
-            grid.show_records(
-                reader.store, fmt, now_ms, self.view,
-                with_topic=with_topic, empty=empty, is_narrow=self._is_pane_open,
-            )  # fmt: skip
-        seek = f"group {reader.wanted.group}" if reader.wanted.group else reader.wanted.seek.description
-        self.entitle("#records-panel", f"{reader.wanted.title}: {seek}", "/ filter  v mark  n next hit")
-        left = status_cells(status, counts, reader.wanted, self._filter, fmt)
+        status, counts, wanted = reader.status, reader.store.counts(), reader.wanted
+        grid.show_records(
+            reader.store, fmt, now_ms, self.view, with_topic=len(wanted.choices) > 1,
+            empty=empty_text(status, counts, wanted, reader.filter_text, fmt), is_narrow=self._is_pane_open,
+        )  # fmt: skip
+        title = f"{wanted.title}: {wanted.seek.description}"
+        self.entitle("#records-panel", title, "/ filter  v mark  n next hit")
+        left = status_cells(status, counts, wanted, reader.filter_text, fmt)
         self.query_one("#records-status", Line).show(left, self._right_cells())
         if self._is_pane_open:
             self._paint_pane(now_ms)
@@ -618,7 +601,7 @@ class MessagesScreen(ReadingScreen):
         known = self.reader.wanted if self.reader is not None else None
         values = fields_of(known) if known is not None else {"topics": "", "from": f"last {LAST_AT_FIRST}", "to": ""}
         text = "No other reader is affected, and nothing is committed."
-        self.ask_subscription("Read messages", values, self._filter, self.read, text=text, with_group=False)
+        self.ask_subscription("Read messages", values, self.current_filter(), self.read, text=text, with_group=False)
 
     def action_more(self) -> None:
         if self.reader is not None:

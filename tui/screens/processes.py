@@ -9,7 +9,7 @@ from typing import Final, Literal
 from textual import work
 
 from yak.errors import YakError
-from yak.tui.rows.failover import REDIS, Process, Processes, sole_in_sync
+from yak.tui.rows.failover import REDIS, Processes, sole_in_sync
 from yak.tui.screens.base import YakScreen
 from yak.tui.source.local_control import LocalClusterControl
 from yak.tui.state.picture import Picture
@@ -63,8 +63,7 @@ class ControlsBrokers(YakScreen):
             redis_pid = await asyncio.to_thread(control.redis_pid)
         except YakError:
             return None
-        found = {each.node_id: Process(each.state, each.pid) for each in status.brokers}
-        return Processes(found, status.redis_running, redis_pid)
+        return Processes({each.node_id: each for each in status.brokers}, status.redis_running, redis_pid)
 
     @work(group="drill")
     async def action_kill(self) -> None:

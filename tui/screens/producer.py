@@ -1,8 +1,8 @@
 """Sends records: one, many with placeholders, or the rows of a CSV file."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import asdict, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -20,10 +20,8 @@ from yak.tui.keys import keys
 from yak.tui.produce.form import (
     KEY_KINDS,
     VALUE_KINDS,
-    Draft,
     Form,
     FormError,
-    Problem,
     display_command,
     produce_command,
     samples,
@@ -56,7 +54,7 @@ class MessageForm(Vertical):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id, classes="panel")
         self._title = self.border_title = "Message"
-        self.problem: Problem | None = None
+        self.problem: FormError | None = None
         self._is_quiet = False
 
     def compose(self) -> ComposeResult:
@@ -85,33 +83,24 @@ class MessageForm(Vertical):
             yield selection("form-compression", CODEC_OPTIONS)
             yield Check("fill {{i}}", value=True, id="form-template")
 
+    def _widget(self, field: str) -> Any:
+        """The widget of a field of `Form`."""
+        return self.query_one(f"#form-{field.removeprefix('is_').replace('_', '-')}")
+
     def form(self) -> Form:
-        query = self.query_one
-        return Form(
-            topic=query("#form-topic", Input).value.strip(),
-            partition=query("#form-partition", Input).value,
-            key_kind=query("#form-key-kind", Select).value,  # type: ignore[arg-type]
-            key=query("#form-key", Input).value,
-            value_kind=query("#form-value-kind", Select).value,  # type: ignore[arg-type]
-            value=query("#form-value", TextArea).text,
-            headers=query("#form-headers", TextArea).text,
-            is_template=query("#form-template", Checkbox).value,
-            acks=str(query("#form-acks", Select).value),
-            compression=str(query("#form-compression", Select).value),
-        )
+        values: dict[str, Any] = {}
+        for each in fields(Form):
+            widget = self._widget(each.name)
+            values[each.name] = widget.text if isinstance(widget, TextArea) else widget.value
+        return Form(**values | {"topic": values["topic"].strip()})
 
     def fill(self, form: Form) -> None:
-        query = self.query_one
-        query("#form-topic", Input).value = form.topic
-        query("#form-partition", Input).value = form.partition
-        query("#form-key-kind", Select).value = form.key_kind
-        query("#form-key", Input).value = form.key
-        query("#form-value-kind", Select).value = form.value_kind
-        query("#form-value", TextArea).load_text(form.value)
-        query("#form-headers", TextArea).load_text(form.headers)
-        query("#form-template", Checkbox).value = form.is_template
-        query("#form-acks", Select).value = form.acks
-        query("#form-compression", Select).value = form.compression
+        for name, value in asdict(form).items():
+            widget = self._widget(name)
+            if isinstance(widget, TextArea):
+                widget.load_text(value)
+            else:
+                widget.value = value
         self.check_form()
 
     def on_mount(self) -> None:
@@ -146,7 +135,7 @@ class MessageForm(Vertical):
 
     def _topic_title(self, name: str) -> str:
         fmt = self.app.fmt
-        found = [each for (topic, _), each in self.app.picture.partitions.items() if topic == name]
+        found = self.app.picture.topics.get(name)
         if not found:
             return f"{fmt.sign('warn')} no topic {name} yet, S asks to create it"
         leaderless = sum(each.leader is None for each in found)
@@ -165,7 +154,7 @@ class MessageForm(Vertical):
         try:
             value = samples(form.message(), 1)[0].value
         except FormError as error:
-            return [Cell(f"{fmt.sign('bad')} {error.problem.why}", "bad")]
+            return [Cell(f"{fmt.sign('bad')} {error.why}", "bad")]
         if value is None:
             return [Cell("a tombstone: it deletes its key where a topic is compacted", "dim")]
         size = fmt.size(len(value))
@@ -265,10 +254,10 @@ class ProducerScreen(YakScreen):
 
     def opened(self, what: object) -> None:
         self.query_one("#producer-tabs", TabbedContent).active = ONE
-        if isinstance(what, Draft):
+        if isinstance(what, Form):
             form = self.query_one(MessageForm)
             how = form.form()
-            form.fill(replace(Form.of(what), acks=how.acks, compression=how.compression))
+            form.fill(replace(what, acks=how.acks, compression=how.compression))
             self.query_one("#form-value", TextArea).focus()
         elif isinstance(what, str):
             self.query_one("#form-topic", Input).value = what
@@ -286,9 +275,6 @@ class ProducerScreen(YakScreen):
             self.set_focus(None)
             return True
         return super().go_back()
-
-    def copied(self) -> str:
-        return self.csv.command if self.is_csv else self._command()
 
     # the form
 
@@ -330,9 +316,9 @@ class ProducerScreen(YakScreen):
 
     @work(group="connect")
     async def connect(self) -> None:
-        """Open a producer. An unreachable cluster is reported by the banner, and when something is sent."""
+        """Open a producer, so that it has its id in time. The banner and a send report an unreachable cluster."""
         try:
-            await self.app.source.kafka(self._producers.warm)
+            await self.app.source.kafka(self._producers.get, "all", "none")
         except YakError:
             return
 
@@ -345,7 +331,7 @@ class ProducerScreen(YakScreen):
         try:
             plan, message = self._what()
         except FormError as wrong:
-            self._show_problem(wrong.problem)
+            self._show_problem(wrong)
             return
         self.start(plan, message)
 
@@ -359,7 +345,7 @@ class ProducerScreen(YakScreen):
         try:
             self._what()
         except FormError as wrong:
-            self._show_problem(wrong.problem)
+            self._show_problem(wrong)
             return
         fields = [
             Field("count", "Messages", "", "empty: until X stops it"),
@@ -442,7 +428,7 @@ class ProducerScreen(YakScreen):
                 f"written to {at.topic}-{at.partition} at offset {self.fmt.number(at.offset)}{took}", "good"
             )
 
-    def _show_problem(self, problem: Problem) -> None:
+    def _show_problem(self, problem: FormError) -> None:
         self.app.notice(f"not sent: {problem.text}", "bad")
         field: Widget = self.query_one(f"#form-{problem.field}")
         field.focus()

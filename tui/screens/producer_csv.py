@@ -39,14 +39,10 @@ class TopicField(Input):
         super().__init__(placeholder="topic", compact=True, id=id, select_on_focus=False)
         self.suggester = FunctionSuggester(self._completed)
 
-    @property
-    def known(self) -> list[str]:
-        """The names of all topics except Kafka's internal ones."""
-        names = {topic for topic, _ in self.app.picture.partitions}
-        return sorted(name for name in names if not name.startswith("__"))
-
     def _completed(self, typed: str) -> str | None:
-        return next((name for name in self.known if typed and name.startswith(typed)), None)
+        """The first topic that begins so, except Kafka's internal ones."""
+        names = (name for name in sorted(self.app.picture.topics) if not name.startswith("__"))
+        return next((name for name in names if typed and name.startswith(typed)), None)
 
 
 async def ask_to_create(app: "YakApp", topic: str) -> bool:
@@ -296,7 +292,7 @@ class CsvPane(Vertical):
             if is_new:
                 found = await asyncio.to_thread(preview_csv, path, encoding=form.encoding)
                 form.offer(found.columns)
-            partitions = sum(topic == form.topic for topic, _ in self.app.picture.partitions) or None
+            partitions = len(self.app.picture.topics.get(form.topic, ())) or None
             plan = await asyncio.to_thread(
                 prepare, path, form.mapping(), topic=form.topic, encoding=form.encoding, partitions=partitions
             )

@@ -3,11 +3,11 @@
 from textual.app import ComposeResult
 from textual.containers import Container
 
+from yak.protocol.topic_names import is_internal
 from yak.tui.keys import keys
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.failover import election_lines
 from yak.tui.rows.partitions import ReplicationTable
-from yak.tui.rows.topics import is_internal
 from yak.tui.screens.processes import ControlsBrokers
 from yak.tui.screens.topics import ChangesTopics
 from yak.tui.state.picture import Partition
@@ -108,9 +108,6 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
 
     def opened(self, what: object) -> None:
         """Select a partition, `orders-0`, or a topic's partitions."""
-        if not self.query("#replication"):
-            self.call_after_refresh(self.opened, what)
-            return
         grid = self.query_one("#replication", Grid)
         self.paint(self.app.now_ms())
         if str(what) in self.picture.topics:

@@ -34,14 +34,12 @@ if TYPE_CHECKING:
     from yak.tui.app import YakApp
 
 
-FACTS_MS: Final = 2_000
 DETAIL_MS: Final = 900
 OTHER_DETAIL_MS: Final = 3_000
 """The age limit for visible partitions that are not under the cursor."""
 DETAILS_MAX: Final = 24
-GROUPS_MS: Final = 3_000
-CONFIGS_MS: Final = 5_000
-TAIL_MS: Final = 900
+_AGES_MS: Final = {"facts": 2_000, "groups": 3_000, "configs": 5_000, "tail": 900}
+"""The age limits of the other answers."""
 TAIL_PARTITIONS: Final = 8
 TAIL_MESSAGES: Final = 100
 """Records of the whole topic. As many are requested of each partition, so that the topic's newest are among them."""
@@ -80,7 +78,7 @@ class TopicAnswers:
                     for place, number in enumerate(partitions[:DETAILS_MAX])
                     if self._is_due(f"detail {number}", DETAIL_MS if not place else OTHER_DETAIL_MS)
                 ]
-            elif self._is_due(name, _AGES[name]):
+            elif self._is_due(name, _AGES_MS[name]):
                 due.append(self._one(name, name))
         await gather_few(due)
         return bool(due)
@@ -149,9 +147,6 @@ class TopicAnswers:
             for place in windows:
                 self.messages[place.partition] = [each for each in found if each.partition == place.partition]
         self.has_tail = bool(busiest) and all(each.high_watermark is not None for each in busiest)
-
-
-_AGES: Final = {"facts": FACTS_MS, "groups": GROUPS_MS, "configs": CONFIGS_MS, "tail": TAIL_MS}
 
 
 ASK_SECONDS = 0.5
@@ -271,7 +266,7 @@ class TopicScreen(ChangesTopics):
             found += [int(key.partition("/")[0]) for key in self.query_one("#replicas", Grid).keys_in_sight()]
         return list(dict.fromkeys(found))
 
-    def ask_again(self) -> None:
+    def altered(self, topic: str) -> None:  # noqa: ARG002 - it is this one
         self._answers.forget()
         self.ask_seen()
 
@@ -490,12 +485,6 @@ class TopicScreen(ChangesTopics):
         chosen = self.chosen_partition()
         if chosen is not None and self._pane() == "replicas":
             self._show_replicas_of(chosen)
-
-    def action_browse(self) -> None:
-        self.app.go("messages", self.topic)
-
-    def action_produce(self) -> None:
-        self.app.go("producer", self.topic)
 
     def action_copy(self) -> None:
         """Copy the name on the first tab, else the line."""

@@ -12,9 +12,10 @@ from textual.content import Content
 from yak.client.admin import ConfigValue
 from yak.client.numbers import parse_long
 from yak.errors import UsageError, YakError
+from yak.protocol.topic_names import is_internal
 from yak.tui.keys import keys
-from yak.tui.rows.topics import COLUMNS, TopicFacts, TopicTable, is_internal, topics_title
-from yak.tui.screens.base import YakScreen
+from yak.tui.rows.topics import COLUMNS, TopicFacts, TopicTable, topics_title
+from yak.tui.screens.base import AskingScreen, YakScreen
 from yak.tui.source.base import gather_few
 from yak.tui.source.kafka import alter_topic, topic_configs
 from yak.tui.source.live import path_of
@@ -214,6 +215,12 @@ class ChangesTopics(YakScreen):
     def chosen_partition(self) -> Partition | None:
         return None
 
+    def action_browse(self) -> None:
+        self.app.go("messages", self.chosen_topic())
+
+    def action_produce(self) -> None:
+        self.app.go("producer", self.chosen_topic())
+
     def action_internal(self) -> None:
         self._with_internal = not self._with_internal
         self.paint(self.app.now_ms())
@@ -305,7 +312,10 @@ class ChangesTopics(YakScreen):
                 alter_topic, change.topic, dict(change.configs), tuple(change.deletions), change.partitions
             )
             if await self.carry_out(command, altered, f"topic {change.topic} is changed"):
-                self.ask_again()
+                self.altered(change.topic)
+
+    def altered(self, topic: str) -> None:
+        """Called after a topic was changed here."""
 
     @work(group="change")
     async def action_move(self) -> None:
@@ -355,7 +365,6 @@ def as_content(lines: list[str]) -> Content:
     return Content("\n".join(lines))
 
 
-ASK_SECONDS = 1.0
 FACTS_MS = 5_000
 """The age limit of a visible topic's facts."""
 OTHERS_MS = 30_000
@@ -365,11 +374,12 @@ ROUND_MAX = 40
 _EMPTY = "No topics yet. Topics hold messages. Press a to create one, or type :sample."
 
 
-class TopicsScreen(ChangesTopics):
+class TopicsScreen(ChangesTopics, AskingScreen):
     """The list of topics; enter opens one."""
 
     CRUMB = "topics"
     CLI_TWIN = "yak topics list -o wide"
+    EVERY_S = 1.0
     BINDINGS = keys(
         "topics.create", "topics.alter", "topics.delete", "topics.browse", "topics.produce", "topics.describe",
         "topics.copy", "topics.internal",
@@ -387,13 +397,9 @@ class TopicsScreen(ChangesTopics):
         super().__init__()
         self._table = TopicTable()
         self._wanted: str | None = None
-        self._is_asking = False
 
     def body(self) -> ComposeResult:
         yield Panel("Topics", Grid(id="topics"))
-
-    def on_mount(self) -> None:
-        self.set_interval(ASK_SECONDS, self._ask)
 
     def paint(self, now_ms: int) -> None:  # noqa: ARG002 - nothing here is a matter of time
         picture, grid = self.picture, self.query_one("#topics", Grid)
@@ -407,30 +413,18 @@ class TopicsScreen(ChangesTopics):
         if self._wanted is not None and picture.is_loaded:
             wanted, self._wanted = self._wanted, None
             self.call_later(self.opened, wanted)
-        if not self._table.facts:
-            self.call_later(self._ask)
+        if grid.keys_in_sight() and not self._table.facts:
+            self.call_later(self.ask_again)
 
     # requests
 
-    def _ask(self) -> None:
-        if self.is_active and not self._is_asking and not self.app.is_frozen and self.picture.is_loaded:
-            self._is_asking = True  # set before the worker runs: another paint may come first
-            self.ask_facts()
-
-    @work(group="facts")
-    async def ask_facts(self) -> None:
+    async def ask(self) -> None:
         """Request sizes, log starts and configs of the visible topics, and of all topics if they are few."""
-        try:
-            now_ms = self.app.now_ms()
-            table, seen = self._table, self.query_one("#topics", Grid).keys_in_sight()
-            wanted = table.stale(seen, now_ms, FACTS_MS)
-            if not wanted and len(self.picture.topics) <= OTHERS_MAX:
-                wanted = table.stale(list(self.picture.topics), now_ms, OTHERS_MS)
-            await gather_few(self._ask_one(name) for name in wanted[:ROUND_MAX])
-            if wanted:
-                self.app.repaint()
-        finally:
-            self._is_asking = False
+        table, now_ms = self._table, self.app.now_ms()
+        wanted = table.stale(self.query_one("#topics", Grid).keys_in_sight(), now_ms, FACTS_MS)
+        if not wanted and len(self.picture.topics) <= OTHERS_MAX:
+            wanted = table.stale(list(self.picture.topics), now_ms, OTHERS_MS)
+        await gather_few(self._ask_one(name) for name in wanted[:ROUND_MAX])
 
     async def _ask_one(self, topic: str) -> None:
         facts = self._table.facts
@@ -441,9 +435,9 @@ class TopicsScreen(ChangesTopics):
         else:
             facts[topic] = TopicFacts.of(answer, self.app.now_ms())
 
-    def ask_again(self) -> None:
-        self._table.facts.clear()
-        self._ask()
+    def altered(self, topic: str) -> None:
+        self._table.facts.pop(topic, None)
+        self.ask_again()
 
     # choice and actions
 
@@ -452,7 +446,7 @@ class TopicsScreen(ChangesTopics):
 
     def opened(self, what: object) -> None:
         """Open a topic, or one of its partitions, `orders-0`."""
-        if not self.picture.is_loaded or not self.query("#topics"):
+        if not self.picture.is_loaded:
             self._wanted = str(what)  # opened once the topics are known
             return
         topic, partition = str(what), None
@@ -484,12 +478,6 @@ class TopicsScreen(ChangesTopics):
         topic = self.chosen_topic()
         if topic is not None:
             self.open_topic(topic)
-
-    def action_browse(self) -> None:
-        self.app.go("messages", self.chosen_topic())
-
-    def action_produce(self) -> None:
-        self.app.go("producer", self.chosen_topic())
 
     def action_copy(self) -> None:
         topic = self.chosen_topic()

@@ -353,7 +353,6 @@ class KafkaAnswers:
         }
         sizes = replica_sizes(metadata, timeout_s=READ_SECONDS)
         return {
-            "topic_id": admin.topic_id(name),
             "configs": {
                 each.name: each.value
                 for each in admin.configs("topic", name)

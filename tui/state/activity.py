@@ -31,17 +31,13 @@ _TONES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One event.
-
-    `tone` is good, warn or bad; `node_id` is the first broker that reported it, None for a user's action.
-    """
+    """One event. `tone` is good, warn or bad; empty for a user's action."""
 
     number: int
     time_ms: int
     kind: str
     message: str
     tone: str
-    node_id: int | None
     event: dict[str, Any]
 
     @property
@@ -83,7 +79,7 @@ class Activity:
 
     def _add(self, time_ms: int, kind: str, message: str, tone: str, event: dict[str, Any]) -> Line:
         self.count += 1
-        line = Line(self.count, time_ms, kind, message, tone, event.get("node_id"), event)
+        line = Line(self.count, time_ms, kind, message, tone, event)
         self.lines.append(line)
         return line
 

@@ -75,7 +75,6 @@ class Timeline:
     first_write_ms: float | None = None
     is_written: bool = False
     """Whether a client was seen to write to the moved partitions before the drill."""
-    back_ms: float | None = None
     moved: dict[str, MovedLeadership] = field(default_factory=dict)
     truncated: list[str] = field(default_factory=list)
     longest: Pause | None = None
@@ -136,8 +135,6 @@ def _take(found: Timeline, line: Line, after_ms: float) -> None:
         found.detected_ms = first(found.detected_ms, after_ms)
     elif kind in ("broker-fenced", "broker-stopping") and drill.action != "failover":
         found.fenced_ms = first(found.fenced_ms, after_ms)
-    elif kind == "broker-unfenced":
-        found.back_ms = first(found.back_ms, after_ms)
 
 
 def _take_leader(found: Timeline, event: Mapping[str, object], after_ms: float) -> None:

@@ -24,10 +24,8 @@ from yak.tui.screens.base import FileUploaded
 class TabDriver(WebDriver):
     """The driver that `yak.tui.web.session` names to children in TEXTUAL_DRIVER."""
 
-    def __init__(
-        self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
-    ) -> None:
-        super().__init__(app, debug=debug, mouse=mouse, size=size)
+    def __init__(self, app: App[Any], **how: Any) -> None:
+        super().__init__(app, **how)
         self._write = partial(write_whole, self.fileno, lock=threading.Lock())
         self._is_seen = False
 

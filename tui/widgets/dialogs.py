@@ -299,14 +299,13 @@ class FunctionSuggester(Suggester):
         return self._completion(value) or None
 
 
-class Prompt(ModalScreen[str | None]):
+class Prompt(FieldsDialog[str | None]):
     """Returns the typed text; None after escape.
 
     `changed` is called at each letter, and at enter, and returns an error text: enter does not close the prompt then.
     """
 
     AUTO_FOCUS = ""
-    app: "YakApp"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss", "leave"),
         Binding("tab", "complete", "complete", priority=True),
@@ -333,32 +332,18 @@ class Prompt(ModalScreen[str | None]):
                 self._value,
                 suggester=suggester,
                 placeholder=self._placeholder,
-                select_on_focus=False,  # the focus comes after the first keys
+                select_on_focus=False,
                 compact=True,
                 id="prompt-input",
             )
             yield Static("", id="prompt-error", markup=False)
 
     def on_mount(self) -> None:
-        self.call_later(self._focus)
+        self.open_at(self.query_one(Input))
 
     def on_unmount(self) -> None:
         """Let no key wait for a prompt that another screen has replaced."""
         self.app.call_later(self.app.take_keys_behind, self)
-
-    def _focus(self) -> None:
-        if self.message_queue_size:  # keys that were typed while this was mounted: `on_key` passes them on first
-            self.call_later(self._focus)
-        else:
-            self.set_focus(self.query_one(Input), scroll_visible=False)
-
-    def on_key(self, event: events.Key) -> None:
-        if self.focused is None:
-            event.stop()
-            event.prevent_default()
-            key = events.Key(event.key, event.character)
-            key.set_sender(self.app)  # no message goes farther up than to its sender, and the app acts on enter
-            self.query_one(Input)._forward_event(key)  # noqa: SLF001
 
     @on(Input.Changed)
     def check_input(self, event: Input.Changed) -> None:

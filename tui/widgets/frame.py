@@ -62,9 +62,9 @@ class Line(Widget):
         width = self.size.width
         if y:
             return Strip.blank(width, self.rich_style)
-        right = self._segments(self._right)
+        right = _segments(self, self._right, 2)
         right_width = sum(cell_len(each.text) for each in right)
-        left = self._segments(self._left)
+        left = _segments(self, self._left, 2)
         room = max(0, width - (4 if right else 2) - right_width)
         used = sum(cell_len(each.text) for each in left)
         if used > room:
@@ -73,13 +73,14 @@ class Line(Widget):
         parts = [Segment(" "), *left, Segment(" " * max(0, width - 2 - right_width - used)), *right, Segment(" ")]
         return Strip(parts).crop_extend(0, width, self.rich_style).apply_style(self.rich_style)
 
-    def _segments(self, cells: Sequence[Cell]) -> list[Segment]:
-        parts: list[Segment] = []
-        for number, cell in enumerate(cells):
-            if number:
-                parts.append(Segment("  "))
-            parts.append(Segment(one_line(cell.text), tone_style(self, cell.tone)))
-        return parts
+
+def _segments(widget: Widget, cells: Sequence[Cell], gap: int) -> list[Segment]:
+    parts: list[Segment] = []
+    for number, cell in enumerate(cells):
+        if number:
+            parts.append(Segment(" " * gap))
+        parts.append(Segment(one_line(cell.text), tone_style(widget, cell.tone)))
+    return parts
 
 
 def _shortened(parts: list[Segment], room: int) -> list[Segment]:
@@ -123,11 +124,7 @@ class Lines(Widget, can_focus=False):
         width = self.size.width
         if y >= len(self._lines):
             return Strip.blank(width, self.rich_style)
-        parts = [Segment(" ")]
-        for number, cell in enumerate(self._lines[y]):
-            if number:
-                parts.append(Segment(" "))
-            parts.append(Segment(one_line(cell.text), tone_style(self, cell.tone)))
+        parts = [Segment(" "), *_segments(self, self._lines[y], 1)]
         return Strip(parts).crop_extend(0, width, self.rich_style).apply_style(self.rich_style)
 
 

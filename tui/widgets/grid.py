@@ -34,105 +34,6 @@ from yak.tui.rows.cells import (
 )
 from yak.tui.widgets.frame import TONES, plain, tone_style
 
-
-class GridRows:
-    """Rows given as a list can be filtered and sorted; rows made on demand keep their order."""
-
-    def __init__(self) -> None:
-        self.displayed: Rows = RowList(())
-        self.filter_text = ""
-        self.sort: tuple[int, bool] | None = None
-        """The column, and whether reversed."""
-        self.cursor = 0
-        self.cursor_key: str | None = None
-        self.is_following = False
-        self._given: Sequence[Row] | None = None
-
-    def __len__(self) -> int:
-        return len(self.displayed)
-
-    def give(self, rows: Sequence[Row] | Rows) -> None:
-        if isinstance(rows, Sequence):
-            self._given = rows
-            self.arrange()
-        else:
-            self._given, self.displayed = None, rows
-
-    def arrange(self) -> None:
-        """Filter and sort again. Raises UsageError `bad-filter`."""
-        if self._given is None:
-            return
-        rows = filtered(self._given, self.filter_text) if self.filter_text else self._given
-        if self.sort is not None and all(self.sort[0] < len(row.cells) for row in rows[:1]):
-            rows = sorted_rows(rows, self.sort[0], is_reverse=self.sort[1])
-        self.displayed = RowList(rows)
-
-    def set_filter(self, text: str) -> None:
-        """Set the filter. Raises UsageError `bad-filter`, and keeps the old one."""
-        before, self.filter_text = self.filter_text, text
-        try:
-            self.arrange()
-        except UsageError:
-            self.filter_text = before
-            raise
-
-    def sort_next(self, columns: Sequence[int]) -> bool:
-        """Sort by the first column, then by it in reverse, then the next, at the end not at all.
-
-        False if rows cannot be sorted.
-        """
-        if self._given is None or not columns:
-            return False
-        if self.sort is None:
-            self.sort = (columns[0], False)
-        elif not self.sort[1]:
-            self.sort = (self.sort[0], True)
-        else:
-            later = [column for column in columns if column > self.sort[0]]
-            self.sort = (later[0], False) if later else None
-        self.arrange()
-        return True
-
-    def sort_at(self, column: int) -> bool:
-        """Sort by this column; the second time in reverse. False if rows cannot be sorted."""
-        if self._given is None:
-            return False
-        self.sort = (column, self.sort == (column, False))
-        self.arrange()
-        return True
-
-    def keep_cursor(self) -> tuple[bool, int]:
-        """Keep the cursor on its row. Returns whether it is on another row now, and by how many lines its row moved."""
-        count, moved = len(self.displayed), 0
-        if not count:
-            self.cursor = 0
-            return False, 0
-        if self.is_following:
-            self.cursor = count - 1
-        else:
-            place = None if self.cursor_key is None else self.displayed.place_of(self.cursor_key)
-            if place is not None:
-                moved, self.cursor = place - self.cursor, place
-            self.cursor = min(self.cursor, count - 1)
-        key = self.displayed.at(self.cursor).key
-        is_other = key != self.cursor_key
-        self.cursor_key = key
-        return is_other, moved
-
-    def put_cursor(self, index: int) -> bool:
-        """Put the cursor on this row or the nearest one, and stop following the end. False if there are no rows."""
-        self.is_following = False
-        if not len(self.displayed):
-            return False
-        self.cursor = min(max(index, 0), len(self.displayed) - 1)
-        self.cursor_key = self.displayed.at(self.cursor).key
-        return True
-
-    @property
-    def cursor_row(self) -> Row | None:
-        return self.displayed.at(self.cursor) if 0 <= self.cursor < len(self.displayed) else None
-
-
 FLASH_S = 0.4
 _ALL = 1 << 30
 
@@ -162,7 +63,10 @@ class WithCursor(ScrollView, can_focus=True):
 
 
 class Grid(WithCursor):
-    """A table with a cursor. `show()` gives it rows; the cursor stays on its row by key."""
+    """A table with a cursor. `show()` gives it rows; the cursor stays on its row by key.
+
+    Rows given as a list can be filtered and sorted; rows made on demand keep their order.
+    """
 
     COMPONENT_CLASSES = {"grid--head", "grid--cursor", "grid--mark", "grid--empty", *TONES}
     BINDINGS = keys(
@@ -192,9 +96,19 @@ class Grid(WithCursor):
     def __init__(self, *, id: str | None = None, has_cursor: bool = True) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self.columns: Sequence[Column] = ()
+        self.displayed: Rows = RowList(())
+        """The rows after filter and sort."""
+        self.filter_text = ""
+        self.is_following = False
+        """Whether the cursor stays on the last row."""
+        self.cursor_index = 0
         self.marked: set[str] = set()
         self._has_cursor = has_cursor
-        self._rows = GridRows()
+        self._given: Sequence[Row] | None = None
+        self._sort: tuple[int, bool] | None = None
+        """The column, and whether reversed."""
+        self._cursor_key: str | None = None
+        """The key of the row that the cursor stays on."""
         self._empty = ""
         self._widths: list[int] = []
         self._is_wide = False
@@ -211,63 +125,50 @@ class Grid(WithCursor):
         is_new_head = tuple(columns) != tuple(self.columns) or is_wide != self._is_wide
         if is_new_head:
             if len(columns) != len(self.columns):
-                self._rows.sort = None
+                self._sort = None
             self.columns, self._is_wide, self._widths = tuple(columns), is_wide, []
         is_new_empty = empty != self._empty
         self._empty = empty
-        self._rows.give(rows)
+        if isinstance(rows, Sequence):
+            self._given = rows
+            self._arrange()
+        else:
+            self._given, self.displayed = None, rows
         self._keep_cursor()
         # Without rows, only the text `empty` is drawn.
-        self._lay_out(is_new_head=is_new_head or (is_new_empty and not len(self._rows)))
+        self._lay_out(is_new_head=is_new_head or (is_new_empty and not len(self.displayed)))
 
-    def set_filter(self, text: str) -> int:
-        """Show only rows that match; returns their number. Raises UsageError `bad-filter`, and keeps the old filter."""
-        self._rows.set_filter(text)
+    def set_filter(self, text: str) -> None:
+        """Show only rows that match. Raises UsageError `bad-filter`, and keeps the old filter."""
+        before, self.filter_text = self.filter_text, text
+        try:
+            self._arrange()
+        except UsageError:
+            self.filter_text = before
+            raise
         self._keep_cursor()
         self._lay_out(is_new_head=False)
-        return len(self._rows)
 
     @property
     def row_count(self) -> int:
-        return len(self._rows)
+        return len(self.displayed)
 
     def keys_in_sight(self) -> list[str]:
         return [row.key for row in self._in_sight()]
 
     @property
     def cursor_row(self) -> Row | None:
-        return self._rows.cursor_row if self._has_cursor else None
+        is_there = self._has_cursor and self.cursor_index < len(self.displayed)
+        return self.displayed.at(self.cursor_index) if is_there else None
 
     @property
     def cursor_key(self) -> str | None:
         row = self.cursor_row
         return None if row is None else row.key
 
-    @property
-    def cursor_index(self) -> int:
-        return self._rows.cursor
-
-    @property
-    def filter_text(self) -> str:
-        """The active filter. Setting it affects the next `show`; `set_filter` applies it at once."""
-        return self._rows.filter_text
-
-    @filter_text.setter
-    def filter_text(self, text: str) -> None:
-        self._rows.filter_text = text
-
-    @property
-    def is_following(self) -> bool:
-        """Whether the cursor stays on the last row."""
-        return self._rows.is_following
-
-    @is_following.setter
-    def is_following(self, is_following: bool) -> None:
-        self._rows.is_following = is_following
-
     def move_to(self, place: int | str) -> None:
         """Put the cursor on a row, by index or key. A missing key does nothing."""
-        index = self._rows.displayed.place_of(place) if isinstance(place, str) else place
+        index = self.displayed.place_of(place) if isinstance(place, str) else place
         if index is not None:
             self._put_cursor(index)
 
@@ -278,17 +179,39 @@ class Grid(WithCursor):
 
     # internals
 
+    def _arrange(self) -> None:
+        """Filter and sort again. Raises UsageError `bad-filter`."""
+        if self._given is None:
+            return
+        rows = filtered(self._given, self.filter_text) if self.filter_text else self._given
+        if self._sort is not None and all(self._sort[0] < len(row.cells) for row in rows[:1]):
+            rows = sorted_rows(rows, self._sort[0], is_reverse=self._sort[1])
+        self.displayed = RowList(rows)
+
     def _keep_cursor(self) -> None:
-        is_other, moved = self._rows.keep_cursor()
+        """Keep the cursor on its row, or on the last one."""
+        count, moved = len(self.displayed), 0
+        if not count:
+            self.cursor_index = 0
+            return
+        if self.is_following:
+            self.cursor_index = count - 1
+        else:
+            place = None if self._cursor_key is None else self.displayed.place_of(self._cursor_key)
+            if place is not None:
+                moved, self.cursor_index = place - self.cursor_index, place
+            self.cursor_index = min(self.cursor_index, count - 1)
+        before, self._cursor_key = self._cursor_key, self.displayed.at(self.cursor_index).key
         if moved and self.scroll_offset.y:  # the visible rows keep their place when rows are added before them
             self.call_after_refresh(self.scroll_relative, y=moved, animate=False)
-        if is_other:
+        if before != self._cursor_key:
             self.post_message(self.Moved(self, self.cursor_row))
 
     def _lay_out(self, *, is_new_head: bool) -> None:
         widths = self._fit()
         size = Size(
-            max(sum(widths) + 2 * len(widths), self.size.width if not self._is_wide else 1), len(self._rows) + self._top
+            max(sum(widths) + 2 * len(widths), self.size.width if not self._is_wide else 1),
+            len(self.displayed) + self._top,
         )
         if self.virtual_size != size:
             self.virtual_size = size
@@ -312,13 +235,11 @@ class Grid(WithCursor):
         )
 
     def _bar_width(self) -> int:
-        return 1 if len(self._rows) + self._top > self.size.height else 0
+        return 1 if len(self.displayed) + self._top > self.size.height else 0
 
     def _in_sight(self) -> list[Row]:
         first = self.scroll_offset.y
-        return [
-            self._rows.displayed.at(index) for index in range(first, min(first + self.size.height, len(self._rows)))
-        ]
+        return [self.displayed.at(index) for index in range(first, min(first + self.size.height, len(self.displayed)))]
 
     def _refresh_changed(self) -> None:
         top = self.scroll_offset.y
@@ -334,12 +255,12 @@ class Grid(WithCursor):
 
     def _state_of(self, index: int) -> tuple[object, ...]:
         """Everything that determines how a line is drawn."""
-        if not 0 <= index < len(self._rows):
+        if not 0 <= index < len(self.displayed):
             return (None, index == 0)
-        row = self._rows.displayed.at(index)
+        row = self.displayed.at(index)
         return (
             row,
-            index == self._rows.cursor and self._has_cursor,
+            index == self.cursor_index and self._has_cursor,
             row.key in self.marked,
             self.has_focus,
             self.is_stale,
@@ -375,7 +296,7 @@ class Grid(WithCursor):
         return strip.crop_extend(left, left + width, base).apply_style(base)
 
     def _blank(self, y: int, width: int) -> Strip:
-        if not len(self._rows) and self._empty:
+        if not len(self.displayed) and self._empty:
             lines = plain(self._empty, max(10, width - 4), self.size.height - 2)
             if 2 <= y < len(lines) + 2:
                 style = self.get_component_rich_style("grid--empty", partial=True)
@@ -390,8 +311,8 @@ class Grid(WithCursor):
             if not width:
                 continue
             label = column.label
-            if self._rows.sort is not None and self._rows.sort[0] == number:
-                label += " v" if self._rows.sort[1] else " ^"
+            if self._sort is not None and self._sort[0] == number:
+                label += " v" if self._sort[1] else " ^"
             parts.append(Segment(" " + cut(label, width, is_right=column.is_right) + " ", style))
         return Strip(parts)
 
@@ -425,16 +346,18 @@ class Grid(WithCursor):
     # user actions
 
     def _put_cursor(self, index: int) -> None:
-        if not self._rows.put_cursor(index):
+        self.is_following = False
+        if not len(self.displayed):
             return
-        index = self._rows.cursor
-        self.reveal(index, self._top)
+        self.cursor_index = min(max(index, 0), len(self.displayed) - 1)
+        self._cursor_key = self.displayed.at(self.cursor_index).key
+        self.reveal(self.cursor_index, self._top)
         self._refresh_changed()
         self.post_message(self.Moved(self, self.cursor_row))
 
     def action_cursor(self, by: int) -> None:
         if self._has_cursor:
-            self._put_cursor(self._rows.cursor + by)
+            self._put_cursor(self.cursor_index + by)
         else:
             self.scroll_relative(y=by, animate=False)
 
@@ -447,7 +370,18 @@ class Grid(WithCursor):
             self.post_message(self.Opened(self, row))
 
     def action_sort(self) -> None:
-        if self._rows.sort_next([number for number in range(len(self.columns)) if self._width(number)]):
+        """Sort by the first column, then by it in reverse, then by the next, at the end not at all."""
+        columns = [number for number in range(len(self.columns)) if self._width(number)]
+        if self._sort is not None and not self._sort[1]:
+            self._sort_by((self._sort[0], True))
+        elif columns:
+            later = [number for number in columns if self._sort is None or number > self._sort[0]]
+            self._sort_by((later[0], False) if later else None)
+
+    def _sort_by(self, sort: tuple[int, bool] | None) -> None:
+        if self._given is not None:
+            self._sort = sort
+            self._arrange()
             self._keep_cursor()
             self._lay_out(is_new_head=True)
 
@@ -455,19 +389,15 @@ class Grid(WithCursor):
         """Click on a row: move the cursor; a second click opens it. On a heading: sort by it."""
         y = event.y
         if y < self._top:
-            self._sort_at(event.x + self.scroll_offset.x)
+            number = column_at(self._widths, event.x + self.scroll_offset.x)
+            if number is not None:
+                self._sort_by((number, self._sort == (number, False)))
             return
         index = self.scroll_offset.y + y - self._top
-        if index < len(self._rows):
+        if index < len(self.displayed):
             self._put_cursor(index)
             if event.chain == 2:
                 self.action_open()
-
-    def _sort_at(self, x: int) -> None:
-        number = column_at(self._widths, x)
-        if number is not None and self._rows.sort_at(number):
-            self._keep_cursor()
-            self._lay_out(is_new_head=True)
 
     def watch_scroll_y(self, old: float, new: float) -> None:
         """Other rows are visible: fit the columns to them."""

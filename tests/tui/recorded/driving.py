@@ -31,7 +31,7 @@ async def until(pilot, condition, what="it"):
 async def answered(pilot):
     """Until what is asked was answered, and drawn."""
     await pilot.pause()
-    while asked := [each for each in pilot.app.workers if each.group in ("facts", "topic") and not each.is_finished]:
+    while asked := [each for each in pilot.app.workers if each.group in ("asking", "topic") and not each.is_finished]:
         await asyncio.wait_for(pilot.app.workers.wait_for_complete(asked), 5)
         await pilot.pause()
     pilot.app.screen_below().paint_all(pilot.app.now_ms())
@@ -49,7 +49,7 @@ def shown(grid):
         dict(
             zip(
                 (column.label for column in grid.columns),
-                (cell.text for cell in grid._rows.displayed.at(index).cells),
+                (cell.text for cell in grid.displayed.at(index).cells),
                 strict=True,
             )
         )

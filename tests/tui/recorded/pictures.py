@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from recorded_source import RecordedSource
+
 from yak.acls.bindings import bindings_of
 from yak.client.admin import ConfigValue
 from yak.client.consume import Window
@@ -18,7 +20,6 @@ from yak.quotas.entity import encode_entity
 from yak.quotas.quota_types import CLIENT_ID, USER
 from yak.tui.app import YakApp
 from yak.tui.settings import UiSettings
-from yak.tui.source.recorded import RecordedSource
 from yak.tui.source.security import Quota
 from yak.tui.state.groups import Unread
 

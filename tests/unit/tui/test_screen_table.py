@@ -12,12 +12,13 @@ from yak.tui.screens import (
     security,
     topics,
 )
-from yak.tui.screens.base import BY_NAME, SCREENS
+from yak.tui.screens.base import SCREENS
 
 MODULES = (
     activity, consumer, contexts, dashboard, failover, groups, messages, metadata, producer, replication, security,
     topics,
 )  # fmt: skip
+BY_NAME = {entry.name: entry for entry in SCREENS}
 
 
 def test_every_screen_of_the_table_is_there_under_its_own_name():

@@ -86,14 +86,14 @@ def test_a_tree_with_something_folded_in_it():
     value = {"total": 12, "lines": [{"sku": "a"}, {}], "none": None}
     text = [line.text for line in detail.json_lines(value, {".1.0"})]
     assert text == [
-        "{",
-        '  "total": 12,',
-        '  "lines": [',
-        "    { … 1 },",
-        "    {}",
-        "  ],",
-        '  "none": null',
-        "}",
+        "  {",
+        '    "total": 12,',
+        '    "lines": [',
+        "      { … 1 },",
+        "      {}",
+        "    ],",
+        '    "none": null',
+        "  }",
     ]
 
 
@@ -103,7 +103,7 @@ def test_json_that_is_too_deep_is_folded_permanently():
         deep = [deep]
     lines = list(detail.json_lines(deep))
     assert len(lines) == 2 * detail.MAX_DEPTH + 1
-    assert not lines[detail.MAX_DEPTH].is_foldable
+    assert lines[detail.MAX_DEPTH].path is None
 
 
 @pytest.mark.parametrize("data", [b"12", b"", b"{", b"[" * 100_000, b"\xff", b'"text"'])

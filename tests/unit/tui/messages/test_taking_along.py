@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from yak.client.record_csv import CSV_COLUMNS
 from yak.client.record_json import parse_record
 from yak.errors import YakError
-from yak.tui.messages.export import CHOICES, Progress, as_text, copied, export, file_name, format_of, produce_command
+from yak.tui.messages.export import COPIES, Progress, export, file_name, format_of, produce_command, write
 from yak.tui.messages.store import BufferedRecord
 
 BYTES = st.none() | st.binary(max_size=20) | st.text(max_size=12).map(str.encode)
@@ -45,7 +45,8 @@ def same(sent, record):
 def test_exported_records_are_read_back_unchanged(tmp_path, records):
     path = tmp_path / "out" / "x.ndjson"
     path.unlink(missing_ok=True)
-    progress = export([records[:3], records[3:]], str(path), "ndjson", Progress())
+    progress = Progress()
+    export([records[:3], records[3:]], str(path), "ndjson", progress)
     lines = path.read_text(encoding="utf-8", errors="surrogatepass").split("\n")[:-1]
     back = [parse_record(line) for line in lines]
     assert all(same(sent, record) for sent, record in zip(back, records, strict=True))
@@ -56,8 +57,10 @@ def test_exported_records_are_read_back_unchanged(tmp_path, records):
 
 @given(records=st.lists(RECORDS, max_size=8))
 def test_an_export_as_csv_has_a_row_for_each_record(records):
-    text = as_text([records], "csv", Progress())
-    head, *rows = csv.reader(io.StringIO(text, newline=""))
+    text = io.StringIO(newline="")
+    write(text, [records], "csv", Progress())
+    text.seek(0)
+    head, *rows = csv.reader(text)
     assert tuple(head) == CSV_COLUMNS
     assert [(row[0], int(row[1]), int(row[2])) for row in rows] == [(e.topic, e.partition, e.offset) for e in records]
 
@@ -66,8 +69,9 @@ def test_browser_export_has_the_content_of_the_exported_file(tmp_path):
     for format_ in ("ndjson", "csv"):
         path = tmp_path / f"x.{format_}"
         export([[RECORD]], str(path), format_, Progress())
-        progress = Progress()
-        assert as_text([[RECORD]], format_, progress) == path.read_text()
+        text, progress = io.StringIO(), Progress()
+        write(text, [[RECORD]], format_, progress)
+        assert text.getvalue() == path.read_text()
         assert progress.size_bytes == path.stat().st_size
 
 
@@ -109,7 +113,9 @@ def test_a_place_that_cannot_be_written_to_is_said(tmp_path):
 
 def test_tilde_in_an_export_path_means_the_home_directory(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert export([[RECORD]], "~/yak-exports/x.csv", "csv", Progress()).path == str(tmp_path / "yak-exports" / "x.csv")
+    progress = Progress()
+    export([[RECORD]], "~/yak-exports/x.csv", "csv", progress)
+    assert progress.path == str(tmp_path / "yak-exports" / "x.csv")
 
 
 def test_names_of_files():
@@ -126,15 +132,13 @@ def test_the_copy_menu():
         '"timestamp_type": "CreateTime", "key": "u1", "value": "{\\"a\\": 1}", '
         '"headers": [{"key": "source", "value": "web"}], "leader_epoch": 3}'
     )
-    assert [copied(RECORD, letter) for letter, _ in CHOICES] == [
+    assert [as_text(RECORD) for _, as_text in COPIES.values()] == [
         "u1",
         '{"a": 1}',
         '[{"key": "source", "value": "web"}]',
         as_json,
         "yak produce orders -k u1 -m '{\"a\": 1}' -H source=web",
     ]
-    with pytest.raises(KeyError):
-        copied(RECORD, "z")
 
 
 def sent_by(command):

@@ -3,13 +3,14 @@
 import base64
 import json
 import shlex
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from yak.client.inputs import CsvMapping
-from yak.tui.produce.form import Draft, Form, produce_command, samples, upload_command
+from yak.tui.produce.form import Form, produce_command, samples, upload_command
 from yak.tui.produce.run import Plan
 
 NAME = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=8) | st.text(
@@ -90,22 +91,22 @@ def test_braces_stay_braces_where_fields_are_off():
     assert (made(form).key, made(form).value) == (b"{{i}}", b"{{ {{")
 
 
-@given(DATA, DATA, st.lists(st.tuples(NAME, DATA), max_size=3), st.none() | st.integers(0, 999))
-def test_a_draft_in_the_form_is_sent_as_it_was(key, value, headers, partition):
-    form = Form.of(Draft("t", partition, key, value, tuple(headers)))
+@given(DATA, DATA, st.lists(st.tuples(NAME, DATA), max_size=3))
+def test_record_in_the_form_is_sent_as_it_was(key, value, headers):
+    form = Form.of("t", key, value, headers)
     record = made(form)
     assert (record.key, record.value, record.headers) == (key, value, headers)
-    assert form.plan().partition == partition
+    assert form.plan().partition is None
     for text in (form.key, form.headers):
         assert "\r" not in text
 
 
-def test_a_draft_of_json_is_edited_as_json_and_bytes_as_base64():
-    assert Form.of(Draft("t", value=b'{"a":1}')).value_kind == "json"
-    assert Form.of(Draft("t", value=b"a{{i}}")).value_kind == "text"
-    assert Form.of(Draft("t", value=b"NaN")).value_kind == "text"
-    assert Form.of(Draft("t", value=None)).value_kind == "null"
-    binary = Form.of(Draft("t", key=b"\xff", value=b"\xff\x00"))
+def test_record_of_json_is_edited_as_json_and_bytes_as_base64():
+    assert Form.of("t", value=b'{"a":1}').value_kind == "json"
+    assert Form.of("t", value=b"a{{i}}").value_kind == "text"
+    assert Form.of("t", value=b"NaN").value_kind == "text"
+    assert Form.of("t", value=None).value_kind == "null"
+    binary = Form.of("t", key=b"\xff", value=b"\xff\x00")
     assert (binary.key_kind, binary.value_kind) == ("base64", "base64")
     assert base64.b64decode(binary.value) == b"\xff\x00"
 
@@ -141,7 +142,7 @@ def test_braces_that_are_sent_as_they_are_beside_placeholders_have_no_command():
 
 
 def test_bytes_that_are_no_text_go_through_json():
-    form = Form.of(Draft("t", 1, b"\xff", b"text", (("h=x", b"\x00"), ("n", None))))
+    form = replace(Form.of("t", b"\xff", b"text", (("h=x", b"\x00"), ("n", None))), partition="1")
     argv = shlex.split(command(form))
     assert argv[:2] == ["printf", "%s\\n"]
     assert argv[3:] == ["|", "yak", "produce", "t", "-f", "-", "--format", "json", "-p", "1"]

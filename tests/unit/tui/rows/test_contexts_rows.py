@@ -6,7 +6,7 @@ import pytest
 
 from yak.errors import UsageError
 from yak.tui.formatter import Formatter
-from yak.tui.rows.contexts import COLUMNS, add_command, context_rows, is_production, values_of
+from yak.tui.rows.contexts import COLUMNS, add_command, context_rows, is_set, values_of
 
 FORM = {"name": "staging", "servers": "a, b:1", "accent": "none", "token": "", "production": "false"}
 
@@ -31,8 +31,8 @@ def test_each_context_says_whether_it_answers_and_how_it_is_marked():
 
 @pytest.mark.parametrize(("said", "is_"), [(True, True), ("true", True), ("Yes", True), (False, False), ("no", False)])
 def test_production_may_be_a_text(said, is_):
-    assert is_production({"production": said}) is is_
-    assert not is_production({})
+    assert is_set({"production": said}, "production") is is_
+    assert not is_set({}, "production")
 
 
 def test_the_form_becomes_values_and_a_command_line_without_the_secret():

@@ -4,11 +4,11 @@ import pytest
 
 from yak.errors import UsageError
 from yak.local.demo.delivery_statistics import Counts, Pause
+from yak.local.status import BrokerCondition, BrokerStatus
 from yak.tui.demo.state import DemoState
 from yak.tui.formatter import Formatter
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.failover import (
-    Process,
     Processes,
     broker_rows,
     delivery_lines,
@@ -23,6 +23,10 @@ from yak.tui.state.drills import Drill, MovedLeadership, Timeline
 from yak.tui.state.picture import Broker, Partition, Picture
 
 FMT = Formatter()
+
+
+def process(state: BrokerCondition, pid: int | None) -> BrokerStatus:
+    return BrokerStatus(0, "leader", pid, "", state)
 
 
 def text_of(lines: list[list[Cell]]) -> str:
@@ -49,7 +53,7 @@ def killed() -> Timeline:
 
 
 def test_brokers_have_their_process_beside_what_the_cluster_says() -> None:
-    processes = Processes({1: Process("running", 11), 2: Process("paused", 12), 3: Process("dead", None)}, True, 99)
+    processes = Processes({1: process("running", 11), 2: process("paused", 12), 3: process("dead", None)}, True, 99)
     rows = {row.key: [cell.text for cell in row.cells] for row in broker_rows(cluster(), processes, FMT)}
     assert rows["1"][:7] == ["1", "leader ◆", "● ACTIVE", "2", "0", "● running", "11"]
     assert rows["2"][4:7] == ["1", "‖ paused", "12"]
@@ -72,7 +76,7 @@ def test_sole_in_sync_lists_partitions_that_depend_on_a_broker() -> None:
 
 
 def test_kill_question_names_process_controller_and_offline_partitions() -> None:
-    processes = Processes({1: Process("running", 4711)})
+    processes = Processes({1: process("running", 4711)})
     text, title, yes = end_question("kill", 1, cluster(), processes)
     assert (title, yes) == ("Kill broker 1", "Kill")
     assert "4711" in text
@@ -230,7 +234,7 @@ class Control:
         self.done.append(f"restart {node}")
 
 
-BROKEN = Processes({1: Process("dead", None), 2: Process("paused", 12), 3: Process("running", 13)}, False)
+BROKEN = Processes({1: process("dead", None), 2: process("paused", 12), 3: process("running", 13)}, False)
 
 
 @pytest.mark.parametrize(
@@ -251,4 +255,4 @@ def test_resume_plan_has_the_chosen_broker_or_all_and_redis_first(chosen: str | 
 
 
 def test_resume_plan_is_empty_where_all_processes_run() -> None:
-    assert resume_plan("1", Processes({1: Process("running", 1)}, True), Control()) == []  # type: ignore[arg-type]
+    assert resume_plan("1", Processes({1: process("running", 1)}, True), Control()) == []  # type: ignore[arg-type]

@@ -110,7 +110,7 @@ GROUP = Subscription((Choice("orders"),), group="audit")
 
 
 def counts(**given):
-    fields = {"visible": 0, "hidden": 0, "held_bytes": 0, "dropped": 0, "left_out": 0, "filtering": None, "version": 1}
+    fields = {"visible": 0, "hidden": 0, "held_bytes": 0, "dropped": 0, "left_out": 0, "filtering": None}
     return Counts(**(fields | given))
 
 
@@ -124,9 +124,9 @@ def test_a_tail_that_samples_says_so_first():
 
 
 def test_status_line_reports_lag_and_dropped_records():
-    status = Status("reading", read=5000, rate=10.0, behind=1204, uncommitted=7)
+    status = Status("reading", read=5000, rate=10.0, behind=1204)
     text = line(status, counts(visible=10, dropped=3, left_out=4))
-    assert text[3:] == ["behind 1 204", "7 uncommitted", "3 older dropped", "4 hidden not kept"]
+    assert text[3:] == ["behind 1 204", "3 older dropped", "4 hidden not kept"]
 
 
 def test_a_lag_of_less_than_a_second_is_none():
