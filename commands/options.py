@@ -6,7 +6,9 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Annotated, Any
 
+from yak.commands.app import CONNECTION, OUTPUT, fields_by_option, flag, takes_value
 from yak.commands.settings import ContextsFor, ResolvedSetting, Settings
+from yak.commands.shell_completion import complete_context
 from yak.errors import UsageError
 from yak.plain_text import one_line
 
@@ -21,33 +23,52 @@ FORMATS = ("table", "json", "yaml", "wide", "csv", "raw")
 
 @dataclass(slots=True)
 class Flags:
-    """The global options as typed; None or 0 means not given."""
+    """The global options as typed, in the order of the help; None, False or 0 means not given."""
 
-    context: str | None = None
-    bootstrap_server: str | None = None
-    output: str | None = None
-    quiet: int = 0
-    verbose: int = 0
-    no_color: bool | None = None
-    no_headers: bool | None = None
-    timeout: str | None = None
-    readonly: bool | None = None
-    yes: bool | None = None
-    local: bool | None = None
-    unescaped: bool | None = None
-    config: str | None = None
-    context_alias: str | None = None
-    bootstrap_alias: str | None = None
+    output: str | None = flag("--output, -o", "Format: table, json, yaml, wide, csv or raw.", OUTPUT, metavar="FORMAT")
+    quiet: int = flag(
+        "--quiet, -q", "Print no notes; -qq: no warnings or errors either.", OUTPUT, default=0, count=True
+    )
+    verbose: int = flag("--verbose, -v", "Say more; -vv shows the client library's log.", OUTPUT, default=0, count=True)
+    no_color: bool = flag("--no-color", "No colours, as with NO_COLOR.", OUTPUT, default=False)
+    no_headers: bool = flag("--no-headers", "No header line in tables and CSV.", OUTPUT, default=False)
+    unescaped: bool = flag(
+        "--unescaped",
+        "Print clients' text unchanged: control characters to a terminal, formulas in CSV.",
+        OUTPUT,
+        default=False,
+    )
+    local: bool = flag("--local", "Read and print times in this machine's zone, not UTC.", OUTPUT, default=False)
+    context: str | None = flag(
+        "--context, -C",
+        "Use this named cluster (yak context list).",
+        CONNECTION,
+        metavar="NAME",
+        autocompletion=complete_context,
+    )
+    bootstrap_server: str | None = flag(
+        "--bootstrap-server, -b", "Bootstrap brokers.", CONNECTION, metavar="HOST:PORT,..."
+    )
+    timeout: str | None = flag(
+        "--timeout", "How long to wait: 500ms, 10s, 2m; to connect at most 3s.", CONNECTION, metavar="DURATION"
+    )
+    readonly: bool = flag("--readonly", "Refuse to change anything in the cluster.", CONNECTION, default=False)
+    yes: bool = flag("--yes, -y", "Do not ask before changing or deleting.", CONNECTION, default=False)
+    config: str | None = flag("--config", "Read contexts from this file.", CONNECTION, metavar="FILE")
+    context_alias: str | None = flag("--cluster, --profile", "", CONNECTION, metavar="NAME", hidden=True)
+    bootstrap_alias: str | None = flag(
+        "--bootstrap-servers, --brokers, --broker-list", "", CONNECTION, metavar="HOST:PORT", hidden=True
+    )
 
     def overlaid_by(self, later: "Flags") -> "Flags":
         """These flags, overridden by `later` ones; counts are added."""
         merged = Flags()
         for each in fields(Flags):
             mine, theirs = getattr(self, each.name), getattr(later, each.name)
-            if each.name in ("quiet", "verbose"):
+            if each.type is int:
                 setattr(merged, each.name, mine + theirs)
             else:
-                setattr(merged, each.name, mine if theirs is None else theirs)
+                setattr(merged, each.name, mine if theirs == each.default else theirs)
         merged.context = merged.context if merged.context is not None else merged.context_alias
         merged.bootstrap_server = (
             merged.bootstrap_server if merged.bootstrap_server is not None else merged.bootstrap_alias
@@ -55,66 +76,20 @@ class Flags:
         return merged
 
 
-@dataclass(frozen=True, slots=True)
-class _Option:
-    name: str
-    declarations: tuple[str, ...]
-    help: str
-    kind: str = "value"
-    metavar: str | None = None
-    hidden: bool = False
-
-
-OPTIONS: tuple[_Option, ...] = (
-    _Option("output", ("--output", "-o"), "Format: table, json, yaml, wide, csv or raw.", metavar="FORMAT"),
-    _Option("quiet", ("--quiet", "-q"), "Print no notes; -qq: no warnings or errors either.", "count"),
-    _Option("verbose", ("--verbose", "-v"), "Say more; -vv shows the client library's log.", "count"),
-    _Option("no_color", ("--no-color",), "No colours, as with NO_COLOR.", "flag"),
-    _Option("no_headers", ("--no-headers",), "No header line in tables and CSV.", "flag"),
-    _Option(
-        "unescaped",
-        ("--unescaped",),
-        "Print clients' text unchanged: control characters to a terminal, formulas in CSV.",
-        "flag",
-    ),
-    _Option("local", ("--local",), "Read and print times in this machine's zone, not UTC.", "flag"),
-    _Option("context", ("--context", "-C"), "Use this named cluster (yak context list).", metavar="NAME"),
-    _Option("bootstrap_server", ("--bootstrap-server", "-b"), "Bootstrap brokers.", metavar="HOST:PORT,..."),
-    _Option("timeout", ("--timeout",), "How long to wait: 500ms, 10s, 2m; to connect at most 3s.", metavar="DURATION"),
-    _Option("readonly", ("--readonly",), "Refuse to change anything in the cluster.", "flag"),
-    _Option("yes", ("--yes", "-y"), "Do not ask before changing or deleting.", "flag"),
-    _Option("config", ("--config",), "Read contexts from this file.", metavar="FILE"),
-    _Option("context_alias", ("--cluster", "--profile"), "", metavar="NAME", hidden=True),
-    _Option(
-        "bootstrap_alias", ("--bootstrap-servers", "--brokers", "--broker-list"), "", metavar="HOST:PORT", hidden=True
-    ),
-)
-_OUTPUT_PANEL = {"output", "quiet", "verbose", "no_color", "no_headers", "local", "unescaped"}
+OPTIONS = fields_by_option(Flags)
+"""Every name of every global option, with the field that it sets."""
 
 
 def global_parameters(taken: set[str]) -> dict[str, tuple[Any, Any]]:
     """Typer annotation and default of each global option, except names that the command uses itself."""
-    import typer
-
-    from yak.commands.shell_completion import complete_context
+    from yak.commands.parameters import option
 
     parameters: dict[str, tuple[Any, Any]] = {}
-    for option in OPTIONS:
-        declarations = [name for name in option.declarations if name not in taken]
-        if not declarations:
-            continue
-        info = typer.Option(
-            *declarations,
-            help=option.help,
-            hidden=option.hidden,
-            metavar=option.metavar,
-            count=option.kind == "count",
-            show_default=False,
-            autocompletion=complete_context if option.name == "context" else None,
-            rich_help_panel="Output" if option.name in _OUTPUT_PANEL else "Connection",
-        )
-        hint: Any = {"count": int, "flag": bool | None, "value": str | None}[option.kind]
-        parameters[option.name] = (Annotated[hint, info], 0 if option.kind == "count" else None)
+    for each in fields(Flags):
+        names = [name for name, found in OPTIONS.items() if found is each and name not in taken]
+        if names:
+            given = {**each.metadata, "names": ", ".join(names), "show_default": False}
+            parameters[each.name] = (Annotated[each.type, option(**given)], each.default)
     return parameters
 
 
@@ -124,46 +99,27 @@ def split_before(arguments: list[str]) -> tuple[Flags, list[str]]:
     Raises UsageError (`usage`) when an option's value is missing.
     """
     flags = Flags()
-    by_name = {name: option for option in OPTIONS for name in option.declarations}
     rest = list(arguments)
     while rest and rest[0].startswith("-"):
         word = rest[0]
         name, equals, attached = word.partition("=")
-        option = by_name.get(name)
+        option = OPTIONS.get(name)
         if option is None and not word.startswith("--") and len(word) > 2:
-            option, equals, attached = by_name.get(word[:2]), "short", word[2:]
+            option, equals, attached = OPTIONS.get(word[:2]), "short", word[2:]
         if option is None:
             break
         rest.pop(0)
-        if option.kind == "value":
+        if takes_value(option):
             if not equals:
                 if not rest:
                     raise UsageError("usage", f"{name} needs a value", try_=("yak --help",))
                 attached = rest.pop(0)
             setattr(flags, option.name, attached)
             continue
-        if option.kind == "count":
-            setattr(flags, option.name, getattr(flags, option.name) + 1)
-        else:
-            setattr(flags, option.name, True)
+        setattr(flags, option.name, True if option.type is bool else getattr(flags, option.name) + 1)
         if equals == "short" and attached:
             rest.insert(0, "-" + attached)
     return Flags().overlaid_by(flags), rest
-
-
-def global_arguments(flags: Flags) -> list[str]:
-    """The global options as arguments, for a child process with the same options."""
-    arguments: list[str] = []
-    for option in OPTIONS:
-        value = getattr(flags, option.name)
-        if option.hidden or not value:
-            continue  # an alias's value is already stored under the visible option
-        first = option.declarations[0]
-        if option.kind == "value":
-            arguments.append(f"{first}={value}")
-        else:
-            arguments += [first] * int(value)
-    return arguments
 
 
 @dataclass(slots=True)
@@ -193,7 +149,7 @@ class Globals:
             "bootstrap_servers": flags.bootstrap_server,
             "output": flags.output,
             "timeout": flags.timeout,
-            "readonly": None if flags.readonly is None else str(flags.readonly),
+            "readonly": "true" if flags.readonly else None,
             "tz": "local" if flags.local else None,
         }
         settings = Settings.load(
@@ -211,7 +167,7 @@ class Globals:
             verbose=flags.verbose,
             color=color,
             headers=not flags.no_headers,
-            unescaped=bool(flags.unescaped),
+            unescaped=flags.unescaped,
         )
         resolved = cls(
             settings=settings,
@@ -220,7 +176,7 @@ class Globals:
             timeout_ms=timeout.value,
             timeout_given=timeout.origin != "default",
             readonly=settings.value("readonly"),
-            yes=bool(flags.yes),
+            yes=flags.yes,
             quiet=flags.quiet,
             verbose=flags.verbose,
             zone=find_zone(settings.value("tz")),

@@ -2,12 +2,13 @@
 
 import json
 import os
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from yak.commands.options import Globals, global_arguments
-from yak.commands.serve_options import FIELDS_BY_OPTION, Resolution, ServeFlags, print_resolved
+from yak.commands.app import as_arguments
+from yak.commands.options import Globals
+from yak.commands.serve_options import Resolution, ServeFlags, print_resolved
 from yak.local.cores.plan import CoreBroker, MachinePlan, bad_cores, parse_cores, plan_machine
 
 if TYPE_CHECKING:
@@ -82,19 +83,7 @@ def _arguments(
     )
     if plan.voters is not None:
         own.metadata, own.voters, own.cluster_secret_file = options.metadata, plan.voters, plan.secret_file
-    return [*global_arguments(g.flags), "serve", *_as_arguments(own)]
-
-
-def _as_arguments(flags: ServeFlags) -> list[str]:
-    arguments: list[str] = []
-    by_field = {each.name: option for option, each in FIELDS_BY_OPTION.items() if option.startswith("--")}
-    for each in fields(ServeFlags):
-        value: Any = getattr(flags, each.name)
-        if isinstance(value, bool):
-            arguments += [by_field[each.name]] if value else []
-        elif value is not None:
-            arguments += [f"{by_field[each.name]}={one}" for one in (value if isinstance(value, tuple) else [value])]
-    return arguments
+    return [*as_arguments(g.flags), "serve", *as_arguments(own)]
 
 
 def _serve(options: "ServeOptions", plan: MachinePlan, arguments: list[list[str]]) -> int:

@@ -8,10 +8,10 @@ the command, mistakes) go through Typer, so options, help and errors are the sam
 import argparse
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from yak.commands.app import CONNECTION, OUTPUT, START, STOP, WHAT, Bundle, flag
+from yak.commands.app import CONNECTION, OUTPUT, START, STOP, WHAT, Bundle, fields_by_option, flag
 from yak.commands.listener_flags import ListenerFlags, check_one_form, has_named_listeners
 from yak.commands.options import Globals
 from yak.commands.settings import BY_NAME
@@ -139,7 +139,7 @@ class ServeFlags(Bundle):
         return given | {"data_dir": ",".join(self.data_dir) or None}
 
 
-FIELDS_BY_OPTION = {name: each for each in fields(ServeFlags) for name in each.metadata["names"].split(", ")}
+FIELDS_BY_OPTION = fields_by_option(ServeFlags)
 """Every name of every option of `yak serve`, with the field that it sets."""
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from yak.commands.app import OUTPUT, START, STOP, WHAT, Bundle, CommandGroup, command, flag
+from yak.commands.app import OUTPUT, START, STOP, WHAT, Bundle, CommandGroup, command, flag, takes_value
 from yak.commands.options import OPTIONS, Globals
 from yak.commands.output import error_lines, flat, to_json
 from yak.commands.parameters import argument
@@ -87,26 +87,26 @@ def own_options_first(arguments: list[str]) -> list[str]:
 
 def _job_at(arguments: list[str]) -> int | None:
     """Index of the job's name: the first argument that is neither an option nor an option's value."""
-    with_value = {name for option in OPTIONS if option.kind == "value" for name in option.declarations}
     index = 0
     while index < len(arguments):
         if not arguments[index].startswith("-"):
             return index
-        index += 2 if arguments[index] in with_value else 1
+        option = OPTIONS.get(arguments[index])
+        index += 2 if option is not None and takes_value(option) else 1
     return None
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     ours: list[str] = []
     theirs: list[str] = []
-    kinds = {name: option.kind for option in OPTIONS for name in option.declarations if name not in _JOBS_OWN}
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
-        kind = kinds.get(word.partition("=")[0])
-        if word in ("--follow", "-f") or (kind is not None and (kind != "value" or "=" in word)):
+        name = word.partition("=")[0]
+        option = None if name in _JOBS_OWN else OPTIONS.get(name)
+        if word in ("--follow", "-f") or (option is not None and (not takes_value(option) or "=" in word)):
             ours.append(word)
-        elif kind == "value" and rest:
+        elif option is not None and rest:
             ours += [word, rest.pop(0)]
         else:
             theirs.append(word)
