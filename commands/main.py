@@ -132,14 +132,14 @@ def _run_command(rest: list[str], before: "Flags", made: "list[Globals]") -> int
 
 
 def _serve_at_once(after: list[str], before: "Flags", made: "list[Globals]") -> bool:
-    """Run a broker without Typer's imports (see `serve_options`); False when Typer must parse the arguments.
+    """Run a broker without Typer's imports (see `yak.commands.serve`); False when Typer must parse the arguments.
 
     The garbage collector would traverse the imported objects some 30 times; `run_server` turns it on again.
     """
     gc.disable()
     try:
         from yak.commands.options import Globals
-        from yak.commands.serve_options import parse_arguments, run
+        from yak.commands.serve import parse_arguments, run
 
         flags = parse_arguments(after)
         if flags is None:

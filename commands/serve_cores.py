@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.commands.app import as_arguments
 from yak.commands.options import Globals
-from yak.commands.serve_options import Resolution, ServeFlags, print_resolved
+from yak.commands.serve import Resolution, ServeFlags, print_resolved
 from yak.local.cores.plan import CoreBroker, MachinePlan, bad_cores, parse_cores, plan_machine
 
 if TYPE_CHECKING:
