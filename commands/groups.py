@@ -1,5 +1,6 @@
 """`yak groups list|describe|members|watch|reset|delete`."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from yak.client.groups.partition_syntax import partitions_text
 from yak.commands.aliases import names_as_arguments
 from yak.commands.app import OUTPUT, STOP, WHAT, Bundle, CommandGroup, command, flag
+from yak.commands.live_table import refreshes, show_refresh
 from yak.commands.options import Globals
 from yak.commands.output import layout
 from yak.commands.parameters import argument
@@ -20,6 +22,7 @@ from yak.view.groups import partitions_json
 if TYPE_CHECKING:
     from yak.client.groups.group_brokers import GroupBrokers
     from yak.client.groups.reset import ResetPlan, Step, Target
+    from yak.client.metadata import Broker
     from yak.view.groups import Group, Member, PartitionLag
 
 VERBS = {
@@ -55,6 +58,14 @@ def connect(g: "Globals") -> "GroupBrokers":
     return GroupBrokers(g.admin())
 
 
+def silent_brokers(silent: "Mapping[Broker, str]", what: str) -> list[str]:
+    """A warning for each broker that did not answer, so that `what` it has is missing."""
+    return [
+        f"broker {broker.node_id} at {broker.address} did not answer; {what} are missing: {reason}"
+        for broker, reason in silent.items()
+    ]
+
+
 def chosen(texts: Sequence[str] | None, known: Sequence[str], what: str, whose: str = "groups") -> tuple[str, ...]:
     """Values in Kafka's spelling, from repeated or comma-separated ones in any case. Raises UsageError (`usage`)."""
     spelt = {each.lower(): each for each in known}
@@ -87,6 +98,8 @@ STATE_WIDE = ("type", "protocol_type", "epoch")
 STATE_FLAT = ("group", "coordinator", "coordinator_address", "assignor", "state", "members", *STATE_WIDE)
 MEMBER_COLUMNS = ("member_id", "instance_id", "client_id", "host", "partitions", "assignment")
 MEMBER_WIDE = ("subscription", "assignor", "member_epoch")
+WATCH_COLUMNS = ("group", "type", "state", "members", "lag", "records_per_s")
+WATCH_WIDE = ("coordinator", "assignor", "partitions")
 RESET_COLUMNS = ("topic", "partition", "before", "after", "change", "result")
 
 
@@ -312,8 +325,7 @@ def list_(
         "No such groups." if states or types else "No groups. A group exists once a consumer has joined or committed."
     )
     g.out.table(rows, [each for each in LIST_COLUMNS if lag or each != "lag"], LIST_WIDE, empty=empty)
-    for broker, reason in silent.items():
-        g.out.warn(f"broker {broker.node_id} at {broker.address} did not answer; its groups are missing: {reason}")
+    g.out.warn_once(silent_brokers(silent, "its groups"))
     return 1 if silent or failed else None
 
 
@@ -480,9 +492,42 @@ def watch(
     count: int | None = flag("--count, -n", "Stop after N updates.", STOP, min=1),
 ) -> None:
     """Show groups continuously: state, members, lag, and committed records a second."""
-    from yak.commands.group_watch import watch_groups
+    interval_ms = parse_duration_ms(interval, bare_unit="s")
+    before: dict[str, dict[TopicPartition, Offset]] | None = None
+    before_at = 0.0
+    for _ in refreshes(interval_ms, count):
+        found = _watched(g, names or (), must_be_there=before is None)
+        committed = {
+            group.group_id: {each.partition: each.committed for each in group.partitions if each.committed is not None}
+            for group, _ in found
+        }
+        now = time.monotonic()
+        rows = []
+        for group, has_lag in found:
+            grown = None if before is None else _growth(before.get(group.group_id, {}), committed[group.group_id])
+            rate = None if grown is None else round(grown / (now - before_at))
+            rows.append({**list_row(group, with_lag=has_lag), "records_per_s": rate})
+        show_refresh(g, rows, WATCH_COLUMNS, WATCH_WIDE, (*WATCH_COLUMNS, *WATCH_WIDE))
+        before, before_at = committed, now
 
-    watch_groups(g, names or (), parse_duration_ms(interval, bare_unit="s"), count)
+
+def _growth(before: Mapping[TopicPartition, Offset], now: Mapping[TopicPartition, Offset]) -> int | None:
+    """By how much the committed offsets grew, of partitions with both; None without any."""
+    both = before.keys() & now.keys()
+    return sum(now[each] - before[each] for each in both) if both else None
+
+
+def _watched(g: Globals, names: Sequence[str], *, must_be_there: bool) -> "list[tuple[Group, bool]]":
+    """The groups, each with whether its offsets are known. The connection is new each time: coordinators move."""
+    from yak.client.groups.descriptions import list_groups, unknown_group
+
+    with connect(g) as brokers:
+        known, silent = list_groups(brokers)
+        if must_be_there and (missing := [name for name in names if name not in known]):
+            raise unknown_group(missing[0], known, silent)
+        g.out.warn_once(silent_brokers(silent, "its groups"))
+        wanted = {name: known[name] for name in names if name in known} if names else known
+        return read_groups(g, brokers, wanted, with_lag=True)[0]
 
 
 TO = "Where to (exactly one)"

@@ -1,10 +1,10 @@
 """`yak quorum`: the metadata quorum of a cluster without Redis."""
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from yak.commands.app import OUTPUT, WHAT, CommandGroup, flag
 from yak.commands.options import Globals
-from yak.commands.parameters import argument
+from yak.commands.parameters import NodeId
 from yak.errors import YakError
 from yak.view.formats import counted
 
@@ -18,8 +18,6 @@ quorum = CommandGroup(
     "Show the metadata quorum, add and remove voters.",
     examples=("yak quorum describe", "yak quorum add 4", "yak quorum secret > cluster.secret"),
 )
-
-NodeId: TypeAlias = Annotated[int, argument("NODE", "The node id of the broker.", min=0)]
 
 _COLUMNS = ("node", "status", "address", "log_end", "lag", "fetched", "caught_up", "directory_id")
 _FLAT = ("node_id", "status", "address", "log_end_offset", "lag", "fetched_ms_ago", "caught_up_ms_ago", "directory_id")

@@ -48,7 +48,7 @@ def list_(
     A transactional id is listed from its producer's start until it expires, also while no transaction is open.
     """
     from yak.client.transactions import STATES, list_transactions
-    from yak.commands.groups import chosen
+    from yak.commands.groups import chosen, silent_brokers
 
     states = chosen(state, STATES, "state", "transactions")
     if longer_than is not None and not states:
@@ -71,8 +71,7 @@ def list_(
     ]
     is_filtered = bool(states or producer_id or longer_than)
     g.out.table(rows, LIST_COLUMNS, LIST_WIDE, empty="No such transactions." if is_filtered else "No transactions.")
-    for broker, why in silent.items():
-        g.out.warn(f"broker {broker.node_id} at {broker.address} did not answer; its transactions are missing: {why}")
+    g.out.warn_once(silent_brokers(silent, "its transactions"))
     return 1 if silent else None
 
 
