@@ -11,12 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from yak.attempts import attempts
 from yak.client.admin import Admin
 from yak.client.leadership import Move, carry_out
 from yak.client.replica_offsets import read_metadata
+from yak.cluster.image import Image
 from yak.cluster.records import BrokerChange, BrokerState, ControllerChange, PartitionChange, parse
 from yak.errors import WaitTimeout, YakError
 from yak.ids import NodeId, TopicPartition
@@ -24,7 +25,7 @@ from yak.local import layout
 from yak.local.bench.ledger_load import longest_pause
 from yak.local.cluster import LocalCluster
 from yak.local.load import LibrdkafkaLoad
-from yak.local.metadata_log import LOG_KEY, CopySource, RedisSource, fold, newest_copy
+from yak.local.metadata_log import CopySource, RecordSource, RedisSource, fold, newest_copy
 from yak.local.status import ClusterStatus
 from yak.local.supervise import LogFollower
 from yak.ports.metadata_store import TailedRecord
@@ -220,7 +221,6 @@ STEADY_SECONDS: Final = 0.3
 _POLL_SECONDS: Final = 0.01
 PROBE_TOPIC: Final = "__yak_failover_probe"
 DELETE_TRIES: Final = 3
-_NAMES_KEY: Final = "{y}:tn"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -290,57 +290,37 @@ class LeaderMove(FailoverTimes):
         return {"failed": len(self.failed), "took_ms": tenths(self.took_ms), **self.measured_json()}
 
 
-class CopyWatch:
-    """The records from now on in the brokers' copies, in a cluster with a quorum. All are on this machine: one clock."""
+class RecordWatch:
+    """The metadata records from now on. `image` is the cluster's now; `offset_ms`: the offset of the records' clock."""
 
-    def __init__(self, directories: Sequence[str]) -> None:
-        self._sources = [CopySource(directory) for directory in directories]
-        self.offset_ms = 0.0
-        image = fold(newest_copy(directories))
+    def __init__(self, sources: Sequence[RecordSource], image: Image, offset_ms: float = 0.0) -> None:
+        self._sources = sources
         self._after = image.offset
+        self.offset_ms = offset_ms
         self.topic_ids = {name: str(topic.topic_id) for name, topic in image.topics.items()}
 
     def records(self) -> list[TailedRecord]:
-        found = {each.offset: each for source in self._sources for each in source.records()}
-        return [found[offset] for offset in sorted(found) if offset > self._after]
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-class StoreWatch:
-    """The records from now on in Redis. `offset_ms`: its clock's offset from the local clock. Raises Unreachable."""
-
-    def __init__(self, url: str) -> None:
-        self._client = RedisSource(url, tries=("yak up --status", "yak doctor")).connect()
-        self.offset_ms = _clock_offset_ms(self._client)
-        last = self._client.xrevrange(LOG_KEY, count=1)
-        self._after = str(last[0][0]) if last else "0"
-        self.topic_ids: dict[str, str] = {
-            name: str(uuid.UUID(each)) for name, each in self._client.hgetall(_NAMES_KEY).items()
-        }
-
-    def records(self) -> list[TailedRecord]:
-        return [TailedRecord.from_stream(*entry) for entry in self._client.xrange(LOG_KEY, min=f"({self._after}")]
-
-    def close(self) -> None:
-        self._client.close()
-
-
-RecordWatch: TypeAlias = CopyWatch | StoreWatch
+        found = {each.offset: each for source in self._sources for each in source.records(self._after)}
+        return [found[offset] for offset in sorted(found)]
 
 
 def watch_records(status: ClusterStatus) -> RecordWatch:
-    """Watch the metadata records of a local cluster. Raises Unreachable, YakError (`log-source`)."""
+    """Watch the metadata records of a local cluster: in Redis, or in the brokers' copies, which have one clock.
+
+    Raises Unreachable, YakError (`log-source`).
+    """
     if status.redis_url is not None:
-        return StoreWatch(status.redis_url)
-    return CopyWatch([layout.node_dir(status.data_dir, broker.node_id) for broker in status.brokers])
+        store = RedisSource(status.redis_url, tries=("yak up --status", "yak doctor"))
+        return RecordWatch([store], fold(store), _clock_offset_ms(store))
+    directories = [layout.node_dir(status.data_dir, broker.node_id) for broker in status.brokers]
+    return RecordWatch([CopySource(each) for each in directories], fold(newest_copy(directories)))
 
 
-def _clock_offset_ms(client: Any) -> float:
-    before = time.time()
-    seconds, micros = client.time()
-    return float((seconds + micros / 1e6 - (before + time.time()) / 2) * 1000.0)
+def _clock_offset_ms(store: RedisSource) -> float:
+    with store.connect() as client:
+        before = time.time()
+        seconds, micros = client.time()
+        return float((seconds + micros / 1e6 - (before + time.time()) / 2) * 1000.0)
 
 
 def led_by(
@@ -413,7 +393,6 @@ def end_and_watch(
             writes = WriteProbe(status.bootstrap, result.probed)
             stack.callback(_stop, result, writes)
         watch = watch_records(status)
-        stack.callback(watch.close)
         if writes is not None:
             writes.start()
             time.sleep(STEADY_SECONDS)
@@ -492,8 +471,6 @@ def move_and_watch(admin: Admin, moves: Sequence[Move], *, local: ClusterStatus 
     finally:
         if writes is not None:
             _stop(result, writes)
-        if watch is not None:
-            watch.close()
     return result
 
 
