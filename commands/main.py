@@ -70,16 +70,13 @@ def run(argv: list[str]) -> int:
     except Exception as error:  # noqa: BLE001  (the border of the program)
         if isinstance(error.__context__, BrokenPipeError):  # a `finally` block failed on the same closed pipe
             return _reader_gone()
-        if isinstance(error, SystemError) and _was_interrupted():
-            return 130
+        if isinstance(error, SystemError):
+            from yak.commands import interrupts
+
+            if interrupts.seen():
+                return 130
         return _report(error, argv, made)
     return code
-
-
-def _was_interrupted() -> bool:
-    from yak.commands import interrupts
-
-    return interrupts.seen()
 
 
 def _reader_gone() -> int:
