@@ -16,9 +16,8 @@ from yak.config.broker_configs import is_sensitive
 from yak.config.listeners import is_loopback
 from yak.errors import UsageError
 from yak.local import layout, listeners, ports, quorum
-from yak.local.exposure import ListenerOptions
 from yak.local.machines import check_cores, machine_number
-from yak.local.state import BrokerState, ClusterState, RedisState
+from yak.local.state import BrokerState, ClusterState, ListenerOptions, RedisState
 from yak.local.status import is_alive
 from yak.security.redis_url import refuse_password, without_password
 
