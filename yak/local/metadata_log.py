@@ -14,10 +14,10 @@ from yak.cluster.image_log import read_entries
 from yak.cluster.payload import BadRecord
 from yak.errors import Unreachable, YakError
 from yak.ids import MetadataOffset
+from yak.local.layout import METADATA_FOLDER
 from yak.ports.metadata_store import TailedRecord
 from yak.security.redis_url import with_password, without_password
 
-METADATA_FOLDER = "__yak_metadata"
 LOG_KEY = "{y}:log"
 SNAPSHOT_KEY = "{y}:snapshot"
 SNAPSHOT_FILE = "snapshot"

@@ -5,7 +5,8 @@ import pytest
 from yak.cluster.image_log import ImageLog
 from yak.errors import YakError
 from yak.local.failover import RecordWatch
-from yak.local.metadata_log import METADATA_FOLDER, CopySource, RedisSource, fold, newest_copy
+from yak.local.layout import METADATA_FOLDER
+from yak.local.metadata_log import CopySource, RedisSource, fold, newest_copy
 from yak.local.metadata_restore import RestoreStore
 from yak.local.replicas_in_redis import read_cluster
 from yak.ports.metadata_store import TailedRecord

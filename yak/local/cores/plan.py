@@ -18,6 +18,7 @@ from yak.errors import StartRefused, UsageError
 from yak.limits import REQUEST_MEMORY_BYTES_MIN, request_memory_bytes_max
 from yak.server.memory_limit import memory_bytes
 from yak.server.options import ServeOptions
+from yak.storage.names import META_PROPERTIES
 
 if TYPE_CHECKING:
     from yak.quorum.voters import VoterSet
@@ -27,7 +28,6 @@ CORES_MAX: Final = 64
 _PORT_MAX: Final = 65_535
 _NODE_ID_MAX: Final = 2**31 - 1
 _DEDUPE_BYTES_MIN: Final = 1024 * 1024
-_META: Final = "meta.properties"
 
 HoldPort = Callable[[str, int, bool], int]
 """Reserves a port of a host, 0: any free one, and whether several processes may have it; returns the port."""
@@ -106,7 +106,7 @@ def check_data(data_dirs: Iterable[str], cores: int) -> None:
     """Refuse directories with the data of another number of brokers. Raises StartRefused (`cores-data`)."""
     for folder in data_dirs:
         path = folder.rstrip("/") or "/"
-        alone = os.path.exists(os.path.join(path, _META))
+        alone = os.path.exists(os.path.join(path, META_PROPERTIES))
         indices = _cores_with_data(path)
         if cores > 1 and alone:
             raise StartRefused(
@@ -264,5 +264,7 @@ def _cores_with_data(folder: str) -> list[int]:
     return sorted(
         int(number)
         for number in numbers
-        if number.isascii() and number.isdigit() and os.path.exists(os.path.join(folder, f"core-{number}", _META))
+        if number.isascii()
+        and number.isdigit()
+        and os.path.exists(os.path.join(folder, f"core-{number}", META_PROPERTIES))
     )
