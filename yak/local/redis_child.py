@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote
@@ -84,15 +84,14 @@ def socket_path(address: str) -> str:
     return unquote(address.removeprefix("unix://")) if address.startswith("unix://") else ""
 
 
-def find_server(environment: Mapping[str, str] | None = None) -> str:
+def find_server() -> str:
     """The server program: YAK_REDIS_SERVER, else the bundled one, else `valkey-server` or `redis-server` from PATH.
 
     Raises UsageError when there is none.
     """
-    env = os.environ if environment is None else environment
-    named = env.get("YAK_REDIS_SERVER")
+    named = os.environ.get("YAK_REDIS_SERVER")
     if named:
-        found = shutil.which(named, path=env.get("PATH", os.defpath))
+        found = shutil.which(named)
         if found is None:
             raise UsageError(
                 "no-redis-server",
@@ -105,7 +104,7 @@ def find_server(environment: Mapping[str, str] | None = None) -> str:
     if carried is not None:
         return carried
     for name in ("valkey-server", "redis-server"):
-        found = shutil.which(name, path=env.get("PATH", os.defpath))
+        found = shutil.which(name)
         if found is not None:
             return found
     raise UsageError(
