@@ -12,6 +12,7 @@ from dataclasses import Field, dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
+from yak.commands import registry
 from yak.commands.settings import ContextsFor
 
 if TYPE_CHECKING:
@@ -88,13 +89,19 @@ class CommandGroup:
     """Several commands under one name. `rewrite` may translate another tool's arguments."""
 
     name: str
-    summary: str
     examples: tuple[str, ...] = ()
     rewrite: Callable[[list[str]], list[str]] | None = None
     default: str | None = None
     """The subcommand to run when none is named; None shows the help."""
     leaves: dict[str, Leaf] = field(default_factory=dict)
     hidden: set[str] = field(default_factory=set)
+
+    @property
+    def summary(self) -> str:
+        """Its line in the help of `yak`."""
+        entry = registry.find(self.name)
+        assert entry is not None, "it was loaded by its entry"
+        return entry.summary
 
     def command(
         self, name: str, *, examples: tuple[str, ...] = (), hidden: bool = False, contexts_for: ContextsFor = ""

@@ -120,7 +120,6 @@ def named_workload(args: list[str]) -> list[str]:
 
 bench = CommandGroup(
     "bench",
-    "Measure a cluster's throughput and latency.",
     examples=(
         "yak bench produce --msgs 5000000 --size 100",
         "yak bench latency --duration 30s --assert 'p99<20ms'",

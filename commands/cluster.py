@@ -249,7 +249,7 @@ def _nodes(node_ids: list[int]) -> str:
 
 def _report(g: Globals, to: str, cluster_id: str | None, *, has_moved: bool) -> None:
     document: dict[str, Any] = {"cluster_id": cluster_id, "metadata": to, "moved": has_moved}
-    if g.output in ("json", "yaml"):
+    if g.out.format in ("json", "yaml"):
         g.out.object(document)
     name = STORE_NAMES[to]
     g.out.note(f"The metadata are in {name} now." if has_moved else f"The metadata are in {name} already.")
@@ -276,7 +276,6 @@ STORE_CONFIGS = {
 
 cluster = CommandGroup(
     "cluster",
-    "Show the cluster and its metadata store; move it.",
     examples=("yak cluster", "yak cluster -o json", "yak cluster migrate --to raft"),
     default="show",
 )
@@ -303,14 +302,8 @@ def show(g: Globals) -> int:
 
     admin = g.admin()
     found = describe_cluster(admin)
-    if not g.out.for_people and g.output not in ("csv", "raw"):
-        g.out.object(found)
-    elif g.output in ("csv", "raw"):
-        g.out.table(
-            found["brokers"],
-            ("id", "address", "role", "rack", "state", "controller", *STORE_CONFIGS.values()),
-        )
-    else:
+    columns = ("id", "address", "role", "rack", "state", "controller", *STORE_CONFIGS.values())
+    if not g.out.for_programs(found, found["brokers"], columns):
         _print(g, found)
     return 0 if found["healthy"] else 1
 

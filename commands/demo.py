@@ -88,7 +88,7 @@ def show_result(g: Globals, result: Result) -> None:
         out.object(result.as_json())
     elif not out.for_people:
         out.table(result.rows, columns)
-    elif not (g.quiet and result.holds):
+    elif not (g.out.quiet and result.holds):
         out.note("")
         out.table(result.rows, columns)
         out.stdout.flush()
@@ -255,7 +255,6 @@ _BROKERS_MAX = 9
 
 demo = CommandGroup(
     "demo",
-    "Kill a broker under load, and count the records.",
     examples=("yak demo", "yak demo --fast", "yak demo failover --brokers 4", "yak demo election", "yak demo groups"),
     default="failover",
 )

@@ -27,11 +27,8 @@ LONG_MS = 1000.0
 def show_end(g: "Globals", result: "Failover", *, hard: bool, data_dir: str) -> None:
     """Print the result of a killed or restarted broker."""
     out = g.out
-    if out.format in ("json", "yaml"):
-        out.object({"action": "kill" if hard else "restart", **result.as_json()})
-        return
-    if not out.for_people:
-        out.table(_steps(result.timeline, "killed" if hard else "told to stop"), ("ms", "step"))
+    document = {"action": "kill" if hard else "restart", **result.as_json()}
+    if out.for_programs(document, _steps(result.timeline, "killed" if hard else "told to stop"), ("ms", "step")):
         return
     and_controller = " and was the controller" if result.was_controller else ""
     how = "killed with kill -9" if hard else "stopped and started again"
@@ -338,7 +335,7 @@ def _move(
     from yak.local.failover import move_and_watch
 
     plan = plan_moves(selected, to=to, only_preferred=only_preferred)
-    admin = Admin(servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    admin = Admin(servers, timeout_ms=g.timeout_ms, verbose=g.out.verbose)
     done = move_and_watch(admin, plan.moves, local=local, probe=probe)
     show_moves(g, plan, done)
     _warn_without_write(g, done)

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 faults = CommandGroup(
     "faults",
-    "Inject faults into brokers, for tests of Kafka clients.",
     examples=(
         "yak faults add inject_error Produce NOT_LEADER_OR_FOLLOWER --times 1",
         "yak faults list",
@@ -115,7 +114,7 @@ def add(
     parse_rule(rule, API_NAMES)  # the brokers check it too, but this check needs no broker
     brokers = _brokers(g, values.get("broker", broker))
     add_to_all(brokers.values(), rule, timeout_s=_timeout_s(g))
-    if g.out.for_people or g.output == "raw":
+    if g.out.for_people or g.out.format == "raw":
         g.out.line(str(rule["id"]))
     else:
         g.out.object({"id": rule["id"], "brokers": list(brokers)})

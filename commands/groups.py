@@ -425,7 +425,7 @@ def _document(
     admin = brokers.admin
     group = read_lags(admin, group, committed)
     if with_time:
-        ages = oldest_unread(admin.servers, group.partitions, timeout_s=admin.timeout_s, verbose=g.verbose)
+        ages = oldest_unread(admin.servers, group.partitions, timeout_s=admin.timeout_s, verbose=g.out.verbose)
         aged = tuple(replace(each, oldest_unread_ms=ages.get(each.partition)) for each in group.partitions)
         group = replace(group, partitions=aged)
     return group_document(group, now_ms=g.now_ms(), when=lambda time_ms: format_time(time_ms, g.zone))
@@ -441,20 +441,17 @@ def _show_states(g: Globals, rows: list[dict[str, Any]]) -> None:
 
 def _show(g: Globals, documents: list[dict[str, Any]], *, with_time: bool) -> None:
     out = g.out
-    if out.format in ("csv", "raw"):
-        out.table(flat_rows(documents), LAG_FLAT)
-    elif not out.for_people:
-        out.object(documents)
-    else:
-        for index, each in enumerate(documents):
-            if index:
-                out.line()
-            for line in description_lines(each, with_time=with_time, headers=out.headers):
-                out.line(line)
-        out.stdout.flush()
-        for each in documents:
-            for sentence in troubles(each):
-                out.warn(sentence)
+    if out.for_programs(documents, flat_rows(documents), LAG_FLAT):
+        return
+    for index, each in enumerate(documents):
+        if index:
+            out.line()
+        for line in description_lines(each, with_time=with_time, headers=out.headers):
+            out.line(line)
+    out.stdout.flush()
+    for each in documents:
+        for sentence in troubles(each):
+            out.warn(sentence)
 
 
 @command(examples=("yak groups members audit", "yak groups members audit -o wide", "yak groups members audit -o json"))
@@ -475,7 +472,7 @@ def members(
         g.out.object(member_documents(found))
         return
     columns = [each for each in MEMBER_COLUMNS if g.out.for_people or each != "partitions"]
-    if g.verbose and g.out.format == "table":
+    if g.out.verbose and g.out.format == "table":
         columns += MEMBER_WIDE
     g.out.table(member_rows(found), columns, MEMBER_WIDE, empty=f'group "{name}" is {found.state}: it has no members')
     if g.out.for_people and found.members and any(each.assigned is None for each in found.members):
@@ -782,7 +779,6 @@ def _report(g: Globals, rows: list[dict[str, Any]], errors: list[YakError]) -> N
 
 groups = CommandGroup(
     "groups",
-    "List and describe consumer groups, reset their offsets.",
     examples=(
         "yak groups list",
         "yak groups describe audit",

@@ -374,7 +374,7 @@ def isr(
     found = reader()
     partitions = chosen(found)
     lines, colour = summary(found.partitions, max_lag=max_lag)
-    if check and g.quiet:
+    if check and g.out.quiet:
         for line in lines[:-1]:
             g.out.warn(line)
         return 4 if len(lines) > 1 else None

@@ -16,7 +16,6 @@ Machine: TypeAlias = Annotated[bool, option("--machine", "All brokers of its mac
 
 node = CommandGroup(
     "node",
-    "Add, remove, kill, pause, resume or restart one broker.",
     examples=("yak node kill 1", "yak node restart 1", "yak node add --role follower", "yak node remove 3"),
 )
 
@@ -65,7 +64,7 @@ def remove(g: Globals, node_id: NodeId, data_dir: DataDir = None) -> None:
         where = f" -b {servers}" if cluster is None else ""
         g.out.note(f"broker {node_id} was not removed; yak node remove {node_id}{where} goes on")
         raise
-    if g.output in ("json", "yaml"):
+    if g.out.format in ("json", "yaml"):
         g.out.object({"node_id": node_id, "moved_partitions": removal.moved, "removed": True})
     g.out.note(f"broker {node_id} is removed")
 

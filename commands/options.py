@@ -128,14 +128,10 @@ class Globals:
 
     settings: Settings
     out: "Output"
-    output: str
-    """One of FORMATS."""
     timeout_ms: int
     timeout_given: bool
     readonly: bool
     yes: bool
-    quiet: int
-    verbose: int
     zone: tzinfo
     flags: Flags
 
@@ -158,11 +154,10 @@ class Globals:
             contexts_for=contexts_for,
         )
         chosen = settings.value("output")
-        output = check_format(chosen) if chosen else "table"
         timeout = settings.get("timeout")
         color = not flags.no_color and wants_color(settings)
         out = Output(
-            output,
+            check_format(chosen) if chosen else "table",
             quiet=flags.quiet,
             verbose=flags.verbose,
             color=color,
@@ -172,13 +167,10 @@ class Globals:
         resolved = cls(
             settings=settings,
             out=out,
-            output=output,
             timeout_ms=timeout.value,
             timeout_given=timeout.origin != "default",
             readonly=settings.value("readonly"),
             yes=flags.yes,
-            quiet=flags.quiet,
-            verbose=flags.verbose,
             zone=find_zone(settings.value("tz")),
             flags=flags,
         )
@@ -202,7 +194,7 @@ class Globals:
         """A connection to the cluster. Raises UsageError (`bad-setting`), Unreachable."""
         from yak.client.admin import Admin
 
-        return Admin(self.bootstrap_servers, timeout_ms=self.timeout_ms, verbose=self.verbose)
+        return Admin(self.bootstrap_servers, timeout_ms=self.timeout_ms, verbose=self.out.verbose)
 
     def broker_that_answers(self) -> tuple[str, float]:
         """The address of a broker that answers, and the time to wait for it in seconds. Raises Unreachable."""
@@ -249,25 +241,17 @@ class Globals:
         from yak.client.login import login_of, use_login
         from yak.commands.local_cluster import bootstrap_servers
 
-        brokers = bootstrap_servers(self.settings)
-        password = self.settings.get("sasl_password")
-        if password.value is not None and not self._is_meant_for(brokers, password, "password"):
-            password = ResolvedSetting(password.name, None, password.origin)
-        endpoint = self.settings.get("sasl_oauthbearer_token_endpoint_url")
-        if endpoint.value is not None and not self._is_meant_for(brokers, endpoint, "token endpoint"):
-            endpoint = ResolvedSetting(endpoint.name, None, endpoint.origin)
-        if password.value is not None and endpoint.value is not None and not self._may_get(endpoint, password):
-            endpoint = ResolvedSetting(endpoint.name, None, endpoint.origin)
-        get = self.settings.value
+        brokers, get = bootstrap_servers(self.settings), self.settings.value
+        password, endpoint = (
+            self.settings.get("sasl_password"),
+            self.settings.get("sasl_oauthbearer_token_endpoint_url"),
+        )
+        secret = password.value if self._is_meant_for(brokers, password, "password") else None
+        url = endpoint.value if self._is_meant_for(brokers, endpoint, "token endpoint") else None
+        if secret is not None and url is not None and not self._may_get(endpoint, password):
+            url = None
         use_login(
-            login_of(
-                protocol,
-                get("sasl_mechanism"),
-                get("sasl_username"),
-                password.value,
-                endpoint.value,
-                get("sasl_oauthbearer_scope"),
-            )
+            login_of(protocol, get("sasl_mechanism"), get("sasl_username"), secret, url, get("sasl_oauthbearer_scope"))
         )
 
     def _may_get(self, endpoint: "ResolvedSetting", password: "ResolvedSetting") -> bool:
@@ -291,9 +275,7 @@ class Globals:
         from yak.commands.local_cluster import bootstrap_servers
 
         token, brokers = self.settings.get("http_token"), bootstrap_servers(self.settings)
-        if token.value is None or not self._is_meant_for(brokers, token, "token"):
-            return ""
-        return str(token.value)
+        return str(token.value or "") if self._is_meant_for(brokers, token, "token") else ""
 
     def _is_meant_for(self, brokers: "ResolvedSetting", secret: "ResolvedSetting", noun: str) -> bool:
         """Whether a secret may be sent to these brokers (`http_token` has the rule); prints a warning if not."""

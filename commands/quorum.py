@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 quorum = CommandGroup(
     "quorum",
-    "Show the metadata quorum, add and remove voters.",
     examples=("yak quorum describe", "yak quorum add 4", "yak quorum secret > cluster.secret"),
 )
 
@@ -39,11 +38,9 @@ def describe(
     admin, metadata = _read(g)
     state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
     rows = _rows(state, metadata)
-    if g.output in ("json", "yaml"):
-        g.out.object(_document(state, metadata, rows))
-    elif not g.out.for_people:
-        g.out.table(rows, _FLAT)
-    elif replication:
+    if g.out.for_programs(_document(state, metadata, rows), rows, _FLAT):
+        return
+    if replication:
         g.out.table([_for_people(row) for row in rows], _COLUMNS)
     else:
         _print(g, state, metadata)
@@ -174,7 +171,7 @@ def _say_voters(g: Globals, admin: "Admin", done: str) -> None:
     from yak.client.quorum import describe_quorum
 
     state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
-    if g.output in ("json", "yaml"):
+    if g.out.format in ("json", "yaml"):
         g.out.object({"leader_id": state.leader_id, "leader_epoch": state.epoch, "voters": state.voter_ids})
     g.out.note(f"{done}; {voters_sentence(state)}")
 

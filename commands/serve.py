@@ -492,7 +492,7 @@ def print_resolved(
         if name not in said
     ]
     rows += more
-    if g.output in ("json", "yaml"):
+    if g.out.format in ("json", "yaml"):
         g.out.object({str(row["name"]): {"value": row["value"], "origin": row["origin"]} for row in rows})
     else:
         g.out.table(rows, ("name", "value", "origin"))

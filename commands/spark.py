@@ -261,9 +261,9 @@ def _print_errors(g: Globals, run: "Run") -> None:
     from yak.local import spark_runs
 
     error: YakError | None = spark_runs.error_of(run)
-    if error is not None and g.output == "json":
+    if error is not None and g.out.format == "json":
         g.out.error(error)
-    elif g.quiet < 2:
+    elif g.out.quiet < 2:
         said = (run.folder / "errors.txt").read_text(errors="replace").splitlines(keepends=True)
         g.out.stderr.write(lines("".join(said[-_LINES_MAX:])))
         g.out.stderr.flush()
@@ -813,7 +813,6 @@ def submit(
 
 spark = CommandGroup(
     "spark",
-    "Run Spark jobs, SQL and programs over topics.",
     examples=(
         "yak spark jobs",
         "yak spark run counts --topic orders --follow",

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 tokens = CommandGroup(
     "tokens",
-    "Create, list, renew and expire delegation tokens.",
     examples=("yak tokens create --token-file job.token", "yak tokens list", "yak tokens renew ID"),
 )
 

@@ -92,7 +92,7 @@ def list_rows(
     silent = silent_brokers(metadata.leaders_of(found))
     known = {topic.name: replications(topic, min_isrs[topic.name], silent) for topic in found}
     found = [topic for topic in found if any(map(conditions.match, known[topic.name]))]
-    wants_more = g.output not in ("table", "raw") or sort in ("records", "size")
+    wants_more = g.out.format not in ("table", "raw") or sort in ("records", "size")
     records = _record_counts(admin, found) if wants_more else {}
     sizes = _sizes(admin, found) if wants_more else {}
     rows: list[dict[str, Any]] = [
@@ -287,7 +287,6 @@ _OF_BROKER = -1
 
 topics = CommandGroup(
     "topics",
-    "List, describe, create and change topics.",
     examples=(
         "yak topics list",
         "yak topics create orders -p 3 -c retention.ms=3600000",
@@ -333,12 +332,8 @@ def describe(
     for each in described:
         if each["configs"] is None:
             g.out.note(f"{each['name']}: the configs are not shown, which needs describe-configs of the topic")
-    if g.output in ("csv", "raw"):
-        rows = [{"name": each["name"], **row} for each in described for row in each["partitions"]]
-        g.out.table(rows, tuple(rows[0]) if rows else ())
-        return
-    if not g.out.for_people:
-        g.out.object(described)
+    rows = [{"name": each["name"], **row} for each in described for row in each["partitions"]]
+    if g.out.for_programs(described, rows, tuple(rows[0]) if rows else ()):
         return
     for index, each in enumerate(described):
         if index:

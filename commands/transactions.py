@@ -221,7 +221,6 @@ def _rewrite(arguments: list[str]) -> list[str]:
 
 transactions = CommandGroup(
     "transactions",
-    "List, describe and abort transactions, find hanging ones.",
     examples=(
         "yak transactions list --state ongoing",
         "yak transactions describe orders-writer",

@@ -382,7 +382,7 @@ signal.pause()
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_batch_that_is_followed_and_cut_by_a_signal_ends_with_the_code_of_that_signal(number: int, code: int) -> None:
     run = a_run("sql", "running")
-    g: Any = SimpleNamespace(out=Output(), output="table", quiet=0, bootstrap_servers="127.0.0.1:9092")
+    g: Any = SimpleNamespace(out=Output(), bootstrap_servers="127.0.0.1:9092")
     before = signal.getsignal(number)
     signal.signal(number, signal.SIG_DFL)  # under nohup it is ignored, which a job respects
     try:
