@@ -386,16 +386,12 @@ def end_and_watch(
     result = Failover(node_id, pid, found.controller_id == node_id, (*movable, *offline), offline)
     logs = LogFollower({name: path for name, path in cluster.log_paths().items() if name.startswith("node-")})
     with ExitStack() as stack:
-        writes = None
+        probed = None
         if probe and movable:
             like = next(each for each in found.partitions if (each.topic, each.partition) == movable[0])
-            result.probed = stack.enter_context(_probe_topic(status.bootstrap, like, on_topic_left))
-            writes = WriteProbe(status.bootstrap, result.probed)
-            stack.callback(_stop, result, writes)
+            probed = stack.enter_context(_probe_topic(status.bootstrap, like, on_topic_left))
         watch = watch_records(status)
-        if writes is not None:
-            writes.start()
-            time.sleep(STEADY_SECONDS)
+        writes = stack.enter_context(_writing(result, status.bootstrap, probed))
         began_ms, result.began_s = time.time() * 1000.0, time.monotonic()
         if hard:
             cluster.kill(node_id)
@@ -406,14 +402,25 @@ def end_and_watch(
         _watch_records(result, watch, began_ms)
         if writes is not None:
             moved_s = result.began_s + (result.timeline.elected_ms or 0.0) / 1000.0
-            _watch_probe(result, writes, since_s=result.ended_s if hard else moved_s)
+            _watch_probe(result, writes, result.began_s, since_s=result.ended_s if hard else moved_s)
         lines = [line for name, line in _all_new_lines(logs) if name != f"node-{node_id}"]
         result.timeline.detected_ms = detection_ms(lines, began_ms=began_ms, node=node_id)
     return result
 
 
-def _stop(result: FailoverTimes, probe: WriteProbe) -> None:
-    result.acknowledged, result.errors = probe.end(), tuple(probe.errors)
+@contextmanager
+def _writing(result: FailoverTimes, servers: str, partition: TopicPartition | None) -> Iterator[WriteProbe | None]:
+    """Writes of a probe to a partition, if one is given; the result gets what became of them."""
+    if partition is None:
+        yield None
+        return
+    result.probed, writes = partition, WriteProbe(servers, partition)
+    try:
+        writes.start()
+        time.sleep(STEADY_SECONDS)
+        yield writes
+    finally:
+        result.acknowledged, result.errors = writes.end(), tuple(writes.errors)
 
 
 def _watch_records(result: Failover, watch: RecordWatch, began_ms: float) -> None:
@@ -434,13 +441,13 @@ def _watch_records(result: Failover, watch: RecordWatch, began_ms: float) -> Non
             return
 
 
-def _watch_probe(result: Failover, probe: WriteProbe, *, since_s: float) -> None:
+def _watch_probe(result: FailoverTimes, probe: WriteProbe, began_s: float, *, since_s: float) -> None:
     """Fill in the first acknowledgement of a write sent after `since_s`, and the longest wait for one."""
     first = probe.wait_ack_after(since_s, WATCH_SECONDS)
     if first is None:
         return
-    result.timeline.first_ack_ms = (first - result.began_s) * 1000.0
-    result.pause_ms = probe.longest_pause_ms(result.began_s)
+    result.timeline.first_ack_ms = (first - began_s) * 1000.0
+    result.pause_ms = probe.longest_pause_ms(began_s)
 
 
 def move_and_watch(admin: Admin, moves: Sequence[Move], *, local: ClusterStatus | None, probe: bool) -> LeaderMove:
@@ -452,25 +459,15 @@ def move_and_watch(admin: Admin, moves: Sequence[Move], *, local: ClusterStatus 
     if not moves:
         return result
     watch = None if local is None else watch_records(local)
-    first = moves[0]
-    writes = WriteProbe(admin.servers, first.partition) if probe else None
-    try:
-        if writes is not None:
-            result.probed = first.partition
-            writes.start()
-            time.sleep(STEADY_SECONDS)
+    with _writing(result, admin.servers, moves[0].partition if probe else None) as writes:
         began_ms, began = time.time() * 1000.0, time.monotonic()
         result.failed = carry_out(admin, moves, timeout_s=admin.timeout_s)
-        result.took_ms = (time.monotonic() - began) * 1000.0
+        ended = time.monotonic()
+        result.took_ms = (ended - began) * 1000.0
         if watch is not None:
             result.timeline.elected_ms = _elected_ms(watch, moves, result, began_ms)
         if writes is not None:
-            first_ack = writes.wait_ack_after(began + result.took_ms / 1000.0, WATCH_SECONDS)
-            result.timeline.first_ack_ms = None if first_ack is None else (first_ack - began) * 1000.0
-            result.pause_ms = writes.longest_pause_ms(began)
-    finally:
-        if writes is not None:
-            _stop(result, writes)
+            _watch_probe(result, writes, began, since_s=ended)
     return result
 
 
