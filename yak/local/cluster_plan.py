@@ -21,6 +21,8 @@ from yak.local.state import BrokerState, ClusterState, ListenerOptions, RedisSta
 from yak.local.status import is_alive
 from yak.security.redis_url import refuse_password, without_password
 
+HOST: Final = "127.0.0.1"
+"""Where every broker listens; `yak up --listen` adds listeners beside that."""
 DEFAULT_PORT: Final = 9092
 DEFAULT_HTTP_PORT: Final = 8080
 BROKERS_OF_MANY: Final = 3
@@ -42,7 +44,6 @@ class UpSettings:
     """
 
     port: int | None = None
-    host: str = "127.0.0.1"
     redis_url: str | None = None
     configs: tuple[str, ...] = ()
     brokers: int | None = None
@@ -106,14 +107,13 @@ def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
 
 def add_broker(known: ClusterState, role: str, configs: tuple[str, ...] | None) -> BrokerState:
     """Add one broker, with the next number and port, to a cluster that has brokers."""
-    first = known.brokers[0]
-    node_id = max(broker.node_id for broker in known.brokers) + 1
+    first, node_id = known.brokers[0], max(broker.node_id for broker in known.brokers) + 1
     added = _new_broker(known, node_id, role, first.configs if configs is None else configs)
     known.brokers.append(added)
     listeners.check(known)
     listeners.check_free(known, added)
-    _choose_ports(known, UpSettings(host=first.host), only=node_id)
-    _choose_http_ports(known, UpSettings(host=first.host), only=node_id)
+    _choose_ports(known, UpSettings(), only=node_id)
+    _choose_http_ports(known, UpSettings(), only=node_id)
     return added
 
 
@@ -248,7 +248,7 @@ def _set_size(known: ClusterState, settings: UpSettings) -> None:
 
 
 def _new_broker(known: ClusterState, node_id: int, role: str, configs: tuple[str, ...]) -> BrokerState:
-    return BrokerState(node_id, role, "", 0, layout.node_dir(known.data_dir, node_id), configs)
+    return BrokerState(node_id, role, HOST, 0, layout.node_dir(known.data_dir, node_id), configs)
 
 
 def _set_roles(known: ClusterState, leaders: int) -> None:
@@ -260,10 +260,10 @@ def _set_roles(known: ClusterState, leaders: int) -> None:
 
 
 class _Ports:
-    """Chooses ports of one host. `mine` are taken by this cluster; `missed` are the usual ones that were not free."""
+    """Chooses ports. `mine` are taken by this cluster; `missed` are the usual ones that were not free."""
 
-    def __init__(self, host: str, mine: Iterable[int | None] = ()) -> None:
-        self.host, self.mine = host, {0, *mine}
+    def __init__(self, mine: Iterable[int | None] = ()) -> None:
+        self.mine = {0, *mine}
         self.missed: list[int] = []
 
     def choose(self, usual: int, *, is_requested: bool, lasts: bool = False) -> int:
@@ -272,16 +272,16 @@ class _Ports:
         0 is no usual port. Raises UsageError (`port-in-use`) for a requested one.
         """
         if 0 < usual <= _PORT_MAX:
-            is_free = usual not in self.mine and ports.is_free(self.host, usual)
+            is_free = usual not in self.mine and ports.is_free(HOST, usual)
             self.mine.add(usual)
             if is_free:
                 return usual
             if is_requested:
-                raise ports.port_taken_error(self.host, usual)
+                raise ports.port_taken_error(HOST, usual)
             self.missed.append(usual)
         port = 0
         while lasts and port in self.mine:
-            port = ports.find_lasting(self.host)
+            port = ports.find_lasting(HOST)
         self.mine.add(port)
         return port
 
@@ -290,7 +290,7 @@ def _choose_shared_port(known: ClusterState, settings: UpSettings) -> tuple[int,
     """Choose the bootstrap port of all brokers; returns the default port if it was taken. Raises UsageError."""
     if known.cores == 1 or any(map(is_alive, known.brokers)):
         return ()
-    chooser, requested = _Ports(settings.host), settings.port
+    chooser, requested = _Ports(), settings.port
     usual = 0 if requested == 0 else requested or known.shared_port or DEFAULT_PORT
     known.shared_port = chooser.choose(usual, is_requested=bool(requested), lasts=True)
     return tuple(chooser.missed)
@@ -309,20 +309,20 @@ def _choose_ports(known: ClusterState, settings: UpSettings, only: int | None = 
     """
     if settings.ports:
         for broker, port in zip(known.brokers, settings.ports, strict=True):
-            broker.host, broker.port = settings.host, port
+            broker.host, broker.port = HOST, port
         return ()
     requested, lasts = settings.port, known.has_quorum or bool(known.voters)
     base = _first_port(known, requested)
     if lasts and requested:
         _refuse_other_port(known, base)
     mine = {broker.port for broker in known.brokers if lasts or is_alive(broker)} | listeners.taken_ports(known)
-    chooser = _Ports(settings.host, {*mine, known.shared_port})
+    chooser = _Ports({*mine, known.shared_port})
     for index, broker in _missing(known, only):
         if lasts and broker.port:
-            if not ports.is_free(settings.host, broker.port):
+            if not ports.is_free(HOST, broker.port):
                 raise _quorum_port_taken(known, broker)
             continue
-        broker.host, usual = settings.host, base + index
+        broker.host, usual = HOST, base + index
         if requested is None and broker.port:
             usual = broker.port
         elif requested == 0 or (base >= _PORTS_OF_THE_SYSTEM_FROM and index):
@@ -368,7 +368,7 @@ def _choose_http_ports(known: ClusterState, settings: UpSettings, only: int | No
     any_will_do = requested == 0 or (requested is None and (settings.port == 0 or bool(settings.ports)))
     base = requested or known.brokers[0].http_port or DEFAULT_HTTP_PORT
     mine = {broker.http_port for broker in known.brokers if is_alive(broker)} | listeners.taken_ports(known)
-    chooser = _Ports(settings.host, mine)
+    chooser = _Ports(mine)
     for index, broker in _missing(known, only):
         is_as_before = requested is None and None in (broker.http_port, known.brokers[0].http_port)
         if settings.no_http or is_as_before:
