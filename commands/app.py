@@ -86,11 +86,12 @@ class Leaf:
 
 @dataclass(slots=True)
 class CommandGroup:
-    """Several commands under one name. `rewrite` may translate another tool's arguments."""
+    """Several commands under one name, some with `aliases`. `rewrite` may translate another tool's arguments."""
 
     name: str
     examples: tuple[str, ...] = ()
     rewrite: Callable[[list[str]], list[str]] | None = None
+    aliases: dict[str, str] = field(default_factory=dict)
     default: str | None = None
     """The subcommand to run when none is named; None shows the help."""
     leaves: dict[str, Leaf] = field(default_factory=dict)

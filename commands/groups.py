@@ -33,13 +33,10 @@ VERBS = {
     "--delete-offsets": "delete",
     "--delete": "delete",
 }
-ALIASES = {"ls": "list", "rm": "delete", "desc": "describe", "show": "describe", "seek": "reset"}
 
 
 def rewrite(arguments: list[str]) -> list[str]:
     """Translate `--describe --group audit` of kafka-consumer-groups.sh to `describe audit`; keep other arguments."""
-    if arguments and arguments[0] in ALIASES:
-        return [ALIASES[arguments[0]], *arguments[1:]]
     if not arguments or not arguments[0].startswith("--"):
         return arguments
     verb = next((argument for argument in arguments if argument in VERBS), None)
@@ -786,5 +783,6 @@ groups = CommandGroup(
         "yak groups reset audit --topic orders --to-earliest --execute",
     ),
     rewrite=rewrite,
+    aliases={"ls": "list", "rm": "delete", "desc": "describe", "show": "describe", "seek": "reset"},
     leaves={"list": list_, "describe": describe, "members": members, "watch": watch, "reset": reset, "delete": delete},
 )

@@ -151,7 +151,9 @@ def _serve_at_once(after: list[str], before: "Flags", made: "list[Globals]") -> 
 def _run_group(group: "CommandGroup", after: list[str], before: "Flags", made: "list[Globals]") -> int:
     from yak.commands.options import Flags, split_before
 
-    if group.rewrite is not None:
+    if after and after[0] in group.aliases:
+        after = [group.aliases[after[0]], *after[1:]]
+    elif group.rewrite is not None:
         after = group.rewrite(after)
     between, rest = split_before(after)
     if rest[:1] in (["-h"], ["--help"]) or (not rest and group.default is None):

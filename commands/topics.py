@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from yak.client.metadata import Topic
 
 VERBS = ("list", "describe", "create", "alter", "delete")
-ALIASES = {"ls": "list", "rm": "delete", "desc": "describe", "show": "describe"}
 
 
 def rewrite(arguments: list[str]) -> list[str]:
@@ -32,8 +31,6 @@ def rewrite(arguments: list[str]) -> list[str]:
 
     With `--list`, `--describe` and so on anywhere, `--topic NAME` becomes the argument. Other arguments stay unchanged.
     """
-    if arguments and arguments[0] in ALIASES:
-        return [ALIASES[arguments[0]], *arguments[1:]]
     verb = next((argument[2:] for argument in arguments if argument.startswith("--") and argument[2:] in VERBS), None)
     if verb is None or (arguments and arguments[0] in VERBS):
         return arguments
@@ -293,6 +290,7 @@ topics = CommandGroup(
         "yak topics describe orders",
     ),
     rewrite=rewrite,
+    aliases={"ls": "list", "rm": "delete", "desc": "describe", "show": "describe"},
 )
 
 

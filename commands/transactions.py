@@ -25,7 +25,6 @@ OPEN_COLUMNS = ("topic", "partition", "start_offset", "producer_id", "producer_e
 OPEN_FLAT = (*OPEN_COLUMNS[:-1], "idle_ms")
 OPEN_WIDE = ("coordinator_epoch", "last_record")
 COMPLETE = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
-ALIASES = {"ls": "list", "desc": "describe", "show": "describe", "find-hanging": "hanging"}
 
 
 @command(
@@ -214,11 +213,6 @@ def _open_row(g: Globals, each: "OpenTransaction") -> dict[str, Any]:
     return row
 
 
-def _rewrite(arguments: list[str]) -> list[str]:
-    """Translate the other names of a subcommand, `find-hanging` of kafka-transactions.sh among them."""
-    return [ALIASES.get(arguments[0], arguments[0]), *arguments[1:]] if arguments else arguments
-
-
 transactions = CommandGroup(
     "transactions",
     examples=(
@@ -227,6 +221,6 @@ transactions = CommandGroup(
         "yak transactions hanging",
         "yak transactions abort --topic orders --partition 0 --start-offset 42",
     ),
-    rewrite=_rewrite,
+    aliases={"ls": "list", "desc": "describe", "show": "describe", "find-hanging": "hanging"},
     leaves={"list": list_, "describe": describe, "hanging": hanging, "abort": abort},
 )

@@ -422,7 +422,7 @@ def test_kafkas_own_spelling_is_understood():
         "reset", "a", "--topic", "t:1", "--to-earliest", "--execute",
     ]  # fmt: skip
     assert rewrite(["--delete-offsets", "--group", "a", "--topic", "t"]) == ["delete", "a", "--topic", "t"]
-    assert rewrite(["rm", "a"]) == ["delete", "a"]
+    assert groups.groups.aliases["rm"] == "delete"
     assert rewrite(["describe", "--group", "a"]) == ["describe", "--group", "a"]
     with pytest.raises(UsageError):
         rewrite(["--describe", "--group"])
