@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from yak.commands.app import as_arguments
 from yak.commands.options import Globals
 from yak.commands.serve import Resolution, ServeFlags, print_resolved
-from yak.local.cores.plan import CoreBroker, MachinePlan, bad_cores, parse_cores, plan_machine
+from yak.local.cores.plan import CoreBroker, MachinePlan, bad_cores, hold_port, parse_cores, plan_machine
 
 if TYPE_CHECKING:
     from yak.server.options import ServeOptions
@@ -29,10 +30,8 @@ def run_cores(g: Globals, flags: ServeFlags, options: "ServeOptions", resolved: 
         plan = plan_machine(options, cores, lambda _host, port, _is_shared: port, secret_file=flags.cluster_secret_file)
         print_resolved(g, options, resolved, [_row(plan, broker) for broker in plan.brokers])
         return True
-    from yak.local.cores.held_ports import HeldPorts
-
-    with HeldPorts() as held:
-        plan = plan_machine(options, cores, held.hold, secret_file=flags.cluster_secret_file)
+    with ExitStack() as held:
+        plan = plan_machine(options, cores, partial(hold_port, held), secret_file=flags.cluster_secret_file)
         arguments = [_arguments(g, flags, options, plan, broker, resolved) for broker in plan.brokers]
         code = _serve(options, plan, arguments)
     if code:
