@@ -411,9 +411,7 @@ def spark(
     from yak.spark.demo.scenario import SparkScenario
 
     settings = options.settings(fast=fast, usual_ms=(36_000, 12_000))
-    code = hand_over()
-    if code is not None:
-        return code
+    hand_over()
     return play(g, SparkScenario, settings, SparkTerminal)
 
 
