@@ -140,17 +140,13 @@ def _say_ready(options: "ServeOptions", plan: MachinePlan) -> None:
 
 def _make_secret(plan: MachinePlan) -> None:
     """Make the secret that the brokers of a quorum share, unless one was given or made before."""
-    from yak.errors import UsageError
-    from yak.local.quorum import new_secret, shared_secret
+    from yak.local.quorum import new_secret, stored_secret
     from yak.private_files import replace_file
 
     assert plan.secret_file is not None
     if os.path.exists(plan.secret_file):
         return
-    try:
-        line = shared_secret(plan.brokers[0].data_dirs[0])
-    except UsageError:  # no broker has joined a cluster from here
-        line = new_secret()
+    line = stored_secret(plan.brokers[0].data_dirs[:1]) or new_secret()
     replace_file(plan.secret_file, f"{line}\n".encode())
 
 
