@@ -489,7 +489,7 @@ def watch(
     interval_ms = parse_duration_ms(interval, bare_unit="s")
     before: dict[str, dict[TopicPartition, Offset]] | None = None
     before_at = 0.0
-    for _ in refreshes(interval_ms, count):
+    for _ in refreshes(g, interval_ms, count):
         found = _watched(g, names or (), must_be_there=before is None)
         committed = {
             group.group_id: {each.partition: each.committed for each in group.partitions if each.committed is not None}

@@ -171,7 +171,7 @@ def test_watched_groups_have_the_rate_at_which_their_committed_offsets_grow(yak,
         assert seconds == 0.5
         world.committed["audit"] |= {O0: 27, O2: 5_000}  # O2 had no commit before: what was read of it is unknown
 
-    monkeypatch.setattr(live_table, "time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(live_table, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: 0.0))
     ran = yak("groups", "watch", "audit", "joining", "-n", "2", "--interval", "500ms", "-o", "csv")
     assert ran.code == 0, ran.err
     rows = list(csv.DictReader(ran.out.splitlines()))
