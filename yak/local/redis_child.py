@@ -37,7 +37,6 @@ _PARENT_BYTES_MAX: Final = 70
 _SHORT_FOLDERS: Final = ("/tmp", "/var/tmp")  # noqa: S108 - parents of folders that mkdtemp makes
 _SOCKET_PATH_BYTES_MAX: Final = 100
 """Unix socket paths are limited to about 104 bytes (macOS) or 108 (Linux)."""
-_SYSTEMS: Final = {"linux": "linux", "darwin": "darwin"}
 _MACHINES: Final = {("linux", "arm64"): "aarch64", ("darwin", "aarch64"): "arm64"}
 
 
@@ -282,7 +281,7 @@ def _carried_server() -> str | None:
         return None
     machine = platform.machine()
     machine = _MACHINES.get((sys.platform, machine), machine)
-    folder = f"{_SYSTEMS.get(sys.platform, sys.platform)}-{machine}"
+    folder = f"{sys.platform}-{machine}"
     path = os.path.join(package.submodule_search_locations[0], "_binaries", folder, "valkey-server")
     return path if os.access(path, os.X_OK) else None
 
