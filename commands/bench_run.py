@@ -46,19 +46,6 @@ class CheckedResult:
     compared: list[dict[str, object]] = field(default_factory=list)
 
 
-def parse_properties(texts: Sequence[str]) -> dict[str, str]:
-    """`NAME=VALUE` pairs. Raises UsageError (`bad-property`)."""
-    found = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise UsageError(
-                "bad-property", f'"{text}" is not NAME=VALUE', try_=("-X batch.num.messages=1", "-X check.crcs=true")
-            )
-        found[name] = value
-    return found
-
-
 def run(g: Globals, load: Load, partitions: int | None, report: "Report") -> None:
     """Run the benchmark, print the result, write files, check assertions.
 

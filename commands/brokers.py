@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from yak.commands.app import OUTPUT, STOP, WHAT, CommandGroup, flag
 from yak.commands.options import Globals
 from yak.commands.parameters import DryRun, argument, option
-from yak.commands.topics import key_values, require_configs
+from yak.commands.topics import require_configs
+from yak.commands.units import key_values
 from yak.errors import YakError
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ def add(
     With --readonly, commands and yak ui refuse to change this cluster.
     """
     from yak.client.contexts import add_context
-    from yak.commands.topics import key_values
+    from yak.commands.units import key_values
     from yak.commands.users import read_password
 
     values: dict[str, Any] = {"bootstrap_servers": g.bootstrap_servers}

@@ -12,7 +12,7 @@ from yak.commands.output import cell, layout
 from yak.commands.parameters import DryRun, PartitionFilter, argument, option
 from yak.commands.settings import closest
 from yak.commands.shell_completion import complete_topic
-from yak.commands.units import parse_time_ms
+from yak.commands.units import key_values, parse_time_ms
 from yak.config.definitions import INT_MAX
 from yak.errors import UsageError, YakError
 from yak.ids import NodeId, Offset, TopicPartition
@@ -36,18 +36,6 @@ def rewrite(arguments: list[str]) -> list[str]:
         return arguments
     names, rest = names_as_arguments(arguments, f"--{verb}", ("--topic", "-t"), f"yak topics {verb} NAME")
     return [verb, *(part for name in names for part in name.split(",")), *rest]
-
-
-def key_values(texts: list[str] | None, example: str = "-c retention.ms=60000") -> dict[str, str]:
-    """`NAME=VALUE` texts as a dict; `example` is advised for others. Raises UsageError (`usage`)."""
-    pairs: dict[str, str] = {}
-    for text in texts or ():
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise UsageError("usage", f'"{text}" is not NAME=VALUE', try_=(example,))
-        text.encode()  # librdkafka's binding would crash on text that is not UTF-8
-        pairs[name.strip()] = value
-    return pairs
 
 
 def require_configs(admin: "Admin", kind: str, name: str, wanted: Sequence[str]) -> None:
@@ -279,6 +267,7 @@ def trim_rows(admin: "Admin", plan: list[TrimStep], *, dry_run: bool) -> tuple[l
     return rows, failed
 
 
+_CONFIG_EXAMPLE = "-c retention.ms=60000"
 _OF_BROKER = -1
 """The broker's default number of partitions or replicas (KIP-464)."""
 
@@ -359,7 +348,7 @@ def create(
     """Create topics."""
     if not dry_run:
         g.must_not_be_readonly(f"creating {', '.join(names)}")
-    configs, admin = key_values(config), g.admin()
+    configs, admin = key_values(config, _CONFIG_EXAMPLE), g.admin()
 
     def create_one(name: str) -> str:
         if if_not_exists and name in admin.metadata().topics:
@@ -390,11 +379,9 @@ def alter(
     """Add partitions, or change configs."""
     if not dry_run:
         g.must_not_be_readonly(f"changing {name}")
-    changes = key_values(config)
+    changes = key_values(config, _CONFIG_EXAMPLE)
     if partitions is None and not changes and not delete_config:
-        raise UsageError(
-            "usage", f"nothing to change in {name}", try_=(f"yak topics alter {name} -c retention.ms=60000",)
-        )
+        raise UsageError("usage", f"nothing to change in {name}", try_=(f"yak topics alter {name} {_CONFIG_EXAMPLE}",))
     admin = g.admin()
     admin.metadata().require_topic(name)
     require_configs(admin, "topic", name, delete_config or ())
