@@ -40,7 +40,7 @@ def restore(
     from yak.local.metadata_restore import RestoreStore
 
     url = known_redis(g, redis_url, find_local(g, data_dir)) or str(g.settings.value("redis_url"))
-    with RestoreStore(url, timeout_s=min(5.0, g.timeout_ms / 1000)) as store:
+    with RestoreStore(url, timeout_s=min(5.0, g.timeout_s)) as store:
         found = store.find()
         if found.state != "SEEDING" or not found.offers:
             return _nothing_to_do(g, store.name, found)

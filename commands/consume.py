@@ -201,7 +201,7 @@ def run(g: "Globals", request: Request) -> int:
         member = GroupReader(
             g.bootstrap_servers, request.group, [topic.name for topic in topics], windows,
             marks=admin.watermarks, flush=printer.flush, every=every, warn=g.out.warn, until_ms=until_ms,
-            on_start=lambda started: print_start(g, request, started), timeout_s=g.timeout_ms / 1000,
+            on_start=lambda started: print_start(g, request, started), timeout_s=g.timeout_s,
             read_committed=request.read_committed, verbose=g.out.verbose,
         )  # fmt: skip
         with closing(member):
@@ -331,7 +331,7 @@ def _windows(
             {each: marks[each] for each in partitions if starts_named[each] is None},
             request.tail,
             read_committed=request.read_committed,
-            timeout_s=g.timeout_ms / 1000,
+            timeout_s=g.timeout_s,
         )
         for each, start in starts.items():
             windows[each].start = start

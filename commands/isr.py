@@ -429,7 +429,7 @@ def _reader(
         from yak.client.replica_offsets import read_cluster
 
         try:
-            found = read_cluster(latest[0], timeout_s=g.timeout_ms / 1000, topic=topic)
+            found = read_cluster(latest[0], timeout_s=g.timeout_s, topic=topic)
         except Unreachable as error:
             raise Unreachable(error.code, error.message, why=error.why, try_=(_FROM_REDIS, *error.try_)) from None
         latest[0] = _all_addresses(latest[0], found.bootstrap)
@@ -446,7 +446,7 @@ def _all_addresses(requested: str, found: str) -> str:
 def _from_redis(g: Globals, url: str, topic: str | None) -> "ClusterReplicas":
     from yak.local.replicas_in_redis import read_cluster
 
-    return read_cluster(url, timeout_s=min(3.0, g.timeout_ms / 1000), topic=topic)
+    return read_cluster(url, timeout_s=min(3.0, g.timeout_s), topic=topic)
 
 
 def _known_topic(found: "ClusterReplicas", topic: str | None) -> "ClusterReplicas":

@@ -277,7 +277,7 @@ def find_source(g: Globals, redis_url: str | None, data_dir: str | None) -> "Rec
     directory = g.settings.value("data_dir", flag=data_dir)
     url = g.settings.get("redis_url", flag=redis_url)
     g.out.warn_once(g.settings.warnings)
-    timeout_s = min(3.0, g.timeout_ms / 1000)
+    timeout_s = min(3.0, g.timeout_s)
     if data_dir is None and url.origin != "default":
         return RedisSource(url.value, timeout_s)
     from yak.local import state

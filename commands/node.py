@@ -52,7 +52,7 @@ def remove(g: Globals, node_id: NodeId, data_dir: DataDir = None) -> None:
     cluster = None if local is None else LocalCluster(local.data_dir)
     if cluster is not None:
         cluster.check_removal(node_id)
-    removal = Removal(servers, node_id, timeout_s=g.timeout_ms / 1000, say=g.out.note)
+    removal = Removal(servers, node_id, timeout_s=g.timeout_s, say=g.out.note)
     _confirm(g, removal, is_local=cluster is not None)
     try:
         _leave_quorum(g, servers, node_id)
@@ -142,7 +142,7 @@ def _leave_quorum(g: Globals, servers: str, node_id: int) -> None:
     from yak.commands.quorum import voter_to_remove, voters_sentence
     from yak.errors import YakError
 
-    timeout_s = g.timeout_ms / 1000
+    timeout_s = g.timeout_s
     found = read_metadata(servers, timeout_s=timeout_s)
     address = next(each.address for node, each in found.brokers.items() if node != node_id)
     try:

@@ -178,6 +178,10 @@ class Globals:
         return resolved
 
     @property
+    def timeout_s(self) -> float:
+        return self.timeout_ms / 1000
+
+    @property
     def bootstrap_servers(self) -> str:
         """The bootstrap servers, `host:port,...`. Raises UsageError (`bad-setting`)."""
         from yak.commands.local_cluster import bootstrap_servers, is_from_directory
@@ -212,16 +216,14 @@ class Globals:
         protocol, ca_file = str(self.settings.value("security_protocol")), None
         if is_of_yak_up(bootstrap_servers(self.settings)):
             protocol, ca_file = security_of_yak_up(self.settings)
-        self._secure(protocol, ca_file)
-        self._use_login(protocol)
+        self._connect_with(protocol, ca_file)
 
     def servers_of_local(self, local: "ClusterStatus") -> str:
         """The addresses of a cluster of `yak up`; connections get its security protocol, authority and a login."""
-        self._secure(local.security_protocol, local.ca_file)
-        self._use_login(local.security_protocol)
+        self._connect_with(local.security_protocol, local.ca_file)
         return local.bootstrap
 
-    def _secure(self, protocol: str, ca_file: str | None) -> None:
+    def _connect_with(self, protocol: str, ca_file: str | None) -> None:
         from yak.client.security import ClientSecurity, use
 
         get = self.settings.value
@@ -235,6 +237,7 @@ class Globals:
                 checks_host_name=get("ssl_check_host_name"),
             )
         )
+        self._use_login(protocol)
 
     def _use_login(self, protocol: str) -> None:
         """Log in at the brokers, if they ask for it and the password is meant for them (`_is_meant_for`)."""

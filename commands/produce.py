@@ -499,7 +499,7 @@ def ensure_topic(g: "Globals", admin: Any, topic: str, *, create: bool = False) 
     except YakError as error:
         if error.code != "topic-exists":  # another client created it first
             raise
-    for _ in attempts(g.timeout_ms / 1000, 0.05):
+    for _ in attempts(g.timeout_s, 0.05):
         found = admin.metadata().topics.get(topic)
         if found is not None and found.partitions and all(each.leader >= 0 for each in found.partitions):
             return

@@ -344,7 +344,7 @@ def _stopped(g: Globals, run: "Run", *, hard: bool) -> bool:
     from yak.local.spark_runs import load
     from yak.local.spark_runs import stop as ask
 
-    timeout_s = g.timeout_ms / 1000 if g.timeout_given else _STOP_S
+    timeout_s = g.timeout_s if g.timeout_given else _STOP_S
     ask(run, hard=hard)
     if run.process is not None and not wait_gone(run.process, timeout_s):
         error = YakError(
@@ -594,7 +594,7 @@ def sql(
     text = _query(query, file)
     settings = session.checked("yak-sql", connector=connector)
     hand_over()
-    tables, text = tables_named(text, topic_names(g.bootstrap_servers, timeout_s=g.timeout_ms / 1000))
+    tables, text = tables_named(text, topic_names(g.bootstrap_servers, timeout_s=g.timeout_s))
     client = client_options() if connector == "yak" else {}
     reading = {
         "topic": ",".join(f"{table}={topic}" for table, topic in tables.items()),
@@ -695,7 +695,7 @@ def unknown_topic_of(g: Globals, error: Exception) -> Exception:
         return error
     from yak.client.metadata import topic_names, unknown_topic
 
-    known = unknown_topic(found[1], topic_names(g.bootstrap_servers, timeout_s=g.timeout_ms / 1000))
+    known = unknown_topic(found[1], topic_names(g.bootstrap_servers, timeout_s=g.timeout_s))
     return UsageError(known.code, known.message, why=known.why, try_=known.try_)
 
 
