@@ -26,7 +26,6 @@ def refuse_user(arguments: list[str]) -> list[str]:
 
 acls = CommandGroup(
     "acls",
-    "List, add and remove ACLs: what users may do.",
     examples=(
         "yak acls list --topic orders",
         "yak acls add --allow ann --operation read --topic orders",

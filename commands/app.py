@@ -12,11 +12,13 @@ from dataclasses import Field, dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
-from yak.commands import options
+from yak.commands import registry
 from yak.commands.settings import ContextsFor
 
 if TYPE_CHECKING:
     import typer
+
+    from yak.commands import options
 
 WHAT = "What"
 START = "Where to start"
@@ -40,6 +42,31 @@ def flag(names: str, help_: str, panel: str | None = None, *, default: Any = Non
     return field(default=default, metadata={"names": names, "help_": help_, "panel": panel, **more})
 
 
+def fields_by_option(bundle: Any) -> dict[str, "Field[Any]"]:
+    """Every name of every `flag` of a dataclass, with the field that it sets."""
+    return {name: each for each in fields(bundle) for name in each.metadata["names"].split(", ")}
+
+
+def takes_value(option: "Field[Any]") -> bool:
+    """Whether a value follows the option."""
+    return option.type not in (bool, int)
+
+
+def as_arguments(bundle: Any) -> list[str]:
+    """A dataclass of `flag`s as arguments, for a child process with the same options; without hidden ones."""
+    arguments: list[str] = []
+    for each in fields(bundle):
+        value: Any = getattr(bundle, each.name)
+        option = next(name for name in each.metadata["names"].split(", ") if name.startswith("--"))
+        if each.metadata.get("hidden") or value is None:
+            continue
+        if takes_value(each):
+            arguments += [f"{option}={one}" for one in (value if isinstance(value, tuple) else (value,))]
+        else:
+            arguments += [option] * value
+    return arguments
+
+
 @dataclass(slots=True)
 class Leaf:
     """One runnable command: its function and its examples.
@@ -59,16 +86,23 @@ class Leaf:
 
 @dataclass(slots=True)
 class CommandGroup:
-    """Several commands under one name. `rewrite` may translate another tool's arguments."""
+    """Several commands under one name, some with `aliases`. `rewrite` may translate another tool's arguments."""
 
     name: str
-    summary: str
     examples: tuple[str, ...] = ()
     rewrite: Callable[[list[str]], list[str]] | None = None
+    aliases: dict[str, str] = field(default_factory=dict)
     default: str | None = None
     """The subcommand to run when none is named; None shows the help."""
     leaves: dict[str, Leaf] = field(default_factory=dict)
     hidden: set[str] = field(default_factory=set)
+
+    @property
+    def summary(self) -> str:
+        """Its line in the help of `yak`."""
+        entry = registry.find(self.name)
+        assert entry is not None, "it was loaded by its entry"
+        return entry.summary
 
     def command(
         self, name: str, *, examples: tuple[str, ...] = (), hidden: bool = False, contexts_for: ContextsFor = ""
@@ -164,6 +198,8 @@ def callback(leaf: Leaf, before: "options.Flags", made: list["options.Globals"])
 
     It appends its `Globals` to `made`, so that a later error is printed in the requested format.
     """
+    from yak.commands import options
+
     signature = inspect.signature(leaf.function, eval_str=True)
     declared = list(signature.parameters.values())[1:]
     bundles = {p.name: p.annotation for p in declared if _is_bundle(p)}
@@ -202,9 +238,10 @@ def typer_app(
     import typer
 
     from yak.commands.help_format import YakCommand
+    from yak.commands.options import Flags
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    add_leaf(app, None, leaf, before or options.Flags(), made if made is not None else [], YakCommand)
+    add_leaf(app, None, leaf, before or Flags(), made if made is not None else [], YakCommand)
     return app
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from yak.commands.app import OUTPUT, STOP, WHAT, Bundle, CommandGroup, flag
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
-from yak.commands.units import parse_duration_ms, parse_size_bytes
+from yak.commands.units import key_values, parse_duration_ms, parse_size_bytes
 
 if TYPE_CHECKING:
     from yak.client.bench.load import Kind
@@ -120,7 +120,6 @@ def named_workload(args: list[str]) -> list[str]:
 
 bench = CommandGroup(
     "bench",
-    "Measure a cluster's throughput and latency.",
     examples=(
         "yak bench produce --msgs 5000000 --size 100",
         "yak bench latency --duration 30s --assert 'p99<20ms'",
@@ -309,7 +308,7 @@ def run_steady(g: Globals, kind: "Kind", load: LoadOptions, report: Report) -> N
 def run_load(g: Globals, kind: "Kind", load: LoadOptions, report: Report, readers: int = 0) -> None:
     """Run the load that the options define; the last `readers` clients read. Raises UsageError."""
     from yak.client.bench.load import Load
-    from yak.commands.bench_run import parse_properties, run
+    from yak.commands.bench_run import run
 
     if kind != "consume":
         g.must_not_be_readonly("producing benchmark records")
@@ -327,6 +326,6 @@ def run_load(g: Globals, kind: "Kind", load: LoadOptions, report: Report, reader
         linger_ms=parse_duration_ms(load.linger, bare_unit="ms"),
         compression=load.compression,
         warm_up_s=parse_duration_ms(load.warm_up, bare_unit="s") / 1000,
-        properties=parse_properties(load.properties or []),
+        properties=key_values(load.properties, "-X batch.num.messages=1", "-X check.crcs=true", code="bad-property"),
     )
     run(g, made, load.partitions, report)

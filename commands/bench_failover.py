@@ -87,11 +87,7 @@ def kill_line(kill: Kill, settings: FailoverSettings) -> str:
 
 def show(g: Globals, found: Mapping[str, Any], checks: Sequence[Mapping[str, object]]) -> None:
     """Print the result in the chosen format."""
-    if not g.out.for_people:
-        if g.output in ("csv", "raw"):
-            g.out.table(list(found["per_kill"]), COLUMNS)
-        else:
-            g.out.object({**found, "asserts": list(checks)})
+    if g.out.for_programs({**found, "asserts": list(checks)}, found["per_kill"], COLUMNS):
         return
     for line in lines(found):
         g.out.line(line)

@@ -56,12 +56,8 @@ def run(g: Globals, cluster: Measurable, fleet: Fleet | None, settings: Replicat
     bench = ReplicationBench(cluster, settings, lambda figure: g.out.note(line(figure)))
     figures = bench.run(fleet)
     facts = machine()
-    if not g.out.for_people:
-        if g.output in ("csv", "raw"):
-            rows = [figure.as_json() for figure in figures]
-            g.out.table(rows, tuple(rows[0]))
-        else:
-            g.out.object(document(figures, facts))
+    rows = [figure.as_json() for figure in figures]
+    if g.out.for_programs(document(figures, facts), rows, tuple(rows[0])):
         return
     for text in layout([row(figure) for figure in figures], COLUMNS):
         g.out.line(text)

@@ -46,19 +46,6 @@ class CheckedResult:
     compared: list[dict[str, object]] = field(default_factory=list)
 
 
-def parse_properties(texts: Sequence[str]) -> dict[str, str]:
-    """`NAME=VALUE` pairs. Raises UsageError (`bad-property`)."""
-    found = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise UsageError(
-                "bad-property", f'"{text}" is not NAME=VALUE', try_=("-X batch.num.messages=1", "-X check.crcs=true")
-            )
-        found[name] = value
-    return found
-
-
 def run(g: Globals, load: Load, partitions: int | None, report: "Report") -> None:
     """Run the benchmark, print the result, write files, check assertions.
 
@@ -74,14 +61,11 @@ def run(g: Globals, load: Load, partitions: int | None, report: "Report") -> Non
     facts = machine()
     found = document(result, facts)
     checked = CheckedResult(found, outcomes(checks, found, baseline), comparison(found, baseline) if baseline else [])
-    if g.out.for_people:
+    rows = [*(client_row(str(each.client), each) for each in result.clients), client_row("total", result)]
+    whole = checked.document | {"asserts": checked.checks, "compared": checked.compared}
+    if not g.out.for_programs(whole, rows, CSV_COLUMNS):
         for line in lines(result, checked, facts):
             g.out.line(line)
-    elif g.output in ("csv", "raw"):
-        rows = [*(client_row(str(each.client), each) for each in result.clients), client_row("total", result)]
-        g.out.table(rows, CSV_COLUMNS)
-    else:
-        g.out.object(checked.document | {"asserts": checked.checks, "compared": checked.compared})
     if report.csv is not None:
         save_csv(report.csv, result)
     if limit := result.client_limit():

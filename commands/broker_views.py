@@ -130,7 +130,7 @@ def watch_brokers(g: "Globals", interval_ms: int, count: int | None, *, unfold: 
     admin = g.admin()
     before: dict[TopicPartition, int] = {}
     before_at = 0.0
-    for _ in refreshes(interval_ms, count):
+    for _ in refreshes(g, interval_ms, count):
         metadata = admin.metadata()
         led = {partition: leader for topic in metadata.topics.values() for partition, leader in topic.led.items()}
         ends = _ends(admin, list(led))

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from yak.commands.app import OUTPUT, STOP, WHAT, CommandGroup, flag
 from yak.commands.options import Globals
 from yak.commands.parameters import DryRun, argument, option
-from yak.commands.topics import key_values, require_configs
+from yak.commands.topics import require_configs
+from yak.commands.units import key_values
 from yak.errors import YakError
 
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
 brokers = CommandGroup(
     "brokers",
-    "List, describe and configure brokers.",
     examples=("yak brokers list", "yak brokers describe 1 --all-configs", "yak brokers watch"),
 )
 
@@ -28,9 +28,9 @@ def list_brokers(g: Globals, unfold: Unfold = False) -> None:
     from yak.commands.local_cluster import roles_note
 
     admin = g.admin()
-    rows = broker_rows(admin, sizes=g.output != "table")
+    rows = broker_rows(admin, sizes=g.out.format != "table")
     roles = {row["id"]: row["role"] for row in rows}
-    if g.output in ("json", "yaml"):
+    if g.out.format in ("json", "yaml"):
         rows = with_machines(rows)
     elif g.out.for_people and not unfold:
         rows = fold(rows)
@@ -68,11 +68,7 @@ def describe(
         for each in (admin.configs("broker", str(node_id)) if row["state"] == SeenState.ACTIVE else ())
         if all_configs or not each.is_default or each.name.startswith("yak.")
     ]
-    if not g.out.for_people:
-        if g.output in ("csv", "raw"):
-            g.out.table(configs, ("name", "value", "source", "read_only"))
-        else:
-            g.out.object({**row, "configs": configs})
+    if g.out.for_programs({**row, "configs": configs}, configs, ("name", "value", "source", "read_only")):
         return
     for name, value in row.items():
         g.out.line(f"{name.replace('_', ' '):<22}{cell(value)}")

@@ -9,7 +9,6 @@ from yak.errors import UsageError
 
 certs = CommandGroup(
     "certs",
-    "Create and show TLS certificates.",
     examples=("yak certs create certs --hosts broker.example.org", "yak certs show certs/broker.pem"),
 )
 

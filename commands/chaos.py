@@ -159,7 +159,7 @@ def show(g: Globals, report: "ChaosReport", *, again: str, history: str | None, 
         return
     rows = [_totals(report.history_report) | {"violations": len(report.violations)}]
     g.out.table(rows, tuple(rows[0]))
-    if not g.out.for_people or (g.quiet and report.holds):
+    if not g.out.for_people or (g.out.quiet and report.holds):
         return
     out = g.out
     out.stdout.flush()
@@ -235,11 +235,8 @@ def anomaly_lines(found: "HistoryReport") -> list[str]:
 def show_abuse(g: Globals, rows: "Sequence[AbuseRow]") -> None:
     """Print the table of `yak chaos abuse`, and the reasons for failed promises."""
     documents = [row.as_json() for row in rows]
-    if g.out.format in {"json", "yaml"}:
-        g.out.object({"ok": all(row.holds for row in rows), "attacks": documents})
-        return
-    if not g.out.for_people:
-        g.out.table(documents, tuple(documents[0]))
+    whole = {"ok": all(row.holds for row in rows), "attacks": documents}
+    if g.out.for_programs(whole, documents, tuple(documents[0])):
         return
     table: list[dict[str, Any]] = [
         {
@@ -294,7 +291,6 @@ _SEED_MAX = 1_000_000
 
 chaos = CommandGroup(
     "chaos",
-    "Inject faults into real brokers, and check the clients' history.",
     examples=(
         "yak chaos run",
         "yak chaos abuse",

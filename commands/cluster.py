@@ -29,7 +29,7 @@ def restore(
     dry_run: bool = flag("--dry-run", "Show the plan, change nothing.", WHAT, default=False),
     redis_url: str | None = flag("--redis-url", "The metadata store.", CONNECTION, metavar="URL"),
     data_dir: str | None = flag("--data-dir", "Use the store of this yak up directory.", CONNECTION, metavar="DIR"),
-) -> int:
+) -> None:
     """Restore a metadata store that lost its data, from the newest of the brokers' copies.
 
     Each broker that detects the loss offers its copy. The newest copy is complete if all registered brokers have
@@ -40,22 +40,23 @@ def restore(
     from yak.local.metadata_restore import RestoreStore
 
     url = known_redis(g, redis_url, find_local(g, data_dir)) or str(g.settings.value("redis_url"))
-    with RestoreStore(url, timeout_s=min(5.0, g.timeout_ms / 1000)) as store:
+    with RestoreStore(url, timeout_s=min(5.0, g.timeout_s)) as store:
         found = store.find()
         if found.state != "SEEDING" or not found.offers:
-            return _nothing_to_do(g, store.name, found)
+            _nothing_to_do(g, store.name, found)
+            return
         if abort:
             g.must_not_be_readonly("giving up a restore")
             g.confirm(f"Let cluster {found.cluster_id} go on with the store as it is?")
             store.abort(found)
             g.out.note("The offers are forgotten. Brokers that still miss their history offer again.")
-            return 0
+            return
         plan = found.plan()
         document = describe(found, plan)
         if dry_run or (g.out.for_people and not g.out.quiet):
             _print_restored(g, document)
         if dry_run:
-            return 0
+            return
         if not accept_loss:
             _refuse_unsafe(plan)
         g.must_not_be_readonly("restoring the metadata store")
@@ -64,7 +65,6 @@ def restore(
         if not g.out.for_people:
             g.out.object(document | {"committed": True})
         g.out.note(f"Restored as incarnation {plan.image.incarnation}. The brokers take it over within 3 s.")
-        return 0
 
 
 def describe(found: "RestoreState", plan: "RestorePlan") -> dict[str, Any]:
@@ -85,24 +85,24 @@ def describe(found: "RestoreState", plan: "RestorePlan") -> dict[str, Any]:
     }
 
 
-def _nothing_to_do(g: Globals, name: str, found: "RestoreState") -> int:
+def _nothing_to_do(g: Globals, name: str, found: "RestoreState") -> None:
+    """Say why nothing is to be restored. Raises YakError (`no-offers`) where something may be."""
     if found.state == "LIVE":
         g.out.note(f"The metadata store at {name} holds cluster {found.cluster_id}; there is nothing to restore.")
-        return 0
-    if found.state not in ("EMPTY", "SEEDING"):
+    elif found.state not in ("EMPTY", "SEEDING"):
         g.out.note(
             f"The metadata store at {name} is {found.state}: yak cluster migrate moves, or moved, its metadata; "
             "there is nothing to restore."
         )
-        return 0
-    raise YakError(
-        "no-offers",
-        f"no broker has offered its metadata to the metadata store at {name}",
-        why="it is empty, and no broker of a cluster is connected to it"
-        if found.state == "EMPTY"
-        else "brokers offer within 3 s of detecting the loss; those that run may use another store",
-        try_=("yak cluster", "start the brokers with this --redis-url"),
-    )
+    else:
+        raise YakError(
+            "no-offers",
+            f"no broker has offered its metadata to the metadata store at {name}",
+            why="it is empty, and no broker of a cluster is connected to it"
+            if found.state == "EMPTY"
+            else "brokers offer within 3 s of detecting the loss; those that run may use another store",
+            try_=("yak cluster", "start the brokers with this --redis-url"),
+        )
 
 
 def _refuse_unsafe(plan: "RestorePlan") -> None:
@@ -249,7 +249,7 @@ def _nodes(node_ids: list[int]) -> str:
 
 def _report(g: Globals, to: str, cluster_id: str | None, *, has_moved: bool) -> None:
     document: dict[str, Any] = {"cluster_id": cluster_id, "metadata": to, "moved": has_moved}
-    if g.output in ("json", "yaml"):
+    if g.out.format in ("json", "yaml"):
         g.out.object(document)
     name = STORE_NAMES[to]
     g.out.note(f"The metadata are in {name} now." if has_moved else f"The metadata are in {name} already.")
@@ -276,7 +276,6 @@ STORE_CONFIGS = {
 
 cluster = CommandGroup(
     "cluster",
-    "Show the cluster and its metadata store; move it.",
     examples=("yak cluster", "yak cluster -o json", "yak cluster migrate --to raft"),
     default="show",
 )
@@ -303,14 +302,8 @@ def show(g: Globals) -> int:
 
     admin = g.admin()
     found = describe_cluster(admin)
-    if not g.out.for_people and g.output not in ("csv", "raw"):
-        g.out.object(found)
-    elif g.output in ("csv", "raw"):
-        g.out.table(
-            found["brokers"],
-            ("id", "address", "role", "rack", "state", "controller", *STORE_CONFIGS.values()),
-        )
-    else:
+    columns = ("id", "address", "role", "rack", "state", "controller", *STORE_CONFIGS.values())
+    if not g.out.for_programs(found, found["brokers"], columns):
         _print(g, found)
     return 0 if found["healthy"] else 1
 

@@ -6,7 +6,6 @@ from yak.commands.settings import BY_NAME, printable
 
 config = CommandGroup(
     "config",
-    "Show settings and their origins.",
     examples=("yak config show --origin", "YAK_PORT=9093 yak config show --origin -o json"),
 )
 

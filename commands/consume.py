@@ -2,7 +2,7 @@
 
 import re
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from yak.client.metadata import ClusterMetadata, Topic
     from yak.client.offset_spec import Position, Range
     from yak.commands.record_output import Decoder, RecordPrinter
-    from yak.ids import Offset
 
 APACHE_FIELDS = ("timestamp", "partition", "offset", "headers", "key")
 """The field order of Apache's console consumer."""
@@ -186,15 +185,29 @@ def run(g: "Globals", request: Request) -> int:
     topics = _topics(g, request, admin)
     require_advertised(admin.metadata().leaders_of(topics), admin.answered)
     windows = _windows(g, request, admin, topics, wanted)
-    if request.group is not None:
-        member = Member(g, request, admin, [topic.name for topic in topics], windows, _until_ms(wanted), every)
-        return run_member(member, printer, filters, decoder)
-    reader = PartitionReader(g.bootstrap_servers, windows, read_committed=request.read_committed, verbose=g.verbose)
-    reading = ConsumeLoop(g, request, reader, printer, filters, decoder, len(windows), _until_ms(wanted))
-    try:
-        return reading.run()
-    finally:
-        reader.close()
+    until_ms = _until_ms(wanted)
+    if request.group is None:
+        reader = PartitionReader(
+            g.bootstrap_servers, windows, read_committed=request.read_committed, verbose=g.out.verbose
+        )
+        with closing(reader):
+            return ConsumeLoop(g, request, reader, printer, filters, decoder, len(windows), until_ms).run()
+    from yak.client.groups.group_brokers import GroupBrokers
+    from yak.client.groups.group_reader import GroupReader
+
+    with GroupBrokers(admin) as brokers:
+        brokers.coordinators([request.group])
+    with interrupts.held() as held:
+        member = GroupReader(
+            g.bootstrap_servers, request.group, [topic.name for topic in topics], windows,
+            marks=admin.watermarks, flush=printer.flush, every=every, warn=g.out.warn, until_ms=until_ms,
+            on_start=lambda started: print_start(g, request, started), timeout_s=g.timeout_s,
+            read_committed=request.read_committed, verbose=g.out.verbose,
+        )  # fmt: skip
+        with closing(member):
+            return GroupReading(
+                g, request, member, printer, filters, decoder, None, until_ms, held=held, admin=admin
+            ).run()
 
 
 def _commits(g: "Globals", request: Request) -> "CommitEvery | None":
@@ -318,7 +331,7 @@ def _windows(
             {each: marks[each] for each in partitions if starts_named[each] is None},
             request.tail,
             read_committed=request.read_committed,
-            timeout_s=g.timeout_ms / 1000,
+            timeout_s=g.timeout_s,
         )
         for each, start in starts.items():
             windows[each].start = start
@@ -479,47 +492,6 @@ def parse_commit_every(text: str) -> "CommitEvery":
             )
         interval_ms = found_ms
     return CommitEvery(records, interval_ms)
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """Settings of one group member: `windows` for all partitions of its topics; `every` None disables commits."""
-
-    g: "Globals"
-    request: Request
-    admin: "Admin"
-    topics: "Sequence[str]"
-    windows: "dict[TopicPartition, Window]"
-    until_ms: int | None
-    every: "CommitEvery | None"
-
-
-def run_member(member: Member, printer: "RecordPrinter", filters: "list[Filter]", decoder: "Decoder | None") -> int:
-    """Join, read, commit, leave; return the exit code. Raises YakError."""
-    from yak.client.groups.group_brokers import GroupBrokers
-    from yak.client.groups.group_reader import GroupReader
-
-    g, request = member.g, member.request
-    assert request.group is not None
-    with GroupBrokers(member.admin) as brokers:
-        brokers.coordinators([request.group])
-
-    def marks(partitions: "Sequence[TopicPartition]") -> "dict[TopicPartition, tuple[Offset, Offset]]":
-        return member.admin.watermarks(partitions)
-
-    with interrupts.held() as held:
-        reader = GroupReader(
-            g.bootstrap_servers, request.group, member.topics, member.windows,
-            marks=marks, flush=printer.flush, every=member.every, warn=g.out.warn, until_ms=member.until_ms,
-            on_start=lambda started: print_start(g, request, started), timeout_s=g.timeout_ms / 1000,
-            read_committed=request.read_committed, verbose=g.verbose,
-        )  # fmt: skip
-        try:
-            return GroupReading(
-                g, request, reader, printer, filters, decoder, None, member.until_ms, held=held, admin=member.admin
-            ).run()
-        finally:
-            reader.close()
 
 
 class GroupReading(ConsumeLoop):

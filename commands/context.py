@@ -13,7 +13,6 @@ from yak.errors import UsageError
 
 context = CommandGroup(
     "context",
-    "Name clusters and switch between them.",
     examples=("yak context add staging -b kafka.example:9092", "yak context use staging", "yak context use -"),
 )
 
@@ -48,7 +47,7 @@ def add(
     With --readonly, commands and yak ui refuse to change this cluster.
     """
     from yak.client.contexts import add_context
-    from yak.commands.topics import key_values
+    from yak.commands.units import key_values
     from yak.commands.users import read_password
 
     values: dict[str, Any] = {"bootstrap_servers": g.bootstrap_servers}
@@ -120,7 +119,7 @@ def show(
     if chosen not in g.settings.contexts:
         raise unknown_context(chosen, sorted(g.settings.contexts), g.settings.config_file)
     values = {"name": chosen, **without_secrets(g.settings.contexts[chosen])}
-    if g.output in ("json", "yaml"):
+    if g.out.format in ("json", "yaml"):
         g.out.object(values)
     else:
         g.out.table([{"setting": key, "value": value} for key, value in values.items()], ("setting", "value"))

@@ -84,25 +84,22 @@ def show_result(g: Globals, result: Result) -> None:
     """Print a result."""
     out = g.out
     columns = tuple(result.rows[0]) if result.rows else ()
-    if out.format in {"json", "yaml"} and not out.for_people:
-        out.object(result.as_json())
-    elif not out.for_people:
-        out.table(result.rows, columns)
-    elif not (g.quiet and result.holds):
-        out.note("")
-        out.table(result.rows, columns)
-        out.stdout.flush()
-        out.note("")
-        if result.holds:
-            out.note(out.paint(f"OK    {result.promise}", "1;32"))
-        else:
-            out.note(out.paint("FAIL  the check did not hold", "1;31"))
-        for line in result.notes:
-            out.note(f"      {line}")
-        out.note("")
-        out.note(out.paint("What to type next", "1"))
-        for line in aligned(result.next_commands):
-            out.note(f"  {line}")
+    if out.for_programs(result.as_json(), result.rows, columns) or (out.quiet and result.holds):
+        return
+    out.note("")
+    out.table(result.rows, columns)
+    out.stdout.flush()
+    out.note("")
+    if result.holds:
+        out.note(out.paint(f"OK    {result.promise}", "1;32"))
+    else:
+        out.note(out.paint("FAIL  the check did not hold", "1;31"))
+    for line in result.notes:
+        out.note(f"      {line}")
+    out.note("")
+    out.note(out.paint("What to type next", "1"))
+    for line in aligned(result.next_commands):
+        out.note(f"  {line}")
 
 
 def aligned(commands: Sequence[tuple[str, str]]) -> list[str]:
@@ -255,7 +252,6 @@ _BROKERS_MAX = 9
 
 demo = CommandGroup(
     "demo",
-    "Kill a broker under load, and count the records.",
     examples=("yak demo", "yak demo --fast", "yak demo failover --brokers 4", "yak demo election", "yak demo groups"),
     default="failover",
 )
@@ -412,9 +408,7 @@ def spark(
     from yak.spark.demo.scenario import SparkScenario
 
     settings = options.settings(fast=fast, usual_ms=(36_000, 12_000))
-    code = hand_over()
-    if code is not None:
-        return code
+    hand_over()
     return play(g, SparkScenario, settings, SparkTerminal)
 
 

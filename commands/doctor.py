@@ -53,7 +53,7 @@ def _checks(g: Globals, data_dir: str) -> list[Callable[[], "list[Finding]"]]:
     from yak.local.checks import machine, network, store
     from yak.server.options import usual_renew_ms
 
-    timeout_s = min(_TIMEOUT_S, g.timeout_ms / 1000)
+    timeout_s = min(_TIMEOUT_S, g.timeout_s)
     local = machine.read_status(data_dir)
     servers = g.settings.get("bootstrap_servers")
     addresses = g.servers_of_local(local) if local is not None and servers.origin == "default" else g.bootstrap_servers

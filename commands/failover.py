@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.client.numbers import parse_long
 from yak.commands.app import CONNECTION, WHAT, command, flag
-from yak.commands.local_cluster import data_dir_flag
+from yak.commands.local_cluster import data_dir_flag, data_dir_of
 from yak.commands.options import Globals
 from yak.commands.output import layout
 from yak.commands.parameters import argument
@@ -27,11 +27,8 @@ LONG_MS = 1000.0
 def show_end(g: "Globals", result: "Failover", *, hard: bool, data_dir: str) -> None:
     """Print the result of a killed or restarted broker."""
     out = g.out
-    if out.format in ("json", "yaml"):
-        out.object({"action": "kill" if hard else "restart", **result.as_json()})
-        return
-    if not out.for_people:
-        out.table(_steps(result.timeline, "killed" if hard else "told to stop"), ("ms", "step"))
+    document = {"action": "kill" if hard else "restart", **result.as_json()}
+    if out.for_programs(document, _steps(result.timeline, "killed" if hard else "told to stop"), ("ms", "step")):
         return
     and_controller = " and was the controller" if result.was_controller else ""
     how = "killed with kill -9" if hard else "stopped and started again"
@@ -182,11 +179,11 @@ def failover(
             raise _not_local(g, data_dir, "kill" if kill else "restart")
         from yak.local.cluster import LocalCluster
 
-        found = read_metadata(servers, timeout_s=g.timeout_ms / 1000)
+        found = read_metadata(servers, timeout_s=g.timeout_s)
         node = _node_to_end(found, _selected(found, topic, from_), topic, from_, controller=controller)
         _check_another_runs(found, node, data_dir_flag(local.data_dir))
         return _end(g, LocalCluster(local.data_dir), found, node, hard=kill, probe=probe is not False)
-    found = read_metadata(servers, timeout_s=g.timeout_ms / 1000)
+    found = read_metadata(servers, timeout_s=g.timeout_s)
     selected = _selected(found, topic, from_)
     if to is not None and to not in found.brokers:
         raise unknown_broker(to, found.brokers)
@@ -243,7 +240,7 @@ def _selected(found: "ClusterReplicas", topic: str | None, from_: int | None) ->
 
 
 def _not_local(g: Globals, data_dir: str | None, verb: str) -> UsageError:
-    where = g.settings.value("data_dir", flag=data_dir)
+    where = data_dir_of(g, data_dir)
     return UsageError(
         "not-a-local-cluster",
         f"yak failover can only {verb} brokers that yak up started on this machine",
@@ -338,7 +335,7 @@ def _move(
     from yak.local.failover import move_and_watch
 
     plan = plan_moves(selected, to=to, only_preferred=only_preferred)
-    admin = Admin(servers, timeout_ms=g.timeout_ms, verbose=g.verbose)
+    admin = Admin(servers, timeout_ms=g.timeout_ms, verbose=g.out.verbose)
     done = move_and_watch(admin, plan.moves, local=local, probe=probe)
     show_moves(g, plan, done)
     _warn_without_write(g, done)

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 faults = CommandGroup(
     "faults",
-    "Inject faults into brokers, for tests of Kafka clients.",
     examples=(
         "yak faults add inject_error Produce NOT_LEADER_OR_FOLLOWER --times 1",
         "yak faults list",
@@ -50,7 +49,7 @@ def list_faults(g: Globals, broker: Broker = None) -> None:
     rows = [
         {"node_id": node_id, **rule}
         for node_id, address in _brokers(g, broker).items()
-        for rule in list_of(address, timeout_s=_timeout_s(g))
+        for rule in list_of(address, timeout_s=g.timeout_s)
     ]
     for row in rows:
         row.update({name: None for name in (*_COLUMNS, *_WIDE) if name not in row})
@@ -114,8 +113,8 @@ def add(
     rule = {"id": new_rule_id(), "fault": kind, **values, **given}
     parse_rule(rule, API_NAMES)  # the brokers check it too, but this check needs no broker
     brokers = _brokers(g, values.get("broker", broker))
-    add_to_all(brokers.values(), rule, timeout_s=_timeout_s(g))
-    if g.out.for_people or g.output == "raw":
+    add_to_all(brokers.values(), rule, timeout_s=g.timeout_s)
+    if g.out.for_people or g.out.format == "raw":
         g.out.line(str(rule["id"]))
     else:
         g.out.object({"id": rule["id"], "brokers": list(brokers)})
@@ -138,9 +137,9 @@ def clear(
         # a fault may keep this client from learning the brokers' addresses; the request that clears it gets through
         for address in g.bootstrap_servers.split(","):
             with suppress(Unreachable):
-                gone |= set(clear_faults(address.strip(), rule_id, timeout_s=_timeout_s(g)))
+                gone |= set(clear_faults(address.strip(), rule_id, timeout_s=g.timeout_s))
     for address in _brokers(g, broker).values():
-        gone |= set(clear_faults(address, rule_id, timeout_s=_timeout_s(g)))
+        gone |= set(clear_faults(address, rule_id, timeout_s=g.timeout_s))
     if rule_id is not None and not gone:
         raise YakError("no-fault", f"there is no fault {rule_id}", try_=("yak faults list",))
     g.out.note(f"{len(gone)} fault{'' if len(gone) == 1 else 's'} cleared")
@@ -177,14 +176,10 @@ def _brokers(g: Globals, chosen: int | None) -> dict[int, str]:
     from yak.client.metadata import unknown_broker
     from yak.client.replica_offsets import read_metadata
 
-    found = read_metadata(g.bootstrap_servers, timeout_s=_timeout_s(g))
+    found = read_metadata(g.bootstrap_servers, timeout_s=g.timeout_s)
     addresses = {node_id: each.address for node_id, each in sorted(found.brokers.items())}
     if chosen is None:
         return addresses
     if chosen not in addresses:
         raise unknown_broker(chosen, addresses)
     return {chosen: addresses[chosen]}
-
-
-def _timeout_s(g: Globals) -> float:
-    return g.timeout_ms / 1000

@@ -1,5 +1,6 @@
 """`yak groups list|describe|members|watch|reset|delete`."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from yak.client.groups.partition_syntax import partitions_text
 from yak.commands.aliases import names_as_arguments
 from yak.commands.app import OUTPUT, STOP, WHAT, Bundle, CommandGroup, command, flag
+from yak.commands.live_table import refreshes, show_refresh
 from yak.commands.options import Globals
 from yak.commands.output import layout
 from yak.commands.parameters import argument
@@ -20,6 +22,7 @@ from yak.view.groups import partitions_json
 if TYPE_CHECKING:
     from yak.client.groups.group_brokers import GroupBrokers
     from yak.client.groups.reset import ResetPlan, Step, Target
+    from yak.client.metadata import Broker
     from yak.view.groups import Group, Member, PartitionLag
 
 VERBS = {
@@ -30,13 +33,10 @@ VERBS = {
     "--delete-offsets": "delete",
     "--delete": "delete",
 }
-ALIASES = {"ls": "list", "rm": "delete", "desc": "describe", "show": "describe", "seek": "reset"}
 
 
 def rewrite(arguments: list[str]) -> list[str]:
     """Translate `--describe --group audit` of kafka-consumer-groups.sh to `describe audit`; keep other arguments."""
-    if arguments and arguments[0] in ALIASES:
-        return [ALIASES[arguments[0]], *arguments[1:]]
     if not arguments or not arguments[0].startswith("--"):
         return arguments
     verb = next((argument for argument in arguments if argument in VERBS), None)
@@ -53,6 +53,14 @@ def connect(g: "Globals") -> "GroupBrokers":
     from yak.client.groups.group_brokers import GroupBrokers
 
     return GroupBrokers(g.admin())
+
+
+def silent_brokers(silent: "Mapping[Broker, str]", what: str) -> list[str]:
+    """A warning for each broker that did not answer, so that `what` it has is missing."""
+    return [
+        f"broker {broker.node_id} at {broker.address} did not answer; {what} are missing: {reason}"
+        for broker, reason in silent.items()
+    ]
 
 
 def chosen(texts: Sequence[str] | None, known: Sequence[str], what: str, whose: str = "groups") -> tuple[str, ...]:
@@ -87,6 +95,8 @@ STATE_WIDE = ("type", "protocol_type", "epoch")
 STATE_FLAT = ("group", "coordinator", "coordinator_address", "assignor", "state", "members", *STATE_WIDE)
 MEMBER_COLUMNS = ("member_id", "instance_id", "client_id", "host", "partitions", "assignment")
 MEMBER_WIDE = ("subscription", "assignor", "member_epoch")
+WATCH_COLUMNS = ("group", "type", "state", "members", "lag", "records_per_s")
+WATCH_WIDE = ("coordinator", "assignor", "partitions")
 RESET_COLUMNS = ("topic", "partition", "before", "after", "change", "result")
 
 
@@ -312,8 +322,7 @@ def list_(
         "No such groups." if states or types else "No groups. A group exists once a consumer has joined or committed."
     )
     g.out.table(rows, [each for each in LIST_COLUMNS if lag or each != "lag"], LIST_WIDE, empty=empty)
-    for broker, reason in silent.items():
-        g.out.warn(f"broker {broker.node_id} at {broker.address} did not answer; its groups are missing: {reason}")
+    g.out.warn_once(silent_brokers(silent, "its groups"))
     return 1 if silent or failed else None
 
 
@@ -413,7 +422,7 @@ def _document(
     admin = brokers.admin
     group = read_lags(admin, group, committed)
     if with_time:
-        ages = oldest_unread(admin.servers, group.partitions, timeout_s=admin.timeout_s, verbose=g.verbose)
+        ages = oldest_unread(admin.servers, group.partitions, timeout_s=admin.timeout_s, verbose=g.out.verbose)
         aged = tuple(replace(each, oldest_unread_ms=ages.get(each.partition)) for each in group.partitions)
         group = replace(group, partitions=aged)
     return group_document(group, now_ms=g.now_ms(), when=lambda time_ms: format_time(time_ms, g.zone))
@@ -429,20 +438,17 @@ def _show_states(g: Globals, rows: list[dict[str, Any]]) -> None:
 
 def _show(g: Globals, documents: list[dict[str, Any]], *, with_time: bool) -> None:
     out = g.out
-    if out.format in ("csv", "raw"):
-        out.table(flat_rows(documents), LAG_FLAT)
-    elif not out.for_people:
-        out.object(documents)
-    else:
-        for index, each in enumerate(documents):
-            if index:
-                out.line()
-            for line in description_lines(each, with_time=with_time, headers=out.headers):
-                out.line(line)
-        out.stdout.flush()
-        for each in documents:
-            for sentence in troubles(each):
-                out.warn(sentence)
+    if out.for_programs(documents, flat_rows(documents), LAG_FLAT):
+        return
+    for index, each in enumerate(documents):
+        if index:
+            out.line()
+        for line in description_lines(each, with_time=with_time, headers=out.headers):
+            out.line(line)
+    out.stdout.flush()
+    for each in documents:
+        for sentence in troubles(each):
+            out.warn(sentence)
 
 
 @command(examples=("yak groups members audit", "yak groups members audit -o wide", "yak groups members audit -o json"))
@@ -463,7 +469,7 @@ def members(
         g.out.object(member_documents(found))
         return
     columns = [each for each in MEMBER_COLUMNS if g.out.for_people or each != "partitions"]
-    if g.verbose and g.out.format == "table":
+    if g.out.verbose and g.out.format == "table":
         columns += MEMBER_WIDE
     g.out.table(member_rows(found), columns, MEMBER_WIDE, empty=f'group "{name}" is {found.state}: it has no members')
     if g.out.for_people and found.members and any(each.assigned is None for each in found.members):
@@ -480,9 +486,42 @@ def watch(
     count: int | None = flag("--count, -n", "Stop after N updates.", STOP, min=1),
 ) -> None:
     """Show groups continuously: state, members, lag, and committed records a second."""
-    from yak.commands.group_watch import watch_groups
+    interval_ms = parse_duration_ms(interval, bare_unit="s")
+    before: dict[str, dict[TopicPartition, Offset]] | None = None
+    before_at = 0.0
+    for _ in refreshes(g, interval_ms, count):
+        found = _watched(g, names or (), must_be_there=before is None)
+        committed = {
+            group.group_id: {each.partition: each.committed for each in group.partitions if each.committed is not None}
+            for group, _ in found
+        }
+        now = time.monotonic()
+        rows = []
+        for group, has_lag in found:
+            grown = None if before is None else _growth(before.get(group.group_id, {}), committed[group.group_id])
+            rate = None if grown is None else round(grown / (now - before_at))
+            rows.append({**list_row(group, with_lag=has_lag), "records_per_s": rate})
+        show_refresh(g, rows, WATCH_COLUMNS, WATCH_WIDE, (*WATCH_COLUMNS, *WATCH_WIDE))
+        before, before_at = committed, now
 
-    watch_groups(g, names or (), parse_duration_ms(interval, bare_unit="s"), count)
+
+def _growth(before: Mapping[TopicPartition, Offset], now: Mapping[TopicPartition, Offset]) -> int | None:
+    """By how much the committed offsets grew, of partitions with both; None without any."""
+    both = before.keys() & now.keys()
+    return sum(now[each] - before[each] for each in both) if both else None
+
+
+def _watched(g: Globals, names: Sequence[str], *, must_be_there: bool) -> "list[tuple[Group, bool]]":
+    """The groups, each with whether its offsets are known. The connection is new each time: coordinators move."""
+    from yak.client.groups.descriptions import list_groups, unknown_group
+
+    with connect(g) as brokers:
+        known, silent = list_groups(brokers)
+        if must_be_there and (missing := [name for name in names if name not in known]):
+            raise unknown_group(missing[0], known, silent)
+        g.out.warn_once(silent_brokers(silent, "its groups"))
+        wanted = {name: known[name] for name in names if name in known} if names else known
+        return read_groups(g, brokers, wanted, with_lag=True)[0]
 
 
 TO = "Where to (exactly one)"
@@ -737,7 +776,6 @@ def _report(g: Globals, rows: list[dict[str, Any]], errors: list[YakError]) -> N
 
 groups = CommandGroup(
     "groups",
-    "List and describe consumer groups, reset their offsets.",
     examples=(
         "yak groups list",
         "yak groups describe audit",
@@ -745,5 +783,6 @@ groups = CommandGroup(
         "yak groups reset audit --topic orders --to-earliest --execute",
     ),
     rewrite=rewrite,
+    aliases={"ls": "list", "rm": "delete", "desc": "describe", "show": "describe", "seek": "reset"},
     leaves={"list": list_, "describe": describe, "members": members, "watch": watch, "reset": reset, "delete": delete},
 )

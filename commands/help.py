@@ -78,7 +78,7 @@ def help_(
 def _explain_error(g: Globals, slug: str) -> None:
 
     found = EXPLANATIONS[slug]
-    if g.output in ("json", "yaml"):
+    if g.out.format in ("json", "yaml"):
         g.out.object({"code": slug, "what": found.what, "why": found.why, "try": list(found.try_)})
         return
     g.out.line(f"error[{slug}]: {found.what}")

@@ -1,13 +1,12 @@
 """`yak isr`: one row per replica, descriptions of unhealthy partitions, and changes."""
 
-import itertools
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.commands.app import CONNECTION, OUTPUT, STOP, WHAT, command, flag
+from yak.commands.live_table import refreshes
 from yak.commands.options import Globals
 from yak.commands.output import layout, to_json
 from yak.commands.parameters import PartitionFilter, argument
@@ -231,17 +230,16 @@ class Watch:
         self._before: dict[tuple[str, int], PartitionReplicas] = {}
         self._lost = ""
 
-    def run(self, interval_ms: int, count: int | None) -> int:
+    def run(self, interval_ms: int, count: int | None) -> None:
         """Read every `interval_ms`. Raises YakError when the first read fails."""
         in_place = self._g.out.for_people and self._g.out.stdout.isatty()
         if in_place:
             self._g.out.stdout.write(HOME + CLEAR_SCREEN)
-        for number in itertools.count(1):
-            began = time.monotonic()
+        for number, _ in enumerate(refreshes(self._g, interval_ms, count)):
             try:
                 found = self._read()
             except Unreachable as error:
-                if number == 1:
+                if not number:
                     raise
                 self._print_unreachable(error, in_place=in_place)
             else:
@@ -251,11 +249,6 @@ class Watch:
                 else:
                     self._print_changes(found)
             self._g.out.stdout.flush()
-            if number == count:
-                break
-            self._g.out.require_reader()
-            time.sleep(max(0.0, interval_ms / 1000 - (time.monotonic() - began)))
-        return 0
 
     def _now(self) -> str:
         return format_time(self._g.now_ms(), self._g.zone)
@@ -370,11 +363,12 @@ def isr(
         )
 
     if watch:
-        return Watch(g, reader, chosen, max_lag).run(parse_duration_ms(interval, bare_unit="s"), count)
+        Watch(g, reader, chosen, max_lag).run(parse_duration_ms(interval, bare_unit="s"), count)
+        return None
     found = reader()
     partitions = chosen(found)
     lines, colour = summary(found.partitions, max_lag=max_lag)
-    if check and g.quiet:
+    if check and g.out.quiet:
         for line in lines[:-1]:
             g.out.warn(line)
         return 4 if len(lines) > 1 else None
@@ -435,7 +429,7 @@ def _reader(
         from yak.client.replica_offsets import read_cluster
 
         try:
-            found = read_cluster(latest[0], timeout_s=g.timeout_ms / 1000, topic=topic)
+            found = read_cluster(latest[0], timeout_s=g.timeout_s, topic=topic)
         except Unreachable as error:
             raise Unreachable(error.code, error.message, why=error.why, try_=(_FROM_REDIS, *error.try_)) from None
         latest[0] = _all_addresses(latest[0], found.bootstrap)
@@ -452,7 +446,7 @@ def _all_addresses(requested: str, found: str) -> str:
 def _from_redis(g: Globals, url: str, topic: str | None) -> "ClusterReplicas":
     from yak.local.replicas_in_redis import read_cluster
 
-    return read_cluster(url, timeout_s=min(3.0, g.timeout_ms / 1000), topic=topic)
+    return read_cluster(url, timeout_s=min(3.0, g.timeout_s), topic=topic)
 
 
 def _known_topic(found: "ClusterReplicas", topic: str | None) -> "ClusterReplicas":

@@ -13,13 +13,15 @@ if TYPE_CHECKING:
 CLEAR_SCREEN = "\x1b[H\x1b[J"
 
 
-def refreshes(interval_ms: int, count: int | None) -> Iterator[None]:
-    """Once every interval: `count` times, or without an end."""
+def refreshes(g: "Globals", interval_ms: int, count: int | None) -> Iterator[None]:
+    """Once every interval: `count` times, or until the reader of stdout is gone."""
     for number in itertools.count(1):
+        began = time.monotonic()
         yield
         if number == count:
             return
-        time.sleep(interval_ms / 1000)
+        g.out.require_reader()
+        time.sleep(max(0.0, interval_ms / 1000 - (time.monotonic() - began)))
 
 
 def show_refresh(

@@ -65,9 +65,7 @@ def find_local(g: "Globals", data_dir: str | None) -> "ClusterStatus | None":
 
     None when there is none, or when the configured brokers are not its own.
     """
-    from yak.local.cluster import LocalCluster
-
-    status = LocalCluster(str(g.settings.value("data_dir", flag=data_dir))).status()
+    status = local_cluster(g, data_dir).status()
     if not status.brokers:
         return None
     if data_dir is not None or g.settings.get("bootstrap_servers").origin == "default":
@@ -102,7 +100,7 @@ def data_dir_flag(data_dir: str) -> str:
 
 def data_dir_of(g: "Globals", flag: str | None) -> str:
     """The data directory of the cluster: the flag, else the setting."""
-    return str(g.settings.get("data_dir", flag=flag).value)
+    return str(g.settings.value("data_dir", flag=flag))
 
 
 def local_cluster(g: "Globals", data_dir: str | None) -> "LocalCluster":

@@ -70,16 +70,13 @@ def run(argv: list[str]) -> int:
     except Exception as error:  # noqa: BLE001  (the border of the program)
         if isinstance(error.__context__, BrokenPipeError):  # a `finally` block failed on the same closed pipe
             return _reader_gone()
-        if isinstance(error, SystemError) and _was_interrupted():
-            return 130
+        if isinstance(error, SystemError):
+            from yak.commands import interrupts
+
+            if interrupts.seen():
+                return 130
         return _report(error, argv, made)
     return code
-
-
-def _was_interrupted() -> bool:
-    from yak.commands import interrupts
-
-    return interrupts.seen()
 
 
 def _reader_gone() -> int:
@@ -132,14 +129,14 @@ def _run_command(rest: list[str], before: "Flags", made: "list[Globals]") -> int
 
 
 def _serve_at_once(after: list[str], before: "Flags", made: "list[Globals]") -> bool:
-    """Run a broker without Typer's imports (see `serve_options`); False when Typer must parse the arguments.
+    """Run a broker without Typer's imports (see `yak.commands.serve`); False when Typer must parse the arguments.
 
     The garbage collector would traverse the imported objects some 30 times; `run_server` turns it on again.
     """
     gc.disable()
     try:
         from yak.commands.options import Globals
-        from yak.commands.serve_options import parse_arguments, run
+        from yak.commands.serve import parse_arguments, run
 
         flags = parse_arguments(after)
         if flags is None:
@@ -154,7 +151,9 @@ def _serve_at_once(after: list[str], before: "Flags", made: "list[Globals]") -> 
 def _run_group(group: "CommandGroup", after: list[str], before: "Flags", made: "list[Globals]") -> int:
     from yak.commands.options import Flags, split_before
 
-    if group.rewrite is not None:
+    if after and after[0] in group.aliases:
+        after = [group.aliases[after[0]], *after[1:]]
+    elif group.rewrite is not None:
         after = group.rewrite(after)
     between, rest = split_before(after)
     if rest[:1] in (["-h"], ["--help"]) or (not rest and group.default is None):

@@ -25,7 +25,7 @@ _COLOURS = {"good": "32", "warn": "33", "bad": "1;31"}
 
 
 def print_records(
-    g: "Globals", source: "RecordSource", start: dict[str, Any], stop: dict[str, Any], *, follow: bool
+    g: "Globals", source: "RecordSource", start: dict[str, int], stop: dict[str, int], *, follow: bool
 ) -> None:
     """Print the records between two bounds, one per line."""
     printer = _Printer(g)
@@ -35,10 +35,10 @@ def print_records(
     last = 0
     for record in source.records():
         last = record.offset
-        if stop and is_after(record, stop):
+        if stop and distance(record, stop) > 0:
             break
         printer.learn_names(record)
-        if not start or not is_before(record, start):
+        if not start or distance(record, start) >= 0:
             printer.show(record)
     if not printer.printed and not follow:
         g.out.note(f"No metadata records there. Read: {source.name}")
@@ -52,18 +52,10 @@ def print_records(
             g.out.require_reader()
 
 
-def is_before(record: "TailedRecord", edge: dict[str, Any]) -> bool:
-    """Whether a record is before an offset or a time."""
-    if "offset" in edge:
-        return record.offset < int(edge["offset"])
-    return record.timestamp_ms < int(edge["timestamp_ms"])
-
-
-def is_after(record: "TailedRecord", edge: dict[str, Any]) -> bool:
-    """Whether a record is after an offset or a time."""
-    if "offset" in edge:
-        return record.offset > int(edge["offset"])
-    return record.timestamp_ms > int(edge["timestamp_ms"])
+def distance(record: "TailedRecord", edge: dict[str, int]) -> int:
+    """How far a record is behind an offset or a time; negative before it."""
+    ((name, value),) = edge.items()
+    return int(getattr(record, name)) - value
 
 
 class _Printer:
@@ -137,7 +129,7 @@ def _room(out: "Output", before: int) -> int:
     return max(20, get_terminal_size().columns - before)
 
 
-def print_state(g: "Globals", source: "RecordSource", point: dict[str, Any]) -> None:
+def print_state(g: "Globals", source: "RecordSource", point: dict[str, int]) -> None:
     """Print the cluster state at that offset or time."""
     from yak.local.metadata_log import fold
 
@@ -213,7 +205,6 @@ OFFSET_DIGITS_MAX = 9
 
 metadata = CommandGroup(
     "metadata",
-    "Show the cluster's metadata records, and its state as of a time.",
     examples=("yak metadata log --follow", "yak metadata snapshot --at 2026-11-20T12:03:04Z"),
 )
 
@@ -278,14 +269,15 @@ def find_source(g: Globals, redis_url: str | None, data_dir: str | None) -> "Rec
     """The source of metadata records. Raises UsageError when both flags are given."""
     import os
 
-    from yak.local.metadata_log import METADATA_FOLDER, CopySource, RedisSource, newest_copy
+    from yak.local.layout import METADATA_FOLDER
+    from yak.local.metadata_log import CopySource, RedisSource, newest_copy
 
     if redis_url is not None and data_dir is not None:
         raise UsageError("usage", "--redis-url and --data-dir exclude each other", why="both say where to read")
     directory = g.settings.value("data_dir", flag=data_dir)
     url = g.settings.get("redis_url", flag=redis_url)
     g.out.warn_once(g.settings.warnings)
-    timeout_s = min(3.0, g.timeout_ms / 1000)
+    timeout_s = min(3.0, g.timeout_s)
     if data_dir is None and url.origin != "default":
         return RedisSource(url.value, timeout_s)
     from yak.local import state
@@ -300,7 +292,7 @@ def find_source(g: Globals, redis_url: str | None, data_dir: str | None) -> "Rec
     return RedisSource(url.value, timeout_s)
 
 
-def _point(g: Globals, text: str | None) -> dict[str, Any]:
+def _point(g: Globals, text: str | None) -> dict[str, int]:
     """`offset` or `timestamp_ms` of a bound, as keyword arguments."""
     if text is None:
         return {}

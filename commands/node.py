@@ -5,18 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from yak.commands.app import STOP, WHAT, CommandGroup, flag
 from yak.commands.local_cluster import local_cluster, print_status
-from yak.commands.node_remove import NodeId, remove
 from yak.commands.options import Globals
-from yak.commands.parameters import DataDir, option
+from yak.commands.parameters import DataDir, NodeId, option
 
 if TYPE_CHECKING:
+    from yak.client.broker_removal import Removal
     from yak.local.cluster import LocalCluster
 
 Machine: TypeAlias = Annotated[bool, option("--machine", "All brokers of its machine (yak up --cores).", WHAT)]
 
 node = CommandGroup(
     "node",
-    "Add, remove, kill, pause, resume or restart one broker.",
     examples=("yak node kill 1", "yak node restart 1", "yak node add --role follower", "yak node remove 3"),
 )
 
@@ -35,9 +34,39 @@ def add(
     _show(g, cluster, cluster.add(role, tuple(configs or ()) or None).node_id)
 
 
-node.command("remove", examples=("yak node remove 3", "yak node remove 3 -b h1:9092    # a broker of yak serve"))(
-    remove
-)
+@node.command("remove", examples=("yak node remove 3", "yak node remove 3 -b h1:9092    # a broker of yak serve"))
+def remove(g: Globals, node_id: NodeId, data_dir: DataDir = None) -> None:
+    """Move all that a broker holds to the others, then stop and unregister it.
+
+    A broker of yak up is stopped, and its directory deleted. Stop another broker when the command says that it holds
+    nothing. A voter of the metadata quorum first becomes an observer. The command can be repeated after it was
+    interrupted, and goes on.
+    """
+    from yak.client.broker_removal import Removal
+    from yak.commands.local_cluster import find_local
+    from yak.local.cluster import LocalCluster
+
+    g.must_not_be_readonly(f"removing broker {node_id}")
+    local = find_local(g, data_dir)
+    servers = g.bootstrap_servers if local is None else g.servers_of_local(local)
+    cluster = None if local is None else LocalCluster(local.data_dir)
+    if cluster is not None:
+        cluster.check_removal(node_id)
+    removal = Removal(servers, node_id, timeout_s=g.timeout_s, say=g.out.note)
+    _confirm(g, removal, is_local=cluster is not None)
+    try:
+        _leave_quorum(g, servers, node_id)
+        if cluster is not None:
+            cluster.remove(removal)
+        else:
+            _remove_elsewhere(g, removal)
+    except KeyboardInterrupt:
+        where = f" -b {servers}" if cluster is None else ""
+        g.out.note(f"broker {node_id} was not removed; yak node remove {node_id}{where} goes on")
+        raise
+    if g.out.format in ("json", "yaml"):
+        g.out.object({"node_id": node_id, "moved_partitions": removal.moved, "removed": True})
+    g.out.note(f"broker {node_id} is removed")
 
 
 @node.command("kill", examples=("yak node kill 1",))
@@ -92,3 +121,49 @@ def _show(g: Globals, cluster: "LocalCluster", node_id: int) -> None:
     print_status(g, status)
     state = next((broker.state for broker in status.brokers if broker.node_id == node_id), "gone")
     g.out.note(f"node {node_id} is {state}")
+
+
+def _confirm(g: Globals, removal: "Removal", *, is_local: bool) -> None:
+    """Check what can be checked before the first change, and ask. Raises YakError."""
+    from yak.view.formats import counted
+
+    holdings = removal.holdings()
+    plan = removal.plan(holdings)
+    known = holdings.is_live or holdings.partitions or is_local
+    what = f"move {counted(len(plan.targets), 'partition')} away from it, " if plan.targets else ""
+    state = "" if known else ", which the cluster does not list,"
+    g.confirm(f"Remove broker {removal.node_id}{state}: {what}stop it and unregister it?")
+
+
+def _leave_quorum(g: Globals, servers: str, node_id: int) -> None:
+    """Make a voter an observer. Raises YakError (`quorum-last-voter`, `quorum-would-stop`)."""
+    from yak.client.quorum import describe_quorum, remove_voter
+    from yak.client.replica_offsets import read_metadata
+    from yak.commands.quorum import voter_to_remove, voters_sentence
+    from yak.errors import YakError
+
+    timeout_s = g.timeout_s
+    found = read_metadata(servers, timeout_s=timeout_s)
+    address = next(each.address for node, each in found.brokers.items() if node != node_id)
+    try:
+        state = describe_quorum(address, timeout_s=timeout_s)
+    except YakError as error:
+        if error.code != "no-quorum":
+            raise
+        return
+    if node_id not in state.voter_ids:
+        return
+    voter = voter_to_remove(state, node_id)
+    remove_voter(address, found.cluster_id, node_id, voter.directory_id, timeout_s=timeout_s)
+    state = describe_quorum(address, timeout_s=timeout_s)
+    g.out.note(f"node {node_id} is no voter; {voters_sentence(state)}")
+
+
+def _remove_elsewhere(g: Globals, removal: "Removal") -> None:
+    """A broker that this machine did not start: the operator stops it."""
+    removal.drain()
+    if removal.is_live():
+        node_id = removal.node_id
+        how = f"with SIGTERM or systemctl stop yak@{node_id}; of yak serve --cores stop the whole machine"
+        g.out.note(f"stop broker {node_id} now, {how}; this command waits")
+    removal.finish()

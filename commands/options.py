@@ -6,7 +6,9 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Annotated, Any
 
+from yak.commands.app import CONNECTION, OUTPUT, fields_by_option, flag, takes_value
 from yak.commands.settings import ContextsFor, ResolvedSetting, Settings
+from yak.commands.shell_completion import complete_context
 from yak.errors import UsageError
 from yak.plain_text import one_line
 
@@ -21,33 +23,52 @@ FORMATS = ("table", "json", "yaml", "wide", "csv", "raw")
 
 @dataclass(slots=True)
 class Flags:
-    """The global options as typed; None or 0 means not given."""
+    """The global options as typed, in the order of the help; None, False or 0 means not given."""
 
-    context: str | None = None
-    bootstrap_server: str | None = None
-    output: str | None = None
-    quiet: int = 0
-    verbose: int = 0
-    no_color: bool | None = None
-    no_headers: bool | None = None
-    timeout: str | None = None
-    readonly: bool | None = None
-    yes: bool | None = None
-    local: bool | None = None
-    unescaped: bool | None = None
-    config: str | None = None
-    context_alias: str | None = None
-    bootstrap_alias: str | None = None
+    output: str | None = flag("--output, -o", "Format: table, json, yaml, wide, csv or raw.", OUTPUT, metavar="FORMAT")
+    quiet: int = flag(
+        "--quiet, -q", "Print no notes; -qq: no warnings or errors either.", OUTPUT, default=0, count=True
+    )
+    verbose: int = flag("--verbose, -v", "Say more; -vv shows the client library's log.", OUTPUT, default=0, count=True)
+    no_color: bool = flag("--no-color", "No colours, as with NO_COLOR.", OUTPUT, default=False)
+    no_headers: bool = flag("--no-headers", "No header line in tables and CSV.", OUTPUT, default=False)
+    unescaped: bool = flag(
+        "--unescaped",
+        "Print clients' text unchanged: control characters to a terminal, formulas in CSV.",
+        OUTPUT,
+        default=False,
+    )
+    local: bool = flag("--local", "Read and print times in this machine's zone, not UTC.", OUTPUT, default=False)
+    context: str | None = flag(
+        "--context, -C",
+        "Use this named cluster (yak context list).",
+        CONNECTION,
+        metavar="NAME",
+        autocompletion=complete_context,
+    )
+    bootstrap_server: str | None = flag(
+        "--bootstrap-server, -b", "Bootstrap brokers.", CONNECTION, metavar="HOST:PORT,..."
+    )
+    timeout: str | None = flag(
+        "--timeout", "How long to wait: 500ms, 10s, 2m; to connect at most 3s.", CONNECTION, metavar="DURATION"
+    )
+    readonly: bool = flag("--readonly", "Refuse to change anything in the cluster.", CONNECTION, default=False)
+    yes: bool = flag("--yes, -y", "Do not ask before changing or deleting.", CONNECTION, default=False)
+    config: str | None = flag("--config", "Read contexts from this file.", CONNECTION, metavar="FILE")
+    context_alias: str | None = flag("--cluster, --profile", "", CONNECTION, metavar="NAME", hidden=True)
+    bootstrap_alias: str | None = flag(
+        "--bootstrap-servers, --brokers, --broker-list", "", CONNECTION, metavar="HOST:PORT", hidden=True
+    )
 
     def overlaid_by(self, later: "Flags") -> "Flags":
         """These flags, overridden by `later` ones; counts are added."""
         merged = Flags()
         for each in fields(Flags):
             mine, theirs = getattr(self, each.name), getattr(later, each.name)
-            if each.name in ("quiet", "verbose"):
+            if each.type is int:
                 setattr(merged, each.name, mine + theirs)
             else:
-                setattr(merged, each.name, mine if theirs is None else theirs)
+                setattr(merged, each.name, mine if theirs == each.default else theirs)
         merged.context = merged.context if merged.context is not None else merged.context_alias
         merged.bootstrap_server = (
             merged.bootstrap_server if merged.bootstrap_server is not None else merged.bootstrap_alias
@@ -55,66 +76,20 @@ class Flags:
         return merged
 
 
-@dataclass(frozen=True, slots=True)
-class _Option:
-    name: str
-    declarations: tuple[str, ...]
-    help: str
-    kind: str = "value"
-    metavar: str | None = None
-    hidden: bool = False
-
-
-OPTIONS: tuple[_Option, ...] = (
-    _Option("output", ("--output", "-o"), "Format: table, json, yaml, wide, csv or raw.", metavar="FORMAT"),
-    _Option("quiet", ("--quiet", "-q"), "Print no notes; -qq: no warnings or errors either.", "count"),
-    _Option("verbose", ("--verbose", "-v"), "Say more; -vv shows the client library's log.", "count"),
-    _Option("no_color", ("--no-color",), "No colours, as with NO_COLOR.", "flag"),
-    _Option("no_headers", ("--no-headers",), "No header line in tables and CSV.", "flag"),
-    _Option(
-        "unescaped",
-        ("--unescaped",),
-        "Print clients' text unchanged: control characters to a terminal, formulas in CSV.",
-        "flag",
-    ),
-    _Option("local", ("--local",), "Read and print times in this machine's zone, not UTC.", "flag"),
-    _Option("context", ("--context", "-C"), "Use this named cluster (yak context list).", metavar="NAME"),
-    _Option("bootstrap_server", ("--bootstrap-server", "-b"), "Bootstrap brokers.", metavar="HOST:PORT,..."),
-    _Option("timeout", ("--timeout",), "How long to wait: 500ms, 10s, 2m; to connect at most 3s.", metavar="DURATION"),
-    _Option("readonly", ("--readonly",), "Refuse to change anything in the cluster.", "flag"),
-    _Option("yes", ("--yes", "-y"), "Do not ask before changing or deleting.", "flag"),
-    _Option("config", ("--config",), "Read contexts from this file.", metavar="FILE"),
-    _Option("context_alias", ("--cluster", "--profile"), "", metavar="NAME", hidden=True),
-    _Option(
-        "bootstrap_alias", ("--bootstrap-servers", "--brokers", "--broker-list"), "", metavar="HOST:PORT", hidden=True
-    ),
-)
-_OUTPUT_PANEL = {"output", "quiet", "verbose", "no_color", "no_headers", "local", "unescaped"}
+OPTIONS = fields_by_option(Flags)
+"""Every name of every global option, with the field that it sets."""
 
 
 def global_parameters(taken: set[str]) -> dict[str, tuple[Any, Any]]:
     """Typer annotation and default of each global option, except names that the command uses itself."""
-    import typer
-
-    from yak.commands.shell_completion import complete_context
+    from yak.commands.parameters import option
 
     parameters: dict[str, tuple[Any, Any]] = {}
-    for option in OPTIONS:
-        declarations = [name for name in option.declarations if name not in taken]
-        if not declarations:
-            continue
-        info = typer.Option(
-            *declarations,
-            help=option.help,
-            hidden=option.hidden,
-            metavar=option.metavar,
-            count=option.kind == "count",
-            show_default=False,
-            autocompletion=complete_context if option.name == "context" else None,
-            rich_help_panel="Output" if option.name in _OUTPUT_PANEL else "Connection",
-        )
-        hint: Any = {"count": int, "flag": bool | None, "value": str | None}[option.kind]
-        parameters[option.name] = (Annotated[hint, info], 0 if option.kind == "count" else None)
+    for each in fields(Flags):
+        names = [name for name, found in OPTIONS.items() if found is each and name not in taken]
+        if names:
+            given = {**each.metadata, "names": ", ".join(names), "show_default": False}
+            parameters[each.name] = (Annotated[each.type, option(**given)], each.default)
     return parameters
 
 
@@ -124,46 +99,27 @@ def split_before(arguments: list[str]) -> tuple[Flags, list[str]]:
     Raises UsageError (`usage`) when an option's value is missing.
     """
     flags = Flags()
-    by_name = {name: option for option in OPTIONS for name in option.declarations}
     rest = list(arguments)
     while rest and rest[0].startswith("-"):
         word = rest[0]
         name, equals, attached = word.partition("=")
-        option = by_name.get(name)
+        option = OPTIONS.get(name)
         if option is None and not word.startswith("--") and len(word) > 2:
-            option, equals, attached = by_name.get(word[:2]), "short", word[2:]
+            option, equals, attached = OPTIONS.get(word[:2]), "short", word[2:]
         if option is None:
             break
         rest.pop(0)
-        if option.kind == "value":
+        if takes_value(option):
             if not equals:
                 if not rest:
                     raise UsageError("usage", f"{name} needs a value", try_=("yak --help",))
                 attached = rest.pop(0)
             setattr(flags, option.name, attached)
             continue
-        if option.kind == "count":
-            setattr(flags, option.name, getattr(flags, option.name) + 1)
-        else:
-            setattr(flags, option.name, True)
+        setattr(flags, option.name, True if option.type is bool else getattr(flags, option.name) + 1)
         if equals == "short" and attached:
             rest.insert(0, "-" + attached)
     return Flags().overlaid_by(flags), rest
-
-
-def global_arguments(flags: Flags) -> list[str]:
-    """The global options as arguments, for a child process with the same options."""
-    arguments: list[str] = []
-    for option in OPTIONS:
-        value = getattr(flags, option.name)
-        if option.hidden or not value:
-            continue  # an alias's value is already stored under the visible option
-        first = option.declarations[0]
-        if option.kind == "value":
-            arguments.append(f"{first}={value}")
-        else:
-            arguments += [first] * int(value)
-    return arguments
 
 
 @dataclass(slots=True)
@@ -172,14 +128,10 @@ class Globals:
 
     settings: Settings
     out: "Output"
-    output: str
-    """One of FORMATS."""
     timeout_ms: int
     timeout_given: bool
     readonly: bool
     yes: bool
-    quiet: int
-    verbose: int
     zone: tzinfo
     flags: Flags
 
@@ -193,7 +145,7 @@ class Globals:
             "bootstrap_servers": flags.bootstrap_server,
             "output": flags.output,
             "timeout": flags.timeout,
-            "readonly": None if flags.readonly is None else str(flags.readonly),
+            "readonly": "true" if flags.readonly else None,
             "tz": "local" if flags.local else None,
         }
         settings = Settings.load(
@@ -202,32 +154,32 @@ class Globals:
             contexts_for=contexts_for,
         )
         chosen = settings.value("output")
-        output = check_format(chosen) if chosen else "table"
         timeout = settings.get("timeout")
         color = not flags.no_color and wants_color(settings)
         out = Output(
-            output,
+            check_format(chosen) if chosen else "table",
             quiet=flags.quiet,
             verbose=flags.verbose,
             color=color,
             headers=not flags.no_headers,
-            unescaped=bool(flags.unescaped),
+            unescaped=flags.unescaped,
         )
         resolved = cls(
             settings=settings,
             out=out,
-            output=output,
             timeout_ms=timeout.value,
             timeout_given=timeout.origin != "default",
             readonly=settings.value("readonly"),
-            yes=bool(flags.yes),
-            quiet=flags.quiet,
-            verbose=flags.verbose,
+            yes=flags.yes,
             zone=find_zone(settings.value("tz")),
             flags=flags,
         )
         out.warn_once(settings.warnings)
         return resolved
+
+    @property
+    def timeout_s(self) -> float:
+        return self.timeout_ms / 1000
 
     @property
     def bootstrap_servers(self) -> str:
@@ -246,7 +198,7 @@ class Globals:
         """A connection to the cluster. Raises UsageError (`bad-setting`), Unreachable."""
         from yak.client.admin import Admin
 
-        return Admin(self.bootstrap_servers, timeout_ms=self.timeout_ms, verbose=self.verbose)
+        return Admin(self.bootstrap_servers, timeout_ms=self.timeout_ms, verbose=self.out.verbose)
 
     def broker_that_answers(self) -> tuple[str, float]:
         """The address of a broker that answers, and the time to wait for it in seconds. Raises Unreachable."""
@@ -264,16 +216,14 @@ class Globals:
         protocol, ca_file = str(self.settings.value("security_protocol")), None
         if is_of_yak_up(bootstrap_servers(self.settings)):
             protocol, ca_file = security_of_yak_up(self.settings)
-        self._secure(protocol, ca_file)
-        self._use_login(protocol)
+        self._connect_with(protocol, ca_file)
 
     def servers_of_local(self, local: "ClusterStatus") -> str:
         """The addresses of a cluster of `yak up`; connections get its security protocol, authority and a login."""
-        self._secure(local.security_protocol, local.ca_file)
-        self._use_login(local.security_protocol)
+        self._connect_with(local.security_protocol, local.ca_file)
         return local.bootstrap
 
-    def _secure(self, protocol: str, ca_file: str | None) -> None:
+    def _connect_with(self, protocol: str, ca_file: str | None) -> None:
         from yak.client.security import ClientSecurity, use
 
         get = self.settings.value
@@ -287,31 +237,24 @@ class Globals:
                 checks_host_name=get("ssl_check_host_name"),
             )
         )
+        self._use_login(protocol)
 
     def _use_login(self, protocol: str) -> None:
         """Log in at the brokers, if they ask for it and the password is meant for them (`_is_meant_for`)."""
         from yak.client.login import login_of, use_login
         from yak.commands.local_cluster import bootstrap_servers
 
-        brokers = bootstrap_servers(self.settings)
-        password = self.settings.get("sasl_password")
-        if password.value is not None and not self._is_meant_for(brokers, password, "password"):
-            password = ResolvedSetting(password.name, None, password.origin)
-        endpoint = self.settings.get("sasl_oauthbearer_token_endpoint_url")
-        if endpoint.value is not None and not self._is_meant_for(brokers, endpoint, "token endpoint"):
-            endpoint = ResolvedSetting(endpoint.name, None, endpoint.origin)
-        if password.value is not None and endpoint.value is not None and not self._may_get(endpoint, password):
-            endpoint = ResolvedSetting(endpoint.name, None, endpoint.origin)
-        get = self.settings.value
+        brokers, get = bootstrap_servers(self.settings), self.settings.value
+        password, endpoint = (
+            self.settings.get("sasl_password"),
+            self.settings.get("sasl_oauthbearer_token_endpoint_url"),
+        )
+        secret = password.value if self._is_meant_for(brokers, password, "password") else None
+        url = endpoint.value if self._is_meant_for(brokers, endpoint, "token endpoint") else None
+        if secret is not None and url is not None and not self._may_get(endpoint, password):
+            url = None
         use_login(
-            login_of(
-                protocol,
-                get("sasl_mechanism"),
-                get("sasl_username"),
-                password.value,
-                endpoint.value,
-                get("sasl_oauthbearer_scope"),
-            )
+            login_of(protocol, get("sasl_mechanism"), get("sasl_username"), secret, url, get("sasl_oauthbearer_scope"))
         )
 
     def _may_get(self, endpoint: "ResolvedSetting", password: "ResolvedSetting") -> bool:
@@ -335,9 +278,7 @@ class Globals:
         from yak.commands.local_cluster import bootstrap_servers
 
         token, brokers = self.settings.get("http_token"), bootstrap_servers(self.settings)
-        if token.value is None or not self._is_meant_for(brokers, token, "token"):
-            return ""
-        return str(token.value)
+        return str(token.value or "") if self._is_meant_for(brokers, token, "token") else ""
 
     def _is_meant_for(self, brokers: "ResolvedSetting", secret: "ResolvedSetting", noun: str) -> bool:
         """Whether a secret may be sent to these brokers (`http_token` has the rule); prints a warning if not."""

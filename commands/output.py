@@ -144,6 +144,14 @@ class Output:
         elif empty:
             self.note(empty)
 
+    def for_programs(self, document: Any, rows: Sequence[Row], columns: Sequence[str]) -> bool:
+        """Print the document as yaml or json, its rows as CSV or raw; False with a format for people: the caller prints."""
+        if self.format in ("csv", "raw"):
+            self.table(rows, columns)
+        elif not self.for_people:
+            self.object(document)
+        return not self.for_people
+
     def results(self, rows: Sequence[Row]) -> None:
         """Print what came of each name, or of each of its partitions: notes for people, rows for programs."""
         if self.for_people:

@@ -23,6 +23,7 @@ DryRun: TypeAlias = Annotated[bool, option("--dry-run", "Validate on the broker,
 DataDir: TypeAlias = Annotated[
     str | None, option("--data-dir", "Data directory of the cluster.  [./yak-data]", WHAT, metavar="DIR")
 ]
+NodeId: TypeAlias = Annotated[int, argument("NODE", "The node id of the broker.", min=0)]
 _SHOW = "Show only"
 
 

@@ -499,7 +499,7 @@ def ensure_topic(g: "Globals", admin: Any, topic: str, *, create: bool = False) 
     except YakError as error:
         if error.code != "topic-exists":  # another client created it first
             raise
-    for _ in attempts(g.timeout_ms / 1000, 0.05):
+    for _ in attempts(g.timeout_s, 0.05):
         found = admin.metadata().topics.get(topic)
         if found is not None and found.partitions and all(each.leader >= 0 for each in found.partitions):
             return
@@ -515,7 +515,7 @@ def _open_producer(g: "Globals", request: Request) -> Any:
         batch_size_bytes=parse_size_bytes(request.batch_size) if request.batch_size else None,
         linger_ms=parse_duration_ms(request.linger, bare_unit="ms") if request.linger else None,
         delivery_timeout_ms=_delivery_timeout_ms(g),
-        verbose=g.verbose,
+        verbose=g.out.verbose,
     )
     return open_producer(settings | (transaction_settings(request.transactional_id) if request.transactional else {}))
 
@@ -615,14 +615,14 @@ def _print_statistics(g: "Globals", source: Source, sender: "RecordSender", took
         for (name, part), span in sorted(counts.spans.items())
     ]  # fmt: skip
     if out.format in ("json", "yaml"):
-        if not g.quiet:
+        if not g.out.quiet:
             out.object(
                 {"topic": sender.topic, "acknowledged": counts.acknowledged, "failed": counts.failed + unsettled,
                  "unknown": unknown, "rejected": source.rejected, "seconds": round(took_s, 3), "partitions": spans}
             )  # fmt: skip
     elif counts.acknowledged <= FEW:
         for each in sorted(counts.few, key=lambda ack: ack.number):
-            if not g.quiet and not source.is_tee:
+            if not g.out.quiet and not source.is_tee:
                 out.line(f"{each.topic}-{each.partition}@{each.offset if each.offset >= 0 else '?'}")
     else:
         rate = counts.acknowledged / max(took_s, 1e-6)

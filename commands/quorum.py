@@ -1,10 +1,10 @@
 """`yak quorum`: the metadata quorum of a cluster without Redis."""
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from yak.commands.app import OUTPUT, WHAT, CommandGroup, flag
 from yak.commands.options import Globals
-from yak.commands.parameters import argument
+from yak.commands.parameters import NodeId
 from yak.errors import YakError
 from yak.view.formats import counted
 
@@ -15,11 +15,8 @@ if TYPE_CHECKING:
 
 quorum = CommandGroup(
     "quorum",
-    "Show the metadata quorum, add and remove voters.",
     examples=("yak quorum describe", "yak quorum add 4", "yak quorum secret > cluster.secret"),
 )
-
-NodeId: TypeAlias = Annotated[int, argument("NODE", "The node id of the broker.", min=0)]
 
 _COLUMNS = ("node", "status", "address", "log_end", "lag", "fetched", "caught_up", "directory_id")
 _FLAT = ("node_id", "status", "address", "log_end_offset", "lag", "fetched_ms_ago", "caught_up_ms_ago", "directory_id")
@@ -41,11 +38,9 @@ def describe(
     admin, metadata = _read(g)
     state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
     rows = _rows(state, metadata)
-    if g.output in ("json", "yaml"):
-        g.out.object(_document(state, metadata, rows))
-    elif not g.out.for_people:
-        g.out.table(rows, _FLAT)
-    elif replication:
+    if g.out.for_programs(_document(state, metadata, rows), rows, _FLAT):
+        return
+    if replication:
         g.out.table([_for_people(row) for row in rows], _COLUMNS)
     else:
         _print(g, state, metadata)
@@ -176,7 +171,7 @@ def _say_voters(g: Globals, admin: "Admin", done: str) -> None:
     from yak.client.quorum import describe_quorum
 
     state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
-    if g.output in ("json", "yaml"):
+    if g.out.format in ("json", "yaml"):
         g.out.object({"leader_id": state.leader_id, "leader_epoch": state.epoch, "voters": state.voter_ids})
     g.out.note(f"{done}; {voters_sentence(state)}")
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 quotas = CommandGroup(
     "quotas",
-    "List, set and remove quotas of users, client ids and ips.",
     examples=(
         "yak quotas list",
         "yak quotas set --client-id loader producer_byte_rate=1MB",

@@ -41,7 +41,7 @@ class RecordPrinter:
         self._json_value = json_value
         self._separator = separator
         self._with_value = with_value
-        self._fields = _fields(fields, everything=g.output == "wide")
+        self._fields = _fields(fields, everything=g.out.format == "wide")
         self._escapes = self._stdout.isatty() and not g.out.unescaped
         """Whether terminal control characters are escaped."""
         self._formulas = g.out.unescaped
@@ -52,13 +52,13 @@ class RecordPrinter:
     def _renderer(self, g: "Globals", format_: str | None) -> "Callable[[ConsumerRecord], bytes]":
         if format_ is not None:
             return kcat_renderer(format_, self._headers_text, self._printable_bytes)
-        if g.output == "csv":
+        if g.out.format == "csv":
             if g.out.headers:
                 from yak.client.record_csv import csv_header
 
                 self._stdout.write(csv_header())
             return self._csv
-        return {"json": self._json, "yaml": self._yaml, "raw": self._raw}.get(g.output, self._text)
+        return {"json": self._json, "yaml": self._yaml, "raw": self._raw}.get(g.out.format, self._text)
 
     def show(self, record: "ConsumerRecord") -> None:
         data = self._render(record)

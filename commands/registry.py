@@ -1,7 +1,7 @@
 """All subcommands: module, attribute, and summary for `yak --help`.
 
-The list is static, so that `yak --help` imports no command; `test_registry.py` compares each summary with the first
-line of the command's docstring. A command whose module is not installed (a slim build) is not listed.
+The list is static, so that `yak --help` imports no command; `test_help_golden.py` compares the summary of each single
+command with the first line of its docstring. A command whose module is not installed (a slim build) is not listed.
 """
 
 from dataclasses import dataclass

@@ -2,13 +2,15 @@
 
 import json
 import os
-from dataclasses import fields, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from yak.commands.options import Globals, global_arguments
-from yak.commands.serve_options import FIELDS_BY_OPTION, Resolution, ServeFlags, print_resolved
-from yak.local.cores.plan import CoreBroker, MachinePlan, bad_cores, parse_cores, plan_machine
+from yak.commands.app import as_arguments
+from yak.commands.options import Globals
+from yak.commands.serve import Resolution, ServeFlags, print_resolved
+from yak.local.cores.plan import CoreBroker, MachinePlan, bad_cores, hold_port, parse_cores, plan_machine
 
 if TYPE_CHECKING:
     from yak.server.options import ServeOptions
@@ -28,10 +30,8 @@ def run_cores(g: Globals, flags: ServeFlags, options: "ServeOptions", resolved: 
         plan = plan_machine(options, cores, lambda _host, port, _is_shared: port, secret_file=flags.cluster_secret_file)
         print_resolved(g, options, resolved, [_row(plan, broker) for broker in plan.brokers])
         return True
-    from yak.local.cores.held_ports import HeldPorts
-
-    with HeldPorts() as held:
-        plan = plan_machine(options, cores, held.hold, secret_file=flags.cluster_secret_file)
+    with ExitStack() as held:
+        plan = plan_machine(options, cores, partial(hold_port, held), secret_file=flags.cluster_secret_file)
         arguments = [_arguments(g, flags, options, plan, broker, resolved) for broker in plan.brokers]
         code = _serve(options, plan, arguments)
     if code:
@@ -82,19 +82,7 @@ def _arguments(
     )
     if plan.voters is not None:
         own.metadata, own.voters, own.cluster_secret_file = options.metadata, plan.voters, plan.secret_file
-    return [*global_arguments(g.flags), "serve", *_as_arguments(own)]
-
-
-def _as_arguments(flags: ServeFlags) -> list[str]:
-    arguments: list[str] = []
-    by_field = {each.name: option for option, each in FIELDS_BY_OPTION.items() if option.startswith("--")}
-    for each in fields(ServeFlags):
-        value: Any = getattr(flags, each.name)
-        if isinstance(value, bool):
-            arguments += [by_field[each.name]] if value else []
-        elif value is not None:
-            arguments += [f"{by_field[each.name]}={one}" for one in (value if isinstance(value, tuple) else [value])]
-    return arguments
+    return [*as_arguments(g.flags), "serve", *as_arguments(own)]
 
 
 def _serve(options: "ServeOptions", plan: MachinePlan, arguments: list[list[str]]) -> int:
@@ -152,17 +140,13 @@ def _say_ready(options: "ServeOptions", plan: MachinePlan) -> None:
 
 def _make_secret(plan: MachinePlan) -> None:
     """Make the secret that the brokers of a quorum share, unless one was given or made before."""
-    from yak.errors import UsageError
-    from yak.local.quorum import new_secret, shared_secret
+    from yak.local.quorum import new_secret, stored_secret
     from yak.private_files import replace_file
 
     assert plan.secret_file is not None
     if os.path.exists(plan.secret_file):
         return
-    try:
-        line = shared_secret(plan.brokers[0].data_dirs[0])
-    except UsageError:  # no broker has joined a cluster from here
-        line = new_secret()
+    line = stored_secret(plan.brokers[0].data_dirs[:1]) or new_secret()
     replace_file(plan.secret_file, f"{line}\n".encode())
 
 

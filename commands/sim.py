@@ -512,7 +512,6 @@ def _hunted(name: str, *, first: int, seeds: int | None) -> dict[str, Any]:
 
 sim = CommandGroup(
     "sim",
-    "Run the broker in the deterministic simulator.",
     examples=(
         "yak sim run --seed 81723",
         "yak sim run --brokers 3 --seeds 200",

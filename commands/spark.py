@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from yak.commands.app import OUTPUT, START, STOP, WHAT, Bundle, CommandGroup, command, flag
+from yak.commands.app import OUTPUT, START, STOP, WHAT, Bundle, CommandGroup, command, flag, takes_value
 from yak.commands.options import OPTIONS, Globals
 from yak.commands.output import error_lines, flat, to_json
 from yak.commands.parameters import argument
@@ -87,26 +87,26 @@ def own_options_first(arguments: list[str]) -> list[str]:
 
 def _job_at(arguments: list[str]) -> int | None:
     """Index of the job's name: the first argument that is neither an option nor an option's value."""
-    with_value = {name for option in OPTIONS if option.kind == "value" for name in option.declarations}
     index = 0
     while index < len(arguments):
         if not arguments[index].startswith("-"):
             return index
-        index += 2 if arguments[index] in with_value else 1
+        option = OPTIONS.get(arguments[index])
+        index += 2 if option is not None and takes_value(option) else 1
     return None
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     ours: list[str] = []
     theirs: list[str] = []
-    kinds = {name: option.kind for option in OPTIONS for name in option.declarations if name not in _JOBS_OWN}
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
-        kind = kinds.get(word.partition("=")[0])
-        if word in ("--follow", "-f") or (kind is not None and (kind != "value" or "=" in word)):
+        name = word.partition("=")[0]
+        option = None if name in _JOBS_OWN else OPTIONS.get(name)
+        if word in ("--follow", "-f") or (option is not None and (not takes_value(option) or "=" in word)):
             ours.append(word)
-        elif kind == "value" and rest:
+        elif option is not None and rest:
             ours += [word, rest.pop(0)]
         else:
             theirs.append(word)
@@ -141,9 +141,7 @@ def run(
     given = options or []
     if {"-h", "--help"} & set(given):
         return main([job, *given])
-    code = hand_over()
-    if code is not None:
-        return code
+    hand_over()
     if servers := _bootstrap_in(given):
         g.settings.flags["bootstrap_servers"] = servers
     made = new_run(job, given, bootstrap=g.bootstrap_servers)
@@ -261,9 +259,9 @@ def _print_errors(g: Globals, run: "Run") -> None:
     from yak.local import spark_runs
 
     error: YakError | None = spark_runs.error_of(run)
-    if error is not None and g.output == "json":
+    if error is not None and g.out.format == "json":
         g.out.error(error)
-    elif g.quiet < 2:
+    elif g.out.quiet < 2:
         said = (run.folder / "errors.txt").read_text(errors="replace").splitlines(keepends=True)
         g.out.stderr.write(lines("".join(said[-_LINES_MAX:])))
         g.out.stderr.flush()
@@ -292,12 +290,13 @@ def status(
         str | None, argument("ID", "One job, with its queries and its last error.", show_default=False)
     ] = None,
     all_: bool = flag("--all, -a", "Include ended jobs.", WHAT, default=False),
-) -> int | None:
+) -> None:
     """Show the Spark jobs started here, and their progress."""
     from yak.local.spark_runs import all_runs, figures, find_run, progress_of
 
     if job is not None:
-        return _one(g, find_run(job))
+        _one(g, find_run(job))
+        return
     runs = [run for run in all_runs() if all_ or run.is_active]
     empty = "No Spark job runs. yak spark run JOB starts one; --all shows those that ended."
     if all_:
@@ -308,7 +307,6 @@ def status(
         g.out.object([_document(run) for run in runs])
     else:
         g.out.table([{**run.as_json(), **figures(progress_of(run))} for run in runs], _FLAT)
-    return None
 
 
 @command(examples=("yak spark stop counts-1", "yak spark stop --all", "yak spark stop counts-1 --now"))
@@ -346,7 +344,7 @@ def _stopped(g: Globals, run: "Run", *, hard: bool) -> bool:
     from yak.local.spark_runs import load
     from yak.local.spark_runs import stop as ask
 
-    timeout_s = g.timeout_ms / 1000 if g.timeout_given else _STOP_S
+    timeout_s = g.timeout_s if g.timeout_given else _STOP_S
     ask(run, hard=hard)
     if run.process is not None and not wait_gone(run.process, timeout_s):
         error = YakError(
@@ -409,12 +407,12 @@ def _document(run: "Run") -> dict[str, Any]:
     }
 
 
-def _one(g: Globals, run: "Run") -> int | None:
+def _one(g: Globals, run: "Run") -> None:
     from yak.local.spark_runs import batches_of, error_of, latest_of_each, progress_of
 
     if not g.out.for_people:
         g.out.object(_document(run))
-        return None
+        return
     started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(run.started_ms / 1000))
     facts = {
         "job": f"{run.id}  {' '.join(run.words)}".rstrip(),
@@ -452,7 +450,6 @@ def _one(g: Globals, run: "Run") -> int | None:
         g.out.line()
         for line in error_lines(error):
             g.out.line(line)
-    return None
 
 
 SPARK = "Spark"
@@ -584,21 +581,20 @@ def sql(
     connector: Connector = "yak",
     *,
     session: SessionOptions,
-) -> int | None:
+) -> None:
     """Run one SQL query over topics as tables.
 
     Each topic in the query is a table with the columns key, value (both text), json (the value as a VARIANT,
     NULL if it is not JSON), topic, partition, offset, timestamp and timestampType. A field of JSON is json:user::string or
     json:items[0].price::double. --schema replaces them with typed columns, and adds _key, _offset and _timestamp. Write a topic name with other characters as `my-topic` or my_topic.
     """
+    from yak.client.metadata import topic_names
     from yak.commands.spark_python import hand_over
 
     text = _query(query, file)
     settings = session.checked("yak-sql", connector=connector)
-    code = hand_over()
-    if code is not None:
-        return code
-    tables, text = _tables(g, text)
+    hand_over()
+    tables, text = tables_named(text, topic_names(g.bootstrap_servers, timeout_s=g.timeout_s))
     client = client_options() if connector == "yak" else {}
     reading = {
         "topic": ",".join(f"{table}={topic}" for table, topic in tables.items()),
@@ -612,7 +608,7 @@ def sql(
         "mode": mode,
         "query": text,
     }
-    return _answer(g, settings, reading, max_rows)
+    _answer(g, settings, reading, max_rows)
 
 
 def _query(query: str | None, file: str | None) -> str:
@@ -632,13 +628,6 @@ def _query(query: str | None, file: str | None) -> str:
     if not text:
         raise UsageError("usage", "the query is empty", try_=("yak spark sql 'SELECT count(*) FROM orders'",))
     return text
-
-
-def _tables(g: Globals, query: str) -> tuple[dict[str, str], str]:
-    """`tables_named` for the cluster's topics. Raises YakError when no broker answers."""
-    from yak.client.metadata import topic_names
-
-    return tables_named(query, topic_names(g.bootstrap_servers, timeout_s=g.timeout_ms / 1000))
 
 
 def tables_named(query: str, topics: Iterable[str]) -> tuple[dict[str, str], str]:
@@ -669,8 +658,8 @@ def tables_named(query: str, topics: Iterable[str]) -> tuple[dict[str, str], str
     return {table: topic for _, table, topic in found.values()}, query
 
 
-def _answer(g: Globals, settings: "SessionSettings", reading: dict[str, Any], max_rows: int | None) -> int | None:
-    """Run the query, and print rows as they arrive; return the exit code."""
+def _answer(g: Globals, settings: "SessionSettings", reading: dict[str, Any], max_rows: int | None) -> None:
+    """Run the query, and print rows as they arrive."""
     from dataclasses import replace
 
     from yak.local.spark_runs import scratch_log
@@ -697,7 +686,6 @@ def _answer(g: Globals, settings: "SessionSettings", reading: dict[str, Any], ma
         raise unknown_topic_of(g, translate(error, settings.log)) from error
     finally:
         stop_quietly(spark)
-    return None
 
 
 def unknown_topic_of(g: Globals, error: Exception) -> Exception:
@@ -707,7 +695,7 @@ def unknown_topic_of(g: Globals, error: Exception) -> Exception:
         return error
     from yak.client.metadata import topic_names, unknown_topic
 
-    known = unknown_topic(found[1], topic_names(g.bootstrap_servers, timeout_s=g.timeout_ms / 1000))
+    known = unknown_topic(found[1], topic_names(g.bootstrap_servers, timeout_s=g.timeout_s))
     return UsageError(known.code, known.message, why=known.why, try_=known.try_)
 
 
@@ -737,9 +725,7 @@ def shell(
     from yak.local.spark_runs import scratch_log
 
     settings = session.checked("yak-shell", connector=connector, ui=True)
-    handed = hand_over()
-    if handed is not None:
-        return handed
+    hand_over()
     from yak.spark.driver.job_process import stop_quietly
     from yak.spark.driver.make import make_session
     from yak.spark.driver.shell import interact
@@ -792,9 +778,7 @@ def submit(
     if not os.path.isfile(file):
         raise UsageError("spark-path", f"there is no file {file}", why=f"looked in {os.getcwd()}", try_=("ls *.py",))
     settings = session.checked(os.path.basename(file))
-    code = hand_over()
-    if code is not None:
-        return code
+    hand_over()
     submission = Submission(
         file=os.path.abspath(file),
         arguments=tuple(args or ()),
@@ -813,7 +797,6 @@ def submit(
 
 spark = CommandGroup(
     "spark",
-    "Run Spark jobs, SQL and programs over topics.",
     examples=(
         "yak spark jobs",
         "yak spark run counts --topic orders --follow",

@@ -21,17 +21,17 @@ _CHECK = "import " + ", ".join((*_NEEDED, "yak.spark.driver")) + "; print('well'
 _CHECK_S = 60
 
 
-def hand_over(given: list[str] | None = None) -> int | None:
-    """None if this Python can run Spark. Otherwise the exit code of the same command, run by a Python with PySpark.
+def hand_over() -> None:
+    """Return if this Python can run Spark. Otherwise a Python with PySpark runs the same command in this process.
 
     Raises UsageError (`spark-missing`) if there is none.
     """
     if os.environ.get(_HANDED_OVER) or (not is_frozen() and not os.environ.get(VARIABLE) and not missing_here()):
-        return None
+        return
     if not is_frozen() and _is_this_one(os.environ.get(VARIABLE)):
-        return None
+        return
     python = find_python(os.environ)
-    arguments = [python, "-P", "-m", "yak.commands", *(sys.argv[1:] if given is None else given)]
+    arguments = [python, "-P", "-m", "yak.commands", *sys.argv[1:]]
     environment = {**foreign_environment(), _HANDED_OVER: "1"}
     sys.stdout.flush()
     sys.stderr.flush()

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 tokens = CommandGroup(
     "tokens",
-    "Create, list, renew and expire delegation tokens.",
     examples=("yak tokens create --token-file job.token", "yak tokens list", "yak tokens renew ID"),
 )
 
@@ -25,7 +24,7 @@ def list_tokens(g: Globals) -> None:
     """List the tokens that you own or may renew; never their passwords."""
     from yak.client.delegation_tokens import describe_tokens
 
-    rows = [_row(g, token) for token in describe_tokens(_address(g), timeout_s=g.timeout_ms / 1000)]
+    rows = [_row(g, token) for token in describe_tokens(_address(g), timeout_s=g.timeout_s)]
     g.out.table(rows, _COLUMNS, empty="No tokens. yak tokens create --token-file FILE creates one.")
 
 
@@ -56,7 +55,7 @@ def create(
 
     g.must_not_be_readonly("create a token")
     lifetime_ms = _milliseconds(lifetime)
-    token = create_token(_address(g), renewer or (), lifetime_ms, owner=owner, timeout_s=g.timeout_ms / 1000)
+    token = create_token(_address(g), renewer or (), lifetime_ms, owner=owner, timeout_s=g.timeout_s)
     secret = f"{token.token_id}:{token.password}"
     if token_file == "-":  # noqa: S105 - the name of a file
         g.out.line(secret)
@@ -76,7 +75,7 @@ def renew(
     from yak.client.delegation_tokens import find_token, renew_token
 
     g.must_not_be_readonly(f"renew token {token_id}")
-    address, timeout_s, period_ms = _address(g), g.timeout_ms / 1000, _milliseconds(period)
+    address, timeout_s, period_ms = _address(g), g.timeout_s, _milliseconds(period)
     token = find_token(address, token_id, timeout_s=timeout_s)
     expires_ms = renew_token(address, token, period_ms, timeout_s=timeout_s)
     g.out.note(f"token {token_id} is valid until {_time(g, expires_ms)}")
@@ -92,7 +91,7 @@ def expire(
     from yak.client.delegation_tokens import expire_token, find_token
 
     g.must_not_be_readonly(f"expire token {token_id}")
-    address, timeout_s, delay_ms = _address(g), g.timeout_ms / 1000, _milliseconds(delay)
+    address, timeout_s, delay_ms = _address(g), g.timeout_s, _milliseconds(delay)
     token = find_token(address, token_id, timeout_s=timeout_s)
     g.confirm(f"Expire token {token_id} of {token.owner}?")
     expires_ms = expire_token(address, token, delay_ms, timeout_s=timeout_s)

@@ -12,7 +12,7 @@ from yak.commands.output import cell, layout
 from yak.commands.parameters import DryRun, PartitionFilter, argument, option
 from yak.commands.settings import closest
 from yak.commands.shell_completion import complete_topic
-from yak.commands.units import parse_time_ms
+from yak.commands.units import key_values, parse_time_ms
 from yak.config.definitions import INT_MAX
 from yak.errors import UsageError, YakError
 from yak.ids import NodeId, Offset, TopicPartition
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from yak.client.metadata import Topic
 
 VERBS = ("list", "describe", "create", "alter", "delete")
-ALIASES = {"ls": "list", "rm": "delete", "desc": "describe", "show": "describe"}
 
 
 def rewrite(arguments: list[str]) -> list[str]:
@@ -32,25 +31,11 @@ def rewrite(arguments: list[str]) -> list[str]:
 
     With `--list`, `--describe` and so on anywhere, `--topic NAME` becomes the argument. Other arguments stay unchanged.
     """
-    if arguments and arguments[0] in ALIASES:
-        return [ALIASES[arguments[0]], *arguments[1:]]
     verb = next((argument[2:] for argument in arguments if argument.startswith("--") and argument[2:] in VERBS), None)
     if verb is None or (arguments and arguments[0] in VERBS):
         return arguments
     names, rest = names_as_arguments(arguments, f"--{verb}", ("--topic", "-t"), f"yak topics {verb} NAME")
     return [verb, *(part for name in names for part in name.split(",")), *rest]
-
-
-def key_values(texts: list[str] | None, example: str = "-c retention.ms=60000") -> dict[str, str]:
-    """`NAME=VALUE` texts as a dict; `example` is advised for others. Raises UsageError (`usage`)."""
-    pairs: dict[str, str] = {}
-    for text in texts or ():
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise UsageError("usage", f'"{text}" is not NAME=VALUE', try_=(example,))
-        text.encode()  # librdkafka's binding would crash on text that is not UTF-8
-        pairs[name.strip()] = value
-    return pairs
 
 
 def require_configs(admin: "Admin", kind: str, name: str, wanted: Sequence[str]) -> None:
@@ -92,7 +77,7 @@ def list_rows(
     silent = silent_brokers(metadata.leaders_of(found))
     known = {topic.name: replications(topic, min_isrs[topic.name], silent) for topic in found}
     found = [topic for topic in found if any(map(conditions.match, known[topic.name]))]
-    wants_more = g.output not in ("table", "raw") or sort in ("records", "size")
+    wants_more = g.out.format not in ("table", "raw") or sort in ("records", "size")
     records = _record_counts(admin, found) if wants_more else {}
     sizes = _sizes(admin, found) if wants_more else {}
     rows: list[dict[str, Any]] = [
@@ -282,18 +267,19 @@ def trim_rows(admin: "Admin", plan: list[TrimStep], *, dry_run: bool) -> tuple[l
     return rows, failed
 
 
+_CONFIG_EXAMPLE = "-c retention.ms=60000"
 _OF_BROKER = -1
 """The broker's default number of partitions or replicas (KIP-464)."""
 
 topics = CommandGroup(
     "topics",
-    "List, describe, create and change topics.",
     examples=(
         "yak topics list",
         "yak topics create orders -p 3 -c retention.ms=3600000",
         "yak topics describe orders",
     ),
     rewrite=rewrite,
+    aliases={"ls": "list", "rm": "delete", "desc": "describe", "show": "describe"},
 )
 
 
@@ -333,12 +319,8 @@ def describe(
     for each in described:
         if each["configs"] is None:
             g.out.note(f"{each['name']}: the configs are not shown, which needs describe-configs of the topic")
-    if g.output in ("csv", "raw"):
-        rows = [{"name": each["name"], **row} for each in described for row in each["partitions"]]
-        g.out.table(rows, tuple(rows[0]) if rows else ())
-        return
-    if not g.out.for_people:
-        g.out.object(described)
+    rows = [{"name": each["name"], **row} for each in described for row in each["partitions"]]
+    if g.out.for_programs(described, rows, tuple(rows[0]) if rows else ()):
         return
     for index, each in enumerate(described):
         if index:
@@ -366,7 +348,7 @@ def create(
     """Create topics."""
     if not dry_run:
         g.must_not_be_readonly(f"creating {', '.join(names)}")
-    configs, admin = key_values(config), g.admin()
+    configs, admin = key_values(config, _CONFIG_EXAMPLE), g.admin()
 
     def create_one(name: str) -> str:
         if if_not_exists and name in admin.metadata().topics:
@@ -397,11 +379,9 @@ def alter(
     """Add partitions, or change configs."""
     if not dry_run:
         g.must_not_be_readonly(f"changing {name}")
-    changes = key_values(config)
+    changes = key_values(config, _CONFIG_EXAMPLE)
     if partitions is None and not changes and not delete_config:
-        raise UsageError(
-            "usage", f"nothing to change in {name}", try_=(f"yak topics alter {name} -c retention.ms=60000",)
-        )
+        raise UsageError("usage", f"nothing to change in {name}", try_=(f"yak topics alter {name} {_CONFIG_EXAMPLE}",))
     admin = g.admin()
     admin.metadata().require_topic(name)
     require_configs(admin, "topic", name, delete_config or ())

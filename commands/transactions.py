@@ -25,7 +25,6 @@ OPEN_COLUMNS = ("topic", "partition", "start_offset", "producer_id", "producer_e
 OPEN_FLAT = (*OPEN_COLUMNS[:-1], "idle_ms")
 OPEN_WIDE = ("coordinator_epoch", "last_record")
 COMPLETE = ("Empty", "CompleteCommit", "CompleteAbort", "Dead")
-ALIASES = {"ls": "list", "desc": "describe", "show": "describe", "find-hanging": "hanging"}
 
 
 @command(
@@ -48,7 +47,7 @@ def list_(
     A transactional id is listed from its producer's start until it expires, also while no transaction is open.
     """
     from yak.client.transactions import STATES, list_transactions
-    from yak.commands.groups import chosen
+    from yak.commands.groups import chosen, silent_brokers
 
     states = chosen(state, STATES, "state", "transactions")
     if longer_than is not None and not states:
@@ -71,8 +70,7 @@ def list_(
     ]
     is_filtered = bool(states or producer_id or longer_than)
     g.out.table(rows, LIST_COLUMNS, LIST_WIDE, empty="No such transactions." if is_filtered else "No transactions.")
-    for broker, why in silent.items():
-        g.out.warn(f"broker {broker.node_id} at {broker.address} did not answer; its transactions are missing: {why}")
+    g.out.warn_once(silent_brokers(silent, "its transactions"))
     return 1 if silent else None
 
 
@@ -215,20 +213,14 @@ def _open_row(g: Globals, each: "OpenTransaction") -> dict[str, Any]:
     return row
 
 
-def _rewrite(arguments: list[str]) -> list[str]:
-    """Translate the other names of a subcommand, `find-hanging` of kafka-transactions.sh among them."""
-    return [ALIASES.get(arguments[0], arguments[0]), *arguments[1:]] if arguments else arguments
-
-
 transactions = CommandGroup(
     "transactions",
-    "List, describe and abort transactions, find hanging ones.",
     examples=(
         "yak transactions list --state ongoing",
         "yak transactions describe orders-writer",
         "yak transactions hanging",
         "yak transactions abort --topic orders --partition 0 --start-offset 42",
     ),
-    rewrite=_rewrite,
+    aliases={"ls": "list", "desc": "describe", "show": "describe", "find-hanging": "hanging"},
     leaves={"list": list_, "describe": describe, "hanging": hanging, "abort": abort},
 )

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from yak.commands.app import CONNECTION, OUTPUT, START, WHAT, command, flag
-from yak.commands.options import Globals, global_arguments
+from yak.commands.app import CONNECTION, OUTPUT, START, WHAT, as_arguments, command, flag
+from yak.commands.options import Globals
 from yak.commands.parameters import argument
 from yak.errors import UsageError
 from yak.plain_text import one_line
@@ -98,7 +98,7 @@ def tab_argv(
     data_dir: str | None,
 ) -> list[str]:
     """The arguments of `yak ui` for one tab: those of this command without the server's options."""
-    argv = [*global_arguments(g.flags), f"--fps={fps}"]
+    argv = [*as_arguments(g.flags), f"--fps={fps}"]
     argv += [f"--theme={theme}"] if theme is not None else []
     argv += ["--ascii"] if is_ascii else []
     argv += [f"--data-dir={data_dir}"] if data_dir is not None else []

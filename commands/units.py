@@ -1,14 +1,15 @@
-"""Durations, sizes and times as users type them.
+"""Durations, sizes, times and pairs as users type them.
 
 Durations and times are those of `yak.client.times`. Sizes: `64KiB 1MB 512`.
 """
 
 import re
+from collections.abc import Iterable
 
 from yak.client.times import format_time, parse_duration_ms, parse_time_ms
 from yak.errors import UsageError
 
-__all__ = ["format_time", "parse_duration_ms", "parse_size_bytes", "parse_time_ms"]
+__all__ = ["format_time", "key_values", "parse_duration_ms", "parse_size_bytes", "parse_time_ms"]
 
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([kmgtp]?)(i?)b?", re.IGNORECASE | re.ASCII)
 _SIZE_BYTES_MAX = 2**63 - 1
@@ -33,3 +34,15 @@ def parse_size_bytes(text: str) -> int:
             "bad-size", f'"{text}" is too much', why="a size is less than 8192 PiB", try_=("512, 64KiB, 1MB",)
         )
     return size_bytes
+
+
+def key_values(texts: Iterable[str] | None, *try_: str, code: str = "usage") -> dict[str, str]:
+    """`NAME=VALUE` texts as a dict; `try_` is advised for others. Raises UsageError (`code`)."""
+    pairs: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageError(code, f'"{text}" is not NAME=VALUE', try_=try_)
+        text.encode()  # librdkafka's binding would crash on text that is not UTF-8
+        pairs[name.strip()] = value
+    return pairs

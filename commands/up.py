@@ -111,7 +111,7 @@ def up(
     redis_url: str | None = flag("--redis-url", "Use this Redis instead of starting one.", START, metavar="URL"),
     detach: bool = flag("--detach, -d", "Leave the cluster running and return.", START, default=False),
     status: bool = flag("--status", "Show the cluster, change nothing.", OUTPUT, default=False),
-) -> int | None:
+) -> None:
     """Start a cluster on this machine."""
     from yak.local.cluster import LocalCluster, UpSettings
 
@@ -121,7 +121,7 @@ def up(
         if keep or ephemeral or (brokers, leaders, cores) != (None, None, None):
             raise UsageError("usage", "--status changes nothing", why="it goes with no option of a start")
         print_status(g, local_cluster(g, data_dir).status(), with_place=True)
-        return None
+        return
     redis = g.settings.get("redis_url", flag=redis_url)
     store = g.settings.get("metadata", flag=metadata)
     if store.value == "raft" and redis_url is not None:
@@ -153,7 +153,7 @@ def up(
         **_exposed(listen, advertise, tls, users_file),
     )
     cluster = LocalCluster(_ephemeral_dir(data_dir) if ephemeral else data_dir_of(g, data_dir))
-    return _up(g, cluster, settings, tuple(seed_topic or ()))
+    _up(g, cluster, settings, tuple(seed_topic or ()))
 
 
 def _cores(text: str | None, machines: int | None) -> int | None:
@@ -223,7 +223,7 @@ def _ephemeral_dir(data_dir: str | None) -> str:
     return tempfile.mkdtemp(prefix="yak-")
 
 
-def _up(g: Globals, cluster: "LocalCluster", settings: "UpSettings", seeds: tuple[str, ...]) -> int | None:
+def _up(g: Globals, cluster: "LocalCluster", settings: "UpSettings", seeds: tuple[str, ...]) -> None:
     from yak.local.seed_topics import make_topics, parse_seed_topic
     from yak.local.supervise import LogFollower
 
@@ -245,11 +245,10 @@ def _up(g: Globals, cluster: "LocalCluster", settings: "UpSettings", seeds: tupl
         _say_what_happened(g, result, made)
         if not settings.supervised:
             g.out.note(f"stop it: yak down{data_dir_flag(cluster.data_dir)}")
-            return None
-        if result.supervisor_pid is not None:
+        elif result.supervisor_pid is not None:
             g.out.note(f"another yak up (pid {result.supervisor_pid}) watches this cluster; stop it there")
-            return None
-        return _watch(g, cluster, follower)
+        else:
+            _watch(g, cluster, follower)
     except BaseException:
         if settings.ephemeral:
             cluster.discard()
@@ -310,7 +309,7 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
     g.out.note(f"next:    yak produce -m hello{flag} && yak consume --from-beginning --exit{flag}")
 
 
-def _watch(g: Globals, cluster: "LocalCluster", follower: "LogFollower") -> int:
+def _watch(g: Globals, cluster: "LocalCluster", follower: "LogFollower") -> None:
     """Print logs until Ctrl+C or SIGTERM, then stop the cluster gracefully; also ends when another command stops it."""
     from yak.local.signal_event import SignalEvent
     from yak.local.supervise import supervise
@@ -346,4 +345,3 @@ def _watch(g: Globals, cluster: "LocalCluster", follower: "LogFollower") -> int:
         for name in cluster.down():
             g.out.warn(f"{name} did not end in time and was killed")
     g.out.note("stopped")
-    return 0

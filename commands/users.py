@@ -10,7 +10,6 @@ from yak.errors import UsageError, YakError
 
 users = CommandGroup(
     "users",
-    "List, add and remove the users that may log in.",
     examples=("yak users add ann", "yak users add ann --password-file ann.secret", "yak users list"),
 )
 

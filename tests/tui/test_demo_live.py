@@ -134,7 +134,8 @@ def test_demo_cluster_with_keep_can_be_stopped_by_yak_down(demo: DemoRun, folder
     wait_until(counted(demo, 10), "the first records")
     demo.close()
     local = LocalCluster(folder)
-    assert local.status().all_running
+    assert {each.state for each in local.status().brokers} == {"running"}
+    assert local.status().redis_running
     assert demo.state.counts.wrong == 0
     local.down(purge=True)
     assert processes_of(folder) == []

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from yak.errors import UsageError, YakError
 from yak.local import cluster_plan, layout, machines, processes, quorum, redis_child, state
 from yak.local.cluster_plan import UpSettings
-from yak.local.cluster_start import end_strays, start_missing, take_in_ready
+from yak.local.cluster_start import REDIS_ALONE, end_strays, start_missing, take_in_ready
 from yak.local.processes import ProcessId
 from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import BrokerStatus, ClusterStatus, broker_status, is_alive, status_of
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["LocalCluster", "UpResult", "UpSettings"]
 
 BROKER_PATIENCE_SECONDS: Final = 30.0
-_NO_BROKER: Final = 0
-"""A node id that no broker has: numbering starts at 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +333,7 @@ class LocalCluster:
                 raise self._no_redis(known)
             if known.redis.process is not None and processes.is_running(known.redis.process):
                 return False
-            start_missing(known, only=_NO_BROKER)
+            start_missing(known, only=REDIS_ALONE)
             return True
 
     def _no_redis(self, known: ClusterState) -> YakError:

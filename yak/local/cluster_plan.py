@@ -7,7 +7,7 @@ With several cores a machine has so many brokers, and all brokers share one boot
 own ports follow. `brokers` and `leaders` of the settings then count machines.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from shlex import quote
 from typing import Final
@@ -16,12 +16,13 @@ from yak.config.broker_configs import is_sensitive
 from yak.config.listeners import is_loopback
 from yak.errors import UsageError
 from yak.local import layout, listeners, ports, quorum
-from yak.local.exposure import ListenerOptions
 from yak.local.machines import check_cores, machine_number
-from yak.local.state import BrokerState, ClusterState, RedisState
+from yak.local.state import BrokerState, ClusterState, ListenerOptions, RedisState
 from yak.local.status import is_alive
 from yak.security.redis_url import refuse_password, without_password
 
+HOST: Final = "127.0.0.1"
+"""Where every broker listens; `yak up --listen` adds listeners beside that."""
 DEFAULT_PORT: Final = 9092
 DEFAULT_HTTP_PORT: Final = 8080
 BROKERS_OF_MANY: Final = 3
@@ -43,7 +44,6 @@ class UpSettings:
     """
 
     port: int | None = None
-    host: str = "127.0.0.1"
     redis_url: str | None = None
     configs: tuple[str, ...] = ()
     brokers: int | None = None
@@ -107,14 +107,13 @@ def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
 
 def add_broker(known: ClusterState, role: str, configs: tuple[str, ...] | None) -> BrokerState:
     """Add one broker, with the next number and port, to a cluster that has brokers."""
-    first = known.brokers[0]
-    node_id = max(broker.node_id for broker in known.brokers) + 1
+    first, node_id = known.brokers[0], max(broker.node_id for broker in known.brokers) + 1
     added = _new_broker(known, node_id, role, first.configs if configs is None else configs)
     known.brokers.append(added)
     listeners.check(known)
     listeners.check_free(known, added)
-    _choose_ports(known, UpSettings(host=first.host), only=node_id)
-    _choose_http_ports(known, UpSettings(host=first.host), only=node_id)
+    _choose_ports(known, UpSettings(), only=node_id)
+    _choose_http_ports(known, UpSettings(), only=node_id)
     return added
 
 
@@ -249,7 +248,7 @@ def _set_size(known: ClusterState, settings: UpSettings) -> None:
 
 
 def _new_broker(known: ClusterState, node_id: int, role: str, configs: tuple[str, ...]) -> BrokerState:
-    return BrokerState(node_id, role, "", 0, layout.node_dir(known.data_dir, node_id), configs)
+    return BrokerState(node_id, role, HOST, 0, layout.node_dir(known.data_dir, node_id), configs)
 
 
 def _set_roles(known: ClusterState, leaders: int) -> None:
@@ -260,18 +259,41 @@ def _set_roles(known: ClusterState, leaders: int) -> None:
         broker.role = role
 
 
+class _Ports:
+    """Chooses ports. `mine` are taken by this cluster; `missed` are the usual ones that were not free."""
+
+    def __init__(self, mine: Iterable[int | None] = ()) -> None:
+        self.mine = {0, *mine}
+        self.missed: list[int] = []
+
+    def choose(self, usual: int, *, is_requested: bool, lasts: bool = False) -> int:
+        """The usual port if it is free; else 0, for any port at the start, or with `lasts` a free one that stays free.
+
+        0 is no usual port. Raises UsageError (`port-in-use`) for a requested one.
+        """
+        if 0 < usual <= _PORT_MAX:
+            is_free = usual not in self.mine and ports.is_free(HOST, usual)
+            self.mine.add(usual)
+            if is_free:
+                return usual
+            if is_requested:
+                raise ports.port_taken_error(HOST, usual)
+            self.missed.append(usual)
+        port = 0
+        while lasts and port in self.mine:
+            port = ports.find_lasting(HOST)
+        self.mine.add(port)
+        return port
+
+
 def _choose_shared_port(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
     """Choose the bootstrap port of all brokers; returns the default port if it was taken. Raises UsageError."""
     if known.cores == 1 or any(map(is_alive, known.brokers)):
         return ()
-    requested, usual = settings.port, settings.port or known.shared_port or DEFAULT_PORT
-    if requested != 0 and ports.is_free(settings.host, usual):
-        known.shared_port = usual
-        return ()
-    if requested:
-        raise ports.port_taken_error(settings.host, usual)
-    known.shared_port = ports.find_lasting(settings.host)
-    return () if requested == 0 else (usual,)
+    chooser, requested = _Ports(), settings.port
+    usual = 0 if requested == 0 else requested or known.shared_port or DEFAULT_PORT
+    known.shared_port = chooser.choose(usual, is_requested=bool(requested), lasts=True)
+    return tuple(chooser.missed)
 
 
 def _first_port(known: ClusterState, requested: int | None) -> int:
@@ -281,37 +303,50 @@ def _first_port(known: ClusterState, requested: int | None) -> int:
 
 
 def _choose_ports(known: ClusterState, settings: UpSettings, only: int | None = None) -> tuple[int, ...]:
+    """Choose the ports of the brokers that do not run; those of a quorum must be known now, and stay the same.
+
+    Returns the default ports that were taken. Raises UsageError: `port-in-use`, `quorum-port`.
+    """
     if settings.ports:
         for broker, port in zip(known.brokers, settings.ports, strict=True):
-            broker.host, broker.port = settings.host, port
+            broker.host, broker.port = HOST, port
         return ()
-    if known.has_quorum or known.voters:
-        return _choose_lasting_ports(known, settings, only)
-    taken: list[int] = []
-    requested = settings.port
+    requested, lasts = settings.port, known.has_quorum or bool(known.voters)
     base = _first_port(known, requested)
-    mine = {broker.port for broker in known.brokers if is_alive(broker)} | listeners.taken_ports(known)
-    mine.add(known.shared_port)
-    for index, broker in enumerate(known.brokers):
-        if is_alive(broker) or only not in {None, broker.node_id}:
+    if lasts and requested:
+        _refuse_other_port(known, base)
+    mine = {broker.port for broker in known.brokers if lasts or is_alive(broker)} | listeners.taken_ports(known)
+    chooser = _Ports({*mine, known.shared_port})
+    for index, broker in _missing(known, only):
+        if lasts and broker.port:
+            if not ports.is_free(HOST, broker.port):
+                raise _quorum_port_taken(known, broker)
             continue
-        broker.host = settings.host
-        usual = base + index
+        broker.host, usual = HOST, base + index
         if requested is None and broker.port:
             usual = broker.port
-        elif base >= _PORTS_OF_THE_SYSTEM_FROM and index:
+        elif requested == 0 or (base >= _PORTS_OF_THE_SYSTEM_FROM and index):
             usual = 0
-        if requested == 0 or not 0 < usual <= _PORT_MAX:
-            broker.port = 0
-            continue
-        is_free = usual not in mine and ports.is_free(settings.host, usual)
-        if requested and index == 0 and not is_free:
-            raise ports.port_taken_error(settings.host, usual)
-        broker.port = usual if is_free else 0
-        mine.add(usual)
-        if not is_free:
-            taken.append(usual)
-    return tuple(taken)
+        broker.port = chooser.choose(usual, is_requested=bool(requested) and not index, lasts=lasts)
+    return tuple(chooser.missed)
+
+
+def _missing(known: ClusterState, only: int | None) -> list[tuple[int, BrokerState]]:
+    """The brokers that do not run, or `only` one, each with its index."""
+    found = enumerate(known.brokers)
+    return [(index, each) for index, each in found if not is_alive(each) and only in {None, each.node_id}]
+
+
+def _refuse_other_port(known: ClusterState, base: int) -> None:
+    """Refuse to move the first broker of a quorum to another port. Raises UsageError (`quorum-port`)."""
+    first = known.brokers[0]
+    if first.port not in {0, base}:
+        raise UsageError(
+            "quorum-port",
+            f"the brokers of the cluster in {known.data_dir} keep their ports, node {first.node_id} port {first.port}",
+            why="the voters of the metadata quorum are named by their addresses",
+            try_=(f"yak up --data-dir {quote(known.data_dir)}",),
+        )
 
 
 def _quorum_port_taken(known: ClusterState, broker: BrokerState) -> UsageError:
@@ -324,45 +359,6 @@ def _quorum_port_taken(known: ClusterState, broker: BrokerState) -> UsageError:
     )
 
 
-def _choose_lasting_ports(known: ClusterState, settings: UpSettings, only: int | None) -> tuple[int, ...]:
-    """Choose the ports of a quorum's brokers, which must be known before they start and stay the same.
-
-    Returns the default ports that were taken. Raises UsageError: `port-in-use`, `quorum-port`.
-    """
-    requested, host = settings.port, settings.host
-    base = _first_port(known, requested)
-    first = known.brokers[0]
-    if requested and first.port not in {0, base}:
-        raise UsageError(
-            "quorum-port",
-            f"the brokers of the cluster in {known.data_dir} keep their ports, node {first.node_id} port {first.port}",
-            why="the voters of the metadata quorum are named by their addresses",
-            try_=(f"yak up --data-dir {quote(known.data_dir)}",),
-        )
-    taken: list[int] = []
-    mine = {broker.port for broker in known.brokers} | listeners.taken_ports(known) | {known.shared_port}
-    for index, broker in enumerate(known.brokers):
-        if is_alive(broker) or only not in {None, broker.node_id}:
-            continue
-        if broker.port:
-            if not ports.is_free(host, broker.port):
-                raise _quorum_port_taken(known, broker)
-            continue
-        broker.host, usual = host, base + index
-        may_be_usual = requested != 0 and usual <= _PORT_MAX and (base < _PORTS_OF_THE_SYSTEM_FROM or not index)
-        if may_be_usual and usual not in mine and ports.is_free(host, usual):
-            broker.port = usual
-        elif may_be_usual and requested and not index:
-            raise ports.port_taken_error(host, usual)
-        elif may_be_usual:
-            taken.append(usual)
-        while not broker.port:
-            found = ports.find_lasting(host)
-            broker.port = 0 if found in mine else found
-        mine.add(broker.port)
-    return tuple(taken)
-
-
 def _choose_http_ports(known: ClusterState, settings: UpSettings, only: int | None = None) -> None:
     """Choose HTTP ports like client ports; a default port that is taken is replaced by any free one.
 
@@ -372,19 +368,12 @@ def _choose_http_ports(known: ClusterState, settings: UpSettings, only: int | No
     any_will_do = requested == 0 or (requested is None and (settings.port == 0 or bool(settings.ports)))
     base = requested or known.brokers[0].http_port or DEFAULT_HTTP_PORT
     mine = {broker.http_port for broker in known.brokers if is_alive(broker)} | listeners.taken_ports(known)
-    for index, broker in enumerate(known.brokers):
-        if is_alive(broker) or only not in {None, broker.node_id}:
-            continue
+    chooser = _Ports(mine)
+    for index, broker in _missing(known, only):
         is_as_before = requested is None and None in (broker.http_port, known.brokers[0].http_port)
         if settings.no_http or is_as_before:
             broker.http_port = None
             continue
         usual = broker.http_port if requested is None and broker.http_port else base + index
-        if (any_will_do and not broker.http_port) or not 0 < usual <= _PORT_MAX:
-            broker.http_port = 0
-            continue
-        is_free = usual not in mine and ports.is_free(settings.host, usual)
-        if requested and index == 0 and not is_free:
-            raise ports.port_taken_error(settings.host, usual)
-        broker.http_port = usual if is_free else 0
-        mine.add(usual)
+        usual = 0 if any_will_do and not broker.http_port else usual
+        broker.http_port = chooser.choose(usual, is_requested=bool(requested) and not index)

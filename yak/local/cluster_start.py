@@ -16,6 +16,8 @@ from yak.local.quorum import QuorumSpec
 from yak.local.state import BrokerState, ClusterState
 from yak.local.status import broker_status, is_alive
 
+REDIS_ALONE: Final = 0
+"""A node id that no broker has, as numbering starts at 1: `start_missing` then starts no broker."""
 _UNREADY_PATIENCE_SECONDS: Final = 5.0
 
 

@@ -11,12 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from yak.attempts import attempts
 from yak.client.admin import Admin
 from yak.client.leadership import Move, carry_out
 from yak.client.replica_offsets import read_metadata
+from yak.cluster.image import Image
 from yak.cluster.records import BrokerChange, BrokerState, ControllerChange, PartitionChange, parse
 from yak.errors import WaitTimeout, YakError
 from yak.ids import NodeId, TopicPartition
@@ -24,7 +25,7 @@ from yak.local import layout
 from yak.local.bench.ledger_load import longest_pause
 from yak.local.cluster import LocalCluster
 from yak.local.load import LibrdkafkaLoad
-from yak.local.metadata_log import LOG_KEY, CopySource, RedisSource, fold, newest_copy
+from yak.local.metadata_log import CopySource, RecordSource, RedisSource, fold, newest_copy
 from yak.local.status import ClusterStatus
 from yak.local.supervise import LogFollower
 from yak.ports.metadata_store import TailedRecord
@@ -220,7 +221,6 @@ STEADY_SECONDS: Final = 0.3
 _POLL_SECONDS: Final = 0.01
 PROBE_TOPIC: Final = "__yak_failover_probe"
 DELETE_TRIES: Final = 3
-_NAMES_KEY: Final = "{y}:tn"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -290,57 +290,37 @@ class LeaderMove(FailoverTimes):
         return {"failed": len(self.failed), "took_ms": tenths(self.took_ms), **self.measured_json()}
 
 
-class CopyWatch:
-    """The records from now on in the brokers' copies, in a cluster with a quorum. All are on this machine: one clock."""
+class RecordWatch:
+    """The metadata records from now on. `image` is the cluster's now; `offset_ms`: the offset of the records' clock."""
 
-    def __init__(self, directories: Sequence[str]) -> None:
-        self._sources = [CopySource(directory) for directory in directories]
-        self.offset_ms = 0.0
-        image = fold(newest_copy(directories))
+    def __init__(self, sources: Sequence[RecordSource], image: Image, offset_ms: float = 0.0) -> None:
+        self._sources = sources
         self._after = image.offset
+        self.offset_ms = offset_ms
         self.topic_ids = {name: str(topic.topic_id) for name, topic in image.topics.items()}
 
     def records(self) -> list[TailedRecord]:
-        found = {each.offset: each for source in self._sources for each in source.records()}
-        return [found[offset] for offset in sorted(found) if offset > self._after]
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-class StoreWatch:
-    """The records from now on in Redis. `offset_ms`: its clock's offset from the local clock. Raises Unreachable."""
-
-    def __init__(self, url: str) -> None:
-        self._client = RedisSource(url, tries=("yak up --status", "yak doctor")).connect()
-        self.offset_ms = _clock_offset_ms(self._client)
-        last = self._client.xrevrange(LOG_KEY, count=1)
-        self._after = str(last[0][0]) if last else "0"
-        self.topic_ids: dict[str, str] = {
-            name: str(uuid.UUID(each)) for name, each in self._client.hgetall(_NAMES_KEY).items()
-        }
-
-    def records(self) -> list[TailedRecord]:
-        return [TailedRecord.from_stream(*entry) for entry in self._client.xrange(LOG_KEY, min=f"({self._after}")]
-
-    def close(self) -> None:
-        self._client.close()
-
-
-RecordWatch: TypeAlias = CopyWatch | StoreWatch
+        found = {each.offset: each for source in self._sources for each in source.records(self._after)}
+        return [found[offset] for offset in sorted(found)]
 
 
 def watch_records(status: ClusterStatus) -> RecordWatch:
-    """Watch the metadata records of a local cluster. Raises Unreachable, YakError (`log-source`)."""
+    """Watch the metadata records of a local cluster: in Redis, or in the brokers' copies, which have one clock.
+
+    Raises Unreachable, YakError (`log-source`).
+    """
     if status.redis_url is not None:
-        return StoreWatch(status.redis_url)
-    return CopyWatch([layout.node_dir(status.data_dir, broker.node_id) for broker in status.brokers])
+        store = RedisSource(status.redis_url, tries=("yak up --status", "yak doctor"))
+        return RecordWatch([store], fold(store), _clock_offset_ms(store))
+    directories = [layout.node_dir(status.data_dir, broker.node_id) for broker in status.brokers]
+    return RecordWatch([CopySource(each) for each in directories], fold(newest_copy(directories)))
 
 
-def _clock_offset_ms(client: Any) -> float:
-    before = time.time()
-    seconds, micros = client.time()
-    return float((seconds + micros / 1e6 - (before + time.time()) / 2) * 1000.0)
+def _clock_offset_ms(store: RedisSource) -> float:
+    with store.connect() as client:
+        before = time.time()
+        seconds, micros = client.time()
+        return float((seconds + micros / 1e6 - (before + time.time()) / 2) * 1000.0)
 
 
 def led_by(
@@ -406,17 +386,12 @@ def end_and_watch(
     result = Failover(node_id, pid, found.controller_id == node_id, (*movable, *offline), offline)
     logs = LogFollower({name: path for name, path in cluster.log_paths().items() if name.startswith("node-")})
     with ExitStack() as stack:
-        writes = None
+        probed = None
         if probe and movable:
             like = next(each for each in found.partitions if (each.topic, each.partition) == movable[0])
-            result.probed = stack.enter_context(_probe_topic(status.bootstrap, like, on_topic_left))
-            writes = WriteProbe(status.bootstrap, result.probed)
-            stack.callback(_stop, result, writes)
+            probed = stack.enter_context(_probe_topic(status.bootstrap, like, on_topic_left))
         watch = watch_records(status)
-        stack.callback(watch.close)
-        if writes is not None:
-            writes.start()
-            time.sleep(STEADY_SECONDS)
+        writes = stack.enter_context(_writing(result, status.bootstrap, probed))
         began_ms, result.began_s = time.time() * 1000.0, time.monotonic()
         if hard:
             cluster.kill(node_id)
@@ -427,14 +402,25 @@ def end_and_watch(
         _watch_records(result, watch, began_ms)
         if writes is not None:
             moved_s = result.began_s + (result.timeline.elected_ms or 0.0) / 1000.0
-            _watch_probe(result, writes, since_s=result.ended_s if hard else moved_s)
+            _watch_probe(result, writes, result.began_s, since_s=result.ended_s if hard else moved_s)
         lines = [line for name, line in _all_new_lines(logs) if name != f"node-{node_id}"]
         result.timeline.detected_ms = detection_ms(lines, began_ms=began_ms, node=node_id)
     return result
 
 
-def _stop(result: FailoverTimes, probe: WriteProbe) -> None:
-    result.acknowledged, result.errors = probe.end(), tuple(probe.errors)
+@contextmanager
+def _writing(result: FailoverTimes, servers: str, partition: TopicPartition | None) -> Iterator[WriteProbe | None]:
+    """Writes of a probe to a partition, if one is given; the result gets what became of them."""
+    if partition is None:
+        yield None
+        return
+    result.probed, writes = partition, WriteProbe(servers, partition)
+    try:
+        writes.start()
+        time.sleep(STEADY_SECONDS)
+        yield writes
+    finally:
+        result.acknowledged, result.errors = writes.end(), tuple(writes.errors)
 
 
 def _watch_records(result: Failover, watch: RecordWatch, began_ms: float) -> None:
@@ -455,13 +441,13 @@ def _watch_records(result: Failover, watch: RecordWatch, began_ms: float) -> Non
             return
 
 
-def _watch_probe(result: Failover, probe: WriteProbe, *, since_s: float) -> None:
+def _watch_probe(result: FailoverTimes, probe: WriteProbe, began_s: float, *, since_s: float) -> None:
     """Fill in the first acknowledgement of a write sent after `since_s`, and the longest wait for one."""
     first = probe.wait_ack_after(since_s, WATCH_SECONDS)
     if first is None:
         return
-    result.timeline.first_ack_ms = (first - result.began_s) * 1000.0
-    result.pause_ms = probe.longest_pause_ms(result.began_s)
+    result.timeline.first_ack_ms = (first - began_s) * 1000.0
+    result.pause_ms = probe.longest_pause_ms(began_s)
 
 
 def move_and_watch(admin: Admin, moves: Sequence[Move], *, local: ClusterStatus | None, probe: bool) -> LeaderMove:
@@ -473,27 +459,15 @@ def move_and_watch(admin: Admin, moves: Sequence[Move], *, local: ClusterStatus 
     if not moves:
         return result
     watch = None if local is None else watch_records(local)
-    first = moves[0]
-    writes = WriteProbe(admin.servers, first.partition) if probe else None
-    try:
-        if writes is not None:
-            result.probed = first.partition
-            writes.start()
-            time.sleep(STEADY_SECONDS)
+    with _writing(result, admin.servers, moves[0].partition if probe else None) as writes:
         began_ms, began = time.time() * 1000.0, time.monotonic()
         result.failed = carry_out(admin, moves, timeout_s=admin.timeout_s)
-        result.took_ms = (time.monotonic() - began) * 1000.0
+        ended = time.monotonic()
+        result.took_ms = (ended - began) * 1000.0
         if watch is not None:
             result.timeline.elected_ms = _elected_ms(watch, moves, result, began_ms)
         if writes is not None:
-            first_ack = writes.wait_ack_after(began + result.took_ms / 1000.0, WATCH_SECONDS)
-            result.timeline.first_ack_ms = None if first_ack is None else (first_ack - began) * 1000.0
-            result.pause_ms = writes.longest_pause_ms(began)
-    finally:
-        if writes is not None:
-            _stop(result, writes)
-        if watch is not None:
-            watch.close()
+            _watch_probe(result, writes, began, since_s=ended)
     return result
 
 

@@ -20,6 +20,8 @@ from yak.errors import StartRefused
 from yak.local import state
 from yak.local.state import BrokerState, ClusterState
 from yak.private_files import make_directory, open_file
+from yak.storage.checkpoints import parse_properties
+from yak.storage.names import META_PROPERTIES
 
 METADATA_FOLDER: Final = "__yak_metadata"
 """The folder of the metadata in a broker's first data directory."""
@@ -59,7 +61,7 @@ def ready_file(data_dir: str, node_id: int) -> str:
 
 def prepare(data_dir: str) -> None:
     """Make the data directory, or refuse it. Raises StartRefused; a refused directory stays untouched."""
-    if os.path.exists(os.path.join(data_dir, "meta.properties")):
+    if os.path.exists(os.path.join(data_dir, META_PROPERTIES)):
         raise StartRefused(
             "data-dir-of-a-broker",
             f"{data_dir} is the data directory of one broker, not of a local cluster",
@@ -106,11 +108,7 @@ def forget_node(data_dir: str, broker: BrokerState) -> None:
 def read_cluster_id(broker_data_dir: str) -> str | None:
     """The cluster id in the broker's meta.properties; None when there is none."""
     try:
-        text = (Path(broker_data_dir) / "meta.properties").read_text("utf-8")
+        data = Path(broker_data_dir, META_PROPERTIES).read_bytes()
     except OSError:
         return None
-    for line in text.splitlines():
-        name, _, value = line.partition("=")
-        if name.strip() == "cluster.id":
-            return value.strip()
-    return None
+    return parse_properties(data).get("cluster.id")

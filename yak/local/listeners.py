@@ -141,7 +141,7 @@ def _hosts(known: "ClusterState") -> list[str]:
 def own_listener(known: "ClusterState", broker: "BrokerState") -> Listener:
     """The cluster's own listener of a broker, on this machine."""
     protocol = known.exposed.protocol
-    return Listener(protocol.value, protocol, broker.host or _LOOPBACK, broker.port)  # a new broker has no host yet
+    return Listener(protocol.value, protocol, broker.host, broker.port)
 
 
 def _bound(known: "ClusterState", broker: "BrokerState") -> Iterator[Listener]:

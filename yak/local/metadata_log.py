@@ -14,10 +14,10 @@ from yak.cluster.image_log import read_entries
 from yak.cluster.payload import BadRecord
 from yak.errors import Unreachable, YakError
 from yak.ids import MetadataOffset
+from yak.local.layout import METADATA_FOLDER
 from yak.ports.metadata_store import TailedRecord
 from yak.security.redis_url import with_password, without_password
 
-METADATA_FOLDER = "__yak_metadata"
 LOG_KEY = "{y}:log"
 SNAPSHOT_KEY = "{y}:snapshot"
 SNAPSHOT_FILE = "snapshot"
@@ -45,7 +45,7 @@ class RedisSource:
         return without_password(self.url)
 
     def connect(self) -> Any:
-        """A connection that answered a ping; the caller closes it. Raises Unreachable (`log-source`)."""
+        """A connection that answered a ping, a context manager that closes it. Raises Unreachable (`log-source`)."""
         import redis
 
         try:
@@ -67,28 +67,21 @@ class RedisSource:
 
     def base(self) -> TailedRecord | None:
         """The snapshot that replaces all records up to its offset, from the trimming of the stream; None without one."""
-        client = self.connect()
-        try:
+        with self.connect() as client:
             found = client.hgetall(SNAPSHOT_KEY)
-        finally:
-            client.close()
         return TailedRecord.from_snapshot(found) if found else None
 
-    def records(self) -> Iterator[TailedRecord]:
-        """The present records in order; the first ones may be gone."""
-        client = self.connect()
-        try:
-            after = "-"
-            while page := client.xrange(LOG_KEY, min=after, count=PAGE_RECORDS):
+    def records(self, after: MetadataOffset = 0) -> Iterator[TailedRecord]:
+        """The present records after an offset, in order; the first ones may be gone."""
+        with self.connect() as client:
+            last = f"{after}-0"
+            while page := client.xrange(LOG_KEY, min=f"({last}", count=PAGE_RECORDS):
                 yield from (TailedRecord.from_stream(*entry) for entry in page)
-                after = f"({page[-1][0]}"
-        finally:
-            client.close()
+                last = page[-1][0]
 
     def follow(self, after: MetadataOffset) -> Iterator[TailedRecord | None]:
         """Records as they are written; None about twice a second while there are none."""
-        client = self.connect()
-        try:
+        with self.connect() as client:
             while True:
                 found = client.xread({LOG_KEY: f"{after}-0"}, count=PAGE_RECORDS, block=BLOCK_MS)
                 if not found:
@@ -98,8 +91,6 @@ class RedisSource:
                     record = TailedRecord.from_stream(*entry)
                     after = record.offset
                     yield record
-        finally:
-            client.close()
 
 
 @dataclass(slots=True)
@@ -120,12 +111,11 @@ class CopySource:
         found = self._read(SNAPSHOT_FILE)
         return found[0] if found else None
 
-    def records(self) -> Iterator[TailedRecord]:
-        last = 0
+    def records(self, after: MetadataOffset = 0) -> Iterator[TailedRecord]:
         for each in self._files():
             for record in self._read(each) if each != SNAPSHOT_FILE else ():
-                if record.offset > last:
-                    last = record.offset
+                if record.offset > after:
+                    after = record.offset
                     yield record
 
     def _files(self) -> list[str]:
@@ -151,10 +141,9 @@ class CopySource:
         import time
 
         while True:
-            for record in self.records():
-                if record.offset > after:
-                    after = record.offset
-                    yield record
+            for record in self.records(after):
+                after = record.offset
+                yield record
             yield None
             time.sleep(BLOCK_MS / 1000)
 

@@ -19,7 +19,7 @@ from yak.client.store_moves import BOTH, read_stores, set_target, wait_for_quoru
 from yak.errors import UsageError, WaitTimeout, YakError
 from yak.ids import NodeId
 from yak.local import layout, quorum, redis_child, state
-from yak.local.cluster_start import start_missing
+from yak.local.cluster_start import REDIS_ALONE, start_missing
 from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import is_alive
 from yak.private_files import replace_file
@@ -29,7 +29,6 @@ from yak.view.partition_state import is_offline, out_of_sync
 PATIENCE_SECONDS: Final = 120.0
 """The longest wait of one step: for replicas, for the quorum, for the move."""
 _POLL_SECONDS: Final = 0.1
-_NO_BROKER: Final = 0
 _WHERE: Final = {quorum.REDIS: "Redis", quorum.RAFT: "a quorum of the brokers"}
 
 
@@ -90,7 +89,7 @@ class Migration:
 
     def _move(self, to: str) -> None:
         known = self._known
-        start_missing(known, only=_NO_BROKER)  # Redis
+        start_missing(known, only=REDIS_ALONE)
         self._restart_all(BOTH, "both stores", in_quorum=known.metadata == quorum.RAFT)
         found = wait_for_quorum(self._addresses(), timeout_s=PATIENCE_SECONDS)
         # Those of the log, if there was a quorum before: `yak quorum add` and `remove` changed them.

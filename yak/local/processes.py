@@ -53,27 +53,29 @@ def is_paused(process: ProcessId) -> bool:
     return found is not None and found == (b"T", process.mark)
 
 
+@contextlib.contextmanager
+def _pidfd(process: ProcessId) -> Iterator[int | None]:
+    """A file descriptor of the process with this pid; None where there is no such thing. Raises ProcessLookupError."""
+    if not _LINUX or not hasattr(os, "pidfd_open"):
+        yield None
+        return
+    handle = os.pidfd_open(process.pid)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
 def send_signal(process: ProcessId, signal_number: int) -> bool:
     """Send a signal to this process; False when it is gone, or its pid was reused."""
-    if _LINUX and hasattr(os, "pidfd_open"):
-        try:
-            handle = os.pidfd_open(process.pid)
-        except ProcessLookupError:
-            return False
-        try:
+    try:
+        with _pidfd(process) as handle:
             if not is_running(process):
                 return False
-            signal.pidfd_send_signal(handle, signal_number)
-        except ProcessLookupError:
-            return False
-        else:
-            return True
-        finally:
-            os.close(handle)
-    if not is_running(process):
-        return False
-    try:
-        os.kill(process.pid, signal_number)
+            if handle is None:
+                os.kill(process.pid, signal_number)
+            else:
+                signal.pidfd_send_signal(handle, signal_number)
     except ProcessLookupError:
         return False
     return True
@@ -81,27 +83,21 @@ def send_signal(process: ProcessId, signal_number: int) -> bool:
 
 def wait_gone(process: ProcessId, timeout_seconds: float) -> bool:
     """Wait until this process has ended; False if it still runs after the timeout."""
-    if _LINUX and hasattr(os, "pidfd_open"):
-        try:
-            handle = os.pidfd_open(process.pid)
-        except ProcessLookupError:
-            return True
-        try:
-            if _start_mark(process.pid) not in (None, process.mark):
+    try:
+        with _pidfd(process) as handle:
+            if handle is None:
+                has_ended = any(not is_running(process) for _ in attempts(timeout_seconds, _POLL_SECONDS))
+            elif _start_mark(process.pid) not in (None, process.mark):
                 return True  # the pid is another process's now
-            # a process whose main thread has ended is a zombie, and has its sockets until its last thread ends
-            ends = select.poll()  # select() refuses descriptors of 1,024 and more
-            ends.register(handle, select.POLLIN)
-            ready = ends.poll(timeout_seconds * 1000)
-        finally:
-            os.close(handle)
-        reap(process.pid)
-        return bool(ready)
-    for _ in attempts(timeout_seconds, _POLL_SECONDS):
-        if not is_running(process):
-            reap(process.pid)
-            return True
-    return False
+            else:
+                # a process whose main thread has ended is a zombie, and has its sockets until its last thread ends
+                ends = select.poll()  # select() refuses descriptors of 1,024 and more
+                ends.register(handle, select.POLLIN)
+                has_ended = bool(ends.poll(timeout_seconds * 1000))
+    except ProcessLookupError:
+        return True
+    reap(process.pid)
+    return has_ended
 
 
 def stop(process: ProcessId, *, patience_seconds: float) -> bool:

@@ -8,6 +8,7 @@ broker of a quorum keeps its port.
 import contextlib
 import os
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -82,7 +83,7 @@ def prepare(known: "ClusterState") -> QuorumSpec | None:
         return None
     path = layout.secret_path(known.data_dir)
     if not os.path.exists(path):
-        line = _line_of_a_broker(known)
+        line = stored_secret(broker.data_dir for broker in known.brokers)
         if line is None and has_begun(known):
             raise StartRefused(
                 "cluster-secret",
@@ -96,10 +97,11 @@ def prepare(known: "ClusterState") -> QuorumSpec | None:
     return QuorumSpec(voters, path, known.serves_with)
 
 
-def _line_of_a_broker(known: "ClusterState") -> str | None:
-    for broker in known.brokers:
+def stored_secret(data_dirs: Iterable[str]) -> str | None:
+    """The line of a secret's file as one of these data directories has it; None if no broker has joined on them."""
+    for each in data_dirs:
         with contextlib.suppress(UsageError):
-            return shared_secret(broker.data_dir)
+            return shared_secret(each)
     return None
 
 

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote
@@ -37,7 +37,6 @@ _PARENT_BYTES_MAX: Final = 70
 _SHORT_FOLDERS: Final = ("/tmp", "/var/tmp")  # noqa: S108 - parents of folders that mkdtemp makes
 _SOCKET_PATH_BYTES_MAX: Final = 100
 """Unix socket paths are limited to about 104 bytes (macOS) or 108 (Linux)."""
-_SYSTEMS: Final = {"linux": "linux", "darwin": "darwin"}
 _MACHINES: Final = {("linux", "arm64"): "aarch64", ("darwin", "aarch64"): "arm64"}
 
 
@@ -84,15 +83,14 @@ def socket_path(address: str) -> str:
     return unquote(address.removeprefix("unix://")) if address.startswith("unix://") else ""
 
 
-def find_server(environment: Mapping[str, str] | None = None) -> str:
+def find_server() -> str:
     """The server program: YAK_REDIS_SERVER, else the bundled one, else `valkey-server` or `redis-server` from PATH.
 
     Raises UsageError when there is none.
     """
-    env = os.environ if environment is None else environment
-    named = env.get("YAK_REDIS_SERVER")
+    named = os.environ.get("YAK_REDIS_SERVER")
     if named:
-        found = shutil.which(named, path=env.get("PATH", os.defpath))
+        found = shutil.which(named)
         if found is None:
             raise UsageError(
                 "no-redis-server",
@@ -105,7 +103,7 @@ def find_server(environment: Mapping[str, str] | None = None) -> str:
     if carried is not None:
         return carried
     for name in ("valkey-server", "redis-server"):
-        found = shutil.which(name, path=env.get("PATH", os.defpath))
+        found = shutil.which(name)
         if found is not None:
             return found
     raise UsageError(
@@ -283,7 +281,7 @@ def _carried_server() -> str | None:
         return None
     machine = platform.machine()
     machine = _MACHINES.get((sys.platform, machine), machine)
-    folder = f"{_SYSTEMS.get(sys.platform, sys.platform)}-{machine}"
+    folder = f"{sys.platform}-{machine}"
     path = os.path.join(package.submodule_search_locations[0], "_binaries", folder, "valkey-server")
     return path if os.access(path, os.X_OK) else None
 

@@ -14,22 +14,20 @@ _LOG_NAME: Final = "redis.log"
 
 
 class EmbeddedRedis:
-    """A server on the data of one folder, on a TCP port of 127.0.0.1 or, without one, on a unix socket in the folder.
+    """A server on the data of one folder, on a unix socket in it.
 
     The append-only file is synced before each reply; no eviction, no snapshots. Its log is `redis.log` in the folder.
     """
 
-    def __init__(self, directory: str, *, port: int = 0) -> None:
-        """`port` 0 means a unix socket."""
+    def __init__(self, directory: str) -> None:
         self._directory = os.path.abspath(directory)
-        self._port = port
-        self._socket_path = "" if port else redis_child.socket_for(self._directory)
+        self._socket_path = redis_child.socket_for(self._directory)
         self._running: RunningRedis | None = None
 
     @property
     def url(self) -> str:
         """The address, also before the server runs."""
-        return redis_child.socket_url(self._socket_path) if self._socket_path else redis_child.url(self._port)
+        return redis_child.socket_url(self._socket_path)
 
     @property
     def pid(self) -> int:
@@ -43,7 +41,7 @@ class EmbeddedRedis:
 
     def start(self) -> Self:
         """Start the server and wait until it answers. Raises the errors of `redis_child.start`."""
-        self._running = redis_child.start(self._directory, self._port, self.log_path, socket_path=self._socket_path)
+        self._running = redis_child.start(self._directory, 0, self.log_path, socket_path=self._socket_path)
         return self
 
     def stop(self) -> None:
@@ -52,17 +50,13 @@ class EmbeddedRedis:
         if running is not None:
             processes.send_signal(running.process, signal.SIGCONT)
             redis_child.stop(running.process)
-            self._forget_socket()
+            redis_child.forget_socket(self._socket_path, self._directory)
 
     def kill(self) -> None:
         """`kill -9`: acknowledged writes are in its file all the same."""
         running, self._running = self._running, None
         if running is not None:
             processes.kill(running.process)
-            self._forget_socket()
-
-    def _forget_socket(self) -> None:
-        if self._socket_path:
             redis_child.forget_socket(self._socket_path, self._directory)
 
     def __enter__(self) -> Self:

@@ -34,13 +34,11 @@ def read_cluster(url: str, *, timeout_s: float, topic: str | None = None) -> Clu
     import redis
 
     source = RedisSource(url, timeout_s, _TRIES)
-    client = source.connect()
-    try:
-        return _read(client, source.name, topic)
-    except redis.RedisError as error:
-        raise Unreachable("log-source", f"the metadata store at {source.name} failed", why=str(error)) from None
-    finally:
-        client.close()
+    with source.connect() as client:
+        try:
+            return _read(client, source.name, topic)
+        except redis.RedisError as error:
+            raise Unreachable("log-source", f"the metadata store at {source.name} failed", why=str(error)) from None
 
 
 def _read(client: Any, name: str, topic: str | None) -> ClusterReplicas:

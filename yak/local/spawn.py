@@ -36,9 +36,9 @@ def yak_argv(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", "yak.commands", *arguments]
 
 
-def foreign_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+def foreign_environment() -> dict[str, str]:
     """The environment for a foreign program: without the library path of the bundle."""
-    result = dict(os.environ if environment is None else environment)
+    result = dict(os.environ)
     if is_frozen():
         for name in _LIBRARY_PATHS:
             original = result.pop(f"{name}_ORIG", None)
@@ -48,7 +48,7 @@ def foreign_environment(environment: Mapping[str, str] | None = None) -> dict[st
     return result
 
 
-def yak_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+def yak_environment() -> dict[str, str]:
     """The environment for a child `yak` that gets all its settings by flags.
 
     The caller's own YAK_* settings and their aliases are left out: YAK_ADVERTISED_HOST or REDIS_HOST meant for another
@@ -56,7 +56,7 @@ def yak_environment(environment: Mapping[str, str] | None = None) -> dict[str, s
     """
     result = {
         name: value
-        for name, value in foreign_environment(environment).items()
+        for name, value in foreign_environment().items()
         if name in _INHERITED_SETTINGS or not (name.startswith("YAK_") or name in _SEED_ALIASES)
     }
     result["NO_COLOR"] = "1"

@@ -15,9 +15,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, Final, TypeVar
 
-from yak.config.listeners import bracketed
+from yak.config.listeners import SecurityProtocol, bracketed
 from yak.errors import StartRefused, YakError
-from yak.local.exposure import ListenerOptions
 from yak.local.processes import ProcessId
 from yak.private_files import distrust, open_file, replace_file
 from yak.storage.names import LOCAL_CLUSTER_STATE
@@ -28,6 +27,26 @@ BUSY: Final = "cluster-busy"
 """The error of a command while another one changes the cluster."""
 _VERSION: Final = 1
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerOptions:
+    """The listener options of `yak up`: `--listen` and `--advertise` as typed, for broker 1."""
+
+    listen: tuple[str, ...] = ()
+    advertise: tuple[str, ...] = ()
+    tls: bool = False
+    users_file: str | None = None
+
+    @property
+    def protocol(self) -> SecurityProtocol:
+        parts = ["SASL"] * bool(self.users_file) + (["SSL"] if self.tls else ["PLAINTEXT"] * bool(self.users_file))
+        return SecurityProtocol("_".join(parts) or "PLAINTEXT")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the cluster has its own plain listener only."""
+        return self == ListenerOptions()
 
 
 @dataclass(slots=True)

@@ -64,15 +64,6 @@ class ClusterStatus:
     listeners: tuple[str, ...] = ()
     """The advertised addresses of `yak up --listen`, of all brokers: `NAME://host:port`."""
 
-    @property
-    def all_running(self) -> bool:
-        """Whether every broker runs, and the cluster's own Redis server too."""
-        return (
-            bool(self.brokers)
-            and all(broker.state == "running" for broker in self.brokers)
-            and self.redis_running is not False
-        )
-
     def as_json(self) -> dict[str, Any]:
         """The JSON contract for scripts: these keys stay."""
         return {

@@ -354,7 +354,6 @@ class Cluster:
         self._local.up(
             UpSettings(
                 port=0,
-                host=_HOST,
                 redis_url=self.store_url,
                 configs=self.shape.broker_configs(),
                 brokers=self.shape.brokers,

@@ -26,11 +26,6 @@ SECONDS_MAX = 20.0
 """For what is to happen "within seconds" on a machine that does other things too."""
 
 
-def calls_of(node: Node) -> Flow:
-    """What a broker sends to Redis."""
-    return node.redis.route(CLIENTS).to_target
-
-
 def answers_to(node: Node) -> Flow:
     return node.redis.route(CLIENTS).to_source
 
@@ -67,9 +62,9 @@ def wait_next_controller(cluster: FaultCluster, killed: Node) -> Node:
 @pytest.mark.parametrize("done", [1, SLICES - 1])
 def test_a_topic_that_was_being_made_is_taken_back_and_can_be_made_again(cluster, unique_topic, done):
     controller = cluster.controller
-    calls_of(controller).hold_before(b'"total":%d' % MANY, count=done + 1)
+    controller.calls.hold_before(b'"total":%d' % MANY, count=done + 1)
     begin(create(cluster, unique_topic, MANY))
-    wait_until(calls_of(controller).stopped.is_set, "the calls are held")
+    wait_until(controller.calls.stopped.is_set, "the calls are held")
     wait_until(lambda: [each for each in cluster.image.pending.values() if each.name == unique_topic], "a part is made")
     marks = cluster.marks()
     controller.kill9()
@@ -115,10 +110,10 @@ def test_a_topic_that_was_being_grown_is_grown_by_the_next_controller(cluster, u
     cluster.create(unique_topic, [1, 2, 3])
     wait_written(cluster, unique_topic, b"one")
     controller = cluster.controller
-    calls_of(controller).hold_before(b'"total":%d' % 500, count=2)
+    controller.calls.hold_before(b'"total":%d' % 500, count=2)
     admin = cluster.new_admin()
     begin(lambda: admin.create_partitions([NewPartitions(unique_topic, 500)])[unique_topic].result(15.0))
-    wait_until(calls_of(controller).stopped.is_set, "the calls are held")
+    wait_until(controller.calls.stopped.is_set, "the calls are held")
     wait_until(lambda: cluster.image.pending, "a part is made")
     marks = cluster.marks()
     controller.kill9()
@@ -139,13 +134,13 @@ def test_a_deletion_happened_or_it_did_not(cluster, unique_topic, is_done):
     else:
         # Its high watermark is reported with its id too: five times a second, and only when it moved.
         time.sleep(0.5)
-        calls_of(controller).hold_before(str(topic_id).encode())
+        controller.calls.hold_before(str(topic_id).encode())
     admin = cluster.new_admin()
     begin(lambda: admin.delete_topics([unique_topic], request_timeout=10.0)[unique_topic].result(15.0))
     if is_done:
         wait_until(lambda: unique_topic not in cluster.image.topics, "it is deleted in the store")
     else:
-        wait_until(calls_of(controller).stopped.is_set, "the call is held")
+        wait_until(controller.calls.stopped.is_set, "the call is held")
     controller.kill9()
     wait_next_controller(cluster, controller)
     if not is_done:

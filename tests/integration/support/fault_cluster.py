@@ -20,6 +20,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from support.loads import SteadyLoad
+from support.marked_flow import MarkedFlow
 from support.raw import RawClient
 from support.waiting import wait_until
 
@@ -68,6 +69,8 @@ class Node:
         self.log_path = folder / f"{self.name}.log"
         self.proxy = Proxy(sources)
         self.redis = Proxy(dict, redis_port)
+        self.calls = self.redis.route(CLIENTS).to_target = MarkedFlow()
+        """What the broker sends to Redis."""
         self.redis.listen()
         self.start_as = Start()
         self.process: ProcessId | None = None

@@ -40,7 +40,7 @@ def fault_of(advice: str) -> str:
     """What is wrong with a command line: an unknown subcommand or option, or ''."""
     line, *_comment = advice.split("  ")
     args = shlex.split(line)[1:]
-    known = {"--help", *(name for option in OPTIONS for name in option.declarations)}
+    known = {"--help", *OPTIONS}
     nodes = TREE
     while nodes and args and not args[0].startswith("-"):
         found = next((node for node in nodes if node["name"] == args[0]), None)

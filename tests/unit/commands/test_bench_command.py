@@ -8,8 +8,8 @@ import pytest
 from yak.client.bench.load import ClientResult, Load
 from yak.client.bench.result import Result
 from yak.commands import bench_run
-from yak.commands.bench_run import parse_properties
 from yak.commands.main import main
+from yak.commands.units import key_values
 from yak.errors import UsageError
 
 
@@ -95,9 +95,9 @@ def test_read_only_mode_allows_reading_only(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_client_properties_are_split_at_the_first_equals_sign() -> None:
-    assert parse_properties(["a.b=c=d", "e="]) == {"a.b": "c=d", "e": ""}
-    with pytest.raises(UsageError):
-        parse_properties(["=x"])
+    assert key_values(["a.b=c=d", "e="]) == {"a.b": "c=d", "e": ""}
+    with pytest.raises(UsageError, match="=x"):
+        key_values(["=x"], code="bad-property")
 
 
 def test_a_workload_is_named_as_a_command_or_as_an_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -168,7 +168,7 @@ def test_dumb_terminal_gets_a_line_for_each_phase(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.delenv("CI", raising=False)
     stream = Terminal()
-    g: Any = SimpleNamespace(out=Output(stderr=stream), quiet=0)
+    g: Any = SimpleNamespace(out=Output(stderr=stream))
     with new_watcher(g, ChaosSettings(7, 60.0, KINDS)) as watcher:
         watcher.phase("load and faults", 60.0)
     assert "load and faults for 60 s\n" in stream.getvalue()

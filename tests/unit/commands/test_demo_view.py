@@ -26,7 +26,7 @@ class Out:
 
 @pytest.fixture
 def terminal():
-    return Terminal(SimpleNamespace(out=Out(), quiet=False))
+    return Terminal(SimpleNamespace(out=Out()))
 
 
 def test_table_has_a_header_and_a_colour_for_each_row(terminal):
@@ -76,7 +76,7 @@ def test_live_display_ends_before_the_report(monkeypatch, holds, code):
             return Result(holds, "", [], [], [], {})
 
     monkeypatch.setattr("yak.commands.demo.show_result", lambda _g, _result: happened.append("reported"))
-    assert play(SimpleNamespace(out=Out(), quiet=False), Demo, Settings(1.0), Display) == code
+    assert play(SimpleNamespace(out=Out()), Demo, Settings(1.0), Display) == code
     assert happened == ["ran", "display ended", "reported"]
 
 

@@ -139,8 +139,7 @@ def test_table_of_serve_options_is_the_same_as_typers() -> None:
 
     from yak.commands.app import typer_app
     from yak.commands.options import PREFIX
-    from yak.commands.serve import serve
-    from yak.commands.serve_options import FIELDS_BY_OPTION, ServeFlags
+    from yak.commands.serve import FIELDS_BY_OPTION, ServeFlags, serve
 
     own = [each for each in get_command(typer_app(serve)).params if not str(each.name).startswith(PREFIX)]
     declared = {word: each.name for each in own for word in each.opts}
@@ -172,7 +171,7 @@ def test_a_broker_starts_without_what_it_never_uses() -> None:
 
 @pytest.mark.parametrize("args", [["-h"], ["--port"], ["--port", "--dry-run"], ["--dry-run=1"], ["x"]])
 def test_arguments_that_the_serve_table_does_not_know_are_left_to_typer(args: list[str]) -> None:
-    from yak.commands.serve_options import parse_arguments
+    from yak.commands.serve import parse_arguments
 
     assert parse_arguments(args) is None
 

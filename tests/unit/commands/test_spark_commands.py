@@ -382,7 +382,7 @@ signal.pause()
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_batch_that_is_followed_and_cut_by_a_signal_ends_with_the_code_of_that_signal(number: int, code: int) -> None:
     run = a_run("sql", "running")
-    g: Any = SimpleNamespace(out=Output(), output="table", quiet=0, bootstrap_servers="127.0.0.1:9092")
+    g: Any = SimpleNamespace(out=Output(), bootstrap_servers="127.0.0.1:9092")
     before = signal.getsignal(number)
     signal.signal(number, signal.SIG_DFL)  # under nohup it is ignored, which a job respects
     try:
@@ -426,10 +426,12 @@ def test_the_whole_command_is_handed_to_it(monkeypatch, tmp_path: Path) -> None:
     handed: list[Any] = []
     monkeypatch.setenv("YAK_SPARK_PYTHON", program)
     monkeypatch.setattr(os, "execve", lambda *words: handed.extend(words))
-    spark_python.hand_over(["spark", "sql", "SELECT 1"])
+    monkeypatch.setattr(sys, "argv", ["yak", "spark", "sql", "SELECT 1"])
+    spark_python.hand_over()
     assert handed[1] == [program, "-P", "-m", "yak.commands", "spark", "sql", "SELECT 1"]
     monkeypatch.setenv("YAK_SPARK_HANDED_OVER", handed[2]["YAK_SPARK_HANDED_OVER"])
-    assert spark_python.hand_over(["spark", "sql", "SELECT 1"]) is None
+    spark_python.hand_over()
+    assert len(handed) == 3  # this is that Python
 
 
 def test_executable_always_searches_a_python_with_pyspark_and_says_how_to_install_it(
@@ -440,7 +442,7 @@ def test_executable_always_searches_a_python_with_pyspark_and_says_how_to_instal
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     with pytest.raises(UsageError) as refused:
-        spark_python.hand_over(["spark", "shell"])
+        spark_python.hand_over()
     assert refused.value.try_[0] == "python3 -m venv ~/.yak-spark && ~/.yak-spark/bin/pip install 'yak-broker[spark]'"
 
 

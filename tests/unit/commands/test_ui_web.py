@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yak.commands import ui
-from yak.commands.options import Flags, global_arguments, split_before
+from yak.commands.app import as_arguments
+from yak.commands.options import Flags, split_before
 from yak.commands.ui import check_web
 from yak.errors import UsageError
 from yak.tui.web import launch
@@ -21,15 +22,15 @@ FLAGS = st.builds(
     config=VALUES,
     quiet=st.integers(0, 2),
     verbose=st.integers(0, 3),
-    readonly=st.sampled_from((None, True)),
-    no_color=st.sampled_from((None, True)),
-    local=st.sampled_from((None, True)),
+    readonly=st.booleans(),
+    no_color=st.booleans(),
+    local=st.booleans(),
 )
 
 
 @given(FLAGS)
 def test_child_process_receives_the_global_arguments_of_its_parent(flags):
-    assert split_before([*global_arguments(flags), "ui"]) == (flags, ["ui"])
+    assert split_before([*as_arguments(flags), "ui"]) == (flags, ["ui"])
 
 
 @pytest.mark.parametrize("args", [("--port", "1"), ("--host", "127.0.0.1"), ("--token", "x")])

@@ -12,7 +12,7 @@ from yak.commands.tree import command_tree
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "groups.md").read_text(encoding="utf-8")
 TREE = {node["name"]: node for node in command_tree()}
-GLOBAL = {name for option in OPTIONS for name in option.declarations}
+GLOBAL = set(OPTIONS)
 KAFKAS = {"--list", "--describe", "--members", "--reset-offsets", "--delete", "--group"}
 """Options of Kafka's own tool, which `rewrite` understands."""
 

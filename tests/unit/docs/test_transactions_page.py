@@ -10,7 +10,7 @@ from yak.commands.tree import command_tree
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "transactions.md").read_text(encoding="utf-8")
 TREE = {node["name"]: node for node in command_tree()}
-GLOBAL = {name for option in OPTIONS for name in option.declarations}
+GLOBAL = set(OPTIONS)
 
 
 def names_of(*nodes: dict) -> set[str]:

@@ -152,7 +152,7 @@ def test_password_is_never_displayed() -> None:
 
 def test_a_pipe_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", io.StringIO())
-    assert machine.check_terminal({}).state == "skip"
+    assert machine.check_terminal().state == "skip"
 
 
 def test_the_bundle_holds_findings_versions_and_logs_but_no_password(tmp_path: Path) -> None:

@@ -15,9 +15,8 @@ from yak.local import ports, processes
 from yak.local.checks.machine import check_local_cluster
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.cluster_plan import fault_configs, replication_configs
-from yak.local.exposure import ListenerOptions
 from yak.local.signal_event import SignalEvent
-from yak.local.state import load, state_path
+from yak.local.state import ListenerOptions, load, state_path
 from yak.local.supervise import LogFollower, supervise
 
 
@@ -205,7 +204,6 @@ def test_paused_broker_is_reported_and_resumed(cluster: LocalCluster) -> None:
     process = cluster.pause(2)
     assert processes.is_paused(process)
     assert states(cluster) == ["running", "paused"]
-    assert not cluster.status().all_running
     with pytest.raises(YakError) as caught:
         cluster.pause(2)
     assert caught.value.code == "node-paused"

@@ -3,6 +3,7 @@
 import os
 import socket
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,7 @@ from yak.config.listeners import Listeners
 from yak.errors import StartRefused, UsageError
 from yak.limits import REQUEST_MEMORY_BYTES_MIN
 from yak.local import ports
-from yak.local.cores.held_ports import HeldPorts
-from yak.local.cores.plan import MachinePlan, check_data, parse_cores, plan_machine
+from yak.local.cores.plan import MachinePlan, check_data, hold_port, parse_cores, plan_machine
 from yak.quorum.voters import VoterSet
 from yak.server.options import ServeOptions
 
@@ -188,11 +188,11 @@ def test_http_port_that_the_user_did_not_choose_moves_when_it_is_taken() -> None
 
 
 def test_held_port_is_refused_to_another_machine_and_free_afterwards() -> None:
-    with HeldPorts() as held:
-        port = held.hold("127.0.0.1", 0, False)
-        shared = held.hold("127.0.0.1", 0, True)
+    with ExitStack() as held:
+        port = hold_port(held, "127.0.0.1", 0, False)
+        shared = hold_port(held, "127.0.0.1", 0, True)
         assert port != shared
-        assert held.hold("127.0.0.1", shared, True) == shared
+        assert hold_port(held, "127.0.0.1", shared, True) == shared
     assert ports.is_free("127.0.0.1", port)
 
 
@@ -209,8 +209,8 @@ def resolve_to_two(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_held_port_is_held_at_every_address_of_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
     resolve_to_two(monkeypatch)
-    with HeldPorts() as held:
-        port = held.hold("two.example", 0, False)
+    with ExitStack() as held:
+        port = hold_port(held, "two.example", 0, False)
         for ip in TWO_ADDRESSES:
             with socket.socket() as other, pytest.raises(OSError, match="in use"):
                 other.bind((ip, port))
@@ -221,21 +221,21 @@ def test_held_port_is_held_at_every_address_of_its_host(monkeypatch: pytest.Monk
 
 def test_port_that_is_taken_at_the_second_address_is_refused_and_held_at_none(monkeypatch: pytest.MonkeyPatch) -> None:
     resolve_to_two(monkeypatch)
-    with socket.create_server((TWO_ADDRESSES[1], 0)) as taken, HeldPorts() as held:
+    with socket.create_server((TWO_ADDRESSES[1], 0)) as taken, ExitStack() as held:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError) as caught:
-            held.hold("two.example", port, False)
+            hold_port(held, "two.example", port, False)
         assert caught.value.code == "address-in-use"
         with socket.socket() as other:
             other.bind((TWO_ADDRESSES[0], port))
 
 
 def test_port_that_another_program_listens_on_is_an_error_that_names_it() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other, HeldPorts() as held:
+    with socket.create_server(("127.0.0.1", 0)) as other, ExitStack() as held:
         for is_shared in (False, True):
             with pytest.raises(UsageError) as caught:
-                held.hold("127.0.0.1", other.getsockname()[1], is_shared)
+                hold_port(held, "127.0.0.1", other.getsockname()[1], is_shared)
             assert caught.value.code == "address-in-use"
         with pytest.raises(UsageError) as caught:
-            held.hold("203.0.113.7", 0, False)
+            hold_port(held, "203.0.113.7", 0, False)
         assert caught.value.code == "bad-address"

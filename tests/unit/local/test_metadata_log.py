@@ -4,8 +4,9 @@ import pytest
 
 from yak.cluster.image_log import ImageLog
 from yak.errors import YakError
-from yak.local.failover import CopyWatch
-from yak.local.metadata_log import METADATA_FOLDER, CopySource, RedisSource, fold, newest_copy
+from yak.local.failover import RecordWatch
+from yak.local.layout import METADATA_FOLDER
+from yak.local.metadata_log import CopySource, RedisSource, fold, newest_copy
 from yak.local.metadata_restore import RestoreStore
 from yak.local.replicas_in_redis import read_cluster
 from yak.ports.metadata_store import TailedRecord
@@ -132,9 +133,9 @@ def test_watch_of_copies_has_the_records_since_it_began_whichever_broker_has_the
         log, _ = ImageLog.open(disk, str(tmp_path / node / METADATA_FOLDER))
         log.append(RECORDS[:1]).run(disk)
         logs.append(log)
-    watch = CopyWatch([str(tmp_path / "node-1"), str(tmp_path / "node-2")])
+    directories = [str(tmp_path / "node-1"), str(tmp_path / "node-2")]
+    watch = RecordWatch([CopySource(each) for each in directories], fold(newest_copy(directories)))
     assert watch.records() == []
     logs[0].append(RECORDS[1:2]).run(disk)
     logs[1].append(RECORDS[1:]).run(disk)
     assert watch.records() == RECORDS[1:]
-    watch.close()

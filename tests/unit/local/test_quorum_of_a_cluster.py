@@ -32,7 +32,7 @@ def test_up_with_a_quorum_starts_no_redis_and_names_the_voters_to_every_broker(c
     result = cluster.up(raft(4))
     status = result.status
     assert (status.metadata, status.voters, status.redis_url, status.redis_running) == ("raft", (1, 2, 3), None, None)
-    assert status.all_running
+    assert [each.state for each in status.brokers] == ["running"] * 4
     assert not os.path.exists(layout.redis_dir(cluster.data_dir))
     assert list(cluster.log_paths()) == ["node-1", "node-2", "node-3", "node-4"]
     voters = ",".join(f"{broker.node_id}@{broker.address}" for broker in status.brokers[:3])

@@ -72,16 +72,22 @@ def test_the_program_is_the_named_one_or_the_carried_one_or_one_on_path(
     named = tmp_path / "my-redis"
     named.write_text("#!/bin/sh\n")
     named.chmod(0o755)
-    assert redis_child.find_server({"YAK_REDIS_SERVER": str(named), "PATH": ""}) == str(named)
-    assert redis_child.find_server({"PATH": ""}).endswith("valkey-server")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("YAK_REDIS_SERVER", str(named))
+    assert redis_child.find_server() == str(named)
+    monkeypatch.setenv("YAK_REDIS_SERVER", "/missing")
     with pytest.raises(UsageError) as caught:
-        redis_child.find_server({"YAK_REDIS_SERVER": "/missing", "PATH": ""})
+        redis_child.find_server()
     assert caught.value.code == "no-redis-server"
+    monkeypatch.delenv("YAK_REDIS_SERVER")
+    assert redis_child.find_server().endswith("valkey-server")
     monkeypatch.setattr(redis_child, "_carried_server", lambda: None)
     named.rename(tmp_path / "redis-server")
-    assert redis_child.find_server({"PATH": str(tmp_path)}) == str(tmp_path / "redis-server")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert redis_child.find_server() == str(tmp_path / "redis-server")
+    monkeypatch.setenv("PATH", "")
     with pytest.raises(UsageError, match="no Redis server to start"):
-        redis_child.find_server({"PATH": ""})
+        redis_child.find_server()
 
 
 def test_the_one_file_executable_runs_a_copy_that_outlives_its_bundle(
@@ -95,7 +101,8 @@ def test_the_one_file_executable_runs_a_copy_that_outlives_its_bundle(
     carried.chmod(0o755)
     monkeypatch.setattr(redis_child.sys, "_MEIPASS", str(bundle), raising=False)
     monkeypatch.setattr(redis_child.sys, "frozen", True, raising=False)
-    found = redis_child.find_server({"PATH": ""})
+    monkeypatch.delenv("YAK_REDIS_SERVER", raising=False)
+    found = redis_child.find_server()
     assert found == str(carried)
     copy = redis_child._lasting_copy(found, str(folder))
     assert copy == str(folder / "valkey-server")

@@ -3,6 +3,7 @@
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,27 +15,35 @@ from yak.errors import UsageError
 from yak.local import ports, spawn
 
 
-def test_a_child_broker_does_not_get_the_callers_settings() -> None:
-    environment = spawn.yak_environment(
-        {"PATH": "/bin", "YAK_PORT": "1", "YAK_LOG_LEVEL": "debug", "REDIS_HOST": "x", "BROKER_ID": "7"}
-    )
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, str]], None]:
+    """Sets the environment."""
+    return lambda environment: monkeypatch.setattr(spawn.os, "environ", environment)
+
+
+def test_a_child_broker_does_not_get_the_callers_settings(given: Callable[[dict[str, str]], None]) -> None:
+    given({"PATH": "/bin", "YAK_PORT": "1", "YAK_LOG_LEVEL": "debug", "REDIS_HOST": "x", "BROKER_ID": "7"})
+    environment = spawn.yak_environment()
     assert environment == {"PATH": "/bin", "YAK_LOG_LEVEL": "debug", "NO_COLOR": "1"}
 
 
-def test_a_token_reaches_the_brokers_that_it_is_to_protect() -> None:
-    environment = spawn.yak_environment({"YAK_HTTP_TOKEN": "secret", "YAK_HTTP_PORT": "1"})
+def test_a_token_reaches_the_brokers_that_it_is_to_protect(given: Callable[[dict[str, str]], None]) -> None:
+    given({"YAK_HTTP_TOKEN": "secret", "YAK_HTTP_PORT": "1"})
+    environment = spawn.yak_environment()
     assert environment == {"YAK_HTTP_TOKEN": "secret", "NO_COLOR": "1"}
 
 
 def test_the_frozen_executable_starts_itself_and_gives_strangers_their_own_libraries(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, given: Callable[[dict[str, str]], None]
 ) -> None:
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     bundle = {"LD_LIBRARY_PATH": "/tmp/_MEI1", "LD_LIBRARY_PATH_ORIG": "/opt/lib", "PATH": "/bin"}
     assert spawn.yak_argv("serve") == [sys.executable, "serve"]
-    assert spawn.foreign_environment(bundle) == {"LD_LIBRARY_PATH": "/opt/lib", "PATH": "/bin"}
-    assert spawn.foreign_environment({"LD_LIBRARY_PATH": "/tmp/_MEI1"}) == {}
-    assert spawn.yak_environment(bundle)["PYINSTALLER_RESET_ENVIRONMENT"] == "1"
+    given({"LD_LIBRARY_PATH": "/tmp/_MEI1"})
+    assert spawn.foreign_environment() == {}
+    given(bundle)
+    assert spawn.foreign_environment() == {"LD_LIBRARY_PATH": "/opt/lib", "PATH": "/bin"}
+    assert spawn.yak_environment()["PYINSTALLER_RESET_ENVIRONMENT"] == "1"
 
 
 def test_from_source_the_same_python_runs_the_same_yak() -> None:

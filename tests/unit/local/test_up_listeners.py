@@ -10,8 +10,7 @@ from yak.config.listeners import Listeners
 from yak.errors import UsageError
 from yak.local import listeners, ports
 from yak.local.cluster_plan import UpSettings, plan
-from yak.local.exposure import ListenerOptions
-from yak.local.state import ClusterState, RedisState, load, save
+from yak.local.state import ClusterState, ListenerOptions, RedisState, load, save
 from yak.local.status import status_of
 from yak.security.certificates import read_certificates
 

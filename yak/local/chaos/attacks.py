@@ -7,6 +7,7 @@ threads. Attacks expect refusals: a closed connection is reopened, at most 50 ti
 import contextlib
 import gzip
 import http.client
+import itertools
 import json
 import socket
 import struct
@@ -200,15 +201,10 @@ def _elements(count: int) -> Round:
         frame(OFFSET_FETCH, 5, offsets),
         frame(DELETE_TOPICS, 4, {"topic_names": [f"no-such-{name}" for name in names], "timeout": 1000}),
     )
-    return _asking_in_turn(requests)
+    turn = itertools.cycle(requests)
 
-
-def _asking_in_turn(requests: tuple[bytes, ...]) -> Round:
-    """One request per connection, since a refusal may close it."""
-    turn = iter(range(1 << 30))
-
-    def act(link: Link) -> None:
-        link.send(requests[next(turn) % len(requests)])
+    def act(link: Link) -> None:  # one of them in a round: a refusal may close the connection
+        link.send(next(turn))
         link.receive()
 
     return act
@@ -218,7 +214,7 @@ def _described(target: Target) -> Round:
     """All configs of one topic, requested 10,000 times in one request."""
     resource = {"resource_type": 2, "resource_name": target.topic, "configuration_keys": None}
     fields = {"resources": [resource] * 10_000, "include_synonyms": True, "include_documentation": True}
-    return _asking_in_turn((frame(DESCRIBE_CONFIGS, 3, fields),))
+    return _asking(frame(DESCRIBE_CONFIGS, 3, fields))
 
 
 def _pipelined(target: Target) -> Round:
@@ -276,7 +272,7 @@ def _regex(target: Target) -> Round:
     with contextlib.suppress(OSError), contextlib.closing(Link(target)) as link:
         link.send(_topics(names))
         link.receive()
-    numbers = iter(range(1 << 30))
+    numbers = itertools.count()
 
     def act(link: Link) -> None:
         number = next(numbers)
@@ -293,7 +289,7 @@ def _regex(target: Target) -> Round:
 
 def _deletions(_target: Target) -> Round:
     """A thousand topics, created and deleted by one request each."""
-    numbers = iter(range(1 << 30))
+    numbers = itertools.count()
 
     def act(link: Link) -> None:
         names = [f"gone-{next(numbers)}" for _ in range(1000)]

@@ -194,31 +194,26 @@ class Nemesis:
         assert self.cluster is not None, "parse_faults refuses this fault without processes of our own"
         return self.cluster
 
-    def _each(self, fault: PlannedFault, do: Callable[[Node], object]) -> str | None:
+    def _each(self, fault: PlannedFault, do: Callable[[Node], object]) -> None:
         for node_id in fault.nodes:
             do(self._require().nodes[node_id])
-        return None
 
-    def _cut(self, fault: PlannedFault) -> str | None:
+    def _cut(self, fault: PlannedFault) -> None:
         for proxy, source in self._require().ends(fault.nodes[0], fault.how["from"]):
             (proxy.cut if fault.how["by"] == "reset" else proxy.hold)(source)
-        return None
 
-    def _oneway(self, fault: PlannedFault) -> str | None:
+    def _oneway(self, fault: PlannedFault) -> None:
         (node_id,) = fault.nodes
         route = next(iter(self._require().routes(node_id, fault.how["peer"])))
         (route.to_target if fault.how["lost"] == "to" else route.to_source).hold()
-        return None
 
-    def _delay(self, fault: PlannedFault) -> str | None:
+    def _delay(self, fault: PlannedFault) -> None:
         for route in self._require().routes(fault.nodes[0], fault.how["peers"]):
             route.to_target.delay_seconds = route.to_source.delay_seconds = fault.how["seconds"] / 2
-        return None
 
-    def _slow(self, fault: PlannedFault) -> str | None:
+    def _slow(self, fault: PlannedFault) -> None:
         for route in self._require().routes(fault.nodes[0], fault.how["peers"]):
             route.to_target.bytes_per_second = route.to_source.bytes_per_second = fault.how["bytes_per_second"]
-        return None
 
     def _fill(self, fault: PlannedFault) -> str | None:
         node = self._require().nodes[fault.nodes[0]]

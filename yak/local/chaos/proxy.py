@@ -21,7 +21,6 @@ from yak.local import ports
 CLIENTS = "clients"
 """The source of every connection that belongs to no known process."""
 _CHUNK_BYTES = 1 << 16
-_MARKER_BYTES_MAX = 64
 _SLOW_BYTES = 512
 _RST_ON_CLOSE = struct.pack("ii", 1, 0)
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, _ESTABLISHED = 4, 20, 1, 1
@@ -44,12 +43,8 @@ class Flow:
         self.delay_seconds = 0.0
         self.bytes_per_second = 0.0
         """0: unlimited."""
-        self.stopped = threading.Event()
-        """Set when the marker of `hold_before` arrived."""
         self._open = threading.Event()
         self._open.set()
-        self._marker = b""
-        self._left = 0
 
     def hold(self) -> None:
         """Hold all bytes: nothing is lost or refused, the connection is silent."""
@@ -58,31 +53,7 @@ class Flow:
     def release(self) -> None:
         """Pass all bytes again, held ones first."""
         self.delay_seconds = self.bytes_per_second = 0.0
-        self._marker = b""
         self._open.set()
-
-    def hold_before(self, marker: bytes, count: int = 1) -> None:
-        """Hold right before the `count`th occurrence of the marker from now on; earlier bytes still pass."""
-        self.stopped.clear()
-        self._left = count
-        self._marker = marker
-
-    def stop_at(self, before: bytes, data: bytes) -> int | None:
-        """How much of `data` passes before `hold_before` takes effect; None for all. `before` holds the last passed
-        bytes."""
-        marker, whole = self._marker, before + data
-        if not marker:
-            return None
-        position = max(0, len(before) - len(marker) + 1)
-        while (position := whole.find(marker, position)) >= 0:
-            self._left -= 1
-            if self._left == 0:
-                self._marker = b""
-                self.hold()
-                self.stopped.set()
-                return max(0, position - len(before))
-            position += len(marker)
-        return None
 
     def pass_when_open(self) -> None:
         """Block while this direction is held, and for its delay."""
@@ -236,16 +207,9 @@ class Proxy:
 def _pump(source: socket.socket, target: socket.socket, flow: Flow) -> None:
     """Copy bytes until the source ends, and then end the target in the same way: by a FIN or by a reset."""
     try:
-        before = b""
         while data := source.recv(_CHUNK_BYTES):
             flow.pass_when_open()
-            stop = flow.stop_at(before, data)
-            if stop is not None:
-                flow.send(target, data[:stop])
-                data = data[stop:]
-                flow.pass_when_open()
             flow.send(target, data)
-            before = data[-_MARKER_BYTES_MAX:]
         flow.pass_when_open()
         target.shutdown(socket.SHUT_WR)
     except OSError:

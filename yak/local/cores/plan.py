@@ -4,20 +4,24 @@ Broker I of N, counted from 0, has the given node id plus I. A listener with por
 bootstrap there. Broker I listens on, and advertises, P + 1 + I. Its data directories are `core-I` in the given ones.
 """
 
+import errno
 import os
 import re
 import socket
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from yak.cluster.placement import MACHINE
 from yak.config.broker_configs import BrokerConfig
-from yak.config.listeners import Listener, Listeners, bracketed
+from yak.config.listeners import ANY_HOST, Listener, Listeners, bracketed
 from yak.errors import StartRefused, UsageError
 from yak.limits import REQUEST_MEMORY_BYTES_MIN, request_memory_bytes_max
+from yak.local import ports
 from yak.server.memory_limit import memory_bytes
 from yak.server.options import ServeOptions
+from yak.storage.names import META_PROPERTIES
 
 if TYPE_CHECKING:
     from yak.quorum.voters import VoterSet
@@ -27,10 +31,38 @@ CORES_MAX: Final = 64
 _PORT_MAX: Final = 65_535
 _NODE_ID_MAX: Final = 2**31 - 1
 _DEDUPE_BYTES_MIN: Final = 1024 * 1024
-_META: Final = "meta.properties"
 
 HoldPort = Callable[[str, int, bool], int]
 """Reserves a port of a host, 0: any free one, and whether several processes may have it; returns the port."""
+
+
+def hold_port(held: ExitStack, host: str, port: int, is_shared: bool) -> int:
+    """Hold a port at every address of a host, 0: any free one, until the stack is closed.
+
+    The supervisor does so for its brokers: one that is restarted finds its port free. Raises UsageError
+    (`address-in-use`, `bad-address`).
+    """
+    host = host or ANY_HOST
+    try:
+        found = ports.hold_all(host, port, is_shared=is_shared)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise UsageError(
+                "bad-address",
+                f"cannot listen on {host}:{port}",
+                why=f"{error.strerror or error}: not an address of this machine, or not a port",
+                try_=("yak serve --cores 2 --host 127.0.0.1",),
+            ) from error
+        who = ports.holder(port)
+        raise UsageError(
+            "address-in-use",
+            f"cannot listen on {host}:{port}",
+            why=f"{who or 'another program'} has it; with --cores a listener takes its port and one for each broker",
+            try_=("yak serve --cores 2 --port 0          take any free ports", f"ss -ltnp 'sport = :{port}'"),
+        ) from error
+    for each in found:
+        held.enter_context(each)
+    return int(found[0].getsockname()[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +138,7 @@ def check_data(data_dirs: Iterable[str], cores: int) -> None:
     """Refuse directories with the data of another number of brokers. Raises StartRefused (`cores-data`)."""
     for folder in data_dirs:
         path = folder.rstrip("/") or "/"
-        alone = os.path.exists(os.path.join(path, _META))
+        alone = os.path.exists(os.path.join(path, META_PROPERTIES))
         indices = _cores_with_data(path)
         if cores > 1 and alone:
             raise StartRefused(
@@ -159,12 +191,14 @@ def _check(options: ServeOptions, cores: int) -> None:
 
 
 def _broker(options: ServeOptions, given: Listeners, index: int, hold: HoldPort) -> CoreBroker:
-    ports = {each.name: each.port for each in given.bound}
+    configured = {each.name: each.port for each in given.bound}
     bound = tuple(replace(each, port=hold(each.host, _shifted(each, each.port, index), False)) for each in given.bound)
     own = {each.name: each.port for each in bound}
     # a listener that is advertised at its own port, or at any, is advertised at the port that it has now
     advertised = tuple(
-        replace(each, port=own[each.name] if each.port in (0, ports[each.name]) else _shifted(each, each.port, index))
+        replace(
+            each, port=own[each.name] if each.port in (0, configured[each.name]) else _shifted(each, each.port, index)
+        )
         for each in given.advertised
     )
     http_port = options.http_port
@@ -264,5 +298,7 @@ def _cores_with_data(folder: str) -> list[int]:
     return sorted(
         int(number)
         for number in numbers
-        if number.isascii() and number.isdigit() and os.path.exists(os.path.join(folder, f"core-{number}", _META))
+        if number.isascii()
+        and number.isdigit()
+        and os.path.exists(os.path.join(folder, f"core-{number}", META_PROPERTIES))
     )

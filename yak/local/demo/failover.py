@@ -74,6 +74,18 @@ class TopicsScenario(Scenario):
             why="the client that sends there did not begin",
         )
 
+    def kill_and_watch(self, node_id: NodeId) -> Failover:
+        def killed(failover: Failover) -> None:
+            self.killed_pid = failover.pid
+            self.say(f"process {failover.pid} is gone, with every client sending")
+
+        return end_and_watch(self.cluster, node_id, on_ended=killed)
+
+    def note_first_ack(self, failover: Failover) -> None:
+        """Note the first acknowledgement of a record that was sent after the kill."""
+        first = self.recorder.first_ack_after(failover.ended_s)
+        failover.timeline.first_ack_ms = None if first is None else (first - failover.began_s) * 1000.0
+
     def finish_clients(self) -> None:
         for load in self.loads:
             load.finish(FINISH_SECONDS)
@@ -200,15 +212,10 @@ class FailoverScenario(TopicsScenario):
 
     def _kill(self) -> None:
         self.step(f"Kill broker {self.victim}, leader of everything and controller: kill -9")
-
-        def killed(failover: Failover) -> None:
-            self.say(f"process {failover.pid} is gone, with every client sending")
-
-        self.failover = failover = end_and_watch(self.cluster, self.victim, on_ended=killed)
+        self.failover = failover = self.kill_and_watch(self.victim)
         recorder, gone_at = self.recorder, failover.ended_s
         self.wait("writes are acknowledged again", lambda: recorder.first_ack_after(gone_at) is not None)
-        first = recorder.first_ack_after(gone_at)
-        failover.timeline.first_ack_ms = None if first is None else (first - failover.began_s) * 1000.0
+        self.note_first_ack(failover)
         self.poll_for(AFTER_SECONDS)
         pause_ms = self._pause_ms("longest_pause_ms", failover.began_s, time.monotonic())
         self.reporter.timeline(failover)
@@ -406,7 +413,6 @@ class RestartScenario(TopicsScenario):
 
 BROKERS: Final = 3
 TOPIC_AFTER: Final = "made-by-the-new-leader"
-_AFTER_SECONDS: Final = 1.0
 _ELECTED: Final = re.compile(r"^(\S+) +\S+ +quorum-leader-elected .*\bepoch=(\d+)")
 
 
@@ -461,12 +467,7 @@ class ElectionScenario(TopicsScenario):
         stored = self.wait_until_all_store()
         self.step(f"Kill broker {self.victim}, the quorum's leader: kill -9 ({stored} messages so far)")
         logs = LogFollower({name: path for name, path in self.cluster.log_paths().items() if name.startswith("node-")})
-
-        def killed(failover: Failover) -> None:
-            self.killed_pid = failover.pid
-            self.say(f"process {failover.pid} is gone, with every client sending")
-
-        self.failover = failover = end_and_watch(self.cluster, self.victim, on_ended=killed)
+        self.failover = failover = self.kill_and_watch(self.victim)
         killed_at = time.time() - (time.monotonic() - failover.began_s)
         self.wait("the quorum has another leader", lambda: self._quorum().leader_id != self.victim)
         self.after = after = self._quorum()
@@ -475,9 +476,8 @@ class ElectionScenario(TopicsScenario):
             raise YakError(self.ERROR, "no broker logged its election", why=self.condition())
         took_ms = self.times["election_ms"] = max(0.0, (min(elected) - killed_at) * 1000.0)
         self.say(f"broker {after.leader_id} was elected in epoch {after.epoch}, {took_ms:.0f} ms after the kill")
-        self.poll_for(_AFTER_SECONDS)
-        first = self.recorder.first_ack_after(failover.ended_s)
-        failover.timeline.first_ack_ms = None if first is None else (first - failover.began_s) * 1000.0
+        self.poll_for(AFTER_SECONDS)
+        self.note_first_ack(failover)
         self.reporter.timeline(failover)
         self._note_pauses(failover.began_s)
         self._show_quorum()

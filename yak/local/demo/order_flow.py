@@ -11,13 +11,14 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from yak.client.connection import IMPATIENT, base_config
 from yak.client.errors import name_of
 from yak.ids import TopicPartition
 from yak.local.demo.delivery_statistics import Counts, DeliveryStatistics, Pause
 from yak.local.load import LibrdkafkaLoad
+from yak.local.seed_topics import SeedTopic
 
 HEADER: Final = "yak-demo"
 """The record's number in its partition, in decimal."""
@@ -33,15 +34,8 @@ _HANGING: Final[dict[str, int]] = {"socket.timeout.ms": 1000, "topic.metadata.re
 """A paused broker resets no connection: requests must time out, and find another leader."""
 
 
-class FlowTopic(NamedTuple):
-    """A topic of the workload."""
-
-    name: str
-    partitions: int
-
-
-ORDERS: Final = FlowTopic("orders", 3)
-PAYMENTS: Final = FlowTopic("payments", 2)
+ORDERS: Final = SeedTopic("orders", 3)
+PAYMENTS: Final = SeedTopic("payments", 2)
 TOPICS: Final = (ORDERS, PAYMENTS)
 RECORDS_PER_SECOND: Final = 500
 _TURNS: Final = (ORDERS, ORDERS, ORDERS, ORDERS, PAYMENTS)
