@@ -218,7 +218,8 @@ def _suspicion(line: str, node: NodeId) -> float | None:
 WATCH_SECONDS: Final = 30.0
 STEADY_SECONDS: Final = 0.3
 """How long writes go on before and after, so that a pause is measurable."""
-_POLL_SECONDS: Final = 0.01
+_POLL_SECONDS: Final = 0.05
+"""Each reading opens a connection, beside the election that it measures; the times are those of the records."""
 PROBE_TOPIC: Final = "__yak_failover_probe"
 DELETE_TRIES: Final = 3
 
