@@ -22,5 +22,5 @@ def test_feed_of_a_group_reads_ahead_as_far_as_one_without_a_group(monkeypatch):
 
     monkeypatch.setattr(group_reader, "ConsumerHandle", Handle)
     wanted = Subscription((Choice("orders"),), group="audit")
-    feeds._group_feed("h:1", wanted, SimpleNamespace(watermarks=None), {}, print, 1000)
+    feeds._group_feed("h:1", wanted, SimpleNamespace(watermarks=None), {}, print)
     assert feeds.AHEAD.items() <= configs[0].items()
