@@ -195,11 +195,11 @@ class Sharing:
 
     def _on_crash(self, worker: Worker) -> None:
         """The test that ran has failed; another worker runs what is left of its file."""
-        self._remove(worker)
+        code = self._remove(worker)
         if not worker.numbers:
             raise RuntimeError("a worker ended before its first test")
         item = self._session.items[worker.numbers.popleft()]
-        text = f"the worker crashed while it ran {item.nodeid}"
+        text = f"the worker crashed while it ran {item.nodeid}: exit code {code}"
         report = pytest.TestReport(item.nodeid, item.location, {}, "failed", text, "call")
         self._config.hook.pytest_runtest_logreport(report=report)
         if worker.numbers:
@@ -207,12 +207,13 @@ class Sharing:
         if self._files:
             self._fork(is_at_front=worker.is_at_front)
 
-    def _remove(self, worker: Worker) -> None:
-        """Close the connection, with which a worker that runs ends after its test, and wait until it has ended."""
+    def _remove(self, worker: Worker) -> int:
+        """Close the connection, with which a worker that runs ends after its test, and wait for its exit code."""
         self._workers.remove(worker)
         worker.connection.close()
-        os.waitpid(worker.pid, 0)
+        _, status = os.waitpid(worker.pid, 0)
         os.close(worker.end)
+        return os.waitstatus_to_exitcode(status)
 
 
 class InWorker:
