@@ -31,11 +31,15 @@ def test_files_stay_whole_and_those_of_a_spark_session_together_at_the_end():
 
 
 FILE = """
-import os, warnings
+import glob, os, time, warnings
 import pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def session():
+    open("began-" + os.environ["PYTEST_XDIST_WORKER"], "w").close()
+    until = time.monotonic() + 20
+    while len(glob.glob("began-*")) < 2 and time.monotonic() < until:
+        time.sleep(0.01)  # a quick worker would run all files
     yield
     with open("ends", "a") as file:
         file.write(os.environ["PYTEST_XDIST_WORKER"] + "\\n")
@@ -114,6 +118,7 @@ def test_worker_that_crashes_fails_its_test_alone(tmp_path):
     assert ran.returncode == 1
     assert "1 failed, 35 passed" in ran.stdout
     assert "FAILED test_08.py::test_example - the worker crashed" in ran.stdout
+    assert "exit code 3" in ran.stdout
     assert len((tmp_path / "ran").read_text().split()) == 11
 
 
