@@ -252,8 +252,8 @@ class AskingScreen(YakScreen):
         self._known_source: ClusterSource | None = None
         self._is_asking = False
 
-    async def ask(self) -> None:
-        """Request the data and take the answer. May raise YakError."""
+    async def ask(self) -> bool | None:
+        """Request the data and take the answer; False if nothing is new. May raise YakError."""
 
     def forget(self) -> None:
         """Drop everything: the cluster is another one."""
@@ -288,16 +288,16 @@ class AskingScreen(YakScreen):
 
     @work(group="asking")
     async def _ask(self) -> None:
-        source = self.app.source
+        source, must_paint = self.app.source, True
         try:
-            await self.ask()
+            must_paint = await self.ask() is not False or self.trouble is not None
             self.trouble = None
         except YakError as error:
             if source is self.app.source:
                 self.trouble = error
         finally:
             self._is_asking = False
-        if self.is_seen:
+        if must_paint and self.is_seen:
             self.paint_all(self.app.now_ms())
 
     def error_text(self) -> str:

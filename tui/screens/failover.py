@@ -58,8 +58,9 @@ class FailoverScreen(ControlsBrokers, AskingScreen):
             yield Panel("Failovers so far", Grid(id="failover-drills", has_cursor=False), id="failover-history")
         yield Panel("Acknowledged against read", Lines(id="delivery-lines", wraps=True), id="failover-delivery")
 
-    async def ask(self) -> None:
-        self.processes = await self.read_processes() or self.processes
+    async def ask(self) -> bool:
+        before, self.processes = self.processes, await self.read_processes() or self.processes
+        return self.processes != before
 
     # drawing
 

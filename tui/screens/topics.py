@@ -418,13 +418,14 @@ class TopicsScreen(ChangesTopics, AskingScreen):
 
     # requests
 
-    async def ask(self) -> None:
+    async def ask(self) -> bool:
         """Request sizes, log starts and configs of the visible topics, and of all topics if they are few."""
         table, now_ms = self._table, self.app.now_ms()
         wanted = table.stale(self.query_one("#topics", Grid).keys_in_sight(), now_ms, FACTS_MS)
         if not wanted and len(self.picture.topics) <= OTHERS_MAX:
             wanted = table.stale(list(self.picture.topics), now_ms, OTHERS_MS)
         await gather_few(self._ask_one(name) for name in wanted[:ROUND_MAX])
+        return bool(wanted)
 
     async def _ask_one(self, topic: str) -> None:
         facts = self._table.facts
