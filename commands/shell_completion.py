@@ -3,7 +3,6 @@
 A completion must neither print an error nor delay the shell. The broker has 300 ms, and its answers are cached on disk.
 """
 
-import hashlib
 import json
 import os
 import time
@@ -74,6 +73,8 @@ def _names(kind: str, ask: Callable[[str], list[str]], servers: str) -> list[str
 
 
 def _cache_path(kind: str, servers: str) -> str:
+    import hashlib  # which loads OpenSSL; every command imports this module
+
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.path.join(base, "yak", f"{kind}-{hashlib.sha256(servers.encode()).hexdigest()[:16]}.json")
 

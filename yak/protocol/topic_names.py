@@ -7,8 +7,8 @@ from collections.abc import Collection
 from operator import add
 from typing import Final
 
-from yak import ids
-from yak.errors import ErrorCode, PeerError
+from yak import errors, ids  # ErrorCode is resolved on use: commands and `yak ui` import this without kio
+from yak.errors import PeerError
 from yak.limits import TOPIC_NAME_LENGTH_MAX
 from yak.plain_text import one_line
 
@@ -25,7 +25,9 @@ def validate_topic_name(name: str) -> None:
     """Raise PeerError(INVALID_TOPIC_EXCEPTION) with a message unless a topic may have this name."""
     reason = _fault(name)
     if reason:
-        raise PeerError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: '{one_line(name[:100])}' {reason}")
+        raise PeerError(
+            errors.ErrorCode.invalid_topic_exception, f"Topic name is invalid: '{one_line(name[:100])}' {reason}"
+        )
 
 
 def _fault(name: str) -> str:
@@ -65,7 +67,9 @@ def refuse_collision(name: str, existing: Collection[str]) -> None:
     """Raise PeerError(INVALID_TOPIC_EXCEPTION) when `name` collides with an existing topic."""
     other = find_collision(name, existing)
     if other is not None:
-        raise PeerError(ErrorCode.invalid_topic_exception, f"Topic '{name}' collides with existing topic: {other}")
+        raise PeerError(
+            errors.ErrorCode.invalid_topic_exception, f"Topic '{name}' collides with existing topic: {other}"
+        )
 
 
 def is_internal(name: str) -> bool:
