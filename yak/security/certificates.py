@@ -13,7 +13,6 @@ from shlex import quote
 from typing import Final
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -27,6 +26,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from yak.errors import UsageError
 from yak.private_files import make_directory, replace_file
 from yak.security.distinguished_names import rfc2253
+from yak.security.key_stores import library_errors
 
 CA_FILE: Final = "ca.pem"
 CA_KEY_FILE: Final = "ca.key"
@@ -36,15 +36,7 @@ _CA_DAYS: Final = 3650
 _BACKDATED: Final = timedelta(minutes=5)
 """For machines whose clocks are a little behind."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
-_DAMAGED: Final = (
-    ValueError,
-    TypeError,
-    UnsupportedAlgorithm,
-    x509.InvalidVersion,
-    x509.DuplicateExtension,
-    x509.UnsupportedGeneralNameType,
-)
-"""What the library raises for a certificate or key that it cannot read."""
+_UNREADABLE: Final[tuple[type[Exception], ...]] = (OSError, *library_errors())
 _HOST: Final = re.compile(r"(?:\*\.)?[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252})")
 
 
@@ -119,7 +111,7 @@ def read_certificates(path: str) -> list[CertificateFacts]:
         if b"CERTIFICATE-----" not in data:
             raise _without_certificate(path, has_key=b"PRIVATE KEY-----" in data)
         return [describe(each) for each in x509.load_pem_x509_certificates(data)]
-    except (OSError, *_DAMAGED) as error:
+    except _UNREADABLE as error:
         raise _unreadable(path, error) from error
 
 
@@ -261,7 +253,7 @@ def _read_authority(directory: str) -> tuple[x509.Certificate, ec.EllipticCurveP
         path = os.path.join(directory, CA_KEY_FILE)
         with open(path, "rb") as file:
             key = load_pem_private_key(file.read(), None)
-    except (OSError, *_DAMAGED) as error:
+    except _UNREADABLE as error:
         raise _unreadable(path, error) from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise _unreadable(path, ValueError("it is not a key of yak certs create"))

@@ -76,7 +76,7 @@ def read_key_store(settings: StoreSettings, key_password: str | None, now_ms: in
     try:
         own = public(key)
         leaf = next((each for each in certificates if public(each) == own), None)
-    except _library_errors() as error:
+    except library_errors() as error:
         raise _unreadable(settings, f"the public key of a certificate cannot be read ({error})") from error
     if leaf is None:
         raise StartRefused(
@@ -122,12 +122,13 @@ def _lines(body: str) -> str:
     return "\n".join(joined[at : at + 64] for at in range(0, len(joined), 64))
 
 
-def _library_errors() -> tuple[type[Exception], ...]:
-    """The exceptions of the library for data that it cannot read."""
+def library_errors() -> tuple[type[Exception], ...]:
+    """What the library raises for a certificate or key that it cannot read."""
     from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.x509 import InvalidVersion
+    from cryptography.x509 import DuplicateExtension, InvalidVersion, UnsupportedGeneralNameType
 
-    return ValueError, TypeError, UnsupportedAlgorithm, InvalidVersion
+    damaged = InvalidVersion, DuplicateExtension, UnsupportedGeneralNameType
+    return ValueError, TypeError, UnsupportedAlgorithm, *damaged
 
 
 def _certificates_in(settings: StoreSettings, data: bytes) -> list["Certificate"]:
@@ -135,7 +136,7 @@ def _certificates_in(settings: StoreSettings, data: bytes) -> list["Certificate"
 
     try:
         return load_pem_x509_certificates(data)
-    except _library_errors() as error:
+    except library_errors() as error:
         raise _unreadable(settings, f"no certificate in PEM can be read from it ({error})") from error
 
 
@@ -151,7 +152,7 @@ def _key_in(settings: StoreSettings, data: bytes, password: str | None) -> "Priv
     secret = password.encode() if password and is_encrypted else None
     try:
         return load_pem_private_key(found.encode("latin-1"), secret)
-    except _library_errors() as error:
+    except library_errors() as error:
         if is_encrypted:
             raise _wrong_password(settings, "ssl.key.password does not decrypt the private key") from error
         raise _unreadable(settings, f"the private key cannot be read ({error})") from error
@@ -163,7 +164,7 @@ def _from_pkcs12(settings: StoreSettings, data: bytes) -> tuple["PrivateKeyTypes
     password = settings.password.encode() if settings.password else None
     try:
         found = load_pkcs12(data, password)
-    except _library_errors() as error:
+    except library_errors() as error:
         if "password" in str(error).lower() or "mac" in str(error).lower():
             raise _wrong_password(settings, f"ssl.{settings.kind}.password does not open it") from error
         raise _unreadable(settings, f"it is not a PKCS12 file ({error})") from error
