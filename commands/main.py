@@ -288,6 +288,7 @@ _PLAIN: Final = {
     "Input should be (less|greater) than or equal to (.*)": r"the limit is \2",
     "(?<=': ).* is not a valid int.*": "it is not a whole number",
     "(?<=': ).* is not a valid float.*": "it is not a number",
+    r"(?<=': )-\d+ is not in the range 0<=x<=\d+": "it is less than 0",
     r"(?<=': ).* is not in the range (-?\d+)<=x<=(-?\d+)": r"it is not from \1 to \2",
     r"(?<=': ).* is not in the range x>=(-?\d+)": r"it is less than \1",
 }

@@ -23,7 +23,7 @@ DryRun: TypeAlias = Annotated[bool, option("--dry-run", "Validate on the broker,
 DataDir: TypeAlias = Annotated[
     str | None, option("--data-dir", "Data directory of the cluster.  [./yak-data]", WHAT, metavar="DIR")
 ]
-NodeId: TypeAlias = Annotated[int, argument("NODE", "The node id of the broker.", min=0)]
+NodeId: TypeAlias = Annotated[int, argument("NODE", "The node id of the broker.", min=0, max=2**31 - 1)]
 _SHOW = "Show only"
 
 

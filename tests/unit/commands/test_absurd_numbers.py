@@ -71,3 +71,10 @@ def test_longest_numbers_are_read():
     assert parse_size_bytes("8191PiB") == 8191 * 2**50
     assert partitions_of_a_group("0,2-4", "") == [0, 2, 3, 4]
     assert parse_addresses("localhost:65535") == "localhost:65535"
+
+
+@pytest.mark.parametrize("words", [("node", "remove"), ("quorum", "add"), ("quorum", "remove")], ids=" ".join)
+def test_node_id_beyond_the_protocols_32_bits_is_refused_before_any_request(yak, words):
+    ran = yak(*words, str(1 << 31), "-y", "-b", "127.0.0.1:1")
+    assert ran.code == 2
+    assert "invalid value for 'NODE': it is not from 0 to 2147483647" in ran.err
