@@ -142,7 +142,8 @@ class RedisStore:
     async def read_log(self, first: MetadataOffset, count: int, *, with_snapshot: bool = False) -> LogPage:
         """Read `count` records of the log from `first` on, to show them to users.
 
-        It has a connection of its own, so that no call waits behind it, and a thread decodes the records. Raises ConnectionLost or ReplyError.
+        It has a connection of its own, so that no call waits behind it, and a thread decodes the records. Raises
+        ConnectionLost or ReplyError.
         """
         key = f"{self.prefix}log"
         client = RedisClient(await self._address.open(_READ_SECONDS), f"redis at {self._address}", _READ_SECONDS)
