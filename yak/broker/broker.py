@@ -312,7 +312,12 @@ class Broker:
         gone = (log_cleaner.forget, self.offline_replicas.exits.forget, *role, self.counters.replica_removed)
         return {
             PartitionEvent.ADDED: (self.counters.replica_added, self.damaged_replicas.added),
-            PartitionEvent.LEADER_CHANGED: (*fail(ErrorCode.not_leader_or_follower), *role, *led),
+            PartitionEvent.LEADER_CHANGED: (
+                *fail(ErrorCode.not_leader_or_follower),
+                self.leader_appends.defer_early,
+                *role,
+                *led,
+            ),
             PartitionEvent.LEADER_EPOCH_CHANGED: (*replicated, *led),
             PartitionEvent.ISR_CHANGED: (followers.request_full_fetches, self.isr_changes.check),
             PartitionEvent.OFFSETS_MOVED: (self.advanced,),

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+from uuid import UUID
 
 from yak.config.log_config import NEVER
 from yak.core.context import Context
@@ -56,9 +57,19 @@ from yak.replication.log_append_info import AppendAnswer, AppendWaiter, LogAppen
 from yak.replication.log_failures import APPEND, LogFailures
 from yak.replication.partition import Partition
 from yak.storage.log import Log
-from yak.storage.producer_state import DEFERRED_MS, Duplicate, EarlierUnread
+from yak.storage.producer_state import (
+    DEFERRED_EXPIRY_MS,
+    DEFERRED_MS,
+    DeferredSequences,
+    Duplicate,
+    EarlierUnread,
+)
 
 ACKS_ALL: Final = -1
+EARLY_PARTITIONS_MAX: Final = 1_000
+"""Partitions without a replica here whose refused sequences are remembered; beyond it the oldest is dropped."""
+EARLY_PRODUCERS_MAX: Final = 100
+"""Producers remembered for each of them."""
 PRODUCE_ADDS_PARTITIONS: Final = 12
 """The first version of Produce whose client leaves AddPartitionsToTxn to the leader (protocol 2)."""
 Verify: TypeAlias = Callable[[TopicPartition, str, tuple[ProducerId, int], int, Callable[[ErrorCode], None]], None]
@@ -69,6 +80,11 @@ _SEQUENCE_ERRORS = (
     ErrorCode.invalid_producer_epoch,
     ErrorCode.unknown_producer_id,
     ErrorCode.not_enough_replicas,
+)
+_EARLY_ERRORS = (
+    ErrorCode.not_leader_or_follower,
+    ErrorCode.unknown_topic_or_partition,
+    ErrorCode.unknown_topic_id,
 )
 _WITHOUT_LOG_START = (
     ErrorCode.corrupt_message,
@@ -203,6 +219,8 @@ class LeaderAppends:
         """Set by the broker, since verification needs the coordinator, which appends here."""
         self.held_bytes = 0
         """Bytes of batches that wait for a job, or for their verification."""
+        self._early: dict[tuple[str | UUID, int], DeferredSequences] = {}
+        """Refused sequences by topic name or id, and partition index, until the partition has a role here."""
 
     def append(
         self,
@@ -303,8 +321,13 @@ class LeaderAppends:
         else:
             if partition.deferred_sequences:
                 partition.deferred_sequences.check(header, log.producers, now_ms)
+            begins_at_0 = is_protocol_2 or (
+                partition.leader_epoch > 0
+                and now_ms - partition.leads_since_ms < DEFERRED_EXPIRY_MS
+                and len(partition.replicas) > 1
+            )
             try:
-                duplicate = log.producers.check(header, is_protocol_2=is_protocol_2)
+                duplicate = log.producers.check(header, begins_at_0=begins_at_0)
             except EarlierUnread:
                 partition.deferred_sequences.defer(header, now_ms)
                 self._search_earlier(partition, log)
@@ -401,6 +424,7 @@ class LeaderAppends:
 
         The missing batch waits at that leader, which may be paused, or its refusal is on its way to the client. So the
         gap is across the election: what precedes it was appended in an earlier leader epoch, or the election is recent.
+        A producer that is new here has its gap before its first batch.
         """
         log = partition.log
         assert log is not None
@@ -439,6 +463,30 @@ class LeaderAppends:
         }
         event = "producer-put-off" if is_deferred else "producer-refused"
         self._context.emit(Notice("info", event, fields, is_provoked=True))
+
+    def note_early(self, topic: str | UUID | None, index: int, records: Buffer | None, error: PeerError) -> None:
+        """Defer the sequence of a batch for a partition without a replica here: it may come again when this broker leads.
+
+        The client heard of the topic or the election before this broker did. `topic` is the name or id in the request.
+        """
+        if topic is None or records is None or len(records) < HEADER_BYTES or error.error_code not in _EARLY_ERRORS:
+            return
+        header = read_header(records)
+        if header.producer_id == NO_PRODUCER_ID:
+            return
+        held = self._early.setdefault((topic, index), DeferredSequences())
+        held.defer(header, self._context.clock.now_ms, comes_again=False)
+        if len(held) > EARLY_PRODUCERS_MAX:
+            del held[next(iter(held))]
+        if len(self._early) > EARLY_PARTITIONS_MAX:
+            del self._early[next(iter(self._early))]
+
+    def defer_early(self, partition: Partition) -> None:
+        """Defer what `note_early` noted, in a partition that got a role here."""
+        for topic in (partition.topic_partition.topic, partition.topic_id):
+            held = self._early.pop((topic, partition.topic_partition.partition), None)
+            if held is not None:
+                partition.deferred_sequences.update(held)
 
     @changes_state
     def _append_later(self, pending: PendingAppend) -> LogAppendInfo:

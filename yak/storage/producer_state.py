@@ -153,11 +153,12 @@ class ProducerState:
     def __len__(self) -> int:
         return len(self._producers) if self._producers else 0
 
-    def check(self, header: BatchHeader, *, is_protocol_2: bool = False) -> Duplicate | None:
+    def check(self, header: BatchHeader, *, begins_at_0: bool = False) -> Duplicate | None:
         """Check a batch before the leader appends it: None to append it, or the earlier copy of the same batch.
 
-        A producer with protocol 2 begins each transaction with a new epoch, so its first sequence here is 0 (KIP-890,
-        ProducerAppendInfo.checkSequence). Any other producer may have been forgotten, and begins anywhere.
+        With `begins_at_0` the first sequence of a producer that is new here is 0. A producer with protocol 2 begins each
+        transaction with a new epoch (KIP-890, ProducerAppendInfo.checkSequence). After an election the former leader may
+        have the first batches. Any other producer may have been forgotten, and begins anywhere (KIP-360).
         Raises PeerError with INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID. Raises
         EarlierUnread when only the log can show whether the batch is a retry of an earlier one.
         """
@@ -165,7 +166,7 @@ class ProducerState:
             return None
         producer = None if self._producers is None else self._producers.get(header.producer_id)
         if producer is None:
-            if is_protocol_2 and header.base_sequence != 0:
+            if begins_at_0 and header.base_sequence != 0:
                 raise PeerError(
                     ErrorCode.out_of_order_sequence_number,
                     f"producer {header.producer_id} is new here, and starts with sequence {header.base_sequence}, not 0",
@@ -271,7 +272,9 @@ class ProducerState:
     def gap_before(self, header: BatchHeader) -> Gap | None:
         """The gap between a producer's newest batch in the log and this batch of the same epoch; None without one."""
         producer = (self._producers or {}).get(header.producer_id)
-        if producer is None or producer.epoch != header.producer_epoch or not producer.batches:
+        if producer is None:
+            return Gap(0, NO_OFFSET) if header.base_sequence > 0 else None
+        if producer.epoch != header.producer_epoch or not producer.batches:
             return None
         _, last, _, last_offset, _ = producer.batches[-1]
         return Gap((last + 1) & SEQUENCE_MAX, last_offset) if _is_before(last, header.base_sequence) else None

@@ -1,9 +1,14 @@
 """Batches of idempotent producers that were refused only for now: nothing that was sent behind them overtakes them."""
 
+import datetime as dt
+
 import pytest
 from kio.schema.errors import ErrorCode
 
+from yak.partitions.leader_appends import EARLY_PARTITIONS_MAX, EARLY_PRODUCERS_MAX
 from yak.sim.cluster_rig import ClusterRig
+from yak.sim.request_fields import produce_fields
+from yak.sim.wire import record_batch
 from yak.storage.producer_state import DEFERRED_EXPIRY_MS, DEFERRED_MS
 
 
@@ -88,6 +93,70 @@ def test_no_batch_overtakes_one_that_came_before_its_broker_knew_that_it_leads(r
     lead(rig, next_leader)
     assert send(rig, begun + 2) == ErrorCode.not_enough_replicas
     assert [send(rig, begun), send(rig, begun + 2)] == [0, 0]
+
+
+def test_no_batch_overtakes_one_that_came_before_its_broker_knew_the_topic(rig):
+    """The client heard of the new topic from a broker that was faster."""
+    leader = rig.leader("orders")
+    batches = [{"producer_id": 7, "epoch": 0, "sequence": sequence} for sequence in (0, 2)]
+    assert (
+        rig.produce("new", [b"a", b"b"], node_id=leader, **batches[0]).error_code
+        == ErrorCode.unknown_topic_or_partition
+    )
+    rig.create_topic("new")
+    leads = rig.leader("new")
+    if leads != leader:
+        rig.elect("new", leader)
+        rig.run_until(lambda: rig.replica(leader, "new").is_leader and rig.is_in_sync("new"))
+    assert rig.produce("new", [b"a", b"b"], **batches[1]).error_code == ErrorCode.not_enough_replicas
+    assert [rig.produce("new", [b"a", b"b"], **batch).error_code for batch in batches] == [0, 0]
+
+
+def test_no_batch_overtakes_one_that_named_its_topic_by_id_before_the_broker_had_a_replica(rig):
+    rig.create_topic("small", replication_factor=1)
+    first = rig.leader("small")
+    target = first % 3 + 1
+    topic_id = rig.nodes[target - 1].broker.image.topics["small"].topic_id
+
+    def send_by_id(sequence: int) -> int:
+        records = record_batch([b"a", b"b"], rig.world.now_ms, producer_id=7, epoch=0, sequence=sequence)
+        fields = produce_fields("small", records)
+        fields["topic_data"] = [{"topic_id": topic_id, "partition_data": [{"index": 0, "records": records}]}]
+        return rig.ask(target, 0, 13, **fields).responses[0].partition_responses[0].error_code
+
+    assert send_by_id(0) == ErrorCode.not_leader_or_follower
+    moved = [{"name": "small", "partitions": [{"partition_index": 0, "replicas": [target]}]}]
+    rig.ask(first, 45, 0, topics=moved, timeout=dt.timedelta(seconds=5))
+    rig.run_until(lambda: rig.info("small").replicas == (target,) and rig.replica(target, "small").is_leader)
+    assert send_by_id(2) == ErrorCode.not_enough_replicas
+    assert [send_by_id(0), send_by_id(2)] == [0, 0]
+
+
+def test_what_was_sent_to_partitions_without_a_replica_is_remembered_within_a_bound(rig):
+    appends = rig.nodes[0].broker.leader_appends
+    for producer_id in range(EARLY_PRODUCERS_MAX + 1):
+        rig.produce("none", [b"a"], node_id=1, producer_id=producer_id, epoch=0, sequence=0)
+    assert len(appends._early["none", 0]) == EARLY_PRODUCERS_MAX
+    for index in range(EARLY_PARTITIONS_MAX + 1):
+        rig.produce("none", [b"a"], node_id=1, partition=index, producer_id=7, epoch=0, sequence=0)
+    assert len(appends._early) == EARLY_PARTITIONS_MAX
+
+
+def test_after_an_election_the_first_batch_of_an_unknown_producer_is_its_first_sequence(rig):
+    """The former leader is paused, and has the first batch; the client sends the second to the new leader at once."""
+    lead(rig, rig.followers("orders")[0])
+    assert send(rig, 2) == ErrorCode.not_enough_replicas
+    assert [send(rig, 0), send(rig, 2)] == [0, 0]
+
+
+def test_after_an_election_a_forgotten_producer_begins_a_new_epoch(rig):
+    lead(rig, rig.followers("orders")[0])
+    rig.run_for(3 * DEFERRED_MS)
+    assert send(rig, 8) == ErrorCode.not_enough_replicas
+    rig.run_for(DEFERRED_MS)
+    assert send(rig, 8) == ErrorCode.out_of_order_sequence_number
+    rig.run_for(DEFERRED_EXPIRY_MS)
+    assert send(rig, 8) == 0, "no client waits any more for a batch of before the election"
 
 
 def test_batch_that_another_leader_appended_delays_no_producer(rig):

@@ -178,6 +178,10 @@ def _append(
                 replica = None if name is None else broker.partitions.get(TopicPartition(name, data.index))
                 if replica is not None:
                     broker.leader_appends.note_refusal(replica, data.records, error)
+                else:
+                    broker.leader_appends.note_early(
+                        topic_data.topic_id if by_id else name, data.index, data.records, error
+                    )
                 answers.append(_failed(data.index, error, log_start_offset_with(error, replica)))
                 has_error = True
                 continue
