@@ -19,6 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 _VERSION = re.compile(r"\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?")
 _UNRELEASED = "## [Unreleased]"
+_MAX_NOTES_CHARS = 125_000
+"""GitHub refuses a release whose body is longer."""
 
 
 class NotReady(Exception):
@@ -52,8 +54,7 @@ def check(root: Path, tag: str | None) -> str:
     text = (root / "CHANGELOG.md").read_text()
     if not re.search(rf"(?m)^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", text):
         raise NotReady(f"CHANGELOG.md has no section [{version}] with a date")
-    if not section(text, version):
-        raise NotReady(f"CHANGELOG.md says nothing about {version}")
+    notes(text, version)
     if section(text, "Unreleased"):
         raise NotReady("CHANGELOG.md has news under [Unreleased]: they belong to the release")
     command = ["git", "status", "--porcelain"]
@@ -61,6 +62,19 @@ def check(root: Path, tag: str | None) -> str:
     if changed:
         raise NotReady(f"there are uncommitted changes:\n{changed.rstrip()}")
     return version
+
+
+def notes(changelog: str, version: str) -> str:
+    """The text of a release's page. Raises `NotReady`."""
+    found = section(changelog, version)
+    if not found:
+        raise NotReady(f"CHANGELOG.md says nothing about {version}")
+    if len(found) > _MAX_NOTES_CHARS:
+        raise NotReady(
+            f"CHANGELOG.md has {len(found):,} characters about {version}: "
+            f"the page of a release on GitHub holds at most {_MAX_NOTES_CHARS:,}; shorten the section"
+        )
+    return found
 
 
 def section(changelog: str, name: str) -> str:
@@ -105,10 +119,7 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         elif given.step == "check":
             print(f"{check(root, given.tag)} can be released")
         elif given.step == "notes":
-            found = section((root / "CHANGELOG.md").read_text(), given.tag.removeprefix("v"))
-            if not found:
-                raise NotReady(f"CHANGELOG.md says nothing about {given.tag}")
-            print(found)
+            print(notes((root / "CHANGELOG.md").read_text(), given.tag.removeprefix("v")))
         else:
             add_urls(root, given.url)
     except NotReady as reason:

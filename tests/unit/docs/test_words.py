@@ -20,6 +20,7 @@ LETTERS = re.compile(TRANSLATED.pattern.replace(r"\b", ""), re.IGNORECASE)
 PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
     ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "commands" / "error_help.toml",
 ]

@@ -72,6 +72,7 @@ def test_version_that_cannot_be_prepared_changes_nothing(
         ("yak/version.py", "0.2.0", "0.3.0", "version.py does not"),
         ("CHANGELOG.md", "- 2026-01-02", "", "no section"),
         ("CHANGELOG.md", "- News.", "", "says nothing"),
+        ("CHANGELOG.md", "- News.", "- " + "x" * 124_999, "has 125,001 characters about 0.2.0: .* at most 125,000"),
         ("CHANGELOG.md", "## [Unreleased]\n", "## [Unreleased]\n\n- More.\n", "under"),
         ("pyproject.toml", "[project.scripts]", "[project.scripts] ", "uncommitted"),
     ],
@@ -85,6 +86,14 @@ def test_release_that_would_be_wrong_is_refused(
     path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(release.NotReady, match=why):
         release.check(project, "v0.2.0")
+
+
+def test_release_with_the_longest_notes_that_github_takes_is_accepted(release: ModuleType, project: Path) -> None:
+    path = project / "CHANGELOG.md"
+    path.write_text(path.read_text().replace("- News.", "- " + "x" * 124_998, 1))
+    release.prepare(project, "0.2.0", TODAY)
+    commit(project)
+    assert release.check(project, "v0.2.0") == "0.2.0"
 
 
 def test_tag_of_another_version_is_refused(
@@ -113,3 +122,4 @@ def test_project_itself_has_the_lines_that_a_release_changes(release: ModuleType
     release.add_urls(tmp_path, "https://example.org/a/b")
     project = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]
     assert (project["version"], len(project["urls"])) == ("99.0.0", 4)
+    assert release.notes((tmp_path / "CHANGELOG.md").read_text(), "99.0.0")
