@@ -132,7 +132,7 @@ def test_no_batch_overtakes_one_that_named_its_topic_by_id_before_the_broker_had
     assert [send_by_id(0), send_by_id(2)] == [0, 0]
 
 
-def test_what_was_sent_to_partitions_without_a_replica_is_remembered_within_a_bound(rig):
+def test_sequences_for_partitions_without_a_replica_are_remembered_within_a_bound(rig):
     appends = rig.nodes[0].broker.leader_appends
     for producer_id in range(EARLY_PRODUCERS_MAX + 1):
         rig.produce("none", [b"a"], node_id=1, producer_id=producer_id, epoch=0, sequence=0)
