@@ -7,12 +7,13 @@ offset delta of a batch never change, and so the producer's sequences do not eit
 """
 
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from yak.config.log_config import NEVER
 from yak.errors import ProtocolViolation
-from yak.ids import Offset
+from yak.ids import Offset, ProducerId
 from yak.ports.disk import Buffer
 from yak.protocol.compression import compress
 from yak.protocol.record_batch import (
@@ -62,10 +63,14 @@ class DirtyBatches(NamedTuple):
 class BatchFilter:
     """Filters the batches of one round of compaction, and counts.
 
-    Three kinds of batches stay, without records if need be. A replica that copies the log recognises a producer's
-    repeated batches by those of `remembered_offsets` (Kafka keeps only the newest of them). A batch that begins at one of `epoch_starts` shows replicas where a leader epoch begins,
-    and so where logs diverge. The batch that ends at `end_offset` ends its segment: without it a start could not
-    distinguish a compaction gap from crash loss. (Kafka keeps only the last batch of a round.)
+    Four kinds of batches stay, the first three without records if need be.
+    - A replica that copies the log recognises a producer's repeated batches by those of `remembered_offsets` (Kafka keeps
+      only the newest of them).
+    - A batch that begins at one of `epoch_starts` shows replicas where a leader epoch begins, and so where logs diverge.
+    - The batch that ends at `end_offset` ends its segment: without it a start could not distinguish a compaction gap from
+      crash loss. (Kafka keeps only the last batch of a round.)
+    - A marker in the epoch that `marker_epochs` has for its producer is all that shows this epoch (Kafka's Cleaner,
+      `lastRecordsOfActiveProducers`).
     """
 
     def __init__(
@@ -77,8 +82,10 @@ class BatchFilter:
         epoch_starts: Collection[Offset] = (),
         transactions: TransactionFilter | None = None,
         dirty: DirtyBatches | None = None,
+        marker_epochs: Mapping[ProducerId, int] = MappingProxyType({}),
     ) -> None:
         self._offsets = offsets
+        self._marker_epochs = marker_epochs
         self._dirty = dirty
         self._remembered_offsets = remembered_offsets
         self._epoch_starts = epoch_starts
@@ -171,6 +178,7 @@ class BatchFilter:
             header.next_offset == self.end_offset
             or header.base_offset in self._epoch_starts
             or header.last_offset in self._remembered_offsets
+            or (header.is_control and self._marker_epochs.get(header.producer_id) == header.producer_epoch)
         )
 
 

@@ -182,6 +182,7 @@ class Compaction:
         """The end offset of each segment of the round, by its base offset."""
         producers = log.producers
         self._remembered_offsets = producers.remembered_offsets()
+        self._marker_epochs = producers.marker_epochs()
         self._search_earlier = None
         if producers.unread_before is not None:
             self._search_earlier = producers.search_plan(log.segments, producers.unread_before)
@@ -237,6 +238,7 @@ class Compaction:
             self._epoch_starts,
             self._transactions,
             DirtyBatches(self._scope.first_dirty_offset, self._unreadable_offsets),
+            self._marker_epochs,
         )
         result = self.result
         for group, filter_.end_offset in self._groups():

@@ -372,6 +372,11 @@ class ProducerState:
         """Last offset of each batch by which a repeated one is recognised."""
         return frozenset(batch[3] for producer in (self._producers or {}).values() for batch in producer.batches)
 
+    def marker_epochs(self) -> dict[ProducerId, int]:
+        """The epoch of each producer that only a marker began."""
+        producers = self._producers or {}
+        return {producer_id: producer.epoch for producer_id, producer in producers.items() if not producer.batches}
+
     def search_plan(self, segments: Sequence[Segment], before: Offset) -> EarlierSearch:
         """A plan to search the log for batches below `before`; its result goes to `earlier_read`."""
         return EarlierSearch(tuple(segments), before, self._epochs())

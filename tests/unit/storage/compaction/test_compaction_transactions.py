@@ -209,6 +209,21 @@ def test_a_marker_stays_for_the_retention_of_deletes_after_its_last_batch(bench)
     assert marker not in markers()
 
 
+def test_the_marker_that_began_its_producers_epoch_stays_after_the_retention_of_deletes(bench):
+    """A marker with a higher epoch fences the producer (KIP-890). A replica that copies the log must learn of it."""
+    bench.append([b""], keys=[b"begins the leader epoch"])
+    put(bench, 1, 0, [(b"k", b"0")])
+    fence = build_marker(1, 1, EndTransactionMarker(is_commit=False, coordinator_epoch=0), 1000)
+    offset = bench.log.append(read_header(fence), fence, 0, 0)
+    bench.append([b"new"], keys=[b"k"])
+    bench.log.roll(0)
+    bench.append([b""], keys=[b"other"])
+    for now_ms in (0, 10, 10 + RETENTION_MS):
+        bench.log.cleaned_offset = None
+        compact(bench, now_ms)
+    assert [(each.base_offset, each.producer_epoch) for each in batches(bench) if each.is_control] == [(offset, 1)]
+
+
 def test_compaction_does_not_change_undecided_transactions(bench):
     put(bench, 1, 0, [(b"k", b"0")])
     bench.log.roll(0)
