@@ -17,6 +17,8 @@ Any other exception in the core is a bug in YAK too. While one request is served
 `yak.broker` turns a PeerError into an error code for the client.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ __all__ = [
     "UsageError",
     "WaitTimeout",
     "YakError",
+    "directory_failure",
 ]
 
 
@@ -165,3 +168,12 @@ class LogDirectoryFailure(Exception):
         super().__init__(f"{directory}: {error}")
         self.directory = directory
         self.error = error
+
+
+@contextmanager
+def directory_failure(directory: str) -> Iterator[None]:
+    """Turn an OSError of the block into the LogDirectoryFailure of this log directory."""
+    try:
+        yield
+    except OSError as error:
+        raise LogDirectoryFailure(directory, error) from error

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from yak.core.context import Context
 from yak.core.jobs import CombinedPlan
-from yak.errors import LogDirectoryFailure, ProtocolViolation
+from yak.errors import LogDirectoryFailure, ProtocolViolation, directory_failure
 from yak.ids import LeaderEpoch, Offset
 from yak.protocol.fetch_answer import DivergingEpoch
 from yak.replication.log_failures import TRUNCATION, LogFailures
@@ -206,10 +206,8 @@ class Truncations:
         self._to_sync.setdefault(log.directory, []).append(truncation)
 
     def _end_before(self, log: Log, offset: Offset) -> Offset:
-        try:
+        with directory_failure(log.directory):
             return find_batch_end_before(log.segments, offset, log.log_end_offset)
-        except OSError as error:
-            raise LogDirectoryFailure(log.directory, error) from error
 
     def _truncate(self, truncation: Truncation) -> None:
         partition, log = truncation.partition, truncation.log

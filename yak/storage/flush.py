@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from yak.errors import LogDirectoryFailure
+from yak.errors import directory_failure
 from yak.ids import Offset
 from yak.ports.disk import Disk
 from yak.storage.checkpoints import BadCheckpoint, parse_partition_metadata
@@ -53,7 +53,7 @@ class FlushPlan:
 
     def run(self, disk: Disk) -> tuple[Segment, ...]:
         """Sync; returns the segments that have no file, for `Log.flushed`. Raises LogDirectoryFailure."""
-        try:
+        with directory_failure(self.directory):
             missing = [segment for segment in self.closed if not self._sync_closed(disk, segment)]
             if self.active is not None and not _sync_records(self.active):
                 missing.append(self.active)
@@ -64,8 +64,6 @@ class FlushPlan:
                 self._change_files(disk)
             if self.sync_names:
                 disk.sync_directory(self.path)
-        except OSError as error:
-            raise LogDirectoryFailure(self.directory, error) from error
         return tuple(missing)
 
     def _sync_closed(self, disk: Disk, segment: Segment) -> bool:

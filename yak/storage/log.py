@@ -18,7 +18,7 @@ from operator import attrgetter
 import crc32c
 
 from yak.config.log_config import NEVER, LogConfig
-from yak.errors import LogDirectoryFailure, ProtocolViolation
+from yak.errors import LogDirectoryFailure, ProtocolViolation, directory_failure
 from yak.ids import FilePosition, LeaderEpoch, Offset, TopicPartition
 from yak.ports.disk import Buffer, Disk, FileSlice
 from yak.protocol.control_batch import read_marker
@@ -364,10 +364,8 @@ class Log:
 
     def _prepare_index_entry(self) -> None:
         """Load the active segment's indexes, before the write whose batches get entries. Raises LogDirectoryFailure."""
-        try:
+        with directory_failure(self.directory):
             self.active.load_indexes_or_forget()
-        except OSError as error:
-            raise LogDirectoryFailure(self.directory, error) from error
 
     def _add_index_entry(self, last_offset: Offset, position: FilePosition) -> None:
         """Index a batch of the active segment (indexes loaded); the next append rolls if an index is now full."""
@@ -423,12 +421,10 @@ class Log:
         """
         if not self.active.size and self.active.base_offset == self.log_end_offset:
             return
-        try:
+        with directory_failure(self.directory):
             self.active.close_for_appends()
             self._write_snapshot()
             segment = Segment.create(self.disk, self.path, self.log_end_offset, self.config, now_ms)
-        except OSError as error:
-            raise LogDirectoryFailure(self.directory, error) from error
         self.active.offset_index.unload()
         self.active.time_index.unload()
         self.segments.append(segment)
@@ -455,10 +451,8 @@ class Log:
 
     def load_first_timestamp(self, segment: Segment) -> None:
         """Read the segment's first timestamp, which loading skipped. Raises LogDirectoryFailure."""
-        try:
+        with directory_failure(self.directory):
             segment.load_first_timestamp()
-        except OSError as error:
-            raise LogDirectoryFailure(self.directory, error) from error
 
     # ---------------------------------------------------------------------------------------------------- read
 
@@ -636,7 +630,7 @@ class Log:
 
         Raises LogDirectoryFailure; DiskFull leaves the log unchanged.
         """
-        try:
+        with directory_failure(self.directory):
             if offset < self.log_start_offset:
                 # a start must not believe the checkpoint's log start, and drop the next records as deleted ones
                 self.disk.write_file_lazily(f"{self.path}/{NEW_LOG_MARK}", b"")
@@ -660,8 +654,6 @@ class Log:
             self._remove_snapshots(-1)
             self.recovery_point = offset
             self.has_unflushed_closed_segments = False
-        except OSError as error:
-            raise LogDirectoryFailure(self.directory, error) from error
 
     def _begin_truncation(self, offset: Offset) -> None:
         assert offset >= self.recovery_point, "the recovery point is lowered before a truncation, on the device too"
@@ -716,10 +708,8 @@ class Log:
     def _truncation_point(self, offset: Offset) -> tuple[Segment, FilePosition, Offset]:
         """(segment to truncate, position in it, resulting log end offset). Raises LogDirectoryFailure, DamagedLog."""
         segment = next(segment for segment in reversed(self.segments) if segment.base_offset <= offset)
-        try:
+        with directory_failure(self.directory):
             return segment, *find_truncation_point(segment, offset, self.log_end_offset, has_gaps=self.may_have_gaps)
-        except OSError as error:
-            raise LogDirectoryFailure(self.directory, error) from error
 
     # -------------------------------------------------------------------------------------------------------- retention
 
@@ -766,7 +756,7 @@ class Log:
         self.advance_log_start(self.segments[0].base_offset)
         self.recovery_point = max(self.recovery_point, self.segments[0].base_offset)
         disk, renamed = self.disk, list[str]()
-        try:
+        with directory_failure(self.directory):
             for segment in segments:
                 renamed += segment.set_aside(DELETED_SUFFIX)
                 if segment.base_offset in self.snapshot_offsets:
@@ -775,8 +765,6 @@ class Log:
                     if disk.exists(path):
                         disk.rename(path, path + DELETED_SUFFIX)
                         renamed.append(path + DELETED_SUFFIX)
-        except OSError as error:
-            raise LogDirectoryFailure(self.directory, error) from error
         return FilesRemoval(tuple(renamed))
 
     # ------------------------------------------------------------------------------------------------------- compaction
@@ -799,7 +787,7 @@ class Log:
         # a new suffix for each swap: readers may still use the files that the last swap left
         aside = f".{self.swaps}{DELETED_SUFFIX}"
         removed: list[str] = []
-        try:
+        with directory_failure(self.directory):
             for segment in segments:
                 # open now: a thread could not open the file by its old name after the rename
                 segment.open()
@@ -807,8 +795,6 @@ class Log:
             for segment in segments:
                 removed += segment.set_aside(aside)
             cleaned.set_aside("")
-        except OSError as error:
-            raise LogDirectoryFailure(self.directory, error) from error
         self.note_gap()
         index = self.segments.index(segments[0])
         self.segments = [*self.segments[:index], cleaned, *self.segments[index + len(segments) :]]

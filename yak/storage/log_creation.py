@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from yak.config.log_config import LogConfig
-from yak.errors import LogDirectoryFailure
+from yak.errors import LogDirectoryFailure, directory_failure
 from yak.ids import TopicPartition
 from yak.limits import NEW_LOG_BYTES_MIN
 from yak.ports.disk import Disk, DiskFull
@@ -154,12 +154,10 @@ class _Creating:
     def _set_stray(self, planned: PlannedLog, directory: str) -> None:
         topic_partition = planned.new[0]
         path, aside = f"{directory}/{topic_partition}", f"{directory}/{planned.stray_name}"
-        try:
+        with directory_failure(directory):
             if not self._disk.exists(path):
                 return
             self._disk.rename(path, aside)
-        except OSError as error:
-            raise LogDirectoryFailure(directory, error) from error
         self._result.strays[topic_partition] = aside
 
     def _emptiest(self) -> str:

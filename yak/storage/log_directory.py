@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
-from yak.errors import LogDirectoryFailure, StartRefused
+from yak.errors import LogDirectoryFailure, StartRefused, directory_failure
 from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
 from yak.ports.disk import Disk, Lock
 from yak.storage.checkpoints import (
@@ -71,10 +71,8 @@ class LoweringPlan:
 
     def run(self, disk: Disk) -> None:
         """Write the file in a thread. Raises LogDirectoryFailure."""
-        try:
+        with directory_failure(self.path):
             disk.write_file(f"{self.path}/{LOWERED_RECOVERY_POINTS}", self.data)
-        except OSError as error:
-            raise LogDirectoryFailure(self.path, error) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +148,7 @@ class MarksSync:
 
     def run(self, disk: Disk) -> None:
         """Sync the folders of the logs. Raises LogDirectoryFailure."""
-        try:
+        with directory_failure(self.path):
             if len(self.folders) > FEW_LOGS:
                 disk.sync_file_system(self.path)
                 return
@@ -158,8 +156,6 @@ class MarksSync:
                 # the log may be deleted by now
                 with suppress(FileNotFoundError):
                     disk.sync_directory(folder)
-        except OSError as error:
-            raise LogDirectoryFailure(self.path, error) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +174,7 @@ class DirectoryClose:
 
     def run(self, disk: Disk) -> None:
         """Write everything; the mark is the last write of all. Raises LogDirectoryFailure."""
-        try:
+        with directory_failure(self.path):
             for log in self.logs:
                 log.run(disk)
             result = self.checkpoint.run(disk)
@@ -192,8 +188,6 @@ class DirectoryClose:
             if self.mark is not None:
                 disk.write_file(f"{self.path}/{LOG_SIZES}", self.sizes)
                 disk.write_file(f"{self.path}/{CLEAN_SHUTDOWN}", self.mark)
-        except OSError as error:
-            raise LogDirectoryFailure(self.path, error) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,12 +200,10 @@ class FolderRemoval:
 
     def run(self, disk: Disk) -> None:
         """Delete it. Raises LogDirectoryFailure."""
-        try:
+        with directory_failure(self.directory):
             if not self.keeps_files:
                 disk.remove_tree(self.path)
             disk.sync_directory(self.directory)
-        except OSError as error:
-            raise LogDirectoryFailure(self.directory, error) from error
 
 
 class LogDirectory:
@@ -520,14 +512,12 @@ class LogDirectory:
         LogDirectoryFailure.
         """
         folders = []
-        try:
+        with directory_failure(self.path):
             for log in list(islice(self._obsolete_marks, most)):
                 if log.generation == self._obsolete_marks.pop(log) and log.directory == self.path:
                     self.disk.remove(f"{log.path}/{NEW_LOG_MARK}")
                     log.has_stale_checkpoints = False
                     folders.append(log.path)
-        except OSError as error:
-            raise LogDirectoryFailure(self.path, error) from error
         return MarksSync(self.path, tuple(folders))
 
     def close_plan(
@@ -548,10 +538,8 @@ class LogDirectory:
         """Remove the file of lowered points once a finished checkpoint covers them all. Raises LogDirectoryFailure."""
         if self._lowered and self._lowerings_covered == self._lowerings_written == self._lowerings:
             self._lowered.clear()
-            try:
+            with directory_failure(self.path):
                 self.disk.remove(self.file(LOWERED_RECOVERY_POINTS))
-            except OSError as error:
-                raise LogDirectoryFailure(self.path, error) from error
 
 
 def other_cluster(path: str, found: str, wanted: str) -> StartRefused:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from yak.config.log_config import LogConfig
-from yak.errors import LogDirectoryFailure, StartRefused
+from yak.errors import LogDirectoryFailure, StartRefused, directory_failure
 from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
 from yak.ports.disk import Disk, DiskFull
 from yak.storage.checkpoints import BadCheckpoint
@@ -438,10 +438,8 @@ class LogStore:
     def renew_boot_marks(self) -> None:
         """Write the boot marks once the cluster knows of the loss. Blocks on the device. Raises LogDirectoryFailure."""
         for directory in self.online():
-            try:
+            with directory_failure(directory.path):
                 directory.renew_boot_mark()
-            except OSError as error:
-                raise LogDirectoryFailure(directory.path, error) from error
 
     def leave(self) -> None:
         """End a start that is refused: leave the clean shutdown marks as they were found, and release all locks."""
@@ -633,10 +631,8 @@ class LogStore:
         return FolderRemoval(log.directory, aside, keep)
 
     def _rename(self, log: Log, path: str) -> None:
-        try:
+        with directory_failure(log.directory):
             self.disk.rename(log.path, path)
-        except OSError as error:
-            raise LogDirectoryFailure(log.directory, error) from error
         log.path = path
         for segment in log.segments:
             segment.folder = path
@@ -652,12 +648,10 @@ class LogStore:
 
         The log can be read, not written. The returned plan syncs the directory. Raises LogDirectoryFailure.
         """
-        try:
+        with directory_failure(log.directory):
             for segment in log.segments:
                 # open now: a thread could not open the file by its old name after the rename
                 segment.open()
-        except OSError as error:
-            raise LogDirectoryFailure(log.directory, error) from error
         self._rename(log, self.aside_path(log, log.directory, DELETE_FOLDER_SUFFIX))
         return FolderRemoval(log.directory, log.path, keeps_files=True)
 
@@ -672,12 +666,10 @@ class LogStore:
         The returned plan syncs the directory. Raises LogDirectoryFailure.
         """
         path = f"{directory}/{log.topic_partition}"
-        try:
+        with directory_failure(directory):
             if (failed := self._directory(directory).failure) is not None:
                 raise failed
             self.disk.rename(future, path)
-        except OSError as error:
-            raise LogDirectoryFailure(directory, error) from error
         switch(log, directory, path)
         return FolderRemoval(directory, path, keeps_files=True)
 
