@@ -153,7 +153,7 @@ class LocalReplicas:
                     continue
                 held = self._partitions.get(TopicPartition(name, info.partition))
                 if held is None or held.topic_id != topic.topic_id:
-                    config = config or self._log_config(topic)
+                    config = config or self._offline_replicas.log_config(topic)
                     missing.append((TopicPartition(name, info.partition), topic.topic_id, config))
         return missing
 
@@ -173,9 +173,6 @@ class LocalReplicas:
         )
         return [new for new in missing if new not in offline]
 
-    def _log_config(self, topic: TopicInfo) -> LogConfig:
-        return self._offline_replicas.log_config(topic)
-
     def apply_roles(self, image: Image, delta: Delta, created: Created) -> Iterator[None]:
         """Give the changed partitions of this broker their new roles, and release those that moved away."""
         for name in delta.topics_changed:
@@ -187,7 +184,7 @@ class LocalReplicas:
                 if self._node_id in info.replicas:
                     log = None if held is None or held.topic_id != topic.topic_id else held.log
                     if topic_partition in created:
-                        config = config or self._log_config(topic)
+                        config = config or self._offline_replicas.log_config(topic)
                         log = self._offline_replicas.usable(topic_partition, created[topic_partition], config)
                     partition = self._assign(topic, info, log)
                     if partition.log is None and (
@@ -253,7 +250,9 @@ class LocalReplicas:
             self._context.notice("error", "log-missing", partition=str(topic_partition), what=what)
             return None
         try:
-            created = self._log_store.create(topic_partition, topic.topic_id, self._log_config(topic), is_new=False)
+            created = self._log_store.create(
+                topic_partition, topic.topic_id, self._offline_replicas.log_config(topic), is_new=False
+            )
         except LogDirectoryFailure as error:
             self._offline_replicas.not_created(topic_partition, error)
             return None
@@ -329,7 +328,7 @@ class LocalReplicas:
             if log is None:
                 continue
             if name not in configs:
-                configs[name] = self._log_config(topic)
+                configs[name] = self._offline_replicas.log_config(topic)
             had_no_gap = log.cleaned_offset is None
             log.update_config(configs[name])
             self._emit(partition, PartitionEvent.CONFIG_CHANGED)

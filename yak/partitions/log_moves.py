@@ -292,21 +292,17 @@ class LogMoves:
             self._log_failures.directory_failed(failure)
             self._put_back(move, failure)
             return
-        context.jobs.run("move", named, self._synced)
+        context.jobs.run("move", named, self._log_failures.synced)
         self._maintenance.delete_later(old, log.config.file_delete_delay_ms)
         self._maintenance.checkpoint_soon()
         took_ms = context.clock.now_ms - move.began_ms
         self._end(move, "info", "replica-moved", bytes=log.size_bytes, took_ms=took_ms, keeps_copy=True)
 
-    def _synced(self, _result: object, error: BaseException | None) -> None:
-        if isinstance(error, LogDirectoryFailure):
-            self._log_failures.directory_failed(error)
-
     def _put_back(self, move: _Move, reason: LogDirectoryFailure) -> None:
         """The copy could not be renamed: give the log its name back, durably, before it is written again."""
 
         def done(result: object, error: BaseException | None) -> None:
-            self._synced(result, error)
+            self._log_failures.synced(result, error)
             self._end(move, "warning", "replica-move-failed", failure=str(reason), keeps_copy=True)
 
         try:

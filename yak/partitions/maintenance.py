@@ -7,7 +7,7 @@ removes one segment. So ten thousand partitions never delay a request.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -44,16 +44,12 @@ class Maintenance:
         self._context, self._partitions, self._log_store = context, partitions, log_store
         self._log_failures, self._emit = log_failures, emit
         config = context.config
-        self._retention_interval_ms = config.log_retention_check_interval_ms
         self._checkpoint_interval_ms = config.log_flush_offset_checkpoint_interval_ms
         delay_ms = config.log_initial_task_delay_ms
-        context.after((self, "retention"), min(delay_ms, self._retention_interval_ms), self._retain_slice)
+        interval_ms, expiry_ms = config.log_retention_check_interval_ms, config.producer_id_expiration_check_interval_ms
+        self._begin_rounds("retention", min(delay_ms, interval_ms), interval_ms, self.retain)
         context.after((self, "checkpoint"), min(delay_ms, self._checkpoint_interval_ms), self._checkpoint)
-        context.after(
-            (self, "producers"), config.producer_id_expiration_check_interval_ms, self._expire_producers_slice
-        )
-        self._round: deque[Partition] = deque()
-        self._producers_round: deque[Partition] = deque()
+        self._begin_rounds("producers", expiry_ms, expiry_ms, self._expire_producers)
         self._expired: dict[Partition, None] = {}
         """Partitions with segments to remove."""
         self._checkpoint_running = False
@@ -116,32 +112,27 @@ class Maintenance:
             self._emit(partition, PartitionEvent.OFFSETS_MOVED)
         return True
 
-    def _retain_slice(self) -> None:
-        if self._context.is_stopping:
-            return
-        if not self._round:
-            self._round.extend(self._partitions.values())
-        for _ in range(min(SLICE_PARTITIONS, len(self._round))):
-            partition = self._round.popleft()
-            self.retain(partition)
-        wait_ms = SLICE_GAP_MS if self._round else self._retention_interval_ms
-        self._context.after((self, "retention"), wait_ms, self._retain_slice)
+    def _begin_rounds(self, name: str, first_ms: int, interval_ms: int, visit: Callable[[Partition], None]) -> None:
+        """Visit all partitions in slices, after `first_ms` and then again and again."""
+        waiting: deque[Partition] = deque()
 
-    def _expire_producers_slice(self) -> None:
-        """Forget the idle producers of some partitions."""
-        if self._context.is_stopping:
-            return
-        config, now_ms = self._context.config, self._context.clock.now_ms
-        if not self._producers_round:
-            self._producers_round.extend(self._partitions.values())
-        for _ in range(min(SLICE_PARTITIONS, len(self._producers_round))):
-            partition = self._producers_round.popleft()
-            partition.deferred_sequences.expire(now_ms)
-            if partition.log is not None:
-                partition.log.producers.expire(now_ms, config.producer_id_expiration_ms)
-        is_over = not self._producers_round
-        wait_ms = config.producer_id_expiration_check_interval_ms if is_over else SLICE_GAP_MS
-        self._context.after((self, "producers"), wait_ms, self._expire_producers_slice)
+        def visit_some() -> None:
+            if self._context.is_stopping:
+                return
+            if not waiting:
+                waiting.extend(self._partitions.values())
+            for _ in range(min(SLICE_PARTITIONS, len(waiting))):
+                visit(waiting.popleft())
+            self._context.after((self, name), SLICE_GAP_MS if waiting else interval_ms, visit_some)
+
+        self._context.after((self, name), first_ms, visit_some)
+
+    def _expire_producers(self, partition: Partition) -> None:
+        """Forget the idle producers of a partition."""
+        now_ms = self._context.clock.now_ms
+        partition.deferred_sequences.expire(now_ms)
+        if partition.log is not None:
+            partition.log.producers.expire(now_ms, self._context.config.producer_id_expiration_ms)
 
     def _checkpoint(self) -> None:
         """Begin a checkpoint."""
@@ -205,10 +196,6 @@ class Maintenance:
             self._log_failures.directory_failed(failure)
             return
         for plan in plans:
-            self._context.jobs.run("checkpoint", plan, self._marks_removed)
+            self._context.jobs.run("checkpoint", plan, self._log_failures.synced)
         if plans:
             self._context.after((self, "marks"), SLICE_GAP_MS, self._remove_marks)
-
-    def _marks_removed(self, _result: object, error: BaseException | None) -> None:
-        if isinstance(error, LogDirectoryFailure):
-            self._log_failures.directory_failed(error)

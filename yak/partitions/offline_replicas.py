@@ -10,7 +10,7 @@ A log that could not be created because its directory was full is created once t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from yak.cluster.changes import BeginChange
 from yak.cluster.image import TopicInfo
@@ -84,56 +84,50 @@ class OfflineReplicas:
 
     def _serve_short(self, partition: Partition) -> bool:
         """Serve a log whose end is missing as far as it goes, since no other replica is in sync; False without one."""
-        log = self._take_short(partition)
-        if log is None:
-            return False
-        self._context.notice(
-            "error",
-            "short-log-served",
-            partition=str(partition.topic_partition),
-            log_end_offset=log.log_end_offset,
-            what="records that were on disk are missing, and no other replica is in sync: the log is served as far as it goes",
-        )
-        self._begin_again(partition, log)
-        return True
+        what = "records that were on disk are missing, and no other replica is in sync: the log is served as far as it goes"
+        return self._begin_short(partition, "error", "short-log-served", what)
 
     def _continue_short(self, partition: Partition) -> bool:
         """Fetch what is missing at the end of a log, now that its replica is out of the ISR and the ELR; False without one."""
         if not self._log_store.lacks_end_only(partition.topic_partition):
             return False
-        log = self._take_short(partition)
+        what = "the replica left the ISR and fetches the missing records from the leader"
+        return self._begin_short(partition, "warning", "short-replica-resigned", what, forgets_damage=True)
+
+    def _begin_short(
+        self,
+        partition: Partition,
+        level: Literal["warning", "error"],
+        event: str,
+        what: str,
+        *,
+        forgets_damage: bool = False,
+    ) -> bool:
+        where, topic = partition.topic_partition, self._topic_of(partition)
+        if self._context.is_stopping or topic is None:
+            return False
+        short = self._log_store.take_short(where, partition.topic_id)
+        log = None if short is None else self.usable(where, short, self.log_config(topic))
         if log is None:
             return False
-        log.damage_at_load = None
-        self._context.notice(
-            "warning",
-            "short-replica-resigned",
-            partition=str(partition.topic_partition),
-            log_end_offset=log.log_end_offset,
-            what="the replica left the ISR and fetches the missing records from the leader",
-        )
-        self._begin_again(partition, log)
+        if forgets_damage:
+            log.damage_at_load = None
+        self._context.notice(level, event, partition=str(where), log_end_offset=log.log_end_offset, what=what)
+        partition.begin_again(log, self._log_store.high_watermarks.get(where, 0))
+        self._emit(partition, PartitionEvent.LOG_RECREATED)
         return True
 
-    def _take_short(self, partition: Partition) -> Log | None:
+    def _topic_of(self, partition: Partition) -> TopicInfo | None:
+        """The partition's topic in the image; None if it was deleted, and perhaps created again."""
         topic = self._context.image.topics.get(partition.topic_partition.topic)
-        if self._context.is_stopping or topic is None or topic.topic_id != partition.topic_id:
-            return None
-        short = self._log_store.take_short(partition.topic_partition, partition.topic_id)
-        return None if short is None else self.usable(partition.topic_partition, short, self.log_config(topic))
-
-    def _begin_again(self, partition: Partition, log: Log) -> None:
-        known = self._log_store.high_watermarks.get(partition.topic_partition, 0)
-        partition.begin_again(log, known)
-        self._emit(partition, PartitionEvent.LOG_RECREATED)
+        return topic if topic is not None and topic.topic_id == partition.topic_id else None
 
     def _new_logs(self, partitions: list[Partition]) -> list[NewLog]:
-        wanted = []
-        for partition in partitions:
-            topic = self._context.image.topics.get(partition.topic_partition.topic)
-            if topic is not None and topic.topic_id == partition.topic_id:
-                wanted.append((partition.topic_partition, topic.topic_id, self.log_config(topic)))
-        return wanted
+        return [
+            (partition.topic_partition, topic.topic_id, self.log_config(topic))
+            for partition in partitions
+            if (topic := self._topic_of(partition)) is not None
+        ]
 
     def log_config(self, topic: TopicInfo) -> LogConfig:
         """The configuration of a topic's logs on this broker, by the image in force."""
@@ -170,8 +164,8 @@ class OfflineReplicas:
             # The replica left this broker during the job, or its topic was deleted, and perhaps created again.
             self.delete(created)
             return
-        topic = self._context.image.topics.get(topic_partition.topic)
-        if partition is None or topic is None or topic.topic_id != partition.topic_id or partition.log is not None:
+        topic = None if partition is None else self._topic_of(partition)
+        if partition is None or topic is None or partition.log is not None:
             return
         log = self.usable(topic_partition, created, self.log_config(topic))
         if log is not None:

@@ -563,8 +563,7 @@ class FollowerSessions:
 
     def delay_throttled(self, session: FollowerSession, item: FollowerItem) -> None:
         """The throttle delays the partition: read it again after a pause."""
-        context = self._context
-        context.within((session, item), THROTTLED_PAUSE_MS, partial(self._read_again, session, item))
+        self._context.within((session, item), THROTTLED_PAUSE_MS, partial(self._read_again, session, item))
 
     def changed(self, partition: Partition) -> None:
         """The leader, its epoch, or the log changed: complete the waiting fetches, which read again."""
@@ -806,18 +805,14 @@ class FollowerSessions:
         self._detach(session, item)
 
     def _close(self, session: FollowerSession) -> None:
-        disarm = self._context.timers.disarm
         if self._sessions.get(session.node_id) is session:
             del self._sessions[session.node_id]
         if session.connection.replica_session is session:
             session.connection.replica_session = None
         self._appended.pop(session, None)
         self._watermark_due.pop(session, None)
-        session.dirty.clear()
         for item in session.items.values():
-            disarm((session, item))
-            if item.partition is not None and item.partition.replica_sessions:
-                item.partition.replica_sessions.pop(session, None)
+            self._drop(session, item)
         session.items.clear()
         session.named.clear()
         self._complete_fetch(session)

@@ -343,8 +343,7 @@ class IsrChanges:
         self._wake_for_retry()
 
     def _wake_for_retry(self, pause_ms: int = RETRY_MS) -> None:
-        context = self._context
-        context.within((self, "retry"), pause_ms, self._retry)
+        self._context.within((self, "retry"), pause_ms, self._retry)
 
     def _send(self, batch: list[tuple[Partition, IsrProposal]]) -> None:
         if not batch:
@@ -372,15 +371,13 @@ class IsrChanges:
             self._apply_next()
 
     def _apply_next(self) -> None:
+        if not self._answers:
+            return
         context, (batch, results) = self._context, self._answers.popleft()
         if self._answers or len(batch) > BATCH_MAX // 4:
             context.timers.end_round()
-            context.after((self, "answers"), 1, self._apply_more)
+            context.after((self, "answers"), 1, self._apply_next)
         self._apply(batch, results)
-
-    def _apply_more(self) -> None:
-        if self._answers:
-            self._apply_next()
 
     def _apply(self, batch: list[tuple[Partition, IsrProposal]], results: list[dict[str, Any]]) -> None:
         for (partition, proposal), result in zip(batch, results, strict=True):

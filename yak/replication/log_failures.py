@@ -127,6 +127,11 @@ class LogFailures:
         if error is not None:
             self._context.notice("warning", "files-not-deleted", error=str(error))
 
+    def synced(self, _result: object, error: BaseException | None) -> None:
+        """A job that only syncs names ended."""
+        if isinstance(error, LogDirectoryFailure):
+            self.directory_failed(error)
+
     def _close(self, partition: Partition) -> None:
         partition.log = None
         self._emit(partition, PartitionEvent.LOG_OFFLINE)

@@ -161,8 +161,7 @@ class Truncations:
 
     def _repeat_later(self, truncation: Truncation, *, must_lower: bool) -> None:
         self._without_room[truncation] = must_lower
-        context = self._context
-        context.within(self, TRUNCATION.retry_ms, self._repeat)
+        self._context.within(self, TRUNCATION.retry_ms, self._repeat)
 
     def _begin(self, truncation: Truncation) -> None:
         """Truncate now, or once the lowered recovery point is written."""
