@@ -172,12 +172,12 @@ class ClusterFaults:
         name = self._rng.choice([name for name in self._classes if name != SKEW] or ["kill"])
         ways, rng = self._ways, self._rng
         strikes: dict[str, Callable[[], bool]] = {
-            "kill": self._kill,
-            "kill inside": self._kill_inside,
+            "kill": lambda: self._to_victim(self._kill),
+            "kill inside": lambda: self._to_victim(self._kill_inside),
             "power": self._power_loss,
             POWER_AFTER_TRUNCATION: self._power_loss_after_truncation,
-            "stop": self._stop,
-            "pause": self._pause,
+            "stop": lambda: self._to_victim(self._stop),
+            "pause": lambda: self._to_victim(self._pause),
             "cut brokers": lambda: ways.cut(rng, ways.brokers(), ways.brokers()),
             "cut clients": lambda: ways.cut(rng, [CLIENTS], ways.brokers()),
             "cut store": lambda: ways.cut(rng, [STORE], ways.brokers()),
@@ -189,15 +189,15 @@ class ClusterFaults:
             "slow store": lambda: ways.slow_store(rng),
             "disk": lambda: self._to_victim(self._fail_disk),
             "slow disk": self._slow_disk,
-            "wipe": self._wipe,
-            "rot": lambda: self._disks.rot(self._rng),
-            "misread": lambda: self._to_victim(self._disks.misread),
-            MISDIRECTED: lambda: self._disks.misdirect(self._rng),
-            LOST_TAIL: self._lose_tail,
+            "wipe": lambda: self._to_victim(self._wipe),
+            "rot": lambda: self._disks.rot(rng),
+            "misread": lambda: self._to_victim(lambda node: self._disks.misread(node, rng)),
+            MISDIRECTED: lambda: self._disks.misdirect(rng),
+            LOST_TAIL: lambda: self._to_victim(self._lose_tail),
             BUG: lambda: self._to_victim(self._plant_bug),
             LOST_HISTORY: self._lose_history,
-            MACHINE_DEATH: self._kill_machine,
-            CLOCK: lambda: self._to_victim(_move_clock),
+            MACHINE_DEATH: lambda: self._to_victim(self._kill_machine),
+            CLOCK: lambda: self._to_victim(self._move_clock),
             STRAND: self._strand,
         }
         spared = self._cluster.store.has_lost_history and name in _LOSES_DISKS
@@ -277,10 +277,11 @@ class ClusterFaults:
                 return node
         return self._rng.choice(running)
 
-    def _kill(self) -> bool:
-        victim = self._victim()
-        if victim is None:
-            return False
+    def _to_victim(self, strike: Callable[[SimNode], bool]) -> bool:
+        node = self._victim()
+        return node is not None and strike(node)
+
+    def _kill(self, victim: SimNode) -> bool:
         killed = self._victims(victim, all_percent=10)
         for each in killed:
             self._kill_now(each)
@@ -295,10 +296,9 @@ class ClusterFaults:
         node.kill()
         self._restart_later(node)
 
-    def _kill_machine(self) -> bool:
+    def _kill_machine(self, victim: SimNode) -> bool:
         """All brokers of a machine end at once, each killed or by a power loss, and return one by one."""
-        victim = self._victim()
-        if victim is None or not _has_machines(self._cluster):
+        if not _has_machines(self._cluster):
             return False
         loses_power = self._rng.chance(50) and not self._cluster.store.has_lost_history
         struck = False
@@ -343,14 +343,14 @@ class ClusterFaults:
         cluster.world.after(100_000, check)
         return True
 
-    def _kill_inside(self) -> bool:
+    def _kill_inside(self, victim: SimNode) -> bool:
         """A process ends inside one of its next disk writes, perhaps with its machine."""
-        victim = self._victim()
-        if victim is None:
-            return False
-        victim.disk.end_inside(Death(self._rng, self._rng.below(self._rng.choice(WRITES_BEFORE_DEATH))))
-        self._for_a_while(lambda: victim.disk.end_inside(None))
+        self._end_inside(victim, self._rng.choice(WRITES_BEFORE_DEATH))
         return True
+
+    def _end_inside(self, node: SimNode, writes_max: int) -> None:
+        node.disk.end_inside(Death(self._rng, self._rng.below(writes_max)))
+        self._for_a_while(lambda: node.disk.end_inside(None))
 
     def _ended_inside(self, node: SimNode) -> None:
         self.counts["killed inside a write"] += 1
@@ -365,8 +365,8 @@ class ClusterFaults:
         else:
             self._restart_later(node)
 
-    def _plant_bug(self, node: SimNode, rng: SeededRandom) -> bool:
-        if not node.bugs.plant(rng):
+    def _plant_bug(self, node: SimNode) -> bool:
+        if not node.bugs.plant(self._rng):
             return False
         self._for_a_while(node.bugs.withdraw)
         return True
@@ -443,19 +443,15 @@ class ClusterFaults:
         self._restart_later(node)
         return True
 
-    def _wipe(self) -> bool:
-        node = self._victim()
-        if node is None or not self.losses.may_lose(node, wiped=True):
+    def _wipe(self, node: SimNode) -> bool:
+        if not self.losses.may_lose(node, wiped=True):
             return False
         node.kill()
         node.wipe()
         self._restart_later(node)
         return True
 
-    def _stop(self) -> bool:
-        node = self._victim()
-        if node is None:
-            return False
+    def _stop(self, node: SimNode) -> bool:
         self._busy[node.node_id] = None
         self._under_way += 1
 
@@ -469,10 +465,7 @@ class ClusterFaults:
         node.stop()
         return True
 
-    def _pause(self) -> bool:
-        node = self._victim()
-        if node is None:
-            return False
+    def _pause(self, node: SimNode) -> bool:
         node.pause()
 
         def resume() -> None:
@@ -490,8 +483,7 @@ class ClusterFaults:
         if SKEW in self._classes:
             self._skew(node)
         if "kill inside" in self._classes and self._rng.chance(20):
-            node.disk.end_inside(Death(self._rng, self._rng.below(min(WRITES_BEFORE_DEATH))))
-            self._for_a_while(lambda: node.disk.end_inside(None))
+            self._end_inside(node, min(WRITES_BEFORE_DEATH))
         try:
             node.start()
         except ProcessEnded:
@@ -508,24 +500,21 @@ class ClusterFaults:
         self.counts[f"refused: {refused.code}"] += 1
         self._cluster.world.after(0, lambda: None if node.broker is None else self._kill_now(node))
 
+    def _move_clock(self, node: SimNode) -> bool:
+        node.move_clock(self._rng.choice(CLOCK_AHEAD_MS) - node.skew_ms)
+        return True
+
     def _skew(self, node: SimNode) -> None:
         node.skew_ms = self._rng.choice((0, self._rng.between(-3_600_000, 3_600_000)))
         node.ahead_ms = 0
 
     # ---------------------------------------------------------------------------------------------------- disks
 
-    def _to_victim(self, strike: Callable[[SimNode, SeededRandom], bool]) -> bool:
-        node = self._victim()
-        return node is not None and strike(node, self._rng)
+    def _fail_disk(self, node: SimNode) -> bool:
+        return self.losses.may_go_offline(node) and self._disks.fail(node, self._rng)
 
-    def _fail_disk(self, node: SimNode, rng: SeededRandom) -> bool:
-        return self.losses.may_go_offline(node) and self._disks.fail(node, rng)
-
-    def _lose_tail(self) -> bool:
+    def _lose_tail(self, victim: SimNode) -> bool:
         """Brokers are killed, and the disk of one of them loses the end of a log that it had synced; they return together."""
-        victim = self._victim()
-        if victim is None:
-            return False
         killed = self._victims(victim, all_percent=60)
         copies = self._disks.may_lose_tail(killed)
         if not copies:
@@ -560,11 +549,6 @@ class ClusterFaults:
             break
         if self._disks.failed:
             self._later(100_000, self._repair)
-
-
-def _move_clock(node: SimNode, rng: SeededRandom) -> bool:
-    node.move_clock(rng.choice(CLOCK_AHEAD_MS) - node.skew_ms)
-    return True
 
 
 def _has_machines(cluster: Cluster) -> bool:

@@ -319,28 +319,24 @@ _TOTAL_BYTES: Final = 2**40
 class SimFile:
     """A handle on one file of a SimDisk."""
 
-    __slots__ = ("_content", "_disk", "_path", "is_removed")
+    __slots__ = ("_content", "_disk", "is_removed", "path")
 
     def __init__(self, disk: SimDisk, path: str, content: Content) -> None:
         self._disk = disk
-        self._path = path
+        self.path = path
+        """The name under which the file was opened, or its last rename."""
         self._content = content
         self.is_removed = False
         """The file was removed or replaced, and the handle has none any more."""
 
-    @property
-    def path(self) -> str:
-        """The name under which the file was opened, or its last rename."""
-        return self._path
-
     def _check(self) -> None:
         if self.is_removed:
-            raise FileNotFoundError(errno.ENOENT, "No such file", self._path)
+            raise FileNotFoundError(errno.ENOENT, "No such file", self.path)
 
     def append(self, buffers: Sequence[Buffer]) -> int:
         self._check()
-        self._disk.called("write", self._path)
-        self._disk.may_fail("append", self._path)
+        self._disk.called("write", self.path)
+        self._disk.may_fail("append", self.path)
         data = self._content.data
         before = len(data)
         with self._disk.writing as tear:
@@ -353,21 +349,21 @@ class SimFile:
 
     def read(self, size: int, position: int) -> bytes:
         self._check()
-        self._disk.called("read", self._path)
-        self._disk.may_fail("read", self._path)
-        self._disk.count_read(self._path)
-        return self._disk.maybe_garbled(self._path, bytes(memoryview(self._content.data)[position : position + size]))
+        self._disk.called("read", self.path)
+        self._disk.may_fail("read", self.path)
+        self._disk.reads[self.path] += 1
+        return self._disk.maybe_garbled(self.path, bytes(memoryview(self._content.data)[position : position + size]))
 
     def read_cached(self, size: int, position: int) -> bytes | None:
         """Like `read`; None while `cached_bytes` says that the bytes are not in the page cache."""
         self._check()
-        self._disk.count_read(self._path)
+        self._disk.reads[self.path] += 1
         cached = self._disk.cached_bytes
         if cached is not None:
             size = min(size, cached)
             if size <= 0 and position < len(self._content.data):
                 return None
-        return self._disk.maybe_garbled(self._path, bytes(memoryview(self._content.data)[position : position + size]))
+        return self._disk.maybe_garbled(self.path, bytes(memoryview(self._content.data)[position : position + size]))
 
     def slice_cached(self, size: int, position: int) -> SimSlice | None:
         """The bytes as a slice; None while they are not all in the page cache."""
@@ -382,45 +378,40 @@ class SimFile:
     def truncate(self, size: int) -> None:
         """Truncate the file. A power loss before the next sync may undo it."""
         self._check()
-        self._disk.called("write", self._path)
-        self._disk.may_fail("truncate", self._path)
+        self._disk.called("write", self.path)
+        self._disk.may_fail("truncate", self.path)
         with self._disk.writing:
             self._content.truncate(size)
             self._content.modified_ms = self._disk.clock()
 
     def sync(self) -> None:
         self._check()
-        self._disk.called("sync", self._path)
+        self._disk.called("sync", self.path)
         try:
-            self._disk.may_fail("sync", self._path)
+            self._disk.may_fail("sync", self.path)
         except OSError:
             self._content.is_broken = True
             raise
         self._disk.syncs += 1
         with self._disk.writing:
             self._content.sync()
-        self._disk.called("synced", self._path)
+        self._disk.called("synced", self.path)
 
     def close(self) -> None:
         """Do nothing: a handle has no resources."""
 
     def moved(self, old: str, new: str) -> None:
         """Follow a rename of the file or of a directory above it."""
-        if self._path == old:
-            self._path = new
-        elif self._path.startswith(old + "/"):
-            self._path = new + self._path[len(old) :]
+        self.path = new if self.path == old else _follow(self.path, old, new)
 
 
+@dataclass(frozen=True, slots=True)
 class SimSlice:
     """Bytes of a SimFile that are read only when they are sent: they must still be in the file then."""
 
-    __slots__ = ("_file", "_position", "_size")
-
-    def __init__(self, file: SimFile, size: int, position: int) -> None:
-        self._file = file
-        self._size = size
-        self._position = position
+    _file: SimFile
+    _size: int
+    _position: int
 
     def __len__(self) -> int:
         return self._size
@@ -431,14 +422,12 @@ class SimSlice:
         return data
 
 
+@dataclass(frozen=True, slots=True)
 class SimLock:
     """A held lock of a SimDisk."""
 
-    __slots__ = ("_disk", "_path")
-
-    def __init__(self, disk: SimDisk, path: str) -> None:
-        self._disk = disk
-        self._path = path
+    _disk: SimDisk
+    _path: str
 
     def release(self) -> None:
         self._disk.locks.pop(self._path, None)
@@ -537,9 +526,6 @@ class SimDisk:
         changed[HEADER_BYTES + rng.below(end - HEADER_BYTES)] ^= 1 << rng.below(8)
         return bytes(changed)
 
-    def count_read(self, path: str) -> None:
-        self.reads[path] += 1
-
     def peek(self, path: str, position: int) -> bytes:
         """A file's undamaged bytes from a position on, for checks: no call fails, and no read is counted."""
         return bytes(memoryview(self._names.files[path].sound())[position:])
@@ -611,7 +597,7 @@ class SimDisk:
         self.called("read", path)
         self.may_fail("read", path)
         content = self._content(path)
-        self.count_read(path)
+        self.reads[path] += 1
         return bytes(content.data)
 
     def write_file(self, path: str, data: bytes) -> None:

@@ -168,21 +168,20 @@ class GroupMember:
 
     def _say_goodbye(self) -> None:
         leaver = {"member_id": self.member_id, "group_instance_id": self._instance}
-        fields = {"group_id": self._group.group_id, "members": [leaver]}
+        self._send_once(LEAVE, {"group_id": self._group.group_id, "members": [leaver]})
+
+    def _send_once(self, api_key: int, fields: Fields) -> None:
         link = CoordinatorLink(self._group.view, self._rng.fork("leave"), self._group.group_id)
-        link.send(LEAVE, fields, lambda _answer: link.close())
+        link.send(api_key, fields, lambda _answer: link.close())
 
     def _end(self) -> None:
-        self._round += 1
-        self._has_all = False
+        self._begin_round()
         self._give_up(list(self._own))
         self._link.close()
-        self._is_committing = False
 
     def _begin_round(self) -> None:
         self._round += 1
-        self._has_all = False
-        self._is_committing = False
+        self._has_all = self._is_committing = False
 
     def _after(self, delay_us: int, then: Callable[[], None]) -> None:
         """Run an action later, if this incarnation is still running."""
@@ -350,12 +349,10 @@ class GroupMember:
 class ClassicMember(GroupMember):
     """Speaks JoinGroup, SyncGroup and Heartbeat, and revokes all its partitions before each rebalance ("eager")."""
 
-    def __init__(self, group: SimGroup, number: int, rng: SeededRandom, instance: str | None) -> None:
-        super().__init__(group, number, rng, instance)
-        self._token = b""
-        """Marks the assignment that it computed last."""
-        self._decided: list[Place] | None = None
-        """The partitions that it assigned, while it is the group leader."""
+    _token = b""
+    """Marks the assignment that it computed last."""
+    _decided: list[Place] | None = None
+    """The partitions that it assigned, while it is the group leader."""
 
     def _join(self) -> None:
         group = self._group
@@ -565,5 +562,4 @@ class ConsumerMember(GroupMember):
 
     def _say_goodbye(self) -> None:
         epoch = LEAVING if self._instance is None else LEAVING_FOR_NOW
-        link = CoordinatorLink(self._group.view, self._rng.fork("leave"), self._group.group_id)
-        link.send(GROUP_HEARTBEAT, self._fields(epoch), lambda _answer: link.close())
+        self._send_once(GROUP_HEARTBEAT, self._fields(epoch))
