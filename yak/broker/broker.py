@@ -304,8 +304,8 @@ class Broker:
 
         replicated = (self.replica_fetchers.changed, followers.changed)
         role = (
-            self.group_coordinator.partition_changed,
-            self.transaction_coordinator.partition_changed,
+            self.group_coordinator.runtime.partition_changed,
+            self.transaction_coordinator.runtime.partition_changed,
             *replicated,
         )
         led = (self.isr_changes.epoch_began, log_cleaner.consider)
@@ -395,8 +395,8 @@ class Broker:
             self.throttling.set_quotas(self.image.quotas)
         if self.image.acls is not before.acls:
             self.authorization.image_changed()
-        self.group_coordinator.topics_changed(delta.topics_changed)
-        self.transaction_coordinator.topics_changed(delta.topics_changed)
+        self.group_coordinator.runtime.topics_changed(delta.topics_changed)
+        self.transaction_coordinator.runtime.topics_changed(delta.topics_changed)
         deleted = self.local_replicas.deleted_topics(before, self.image, delta)
         self.group_coordinator.expiry.topics_deleted(deleted)
         if delta.brokers_changed:

@@ -14,7 +14,7 @@ from yak.coordination.runtime import Then
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
-from yak.groups.classic.group import ClassicGroup, Join
+from yak.groups.classic.group import ClassicGroup, Join, Sync
 from yak.groups.classic.records import StoredGroup, group_record
 from yak.groups.consumer.checks import parse_heartbeat
 from yak.groups.consumer.description import described
@@ -125,17 +125,10 @@ class ConsumerGroups:
         self._carry_out(coordinated, group, group.consumer, decision, then)
         return decision.answer
 
-    def sync_classic(self, group: Group, request: Any) -> dict[str, Any]:
+    def sync_classic(self, group: Group, request: Sync) -> dict[str, Any]:
         """Answer a SyncGroup to a consumer group. Raises PeerError."""
         assert group.consumer is not None
-        answer = group.consumer.sync_classic(
-            request.member_id,
-            getattr(request, "group_instance_id", None),
-            request.generation_id,
-            getattr(request, "protocol_type", None),
-            getattr(request, "protocol_name", None),
-            self._world(group.group_id),
-        )
+        answer = group.consumer.sync_classic(request, self._world(group.group_id))
         self._schedule(group.consumer)
         return answer
 

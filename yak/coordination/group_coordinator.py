@@ -54,23 +54,10 @@ class GroupCoordinator:
         self.runtime: CoordinatorRuntime[Shard] = CoordinatorRuntime(
             context, OFFSETS_TOPIC, partitions, self, context.config.offsets_topic_compression_codec
         )
-        self.awaiting_topic: dict[object, Callable[[], None]] = {}
-        """How to finish each request that waits until the image has `__consumer_offsets`."""
         self.consumers = ConsumerGroups(context, self)
         self.expiry = OffsetExpiry(context, self)
 
     # ------------------------------------------------------------------------------------------------ which groups
-
-    def topics_changed(self, names: Iterable[str]) -> None:
-        """Finish the requests that wait for `__consumer_offsets`, if these topics include it."""
-        if self.awaiting_topic and OFFSETS_TOPIC in names:
-            for finish in list(self.awaiting_topic.values()):
-                finish()
-
-    def partition_changed(self, partition: Partition) -> None:
-        """Load or resign, if this is a partition of `__consumer_offsets`."""
-        if partition.topic_partition.topic == OFFSETS_TOPIC:
-            self.runtime.partition_changed(partition)
 
     def make_shard(self) -> Shard:
         """An empty state for a partition of `__consumer_offsets`."""

@@ -78,12 +78,22 @@ class CoordinatorRuntime(Generic[S]):
         self._partitions = partitions
         self._factory = factory
         self.coordinated: dict[int, CoordinatedPartition[S]] = {}
+        self.awaiting_topic: dict[object, Callable[[], None]] = {}
+        """How to finish each request that waits until the image has the topic."""
 
     # ------------------------------------------------------------------------------------------- which partitions
 
+    def topics_changed(self, names: Iterable[str]) -> None:
+        """Finish the requests that wait for the topic, if it is among these."""
+        if self.awaiting_topic and self.topic in names:
+            for finish in list(self.awaiting_topic.values()):
+                finish()
+
     def partition_changed(self, partition: Partition) -> None:
-        """Load or resign: the leadership, log or existence of a partition of the topic may have changed."""
-        index = partition.topic_partition.partition
+        """Load or resign: the leadership, log or existence of a partition, perhaps of the topic, may have changed."""
+        topic, index = partition.topic_partition
+        if topic != self.topic:
+            return
         present = self.coordinated.get(index)
         may_coordinate = self._partitions.may_coordinate(partition)
         if present is not None and (not may_coordinate or present.partition is not partition):

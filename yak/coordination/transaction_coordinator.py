@@ -7,7 +7,7 @@ markers are written; then a last record completes the transaction. A coordinator
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -19,7 +19,6 @@ from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import ConnectionId, ProducerId, TopicPartition
 from yak.partitions.transaction_markers import TxnMarker
-from yak.replication.partition import Partition
 from yak.transactions.marker_sender import MarkerSender, PendingMarkers
 from yak.transactions.records import TRANSACTION_TOPIC, transaction_key, transaction_value
 from yak.transactions.shard import Addition, TransactionalId, TransactionShard
@@ -57,21 +56,8 @@ class TransactionCoordinator:
         self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             context, TRANSACTION_TOPIC, partitions, self
         )
-        self.awaiting_topic: dict[object, Callable[[], None]] = {}
-        """How to finish each request that waits until the image has `__transaction_state`."""
 
     # --------------------------------------------------------------------------------------------- which partitions
-
-    def topics_changed(self, names: Iterable[str]) -> None:
-        """Finish the requests that wait for `__transaction_state`, if these topics include it."""
-        if self.awaiting_topic and TRANSACTION_TOPIC in names:
-            for finish in list(self.awaiting_topic.values()):
-                finish()
-
-    def partition_changed(self, partition: Partition) -> None:
-        """Load or resign, if this is a partition of `__transaction_state`."""
-        if partition.topic_partition.topic == TRANSACTION_TOPIC:
-            self.runtime.partition_changed(partition)
 
     def make_shard(self) -> TransactionShard:
         """An empty state for a partition of `__transaction_state`."""
@@ -127,6 +113,13 @@ class TransactionCoordinator:
         if not coordinated.shard.is_committed:
             raise PeerError(ErrorCode.coordinator_load_in_progress)
         return coordinated, coordinated.shard.ids.get(transactional_id)
+
+    def _known(self, transactional_id: str) -> TransactionalId | None:
+        """The entry of a transactional id, if this broker coordinates it and has one."""
+        try:
+            return self._find(transactional_id)[1]
+        except PeerError:
+            return None
 
     # ----------------------------------------------------------------------------------------------------- changes
 
@@ -214,10 +207,7 @@ class TransactionCoordinator:
 
     def _wait(self, transactional_id: str, addition: Addition) -> None:
         """Repeat a request when the change or the end that is under way is complete; when it is due at the latest."""
-        try:
-            _coordinated, entry = self._find(transactional_id)
-        except PeerError:
-            entry = None
+        entry = self._known(transactional_id)
         if entry is None or (entry.pending is None and entry.transaction.state not in PREPARED):
             self._add(transactional_id, (addition,))
             return
@@ -364,10 +354,7 @@ class TransactionCoordinator:
         In Kafka a connection's next request is read when the one before is answered. An end that overtakes the addition
         would get INVALID_TXN_STATE, which is fatal to clients, and the addition would begin a transaction without an end.
         """
-        try:
-            _coordinated, entry = self._find(transactional_id)
-        except PeerError:
-            return False
+        entry = self._known(transactional_id)
         return entry is not None and any(each.producer == producer for each in entry.waiting)
 
     def check_connection(
@@ -379,10 +366,7 @@ class TransactionCoordinator:
         late, and could end or extend the producer's next transaction, whose epoch is the same. A producer that is fenced
         may be served: it gets its error.
         """
-        try:
-            _coordinated, entry = self._find(transactional_id)
-        except PeerError:
-            return True
+        entry = self._known(transactional_id)
         if entry is None or producer != _producer_of(entry.transaction):
             return True
         if connection_id < entry.connection_id:

@@ -458,7 +458,7 @@ def test_a_log_that_was_cut_where_compaction_left_nothing_is_read_to_its_end(rig
     partition.log.log_end_offset += 10
     partition.log.roll(rig.world.now_ms)
     del broker.group_coordinator.runtime.coordinated[0]
-    broker.group_coordinator.partition_changed(partition)
+    broker.group_coordinator.runtime.partition_changed(partition)
     partition.advance_high_watermark()
     ask.list_groups(rig)  # a step, whose effects include the reading that `look` asked for
     rig.run_for(100)

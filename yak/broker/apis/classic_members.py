@@ -125,11 +125,11 @@ def _shape(call: Call, fields: Fields) -> Fields:
 _PROTOCOL_VERSION = 5
 
 
-def _of_consumer_group(broker: Broker, call: Call, coordinated: GroupsPartition, group: Group) -> Outcome:
+def _of_consumer_group(broker: Broker, call: Call, coordinated: GroupsPartition, group: Group, sync: Sync) -> Outcome:
     """A member of the classic protocol in a consumer group."""
 
     def operation(then: Then) -> Fields:
-        answer = broker.group_coordinator.consumers.sync_classic(group, call.request)
+        answer = broker.group_coordinator.consumers.sync_classic(group, sync)
         broker.group_coordinator.when_committed(coordinated, group.group_id, then)
         return answer
 
@@ -147,20 +147,20 @@ def sync_group(broker: Broker, call: Call) -> Outcome:
         group = coordinated.shard.groups.get(request.group_id)
         if group is None:
             raise PeerError(ErrorCode.unknown_member_id)
+        sync = Sync(
+            request.member_id,
+            getattr(request, "group_instance_id", None),
+            request.generation_id,
+            getattr(request, "protocol_type", None),
+            getattr(request, "protocol_name", None),
+            {each.member_id: bytes(each.assignment) for each in request.assignments},
+        )
         if group.consumer is not None:
-            return _of_consumer_group(broker, call, coordinated, group)
+            return _of_consumer_group(broker, call, coordinated, group, sync)
     except PeerError as refusal:
         return Now(refused_sync(refusal.error_code))
     waiting = DelayedMemberAnswer(
         broker.purgatory, call, group.members, lambda fields: fields, refused_sync(ErrorCode.rebalance_in_progress)
-    )
-    sync = Sync(
-        request.member_id,
-        getattr(request, "group_instance_id", None),
-        request.generation_id,
-        getattr(request, "protocol_type", None),
-        getattr(request, "protocol_name", None),
-        {each.member_id: bytes(each.assignment) for each in request.assignments},
     )
     group.members.sync(sync, waiting, broker.now_ms)
     return Later(waiting)

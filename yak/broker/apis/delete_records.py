@@ -13,7 +13,7 @@ from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome, Slices
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import Offset, TopicPartition
-from yak.limits import SLICE_ELEMENTS
+from yak.protocol.pace import Pace
 from yak.protocol.topic_names import is_internal
 from yak.replication.partition import Partition
 from yak.replication.partition_events import PartitionEvent
@@ -40,14 +40,13 @@ def slices(broker: Broker, call: Call) -> Slices:
     fields: Fields = {"topics": topics}
     waiting = DelayedDeleteRecords(broker, call, max(0, int(call.request.timeout.total_seconds() * 1000)), fields)
     held: list[Held] = []
-    passed = 0
+    pace = Pace()
     for topic in call.request.topics:
         answers: list[Fields] = []
         topics.append({"name": topic.name, "partitions": answers})
         for requested in topic.partitions:
             answers.append(_delete_below(broker, call, topic.name, requested, held))
-            passed += 1
-            if passed % SLICE_ELEMENTS == 0:
+            if pace.is_over(1):
                 yield
     waiting.hold(held)
     return waiting.outcome()

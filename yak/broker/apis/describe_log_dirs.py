@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from yak.acls.bindings import Operation
 from yak.broker.call import Call, Fields, Now, Outcome, Slices
 from yak.errors import ErrorCode
+from yak.ids import TopicPartition
 from yak.limits import SLICE_ELEMENTS
 
 if TYPE_CHECKING:
@@ -42,6 +43,12 @@ def _directory(
     broker: Broker, usage: DirectoryUsage, wanted: set[tuple[str, int]] | None
 ) -> Generator[None, None, Fields]:
     topics: dict[str, list[Fields]] = {}
+
+    def add(topic_partition: TopicPartition, size: int, lag: int, *, is_future: bool) -> None:
+        topic, index = topic_partition
+        fields = {"partition_index": index, "partition_size": size, "offset_lag": lag, "is_future_key": is_future}
+        topics.setdefault(topic, []).append(fields)
+
     if usage.failure is None:
         for number, (topic_partition, partition) in enumerate(list(broker.partitions.items()), 1):
             if number % SLICE_ELEMENTS == 0:
@@ -49,24 +56,11 @@ def _directory(
             log = partition.log
             if log is None or log.directory != usage.path or (wanted is not None and topic_partition not in wanted):
                 continue
-            topics.setdefault(topic_partition.topic, []).append(
-                {
-                    "partition_index": topic_partition.partition,
-                    "partition_size": log.size_bytes,
-                    "offset_lag": max(0, partition.high_watermark - log.log_end_offset),
-                    "is_future_key": False,
-                }
-            )
+            lag = max(0, partition.high_watermark - log.log_end_offset)
+            add(topic_partition, log.size_bytes, lag, is_future=False)
         for future in broker.log_moves.futures(usage.path):
             if wanted is None or future.partition in wanted:
-                topics.setdefault(future.partition.topic, []).append(
-                    {
-                        "partition_index": future.partition.partition,
-                        "partition_size": future.size_bytes,
-                        "offset_lag": future.offset_lag,
-                        "is_future_key": True,
-                    }
-                )
+                add(future.partition, future.size_bytes, future.offset_lag, is_future=True)
     return {
         "error_code": ErrorCode.none if usage.failure is None else ErrorCode.kafka_storage_error,
         "log_dir": usage.path,

@@ -12,7 +12,7 @@ from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Now, Outcome, Slices
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
-from yak.limits import SLICE_ELEMENTS
+from yak.protocol.pace import Pace
 from yak.protocol.topic_names import validate_topic_name
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 def _described(broker: Broker, call: Call) -> Slices:
     """Each producer is described as it is in its own slice."""
     topics: dict[str, dict[int, Fields]] = {}
-    passed = 0
+    pace = Pace()
     for topic in call.request.topics:
         partitions = topics.setdefault(topic.name, {})
         for index in topic.partition_indexes:
@@ -43,12 +43,12 @@ def _described(broker: Broker, call: Call) -> Slices:
                 "error_message": None,
                 "active_producers": producers,
             }
-            passed += 1
+            if pace.is_over(1):
+                yield
             try:
                 for producer in _producers(broker, call, topic.name, index):
                     producers.append(_fields(producer))
-                    passed += 1
-                    if passed % SLICE_ELEMENTS == 0:
+                    if pace.is_over(1):
                         yield
             except PeerError as error:
                 answer["error_code"], answer["error_message"] = error.error_code, error.message

@@ -76,7 +76,7 @@ def _may_find(broker: Broker, call: Call, key: str) -> bool:
 def _when_in_image(broker: Broker, call: Call, name: str) -> Outcome:
     """Answer once the image has the internal topic, which exists; with COORDINATOR_NOT_AVAILABLE if that takes long."""
     coordinator = broker.group_coordinator if name == OFFSETS_TOPIC else broker.transaction_coordinator
-    awaiting = coordinator.awaiting_topic
+    awaiting = coordinator.runtime.awaiting_topic
     late, leave = partial(_answer, broker, call, None), partial(awaiting.pop, call, None)
     waiting = DelayedAnswer(broker.purgatory, call, _CREATE_TIMEOUT_MS, late, leave)
     awaiting[call] = partial(waiting.complete_with, partial(_when_decided, broker, call, name))

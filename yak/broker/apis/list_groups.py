@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 from yak.broker.call import Call, Fields, Now, Outcome, Slices
 from yak.errors import ErrorCode
-from yak.limits import SLICE_ELEMENTS
+from yak.protocol.pace import Pace
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -36,11 +36,10 @@ def _listed(broker: Broker, call: Call) -> Slices:
     sees_all = authorization.may_see(call, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     runtime = broker.group_coordinator.runtime
     listed = [list(coordinated.shard.groups.values()) for coordinated in runtime.coordinated.values()]
-    passed = 0
+    pace = Pace()
     for some in listed:
         for group in some:
-            passed += 1
-            if passed % SLICE_ELEMENTS == 0:
+            if pace.is_over(1):
                 yield
             state = group.state_name
             if (states and state.lower() not in states) or (types and group.type_name not in types):

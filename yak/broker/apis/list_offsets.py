@@ -27,7 +27,7 @@ from yak.broker.fetches import READ_COMMITTED
 from yak.core.jobs import CombinedPlan
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
 from yak.ids import LeaderEpoch, Offset, TopicPartition
-from yak.limits import SLICE_ELEMENTS
+from yak.protocol.pace import Pace
 from yak.replication.damaged_replicas import recovery_damage
 from yak.replication.isr import may_leave
 from yak.replication.partition import Partition
@@ -66,7 +66,7 @@ def slices(broker: Broker, call: Call) -> Slices:
         for topic in call.request.topics
         for requested in topic.partitions
     )
-    passed = 0
+    pace = Pace()
     for topic in call.request.topics:
         partitions: list[Fields] = []
         topics.append({"name": topic.name, "partitions": partitions})
@@ -79,8 +79,7 @@ def slices(broker: Broker, call: Call) -> Slices:
                 "leader_epoch": -1,
             }
             partitions.append(answer)
-            passed += 1
-            if passed % SLICE_ELEMENTS == 0:
+            if pace.is_over(1):
                 yield
             topic_partition = TopicPartition(topic.name, requested.partition_index)
             try:

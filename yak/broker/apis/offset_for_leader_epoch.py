@@ -12,7 +12,7 @@ from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 from yak.broker.call import Call, Fields, Now, Outcome, Slices, at_once
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
-from yak.limits import SLICE_ELEMENTS
+from yak.protocol.pace import Pace
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -28,14 +28,13 @@ def handle(broker: Broker, call: Call) -> Outcome:
 def slices(broker: Broker, call: Call) -> Slices:
     """Answer the partitions in slices."""
     topics = []
-    passed = 0
+    pace = Pace()
     for topic in call.request.topics:
         partitions: list[Fields] = []
         topics.append({"topic": topic.topic, "partitions": partitions})
         for requested in topic.partitions:
             partitions.append(_end_of(broker, call, topic.topic, requested))
-            passed += 1
-            if passed % SLICE_ELEMENTS == 0:
+            if pace.is_over(1):
                 yield
     return Now({"topics": topics})
 

@@ -14,8 +14,8 @@ from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once
 from yak.broker.delayed_answers import DelayedAnswer
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
-from yak.limits import SLICE_ELEMENTS
 from yak.partitions.transaction_markers import TxnMarker
+from yak.protocol.pace import Pace
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -37,7 +37,7 @@ def slices(broker: Broker, call: Call) -> Slices:
     # those that are not committed at a time-out are sent again
     waiting = DelayedAnswer(broker.purgatory, call, _TIMEOUT_MS, lambda: Now(fields))
     missing = 1  # until the last slice
-    passed = 0
+    pace = Pace()
 
     def ended(answer: Fields, error_code: ErrorCode) -> None:
         nonlocal missing
@@ -70,8 +70,7 @@ def slices(broker: Broker, call: Call) -> Slices:
                     continue
                 missing += 1
                 broker.transaction_markers.write(TopicPartition(topic.name, index), marker, partial(ended, answer))
-                passed += 1
-                if passed % SLICE_ELEMENTS == 0:
+                if pace.is_over(1):
                     yield
     missing -= 1
     return Later(waiting) if missing else Now(fields)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from yak.errors import ErrorCode, PeerError
-from yak.groups.classic.group import Join
+from yak.groups.classic.group import Join, Sync
 from yak.groups.consumer.checks import known_member
 from yak.groups.consumer.consumer_protocol import (
     PROTOCOL_TYPE,
@@ -89,24 +89,16 @@ def updated(member: Member, request: Join, subscription: Subscription) -> Member
     return member if changed == member else changed
 
 
-def sync(
-    state: GroupState,
-    member: Member,
-    generation_id: int,
-    protocol_type: str | None,
-    protocol_name: str | None,
-    topics: TopicsView,
-    newest_epoch: int,
-) -> dict[str, Any]:
+def sync(state: GroupState, member: Member, request: Sync, topics: TopicsView, newest_epoch: int) -> dict[str, Any]:
     """The SyncGroup response: the partitions that the member may use.
 
     `newest_epoch` is the one that a JoinGroup would give: the group's, or that of the targets until the next assignment
     is due. Raises PeerError: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, or
     REBALANCE_IN_PROGRESS when it has grown since the member joined, so that it must rejoin.
     """
-    classic = _classic_of(member, generation_id)
+    classic = _classic_of(member, request.generation)
     chosen, subscription = classic.protocols[0]
-    for named, right in ((protocol_type, PROTOCOL_TYPE), (protocol_name, chosen)):
+    for named, right in ((request.protocol_type, PROTOCOL_TYPE), (request.protocol, chosen)):
         if named is not None and named != right:
             raise _inconsistent(f"Member {member.member_id} names {named} where the group has {right}.")
     # A member that must revoke partitions has rejoined already; a Heartbeat response makes it rejoin again.
@@ -118,8 +110,8 @@ def sync(
         )
     return {
         "error_code": ErrorCode.none,
-        "protocol_type": protocol_type,
-        "protocol_name": protocol_name,
+        "protocol_type": request.protocol_type,
+        "protocol_name": request.protocol,
         "assignment": assignment_bytes(member.assigned, subscription_version(subscription), topics),
     }
 

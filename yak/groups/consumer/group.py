@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from yak.errors import ErrorCode, PeerError
-from yak.groups.classic.group import Join
+from yak.groups.classic.group import Join, Sync
 from yak.groups.consumer import checks, classic_members
 from yak.groups.consumer.checks import Heartbeat
 from yak.groups.consumer.deadlines import DeadlineAction, Deadlines
@@ -70,27 +70,16 @@ class ConsumerGroup:
         take_back_all(draft)
         return replace(self._decision(draft, answer), downgrade=plan, must_rebalance=must_rebalance)
 
-    def sync_classic(
-        self,
-        member_id: str,
-        instance_id: str | None,
-        generation_id: int,
-        protocol_type: str | None,
-        protocol_name: str | None,
-        world: DecisionInputs,
-    ) -> dict[str, Any]:
+    def sync_classic(self, request: Sync, world: DecisionInputs) -> dict[str, Any]:
         """The SyncGroup response. Raises PeerError: see `classic_members.sync`."""
-        member = checks.known_member(self.state, member_id, instance_id)
+        member = checks.known_member(self.state, request.member_id, request.instance_id)
         try:
-            newest_epoch = self._newest_epoch(world)
-            answer = classic_members.sync(
-                self.state, member, generation_id, protocol_type, protocol_name, world.topics, newest_epoch
-            )
+            answer = classic_members.sync(self.state, member, request, world.topics, self._newest_epoch(world))
         except PeerError as error:
             if error.error_code is ErrorCode.rebalance_in_progress:
                 self._expect_join(member, world.now_ms)
             raise
-        self.deadlines.cancel(DeadlineAction.SYNC, member_id)
+        self.deadlines.cancel(DeadlineAction.SYNC, request.member_id)
         self._arm_session(member, world)
         return answer
 

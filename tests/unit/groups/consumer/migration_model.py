@@ -13,7 +13,7 @@ from kio.serial import entity_reader, entity_writer
 
 from tests.unit.groups.consumer.group_model import Coordinator, Topics, check_owners
 from yak.errors import ErrorCode
-from yak.groups.classic.group import Join
+from yak.groups.classic.group import Join, Sync
 from yak.groups.classic.members import Member as ClassicMember
 from yak.groups.consumer.consumer_protocol import assignment_bytes
 from yak.groups.consumer.heartbeat import Decision
@@ -114,14 +114,14 @@ class Migrating(Coordinator):
         return decision.answer
 
     def sync_classic(self, member_id: str, generation: int, **said: Any) -> dict[str, list[int]]:
-        answer = self.group.sync_classic(
+        request = Sync(
             member_id,
             said.get("instance_id"),
             generation,
             said.get("protocol_type", "consumer"),
             said.get("protocol_name", "range"),
-            self.world,
         )
+        answer = self.group.sync_classic(request, self.world)
         return given_to(answer["assignment"])
 
     def heartbeat_classic(self, member_id: str, generation: int, instance_id: str | None = None) -> ErrorCode:
