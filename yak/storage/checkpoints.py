@@ -85,15 +85,19 @@ def format_offsets(offsets: Iterable[tuple[TopicPartition, Offset]]) -> bytes:
 
 
 def parse_offsets(data: bytes) -> dict[TopicPartition, Offset]:
-    """The inverse of `format_offsets`. Raises BadCheckpoint."""
+    """The inverse of `format_offsets`. Raises BadCheckpoint, also for a negative offset and a repeated partition."""
     result: dict[TopicPartition, Offset] = {}
     for line in _counted_lines(data):
-        fields = line.split()
         try:
-            topic, partition, offset = fields
-            result[TopicPartition(topic, int(partition))] = int(offset)
+            topic, partition, offset = line.split()
+            topic_partition, value = TopicPartition(topic, int(partition)), int(offset)
         except ValueError as error:
             raise BadCheckpoint(f"bad line {line!r}") from error
+        if value < 0 or line != f"{topic} {topic_partition.partition} {value}":
+            raise BadCheckpoint(f"bad line {line!r}")
+        if topic_partition in result:
+            raise BadCheckpoint(f"{topic_partition} has two entries")
+        result[topic_partition] = value
     return result
 
 

@@ -542,6 +542,46 @@ class LogDirectory:
                 self.disk.remove(self.file(LOWERED_RECOVERY_POINTS))
 
 
+class Checkpoints:
+    """The offsets in one directory's checkpoint files; a damaged file counts as absent, and `note` gets an error event.
+
+    Raises OSError.
+    """
+
+    def __init__(self, directory: LogDirectory, note: Callable[..., None]) -> None:
+        self._directory, self._note = directory, note
+        self._damaged: set[str] = set()
+        self.log_starts = self._read(LOG_START_CHECKPOINT)
+        self.high_watermarks = self._read(HIGH_WATERMARK_CHECKPOINT)
+        self._cleaned = self._read(CLEANER_CHECKPOINT)
+        self.was_clean = directory.clean_epoch is not None
+        self.sizes = self._read(LOG_SIZES, is_checkpoint=False) if self.was_clean else {}
+        self.recovery_points: dict[TopicPartition, Offset] = {}
+        self.all_flushed = False
+        """The recovery points cannot be read, and are the log ends."""
+        try:
+            self.recovery_points = directory.read_recovery_points()
+        except BadCheckpoint as error:
+            self.all_flushed = self.was_clean
+            note("error", "checkpoint-damaged", directory=directory.path, error=str(error))
+
+    def cleaned_offset(self, topic_partition: TopicPartition) -> Offset | None:
+        """The offset below which a log is compacted; None when it never was.
+
+        Without a readable file it is 0: any log of the directory may be compacted, whatever its policy is now, and have
+        gaps.
+        """
+        return self._cleaned.get(topic_partition, 0 if CLEANER_CHECKPOINT in self._damaged else None)
+
+    def _read(self, name: str, *, is_checkpoint: bool = True) -> dict[TopicPartition, Offset]:
+        try:
+            return self._directory.read_offsets(name, is_checkpoint=is_checkpoint)
+        except BadCheckpoint as error:
+            self._damaged.add(name)
+            self._note("error", "checkpoint-damaged", directory=self._directory.path, file=name, error=str(error))
+            return {}
+
+
 def other_cluster(path: str, found: str, wanted: str) -> StartRefused:
     """The StartRefused for a directory with another cluster's data."""
     return StartRefused(

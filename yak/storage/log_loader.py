@@ -136,8 +136,21 @@ class LogLoader:
         elif (missing := self._hole or self._missing) is not None:
             log.damage_at_load = missing
         if self.cleaned_offset is not None:
-            log.cleaned_offset = min(self.cleaned_offset, end_offset)
+            log.cleaned_offset = self._trusted_cleaned_offset(end_offset)
         return LoadedLog(log, self._missing is not None, recovered, self._warnings, self._damage)
+
+    def _trusted_cleaned_offset(self, end_offset: Offset) -> Offset:
+        """The checkpoint's, or 0 if it is beyond the log: the log is compacted from its start again, as by Kafka.
+
+        A compaction that took uncompacted records for clean would later drop a tombstone and keep an older record of its key.
+        """
+        cleaned_offset = self.cleaned_offset or 0
+        if cleaned_offset <= end_offset:
+            return cleaned_offset
+        self._warnings.append(
+            f"its cleaner offset {cleaned_offset} is beyond the log end {end_offset}: compaction starts again"
+        )
+        return 0
 
     def _take_mark(self) -> None:
         """The checkpoints may hold the offsets of an earlier log. Those of a log that moved here are in its mark."""

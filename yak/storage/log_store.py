@@ -17,7 +17,6 @@ from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure, StartRefused, directory_failure
 from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
 from yak.ports.disk import Disk, DiskFull
-from yak.storage.checkpoints import BadCheckpoint
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.interrupted_moves import InterruptedMoves
 from yak.storage.log import Log
@@ -34,6 +33,7 @@ from yak.storage.log_creation import (
 from yak.storage.log_directory import (
     CheckpointDraft,
     CheckpointResult,
+    Checkpoints,
     DirectoryCheckpoint,
     DirectoryClose,
     FolderRemoval,
@@ -46,12 +46,8 @@ from yak.storage.log_directory import (
 from yak.storage.log_loader import ALL_FLUSHED, NO_TOPIC_ID, LoadedLog, LogLoader
 from yak.storage.log_move import switch
 from yak.storage.names import (
-    CLEANER_CHECKPOINT,
     DELETE_FOLDER_SUFFIX,
     FUTURE_FOLDER_SUFFIX,
-    HIGH_WATERMARK_CHECKPOINT,
-    LOG_SIZES,
-    LOG_START_CHECKPOINT,
     META_PROPERTIES,
     STRAY_FOLDER_SUFFIX,
     parse_partition_folder,
@@ -240,14 +236,15 @@ class LogStore:
         is_replicated: Callable[[TopicPartition], bool],
     ) -> None:
         """Load every partition of every directory into the self. Raises StartRefused when no directory can be used."""
-        work: list[tuple[LogDirectory, _Checkpoints, list[str]]] = []
+        work: list[tuple[LogDirectory, Checkpoints, list[str]]] = []
         InterruptedMoves(self.disk, self.directories, self.report).settle()
         for directory in self.directories:
             try:
                 if kernel_boot_id is not None:
                     directory.take_boot_mark(kernel_boot_id)
                 directory.take_clean_mark()
-                checkpoints = _Checkpoints(self, directory)
+                checkpoints = Checkpoints(directory, self.report.note)
+                self.high_watermarks.update(checkpoints.high_watermarks)
                 folders = self._folders(directory)
                 self._check_reboot(directory, folders, config_for)
                 work.append((directory, checkpoints, folders))
@@ -324,7 +321,7 @@ class LogStore:
     def _load_one(
         self,
         directory: LogDirectory,
-        checkpoints: _Checkpoints,
+        checkpoints: Checkpoints,
         folder: str,
         config_for: Callable[[str], LogConfig],
         is_replicated: Callable[[TopicPartition], bool],
@@ -341,7 +338,7 @@ class LogStore:
             config_for(topic_partition.topic),
             recovery_point=recovery_point,
             log_start_offset=checkpoints.log_starts.get(topic_partition),
-            cleaned_offset=checkpoints.cleaned.get(topic_partition),
+            cleaned_offset=checkpoints.cleaned_offset(topic_partition),
             was_clean=checkpoints.was_clean,
             closed_bytes=checkpoints.sizes.get(topic_partition),
             keeps_written=directory.machine_stayed_up and is_replicated(topic_partition),
@@ -357,7 +354,7 @@ class LogStore:
                 str(damaged),
                 recovery_point,
                 checkpoints.log_starts.get(topic_partition),
-                checkpoints.cleaned.get(topic_partition),
+                checkpoints.cleaned_offset(topic_partition),
             )
             self.report.note(
                 "error", "log-damaged", partition=folder, directory=directory.path, reason=str(damaged), served=False
@@ -858,32 +855,3 @@ def _draft_log(draft: CheckpointDraft, log: Log, recovery_point: Offset, high_wa
         draft.cleaned[topic_partition] = log.cleaned_offset
     if log.has_stale_checkpoints:
         draft.marked[log] = log.generation
-
-
-class _Checkpoints:
-    """The offsets in one directory's checkpoint files; a broken file counts as absent, with an error event."""
-
-    def __init__(self, store: LogStore, directory: LogDirectory) -> None:
-        self.log_starts = self._read(store, directory, LOG_START_CHECKPOINT)
-        self.cleaned = self._read(store, directory, CLEANER_CHECKPOINT)
-        store.high_watermarks.update(self._read(store, directory, HIGH_WATERMARK_CHECKPOINT))
-        self.was_clean = directory.clean_epoch is not None
-        self.sizes = self._read(store, directory, LOG_SIZES, is_checkpoint=False) if self.was_clean else {}
-        self.all_flushed = False
-        """The recovery points cannot be read, and are the log ends."""
-        try:
-            self.recovery_points = directory.read_recovery_points()
-        except BadCheckpoint as error:
-            self.recovery_points = {}
-            self.all_flushed = self.was_clean
-            store.report.note("error", "checkpoint-damaged", directory=directory.path, error=str(error))
-
-    @staticmethod
-    def _read(
-        store: LogStore, directory: LogDirectory, name: str, *, is_checkpoint: bool = True
-    ) -> dict[TopicPartition, Offset]:
-        try:
-            return directory.read_offsets(name, is_checkpoint=is_checkpoint)
-        except BadCheckpoint as error:
-            store.report.note("error", "checkpoint-damaged", directory=directory.path, file=name, error=str(error))
-            return {}

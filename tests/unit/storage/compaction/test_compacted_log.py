@@ -226,3 +226,72 @@ def test_gaps_without_a_checkpoint_are_remembered_when_the_policy_changes_behind
         bench.log.positions.clear()
         assert [header.base_offset for header in batches(bench)] == offsets
         bench.reopen()
+
+
+CLEANER_CHECKPOINT = "/data/cleaner-offset-checkpoint"
+
+
+def compact_then_append(make_bench):
+    """A log compacted to offset 20, with 7 newer records and a checkpoint of all that."""
+    bench = make_bench(cleanup_policy="compact", segment_bytes=10_000, index_interval_bytes=100)
+    for number in range(20):
+        put(bench, [(b"k%d" % (number % 3), b"%d" % number)])
+    bench.log.roll(0)
+    put(bench, [(b"z", b"1")])
+    compact(bench)
+    for number in range(5):
+        put(bench, [(b"k%d" % (number % 2), b"new")])
+    bench.log.roll(0)
+    put(bench, [(b"z", b"2")])
+    bench.flush()
+    write_checkpoint(bench.store)
+    assert bench.disk.read_file(CLEANER_CHECKPOINT) == b"0\n1\nt 0 20\n"
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("data", "event"),
+    [
+        (b"0\n1\nt 0 99\n", "log-repaired"),
+        (b"0\n1\nt 0 -20\n", "checkpoint-damaged"),
+        (b"0\n1\nt 0 2 \n", "checkpoint-damaged"),
+        (b"0\n1\nt 0 +20\n", "checkpoint-damaged"),
+        (b"0\n2\nt 0 20\nt 0 26\n", "checkpoint-damaged"),
+        (b"0\n1\nt 0 \0\0\0", "checkpoint-damaged"),
+        (bytes(11), "checkpoint-damaged"),
+        (b"", "checkpoint-damaged"),
+    ],
+)
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_damaged_cleaner_checkpoint_is_reported_and_compaction_starts_again(make_bench, data, event, policy):
+    bench = compact_then_append(make_bench)
+    before = records(bench)
+    bench.config = LogConfig(cleanup_policy=policy, segment_bytes=10_000, index_interval_bytes=100)
+    bench.disk.write_file(CLEANER_CHECKPOINT, data)
+    bench.reopen(checkpoint=False)
+    assert event in [each.event for each in bench.store.report.events]
+    for _ in range(2):
+        assert (bench.log.cleaned_offset, bench.log.may_have_gaps) == (0, True)
+        assert cleanable(bench.log, 27, 0).first_dirty_offset == 0
+        assert records(bench) == before
+        assert read_header(bytes(finished(bench.log.read(5, 100, 27, at_least_one=True)))).base_offset > 5
+        bench.reopen(clean=True)
+        assert bench.store.report.events == []
+
+
+def test_deleted_key_stays_deleted_when_the_cleaner_offset_was_beyond_the_log(make_bench):
+    bench = make_bench(cleanup_policy="compact", delete_retention_ms=10)
+    put(bench, [(b"a", b"1")])
+    put(bench, [(b"a", None)])
+    bench.log.roll(0)
+    put(bench, [(b"z", b"1")])
+    bench.flush()
+    write_checkpoint(bench.store)
+    bench.disk.write_file(CLEANER_CHECKPOINT, b"0\n1\nt 0 99\n")
+    bench.reopen(checkpoint=False)
+    for round_ in range(3):
+        put(bench, [(b"b", b"%d" % round_)])
+        bench.log.roll(0)
+        put(bench, [(b"z", b"1")])
+        compact(bench, now_ms=1000 * round_)
+    assert b"a" not in [key for _offset, key, _value in records(bench)]
