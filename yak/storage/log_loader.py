@@ -10,7 +10,7 @@ from yak.ids import FilePosition, Offset, TopicPartition
 from yak.ports.disk import Disk
 from yak.storage.checkpoints import BadCheckpoint, NewerVersion, parse_epochs, parse_moved, parse_partition_metadata
 from yak.storage.epoch_cache import EpochCache
-from yak.storage.indexes import OffsetIndex, TimeIndex, TransactionIndex, last_time_entry
+from yak.storage.indexes import OffsetIndex, TimeIndex, TransactionIndex, is_offset_index, last_time_entry
 from yak.storage.log import Log
 from yak.storage.names import (
     CLEANED_SUFFIX,
@@ -288,24 +288,40 @@ class LogLoader:
                 segment.reset_indexes()
             return segment
         segment.first_timestamp = UNKNOWN_TIMESTAMP
+        if not self._load_transaction_index(segment) or not self._load_ends(segment, index_bytes, time_bytes):
+            segment.offset_index.saved_count = -1
+        return segment
+
+    def _load_ends(self, segment: Segment, index_bytes: int, time_bytes: int) -> bool:
+        """Take the sizes and the last entries of the index files; False when they cannot be the segment's.
+
+        A power loss may leave zeros in a file, which Kafka trusts: retention would remove the segment as one of 1970. What a
+        clean stop synced is not compared with the log.
+        """
+        base, count = segment.base_offset, time_bytes // TimeIndex.ENTRY_BYTES
         if (
-            not self._load_transaction_index(segment)
-            or index_bytes < 0
-            or time_bytes < 0
+            min(index_bytes, time_bytes) < 0
             or index_bytes % OffsetIndex.ENTRY_BYTES
             or time_bytes % TimeIndex.ENTRY_BYTES
         ):
-            segment.offset_index.saved_count = -1
-            return segment
+            return False
+        end = self._last_entry(segment, TIME_INDEX_SUFFIX, time_bytes, TimeIndex.ENTRY_BYTES)
+        timestamp, relative_offset = last_time_entry(end)
+        if (count and timestamp < 0) or relative_offset < min(1, count - 1):
+            return False
+        if not self.was_clean:
+            end = self._last_entry(segment, OFFSET_INDEX_SUFFIX, index_bytes, OffsetIndex.ENTRY_BYTES)
+            # only records without timestamps, or of 1970, leave a time index without a later timestamp
+            if not is_offset_index(end) or (timestamp <= 0 and segment.read_first_timestamp() != timestamp):
+                return False
         segment.offset_index = OffsetIndex(base, index_bytes // OffsetIndex.ENTRY_BYTES)
-        if time_bytes:
-            tail = self.disk.open(segment.path(TIME_INDEX_SUFFIX)).read(
-                TimeIndex.ENTRY_BYTES, time_bytes - TimeIndex.ENTRY_BYTES
-            )
-            timestamp, relative_offset = last_time_entry(tail)
-            segment.time_index = TimeIndex(base, time_bytes // TimeIndex.ENTRY_BYTES, timestamp)
+        if count:
+            segment.time_index = TimeIndex(base, count, timestamp)
             segment.note_timestamp(timestamp, base + relative_offset)
-        return segment
+        return True
+
+    def _last_entry(self, segment: Segment, suffix: str, file_bytes: int, entry_bytes: int) -> bytes:
+        return self.disk.open(segment.path(suffix)).read(entry_bytes, file_bytes - entry_bytes) if file_bytes else b""
 
     def _load_transaction_index(self, segment: Segment) -> bool:
         """Load the aborted transactions; False when the file cannot be the segment's."""

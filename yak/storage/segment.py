@@ -109,10 +109,14 @@ class Segment:
 
     def load_first_timestamp(self) -> None:
         """Read the first timestamp, which loading skipped. Raises OSError."""
+        self.first_timestamp = self.read_first_timestamp()
+
+    def read_first_timestamp(self) -> int:
+        """The largest timestamp of the first batch in the file, whose CRC is not checked. Raises OSError."""
         try:
-            self.first_timestamp = read_header(self.open().read(HEADER_BYTES, 0)).max_timestamp
+            return read_header(self.open().read(HEADER_BYTES, 0)).max_timestamp
         except struct.error:
-            self.first_timestamp = NO_TIMESTAMP
+            return NO_TIMESTAMP
 
     def modified_ms(self) -> int | None:
         """When its `.log` file was last written; None if that cannot be read."""

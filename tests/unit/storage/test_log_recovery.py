@@ -171,6 +171,52 @@ def test_unusable_index_files_are_rebuilt(make_bench, damage, suffix):
     assert bench.log.read(7, 100, 60, at_least_one=True)
 
 
+@pytest.mark.parametrize(
+    ("suffix", "zeros", "clean"),
+    [
+        (".timeindex", "all", True),
+        (".timeindex", "tail", True),
+        (".timeindex", "longer", True),
+        (".timeindex", "all", False),
+        (".timeindex", "tail", False),
+        (".timeindex", "longer", False),
+        (".timeindex", "none left", False),
+        (".index", "all", False),
+        (".index", "tail", False),
+        (".index", "longer", False),
+    ],
+)
+def test_index_file_with_zeros_is_rebuilt_and_its_records_are_not_old(make_bench, suffix, zeros, clean):
+    bench = make_bench(segment_bytes=1500, index_interval_bytes=150, retention_ms=1000)
+    for number in range(60):
+        bench.append([b"x" * 30], timestamps=[1_000_000 + number])
+    bench.flush()
+    bench.store.close_plan(1).run(bench.disk)
+    if not clean:
+        bench.disk.remove("/data/.kafka_cleanshutdown")
+    path = f"/data/t-0/00000000000000000000{suffix}"
+    good = bench.disk.read_file(path)
+    assert len(good) > 36
+    bad = {"all": bytes(len(good)), "tail": good[:-36] + bytes(36), "longer": good + bytes(600), "none left": b""}
+    bench.disk.write_file(path, bad[zeros])
+    bench.reopen(checkpoint=False)
+    assert bench.log.expired_segments(1_000_900, 60) == []
+    assert bench.log.timestamp_search(1_000_003).run(bench.disk)[:2] == (3, 1_000_003)
+    assert bench.disk.read_file(path) == good
+    whats = [event.fields["what"] for event in bench.store.report.events if event.event == "log-repaired"]
+    assert "rebuilt the indexes of segment 0" in whats
+
+
+def test_records_of_1970_and_records_without_timestamps_need_no_new_index(make_bench):
+    for timestamp_ms in (0, -1):
+        bench = make_bench(segment_bytes=500)
+        for _ in range(20):
+            bench.append([b"x" * 30], timestamps=[timestamp_ms])
+        bench.flush()
+        bench.reopen()
+        assert (bench.log.log_end_offset, bench.store.report.events) == (20, [])
+
+
 def test_epochs_survive_without_their_file(make_bench):
     bench = make_bench()
     for number in range(6):
