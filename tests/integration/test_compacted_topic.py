@@ -117,6 +117,19 @@ def test_old_values_go_and_the_newest_of_every_key_stays_through_a_kill(broker, 
                 assert int(record.value[:6]) == record.offset
 
 
+def test_consumer_of_librdkafka_passes_many_segments_without_records(broker):
+    # librdkafka doubles its fetch size at each answer without a record, and after ten takes the next record for too large
+    broker.start(**SETTINGS)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, 1, 1, config={"segment.bytes": "8192"})])[TOPIC].result(20)
+    newest = write(broker.bootstrap, range(30 * KEYS))
+    alter(admin, "cleanup.policy", "compact")
+    folder = broker.data_dir / f"{TOPIC}-0"
+    wait_for_compaction(folder, 4 * 8192)
+    assert len([path for path in folder.glob("*.log") if path.stat().st_size == 61]) > 12
+    assert {key: value for _, key, value in read_all(broker.bootstrap)} == newest
+
+
 def test_a_topic_becomes_compacted_and_loses_its_oldest_by_age(broker):
     broker.start(**SETTINGS, log_retention_check_interval_ms=200)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})

@@ -497,7 +497,8 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
             if found is None:
                 if not size and not at_least_one:
                     return answer
-                found = log.read(offset, size, end_offset, at_least_one=at_least_one)
+                # librdkafka takes answers without records for a record that is too large
+                found = log.read(offset, size, end_offset, at_least_one=at_least_one, skips_emptied=True)
         except OffsetOutOfRange as error:
             raise PeerError(ErrorCode.offset_out_of_range, str(error)) from error
         reading.to_count.append((item, answer))

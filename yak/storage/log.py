@@ -456,11 +456,14 @@ class Log:
 
     # ---------------------------------------------------------------------------------------------------- read
 
-    def read(self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool) -> Buffer | PendingRead:
+    def read(
+        self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool, skips_emptied: bool = False
+    ) -> Buffer | PendingRead:
         """Batches from the one with `offset` up to `up_to` (exclusive, a batch boundary), at most `max_bytes`.
 
         The result ends at a batch boundary. If the first batch is larger than `max_bytes`, it is returned whole with
-        `at_least_one`, else nothing is. Never blocks: a read that misses the page cache returns a PendingRead. Raises
+        `at_least_one`, else nothing is. With `skips_emptied`, batches without records are left out where only they are left
+        in a segment. Never blocks: a read that misses the page cache returns a PendingRead. Raises
         OffsetOutOfRange, LogDirectoryFailure.
         """
         if offset < self.log_start_offset or offset > self.log_end_offset:
@@ -482,12 +485,11 @@ class Log:
             if data is not None and len(data) == end - start and begins_with(data, offset):
                 positions.read_end = up_to
                 return data
-        return self._read_slowly(offset, max_bytes, up_to, at_least_one=at_least_one)
+        return self._read_slowly(
+            self.plan_read(offset, max_bytes, up_to, at_least_one=at_least_one, skips_emptied=skips_emptied)
+        )
 
-    def _read_slowly(
-        self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool
-    ) -> Buffer | PendingRead:
-        read = self.plan_read(offset, max_bytes, up_to, at_least_one=at_least_one)
+    def _read_slowly(self, read: Read) -> Buffer | PendingRead:
         try:
             data, next_offset, position, segment = read.perform(cached=True)
         except (NotCached, DamagedBatch):
@@ -510,7 +512,7 @@ class Log:
         is_short = start is not None and self.active.size - start < SLICE_BYTES_MIN
         if is_short or not self.log_start_offset <= offset < up_to:
             return None
-        read = self.plan_read(offset, max_bytes, up_to, at_least_one=False)
+        read = self.plan_read(offset, max_bytes, up_to, at_least_one=False, skips_emptied=True)
         try:
             found = read.slice()
         except (NotCached, DamagedBatch):
@@ -521,7 +523,9 @@ class Log:
             self.positions.note_read(read, *found[1:])
         return None if found is None else found[0]
 
-    def plan_read(self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool) -> Read:
+    def plan_read(
+        self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool, skips_emptied: bool = False
+    ) -> Read:
         """The read, with the positions that are known without disk access."""
         segments = self.segments
         index = max(0, bisect.bisect_right(segments, offset, key=_base_offset_of) - 1)
@@ -538,6 +542,7 @@ class Log:
             up_to,
             segment_end=up_to,
             at_least_one=at_least_one,
+            skips_emptied=skips_emptied and gaps,
             has_gaps=gaps,
             start=start,
             end=end,

@@ -51,6 +51,7 @@ _BATCH = struct.Struct(">qi11xi")
 _unpack_batch = _BATCH.unpack_from
 _base_offset = attrgetter("base_offset")
 SCAN_BYTES = 8192
+_EMPTIED_BYTES = 64 * HEADER_BYTES
 _WALK_BYTES = 256 * 1024
 SLICE_BYTES_MIN = 64 * 1024
 """A smaller slice does not pay: two more system calls instead of one copy."""
@@ -91,6 +92,8 @@ class Read:
     segment_end: Offset
     """The offset that follows the range that the read found; `up_to` before."""
     at_least_one: bool
+    skips_emptied: bool = False
+    """Whether a range of batches that compaction emptied is left out if there are records behind it."""
     has_gaps: bool = True
     start: FilePosition = -1
     end: FilePosition = -1
@@ -137,6 +140,7 @@ class Read:
     def _find(self, *, cached: bool) -> tuple[Segment, FilePosition, FilePosition] | None:
         """(first segment with batches of this read, start, end); None when there is none."""
         segments = self.segments
+        emptied: tuple[Segment, FilePosition, FilePosition] | None = None
         for index, segment in enumerate(segments):
             size = segment.size
             end = self.end if index == 0 else -1
@@ -151,8 +155,10 @@ class Read:
             if start < 0:
                 start = position_of(segment, self.offset, end, cached=cached, has_gaps=self.has_gaps)
             if start < end:
-                return segment, start, end
-        return None
+                if not (self.skips_emptied and _are_emptied(segment.open(), start, end, cached=cached)):
+                    return segment, start, end
+                emptied = segment, start, end
+        return emptied
 
     def _read_range(
         self, segment: Segment, start: FilePosition, end: FilePosition, *, cached: bool
@@ -334,6 +340,18 @@ def fetch(file: File, size: int, position: FilePosition, *, cached: bool) -> byt
     if not data:
         raise NotCached
     return data
+
+
+def _are_emptied(file: File, start: FilePosition, end: FilePosition, *, cached: bool) -> bool:
+    """Whether compaction removed all records of the batches in this range: each is only a header. Raises NotCached, OSError."""
+    if (end - start) % HEADER_BYTES:
+        return False
+    for position in range(start, end, _EMPTIED_BYTES):
+        chunk = fetch(file, min(_EMPTIED_BYTES, end - position), position, cached=cached)
+        for at in range(0, len(chunk), HEADER_BYTES):
+            if len(chunk) - at < HEADER_BYTES or read_header(chunk, at).size_bytes != HEADER_BYTES:
+                return False
+    return True
 
 
 def begins_with(data: Buffer, offset: Offset) -> bool:

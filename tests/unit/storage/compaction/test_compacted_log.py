@@ -5,7 +5,7 @@ import pytest
 from tests.unit.storage.compaction.rounds import MAP_BYTES, batches, compact, pieces, put, records, swap_all
 from tests.unit.storage.conftest import finished, write_checkpoint
 from yak.config.log_config import LogConfig
-from yak.protocol.record_batch import read_header
+from yak.protocol.record_batch import iterate_headers, read_header
 from yak.storage.compaction import Compaction, Replacement, cleanable
 
 
@@ -295,3 +295,30 @@ def test_deleted_key_stays_deleted_when_the_cleaner_offset_was_beyond_the_log(ma
         put(bench, [(b"z", b"1")])
         compact(bench, now_ms=1000 * round_)
     assert b"a" not in [key for _offset, key, _value in records(bench)]
+
+
+@pytest.mark.parametrize("is_cached", [True, False])
+@pytest.mark.parametrize("merges", [True, False])
+def test_read_of_a_consumer_skips_segments_without_records_and_of_a_follower_does_not(make_bench, is_cached, merges):
+    bench = make_bench(cleanup_policy="compact", segment_bytes=1000 if merges else 300)
+    for number in range(20):
+        put(bench, [(b"k%d" % key, b"%d" % number) for key in range(4)])
+        put(bench, [(b"k%d" % key, b"%d" % number) for key in range(4)])
+        bench.log.roll(0)
+    put(bench, [(b"z", b"1")])
+    compact(bench)
+    log = bench.log
+    sizes = [segment.size for segment in log.segments]
+    assert set(sizes[:-2]) == {61, 122}
+    assert len(sizes) > 4
+    bench.disk.cached_bytes = None if is_cached else 0
+    for offset in (0, 3, 5, 30, log.segments[1].base_offset):
+        found = bytes(finished(log.read(offset, 1000, 161, at_least_one=True, skips_emptied=True)))
+        assert [(header.base_offset, header.records_count) for _, header in iterate_headers(found)] == [(156, 4)]
+        copied = bytes(finished(log.read(offset, 1000, 161, at_least_one=True)))
+        assert read_header(copied).records_count == 0
+        assert 3 <= read_header(copied).last_offset < 156
+    # a consumer that may read no further learns where it is
+    end = log.segments[-2].base_offset
+    found = bytes(finished(log.read(0, 1000, end, at_least_one=True, skips_emptied=True)))
+    assert [(header.next_offset, header.records_count) for _, header in iterate_headers(found)] == [(end, 0)]
