@@ -398,6 +398,7 @@ class LogLoader:
             allows_gaps=allows_gaps,
             keeps_written=self.keeps_written,
             may_be_short=recovery_point < ALL_FLUSHED,
+            cleaned_offset=self.cleaned_offset or 0,
         )
         end_offset = recovery.run(suspects)
         segments[first:] = suspects

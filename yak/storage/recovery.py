@@ -65,6 +65,7 @@ class Recovery:
     `keeps_written`: only the process ended, and other replicas have the data: batches that were written whole are not
     truncated.
     `may_be_short`: a log that ends inside a batch below its recovery point is truncated there: nothing of it follows.
+    `cleaned_offset`: the log is compacted below it, as its cleaner synced it.
     """
 
     config: LogConfig
@@ -76,6 +77,7 @@ class Recovery:
     allows_gaps: bool = False
     keeps_written: bool = False
     may_be_short: bool = False
+    cleaned_offset: Offset = 0
     result: RecoveryResult = field(default_factory=RecoveryResult, init=False)
     is_last: bool = field(default=True, init=False)
     """Whether the segment that is checked is the log's last one."""
@@ -105,12 +107,13 @@ class Recovery:
     def _may_follow(self, base_offset: Offset, end_offset: Offset) -> bool:
         """Whether a segment with this base offset can follow segments that end at `end_offset`.
 
-        YAK's compaction leaves no gap between segments, Kafka's does. Above the recovery point a gap is crash loss,
-        unless it is wider than an index can hold: a follower starts a new segment behind such a gap.
+        YAK's compaction leaves no gap between segments, Kafka's does, also above the last recovery point that it wrote.
+        Above both a gap is crash loss, unless it is wider than an index can hold: a follower starts a new segment behind
+        such a gap.
         """
         if base_offset == end_offset:
             return True
-        is_flushed = base_offset <= self.recovery_point
+        is_flushed = base_offset <= max(self.recovery_point, self.cleaned_offset)
         is_wide = base_offset - end_offset > RELATIVE_OFFSET_MAX
         return self.allows_gaps and base_offset > end_offset and (is_flushed or is_wide)
 

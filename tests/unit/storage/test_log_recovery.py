@@ -678,6 +678,27 @@ def test_damaged_small_file_makes_the_start_truncate_no_flushed_segment_behind_a
     assert bench.append() == 12
 
 
+@pytest.mark.parametrize("points", [b"0\n0\n", b"0\n1\nt 0 5\n", b"rubbish", None])
+def test_gap_that_kafkas_cleaner_left_above_the_last_recovery_point_is_no_loss(make_bench, points):
+    bench = make_bench(cleanup_policy="compact")
+    fill(bench, 5)
+    bench.log.roll(0)
+    bench.log.log_end_offset = 10  # as after compaction by Kafka, which writes recovery points once a minute
+    bench.log.roll(0)
+    fill(bench, 2)
+    bench.log.roll(0)
+    bench.flush()
+    bench.log.cleaned_offset = 12
+    write_checkpoint(bench.store)
+    if points is None:
+        bench.disk.remove(f"/data/{RECOVERY_POINTS}")
+    else:
+        bench.disk.write_file(f"/data/{RECOVERY_POINTS}", points)
+    bench.reopen(checkpoint=False)
+    assert (bench.log.log_end_offset, bench.store.report.truncated_bytes) == (12, 0)
+    assert bench.append() == 12
+
+
 def test_damaged_log_stays_untouched_though_the_recovery_points_were_lost_at_its_first_start(make_bench):
     bench = make_bench()
     fill(bench, 5)
