@@ -9,7 +9,15 @@ from yak.security.principal_mapping import NoMatchingRule
 from yak.security.tls import principal_of
 from yak.server.connection import Connection
 from yak.server.tls_listener import ListenerTls
-from yak.server.tls_socket import NoLowWater, NotTlsError, PeerClosedError, TlsSending, TlsSocket, explain
+from yak.server.tls_socket import (
+    KeyUpdatesError,
+    NoLowWater,
+    NotTlsError,
+    PeerClosedError,
+    TlsSending,
+    TlsSocket,
+    explain,
+)
 from yak.server.wrong_protocol import describe_plain_bytes
 
 if TYPE_CHECKING:
@@ -71,11 +79,14 @@ class TlsConnection(TlsSending, Connection):
 
     def refuse(self, kind: str, hint: str) -> None:
         """Count and log a connection that failed before its first request, and close it; not within its own turn."""
+        self._log_refusal(kind, hint)
+        self.close(kind, now=True)
+        self.flush()
+
+    def _log_refusal(self, kind: str, hint: str) -> None:
         self._shell.counters.bad(kind)
         fields: dict[str, object] = {"peer": self.peer, "listener": self._tls.listener, "kind": kind, "hint": hint}
         self._shell.rate_limit.write("warning", "tls-connection-refused", fields)
-        self.close(kind, now=True)
-        self.flush()
 
     @property
     def has_more(self) -> bool:
@@ -83,7 +94,11 @@ class TlsConnection(TlsSending, Connection):
         return super().has_more or self.tls_socket.has_pending
 
     def _read_once(self) -> None:
-        super()._read_once()
+        try:
+            super()._read_once()
+        except KeyUpdatesError as error:
+            self._log_refusal("tls-key-updates", str(error))
+            self.close("tls-key-updates", now=True)
         if self.tls_socket.has_output:
             if self._shell.in_turn:
                 self._shell.touched[self] = None  # the selector's turn: a flush may end this connection's wait in it

@@ -36,6 +36,13 @@ class TlsPeerConnection(TlsSending, PeerConnection):
         self._tls = tls
         self._low_water = NoLowWater()
 
+    def _read_once(self) -> None:
+        super()._read_once()
+        tls_socket = cast("TlsSocket", self.sock)
+        self.has_more = self.has_more or tls_socket.has_pending
+        if tls_socket.has_output:
+            self.flush()
+
     async def _open_socket(self) -> "socket.socket":
         sock = await super()._open_socket()
         limit_ms = self._shell.limits.peer_connect_ms_max

@@ -71,11 +71,13 @@ class Pair:
             self.sock.waiting += self._out.read()
             if self.sock.waiting:
                 self.tls._receive()
+                self.tls._pass_records()
             with contextlib.suppress(ssl.SSLWantReadError):
                 self.tls._ssl.do_handshake()
             self.tls.send_output()
             self._in.write(bytes(self.sock.sent))
             self.sock.sent.clear()
+        self.tls._idle_records = 0
         assert self.client.version() == "TLSv1.3"
 
     def decrypted(self) -> bytes:

@@ -68,12 +68,19 @@ class TlsStream(trio.abc.AsyncResource):
         buffer = bytearray(min(max_bytes, _READ_BYTES))
         with _broken():
             while True:
-                with contextlib.suppress(BlockingIOError):
-                    size = self._tls.recv_into(buffer)
-                    if self._tls.has_output:  # an answer to a key update
-                        self._flush(self._tls.encrypt(b""))
+                size = self._received(buffer)
+                if self._tls.has_output and not self._unsent:  # an answer to a key update
+                    self._flush(self._tls.encrypt(b""))
+                if size is not None:
                     return bytes(buffer[:size])
                 await trio.lowlevel.wait_readable(self._raw)
+
+    def _received(self, buffer: bytearray) -> int | None:
+        """The count of bytes that one read brought; None: no data yet."""
+        try:
+            return self._tls.recv_into(buffer)
+        except BlockingIOError:
+            return None
 
     async def send_all(self, data: Buffer) -> None:
         """As Trio's. Raises BrokenResourceError."""
