@@ -68,13 +68,10 @@ def read_compact_count(view: Buffer, position: int, element_bytes_min: int, budg
 
 
 def read_text(view: Buffer, start: int, end: int) -> str:
-    """The UTF-8 string in [start, end)."""
+    """The UTF-8 string in [start, end); other bytes are replaced by U+FFFD, as Java does in Kafka."""
     if end > len(view):
         raise ProtocolViolation(f"a string of {end - start} bytes goes past the end")
-    try:
-        return str(view[start:end], "utf-8")
-    except UnicodeDecodeError:
-        raise ProtocolViolation("a string is not UTF-8") from None
+    return str(view[start:end], "utf-8", "replace")
 
 
 def read_string(view: Buffer, position: int) -> tuple[str | None, int]:

@@ -17,7 +17,7 @@ from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
 from kio.serial import entity_reader
-from kio.serial.errors import SerialError
+from kio.serial.errors import InvalidUnicode, SerialError
 
 from yak.errors import ProtocolViolation
 from yak.limits import ANSWER_ELEMENTS_MAX, REQUEST_ELEMENTS_MAX
@@ -80,7 +80,8 @@ def decode_request(
     """The body of a request that starts at `offset` of its frame.
 
     Produce and Fetch return `hot.ProduceRequest` and `hot.FetchRequest`, the same for all versions. Their `records` are
-    views into the frame and valid as long as it is. All others return kio's dataclass of the version.
+    views into the frame and valid as long as it is. All others return kio's dataclass of the version. Bytes of a string
+    that are not UTF-8 are replaced by U+FFFD, as in Kafka.
 
     Raises ProtocolViolation when the version cannot be decoded, the bytes are not exactly one such body, or the body
     has more than `elements_max` array elements and tagged fields. `frame` must be read-only.
@@ -99,7 +100,11 @@ def decode_in_slices(
     entity = load_request_schema(api_key, api_version)
     edits = yield from check_in_slices(entity, frame, offset, elements_max)
     yield
-    return _read_checked(entity, entity_reader(entity), frame, offset, edits)
+    try:
+        return _read_checked(entity, entity_reader(entity), frame, offset, edits)
+    except InvalidUnicode:
+        edits = yield from check_in_slices(entity, frame, offset, elements_max, replaces_text=True)
+        return _read_checked(entity, entity_reader(entity), frame, offset, edits)
 
 
 @cache
@@ -118,7 +123,12 @@ def _checked_kio_decoder(entity: EntityClass) -> BodyDecoder:
     read = entity_reader(entity)
 
     def decode(frame: Buffer, offset: int, elements_max: int) -> Any:
-        return _read_checked(entity, read, frame, offset, check_body(entity, frame, offset, elements_max))
+        edits = check_body(entity, frame, offset, elements_max)
+        try:
+            return _read_checked(entity, read, frame, offset, edits)
+        except InvalidUnicode:
+            edits = check_body(entity, frame, offset, elements_max, replaces_text=True)
+            return _read_checked(entity, read, frame, offset, edits)
 
     return decode
 
@@ -130,10 +140,13 @@ def _read_checked(
     offset: int,
     edits: list[tuple[int, int, bytes]],
 ) -> Any:
+    """Raises ProtocolViolation; InvalidUnicode for a string that is not UTF-8."""
     if edits:
         frame, offset = apply_edits(frame, offset, edits), 0
     try:
         return read(frame, offset)[0]
+    except InvalidUnicode:
+        raise
     except _KIO_ERRORS as error:
         raise ProtocolViolation(f"{entity.__name__} v{entity.__version__}: {error}") from None
 

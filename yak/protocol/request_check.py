@@ -9,7 +9,8 @@ repeat or have a wrong size, and refuses unknown ones. So this walk
 - notes durations that kio refuses, so that they can be replaced by the longest one that it reads, 292,000 years (Kafka
   accepts every `long`).
 
-A checker is compiled from kio's classes once for each version. kio checks the content of strings.
+A checker is compiled from kio's classes once for each version. kio checks the content of strings. After it has refused one
+that is not UTF-8, a second walk notes such strings, to replace them as Java's `new String(bytes, UTF_8)` does in Kafka.
 """
 
 import struct
@@ -30,6 +31,7 @@ _INT64: Final = struct.Struct(">q")
 _LONG_DURATION: Final = "timedelta_i64"
 _DURATION_MS_MAX: Final = (2**63 - 1) // 1000
 """kio's native reader counts durations in 64 bits of microseconds."""
+_SHORT_TEXT_BYTES_MAX: Final = 2**15 - 1
 _ENDS_EARLY: Final = "the request ends early"
 _REPLICAS: Final = frozenset({"broker_ids", "replicas"})
 """Arrays of node ids: in CreateTopics and CreatePartitions, and in AlterPartitionReassignments."""
@@ -38,10 +40,11 @@ _REPLICAS: Final = frozenset({"broker_ids", "replicas"})
 class Walk:
     """One pass over one body: the bytes, their end, and the findings."""
 
-    __slots__ = ("data", "edits", "elements", "elements_max", "end")
+    __slots__ = ("data", "edits", "elements", "elements_max", "end", "replaces_text")
 
-    def __init__(self, data: Buffer, elements_max: int) -> None:
+    def __init__(self, data: Buffer, elements_max: int, replaces_text: bool) -> None:
         self.data = data
+        self.replaces_text = replaces_text
         self.elements_max = elements_max
         self.end = len(data)
         self.elements = 0
@@ -70,14 +73,21 @@ _loops: Final[dict[Step, tuple[Begin, Step]]] = {}
 
 
 def check_body(
-    entity: EntityClass, data: Buffer, offset: int, elements_max: int = REQUEST_ELEMENTS_MAX
+    entity: EntityClass,
+    data: Buffer,
+    offset: int,
+    elements_max: int = REQUEST_ELEMENTS_MAX,
+    *,
+    replaces_text: bool = False,
 ) -> list[tuple[int, int, bytes]]:
     """Walk the body of `entity` that starts at `offset`; returns the edits that kio needs (usually none).
+
+    With `replaces_text` they make UTF-8 of the strings that are not.
 
     Bytes after the body are ignored, as by Kafka: librdkafka sends some in AlterUserScramCredentials and Metadata.
     Raises ProtocolViolation when the bytes are no such body.
     """
-    walk = Walk(data, elements_max)
+    walk = Walk(data, elements_max, replaces_text)
     try:
         position = struct_step(entity)(walk, offset)
     except struct.error:
@@ -86,10 +96,10 @@ def check_body(
 
 
 def check_in_slices(
-    entity: EntityClass, data: Buffer, offset: int, elements_max: int
+    entity: EntityClass, data: Buffer, offset: int, elements_max: int, *, replaces_text: bool = False
 ) -> Generator[None, None, list[tuple[int, int, bytes]]]:
     """`check_body` that yields after every `SLICE_ELEMENTS` elements of a top-level array."""
-    walk = Walk(data, elements_max)
+    walk = Walk(data, elements_max, replaces_text)
     position = offset
     try:
         for step in _steps(entity):
@@ -211,8 +221,12 @@ def _field_step(field: SchemaField, *, flexible: bool) -> Step:
         return _check_long_duration
     if field.fixed_size is not None:
         return _fixed_step(field.fixed_size)
-    length_of = _compact_length if flexible else _short_length if field.kind == "string" else _long_length
-    return _sized_step(field.name, length_of, nullable=field.nullable)
+    is_text = field.kind == "string"
+    if flexible:
+        return _sized_step(field.name, _compact_length, _compact_text if is_text else None, nullable=field.nullable)
+    if is_text:
+        return _sized_step(field.name, _short_length, _short_text, nullable=field.nullable)
+    return _sized_step(field.name, _long_length, None, nullable=field.nullable)
 
 
 def _compact_length(data: Buffer, position: int) -> tuple[int, int]:
@@ -228,6 +242,16 @@ def _long_length(data: Buffer, position: int) -> tuple[int, int]:
     return _INT32.unpack_from(data, position)[0], position + 4
 
 
+def _compact_text(text: bytes) -> bytes:
+    return uvarint(len(text) + 1) + text
+
+
+def _short_text(text: bytes) -> bytes:
+    if len(text) > _SHORT_TEXT_BYTES_MAX:
+        raise ProtocolViolation("a string is not UTF-8, and too long with its bytes replaced")
+    return _INT16.pack(len(text)) + text
+
+
 def _refuse_negative(name: str, length: int, nullable: bool) -> None:
     if length < -1:
         raise ProtocolViolation(f"{name} has length {length}")
@@ -235,8 +259,17 @@ def _refuse_negative(name: str, length: int, nullable: bool) -> None:
         raise ProtocolViolation(f"{name} is null")
 
 
-def _sized_step(name: str, length_of: Callable[[Buffer, int], tuple[int, int]], *, nullable: bool) -> Step:
+def _sized_step(
+    name: str,
+    length_of: Callable[[Buffer, int], tuple[int, int]],
+    write_text: Callable[[bytes], bytes] | None,
+    *,
+    nullable: bool,
+) -> Step:
+    """The checker of a string, which `write_text` writes, or of bytes."""
+
     def skip_sized(walk: Walk, position: int) -> int:
+        start = position
         length, position = length_of(walk.data, position)
         if length < 0:
             _refuse_negative(name, length, nullable)
@@ -244,6 +277,11 @@ def _sized_step(name: str, length_of: Callable[[Buffer, int], tuple[int, int]], 
         position += length
         if position > walk.end:
             raise ProtocolViolation(f"{name} of {length} bytes goes past the end")
+        if walk.replaces_text and write_text is not None:
+            text = bytes(walk.data[position - length : position])
+            replaced = text.decode("utf-8", "replace").encode()
+            if replaced != text:
+                walk.edits.append((start, position, write_text(replaced)))
         return position
 
     return skip_sized

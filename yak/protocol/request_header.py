@@ -20,7 +20,10 @@ _first_flexible = FIRST_FLEXIBLE.get
 
 
 class RequestHeader(NamedTuple):
-    """API key, version, correlation id, client id, and where the body starts in the frame."""
+    """API key, version, correlation id, client id, and where the body starts in the frame.
+
+    Bytes of the client id that are not UTF-8 are replaced by U+FFFD, as Java does in Kafka.
+    """
 
     api_key: int
     api_version: int
@@ -46,11 +49,7 @@ def read_request_header(frame: Buffer) -> RequestHeader:
         start, position = position, position + length
         if position > len(frame):
             raise ProtocolViolation(f"client id of {length} bytes in a request of {len(frame)}")
-        try:
-            client_id = str(frame[start:position], "utf-8")
-        except UnicodeDecodeError:
-            text = bytes(frame[start : start + 64]).decode("ascii", "backslashreplace")
-            raise ProtocolViolation(f"client id is not UTF-8: {text}") from None
+        client_id = str(frame[start:position], "utf-8", "replace")
     elif length != -1:
         raise ProtocolViolation(f"client id of {length} bytes")
     if api_version >= _first_flexible(api_key, NEVER_FLEXIBLE):

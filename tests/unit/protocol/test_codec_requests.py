@@ -5,7 +5,7 @@
 import datetime as dt
 import random
 import struct
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -140,7 +140,6 @@ def test_records_are_a_view_into_the_frame_and_not_a_copy():
         (0, 3, b"\xff\xff" + struct.pack(">hii", 1, 1000, 2**31 - 1)),
         (0, 3, b"\xff\xff" + struct.pack(">hii", 1, 1000, -1)),
         (0, 3, b"\xff\xff" + struct.pack(">hii", 1, 1000, 1) + b"\xff\xff" + struct.pack(">i", 0)),
-        (0, 3, b"\xff\xff" + struct.pack(">hii", 1, 1000, 1) + b"\0\1\xff" + struct.pack(">i", 0)),
         (0, 3, b"\xff\xff" + struct.pack(">hii", 1, 1000, 1) + b"\0\1a" + struct.pack(">iii", 1, 0, -2)),
         (0, 3, b"\xff\xff" + struct.pack(">hii", 1, 1000, 1) + b"\0\1a" + struct.pack(">iii", 1, 0, 2**31 - 1)),
         (0, 9, b"\0" + struct.pack(">hi", 1, 1000) + b"\0\0"),
@@ -158,6 +157,37 @@ def test_records_are_a_view_into_the_frame_and_not_a_copy():
 def test_request_body_with_false_sizes_is_a_protocol_violation(key, version, body):
     with pytest.raises(ProtocolViolation):
         decode_request(key, version, view(body), 0)
+
+
+def with_replaced(value):
+    """A request in which "ééé" became six U+FFFD."""
+    if isinstance(value, str):
+        return value.replace("é" * 3, "\ufffd" * 6)
+    if isinstance(value, tuple):
+        return tuple(map(with_replaced, value))
+    if is_dataclass(value):
+        return replace(value, **{field.name: with_replaced(getattr(value, field.name)) for field in fields(value)})
+    return value
+
+
+@QUICK
+@given(seed=st.integers(0, 2**32))
+def test_string_that_is_not_utf8_is_read_with_its_bytes_replaced_as_by_kafka(oracle, seed):
+    rng = random.Random(seed)
+    for key, version in ALL_VERSIONS:
+        entity = oracle.random_entity(load_request_schema(key, version), rng)
+        data = oracle.kio_bytes(entity)
+        damaged = data.replace("é".encode() * 3, b"\xff" * 6)
+        expected = with_replaced(oracle.kio_entity(type(entity), data))
+        found = decode_request(key, version, view(b"?" + damaged), 1)
+        assert same(found, expected) if key in (PRODUCE, FETCH) else found == expected, (key, version)
+        assert key in (PRODUCE, FETCH) or _decoded_in_slices(key, version, damaged) == expected
+
+
+def test_string_that_is_too_long_with_its_bytes_replaced_is_a_protocol_violation():
+    assert decode_request(3, 1, view(struct.pack(">ih", 1, 10_000) + b"\xff" * 10_000), 0)
+    with pytest.raises(ProtocolViolation, match="too long with its bytes replaced"):
+        decode_request(3, 1, view(struct.pack(">ih", 1, 20_000) + b"\xff" * 20_000), 0)
 
 
 def _decoded_in_slices(key, version, body):

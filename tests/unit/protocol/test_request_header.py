@@ -50,9 +50,8 @@ def test_tags_that_make_no_sense_are_a_violation(tags):
         read_request_header(header(0, 9, tags=tags))
 
 
-def test_client_id_that_is_not_utf8_is_reported_escaped():
-    with pytest.raises(ProtocolViolation, match=r"\\xff\\xfe"):
-        read_request_header(header(0, 8, client_id=b"\xff\xfe"))
+def test_client_id_that_is_not_utf8_has_its_bytes_replaced_as_by_kafka():
+    assert read_request_header(header(0, 8, client_id=b"caf\xe9")).client_id == "caf\ufffd"
 
 
 @pytest.mark.parametrize("length", [-2, 3, 32767])
