@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from yak.client.metadata import Broker
-from yak.client.raw_connection import RawConnection
+from yak.client.raw_connection import RawConnection, first
 from yak.errors import Unreachable, YakError
 from yak.ids import LeaderEpoch, NodeId, Offset
 from yak.protocol.topic_names import METADATA_TOPIC
@@ -107,7 +107,7 @@ def describe_quorum(address: str, *, timeout_s: float) -> QuorumState:
 
     def ask(connection: RawConnection, _left_s: float) -> tuple[int, str, Any]:
         answer = connection.call((_DESCRIBE_QUORUM, 2), _QUORUM)
-        partition = answer.topics[0].partitions[0] if answer.topics and answer.topics[0].partitions else answer
+        partition = answer if answer.error_code else first(first(answer.topics).partitions)
         return int(partition.error_code), partition.error_message or "", answer
 
     code, why, answer = _ask_until(address, timeout_s, ask)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from yak.client.errors import Change, from_answer
-from yak.client.raw_connection import call_change, call_once
+from yak.client.raw_connection import call_change, call_once, first
 from yak.errors import UsageError, YakError
 from yak.quotas.entity import Entity, entity_of
 
@@ -55,7 +55,11 @@ def alter_quotas(
     }
     change = Change("the quotas were", "changed", "yak quotas list")
     fields = {"entries": [entry], "validate_only": validate_only}
-    (answer,) = call_change(address, _ALTER, fields, change, timeout_s).entries
+    entries = call_change(address, _ALTER, fields, change, timeout_s).entries
+    try:
+        answer = first(entries)
+    except OSError as error:
+        raise change.failure(YakError("quota-refused", change.not_made, why=f"{address}: {error}")) from None
     if answer.error_code:
         raise change.failure(_refusal(change.not_made, answer))
 

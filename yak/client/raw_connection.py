@@ -14,8 +14,9 @@ from yak.client.errors import Change
 from yak.client.login import current_login, log_in
 from yak.client.reach import split_address
 from yak.client.security import in_force
-from yak.errors import Unreachable, YakError
+from yak.errors import ProtocolViolation, Unreachable, YakError
 from yak.lean_imports import import_kio
+from yak.limits import ANSWER_ELEMENTS_MAX
 
 Api: TypeAlias = tuple[int, int]
 """The key and the version that are used of an API."""
@@ -79,10 +80,23 @@ class RawConnection:
             from kio.serial import entity_reader
             from kio.serial.errors import SerialError
 
+            from yak.protocol.request_check import apply_edits, check_body
+
             schema = load_response_schema(*api)
         try:
-            decoded, _ = entity_reader(schema)(answer, 0)
-        except (SerialError, ValueError, KeyError, IndexError, OverflowError, TypeError, struct.error) as error:
+            # as in `yak.protocol.codec`: kio ends the process for a count that it cannot allocate
+            edits = check_body(schema, answer, 0, ANSWER_ELEMENTS_MAX)
+            decoded, _ = entity_reader(schema)(apply_edits(answer, 0, edits) if edits else answer, 0)
+        except (
+            ProtocolViolation,
+            SerialError,
+            ValueError,
+            KeyError,
+            IndexError,
+            OverflowError,
+            TypeError,
+            struct.error,
+        ) as error:
             raise OSError(f"an answer that is no {schema.__name__}: {error}") from None
         return decoded
 
@@ -118,6 +132,13 @@ class RawConnection:
                 raise ConnectionResetError("closed in the middle of an answer")
             received += piece
         return bytes(received)
+
+
+def first(results: Sequence[Any]) -> Any:
+    """The result of a request for one. Raises OSError for a response without results."""
+    if not results:
+        raise OSError("the answer has no result")
+    return results[0]
 
 
 def call_once(address: str, api: Api, fields: Mapping[str, object], what: str, timeout_s: float) -> Any:

@@ -132,7 +132,7 @@ def damaged_offsets(
         try:
             with RawConnection(brokers[node].address, timeout_s=min(ANSWER_SECONDS, timeout_s)) as connection:
                 configs = describe_configs(connection, TOPIC_RESOURCE, [topic], (DAMAGED_OFFSETS,))
-                return configs[topic].get(DAMAGED_OFFSETS, "")
+                return configs.get(topic, {}).get(DAMAGED_OFFSETS, "")
         except OSError:
             return ""
 

@@ -12,7 +12,7 @@ from yak.attempts import attempts
 from yak.client.members import own_configs
 from yak.client.metadata import Broker
 from yak.client.quorum import FETCHES_WITHIN_MS, QuorumReplica, QuorumState, describe_quorum
-from yak.client.raw_connection import BROKER_RESOURCE, RawConnection
+from yak.client.raw_connection import BROKER_RESOURCE, RawConnection, first
 from yak.client.reach import split_address
 from yak.config.broker_config_table import METADATA_STORE_TARGET
 from yak.errors import WaitTimeout, YakError
@@ -62,7 +62,7 @@ def set_target(addresses: Mapping[NodeId, str], to: str, *, timeout_s: float) ->
         for address in addresses.values():
             try:
                 with RawConnection(address, timeout_s=min(10.0, timeout_s)) as connection:
-                    answer = connection.call(_INCREMENTAL_ALTER_CONFIGS, fields).responses[0]
+                    answer = first(connection.call(_INCREMENTAL_ALTER_CONFIGS, fields).responses)
             except OSError as error:
                 why = f"{address}: {error}"
                 continue

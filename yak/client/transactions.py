@@ -277,7 +277,7 @@ def abort_transaction(metadata: ClusterMetadata, found: OpenTransaction, *, time
         [place],
         _WRITE_TXN_MARKERS,
         lambda _some: {"markers": [marker]},
-        lambda answer: answer.markers[0].topics,
+        lambda answer: [topic for marker in answer.markers for topic in marker.topics],
         timeout_s=timeout_s,
     )
     result = answer[place]

@@ -25,7 +25,7 @@ ANSWER_S: Final = 5.0
 GROUPS_AT_ONCE: Final = 500
 """Groups per request: even for large groups the response stays within a broker's limits."""
 _KEY_TYPES: Final = {"group": 0, "transaction": 1}
-_UNKNOWN: Final = -1
+UNKNOWN: Final = -1
 """UNKNOWN_SERVER_ERROR, for a group missing in a response."""
 
 Answer = TypeVar("Answer")
@@ -128,7 +128,7 @@ class GroupBrokers:
                     reasons |= {name: _silent(address, error, what.format(name)) for name in names}
                     continue
                 for name in names:
-                    code, answer = answered.get(name, (_UNKNOWN, None))
+                    code, answer = answered.get(name, (UNKNOWN, None))
                     if code in RETRIED:
                         reasons[name] = failure(code, what.format(name))
                     else:
@@ -171,7 +171,7 @@ class GroupBrokers:
             assert reason is not None
             return {}, {name: _silent(*reason, what.format(name)) for name in groups}
         by_address: dict[str, list[str]] = {}
-        reasons: dict[str, YakError] = {}
+        reasons = {name: failure(UNKNOWN, what.format(name), "the answer has no coordinator") for name in groups}
         for each in answer.coordinators:
             if int(each.error_code):
                 reasons[each.key] = failure(int(each.error_code), what.format(each.key), each.error_message)
@@ -179,6 +179,7 @@ class GroupBrokers:
             broker = Broker(int(each.node_id), each.host, int(each.port))
             self.brokers[broker.node_id] = broker
             by_address.setdefault(broker.address, []).append(each.key)
+            reasons.pop(each.key, None)
         return by_address, reasons
 
     def _connection(self, address: str) -> RawConnection:

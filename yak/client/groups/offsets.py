@@ -7,7 +7,7 @@ which the coordinator accepts only while the group has no members.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from yak.client.groups.group_brokers import LOAD_IN_PROGRESS, GroupBrokers, failure
+from yak.client.groups.group_brokers import LOAD_IN_PROGRESS, UNKNOWN, GroupBrokers, failure
 from yak.client.raw_connection import Api, RawConnection
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition, by_topic
@@ -141,10 +141,8 @@ def _by_partition(
     found = brokers.ask([group], what, ask)[group]
     if isinstance(found, YakError):
         return dict.fromkeys(partitions, found)
-    return {
-        each: failure(found[each], f"{what.format(group)} for {each}") if found.get(each) else None
-        for each in partitions
-    }
+    codes = {each: found.get(each, UNKNOWN) for each in partitions}
+    return {each: failure(code, f"{what.format(group)} for {each}") if code else None for each, code in codes.items()}
 
 
 def _common(codes: Iterable[int]) -> int:
