@@ -77,6 +77,9 @@ def test_end_of_a_jwt_is_its_own(endpoint):
         (b'{"access_token": ""}', "no access_token"),
         (b'{"access_token": "a\\u0001b"}', "no access_token"),
         (b'{"access_token": "opaque"}', "when the token expires"),
+        (b'{"access_token": "opaque", "expires_in": NaN}', "when the token expires"),
+        (b'{"access_token": "opaque", "expires_in": 1%s}' % (b"0" * 400), "when the token expires"),
+        (b'{"access_token": "%s"}' % jwt_until(10**400).encode(), "when the token expires"),
     ],
 )
 def test_other_answers_are_refused_without_the_secret(endpoint, answer, why):
@@ -100,7 +103,13 @@ def test_file_is_read_each_time(tmp_path):
     assert caught.value.code == "token-unavailable"
 
 
-@pytest.mark.parametrize("text", ["", "opaque", "a.b.c", "é.b.c", unsigned({}, []), unsigned({}, {"exp": "x"})])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "opaque", "a.b.c", "é.b.c", unsigned({}, []), unsigned({}, {"exp": "x"})),
+        *(unsigned({}, {"exp": each}) for each in (10**400, 1e300, float("nan"), -1)),
+    ],
+)
 def test_file_without_a_token_is_refused(tmp_path, text):
     path = tmp_path / "token"
     path.write_text(text)
