@@ -120,8 +120,11 @@ class BrokerConfig:
             for each in fields(cls)
             if each.name not in ("node_id", "super_users", "static")
         }
-        super_users = principals_of(static.get("super.users", ""))
-        return cls(node_id=_node_id(static), super_users=super_users, static=static, **values)
+        super_users, node_id = principals_of(static.get("super.users", "")), _node_id(static)
+        for given, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+            if given in static:
+                static.setdefault(other, static[given])  # KafkaConfig.populateSynonyms
+        return cls(node_id=node_id, super_users=super_users, static=static, **values)
 
     def in_force(self, this_broker: Mapping[str, str], all_brokers: Mapping[str, str]) -> "BrokerConfig":
         """These configs with the values that were set while the brokers run, for this one and for all."""

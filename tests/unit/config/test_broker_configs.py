@@ -7,7 +7,8 @@ import pytest
 from yak.config import broker_config_table
 from yak.config.broker_config_table import RACK_AWARE_SELECTOR
 from yak.config.broker_configs import BROKER_CONFIGS, BrokerConfig, dynamic_value, validate_broker_config
-from yak.config.definitions import Update
+from yak.config.definitions import ConfigSource, Update
+from yak.config.describe import describe_broker
 from yak.config.topic_configs import TOPIC_CONFIGS
 from yak.errors import ErrorCode, PeerError, UsageError
 
@@ -202,3 +203,15 @@ def test_every_config_that_claims_an_effect_is_read_outside_the_table():
     without_listeners = {name for name in own if "Only listeners with GSSAPI" in BROKER_CONFIGS[name].documentation}
     assert all(name.startswith("sasl.kerberos.") for name in without_listeners)
     assert set(unread) <= {"broker.id", "log.dir", "group.coordinator.append.linger.ms"} | checked | without_listeners
+
+
+@pytest.mark.parametrize("name", ["node.id", "broker.id"])
+def test_node_id_has_both_of_its_names_as_in_kafka(name):
+    config = BrokerConfig.from_settings({name: "7"})
+    assert config.node_id == 7
+    assert dict(config.static) == {"node.id": "7", "broker.id": "7"}
+    rows = describe_broker({}, {}, config.static, names=("node.id", "broker.id"))
+    assert [(row.name, row.value, row.source) for row in rows] == [
+        ("broker.id", "7", ConfigSource.STATIC_BROKER),
+        ("node.id", "7", ConfigSource.STATIC_BROKER),
+    ]
