@@ -194,6 +194,30 @@ def test_verify_only_answers_for_the_open_transaction(rig):
     assert add_for_leader(rig, producer, verify_only=True, index=1) == ErrorCode.transaction_abortable
 
 
+def test_verify_only_of_a_missing_partition_and_of_no_transactional_id_are_refused_as_additions(rig):
+    """KafkaApis.handleAddPartitionsToTxnRequest checks the partitions of both alike."""
+    producer = init(rig)
+    add(rig, producer)
+    for verify_only in (True, False):
+        several = {
+            "transactional_id": TX,
+            "producer_id": producer.producer_id,
+            "producer_epoch": producer.producer_epoch,
+            "verify_only": verify_only,
+            "topics": [{"name": "orders", "partitions": [0, 9]}],
+        }
+        nameless = several | {"transactional_id": "", "topics": [{"name": "orders", "partitions": [0]}]}
+        answer = rig.ask(24, 5, transactions=[several, nameless])
+        codes = [
+            [each.partition_error_code for each in result.topic_results[0].results_by_partition]
+            for result in answer.results_by_transaction
+        ]
+        assert codes == [
+            [ErrorCode.operation_not_attempted, ErrorCode.unknown_topic_or_partition],
+            [ErrorCode.invalid_request],
+        ]
+
+
 def test_producer_may_not_add_a_partition_of_an_internal_topic(rig):
     """As KafkaApis: in `__consumer_offsets` only AddOffsetsToTxn and TxnOffsetCommit make a transaction take part."""
     producer = init(rig)

@@ -93,6 +93,8 @@ def add_partitions_to_txn(broker: Broker, call: Call) -> Outcome:
         codes |= dict.fromkeys(missing, ErrorCode.unknown_topic_or_partition)
         return Now(fields(codes | dict.fromkeys(denied, ErrorCode.topic_authorization_failed)))
 
+    if (refused := _refused(broker, transactional_id, partitions)) is not None:
+        return Now(fields(refused))
     waiting = _waiting(broker, call, lambda code: fields(dict.fromkeys(partitions, code)))
     _add(broker, transactional_id, producer, partitions, PROTOCOL_1, lambda codes: waiting.complete(fields(codes)))
     return waiting.outcome()
@@ -127,7 +129,9 @@ def _add_to_several(broker: Broker, call: Call) -> Outcome:
 
         producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
         partitions = _partitions(transaction.topics)
-        if transaction.verify_only:
+        if (refused := _refused(broker, transaction.transactional_id, partitions)) is not None:
+            then(refused)
+        elif transaction.verify_only:
             _verify(broker, transaction.transactional_id, producer, partitions, then)
         else:
             _add(broker, transaction.transactional_id, producer, partitions, PROTOCOL_2, then)
@@ -142,21 +146,21 @@ def _add(
     client_version: int,
     then: Callable[[dict[TopicPartition, ErrorCode]], None],
 ) -> None:
-    """Add all partitions, or none if one does not exist."""
+    """Add all partitions, or none."""
+    broker.transaction_coordinator.add_partitions(
+        transactional_id, producer, partitions, client_version, lambda code: then(dict.fromkeys(partitions, code))
+    )
+
+
+def _refused(
+    broker: Broker, transactional_id: str, partitions: list[TopicPartition]
+) -> dict[TopicPartition, ErrorCode] | None:
+    """The codes of a transaction that can be neither added to nor verified: one partition does not exist, or no id."""
     missing = [place for place in partitions if not _exists(broker, place)]
     if missing:
         codes = dict.fromkeys(partitions, ErrorCode.operation_not_attempted)
-        then(codes | dict.fromkeys(missing, ErrorCode.unknown_topic_or_partition))
-    elif not transactional_id:
-        then(dict.fromkeys(partitions, ErrorCode.invalid_request))
-    else:
-        broker.transaction_coordinator.add_partitions(
-            transactional_id,
-            producer,
-            partitions,
-            client_version,
-            lambda code: then(dict.fromkeys(partitions, code)),
-        )
+        return codes | dict.fromkeys(missing, ErrorCode.unknown_topic_or_partition)
+    return None if transactional_id else dict.fromkeys(partitions, ErrorCode.invalid_request)
 
 
 def _verify(
