@@ -1,6 +1,7 @@
 """OffsetDelete (key 47, v0): delete a group's offsets of topics that no member consumes (KIP-496).
 
-Offsets of open transactions are deleted too (OffsetMetadataManager.deleteOffsets).
+Offsets of open transactions are deleted too (OffsetMetadataManager.deleteOffsets). A group without members that loses its
+last offset stays, empty, until the next check for expired offsets (GroupCoordinatorShard.cleanupGroupMetadata).
 """
 
 from __future__ import annotations
@@ -65,7 +66,6 @@ def handle(broker: Broker, call: Call) -> Outcome:
     def replay() -> None:
         for topic, index in partitions:
             group.offsets.remove(topic, index, group.uncommitted_end)
-        coordinated.shard.drop_if_void(group)
 
     def remove(then: Then) -> Fields:
         records = (offset_record(group.group_id, topic, index, None) for topic, index in partitions)

@@ -273,6 +273,19 @@ def test_offsets_are_deleted_where_no_member_consumes(rig):
     assert rig.committed() == {("orders", 1): (2, ""), ("other", 0): (3, "")}
 
 
+def test_group_without_members_whose_last_offset_was_deleted_stays_until_the_next_check():
+    """OffsetMetadataManager.replay leaves the group to GroupCoordinatorShard.cleanupGroupMetadata."""
+    rig = GroupsRig(offsets_retention_check_interval_ms="10000")
+    rig.commit({("orders", 0): 1})
+    assert rig.delete_offsets("g", {"orders": [0]}) == (NONE, {("orders", 0): NONE})
+    assert rig.groups() == {"g": ("Empty", "classic", "")}
+    assert rig.describe("g").group_state == "Empty"
+    assert rig.delete_offsets("g", {"orders": [0]}) == (NONE, {("orders", 0): NONE})
+    rig.run_for(10_000)
+    assert rig.groups() == {}
+    assert rig.delete_offsets("g", {"orders": [0]}) == (ErrorCode.group_id_not_found, {})
+
+
 def test_offsets_of_a_topic_that_a_member_consumes_are_not_deleted(rig):
     rig.create_topic("other")
     rig.commit({("orders", 0): 1, ("other", 0): 2})
