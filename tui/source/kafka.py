@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -28,7 +27,7 @@ from yak.client.members import list_members
 from yak.client.metadata import Broker, unknown_topic
 from yak.client.quorum import Controller, read_controller
 from yak.client.raw_connection import RawConnection, call_once
-from yak.client.reach import split_address
+from yak.client.reach import of_each, split_address
 from yak.client.replica_offsets import ClusterReplicas, read_cluster, read_metadata
 from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import BrokerState
@@ -52,7 +51,6 @@ _NO_EPOCH: Final = -1
 _DESCRIBE_LOG_DIRS: Final = 35, 4
 _DESCRIBE_TOPIC_PARTITIONS: Final = 75, 0
 NO_ID: Final = UUID(int=0)
-_ASK_AT_ONCE: Final = 16
 
 
 class Disk(NamedTuple):
@@ -259,9 +257,7 @@ def _disks(brokers: Sequence[Broker]) -> Mapping[NodeId, Disk]:
         volumes = {(int(each.usable_bytes), int(each.total_bytes)) for each in results if each.total_bytes >= 0}
         return Disk(*map(sum, zip(*volumes, strict=True))) if volumes else None
 
-    with ThreadPoolExecutor(max_workers=max(1, min(_ASK_AT_ONCE, len(brokers)))) as pool:
-        disks = zip(brokers, pool.map(ask, brokers), strict=True)
-        return {broker.node_id: disk for broker, disk in disks if disk is not None}
+    return {broker.node_id: disk for broker, disk in of_each(brokers, ask).items() if disk is not None}
 
 
 TIMEOUT_MS: Final = 10_000

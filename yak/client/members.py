@@ -7,19 +7,18 @@ does not answer is listed as such.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from yak.client.metadata import Broker, ClusterMetadata
 from yak.client.raw_connection import BROKER_RESOURCE, RawConnection, describe_configs
+from yak.client.reach import of_each
 from yak.ids import NodeId
 from yak.view.broker_state import SeenState
 
 ROLE: Final = "yak.broker.role"
 STOPPED: Final = "yak.stopped.brokers"
 ANSWER_SECONDS: Final = 3.0
-ASK_AT_ONCE: Final = 16
 _DESCRIBE_CLUSTER: Final = 60
 _ADVERTISED: Final = "advertised.listeners"
 
@@ -53,11 +52,9 @@ def read_members(
     holders = {node for each in partitions for node in each.replicas}
     known = list_members(metadata.brokers, holders, addresses, timeout_s=patience)
     up = [node for node, member in known.items() if member.state is SeenState.ACTIVE]
-    with ThreadPoolExecutor(max_workers=max(1, min(ASK_AT_ONCE, len(up)))) as pool:
-        said = pool.map(lambda node: own_configs(metadata.brokers[node], names, patience), up)
-        for node, configs in zip(up, said, strict=True):
-            member = known[node]
-            known[node] = replace(member, state=member.state.seen(answers=configs is not None), configs=configs or {})
+    for node, configs in of_each(up, lambda node: own_configs(metadata.brokers[node], names, patience)).items():
+        member = known[node]
+        known[node] = replace(member, state=member.state.seen(answers=configs is not None), configs=configs or {})
     return tuple(known.values())
 
 

@@ -9,21 +9,24 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Final, TypeVar
 
 from yak.client.security import explain_tls, in_force, speaks_tls
 from yak.config.listeners import is_loopback
 from yak.errors import Unreachable
 from yak.ids import NodeId
 
-PROBES_AT_ONCE = 16
+ASK_AT_ONCE: Final = 16
 BUDGET_S = 3.0
 PAUSE_S = 0.75
 """Pause between rounds, in which a starting broker may open its port."""
 API_VERSIONS_V0 = struct.pack(">ihhih", 13, 18, 0, 7, 3) + b"yak"
 CORRELATION_ID = 7
+Target = TypeVar("Target")
+Answer = TypeVar("Answer")
 _TLS_HINT = "it speaks TLS: yak context add NAME -b HOST:PORT --set security_protocol=SSL --set ssl_ca_location=FILE"
 
 
@@ -148,9 +151,15 @@ def require_kafka(servers: str, *, budget_s: float = BUDGET_S) -> str:
 
 def silent_brokers(nodes: Mapping[NodeId, str], *, timeout_s: float = 1.0) -> dict[NodeId, str]:
     """The brokers, of these addresses, that take no connection or do not answer, each with the reason."""
-    with ThreadPoolExecutor(max_workers=max(1, min(PROBES_AT_ONCE, len(nodes)))) as pool:
-        found = zip(nodes, pool.map(lambda address: probe(address, timeout_s), nodes.values()), strict=True)
-        return {node: each.detail for node, each in found if each.outcome in ("refused", "timeout")}
+    found = of_each(nodes, lambda node: probe(nodes[node], timeout_s))
+    return {node: each.detail for node, each in found.items() if each.outcome in ("refused", "timeout")}
+
+
+def of_each(brokers: Iterable[Target], ask: Callable[[Target], Answer]) -> dict[Target, Answer]:
+    """What `ask` returns for each broker, in their order. It runs in threads, so that a silent broker delays no other."""
+    targets = list(brokers)
+    with ThreadPoolExecutor(max_workers=max(1, min(ASK_AT_ONCE, len(targets)))) as pool:
+        return dict(zip(targets, pool.map(ask, targets), strict=True))
 
 
 def _remedies(addresses: list[str]) -> tuple[str, ...]:

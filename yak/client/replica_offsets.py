@@ -6,13 +6,12 @@ ListOffsets (key 2) has replica id -2, Kafka's debugging consumer: any replica a
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from yak.client.metadata import Broker
 from yak.client.raw_connection import TOPIC_RESOURCE, RawConnection, describe_configs
-from yak.client.reach import BUDGET_S, require_kafka
+from yak.client.reach import BUDGET_S, of_each, require_kafka
 from yak.errors import Unreachable
 from yak.ids import NodeId, Offset, PartitionEpoch, TopicPartition, by_topic
 from yak.view.partition_replicas import NO_ANSWER, NO_LEADER, PartitionReplicas
@@ -26,7 +25,6 @@ PARTITION_EPOCHS: Final = "yak.partition.epochs"
 DAMAGED_OFFSETS: Final = "yak.damaged.offsets"
 """A YAK broker reports its damaged replicas as a topic config: `1:4711` is a damaged batch of partition 1 at offset
 4711."""
-ASK_AT_ONCE: Final = 16
 ANSWER_SECONDS: Final = 3.0
 _METADATA: Final = 3, 12
 _LIST_OFFSETS: Final = 2, 7
@@ -136,10 +134,9 @@ def damaged_offsets(
         except OSError:
             return ""
 
-    with ThreadPoolExecutor(max_workers=max(1, min(ASK_AT_ONCE, len(brokers)))) as pool:
-        for node, text in zip(brokers, pool.map(ask, brokers), strict=True):
-            for partition, offset in parse_epochs(text).items():
-                found.setdefault(partition, {})[node] = offset
+    for node, text in of_each(brokers, ask).items():
+        for partition, offset in parse_epochs(text).items():
+            found.setdefault(partition, {})[node] = offset
     return found
 
 
@@ -180,12 +177,11 @@ def _ask_all(
         except OSError as error:
             return error
 
-    with ThreadPoolExecutor(max_workers=max(1, min(ASK_AT_ONCE, len(nodes)))) as pool:
-        for node, answer in zip(nodes, pool.map(ask, nodes), strict=True):
-            if isinstance(answer, OSError):
-                silent[node] = str(answer) or type(answer).__name__
-            else:
-                found[node] = answer
+    for node, answer in of_each(nodes, ask).items():
+        if isinstance(answer, OSError):
+            silent[node] = str(answer) or type(answer).__name__
+        else:
+            found[node] = answer
     return found
 
 

@@ -12,7 +12,7 @@ from kio.serial import entity_reader
 from yak.client import security
 from yak.client.log_dirs import sizes_in
 from yak.client.login import ClientLogin, log_in
-from yak.client.reach import probe, require_advertised, require_kafka, split_address
+from yak.client.reach import of_each, probe, require_advertised, require_kafka, split_address
 from yak.client.security import ClientSecurity
 from yak.errors import Unreachable
 
@@ -157,3 +157,18 @@ def test_advice_for_this_machine_starts_a_local_cluster():
     with pytest.raises(Unreachable) as caught:
         require_kafka("127.0.0.1:1", budget_s=0.1)
     assert caught.value.try_[0].startswith("yak up -d  ")
+
+
+def test_brokers_receive_requests_at_once_and_answers_keep_their_order():
+    all_reached = threading.Barrier(3, timeout=5.0)
+
+    def ask(node):
+        all_reached.wait()
+        return node * 10
+
+    assert list(of_each([3, 1, 2], ask).items()) == [(3, 30), (1, 10), (2, 20)]
+    assert of_each([], ask) == {}
+
+
+def test_more_brokers_than_threads_all_receive_a_request():
+    assert of_each(range(40), str) == {node: str(node) for node in range(40)}
