@@ -332,13 +332,13 @@ def read_groups(
     """The groups, each with whether its lag is known, and the number of groups with missing data."""
     from dataclasses import replace
 
-    from yak.client.groups.descriptions import describe_groups
+    from yak.client.groups.descriptions import coordinators, describe_groups
     from yak.client.groups.lag import read_marks
     from yak.client.groups.offsets import committed_offsets
     from yak.view.groups import partition_lags
 
     described = describe_groups(brokers, known.values())
-    committed = committed_offsets(brokers, list(known)) if with_lag else {}
+    committed = committed_offsets(brokers, list(known), known=coordinators(known.values())) if with_lag else {}
     failed = 0
     for error in [*described.values(), *committed.values()]:
         # A group that was deleted after it was listed is not a failure, but has no data.
@@ -379,7 +379,7 @@ def describe(
     lag_only: bool = flag("--lag-only", "Without the partitions that are read to their end.", OUTPUT, default=False),
 ) -> int | None:
     """Show the lag of groups in records and in time, and their assignments."""
-    from yak.client.groups.descriptions import require_groups
+    from yak.client.groups.descriptions import coordinators, require_groups
     from yak.client.groups.offsets import committed_offsets
 
     if state and lag_only:
@@ -389,7 +389,8 @@ def describe(
         there = [each for each in found.values() if not isinstance(each, YakError)]
         errors = [each for each in found.values() if isinstance(each, YakError)]
         documents = []
-        committed = {} if state else committed_offsets(brokers, [each.group_id for each in there])
+        known = coordinators(there)
+        committed = {} if state else committed_offsets(brokers, list(known), known=known)
         for group in there:
             offsets = committed.get(group.group_id, {})
             if isinstance(offsets, YakError):

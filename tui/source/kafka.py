@@ -15,7 +15,7 @@ from yak.client.connection import base_config
 from yak.client.consume import PartitionReader, Window
 from yak.client.consumer import ConsumerRecord
 from yak.client.errors import from_kafka, kafka_exceptions
-from yak.client.groups.descriptions import active_group, describe_groups, list_groups, require_groups
+from yak.client.groups.descriptions import active_group, coordinators, describe_groups, list_groups, require_groups
 from yak.client.groups.group_brokers import GroupBrokers, answered
 from yak.client.groups.lag import oldest_unread, read_lags
 from yak.client.groups.offsets import committed_offsets, delete_groups, delete_offsets
@@ -459,8 +459,9 @@ def _reasons(partitions: Mapping[TopicPartition, str]) -> list[dict[str, Any]]:
 def _group(brokers: GroupBrokers, name: str, listed: Group | None) -> dict[str, Any]:
     """One group with its lag; `listed` is what the list of all groups says of it."""
     found = describe_groups(brokers, [listed]) if listed is not None else require_groups(brokers, [name])
-    committed = committed_offsets(brokers, [name])
-    return read_lags(brokers.admin, answered(found[name]), answered(committed[name])).as_json()
+    group = answered(found[name])
+    committed = committed_offsets(brokers, [name], known=coordinators([group]))
+    return read_lags(brokers.admin, group, answered(committed[name])).as_json()
 
 
 HTTP_LISTENERS = "yak.http.listeners"

@@ -67,7 +67,7 @@ class World:
     def describe(self, _brokers, groups):
         return {each.group_id: self.errors.get(each.group_id, self.groups[each.group_id]) for each in groups}
 
-    def read_committed(self, _brokers, names):
+    def read_committed(self, _brokers, names, *, known=None):
         return {name: self.committed.get(name, {}) for name in names}
 
     def commit(self, _brokers, group, wanted):
@@ -135,7 +135,7 @@ def test_the_output_is_as_agreed(yak, golden, world, name, args, format_):
 
 
 def test_state_of_a_group_reads_no_offset_and_has_kafkas_own_spelling(yak, world, monkeypatch):
-    monkeypatch.setattr(offsets, "committed_offsets", lambda *_: pytest.fail("it asked for offsets"))
+    monkeypatch.setattr(offsets, "committed_offsets", lambda *_, **_named: pytest.fail("it asked for offsets"))
     ran = yak("groups", "--describe", "--group", "audit", "--state")
     assert ran.code == 0, ran.err
     assert ran.out == yak("groups", "describe", "audit", "--state").out
@@ -202,7 +202,7 @@ def test_filters_reach_the_brokers_as_kafka_spells_them(yak, world):
 
 
 def test_groups_list_without_lag_requests_no_offset(yak, world, monkeypatch):
-    def forbidden(*_):
+    def forbidden(*_, **_named):
         raise AssertionError("it asked")
 
     monkeypatch.setattr(offsets, "committed_offsets", forbidden)

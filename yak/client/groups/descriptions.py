@@ -77,10 +77,11 @@ def describe_groups(brokers: GroupBrokers, groups: Iterable[Group]) -> dict[str,
     for type_, describe in ((CONSUMER, _describe_consumer), (CLASSIC, _describe_classic)):
         # A group may have changed its type since it was listed (KIP-848's upgrade and downgrade): describe classic ones
         # last.
-        names = [name for name, each in found.items() if isinstance(each, Group) and each.type == type_]
-        if not names:
+        listed = [each for each in found.values() if isinstance(each, Group) and each.type == type_]
+        if not listed:
             continue
-        for name, answer in brokers.ask(names, 'group "{}" could not be described', describe).items():
+        known_at, what = coordinators(listed), 'group "{}" could not be described'
+        for name, answer in brokers.ask(list(known_at), what, describe, known=known_at).items():
             known = found[name]
             assert isinstance(known, Group)
             if isinstance(answer, YakError):
@@ -91,6 +92,11 @@ def describe_groups(brokers: GroupBrokers, groups: Iterable[Group]) -> dict[str,
                 address = known.coordinator_address
                 found[name] = replace(answer, coordinator=known.coordinator, coordinator_address=address)
     return found
+
+
+def coordinators(groups: Iterable[Group]) -> dict[str, str]:
+    """The address of the broker that listed each group. It answers even while the cluster elects no leaders."""
+    return {each.group_id: each.coordinator_address for each in groups}
 
 
 def _describe_classic(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, Group | None]]:

@@ -12,6 +12,7 @@ from yak.client.admin import Admin
 from yak.client.errors import from_kafka
 from yak.client.metadata import Broker
 from yak.client.raw_connection import Api, RawConnection
+from yak.client.reach import of_each
 from yak.errors import Unreachable, YakError
 
 _FIND_COORDINATOR: Final = 10, 4
@@ -21,7 +22,8 @@ NOT_COORDINATOR: Final = 16
 RETRIED: Final = frozenset({LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
 """Error codes of a coordinator that moves to another broker, or still loads its groups."""
 PAUSE_S: Final = 0.1
-ANSWER_S: Final = 5.0
+ANSWER_S: Final = 3.0
+"""How long a broker may take to answer; one that does not answer in this time is silent."""
 GROUPS_AT_ONCE: Final = 500
 """Groups per request: even for large groups the response stays within a broker's limits."""
 _KEY_TYPES: Final = {"group": 0, "transaction": 1}
@@ -29,6 +31,7 @@ UNKNOWN: Final = -1
 """UNKNOWN_SERVER_ERROR, for a group missing in a response."""
 
 Answer = TypeVar("Answer")
+Response = TypeVar("Response")
 Call: TypeAlias = Callable[[RawConnection, Sequence[str]], Mapping[str, tuple[int, Answer]]]
 """Sends one coordinator a request for some of its groups; returns an error code and an answer for each. Raises OSError."""
 
@@ -70,26 +73,29 @@ class GroupBrokers:
             self._close(address)
 
     def every(self, api: Api, fields: Mapping[str, object]) -> tuple[dict[Broker, Any], dict[Broker, str]]:
-        """The response of each broker, and the brokers that gave none before the timeout, with the reason."""
+        """The response of each broker, and the brokers that gave none, with the reason.
+
+        A broker that loads is asked until the timeout, and one that is gone for `ANSWER_S`, until it is fenced.
+        """
         answers: dict[Broker, Any] = {}
-        deadline = time.monotonic() + self.admin.timeout_s
+        began = time.monotonic()
         left = self._all_brokers()
         while True:
-            for broker in list(left):
-                try:
-                    answer = self._connection(broker.address).call(api, fields)
-                except OSError as error:
-                    self._close(broker.address)
-                    left[broker] = str(error) or type(error).__name__
-                    continue
-                if not (code := int(answer.error_code)):
+            is_loading = False
+            responses = of_each(left, lambda broker: self._send(broker.address, lambda to: to.call(api, fields)))
+            for broker, answer in responses.items():
+                if isinstance(answer, OSError):
+                    left[broker] = str(answer) or type(answer).__name__
+                elif not (code := int(answer.error_code)):
                     answers[broker] = answer
                     del left[broker]
                 else:
+                    is_loading = True
                     left[broker] = failure(code, "").why
                     if code not in RETRIED:
                         raise failure(code, f"broker {broker.node_id} does not list its {self._coordinates}s")
-            if not left or time.monotonic() >= deadline:
+            patience_s = self.admin.timeout_s if is_loading else min(ANSWER_S, self.admin.timeout_s)
+            if not left or time.monotonic() >= began + patience_s:
                 return answers, left
             time.sleep(PAUSE_S)
             there = self._all_brokers()
@@ -101,31 +107,34 @@ class GroupBrokers:
         self.brokers = self.admin.metadata().brokers
         return dict.fromkeys(self.brokers.values(), "")
 
-    def ask(self, groups: Sequence[str], what: str, call: Call[Answer]) -> dict[str, Answer | YakError]:
+    def ask(
+        self, groups: Sequence[str], what: str, call: Call[Answer], *, known: Mapping[str, str] | None = None
+    ) -> dict[str, Answer | YakError]:
         """The answer of each group's coordinator; `what` is the message of an error, with `{}` for the group's name.
 
         When a coordinator moves, loads or disconnects, the request is retried until the timeout. So `call` must be
-        repeatable.
+        repeatable. `known` are addresses of coordinators, which need not be found before the first request.
         """
         wanted = list(dict.fromkeys(groups))
         results: dict[str, Answer | YakError] = {}
         for start in range(0, len(wanted), GROUPS_AT_ONCE):
-            results |= self._ask(wanted[start : start + GROUPS_AT_ONCE], what, call)
+            results |= self._ask(wanted[start : start + GROUPS_AT_ONCE], what, call, known or {})
         return results
 
-    def _ask(self, pending: list[str], what: str, call: Call[Answer]) -> dict[str, Answer | YakError]:
+    def _ask(
+        self, pending: list[str], what: str, call: Call[Answer], known: Mapping[str, str]
+    ) -> dict[str, Answer | YakError]:
         results: dict[str, Answer | YakError] = {}
         reasons: dict[str, YakError] = {}
         deadline = time.monotonic() + self.admin.timeout_s
         while pending:
-            by_address, reasons = self._find(pending, what)
+            by_address, reasons = self._find(pending, what, known)
+            known = {}
             results |= {name: error for name, error in reasons.items() if not _passes(error)}
-            for address, names in by_address.items():
-                try:
-                    answered = call(self._connection(address), names)
-                except OSError as error:
-                    self._close(address)
-                    reasons |= {name: _silent(address, error, what.format(name)) for name in names}
+            for address, answered in self._send_each(by_address, call).items():
+                names = by_address[address]
+                if isinstance(answered, OSError):
+                    reasons |= {name: _silent(address, answered, what.format(name)) for name in names}
                     continue
                 for name in names:
                     code, answer = answered.get(name, (UNKNOWN, None))
@@ -155,23 +164,28 @@ class GroupBrokers:
             answered(answer)
         return found
 
-    def _find(self, groups: Sequence[str], what: str) -> tuple[dict[str, list[str]], dict[str, YakError]]:
+    def _find(
+        self, groups: Sequence[str], what: str, known: Mapping[str, str]
+    ) -> tuple[dict[str, list[str]], dict[str, YakError]]:
         """Groups by their coordinator's address, and the reasons why others have none (FindCoordinator, key 10)."""
-        answer, reason = None, None
-        addresses = dict.fromkeys([self.admin.answered, *(each.address for each in self.brokers.values())])
-        fields = {"key_type": _KEY_TYPES[self._coordinates], "coordinator_keys": list(groups)}
-        for address in addresses:
-            try:
-                answer = self._connection(address).call(_FIND_COORDINATOR, fields)
-                break
-            except OSError as error:
-                self._close(address)
-                reason = address, error
-        if answer is None:
-            assert reason is not None
-            return {}, {name: _silent(*reason, what.format(name)) for name in groups}
         by_address: dict[str, list[str]] = {}
-        reasons = {name: failure(UNKNOWN, what.format(name), "the answer has no coordinator") for name in groups}
+        for name in groups:
+            if name in known:
+                by_address.setdefault(known[name], []).append(name)
+        keys = [name for name in groups if name not in known]
+        if not keys:
+            return by_address, {}
+        addresses = dict.fromkeys([self.admin.answered, *(each.address for each in self.brokers.values())])
+        fields = {"key_type": _KEY_TYPES[self._coordinates], "coordinator_keys": keys}
+        for address in sorted(
+            addresses, key=lambda each: each not in self._open
+        ):  # a silent one may be among the others
+            answer = self._send(address, lambda to: to.call(_FIND_COORDINATOR, fields))
+            if not isinstance(answer, OSError):
+                break
+        else:
+            return by_address, {name: _silent(address, answer, what.format(name)) for name in keys}
+        reasons = {name: failure(UNKNOWN, what.format(name), "the answer has no coordinator") for name in keys}
         for each in answer.coordinators:
             if int(each.error_code):
                 reasons[each.key] = failure(int(each.error_code), what.format(each.key), each.error_message)
@@ -182,11 +196,22 @@ class GroupBrokers:
             reasons.pop(each.key, None)
         return by_address, reasons
 
-    def _connection(self, address: str) -> RawConnection:
-        found = self._open.get(address)
-        if found is None:
-            found = self._open[address] = RawConnection(address, timeout_s=min(ANSWER_S, self.admin.timeout_s))
-        return found
+    def _send_each(
+        self, by_address: Mapping[str, Sequence[str]], call: Call[Answer]
+    ) -> dict[str, Mapping[str, tuple[int, Answer]] | OSError]:
+        """What each coordinator answers for its groups."""
+        return of_each(by_address, lambda address: self._send(address, lambda to: call(to, by_address[address])))
+
+    def _send(self, address: str, send: Callable[[RawConnection], Response]) -> Response | OSError:
+        """The answer of one broker; the connection stays open unless it fails."""
+        try:
+            found = self._open.get(address)
+            if found is None:
+                found = self._open[address] = RawConnection(address, timeout_s=min(ANSWER_S, self.admin.timeout_s))
+            return send(found)
+        except OSError as error:
+            self._close(address)
+            return error
 
     def _close(self, address: str) -> None:
         found = self._open.pop(address, None)

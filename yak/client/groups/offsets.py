@@ -23,9 +23,11 @@ _NO_EPOCH: Final = -1
 Committed = dict[TopicPartition, Offset]
 
 
-def committed_offsets(brokers: GroupBrokers, groups: Sequence[str]) -> dict[str, Committed | YakError]:
+def committed_offsets(
+    brokers: GroupBrokers, groups: Sequence[str], *, known: Mapping[str, str] | None = None
+) -> dict[str, Committed | YakError]:
     """All committed offsets of these groups, in one request per coordinator (OffsetFetch, key 9); {} for an unknown
-    group."""
+    group. `known` are addresses of coordinators."""
 
     def ask(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, Committed]]:
         fields = {"groups": [{"group_id": name, "topics": None} for name in names]}
@@ -42,7 +44,7 @@ def committed_offsets(brokers: GroupBrokers, groups: Sequence[str]) -> dict[str,
             for group in connection.call(_OFFSET_FETCH, fields).groups
         }
 
-    return brokers.ask(groups, 'the offsets of group "{}" could not be read', ask)
+    return brokers.ask(groups, 'the offsets of group "{}" could not be read', ask, known=known)
 
 
 def commit_offsets(

@@ -2,11 +2,13 @@
 
 import datetime as dt
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from kio.schema.delete_groups.v2.response import DeletableGroupResult, DeleteGroupsResponse
+from kio.schema.describe_groups.v5.response import DescribedGroup, DescribeGroupsResponse
 from kio.schema.errors import ErrorCode
 from kio.schema.find_coordinator.v4.response import Coordinator, FindCoordinatorResponse
 from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
@@ -19,7 +21,7 @@ from kio.schema.types import BrokerId, GroupId, TopicName
 from kio.static.primitive import i32, i32Timedelta
 
 from yak.client.groups import group_brokers
-from yak.client.groups.descriptions import list_groups
+from yak.client.groups.descriptions import describe_groups, list_groups
 from yak.client.groups.group_brokers import GroupBrokers
 from yak.client.groups.offsets import commit_offsets, delete_groups
 from yak.client.metadata import Broker
@@ -113,6 +115,24 @@ class Cluster:
 
     def requests(self, node, key):
         return [each for each in self.brokers[node].requests if int(each.__api_key__) == key]
+
+
+def describe_stable(request, code=ErrorCode.none):
+    return DescribeGroupsResponse(
+        throttle_time=AT_ONCE,
+        groups=tuple(
+            DescribedGroup(
+                error_code=code,
+                group_id=GroupId(name),
+                group_state="Stable",
+                protocol_type="consumer",
+                protocol_data="range",
+                members=(),
+                authorized_operations=i32(0),
+            )
+            for name in request.groups
+        ),
+    )
 
 
 @pytest.fixture
@@ -240,3 +260,76 @@ def test_the_groups_of_a_broker_that_died_meanwhile_are_found_with_the_other(clu
         {"audit": 1, "billing": 1},
         {},
     )
+
+
+def silent_until(released):
+    return lambda _request: released.wait(10) and None
+
+
+def test_broker_that_takes_requests_without_an_answer_is_named_after_one_request(cluster, brokers, monkeypatch):
+    monkeypatch.setattr(group_brokers, "ANSWER_S", 0.2)
+    released = threading.Event()
+    cluster.brokers[2].answers[16] = silent_until(released)
+    found, silent = list_groups(brokers)
+    released.set()
+    assert list(found) == ["audit"]
+    assert {each.node_id: why for each, why in silent.items()} == {2: "timed out"}
+    assert len(cluster.requests(2, 16)) == 1
+
+
+def test_brokers_list_their_groups_at_the_same_time(cluster, brokers):
+    all_reached = threading.Barrier(2, timeout=5.0)
+
+    def list_when_all_are_reached(node):
+        all_reached.wait()
+        return cluster.list(node)
+
+    for node, broker in cluster.brokers.items():
+        broker.answers[16] = lambda _, node=node: list_when_all_are_reached(node)
+    assert list(list_groups(brokers)[0]) == ["audit", "billing"]
+
+
+def test_broker_that_listed_a_group_describes_it_while_no_coordinator_can_be_found(cluster, brokers):
+    listed = list_groups(brokers)[0]
+    cluster.brokers[1].answers[10] = cluster.brokers[2].answers[10] = lambda request: FindCoordinatorResponse(
+        throttle_time=AT_ONCE,
+        coordinators=tuple(
+            Coordinator(
+                key=key,
+                node_id=BrokerId(-1),
+                host="",
+                port=i32(-1),
+                error_code=ErrorCode.coordinator_not_available,
+                error_message="no leader",
+            )
+            for key in request.coordinator_keys
+        ),
+    )
+    for broker in cluster.brokers.values():
+        broker.answers[15] = describe_stable
+    described = describe_groups(brokers, listed.values())
+    assert {name: (each.state, each.coordinator) for name, each in described.items()} == {
+        "audit": ("Stable", 1),
+        "billing": ("Stable", 2),
+    }
+    assert cluster.requests(1, 10) == cluster.requests(2, 10) == []
+
+
+def test_group_that_moved_since_it_was_listed_is_described_by_its_new_coordinator(cluster, brokers):
+    listed = list_groups(brokers)[0]
+    cluster.places["audit"] = 2
+    cluster.brokers[1].answers[15] = lambda request: describe_stable(request, ErrorCode.not_coordinator)
+    cluster.brokers[2].answers[15] = describe_stable
+    described = describe_groups(brokers, [listed["audit"]])
+    assert described["audit"].state == "Stable"
+    assert [each.groups for each in cluster.requests(2, 15)] == [("audit",)]
+
+
+def test_open_connection_finds_the_coordinators_before_a_silent_broker(cluster, brokers, monkeypatch):
+    monkeypatch.setattr(group_brokers, "ANSWER_S", 0.2)
+    released = threading.Event()
+    cluster.brokers[1].answers[16] = cluster.brokers[1].answers[10] = silent_until(released)
+    assert list(list_groups(brokers)[0]) == ["billing"]
+    assert delete_groups(brokers, ["billing"]) == {"billing": None}
+    released.set()
+    assert cluster.requests(1, 10) == []
