@@ -354,6 +354,19 @@ def test_a_reset_of_a_group_that_is_not_there_makes_it(yak, world):
     assert "error[nothing-committed]" in ran.err
 
 
+def test_group_of_a_silent_broker_is_neither_reset_nor_counted_as_deleted(yak, world):
+    del world.groups["audit"]
+    world.silent = {NODES[2]: "timed out"}
+    for command in (
+        ("reset", "audit", "--topic", "orders", "--to-earliest", "--execute"),
+        ("delete", "audit", "--if-exists", "--yes"),
+    ):
+        ran = yak("groups", *command)
+        assert ran.code == 3, ran.out
+        assert 'error[unreachable]: group "audit" was not found' in ran.err
+    assert world.commits == world.deleted == []
+
+
 def test_groups_reset_prints_a_partition_that_could_not_be_moved_and_returns_1(yak, world):
     world.errors[O0] = YakError("left-group", "no", why="it has members now")
     ran = yak("groups", "reset", "billing", "-t", "orders", "--to-latest", "--execute")

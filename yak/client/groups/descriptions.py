@@ -9,7 +9,7 @@ from yak.client.admin import Admin
 from yak.client.groups.group_brokers import GroupBrokers
 from yak.client.metadata import Broker
 from yak.client.raw_connection import RawConnection
-from yak.errors import YakError
+from yak.errors import Unreachable, YakError
 from yak.view.groups import Group, Member, members_text
 from yak.views.described_groups import CLASSIC, CONSUMER, classic_group, consumer_group
 
@@ -125,11 +125,12 @@ def _describe_consumer(connection: RawConnection, names: Sequence[str]) -> dict[
 
 
 def unknown_group(name: str, known: Iterable[str], silent: dict[Broker, str] | None = None) -> YakError:
-    """The error for a missing group."""
-    guesses = difflib.get_close_matches(name, [each for each in known if each != name], n=1, cutoff=0.5)
-    why = f'closest: "{guesses[0]}"' if guesses else "no group has a name like it"
+    """The error for a missing group: `unreachable` when a silent broker may have it, else `unknown-group`."""
     if silent:
         why = f"it may belong to broker {', '.join(str(each.node_id) for each in silent)}, which did not answer"
+        return Unreachable("unreachable", f'group "{name}" was not found', why=why, try_=("yak brokers list",))
+    guesses = difflib.get_close_matches(name, [each for each in known if each != name], n=1, cutoff=0.5)
+    why = f'closest: "{guesses[0]}"' if guesses else "no group has a name like it"
     return YakError("unknown-group", f'group "{name}" does not exist', why=why, try_=("yak groups list",))
 
 

@@ -46,6 +46,11 @@ def test_an_unknown_group_gets_the_closest_name():
     assert "broker 2, which did not answer" in unknown_group("audit", [], {NODE: "refused"}).why
 
 
+def test_group_that_a_silent_broker_may_have_is_not_called_unknown():
+    error = unknown_group("audit", ["audti"], {NODE: "timed out"})
+    assert (error.code, error.exit_code, error.message) == ("unreachable", 3, 'group "audit" was not found')
+
+
 def test_an_active_group_names_its_first_members():
     members = tuple(Member(f"m{n}", f"app-{n}", f"/10.0.0.{n}") for n in range(5))
     error = active_group("audit", members, "not moved")
