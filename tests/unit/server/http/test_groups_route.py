@@ -86,3 +86,37 @@ def test_group_with_a_topic_that_the_caller_may_not_describe_is_refused(subscrib
     assert (refused.status, refused.error) == (403, "topic-authorization-failed")
     assert "secret" not in refused.message
     assert context.shell.rate_limit.lines[0][2]["resources"] == "DESCRIBE TOPIC secret"
+
+
+def test_request_to_a_coordinator_or_a_leader_waits_three_seconds_at_most() -> None:
+    context, _found = described(["open"], ["open"])
+    assert set(context.broker_client.timeouts_s) == {3.0}
+
+
+def test_log_start_and_log_end_offsets_are_read_at_the_same_time() -> None:
+    both_are_requested = trio.Event()
+    answer = coordinator(["open"], ["open"])
+    waiting = 0
+
+    async def answer_once_both_are_requested(fields: Any, node_id: int) -> Any:
+        nonlocal waiting
+        waiting += 1
+        if waiting == 2:
+            both_are_requested.set()
+        await both_are_requested.wait()
+        return answer(list_offsets.KEY, fields, node_id)
+
+    def answer_later(api_key: int, fields: Any, node_id: int) -> Any:
+        if api_key == list_offsets.KEY:
+            return answer_once_both_are_requested(fields, node_id)
+        return answer(api_key, fields, node_id)
+
+    image = image_of({OFFSETS_TOPIC: [2], "open": [2], "secret": [2]})
+
+    async def main() -> Any:
+        CALLER.set(ANN)
+        with trio.fail_after(5):
+            return await describe_group(context_of(image, answer_later, authorization=Acls(*MAY)), "billing")
+
+    rows = trio.run(main)["partitions"]
+    assert [(row["log_start_offset"], row["high_watermark"]) for row in rows] == [(9, 9)]

@@ -17,7 +17,7 @@ from yak.broker.apis import consumer_group_describe, describe_groups, list_group
 from yak.core.placement import partition_of
 from yak.errors import ErrorCode
 from yak.groups.offsets import OFFSETS_TOPIC
-from yak.ids import NodeId, TopicPartition
+from yak.ids import NodeId, Offset, TopicPartition
 from yak.lifecycle.liveness import serving_brokers
 from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.server.http.answers import answer
@@ -102,7 +102,9 @@ async def _list(context: Context, node_id: NodeId, listed: list[dict[str, Any]],
 
 
 async def describe_group(context: Context, group_id: str) -> dict[str, Any]:
-    """One group with its members, committed offsets and lag. Raises Problem 404 `group-id-not-found`.
+    """One group with its members, committed offsets and lag.
+
+    Raises Problem 404 `group-id-not-found`, 504 `no-answer` when its coordinator does not answer within 3 s.
 
     Retried while the group's partition of `__consumer_offsets` moves or is loaded; it is read-only, so this is safe.
     """
@@ -144,8 +146,7 @@ async def _describe(context: Context, group_id: str) -> dict[str, Any]:
     if found is None:
         raise _not_found(group_id)
     partitions = sorted(place for place in {*committed, *found.assigned} if _may_describe(context, place.topic))
-    starts = await list_offsets(context, partitions, EARLIEST, _ASK_SECONDS)
-    ends = await list_offsets(context, partitions, LATEST, _ASK_SECONDS)
+    starts, ends = await _log_ends(context, partitions)
     lags = partition_lags(
         found,
         {place: int(each.committed_offset) for place, each in committed.items()},
@@ -155,12 +156,27 @@ async def _describe(context: Context, group_id: str) -> dict[str, Any]:
     return replace(found, partitions=lags).as_json()
 
 
+async def _log_ends(
+    context: Context, partitions: list[TopicPartition]
+) -> tuple[dict[TopicPartition, Offset], dict[TopicPartition, Offset]]:
+    """The log start and log end offsets: read at the same time, so that a silent leader delays the answer once."""
+    found: dict[int, dict[TopicPartition, Offset]] = {}
+
+    async def read(timestamp: int) -> None:
+        found[timestamp] = await list_offsets(context, partitions, timestamp, _ASK_SECONDS)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read, EARLIEST)
+        nursery.start_soon(read, LATEST)
+    return found[EARLIEST], found[LATEST]
+
+
 async def _group(
     context: Context, group_id: str, node_id: NodeId, api_key: int, names: str, read: Callable[[Any, NodeId], Group]
 ) -> Group | None:
     """The group, if it has the type that an API describes. `names` is the request's field of groups."""
     fields = {names: [group_id], "include_authorized_operations": False}
-    (found,) = (await context.broker_client.ask(api_key, fields, node_id=node_id)).groups
+    (found,) = (await context.broker_client.ask(api_key, fields, node_id=node_id, timeout_s=_ASK_SECONDS)).groups
     if found.error_code == ErrorCode.group_id_not_found:
         return None
     check_error(found, f"group {group_id!r}")
@@ -190,8 +206,10 @@ def _check_topics(context: Context, group: Group) -> None:
 async def _committed(context: Context, group_id: str, node_id: NodeId) -> Mapping[TopicPartition, Any]:
     requested = {"group_id": group_id, "member_id": None, "member_epoch": -1, "topics": None}
     fields = {"groups": [requested], "require_stable": False}
-    asking = context.broker_client.ask(offset_fetch.KEY, fields, node_id=node_id, version=_OFFSET_FETCH_BY_NAME)
-    (group,) = (await asking).groups
+    answered = await context.broker_client.ask(
+        offset_fetch.KEY, fields, node_id=node_id, timeout_s=_ASK_SECONDS, version=_OFFSET_FETCH_BY_NAME
+    )
+    (group,) = answered.groups
     check_error(group, f"group {group_id!r}")
     return {
         TopicPartition(str(topic.name), int(each.partition_index)): each

@@ -15,9 +15,11 @@ class FakeBrokerClient:
     def __init__(self, answer):
         self.answer = answer
         self.requests = []
+        self.timeouts_s = []
 
     async def ask(self, api_key, fields, *, node_id=None, timeout_s=0, version=None):
         self.requests.append((api_key, fields, node_id))
+        self.timeouts_s.append(timeout_s)
         found = self.answer(api_key, fields, node_id)
         return await found if hasattr(found, "__await__") else found
 
