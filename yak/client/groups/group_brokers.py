@@ -177,9 +177,8 @@ class GroupBrokers:
             return by_address, {}
         addresses = dict.fromkeys([self.admin.answered, *(each.address for each in self.brokers.values())])
         fields = {"key_type": _KEY_TYPES[self._coordinates], "coordinator_keys": keys}
-        for address in sorted(
-            addresses, key=lambda each: each not in self._open
-        ):  # a silent one may be among the others
+        # a broker without a connection may be silent
+        for address in sorted(addresses, key=lambda each: each not in self._open):
             answer = self._send(address, lambda to: to.call(_FIND_COORDINATOR, fields))
             if not isinstance(answer, OSError):
                 break
