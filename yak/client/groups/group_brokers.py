@@ -170,9 +170,9 @@ class GroupBrokers:
         """Groups by their coordinator's address, and the reasons why others have none (FindCoordinator, key 10)."""
         by_address: dict[str, list[str]] = {}
         for name in groups:
-            if name in known:
+            if known.get(name):
                 by_address.setdefault(known[name], []).append(name)
-        keys = [name for name in groups if name not in known]
+        keys = [name for name in groups if not known.get(name)]
         if not keys:
             return by_address, {}
         addresses = dict.fromkeys([self.admin.answered, *(each.address for each in self.brokers.values())])
