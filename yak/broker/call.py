@@ -150,13 +150,3 @@ class ApiTable:
     names: Mapping[int, str]
     refuse_version: Handler
     """Answers an ApiVersions request of an unknown version (KIP-511)."""
-
-
-def at_once(slices: Slices) -> Outcome:
-    """Run a sliced handler without pauses: most requests have too few elements for one."""
-    while True:
-        try:
-            next(slices)
-        except StopIteration as end:
-            outcome: Outcome = end.value
-            return outcome

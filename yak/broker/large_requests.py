@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Call, DelayedOperation, Later, Now, Outcome, Slices, at_once
+from yak.broker.call import Call, DelayedOperation, Later, Now, Outcome, Slices
 from yak.broker.delayed_answers import AS_LONG_AS_IT_TAKES_MS
 from yak.limits import REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
 from yak.protocol.codec import decode_in_slices, encode_in_slices
+from yak.protocol.pace import at_once
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker

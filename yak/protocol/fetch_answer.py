@@ -23,6 +23,7 @@ from yak.protocol.hot_pieces import (
     name_bytes,
     pack_int32,
 )
+from yak.protocol.pace import Pace
 from yak.protocol.varint import append_uvarint
 
 RECORDS_COPIED_BYTES_MAX: Final = 1024
@@ -213,19 +214,16 @@ def fetch_response_in_slices(
     node_endpoints: Sequence[NodeEndpoint] = (),
 ) -> Generator[None, None, list[Part]]:
     """`fetch_response` that yields after every `SLICE_ELEMENTS` partitions; the throttle time is 0."""
-    flexible = version >= 12
+    flexible, pace = version >= 12, Pace()
     first = out = _front(version, (correlation_id, 0, error_code, session_id), len(topics))
     parts: list[Part] = [out]
-    passed = 0
     for key, partitions in topics:
         append_topic(out, key, version >= 13, flexible)
         append_count(out, len(partitions), flexible)
         for start in range(0, len(partitions), SLICE_ELEMENTS):
             some = partitions[start : start + SLICE_ELEMENTS]
             out = _append_fetch_partitions(parts, out, version, some)
-            passed += len(some)
-            if passed >= SLICE_ELEMENTS:
-                passed = 0
+            if pace.is_over(len(some)):
                 yield
         if flexible:
             out.append(0)

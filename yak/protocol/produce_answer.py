@@ -21,6 +21,7 @@ from yak.protocol.hot_pieces import (
     name_bytes,
     pack_int32,
 )
+from yak.protocol.pace import at_once
 from yak.protocol.varint import append_uvarint
 
 
@@ -72,7 +73,7 @@ def produce_response(
             answer = partitions[0]
             if answer.error_message is None and not answer.record_errors and answer.current_leader is None:
                 return [_one_produce_answer(version, correlation_id, key, answer, throttle_ms)]
-    return [_many_produce_answers(version, correlation_id, topics, node_endpoints, throttle_ms)]
+    return [at_once(produce_response_in_slices(version, correlation_id, topics, node_endpoints, throttle_ms))]
 
 
 def _one_produce_answer(
@@ -105,22 +106,6 @@ def _one_produce_answer(
         back = _PRODUCE_BACK_V3.pack(1, index, error_code, base_offset, time_ms, throttle_ms)
     encoded = name_bytes(key)
     return _PRODUCE_FRONT.pack(10 + len(encoded) + len(back), correlation_id, 1, len(encoded)) + encoded + back
-
-
-def _many_produce_answers(
-    version: int,
-    correlation_id: int,
-    topics: Sequence[ProduceTopicAnswer],
-    node_endpoints: Sequence[NodeEndpoint],
-    throttle_ms: int,
-) -> bytes:
-    slices = produce_response_in_slices(version, correlation_id, topics, node_endpoints, throttle_ms)
-    while True:
-        try:
-            next(slices)
-        except StopIteration as end:
-            out: bytes = end.value
-            return out
 
 
 def produce_response_in_slices(

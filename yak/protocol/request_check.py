@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 from yak.errors import ProtocolViolation, TooManyElements
 from yak.limits import REPLICAS_PER_ELEMENT, REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
 from yak.ports.disk import Buffer
+from yak.protocol.bounded_reads import ENDS_EARLY, expect_end
 from yak.protocol.schema_fields import STRUCT_KIND, EntityClass, SchemaField, schema_fields
 from yak.protocol.tagged_fields import TaggedField, iterate_tags, read_tag_count
 from yak.protocol.varint import read_uvarint, uvarint
@@ -32,7 +33,6 @@ _LONG_DURATION: Final = "timedelta_i64"
 _DURATION_MS_MAX: Final = (2**63 - 1) // 1000
 """kio's native reader counts durations in 64 bits of microseconds."""
 _SHORT_TEXT_BYTES_MAX: Final = 2**15 - 1
-_ENDS_EARLY: Final = "the request ends early"
 _REPLICAS: Final = frozenset({"broker_ids", "replicas"})
 """Arrays of node ids: in CreateTopics and CreatePartitions, and in AlterPartitionReassignments."""
 
@@ -91,7 +91,7 @@ def check_body(
     try:
         position = struct_step(entity)(walk, offset)
     except struct.error:
-        raise ProtocolViolation(_ENDS_EARLY) from None
+        raise ProtocolViolation(ENDS_EARLY) from None
     return _edits(walk, position)
 
 
@@ -114,13 +114,13 @@ def check_in_slices(
                 if number % SLICE_ELEMENTS == 0:
                     yield
     except struct.error:
-        raise ProtocolViolation(_ENDS_EARLY) from None
+        raise ProtocolViolation(ENDS_EARLY) from None
     return _edits(walk, position)
 
 
 def _edits(walk: Walk, position: int) -> list[tuple[int, int, bytes]]:
     if position > walk.end:
-        raise ProtocolViolation(_ENDS_EARLY)
+        raise ProtocolViolation(ENDS_EARLY)
     return walk.edits
 
 
@@ -195,7 +195,7 @@ def _fixed_step(size: int) -> Step:
     def skip_fixed(walk: Walk, position: int) -> int:
         position += size
         if position > walk.end:
-            raise ProtocolViolation(_ENDS_EARLY)
+            raise ProtocolViolation(ENDS_EARLY)
         return position
 
     return skip_fixed
@@ -335,7 +335,7 @@ def _array_step(field: SchemaField, *, flexible: bool) -> Step:
 def _nullable_struct_step(inner: Step) -> Step:
     def check_nullable(walk: Walk, position: int) -> int:
         if position >= walk.end:
-            raise ProtocolViolation(_ENDS_EARLY)
+            raise ProtocolViolation(ENDS_EARLY)
         marker = walk.data[position]
         if marker == 0xFF:
             return position + 1
@@ -386,11 +386,7 @@ def _check_tagged_value(walk: Walk, step: Step, tagged: TaggedField) -> None:
     edits_before = len(walk.edits)
     reached = step(walk, tagged.value_start)
     walk.end = outer_end
-    size = tagged.value_end - tagged.value_start
-    if reached != tagged.value_end:
-        raise ProtocolViolation(
-            f"tagged field {tagged.tag} has a size of {size} bytes, its value {reached - tagged.value_start}"
-        )
+    expect_end(tagged, reached)
     cut = sum(end - start - len(replacement) for start, end, replacement in walk.edits[edits_before:])
     if cut:
-        walk.edits.append((tagged.size_start, tagged.value_start, uvarint(size - cut)))
+        walk.edits.append((tagged.size_start, tagged.value_start, uvarint(tagged.value_end - tagged.value_start - cut)))

@@ -11,7 +11,7 @@ from tests.unit.broker.groups_rig import DELETE, FIND, GroupsRig
 from tests.unit.broker.test_fault_injection import add
 from yak.broker.apis import describe_configs
 from yak.broker.apis import offset_fetch as offset_fetch_api
-from yak.broker.call import Call, Outcome, at_once
+from yak.broker.call import Call, Outcome
 from yak.broker.large_requests import LARGE_ANSWERS_MAX
 from yak.errors import ProtocolViolation
 from yak.groups.consumer.group import ConsumerGroup
@@ -20,6 +20,7 @@ from yak.groups.group import Group
 from yak.groups.offsets import Committed
 from yak.limits import SLICE_ELEMENTS
 from yak.protocol import codec, pace
+from yak.protocol.pace import at_once
 from yak.storage.producer_state import _Producer
 from yak.transactions.shard import TransactionalId
 from yak.transactions.transaction import Transaction

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome, Slices, at_once
+from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome, Slices
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import Offset, TopicPartition
-from yak.protocol.pace import Pace
+from yak.protocol.pace import Pace, at_once
 from yak.protocol.topic_names import is_internal
 from yak.replication.partition import Partition
 from yak.replication.partition_events import PartitionEvent

@@ -12,12 +12,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
-from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once, error_fields
+from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, from_newest_image
 from yak.broker.internal_topics import may_not_delete
 from yak.cluster.topic_changes import plan_delete_topic
 from yak.errors import ErrorCode, PeerError
 from yak.limits import LARGE_REQUEST_ELEMENTS, SLICE_ELEMENTS
+from yak.protocol.pace import at_once
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker

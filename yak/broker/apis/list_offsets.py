@@ -21,13 +21,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once
+from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices
 from yak.broker.delayed_answers import DelayedAnswer
 from yak.broker.fetches import READ_COMMITTED
 from yak.core.jobs import CombinedPlan
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
 from yak.ids import LeaderEpoch, Offset, TopicPartition
-from yak.protocol.pace import Pace
+from yak.protocol.pace import Pace, at_once
 from yak.replication.damaged_replicas import recovery_damage
 from yak.replication.isr import may_leave
 from yak.replication.partition import Partition

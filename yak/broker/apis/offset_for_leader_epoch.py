@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
-from yak.broker.call import Call, Fields, Now, Outcome, Slices, at_once
+from yak.broker.call import Call, Fields, Now, Outcome, Slices
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
-from yak.protocol.pace import Pace
+from yak.protocol.pace import Pace, at_once
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker

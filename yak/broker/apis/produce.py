@@ -25,6 +25,7 @@ from yak.limits import SLICE_ELEMENTS
 from yak.partitions.batch_validation import record_errors_of
 from yak.partitions.leader_appends import log_start_offset_with
 from yak.protocol.hot_pieces import NodeEndpoint
+from yak.protocol.pace import Pace
 from yak.protocol.produce_answer import ProducePartitionAnswer, produce_response, produce_response_in_slices
 from yak.protocol.record_batch import iterate_headers
 from yak.replication.log_append_info import LogAppendInfo
@@ -73,7 +74,7 @@ def slices(broker: Broker, call: Call) -> Slices:
     request = call.request
     topics: _Topics = []
     wait: DelayedProduce | None = None
-    has_error, passed = False, 0
+    has_error, pace = False, Pace()
     for topic_data in request.topic_data:
         batches = topic_data.partition_data
         for start in range(0, len(batches), SLICE_ELEMENTS) or (0,):
@@ -83,9 +84,7 @@ def slices(broker: Broker, call: Call) -> Slices:
             if start:
                 _key, more = topics.pop()
                 topics[-1][1].extend(more)
-            passed += len(some.partition_data)
-            if passed >= SLICE_ELEMENTS:
-                passed = 0
+            if pace.is_over(len(some.partition_data)):
                 yield
     if request.acks == 0:
         _close_on_error(broker, call, topics)
@@ -99,9 +98,7 @@ def slices(broker: Broker, call: Call) -> Slices:
     if has_error:
         for _key, answers in topics:
             _count(broker, answers)
-            passed += len(answers)
-            if passed >= SLICE_ELEMENTS:
-                passed = 0
+            if pace.is_over(len(answers)):
                 yield
     endpoints = _hints(broker, call, topics) if has_error and call.version >= _LEADER_VERSION else ()
     yield

@@ -10,12 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
-from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices, at_once
+from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices
 from yak.broker.delayed_answers import DelayedAnswer
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
 from yak.partitions.transaction_markers import TxnMarker
-from yak.protocol.pace import Pace
+from yak.protocol.pace import Pace, at_once
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
