@@ -25,17 +25,17 @@ DEFAULT_LOG = "yak"
 _TRANSACTION_MIN_ISR: Final = "transaction.state.log.min.isr"
 
 
-def refuse_many_partitions(new_partitions: Iterable[int]) -> None:
-    """Raise PeerError (POLICY_VIOLATION) when one request creates too many partitions in total.
+def too_many_partitions(new_partitions: Iterable[int]) -> PeerError | None:
+    """The error (POLICY_VIOLATION) of a request that creates too many partitions in total.
 
     Kafka's ReplicationControlManager.validateTotalNumberOfPartitions, with its message.
     """
-    if sum(new_partitions) > PARTITIONS_PER_REQUEST_MAX:
-        message = (
-            "Excessively large number of partitions per request. "
-            f"At most {PARTITIONS_PER_REQUEST_MAX} are created at once."
-        )
-        raise PeerError(ErrorCode.policy_violation, message)
+    if sum(new_partitions) <= PARTITIONS_PER_REQUEST_MAX:
+        return None
+    message = (
+        f"Excessively large number of partitions per request. At most {PARTITIONS_PER_REQUEST_MAX} are created at once."
+    )
+    return PeerError(ErrorCode.policy_violation, message)
 
 
 def named_twice(names: Iterable[str]) -> frozenset[str]:

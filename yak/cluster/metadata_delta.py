@@ -155,12 +155,10 @@ class MetadataDelta:
 
     def _replay_partitions(self, record: Partitions) -> None:
         """Add partitions to an incomplete topic; partitions of any other topic are late slices of a removed one."""
-        pending: PendingTopic | None = self._get("pending").get(record.topic_id)
-        if pending is None:
-            return
-        partitions = self._growing.get(record.topic_id)
+        partitions = self._growing_partitions(record.topic_id)
         if partitions is None:
-            partitions = self._growing[record.topic_id] = dict(pending.partitions)
+            return
+        pending: PendingTopic = self._get("pending")[record.topic_id]
         for new in record.partitions:
             partitions[new.partition] = _created_partition(new, self._timestamp_ms)
         if len(partitions) >= pending.total:
@@ -265,8 +263,9 @@ class MetadataDelta:
             changed_ms=self._timestamp_ms,
         )
         self._brokers_changed[record.node_id] = None
-        self._forget("unregistered", record.node_id)
-        self._forget("former", record.node_id)
+        for name in ("unregistered", "former"):
+            if record.node_id in self._get(name):
+                del self._map(name)[record.node_id]
 
     def _replay_unregister_broker(self, record: UnregisterBroker) -> None:
         old: BrokerInfo | None = self._map("brokers").pop(record.node_id, None)
@@ -290,11 +289,6 @@ class MetadataDelta:
 
     def _skip_external_broker(self, record: OldExternalBroker) -> None:
         """Change nothing: external brokers have a registry of their own (ADR 0015)."""
-
-    def _forget(self, name: str, node_id: NodeId) -> None:
-        """Remove a node from a map."""
-        if node_id in self._get(name):
-            del self._map(name)[node_id]
 
     def _replay_config(self, record: Config) -> None:
         if record.resource_type == "topic":
@@ -364,31 +358,16 @@ class MetadataDelta:
 
 
 def _created_partition(new: NewPartition, changed_ms: int) -> PartitionInfo:
-    isr, isr_epochs = _split(new.isr)
-    return PartitionInfo(
-        new.partition,
-        new.replicas,
-        isr,
-        isr_epochs,
-        (),
-        (),
-        new.leader,
-        new.leader_epoch,
-        new.partition_epoch,
-        changed_ms=changed_ms,
-    )
+    isr, epochs = _split(new.isr), (new.leader_epoch, new.partition_epoch)
+    return PartitionInfo(new.partition, new.replicas, *isr, (), (), new.leader, *epochs, changed_ms=changed_ms)
 
 
 def _changed_partition(old: PartitionInfo, change: ChangedPartition, changed_ms: int) -> PartitionInfo:
-    isr, isr_epochs = _split(change.isr)
-    elr, elr_epochs = _split(change.elr)
     return PartitionInfo(
         old.partition,
         old.replicas if change.replicas is None else change.replicas,
-        isr,
-        isr_epochs,
-        elr,
-        elr_epochs,
+        *_split(change.isr),
+        *_split(change.elr),
         change.leader,
         change.leader_epoch,
         change.partition_epoch,

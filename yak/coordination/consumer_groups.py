@@ -291,24 +291,11 @@ class ConsumerGroups:
         consumer = group.consumer
         assert consumer is not None
         assert not consumer.state.members
-        self._write_now(
-            coordinated,
-            group,
-            consumer.tombstones(),
-            lambda: self._coordinator.put_classic(group, ErrorCode.unknown_member_id),
-        )
-
-    def _write_now(
-        self, coordinated: GroupsPartition, group: Group, records: list[Record], replay: Callable[[], None]
-    ) -> None:
-        """Append and replay. Raises PeerError if nothing was written."""
         codes: list[ErrorCode] = []
-        is_written = []
 
-        def taken() -> None:
-            is_written.append(True)
-            replay()
+        def replay() -> None:
+            self._coordinator.put_classic(group, ErrorCode.unknown_member_id)
 
-        self._coordinator.append(coordinated, group, records, taken, codes.append)
-        if not is_written:
+        self._coordinator.append(coordinated, group, consumer.tombstones(), replay, codes.append)
+        if group.consumer is consumer:  # nothing was written
             raise PeerError(codes[0])

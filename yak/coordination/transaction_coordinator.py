@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from yak.coordination.coordinator_partitions import CoordinatorPartitions
 from yak.coordination.producer_ids import ProducerIds
-from yak.coordination.runtime import CoordinatedPartition, CoordinatorRuntime, tombstone_batches
+from yak.coordination.runtime import CoordinatedPartition, CoordinatorRuntime, Then, tombstone_batches
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
@@ -35,7 +35,6 @@ from yak.transactions.transaction import (
 
 TransactionsPartition: TypeAlias = CoordinatedPartition[TransactionShard]
 """A coordinated partition of `__transaction_state`."""
-Then: TypeAlias = Callable[[ErrorCode], None]
 ThenProducer: TypeAlias = Callable[[ErrorCode, ProducerIdAndEpoch], None]
 Decide: TypeAlias = Callable[[Transaction, ProducerId | None], Transaction]
 """The transaction that follows; with a new producer id if the decision needs one."""
@@ -270,26 +269,21 @@ class TransactionCoordinator:
         def decide(transaction: Transaction, new_producer_id: ProducerId | None) -> Transaction:
             return transaction.initialize(timeout_ms, expected, self._context.clock.wall_ms, new_producer_id)
 
-        def create(producer_id: ProducerId) -> None:
+        def begin(producer_id: ProducerId | None = None) -> None:
             try:
                 coordinated, entry = self._find(transactional_id)
             except PeerError as error:
                 then(error.error_code, NO_PRODUCER)
                 return
             if entry is None:
+                if producer_id is None:
+                    self._with_producer_id(begin, decided)
+                    return
                 created = Transaction(transactional_id, producer_id, updated_ms=self._context.clock.wall_ms)
                 coordinated.shard.ids[transactional_id] = TransactionalId(created)
             self._decide(transactional_id, decide, decided)
 
-        try:
-            _coordinated, entry = self._find(transactional_id)
-        except PeerError as error:
-            then(error.error_code, NO_PRODUCER)
-            return
-        if entry is None:
-            self._with_producer_id(create, decided)
-        else:
-            self._decide(transactional_id, decide, decided)
+        begin()
 
     def add_partitions(
         self,

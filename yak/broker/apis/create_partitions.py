@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, after_followers, from_newest_image
-from yak.broker.topic_creation import named_twice, refuse_many_partitions
+from yak.broker.topic_creation import named_twice, too_many_partitions
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.transactions.records import TRANSACTION_TOPIC
@@ -86,14 +86,10 @@ def _refusal(broker: Broker, call: Call, requested: Sequence[Any], twice: Collec
     A topic that the client may not alter does not count: the error would disclose its number of partitions.
     """
     present, may_see = broker.image.topics, broker.authorization.may_see
-    try:
-        refuse_many_partitions(
-            max(0, topic.count - len(present[topic.name].partitions))
-            for topic in requested
-            if topic.name in present
-            and topic.name not in twice
-            and may_see(call, Operation.ALTER, ResourceType.TOPIC, topic.name)
-        )
-    except PeerError as error:
-        return error
-    return None
+    return too_many_partitions(
+        max(0, topic.count - len(present[topic.name].partitions))
+        for topic in requested
+        if topic.name in present
+        and topic.name not in twice
+        and may_see(call, Operation.ALTER, ResourceType.TOPIC, topic.name)
+    )

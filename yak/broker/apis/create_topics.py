@@ -13,7 +13,7 @@ from yak.acls.bindings import Operation, ResourceType
 from yak.broker.apis.metadata import check_creation, may_create
 from yak.broker.call import Call, Fields, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, after_followers, from_newest_image
-from yak.broker.topic_creation import named_twice, refuse_many_partitions
+from yak.broker.topic_creation import named_twice, too_many_partitions
 from yak.cluster.topic_changes import NewTopic, TopicPlan
 from yak.config.describe import describe_topic
 from yak.errors import ErrorCode, PeerError
@@ -93,15 +93,11 @@ def _refusal(broker: Broker, call: Call, requested: Sequence[Any], twice: Collec
         message = f"{len(requested)} topics in one request; the maximum is {TOPICS_PER_CREATE_MAX}"
         return PeerError(ErrorCode.policy_violation, message)
     default = broker.config.num_partitions
-    try:
-        refuse_many_partitions(
-            len(topic.assignments) or (default if topic.num_partitions == -1 else max(0, topic.num_partitions))
-            for topic in requested
-            if topic.name not in twice and topic.name != METADATA_TOPIC and may_create(broker, call, topic.name)
-        )
-    except PeerError as error:
-        return error
-    return None
+    return too_many_partitions(
+        len(topic.assignments) or (default if topic.num_partitions == -1 else max(0, topic.num_partitions))
+        for topic in requested
+        if topic.name not in twice and topic.name != METADATA_TOPIC and may_create(broker, call, topic.name)
+    )
 
 
 def _new_topic(requested: Any) -> NewTopic:

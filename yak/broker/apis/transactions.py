@@ -123,10 +123,7 @@ def _add_to_several(broker: Broker, call: Call) -> Outcome:
     if not transactions:
         return Now(fields())
     for index, transaction in enumerate(transactions):
-
-        def then(codes: dict[TopicPartition, ErrorCode], index: int = index) -> None:
-            answered(index, codes)
-
+        then = partial(answered, index)
         producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
         partitions = _partitions(transaction.topics)
         if (refused := _refused(broker, transaction.transactional_id, partitions)) is not None:
