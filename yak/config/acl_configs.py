@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from yak.config.definitions import ConfigDef, ConfigType, Value
+from yak.config.definitions import ConfigType, Value, define
 
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
@@ -27,24 +27,13 @@ def _check_super_users(_name: str, value: Value) -> None:
 
 
 ACL_CONFIGS: Final = (
-    ConfigDef(
-        "authorizer.class.name",
-        ConfigType.STRING,
-        "",
-        f"What decides what clients may do. {STANDARD_AUTHORIZER}: ACLs. Empty: every client may do everything.",
-        _check_authorizer,
+    define("authorizer.class.name", ConfigType.STRING, "", _check_authorizer)(
+        f"What decides what clients may do. {STANDARD_AUTHORIZER}: ACLs. Empty: every client may do everything."
     ),
-    ConfigDef(
-        "super.users",
-        ConfigType.STRING,
-        "",
-        "Principals that may do everything, separated by semicolons: User:admin;User:CN=ops,O=YAK.",
-        _check_super_users,
+    define("super.users", ConfigType.STRING, "", _check_super_users)(
+        "Principals that may do everything, separated by semicolons: User:admin;User:CN=ops,O=YAK."
     ),
-    ConfigDef(
-        "allow.everyone.if.no.acl.found",
-        ConfigType.BOOLEAN,
-        "false",
-        "Whether a resource without ACLs is open to every client instead of closed.",
+    define("allow.everyone.if.no.acl.found", ConfigType.BOOLEAN, "false")(
+        "Whether a resource without ACLs is open to every client instead of closed."
     ),
 )

@@ -25,7 +25,7 @@ TransactionLogConfig and TransactionStateManagerConfig of Kafka. Notable default
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from yak.config.acl_configs import ACL_CONFIGS
@@ -39,6 +39,7 @@ from yak.config.definitions import (
     Value,
     at_least,
     between,
+    define,
     one_of,
     subset_of,
     table_of,
@@ -69,18 +70,11 @@ METADATA_STORE_TARGET: Final = "yak.metadata.store.target"
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
-def _static(name: str, kind: ConfigType, default: object, documentation: str, check: Check | None = None) -> ConfigDef:
-    return ConfigDef(name, kind, None if default is None else str(default), documentation, check)
-
-
-def _dynamic(name: str, kind: ConfigType, default: object, documentation: str, check: Check | None = None) -> ConfigDef:
-    """A config that can change while the broker runs, for one broker or for all (Kafka's DynamicBrokerConfig)."""
-    return replace(_static(name, kind, default, documentation, check), update=Update.CLUSTER_WIDE)
-
-
-def _per_broker(name: str, kind: ConfigType, default: object, documentation: str) -> ConfigDef:
-    """A config that can change while the broker runs, for one broker only (Kafka's PER_BROKER_CONFIGS)."""
-    return replace(_static(name, kind, default, documentation), update=Update.PER_BROKER)
+_dynamic: Final = partial(define, update=Update.CLUSTER_WIDE)
+"""A config that can change while the broker runs, for one broker or for all (Kafka's DynamicBrokerConfig)."""
+_per_broker: Final = partial(define, update=Update.PER_BROKER)
+"""A config that can change while the broker runs, for one broker only (Kafka's PER_BROKER_CONFIGS)."""
+_inert: Final = partial(define, has_effect=False)
 
 
 def _no_linger(_name: str, value: Value) -> None:
@@ -97,250 +91,145 @@ def _with_classic(name: str, value: Value) -> None:
 
 
 _WITH_EFFECT: Final = (
-    _static("node.id", _INT, -1, "The broker id in the cluster.", at_least(-1)),
-    _static("broker.id", _INT, -1, "The old name of node.id. If both are set, they must be equal.", at_least(-1)),
-    _static("listeners", _LIST, "PLAINTEXT://:9092", "The addresses that the broker listens on: NAME://HOST:PORT,..."),
-    _static("advertised.listeners", _LIST, None, "The addresses that clients connect to; default: listeners."),
-    _static(
+    define("node.id", _INT, -1, at_least(-1))("The broker id in the cluster."),
+    define("broker.id", _INT, -1, at_least(-1))("The old name of node.id. If both are set, they must be equal."),
+    define("listeners", _LIST, "PLAINTEXT://:9092")("The addresses that the broker listens on: NAME://HOST:PORT,..."),
+    define("advertised.listeners", _LIST, None)("The addresses that clients connect to; default: listeners."),
+    define(
         "listener.security.protocol.map",
         _STRING,
         "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
-        "The security protocol of each listener: NAME:PROTOCOL,...",
+    )("The security protocol of each listener: NAME:PROTOCOL,..."),
+    define("inter.broker.listener.name", _STRING, None)(
+        "The listener that other brokers connect to; default: the first advertised one."
     ),
-    _static(
-        "inter.broker.listener.name",
-        _STRING,
-        None,
-        "The listener that other brokers connect to; default: the first advertised one.",
+    define("security.inter.broker.protocol", _STRING, None)(
+        "Selects the listener that other brokers connect to by its protocol's name, if it has no name of its own."
     ),
-    _static(
-        "security.inter.broker.protocol",
-        _STRING,
-        None,
-        "Selects the listener that other brokers connect to by its protocol's name, if it has no name of its own.",
+    define("controller.listener.names", _LIST, None)(
+        "Listeners for the metadata quorum only: they are not advertised to clients."
     ),
-    _static(
-        "controller.listener.names",
-        _LIST,
-        None,
-        "Listeners for the metadata quorum only: they are not advertised to clients.",
+    define("yak.bootstrap.listeners", _LIST, None)(
+        "More addresses of these listeners, which brokers of one machine share (SO_REUSEPORT) and do not advertise. Only in YAK."
     ),
-    _static(
-        "yak.bootstrap.listeners",
-        _LIST,
-        None,
-        "More addresses of these listeners, which brokers of one machine share (SO_REUSEPORT) and do not advertise. Only in YAK.",
+    define("yak.http.listeners", _LIST, None)("The broker's advertised HTTP address; empty: no HTTP. Only in YAK."),
+    define("yak.http.security.protocol", _STRING, "PLAINTEXT", one_of_ignoring_case("plaintext", "ssl"))(
+        "PLAINTEXT, or SSL: HTTPS with the ssl.* configs, which listener.name.http. in front sets for it. Only in YAK."
     ),
-    _static("yak.http.listeners", _LIST, None, "The broker's advertised HTTP address; empty: no HTTP. Only in YAK."),
-    _static(
-        "yak.http.security.protocol",
-        _STRING,
-        "PLAINTEXT",
-        "PLAINTEXT, or SSL: HTTPS with the ssl.* configs, which listener.name.http. in front sets for it. Only in YAK.",
-        one_of_ignoring_case("plaintext", "ssl"),
+    define("yak.http.authentication", _STRING, "none", one_of_ignoring_case("none", "basic"))(
+        "none, or basic: every HTTP request needs a user and a password, the token, or a certificate. Only in YAK."
     ),
-    _static(
-        "yak.http.authentication",
-        _STRING,
-        "none",
-        "none, or basic: every HTTP request needs a user and a password, the token, or a certificate. Only in YAK.",
-        one_of_ignoring_case("none", "basic"),
+    define("log.dirs", _LIST, None)("Log directories of this broker, usually one per disk."),
+    define("log.dir", _STRING, "/tmp/kafka-logs")("The log directory if log.dirs is not set."),  # noqa: S108
+    define("num.partitions", _INT, 3, between(1, PARTITIONS_PER_TOPIC_MAX))(
+        "Default number of partitions of a new topic."
     ),
-    _static("log.dirs", _LIST, None, "Log directories of this broker, usually one per disk."),
-    _static("log.dir", _STRING, "/tmp/kafka-logs", "The log directory if log.dirs is not set."),  # noqa: S108
-    _static(
-        "num.partitions", _INT, 3, "Default number of partitions of a new topic.", between(1, PARTITIONS_PER_TOPIC_MAX)
+    define("yak.as.kafka", _STRING, None, one_of(*RELEASES))(
+        "Answer clients as this Kafka release does, such as 2.8: its APIs, each up to its highest version. Only in YAK."
     ),
-    _static(
-        "yak.as.kafka",
-        _STRING,
-        None,
-        "Answer clients as this Kafka release does, such as 2.8: its APIs, each up to its highest version. Only in YAK.",
-        one_of(*RELEASES),
+    define("yak.max.broker.partitions", _INT, REPLICAS_PER_BROKER_MAX, at_least(1))(
+        "Maximum number of replicas per broker; topics and partitions above it are rejected. Only in YAK, as in KIP-578."
     ),
-    _static(
-        "yak.max.broker.partitions",
-        _INT,
-        REPLICAS_PER_BROKER_MAX,
-        "Maximum number of replicas per broker; topics and partitions above it are rejected. Only in YAK, as in KIP-578.",
-        at_least(1),
+    define("default.replication.factor", _INT, 1, at_least(1))("Default replication factor of a new topic."),
+    define("auto.create.topics.enable", _BOOLEAN, "true")("Whether a request for an unknown topic creates it."),
+    define("delete.topic.enable", _BOOLEAN, "true")("Whether topics can be deleted."),
+    define("yak.internal.topics.admin.enable", _BOOLEAN, "false")(
+        "Whether a client without a principal, on the same machine and with the client id __admin_client, may write and delete internal topics. Only in YAK."
     ),
-    _static("default.replication.factor", _INT, 1, "Default replication factor of a new topic.", at_least(1)),
-    _static("auto.create.topics.enable", _BOOLEAN, "true", "Whether a request for an unknown topic creates it."),
-    _static("delete.topic.enable", _BOOLEAN, "true", "Whether topics can be deleted."),
-    _static(
-        "yak.internal.topics.admin.enable",
-        _BOOLEAN,
-        "false",
-        "Whether a client without a principal, on the same machine and with the client id __admin_client, may write and delete internal topics. Only in YAK.",
+    define("yak.fault.injection.enable", _BOOLEAN, "false")(
+        "Whether clients that may alter the cluster can inject faults, for tests: errors, delays, disconnects. Only in YAK."
     ),
-    _static(
-        "yak.fault.injection.enable",
-        _BOOLEAN,
-        "false",
-        "Whether clients that may alter the cluster can inject faults, for tests: errors, delays, disconnects. Only in YAK.",
+    define("fetch.max.bytes", _INT, FETCH_BYTES_MAX, at_least(1024))("Largest fetch response."),
+    define("socket.request.max.bytes", _INT, REQUEST_BYTES_MAX, at_least(1))(
+        "Largest request; a larger one closes its connection."
     ),
-    _static("fetch.max.bytes", _INT, FETCH_BYTES_MAX, "Largest fetch response.", at_least(1024)),
-    _static(
-        "socket.request.max.bytes",
-        _INT,
-        REQUEST_BYTES_MAX,
-        "Largest request; a larger one closes its connection.",
-        at_least(1),
-    ),
-    _static(
+    define(
         "sasl.enabled.mechanisms",
         _LIST,
         "SCRAM-SHA-256,SCRAM-SHA-512",
-        "The mechanisms by which clients log in on listeners with SASL; PLAIN and OAUTHBEARER are others, and need encrypted "
-        "connections.",
         subset_of("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER"),
+    )(
+        "The mechanisms by which clients log in on listeners with SASL; PLAIN and OAUTHBEARER are others, and need encrypted "
+        "connections."
     ),
-    _static(
-        "sasl.server.max.receive.size",
-        _INT,
-        LOGIN_REQUEST_BYTES_MAX,
-        "Largest request before the login; a larger one closes its connection.",
-        at_least(1),
+    define("sasl.server.max.receive.size", _INT, LOGIN_REQUEST_BYTES_MAX, at_least(1))(
+        "Largest request before the login; a larger one closes its connection."
     ),
-    _static(
-        "connection.failed.authentication.delay.ms",
-        _INT,
-        100,
-        "How long the answer to a failed login is delayed. The connection is closed then.",
-        at_least(0),
+    define("connection.failed.authentication.delay.ms", _INT, 100, at_least(0))(
+        "How long the answer to a failed login is delayed. The connection is closed then."
     ),
-    _static(
-        "connections.max.reauth.ms",
-        _LONG,
-        0,
-        "How long a login is valid before the client must log in again on the same connection (KIP-368); 0: forever.",
-        at_least(0),
+    define("connections.max.reauth.ms", _LONG, 0, at_least(0))(
+        "How long a login is valid before the client must log in again on the same connection (KIP-368); 0: forever."
     ),
-    ConfigDef(
-        "delegation.token.secret.key",
-        ConfigType.PASSWORD,
-        None,
-        "Secret from which the HMACs of delegation tokens come, the same on all brokers (KIP-48); not set: no tokens.",
+    define("delegation.token.secret.key", ConfigType.PASSWORD, None)(
+        "Secret from which the HMACs of delegation tokens come, the same on all brokers (KIP-48); not set: no tokens."
     ),
-    _static(
-        "delegation.token.max.lifetime.ms",
-        _LONG,
-        604_800_000,
-        "How long a delegation token lives at most; it cannot be renewed for longer.",
-        at_least(1),
+    define("delegation.token.max.lifetime.ms", _LONG, 604_800_000, at_least(1))(
+        "How long a delegation token lives at most; it cannot be renewed for longer."
     ),
-    _static(
-        "delegation.token.expiry.time.ms",
-        _LONG,
-        86_400_000,
-        "How long a delegation token is valid before it must be renewed.",
-        at_least(1),
+    define("delegation.token.expiry.time.ms", _LONG, 86_400_000, at_least(1))(
+        "How long a delegation token is valid before it must be renewed."
     ),
-    _static(
-        "delegation.token.expiry.check.interval.ms",
-        _LONG,
-        3_600_000,
-        "How often the controller removes expired delegation tokens.",
-        at_least(1),
+    define("delegation.token.expiry.check.interval.ms", _LONG, 3_600_000, at_least(1))(
+        "How often the controller removes expired delegation tokens."
     ),
-    _static(
-        "max.incremental.fetch.session.cache.slots",
-        _INT,
-        FETCH_SESSIONS_MAX,
-        "Maximum number of fetch sessions (KIP-227).",
-        at_least(0),
+    define("max.incremental.fetch.session.cache.slots", _INT, FETCH_SESSIONS_MAX, at_least(0))(
+        "Maximum number of fetch sessions (KIP-227)."
     ),
-    _static(
-        "log.initial.task.delay.ms",
-        _LONG,
-        30000,
-        "Delay after start before the first retention check and the first checkpoint; at most one interval of each.",
-        at_least(0),
+    define("log.initial.task.delay.ms", _LONG, 30000, at_least(0))(
+        "Delay after start before the first retention check and the first checkpoint; at most one interval of each."
     ),
-    _static("log.cleaner.enable", _BOOLEAN, "true", "Whether the logs of compacted topics are compacted."),
-    _dynamic("log.cleaner.backoff.ms", _LONG, 15000, "How often logs are checked for compaction.", at_least(0)),
-    _dynamic(
-        "log.cleaner.dedupe.buffer.size",
-        _LONG,
-        COMPACTION_MAP_BYTES,
-        "Memory for the keys of a log during compaction, about 200 bytes per key; a log with more keys needs more rounds.",
-        at_least(1024),
+    define("log.cleaner.enable", _BOOLEAN, "true")("Whether the logs of compacted topics are compacted."),
+    _dynamic("log.cleaner.backoff.ms", _LONG, 15000, at_least(0))("How often logs are checked for compaction."),
+    _dynamic("log.cleaner.dedupe.buffer.size", _LONG, COMPACTION_MAP_BYTES, at_least(1024))(
+        "Memory for the keys of a log during compaction, about 200 bytes per key; a log with more keys needs more rounds."
     ),
-    _static(
-        "connections.max.idle.ms", _LONG, IDLE_MS_MAX, "A connection that is idle for longer is closed.", at_least(1)
+    define("connections.max.idle.ms", _LONG, IDLE_MS_MAX, at_least(1))(
+        "A connection that is idle for longer is closed."
     ),
     # at least 1, unlike Kafka's max.connections: with 0 no client could connect that sets it back
-    _dynamic("max.connections", _INT, CONNECTIONS_MAX, "Maximum number of connections of all clients.", at_least(1)),
-    _dynamic(
-        "max.connections.per.ip",
-        _INT,
-        CONNECTIONS_PER_IP_MAX,
-        "Maximum number of connections from one IP address.",
-        at_least(1),
+    _dynamic("max.connections", _INT, CONNECTIONS_MAX, at_least(1))("Maximum number of connections of all clients."),
+    _dynamic("max.connections.per.ip", _INT, CONNECTIONS_PER_IP_MAX, at_least(1))(
+        "Maximum number of connections from one IP address."
     ),
-    _static(
-        "queued.max.request.bytes",
-        _LONG,
-        -1,
-        "Memory for requests during receipt; -1: a quarter of the memory of the machine, or of the container.",
-        at_least(-1),
+    define("queued.max.request.bytes", _LONG, -1, at_least(-1))(
+        "Memory for requests during receipt; -1: a quarter of the memory of the machine, or of the container."
     ),
-    _static("log.retention.check.interval.ms", _LONG, 300000, "How often retention is checked.", at_least(1)),
-    _static(
-        "log.flush.offset.checkpoint.interval.ms", _INT, 60000, "How often recovery points are written.", at_least(0)
+    define("log.retention.check.interval.ms", _LONG, 300000, at_least(1))("How often retention is checked."),
+    define("log.flush.offset.checkpoint.interval.ms", _INT, 60000, at_least(0))(
+        "How often recovery points are written."
     ),
-    _static(
-        "producer.id.expiration.check.interval.ms",
-        _INT,
-        600000,
-        "How often idle idempotent producers are looked for.",
-        at_least(1),
+    define("producer.id.expiration.check.interval.ms", _INT, 600000, at_least(1))(
+        "How often idle idempotent producers are looked for."
     ),
-    _dynamic(
-        "producer.id.expiration.ms",
-        _INT,
-        86400000,
-        "How long a partition keeps the state of an idle idempotent producer.",
-        at_least(1),
+    _dynamic("producer.id.expiration.ms", _INT, 86400000, at_least(1))(
+        "How long a partition keeps the state of an idle idempotent producer."
     ),
 )
 
 
 _GSSAPI_ONLY: Final = "Only listeners with GSSAPI (Kerberos) use it, and YAK has none."
 _KERBEROS: Final = (
-    _per_broker("sasl.kerberos.service.name", _STRING, None, f"The Kerberos principal of the brokers. {_GSSAPI_ONLY}"),
-    _per_broker("sasl.kerberos.kinit.cmd", _STRING, "/usr/bin/kinit", f"Path of the kinit command. {_GSSAPI_ONLY}"),
-    _per_broker(
-        "sasl.kerberos.ticket.renew.window.factor",
-        ConfigType.DOUBLE,
-        0.8,
-        f"The part of a ticket's lifetime after which it is renewed. {_GSSAPI_ONLY}",
+    _per_broker("sasl.kerberos.service.name", _STRING, None)(f"The Kerberos principal of the brokers. {_GSSAPI_ONLY}"),
+    _per_broker("sasl.kerberos.kinit.cmd", _STRING, "/usr/bin/kinit")(f"Path of the kinit command. {_GSSAPI_ONLY}"),
+    _per_broker("sasl.kerberos.ticket.renew.window.factor", ConfigType.DOUBLE, 0.8)(
+        f"The part of a ticket's lifetime after which it is renewed. {_GSSAPI_ONLY}"
     ),
-    _per_broker(
-        "sasl.kerberos.ticket.renew.jitter",
-        ConfigType.DOUBLE,
-        0.05,
-        f"Random part of the time until a ticket is renewed. {_GSSAPI_ONLY}",
+    _per_broker("sasl.kerberos.ticket.renew.jitter", ConfigType.DOUBLE, 0.05)(
+        f"Random part of the time until a ticket is renewed. {_GSSAPI_ONLY}"
     ),
-    _per_broker(
-        "sasl.kerberos.min.time.before.relogin",
-        _LONG,
-        60_000,
-        f"Minimum time between two attempts to renew a ticket, in ms. {_GSSAPI_ONLY}",
+    _per_broker("sasl.kerberos.min.time.before.relogin", _LONG, 60_000)(
+        f"Minimum time between two attempts to renew a ticket, in ms. {_GSSAPI_ONLY}"
     ),
-    _per_broker(
-        "sasl.kerberos.principal.to.local.rules",
-        _LIST,
-        "DEFAULT",
-        f"Rules that make a user's name from a Kerberos principal. {_GSSAPI_ONLY}",
+    _per_broker("sasl.kerberos.principal.to.local.rules", _LIST, "DEFAULT")(
+        f"Rules that make a user's name from a Kerberos principal. {_GSSAPI_ONLY}"
     ),
 )
 """As in a Kafka without Kerberos: tools and tests set them on any cluster (BrokerSecurityConfigs.CONFIG_DEF)."""
 
 
 def _rate(name: str, documentation: str) -> ConfigDef:
-    return _dynamic(name, _LONG, LONG_MAX, documentation, at_least(0))
+    return _dynamic(name, _LONG, LONG_MAX, at_least(0))(documentation)
 
 
 _RATES: Final = (
@@ -360,404 +249,199 @@ RATES: Final = frozenset(each.name for each in _RATES)
 """Limits in bytes a second; as in Kafka, a broker that has none does not describe them (QuotaConfig.java)."""
 
 _REPLICATION: Final = (
-    _static(
-        "broker.rack",
-        _STRING,
-        None,
-        "The rack or zone of this broker; the replicas of a partition are spread over racks.",
+    define("broker.rack", _STRING, None)(
+        "The rack or zone of this broker; the replicas of a partition are spread over racks."
     ),
-    _static(
-        "controlled.shutdown.enable",
-        _BOOLEAN,
-        "true",
-        "Whether a stopping broker moves its partitions to other leaders first.",
+    define("controlled.shutdown.enable", _BOOLEAN, "true")(
+        "Whether a stopping broker moves its partitions to other leaders first."
     ),
-    _static(
-        "auto.leader.rebalance.enable",
-        _BOOLEAN,
-        "true",
-        "Whether the controller elects the preferred leader again once it is in the ISR.",
+    define("auto.leader.rebalance.enable", _BOOLEAN, "true")(
+        "Whether the controller elects the preferred leader again once it is in the ISR."
     ),
-    _static(
-        "leader.imbalance.check.interval.seconds",
-        _LONG,
-        5,
-        "How often the controller checks for partitions that need a preferred leader election.",
-        at_least(1),
+    define("leader.imbalance.check.interval.seconds", _LONG, 5, at_least(1))(
+        "How often the controller checks for partitions that need a preferred leader election."
     ),
-    _static(
-        "replica.lag.time.max.ms", _LONG, 10000, "How long a follower may lag before it leaves the ISR.", at_least(1)
+    define("replica.lag.time.max.ms", _LONG, 10000, at_least(1))(
+        "How long a follower may lag before it leaves the ISR."
     ),
-    _static("replica.fetch.max.bytes", _INT, 4194304, "Bytes that a follower fetches of one partition.", at_least(0)),
-    _static(
-        "replica.fetch.response.max.bytes",
-        _INT,
-        5242880,
-        "Bytes that a follower fetches of all partitions of one leader.",
-        at_least(0),
+    define("replica.fetch.max.bytes", _INT, 4194304, at_least(0))("Bytes that a follower fetches of one partition."),
+    define("replica.fetch.response.max.bytes", _INT, 5242880, at_least(0))(
+        "Bytes that a follower fetches of all partitions of one leader."
     ),
-    _static(
-        "replica.fetch.min.bytes",
-        _INT,
-        1,
-        "Bytes that a leader collects before it answers a follower's fetch.",
-        at_least(0),
+    define("replica.fetch.min.bytes", _INT, 1, at_least(0))(
+        "Bytes that a leader collects before it answers a follower's fetch."
     ),
-    _static(
-        "replica.fetch.wait.max.ms",
-        _INT,
-        500,
-        "How long a leader delays a follower's fetch; below replica.lag.time.max.ms.",
-        at_least(0),
+    define("replica.fetch.wait.max.ms", _INT, 500, at_least(0))(
+        "How long a leader delays a follower's fetch; below replica.lag.time.max.ms."
     ),
-    _static(
-        "replica.socket.timeout.ms",
-        _INT,
-        30_000,
-        "How long a follower waits for the answer to a fetch before it connects again; at least replica.fetch.wait.max.ms.",
-        at_least(1),
+    define("replica.socket.timeout.ms", _INT, 30_000, at_least(1))(
+        "How long a follower waits for the answer to a fetch before it connects again; at least replica.fetch.wait.max.ms."
     ),
-    _static(
-        "replica.fetch.backoff.ms",
-        _INT,
-        100,
-        "How long a follower waits before it retries a failed fetch of a partition.",
-        at_least(0),
+    define("replica.fetch.backoff.ms", _INT, 100, at_least(0))(
+        "How long a follower waits before it retries a failed fetch of a partition."
     ),
-    _static(
-        "replica.selector.class",
-        _STRING,
-        None,
-        f"The replica that a consumer reads: the leader, or with {RACK_AWARE_SELECTOR} a replica in its rack (KIP-392).",
-        one_of(RACK_AWARE_SELECTOR),
+    define("replica.selector.class", _STRING, None, one_of(RACK_AWARE_SELECTOR))(
+        f"The replica that a consumer reads: the leader, or with {RACK_AWARE_SELECTOR} a replica in its rack (KIP-392)."
     ),
-    _dynamic(
-        METADATA_STORE_TARGET,
-        _STRING,
-        None,
+    _dynamic(METADATA_STORE_TARGET, _STRING, None, one_of("redis", "raft"))(
         "Where the metadata shall be: redis, or raft. Brokers started with both stores move them (yak cluster migrate). "
-        "Only in YAK.",
-        one_of("redis", "raft"),
+        "Only in YAK."
     ),
-    _static("quota.window.num", _INT, 11, "Samples over which the rates of client quotas are measured.", at_least(1)),
-    _static("quota.window.size.seconds", _INT, 1, "Duration of a sample of client quotas.", at_least(1)),
-    _static(
-        "controller.quota.window.num",
-        _INT,
-        11,
-        "Samples whose worth a burst of controller mutations may have.",
-        at_least(1),
+    define("quota.window.num", _INT, 11, at_least(1))("Samples over which the rates of client quotas are measured."),
+    define("quota.window.size.seconds", _INT, 1, at_least(1))("Duration of a sample of client quotas."),
+    define("controller.quota.window.num", _INT, 11, at_least(1))(
+        "Samples whose worth a burst of controller mutations may have."
     ),
-    _static(
-        "controller.quota.window.size.seconds", _INT, 1, "Duration of a sample of controller mutations.", at_least(1)
+    define("controller.quota.window.size.seconds", _INT, 1, at_least(1))(
+        "Duration of a sample of controller mutations."
     ),
-    _static(
-        "group.coordinator.rebalance.protocols",
-        _LIST,
-        "classic,consumer",
-        "The protocols of groups; without consumer, members that use it (KIP-848) get UNSUPPORTED_VERSION.",
-        _with_classic,
+    define("group.coordinator.rebalance.protocols", _LIST, "classic,consumer", _with_classic)(
+        "The protocols of groups; without consumer, members that use it (KIP-848) get UNSUPPORTED_VERSION."
     ),
-    _static(
-        "group.consumer.assignors",
-        _LIST,
-        "uniform,range",
-        "Server-side assignors for the consumer protocol (KIP-848); the first is the default.",
-        subset_of("uniform", "range"),
+    define("group.consumer.assignors", _LIST, "uniform,range", subset_of("uniform", "range"))(
+        "Server-side assignors for the consumer protocol (KIP-848); the first is the default."
     ),
-    _static(
-        "group.consumer.heartbeat.interval.ms",
-        _INT,
-        5000,
-        "Heartbeat interval of members that use the consumer protocol (KIP-848).",
-        at_least(1),
+    define("group.consumer.heartbeat.interval.ms", _INT, 5000, at_least(1))(
+        "Heartbeat interval of members that use the consumer protocol (KIP-848)."
     ),
-    _static(
-        "group.consumer.min.heartbeat.interval.ms",
-        _INT,
-        1,
-        "Minimum of group.consumer.heartbeat.interval.ms.",
-        at_least(1),
+    define("group.consumer.min.heartbeat.interval.ms", _INT, 1, at_least(1))(
+        "Minimum of group.consumer.heartbeat.interval.ms."
     ),
-    _static(
-        "group.consumer.max.heartbeat.interval.ms",
-        _INT,
-        INT_MAX,
-        "Maximum of group.consumer.heartbeat.interval.ms.",
-        at_least(1),
+    define("group.consumer.max.heartbeat.interval.ms", _INT, INT_MAX, at_least(1))(
+        "Maximum of group.consumer.heartbeat.interval.ms."
     ),
-    _dynamic(
-        "group.consumer.assignment.interval.ms",
-        _INT,
-        0,
-        "Minimum time between two assignments of a group that uses the consumer protocol; 0: each change is assigned at once.",
-        at_least(0),
+    _dynamic("group.consumer.assignment.interval.ms", _INT, 0, at_least(0))(
+        "Minimum time between two assignments of a group that uses the consumer protocol; 0: each change is assigned at once."
     ),
-    _static(
-        "group.consumer.min.assignment.interval.ms",
-        _INT,
-        0,
-        "Minimum of group.consumer.assignment.interval.ms.",
-        at_least(0),
+    define("group.consumer.min.assignment.interval.ms", _INT, 0, at_least(0))(
+        "Minimum of group.consumer.assignment.interval.ms."
     ),
-    _static(
-        "group.consumer.max.assignment.interval.ms",
-        _INT,
-        15_000,
-        "Maximum of group.consumer.assignment.interval.ms.",
-        at_least(0),
+    define("group.consumer.max.assignment.interval.ms", _INT, 15_000, at_least(0))(
+        "Maximum of group.consumer.assignment.interval.ms."
     ),
-    _static(
-        "group.consumer.min.session.timeout.ms", _INT, 1, "Minimum of group.consumer.session.timeout.ms.", at_least(1)
+    define("group.consumer.min.session.timeout.ms", _INT, 1, at_least(1))(
+        "Minimum of group.consumer.session.timeout.ms."
     ),
-    _static(
-        "group.consumer.max.session.timeout.ms",
-        _INT,
-        INT_MAX,
-        "Maximum of group.consumer.session.timeout.ms.",
-        at_least(1),
+    define("group.consumer.max.session.timeout.ms", _INT, INT_MAX, at_least(1))(
+        "Maximum of group.consumer.session.timeout.ms."
     ),
-    ConfigDef(
-        "group.coordinator.append.linger.ms",
-        _INT,
-        "-1",
-        "How long a coordinator batches its writes. -1 and 0: each change is written at once.",
-        _no_linger,
+    define("group.coordinator.append.linger.ms", _INT, "-1", _no_linger)(
+        "How long a coordinator batches its writes. -1 and 0: each change is written at once."
     ),
-    _static(
-        "group.consumer.max.size",
-        _INT,
-        INT_MAX,
-        "Maximum size of a group that uses the consumer protocol.",
-        at_least(1),
+    define("group.consumer.max.size", _INT, INT_MAX, at_least(1))(
+        "Maximum size of a group that uses the consumer protocol."
     ),
-    _static(
+    define(
         "group.consumer.migration.policy",
         _STRING,
         "bidirectional",
-        "The direction in which a group with members may change its protocol.",
         one_of("disabled", "upgrade", "downgrade", "bidirectional"),
+    )("The direction in which a group with members may change its protocol."),
+    define("group.consumer.regex.refresh.interval.ms", _INT, 600000, at_least(10000))(
+        "How often regex subscriptions are evaluated against all topics."
     ),
-    _static(
-        "group.consumer.regex.refresh.interval.ms",
-        _INT,
-        600000,
-        "How often regex subscriptions are evaluated against all topics.",
-        at_least(10000),
+    define("group.consumer.session.timeout.ms", _INT, 45000, at_least(1))(
+        "Session timeout of members that use the consumer protocol."
     ),
-    _static(
-        "group.consumer.session.timeout.ms",
-        _INT,
-        45000,
-        "Session timeout of members that use the consumer protocol.",
-        at_least(1),
+    define("group.initial.rebalance.delay.ms", _INT, 500, at_least(0))(
+        "How long a new classic group waits for more members."
     ),
-    _static(
-        "group.initial.rebalance.delay.ms",
-        _INT,
-        500,
-        "How long a new classic group waits for more members.",
-        at_least(0),
+    define("group.max.session.timeout.ms", _INT, 1800000, at_least(1))(
+        "Maximum session timeout of a member of a classic group."
     ),
-    _static(
-        "group.max.session.timeout.ms",
-        _INT,
-        1800000,
-        "Maximum session timeout of a member of a classic group.",
-        at_least(1),
+    define("group.max.size", _INT, INT_MAX, at_least(1))("Maximum size of a classic group."),
+    define("group.min.session.timeout.ms", _INT, 6000, at_least(0))(
+        "Minimum session timeout of a member of a classic group."
     ),
-    _static("group.max.size", _INT, INT_MAX, "Maximum size of a classic group.", at_least(1)),
-    _static(
-        "group.min.session.timeout.ms",
-        _INT,
-        6000,
-        "Minimum session timeout of a member of a classic group.",
-        at_least(0),
+    define("offset.metadata.max.bytes", _INT, 4096, between(0, OFFSET_METADATA_BYTES_MAX))(
+        "Maximum size of the metadata of a committed offset."
     ),
-    _static(
-        "offset.metadata.max.bytes",
-        _INT,
-        4096,
-        "Maximum size of the metadata of a committed offset.",
-        between(0, OFFSET_METADATA_BYTES_MAX),
+    define("offsets.commit.timeout.ms", _INT, 5000, at_least(1))("How long an offset commit waits for the ISR."),
+    define("offsets.retention.check.interval.ms", _LONG, 600000, at_least(1))(
+        "How often expired committed offsets are removed."
     ),
-    _static("offsets.commit.timeout.ms", _INT, 5000, "How long an offset commit waits for the ISR.", at_least(1)),
-    _static(
-        "offsets.retention.check.interval.ms",
-        _LONG,
-        600000,
-        "How often expired committed offsets are removed.",
-        at_least(1),
+    define("offsets.retention.minutes", _INT, 10080, at_least(1))("How long the offsets of an empty group are kept."),
+    define("offsets.topic.num.partitions", _INT, 50, between(1, PARTITIONS_PER_TOPIC_MAX))(
+        "Partitions of __consumer_offsets; fixed when the topic is created."
     ),
-    _static("offsets.retention.minutes", _INT, 10080, "How long the offsets of an empty group are kept.", at_least(1)),
-    _static(
-        "offsets.topic.num.partitions",
-        _INT,
-        50,
-        "Partitions of __consumer_offsets; fixed when the topic is created.",
-        between(1, PARTITIONS_PER_TOPIC_MAX),
+    define("offsets.topic.replication.factor", _SHORT, 3, at_least(1))(
+        "Replication factor of __consumer_offsets; lower if there are fewer brokers."
     ),
-    _static(
-        "offsets.topic.replication.factor",
-        _SHORT,
-        3,
-        "Replication factor of __consumer_offsets; lower if there are fewer brokers.",
-        at_least(1),
+    define("offsets.topic.compression.codec", _INT, 0, between(0, 4))(
+        "Codec of the batches that coordinators append to __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."
     ),
-    _static(
-        "offsets.topic.compression.codec",
-        _INT,
-        0,
-        "Codec of the batches that coordinators append to __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
-        between(0, 4),
+    define("offsets.topic.segment.bytes", _INT, 16 * MIB, at_least(14))(
+        "Segment size of __consumer_offsets; a smaller one shortens a coordinator's load."
     ),
-    _static(
-        "offsets.topic.segment.bytes",
-        _INT,
-        16 * MIB,
-        "Segment size of __consumer_offsets; a smaller one shortens a coordinator's load.",
-        at_least(14),
+    define("transaction.abort.timed.out.transaction.cleanup.interval.ms", _INT, 10_000, at_least(1))(
+        "How often transactions that are open for too long are looked for."
     ),
-    _static(
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-        _INT,
-        10_000,
-        "How often transactions that are open for too long are looked for.",
-        at_least(1),
+    define("transaction.max.timeout.ms", _INT, 900_000, at_least(1))("Longest timeout that a producer may ask for."),
+    _dynamic("transaction.partition.verification.enable", _BOOLEAN, "true")(
+        "Whether the leader asks the coordinator before the first batch of a transaction (KIP-890)."
     ),
-    _static("transaction.max.timeout.ms", _INT, 900_000, "Longest timeout that a producer may ask for.", at_least(1)),
-    _dynamic(
-        "transaction.partition.verification.enable",
-        _BOOLEAN,
-        "true",
-        "Whether the leader asks the coordinator before the first batch of a transaction (KIP-890).",
+    define("transaction.remove.expired.transaction.cleanup.interval.ms", _INT, 3_600_000, at_least(1))(
+        "How often expired transactional ids are looked for."
     ),
-    _static(
-        "transaction.remove.expired.transaction.cleanup.interval.ms",
-        _INT,
-        3_600_000,
-        "How often expired transactional ids are looked for.",
-        at_least(1),
+    define("transaction.state.log.min.isr", _INT, 2, at_least(1))(
+        "min.insync.replicas of __transaction_state; lower if there are fewer brokers."
     ),
-    _static(
-        "transaction.state.log.min.isr",
-        _INT,
-        2,
-        "min.insync.replicas of __transaction_state; lower if there are fewer brokers.",
-        at_least(1),
+    define("transaction.state.log.num.partitions", _INT, 50, between(1, PARTITIONS_PER_TOPIC_MAX))(
+        "Partitions of __transaction_state; fixed when the topic is created."
     ),
-    _static(
-        "transaction.state.log.num.partitions",
-        _INT,
-        50,
-        "Partitions of __transaction_state; fixed when the topic is created.",
-        between(1, PARTITIONS_PER_TOPIC_MAX),
+    define("transaction.state.log.replication.factor", _SHORT, 3, at_least(1))(
+        "Replication factor of __transaction_state; lower if there are fewer brokers."
     ),
-    _static(
-        "transaction.state.log.replication.factor",
-        _SHORT,
-        3,
-        "Replication factor of __transaction_state; lower if there are fewer brokers.",
-        at_least(1),
+    define("transaction.state.log.segment.bytes", _INT, 16 * MIB, at_least(14))(
+        "Segment size of __transaction_state; a smaller one shortens a coordinator's load."
     ),
-    _static(
-        "transaction.state.log.segment.bytes",
-        _INT,
-        16 * MIB,
-        "Segment size of __transaction_state; a smaller one shortens a coordinator's load.",
-        at_least(14),
-    ),
-    _static(
-        "transactional.id.expiration.ms",
-        _INT,
-        604_800_000,
-        "How long an idle transactional id is kept.",
-        at_least(1),
+    define("transactional.id.expiration.ms", _INT, 604_800_000, at_least(1))(
+        "How long an idle transactional id is kept."
     ),
 )
 
 
-def _inert(name: str, kind: ConfigType, default: object, documentation: str, check: Check | None = None) -> ConfigDef:
-    return ConfigDef(name, kind, None if default is None else str(default), documentation, check, has_effect=False)
-
-
 _WITHOUT_EFFECT: Final = (
-    _inert(
-        "background.threads", _INT, 10, "Threads for background work; YAK has one pool per kind of job.", at_least(1)
+    _inert("background.threads", _INT, 10, at_least(1))(
+        "Threads for background work; YAK has one pool per kind of job."
     ),
-    _inert(
-        "group.streams.min.heartbeat.interval.ms",
-        _INT,
-        5000,
-        "Minimum heartbeat interval of streams groups, which YAK does not support.",
-        at_least(1),
+    _inert("group.streams.min.heartbeat.interval.ms", _INT, 5000, at_least(1))(
+        "Minimum heartbeat interval of streams groups, which YAK does not support."
     ),
-    _inert(
-        "group.streams.min.session.timeout.ms",
-        _INT,
-        45000,
-        "Minimum session timeout of streams groups, which YAK does not support.",
-        at_least(1),
+    _inert("group.streams.min.session.timeout.ms", _INT, 45000, at_least(1))(
+        "Minimum session timeout of streams groups, which YAK does not support."
     ),
-    _inert(
-        "group.streams.min.assignment.interval.ms",
-        _INT,
-        0,
-        "Minimum assignment interval of streams groups, which YAK does not support.",
-        at_least(0),
+    _inert("group.streams.min.assignment.interval.ms", _INT, 0, at_least(0))(
+        "Minimum assignment interval of streams groups, which YAK does not support."
     ),
-    _inert(
-        "group.streams.num.standby.replicas",
-        _INT,
-        0,
-        "Standby replicas of the tasks of streams groups, which YAK does not support.",
-        at_least(0),
+    _inert("group.streams.num.standby.replicas", _INT, 0, at_least(0))(
+        "Standby replicas of the tasks of streams groups, which YAK does not support."
     ),
-    _inert(
-        "log.cleaner.threads", _INT, 1, "Logs that are compacted at a time; YAK compacts one at a time.", at_least(0)
+    _inert("log.cleaner.threads", _INT, 1, at_least(0))(
+        "Logs that are compacted at a time; YAK compacts one at a time."
     ),
-    _inert(
-        "log.flush.start.offset.checkpoint.interval.ms",
-        _INT,
-        60000,
-        "How often log start offsets are written; YAK writes them with recovery points.",
-        at_least(0),
+    _inert("log.flush.start.offset.checkpoint.interval.ms", _INT, 60000, at_least(0))(
+        "How often log start offsets are written; YAK writes them with recovery points."
     ),
-    _inert("metrics.num.samples", _INT, 2, "Samples per metric.", at_least(1)),
-    _inert("num.io.threads", _INT, 8, "Threads that handle requests; YAK has one.", at_least(1)),
-    _inert("num.network.threads", _INT, 3, "Threads that serve sockets; YAK has one.", at_least(1)),
-    _inert(
-        "num.recovery.threads.per.data.dir",
-        _INT,
-        2,
-        "Threads that recover the logs of one directory; YAK recovers them one after the other.",
-        at_least(1),
+    _inert("metrics.num.samples", _INT, 2, at_least(1))("Samples per metric."),
+    _inert("num.io.threads", _INT, 8, at_least(1))("Threads that handle requests; YAK has one."),
+    _inert("num.network.threads", _INT, 3, at_least(1))("Threads that serve sockets; YAK has one."),
+    _inert("num.recovery.threads.per.data.dir", _INT, 2, at_least(1))(
+        "Threads that recover the logs of one directory; YAK recovers them one after the other."
     ),
-    _inert(
-        "num.replica.fetchers", _INT, 1, "Fetcher threads per leader; YAK has one connection per leader.", at_least(1)
+    _inert("num.replica.fetchers", _INT, 1, at_least(1))(
+        "Fetcher threads per leader; YAK has one connection per leader."
     ),
-    _inert(
-        "queued.max.requests",
-        _INT,
-        500,
-        "Length of the request queue; YAK handles requests in order of arrival.",
-        at_least(1),
+    _inert("queued.max.requests", _INT, 500, at_least(1))(
+        "Length of the request queue; YAK handles requests in order of arrival."
     ),
-    _inert(
-        "request.timeout.ms",
-        _INT,
-        30000,
-        "How long the broker waits for the controller; a YAK broker calls the metadata store itself.",
-        at_least(1),
+    _inert("request.timeout.ms", _INT, 30000, at_least(1))(
+        "How long the broker waits for the controller; a YAK broker calls the metadata store itself."
     ),
-    _inert("socket.receive.buffer.bytes", _INT, 102400, "Size of the socket receive buffer.", at_least(-1)),
-    _inert("socket.send.buffer.bytes", _INT, 102400, "Size of the socket send buffer.", at_least(-1)),
-    _inert(
-        "unclean.leader.election.interval.ms",
-        _LONG,
-        300_000,
-        "How often the controller looks for unclean elections to hold; YAK's holds them as soon as a replica may lead.",
-        at_least(1),
+    _inert("socket.receive.buffer.bytes", _INT, 102400, at_least(-1))("Size of the socket receive buffer."),
+    _inert("socket.send.buffer.bytes", _INT, 102400, at_least(-1))("Size of the socket send buffer."),
+    _inert("unclean.leader.election.interval.ms", _LONG, 300_000, at_least(1))(
+        "How often the controller looks for unclean elections to hold; YAK's holds them as soon as a replica may lead."
     ),
 )
 

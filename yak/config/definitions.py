@@ -103,6 +103,21 @@ class ConfigDef:
         return value
 
 
+def define(
+    name: str,
+    kind: ConfigType,
+    default: object,
+    check: Check | None = None,
+    synonyms: tuple[Synonym, ...] = (),
+    *,
+    has_effect: bool = True,
+    update: Update = Update.READ_ONLY,
+) -> Callable[[str], ConfigDef]:
+    """Makes the definition from its documentation: `define("node.id", ...)("The broker id.")` is a row of a table."""
+    text = None if default is None else str(default)
+    return lambda documentation: ConfigDef(name, kind, text, documentation, check, synonyms, has_effect, update)
+
+
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", re.ASCII)
 _RANGES: Final = {

@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from yak.config.definitions import Check, ConfigDef, ConfigType, Update, Value, one_of, subset_of
+from yak.config.definitions import Check, ConfigDef, ConfigType, Update, Value, define, one_of, subset_of
 
 _STRING, _LIST, _PASSWORD = ConfigType.STRING, ConfigType.LIST, ConfigType.PASSWORD
 _OF_ONE_LISTENER: Final = re.compile(r"listener\.name\.[^.\sA-Z]+\.(.+)")
@@ -29,63 +29,36 @@ def _store_type(_name: str, value: Value) -> None:
 
 
 SSL_CONFIGS: Final = (
-    ConfigDef("ssl.keystore.type", _STRING, "PEM", "Format of the key store: PEM or PKCS12.", _store_type),
-    ConfigDef(
-        "ssl.keystore.location",
-        _STRING,
-        None,
-        "File with the broker's private key and certificate chain. The broker notices when it changes.",
+    define("ssl.keystore.type", _STRING, "PEM", _store_type)("Format of the key store: PEM or PKCS12."),
+    define("ssl.keystore.location", _STRING, None)(
+        "File with the broker's private key and certificate chain. The broker notices when it changes."
     ),
-    ConfigDef("ssl.keystore.password", _PASSWORD, None, "Password of a PKCS12 key store."),
-    ConfigDef("ssl.key.password", _PASSWORD, None, "Password of the private key in PEM."),
-    ConfigDef("ssl.keystore.key", _PASSWORD, None, "Private key in PEM, in the place of a file (KIP-651)."),
-    ConfigDef(
-        "ssl.keystore.certificate.chain",
-        _PASSWORD,
-        None,
-        "Certificate chain in PEM, beside ssl.keystore.key (KIP-651).",
+    define("ssl.keystore.password", _PASSWORD, None)("Password of a PKCS12 key store."),
+    define("ssl.key.password", _PASSWORD, None)("Password of the private key in PEM."),
+    define("ssl.keystore.key", _PASSWORD, None)("Private key in PEM, in the place of a file (KIP-651)."),
+    define("ssl.keystore.certificate.chain", _PASSWORD, None)(
+        "Certificate chain in PEM, beside ssl.keystore.key (KIP-651)."
     ),
-    ConfigDef("ssl.truststore.type", _STRING, "PEM", "Format of the trust store: PEM or PKCS12.", _store_type),
-    ConfigDef("ssl.truststore.location", _STRING, None, "File with the trusted certificates."),
-    ConfigDef("ssl.truststore.password", _PASSWORD, None, "Password of a PKCS12 trust store."),
-    ConfigDef(
-        "ssl.truststore.certificates",
-        _PASSWORD,
-        None,
-        "Trusted certificates in PEM, in the place of a file (KIP-651).",
+    define("ssl.truststore.type", _STRING, "PEM", _store_type)("Format of the trust store: PEM or PKCS12."),
+    define("ssl.truststore.location", _STRING, None)("File with the trusted certificates."),
+    define("ssl.truststore.password", _PASSWORD, None)("Password of a PKCS12 trust store."),
+    define("ssl.truststore.certificates", _PASSWORD, None)(
+        "Trusted certificates in PEM, in the place of a file (KIP-651)."
     ),
-    ConfigDef(
-        "ssl.client.auth",
-        _STRING,
-        "none",
-        "Whether clients present a certificate: required, requested (one that is presented must be valid), or none.",
-        one_of_ignoring_case("required", "requested", "none"),
+    define("ssl.client.auth", _STRING, "none", one_of_ignoring_case("required", "requested", "none"))(
+        "Whether clients present a certificate: required, requested (one that is presented must be valid), or none."
     ),
-    ConfigDef(
-        "ssl.enabled.protocols",
-        _LIST,
-        "TLSv1.2,TLSv1.3",
-        "Versions of TLS that a listener accepts.",
-        subset_of("TLSv1.2", "TLSv1.3"),
+    define("ssl.enabled.protocols", _LIST, "TLSv1.2,TLSv1.3", subset_of("TLSv1.2", "TLSv1.3"))(
+        "Versions of TLS that a listener accepts."
     ),
-    ConfigDef(
-        "ssl.cipher.suites",
-        _LIST,
-        "",
-        "Cipher suites that a listener accepts, by IANA's or OpenSSL's names; empty: those of OpenSSL.",
+    define("ssl.cipher.suites", _LIST, "")(
+        "Cipher suites that a listener accepts, by IANA's or OpenSSL's names; empty: those of OpenSSL."
     ),
-    ConfigDef(
-        "ssl.endpoint.identification.algorithm",
-        _STRING,
-        "https",
-        "How a broker checks the host name of another: https, or empty for no check.",
-        one_of_ignoring_case("https", ""),
+    define("ssl.endpoint.identification.algorithm", _STRING, "https", one_of_ignoring_case("https", ""))(
+        "How a broker checks the host name of another: https, or empty for no check."
     ),
-    ConfigDef(
-        "ssl.principal.mapping.rules",
-        _STRING,
-        "DEFAULT",
-        "Rules that make a user's name from the distinguished name of a client's certificate (KIP-371).",
+    define("ssl.principal.mapping.rules", _STRING, "DEFAULT")(
+        "Rules that make a user's name from the distinguished name of a client's certificate (KIP-371)."
     ),
 )
 _RECONFIGURABLE: Final = (
