@@ -7,162 +7,77 @@ from collections.abc import Mapping
 
 from yak.sim.seed_report import SeedReport
 
+
+def _states(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(";"))
+
+
 UNSYNCED = ("torn: whole", "torn: nothing", "torn: prefix", "torn: holes", "torn: names")
 """The results of power losses for unsynced data."""
 _FAILING = ("append", "sync", "open", "read", "truncate", "rename", "write_file")
 ALONE: Mapping[str, tuple[str, ...]] = {
-    "process": (
-        "power losses",
-        "kills",
-        "orderly stops",
-        "last answers lost",
-        "connections cut",
-        "bug",
-        "requests failed by a bug",
-        "fail-stops",
-        "pauses of jobs",
-        "jobs interrupted",
-    ),
-    "disk": (
-        "disk failures: append",
-        "disk failures: sync",
-        "disk failures: open",
-        "disk failures: rename",
-        "disk failures: write_file",
-        "disks that fail at the start",
-        "halts for the last directory",
-        "slow disks",
-        "cold caches",
-        "unflushed, lost with the power",
-        *UNSYNCED,
-    ),
+    "process": _states("""
+        power losses; kills; orderly stops; last answers lost; connections cut; bug; requests failed by a bug;
+        fail-stops; pauses of jobs; jobs interrupted
+    """),
+    "disk": _states("""
+        disk failures: append; disk failures: sync; disk failures: open; disk failures: rename;
+        disk failures: write_file; disks that fail at the start; halts for the last directory; slow disks;
+        cold caches; unflushed, lost with the power
+    """)
+    + UNSYNCED,
     "store": ("store outages", "stores that lost their history", "stores restored"),
     "log": ("topics deleted", "records deleted on request", "log starts moved", "replicas moved"),
     "refusals": ("refused kafka_storage_error",),
 }
 CLUSTER: Mapping[str, tuple[str, ...]] = {
-    "leaders": (
-        "elections",
-        "elections outside of the ISR",
-        "unclean elections",
-        "partitions without a leader",
-        "takeovers",
-        "takeovers, fast",
-        "fast fencings",
-        "session fencings",
-    ),
-    "replicas": (
-        "truncations",
-        "tails lost",
-        "ISR shrinks",
-        "ISR expansions",
-        "fetch sessions lost",
-        "moves completed",
-        "moves taken back",
-        "partitions forfeited",
-    ),
-    "faults": (
-        "kill",
-        "kill inside",
-        "power",
-        "stop",
-        "pause",
-        "wipe",
-        "cut brokers",
-        "strand",
-        "cut clients",
-        "cut store",
-        "break",
-        "flutter",
-        "lost calls",
-        "slow way",
-        "outage",
-        "slow store",
-        "lost history",
-        "stores restored",
-        "disk",
-        "slow disk",
-        "clock",
-        "calls executed late",
-        "bug",
-        "requests failed by a bug",
-        "fail-stops",
-        "pauses of jobs",
-        "jobs interrupted",
-        "halts for the last directory",
-    ),
-    "disks": (
-        *UNSYNCED,
-        "rot",
-        "misread",
-        "misdirected",
-        "lost tail",
-        *(f"disk failures: {what}" for what in (*_FAILING, "wrong bytes")),
-        "damage found by brokers",
-        "damaged replicas resigned",
-        "damage refused by followers",
-        "damage noticed by consumers",
-        "damage noticed by coordinators",
-        "damage repaired by hand",
-        "full resyncs",
-        "power losses after a truncation",
-        "killed inside a write",
-        "killed inside a start",
-    ),
-    "metadata": (
-        "topics created",
-        "topics deleted",
-        "topics grown",
-        "configs changed",
-        "entities changed",
-        "snapshots of the metadata log",
-        "positions trimmed",
-        "moves of the metadata",
-    ),
+    "leaders": _states("""
+        elections; elections outside of the ISR; unclean elections; partitions without a leader; takeovers;
+        takeovers, fast; fast fencings; session fencings
+    """),
+    "replicas": _states("""
+        truncations; tails lost; ISR shrinks; ISR expansions; fetch sessions lost; moves completed;
+        moves taken back; partitions forfeited
+    """),
+    "faults": _states("""
+        kill; kill inside; power; stop; pause; wipe; cut brokers; strand; cut clients; cut store; break; flutter;
+        lost calls; slow way; outage; slow store; lost history; stores restored; disk; slow disk; clock;
+        calls executed late; bug; requests failed by a bug; fail-stops; pauses of jobs; jobs interrupted;
+        halts for the last directory
+    """),
+    "disks": UNSYNCED
+    + _states("rot; misread; misdirected; lost tail")
+    + tuple(f"disk failures: {what}" for what in (*_FAILING, "wrong bytes"))
+    + _states("""
+        damage found by brokers; damaged replicas resigned; damage refused by followers;
+        damage noticed by consumers; damage noticed by coordinators; damage repaired by hand; full resyncs;
+        power losses after a truncation; killed inside a write; killed inside a start
+    """),
+    "metadata": _states("""
+        topics created; topics deleted; topics grown; configs changed; entities changed;
+        snapshots of the metadata log; positions trimmed; moves of the metadata
+    """),
     "offsets": ("ends listed", "offsets found by time"),
     "follower reads": ("fetches from followers",),
     "impostors": ("impostors refused",),
-    "groups": (
-        "coordinators loaded",
-        "loads of damaged logs",
-        "commits appended",
-        "joins",
-        "rebalances",
-        "members crashed",
-        "members left",
-        "members fenced",
-        "commits: ok",
-        "commits: fail",
-        "commits: info",
-        "commits by the dead",
-        "commits of the generation before",
-    ),
-    "transactions": (
-        "transactions committed",
-        "transactions aborted",
-        "transactions fenced",
-        "transactions unknown",
-        "transactions timed out",
-        "markers checked",
-        "inputs processed once",
-        "cycles of writes",
-        "cycles of writes and reads",
-        "members rewound",
-    ),
+    "groups": _states("""
+        coordinators loaded; loads of damaged logs; commits appended; joins; rebalances; members crashed;
+        members left; members fenced; commits: ok; commits: fail; commits: info; commits by the dead;
+        commits of the generation before
+    """),
+    "transactions": _states("""
+        transactions committed; transactions aborted; transactions fenced; transactions unknown;
+        transactions timed out; markers checked; inputs processed once; cycles of writes;
+        cycles of writes and reads; members rewound
+    """),
     "writers": ("sent with acks=0", "sent with acks=1", "sent with acks=-1", "refused for good"),
-    "log starts": (
-        "log starts moved",
-        "log starts moved on replicas",
-        "records deleted on request",
-        "positions given up",
-    ),
-    "compaction": (
-        "logs compacted",
-        "committed offsets compacted",
-        "records compacted away",
-        "tombstones removed",
-        "records gone before they were copied",
-    ),
+    "log starts": _states("""
+        log starts moved; log starts moved on replicas; records deleted on request; positions given up
+    """),
+    "compaction": _states("""
+        logs compacted; committed offsets compacted; records compacted away; tombstones removed;
+        records gone before they were copied
+    """),
     "refusals": ("refused not_enough_replicas", "refused not_leader_or_follower"),
 }
 """Area -> its states, by their names in a report's counts."""

@@ -11,42 +11,30 @@ from yak.plain_text import json_text
 SECURITY_HEADERS: Final = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 """Of every answer."""
 
-_STATUS: Final[Mapping[str, int]] = {
-    "unknown_topic_or_partition": 404,
-    "unknown_topic_id": 404,
-    "topic_authorization_failed": 403,
-    "group_authorization_failed": 403,
-    "cluster_authorization_failed": 403,
-    "transactional_id_authorization_failed": 403,
-    "group_id_not_found": 404,
-    "resource_not_found": 404,
-    "broker_id_not_registered": 404,
-    "unknown_member_id": 404,
-    "topic_already_exists": 409,
-    "duplicate_broker_registration": 409,
-    "stale_broker_epoch": 409,
-    "non_empty_group": 409,
-    "rebalance_in_progress": 409,
-    "group_subscribed_to_topic": 409,
-    "reassignment_in_progress": 409,
-    "election_not_needed": 409,
-    "offset_out_of_range": 416,
-    "message_too_large": 413,
-    "record_list_too_large": 413,
-    "not_enough_replicas": 503,
-    "not_enough_replicas_after_append": 503,
-    "leader_not_available": 503,
-    "not_leader_or_follower": 503,
-    "coordinator_not_available": 503,
-    "coordinator_load_in_progress": 503,
-    "not_coordinator": 503,
-    "not_controller": 503,
-    "broker_not_available": 503,
-    "replica_not_available": 503,
-    "kafka_storage_error": 503,
-    "request_timed_out": 504,
-    "unknown_server_error": 500,
+_ERRORS: Final[Mapping[int, str]] = {
+    403: (
+        "topic_authorization_failed group_authorization_failed cluster_authorization_failed "
+        "transactional_id_authorization_failed"
+    ),
+    404: (
+        "unknown_topic_or_partition unknown_topic_id group_id_not_found resource_not_found "
+        "broker_id_not_registered unknown_member_id"
+    ),
+    409: (
+        "topic_already_exists duplicate_broker_registration stale_broker_epoch non_empty_group "
+        "rebalance_in_progress group_subscribed_to_topic reassignment_in_progress election_not_needed"
+    ),
+    413: "message_too_large record_list_too_large",
+    416: "offset_out_of_range",
+    500: "unknown_server_error",
+    503: (
+        "not_enough_replicas not_enough_replicas_after_append leader_not_available not_leader_or_follower "
+        "coordinator_not_available coordinator_load_in_progress not_coordinator not_controller "
+        "broker_not_available replica_not_available kafka_storage_error"
+    ),
+    504: "request_timed_out",
 }
+_STATUS: Final = {name: status for status, names in _ERRORS.items() for name in names.split()}
 """An error that is missing here is the client's: 400."""
 _HINTS: Final[Mapping[str, str]] = {
     "unknown_topic_or_partition": "GET /topics lists all topics",
