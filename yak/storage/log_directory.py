@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 
 from yak.errors import LogDirectoryFailure, StartRefused, directory_failure
@@ -249,27 +250,24 @@ class LogDirectory:
     # ------------------------------------------------------------------------------------------------- ownership
 
     def examine(self, node_id: NodeId) -> None:
-        """Read `meta.properties` and refuse another node's directory; changes nothing. Raises StartRefused."""
+        """Read `meta.properties` and refuse another node's directory; changes nothing. Raises StartRefused, OSError."""
         disk = self.disk
         self._node_id = node_id
-        try:
-            if not disk.exists(self.path):
-                return
-            if not disk.is_directory(self.path):
-                raise StartRefused(
-                    "data-dir-not-a-directory",
-                    f"{self.path} is not a directory",
-                    why="a file with this name exists; it was not changed",
-                    try_=("name a directory with --data-dir",),
-                )
-            if not disk.exists(self.file(META_PROPERTIES)):
-                self._refuse_unmarked()
-                return
-            properties = parse_properties(disk.read_file(self.file(META_PROPERTIES)))
-            self._check_properties(properties)
-            self._check_versions()
-        except OSError as error:
-            raise self._unusable(error) from error
+        if not disk.exists(self.path):
+            return
+        if not disk.is_directory(self.path):
+            raise StartRefused(
+                "data-dir-not-a-directory",
+                f"{self.path} is not a directory",
+                why="a file with this name exists; it was not changed",
+                try_=("name a directory with --data-dir",),
+            )
+        if not disk.exists(self.file(META_PROPERTIES)):
+            self._refuse_unmarked()
+            return
+        properties = parse_properties(disk.read_file(self.file(META_PROPERTIES)))
+        self._check_properties(properties)
+        self._check_versions()
 
     def _check_versions(self) -> None:
         """Refuse the files of a newer version, before anything is changed. Raises StartRefused, OSError."""
@@ -329,7 +327,7 @@ class LogDirectory:
             ) from error
 
     def claim(self, make_uuid: Callable[[], uuid.UUID]) -> None:
-        """Take the lock and complete `meta.properties`. Raises StartRefused."""
+        """Take the lock and complete `meta.properties`. Raises StartRefused, OSError."""
         try:
             self.disk.make_directory(self.path)
             self._lock = self.disk.lock(self.file(LOCK))
@@ -344,8 +342,6 @@ class LogDirectory:
                 why=f"that process holds the lock {self.file(LOCK)}",
                 try_=("yak down", "stop the other broker, or name another directory with --data-dir"),
             ) from error
-        except OSError as error:
-            raise self._unusable(error) from error
 
     def meta_properties(self, cluster_id: str | None) -> bytes:
         """The content of `meta.properties`."""
@@ -356,7 +352,8 @@ class LogDirectory:
             properties.append(("cluster.id", cluster_id))
         return format_properties(properties)
 
-    def _unusable(self, error: OSError) -> StartRefused:
+    def unusable(self, error: OSError) -> StartRefused:
+        """The error of a start that cannot do without this directory."""
         return StartRefused(
             "data-dir-not-usable",
             f"{self.path} cannot be used: {error.strerror or error}",
@@ -595,13 +592,26 @@ def other_cluster(path: str, found: str, wanted: str) -> StartRefused:
 def claim_all(
     directories: Sequence[LogDirectory], node_id: NodeId, make_uuid: Callable[[], uuid.UUID], cluster_id: str | None
 ) -> None:
-    """Examine all directories, then lock and mark them; releases all when one is refused. Raises StartRefused."""
+    """Examine all directories, then lock and mark them; releases all when one is refused. Raises StartRefused.
+
+    One that fails goes offline, as in Kafka. The first one must not fail: it has the copy of the metadata.
+    """
+
+    def attempt(directory: LogDirectory, action: Callable[[], None]) -> None:
+        try:
+            if directory.failure is None:
+                action()
+        except OSError as error:
+            if directory is directories[0]:
+                raise directory.unusable(error) from error
+            directory.failure = error
+
     for directory in directories:
-        directory.examine(node_id)
+        attempt(directory, partial(directory.examine, node_id))
     _check_agreement(directories, cluster_id)
     try:
         for directory in directories:
-            directory.claim(make_uuid)
+            attempt(directory, partial(directory.claim, make_uuid))
         _check_agreement(directories, cluster_id)
     except BaseException:
         for directory in directories:

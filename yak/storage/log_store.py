@@ -1,7 +1,7 @@
 """All logs of a node, over one or several log directories: Kafka's LogManager.scala.
 
-Opening examines every directory before it changes any. A directory that fails later goes offline with its logs until
-restart; the other directories stay online.
+Opening examines every directory before it changes any. A directory that fails, then or later, goes offline with its logs
+until restart; the other directories stay online.
 """
 
 from __future__ import annotations
@@ -240,6 +240,8 @@ class LogStore:
         InterruptedMoves(self.disk, self.directories, self.report).settle()
         for directory in self.directories:
             try:
+                if directory.failure is not None:
+                    raise directory.failure
                 if kernel_boot_id is not None:
                     directory.take_boot_mark(kernel_boot_id)
                 directory.take_clean_mark()

@@ -323,6 +323,46 @@ def test_a_directory_that_cannot_be_read_at_start_goes_offline(node):
     assert node.disk.locks == {}
 
 
+def refuse():
+    raise OSError(errno.EROFS, "Read-only file system")
+
+
+@pytest.mark.parametrize("is_read_only", [True, False])
+def test_directory_that_cannot_be_claimed_goes_offline_and_the_others_are_served(node, monkeypatch, is_read_only):
+    node.directories = ("/a", "/b")
+    store = node.open()
+    for number in range(4):
+        store.create(TopicPartition("t", number), TOPIC, CONFIG)
+    store.close_plan(5).run(store.disk)
+    node.disk.kill()
+    with monkeypatch.context() as patch:
+        if is_read_only:
+            take_lock = node.disk.lock
+            patch.setattr(node.disk, "lock", lambda path: refuse() if path == "/b/.lock" else take_lock(path))
+        else:
+            node.disk.fail_next("read", errno.EIO, path_contains="/b/meta.properties")
+        store = node.open()
+    assert sorted(tp.partition for tp in store.logs) == [0, 2]
+    offline = [event.fields["directory"] for event in store.report.events if event.event == "log-directory-offline"]
+    assert offline == ["/b"]
+    with pytest.raises(LogDirectoryFailure):
+        store.create(TopicPartition("t", 1), TOPIC, CONFIG, is_new=False)
+    store.close_plan(6).run(store.disk)
+    node.disk.kill()
+    assert sorted(tp.partition for tp in node.open().logs) == [0, 1, 2, 3]
+
+
+def test_start_without_the_first_directory_is_refused(node):
+    node.directories = ("/a", "/b")
+    node.open()
+    node.disk.kill()
+    node.disk.fail_next("read", errno.EIO, path_contains="/a/meta.properties")
+    with pytest.raises(StartRefused) as caught:
+        node.open()
+    assert caught.value.code == "data-dir-not-usable"
+    assert node.disk.locks == {}
+
+
 def test_a_failed_close_leaves_no_clean_mark(node, build):
     store = node.open()
     log = store.create(TopicPartition("t", 0), TOPIC, CONFIG)
