@@ -26,6 +26,7 @@ _HANDSHAKE: Final = 0x16
 """The content type of a client's first record (RFC 8446, section 5.1)."""
 _HEAD_BYTES: Final = 16
 _RECORD_HEADER_BYTES: Final = 5
+_RECORD_BYTES_MAX: Final = 16 * 1024
 _RECORDS_MAX: Final = 32
 """Records that OpenSSL gets at once, and that may follow each other without data, as in BoringSSL (kMaxKeyUpdates). A key
 update takes OpenSSL 70 us, and all that it has at once are one call: 9,000 of a read, 0.65 s."""
@@ -83,7 +84,7 @@ class TlsSocket:
         self._missing_bytes = 0
         """Those of the record whose first bytes OpenSSL has."""
         self._idle_records = 0
-        """Records since the last data."""
+        """Records since the last data, less those that the data sent may have caused (`encrypt`)."""
         self.has_pending = True
         """Bytes may be left that the kernel does not know of: the last receive filled its buffer, OpenSSL does not have
         all of them yet, or there was no receive since the handshake, which may have read more than its own."""
@@ -146,7 +147,7 @@ class TlsSocket:
     def recv_into(self, buffer: Buffer) -> int:
         """As socket.recv_into, for decrypted bytes: fills the buffer as far as `_RECORDS_MAX` records do.
 
-        Raises KeyUpdatesError too.
+        Raises KeyUpdatesError too. After BlockingIOError too there may be bytes that the kernel does not know of.
         """
         if self._outgoing.pending > _UNSENT_OUTPUT_BYTES_MAX:
             raise KeyUpdatesError(f"{self._outgoing.pending} bytes of answers to key updates are unsent")
@@ -154,15 +155,15 @@ class TlsSocket:
         size = len(view)
         self.has_pending = False
         total = self._decrypt(view, size)
-        while not total and not self._is_ended and (self._has_record or self._receive()):
+        if not total and not self._is_ended and (self._has_record or self._receive()):
             self._pass_records()
             total = self._decrypt(view, size)
             if not total and not self._is_ended:
                 if self._idle_records >= _RECORDS_MAX:
                     raise KeyUpdatesError(f"{self._idle_records} key updates in succession, or records without data")
-                if not self._has_record:
-                    raise BlockingIOError
-        self._idle_records = 0
+                self.has_pending = self._has_record
+                raise BlockingIOError
+        self._idle_records = min(self._idle_records, 0)
         self.has_pending = total == size or self._has_record
         return total
 
@@ -218,6 +219,8 @@ class TlsSocket:
     def encrypt(self, plain: Buffer) -> bytes:
         """The records with these bytes, behind those of the protocol itself."""
         rest = memoryview(plain)
+        # the peer may update its keys after each record: Java's clients do with a low limit (jdk.tls.keyLimits)
+        self._idle_records -= -(-len(rest) // _RECORD_BYTES_MAX)
         while rest:
             rest = rest[self._ssl.write(rest) :]
         return self._outgoing.read()

@@ -73,7 +73,10 @@ class TlsStream(trio.abc.AsyncResource):
                     self._flush(self._tls.encrypt(b""))
                 if size is not None:
                     return bytes(buffer[:size])
-                await trio.lowlevel.wait_readable(self._raw)
+                if self._tls.has_pending:
+                    await trio.lowlevel.checkpoint()
+                else:
+                    await trio.lowlevel.wait_readable(self._raw)
 
     def _received(self, buffer: bytearray) -> int | None:
         """The count of bytes that one read brought; None: no data yet."""
