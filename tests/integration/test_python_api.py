@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from conftest import BrokerHarness
 from kafka.partitioner.default import murmur2 as murmur2_of_kafka_python
+from support.waiting import wait_until
 
 import yak
 from yak import TopicPartition
@@ -251,6 +252,17 @@ def test_positions_follow_what_was_given(client: yak.Client, topic: str) -> None
         assert consumer.watermarks(zero) == (0, 10)
         consumer.unsubscribe()
         assert consumer.assignment() == []
+
+
+@pytest.mark.parametrize("reset", ["latest", "earliest"])
+def test_position_outside_the_log_is_the_one_after_the_reset(client: yak.Client, topic: str, reset: str) -> None:
+    zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    with client.producer() as producer:
+        producer.send(topic, 1, partition=0).result(30)
+    with client.consumer(auto_offset_reset=reset) as consumer:
+        consumer.assign({zero: 1, one: 1000})  # the second one is empty
+        wait_until(lambda: consumer.poll(0.1) == [] and consumer.position(one) == 0, "the position after the reset")
+        assert consumer.position(zero) == 1
 
 
 def test_latest_is_taken_when_assign_is_called(client: yak.Client, topic: str) -> None:

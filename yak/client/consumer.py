@@ -152,6 +152,8 @@ class Inbox(Generic[R]):
         self._waiting: deque[R] = deque()
         self._paused: dict[TopicPartition, None] = {}
         self._positions: dict[TopicPartition, tuple[Offset, LeaderEpoch | None]] = {}
+        self._ends: dict[TopicPartition, Offset] = {}
+        """Log ends that librdkafka has reached, of partitions without a position."""
         self._committed: dict[TopicPartition, Offset] = {}
         self._stored: dict[TopicPartition, Offset] = {}
 
@@ -252,7 +254,7 @@ class Inbox(Generic[R]):
             gone = list(partitions)
             self._drop(gone)
             for each in gone:
-                for table in (self._positions, self._committed, self._stored, self._paused):
+                for table in (self._positions, self._ends, self._committed, self._stored, self._paused):
                     table.pop(each, None)
 
     def forget_all(self) -> None:
@@ -260,18 +262,29 @@ class Inbox(Generic[R]):
         with self._lock:
             self._waiting.clear()
             self.bytes_held = 0
-            for table in (self._positions, self._committed, self._stored, self._paused):
+            for table in (self._positions, self._ends, self._committed, self._stored, self._paused):
                 table.clear()
 
     def _drop(self, partitions: Collection[TopicPartition]) -> None:
         self._waiting = deque(each for each in self._waiting if each.topic_partition not in partitions)
         self.bytes_held = sum(map(self._size_of, self._waiting))
 
-    def position(self, partition: TopicPartition) -> Offset | None:
-        """The offset of the next record for the caller; None before the first record or seek."""
+    def reached_end(self, partition: TopicPartition, offset: Offset, log_start_offset: Offset) -> None:
+        """librdkafka waits at this offset for the next record: a position outside the log was reset to it."""
         with self._lock:
             found = self._positions.get(partition)
-            return None if found is None else found[0]
+            if any(each.topic_partition == partition for each in self._waiting):
+                return
+            if found is None:
+                self._ends[partition] = offset
+            elif found[0] > offset or found[0] < log_start_offset:
+                self._positions[partition] = (offset, None)
+
+    def position(self, partition: TopicPartition) -> Offset | None:
+        """The offset of the next record for the caller; None before the first record, seek or end of the log."""
+        with self._lock:
+            found = self._positions.get(partition)
+            return self._ends.get(partition) if found is None else found[0]
 
     def fetched_to(self, partition: TopicPartition) -> Offset | None:
         """The offset after the last buffered record, else the position; None when neither is known."""
@@ -509,6 +522,11 @@ class ConsumerHandle(Generic[R]):
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Resume fetching after `pause`."""
         self.consumer.resume(self.wires(partitions))
+
+    def note_end(self, message: Any) -> None:
+        """Note that a partition has no further record now, which librdkafka reports with `enable.partition.eof`."""
+        partition = source_of(message)
+        self.inbox.reached_end(partition, message.offset(), self.watermarks(partition, None)[0])
 
     def note_error(self, message: Any) -> None:
         """Note a message with an error: without `auto.offset.reset`, librdkafka stops a partition that is out of range."""

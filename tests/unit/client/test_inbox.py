@@ -4,6 +4,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -59,6 +60,37 @@ def test_a_seek_drops_what_was_fetched_and_is_the_position():
     assert inbox.epoch_before(A, 4) is None
     assert offsets(inbox.take(9)) == [(1, 9)]
     assert inbox.uncommitted() == {A: 4, B: 10}
+
+
+@pytest.mark.parametrize(
+    ("position", "log_start", "expected"),
+    [(1000, 0, 7), (2, 5, 7), (5, 5, 5), (6, 0, 6)],
+    ids=["above", "below", "at-start", "behind-a-marker"],
+)
+def test_position_outside_the_log_becomes_the_end_that_librdkafka_was_reset_to(position, log_start, expected):
+    inbox = Inbox()
+    inbox.seek(A, position)
+    inbox.reached_end(A, 7, log_start)
+    assert inbox.position(A) == expected
+
+
+def test_end_of_the_log_behind_buffered_records_moves_no_position():
+    inbox = Inbox()
+    inbox.seek(A, 1000)
+    inbox.put(message(partition=0, offset=6))
+    inbox.reached_end(A, 7, 0)
+    assert inbox.position(A) == 1000
+    assert offsets(inbox.take(9)) == [(0, 6)]
+    assert inbox.position(A) == 7
+
+
+def test_end_of_the_log_is_the_position_of_a_partition_without_one_and_is_not_committed():
+    inbox = Inbox()
+    inbox.reached_end(A, 7, 0)
+    assert inbox.position(A) == 7
+    assert inbox.uncommitted() == {}
+    inbox.forget([A])
+    assert inbox.position(A) is None
 
 
 def test_records_of_a_reassigned_partition_are_neither_returned_nor_committed():

@@ -179,6 +179,8 @@ class InboxReader:
             error = message.error()
             if error is None:
                 self._handle.inbox.put(Message(ConsumerRecord.of(message), *self._serdes))
+            elif error.name() == "_PARTITION_EOF":
+                self._handle.note_end(message)
             elif not is_transient(error):
                 self._handle.note_error(message)
                 where = f"{message.topic()}-{message.partition()}" if message.topic() else "the subscription"
@@ -257,6 +259,7 @@ class Consumer:
             "enable.auto.commit": auto_commit and group_id is not None,
             "topic.metadata.propagation.max.ms": PROPAGATION_MS,
             "group.protocol": group_protocol,
+            "enable.partition.eof": True,  # without a record, it alone tells the position after a reset
         }
         if group_protocol == "classic":
             settings["partition.assignment.strategy"] = assignor
