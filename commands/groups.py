@@ -207,7 +207,8 @@ def _totals(document: Mapping[str, Any]) -> str:
     partitions = document["partitions"]
     count = counted(len(partitions), "partition")
     if document["lag"] is None:
-        return f"{count}, nothing is committed"
+        is_committed = any(each["committed_offset"] is not None for each in partitions)
+        return f"{count}, " + ("the lag is not known" if is_committed else "nothing is committed")
     if not document["lag"]:
         text = f"all read: {count}"
     else:

@@ -163,6 +163,15 @@ def test_states_without_partitions_are_not_limited_to_those_with_lag(yak, world)
     assert "--state and --lag-only exclude each other" in ran.err
 
 
+def test_group_whose_log_end_offsets_are_unknown_has_an_unknown_lag(yak, world, monkeypatch):
+    assert "3 partitions, nothing is committed" not in yak("groups", "describe", "billing").out
+    monkeypatch.setattr(lag, "read_marks", lambda _admin, _wanted: {})
+    ran = yak("groups", "describe", "billing")
+    assert "3 partitions, the lag is not known" in ran.out
+    world.committed["billing"] = {}
+    assert "nothing is committed" in yak("groups", "describe", "billing").out
+
+
 def test_watched_groups_have_the_rate_at_which_their_committed_offsets_grow(yak, world, monkeypatch):
     moments = iter([100.0, 102.0])
     monkeypatch.setattr(groups, "time", SimpleNamespace(monotonic=lambda: next(moments)))
