@@ -35,6 +35,7 @@ POLL_SHARE: Final = 8
 """The pause is at least this many times as long as the poll: polls of a large cluster take long."""
 REFUSED: Final = ("not-allowed", "login-needed", "login-failed")
 """Errors of HTTP that another try does not change: the user may still read the cluster over the Kafka protocol."""
+_NO_ANSWER: Final = "no answer in time"
 
 
 class LiveSource:
@@ -58,6 +59,8 @@ class LiveSource:
         self._token = token
         self._client_made: httpx.AsyncClient | None = None
         self._up: set[int] = set()
+        self._silent: set[int] = set()
+        """The brokers that did not answer their last request in time: each costs `ASK_SECONDS`."""
         self._discovering = asyncio.Lock()
         self._kafka_only: KafkaAnswers | None = None
         """Once it is known that no broker answers HTTP, or not to this user."""
@@ -102,16 +105,19 @@ class LiveSource:
     # requests
 
     async def ask(self, method: str, path: str, *, params: Mapping[str, Any] | None = None, body: Any = None) -> Any:
-        """The JSON answer of any broker, connected ones first. Raises YakError."""
+        """The JSON answer of any broker: silent ones last, connected ones first. Raises YakError."""
         if not self._addresses:
             await self._discover()
         if self._kafka_only is not None:
             self._kafka_only.servers = self._bootstrap
             return await asyncio.to_thread(self._kafka_only.ask, method, path, params or {}, body or {})
         silent = ""
-        for node in sorted(self._addresses, key=lambda node: (node not in self._up, node)):
+        for node in sorted(self._addresses, key=lambda node: (node in self._silent, node not in self._up, node)):
             address = self._addresses[node]
             answer = await self._ask_one(method, f"{address}{path}", params, body)
+            self._silent -= {node}
+            if answer == _NO_ANSWER:
+                self._silent |= {node}
             if not isinstance(answer, str):
                 try:
                     return _read(answer)
@@ -132,7 +138,7 @@ class LiveSource:
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             return f"no connection: {error}"
         except httpx.TimeoutException:  # it has no text
-            return "no answer in time"
+            return _NO_ANSWER
         except httpx.HTTPError as error:
             return f"{type(error).__name__}: {error}"
 

@@ -1,6 +1,7 @@
 """The source of a cluster that runs, with brokers that are functions."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 
@@ -64,6 +65,28 @@ def test_broker_that_does_not_answer_in_time_is_reported_so() -> None:
     with pytest.raises(Unreachable) as caught:
         asyncio.run(source({1: "http://new:2"}, hanging).ask("GET", "/api/cluster"))
     assert caught.value.why == "broker 1 at http://new:2: no answer in time"
+
+
+def test_broker_that_did_not_answer_in_time_gets_further_requests_last() -> None:
+    hosts: list[str] = []
+
+    def silent_first(request: httpx.Request) -> httpx.Response:
+        hosts.append(request.url.host)
+        if request.url.host == "one" and len(hosts) < 5:
+            raise httpx.ReadTimeout("")
+        if request.url.host == "two" and len(hosts) > 3:
+            raise httpx.ConnectError("refused")
+        return httpx.Response(200, json={})
+
+    async def scenario() -> None:
+        made = source({1: "http://one:1", 2: "http://two:2"}, silent_first)
+        made._up |= {1, 2}
+        for _ in range(4):
+            with contextlib.suppress(Unreachable):
+                await made.ask("GET", "/api/groups")
+
+    asyncio.run(scenario())
+    assert hosts == ["one", "two", "two", "two", "one", "one"]
 
 
 def test_a_stream_that_is_no_json_is_a_broken_link_and_tried_again() -> None:
