@@ -5,10 +5,9 @@ A repository may not have the connector of this Spark yet: then the newest that 
 """
 
 import shutil
-import subprocess
 from pathlib import Path
 
-from versus.kafka_jars import Missing, not_fetched
+from versus.kafka_jars import Missing, not_fetched, run_maven
 
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 JARS = {
@@ -58,7 +57,7 @@ def _fetch(folder: Path, versions: tuple[str, ...]) -> None:
         pom = folder / "pom.xml"
         pom.write_text(POM.format(dependencies="\n".join(_dependency(jar, version) for jar in JARS)))
         copy = ["dependency:copy-dependencies", f"-DoutputDirectory={folder.resolve()}", "-DincludeScope=runtime"]
-        done = subprocess.run(["mvn", "-q", "-B", "-f", str(pom), *copy], capture_output=True, text=True, check=False)
+        done = run_maven("-f", str(pom), *copy)
         if not done.returncode:
             return
         said = done.stdout + done.stderr

@@ -1,5 +1,6 @@
 """Apache Kafka's jars from Maven Central, copied once into a cache folder."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -82,6 +83,13 @@ def _jars(cache: Path, version: str, artifacts: tuple[str, ...]) -> Path:
     return fetched_jars(cache / version, POM.format(dependencies=dependencies), f"Kafka {version}")
 
 
+def run_maven(*words: str) -> subprocess.CompletedProcess[str]:
+    """Maven's exit code and output. Its JVM ends before a compiler that optimizes pays."""
+    options = f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {os.environ.get('MAVEN_OPTS', '')}"
+    environment = {**os.environ, "MAVEN_OPTS": options.strip()}
+    return subprocess.run(["mvn", "-q", "-B", *words], env=environment, capture_output=True, text=True, check=False)
+
+
 def fetched_jars(folder: Path, pom: str, what: str) -> Path:
     """The folder with the jars that a POM depends on, fetched with Maven unless it is already complete.
 
@@ -97,7 +105,7 @@ def fetched_jars(folder: Path, pom: str, what: str) -> Path:
     begun = folder / "pom.xml"
     begun.write_text(pom)
     copy = ["dependency:copy-dependencies", f"-DoutputDirectory={libs.resolve()}", "-DincludeScope=runtime"]
-    done = subprocess.run(["mvn", "-q", "-B", "-f", str(begun), *copy], capture_output=True, text=True, check=False)
+    done = run_maven("-f", str(begun), *copy)
     if done.returncode:
         raise not_fetched(what, done.stdout + done.stderr)
     begun.rename(complete)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from versus.kafka_jars import Missing, java_version, not_fetched
+from versus.kafka_jars import Missing, java_version, not_fetched, run_maven
 
 from yak.local import ports
 from yak.testing.cluster import Cluster
@@ -39,8 +39,7 @@ def fetch(folder: Path) -> None:
     if shutil.which("mvn") is None:
         raise Missing(f"Maven (mvn) is not on PATH: it fetches Apicurio Registry {VERSION} from Maven Central")
     artifact = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
-    copy = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
-    done = subprocess.run(copy, capture_output=True, text=True, cwd=folder)
+    done = run_maven("dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}")
     if done.returncode:
         raise not_fetched(f"Apicurio Registry {VERSION}", done.stdout + done.stderr)
     shutil.unpack_archive(folder / f"{NAME}-all.tar.gz", folder)
