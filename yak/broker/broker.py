@@ -237,13 +237,7 @@ class Broker:
         )
         self.leadership = Leadership(context, partitions, self.store_outage.is_isolated)
         self.leader_appends = LeaderAppends(
-            context,
-            partitions,
-            self.leadership,
-            failures,
-            self.flusher,
-            self.follower_sessions.appended,
-            self.advanced,
+            context, partitions, self.leadership, failures, self.flusher, self.follower_sessions.appended, self.advanced
         )
         self.truncations = Truncations(context, log_store, failures, self.flusher.want, changed)
         follower_logs = FollowerLogs(context, self.flusher, failures, changed, self.advanced, self.counters.replicated)
@@ -331,11 +325,7 @@ class Broker:
             PartitionEvent.LOG_MOVED: (self.replica_fetchers.changed, log_cleaner.consider),
             PartitionEvent.LOG_OFFLINE: (*fail(ErrorCode.kafka_storage_error), *role, self.offline_replicas.leave),
             PartitionEvent.LOG_RECREATED: (self.damaged_replicas.added, *role, *led),
-            PartitionEvent.REMOVED: (
-                self.moved_high_watermarks.forget,
-                *fail(ErrorCode.not_leader_or_follower),
-                *gone,
-            ),
+            PartitionEvent.REMOVED: (self.moved_high_watermarks.forget, *fail(ErrorCode.not_leader_or_follower), *gone),
             PartitionEvent.DELETED: (
                 self.moved_high_watermarks.forget,
                 *fail(ErrorCode.unknown_topic_or_partition),

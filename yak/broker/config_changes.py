@@ -57,8 +57,7 @@ def _change(broker: Broker, call: Call, *, new_settings: _NewSettings, replaces:
     for index, requested in enumerate(resources):
         is_repeated = times[(requested.resource_type, requested.resource_name)] > 1
         waiting.change_from_image(
-            index,
-            partial(_plan, broker, call, requested, new_settings, replaces=replaces, is_repeated=is_repeated),
+            index, partial(_plan, broker, call, requested, new_settings, replaces=replaces, is_repeated=is_repeated)
         )
     return waiting.outcome()
 
@@ -94,8 +93,4 @@ def _changes_list(config: Any) -> bool:
 
 
 def _answer(requested: Any, error: PeerError | None) -> Fields:
-    return {
-        **error_fields(error),
-        "resource_type": requested.resource_type,
-        "resource_name": requested.resource_name,
-    }
+    return {**error_fields(error), "resource_type": requested.resource_type, "resource_name": requested.resource_name}

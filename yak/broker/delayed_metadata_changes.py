@@ -39,11 +39,7 @@ class DelayedMetadataChanges(DelayedOperation, Generic[K]):
     __slots__ = ("_build", "_metadata", "_pending", "_purgatory", "results")
 
     def __init__(
-        self,
-        broker: Broker,
-        call: Call,
-        timeout_ms: int,
-        build: Callable[[dict[K, PeerError | None]], Outcome],
+        self, broker: Broker, call: Call, timeout_ms: int, build: Callable[[dict[K, PeerError | None]], Outcome]
     ) -> None:
         super().__init__(call, timeout_ms)
         self._metadata, self._purgatory, self._build = broker.metadata, broker.purgatory, build

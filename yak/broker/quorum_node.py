@@ -16,14 +16,7 @@ from yak.ports.metadata_store import MetadataStore
 from yak.ports.random_source import RandomSource
 from yak.protocol.topic_names import METADATA_TOPIC_ID
 from yak.protocol.versions import API_VERSIONS, FETCH, SASL_AUTHENTICATE, SASL_HANDSHAKE
-from yak.quorum.transport import (
-    BEGIN_QUORUM_EPOCH,
-    END_QUORUM_EPOCH,
-    ENVELOPE,
-    FETCH_SNAPSHOT,
-    UPDATE_RAFT_VOTER,
-    VOTE,
-)
+from yak.quorum.transport import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, ENVELOPE, FETCH_SNAPSHOT, UPDATE_RAFT_VOTER, VOTE
 
 if TYPE_CHECKING:  # a broker of a cluster with Redis does not load the quorum
     from yak.broker.broker import Broker

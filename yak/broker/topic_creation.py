@@ -80,11 +80,7 @@ class TopicCreation:
         return plan
 
     def plan_growth(
-        self,
-        name: str,
-        total: int,
-        assignments: Sequence[Sequence[NodeId]] | None,
-        full: Collection[NodeId],
+        self, name: str, total: int, assignments: Sequence[Sequence[NodeId]] | None, full: Collection[NodeId]
     ) -> Sequence[StoreRequest]:
         """The requests that add partitions to a topic. Raises PeerError."""
         growth_id = self._rng.uuid4()
@@ -127,11 +123,7 @@ class TopicCreation:
                 wanted, max(count_machines(image.brokers.values()), config.default_replication_factor)
             )
         replication_factor = max(1, replication_factor)
-        configs = {
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": str(segment_bytes),
-        }
+        configs = {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": str(segment_bytes)}
         if name == TRANSACTION_TOPIC:
             # TransactionStateManager.transactionTopicConfigs
             configs["compression.type"] = "uncompressed"

@@ -464,11 +464,7 @@ class Cause(StrEnum):
     PREFERRED = "preferred"
 
 
-_EVENTS = {
-    Cause.LOST: "leaders-elected",
-    Cause.STOPPING: "leaders-moved",
-    Cause.PREFERRED: "preferred-leaders-elected",
-}
+_EVENTS = {Cause.LOST: "leaders-elected", Cause.STOPPING: "leaders-moved", Cause.PREFERRED: "preferred-leaders-elected"}
 
 
 @dataclass(slots=True, frozen=True)

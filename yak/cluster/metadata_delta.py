@@ -101,11 +101,7 @@ class MetadataDelta:
         for topic_id in list(self._growing):
             self._close_growing(topic_id)
         image = replace(
-            self._base,
-            offset=self._offset,
-            chain_hash=self._chain_hash,
-            timestamp_ms=self._timestamp_ms,
-            **self._set,
+            self._base, offset=self._offset, chain_hash=self._chain_hash, timestamp_ms=self._timestamp_ms, **self._set
         )
         removed = tuple(self._topics_removed)
         changed = tuple(name for name in self._topics_changed if name in image.topics)

@@ -5,22 +5,9 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from yak.cluster.image import (
-    BrokerInfo,
-    Image,
-    PartitionInfo,
-    PendingTopic,
-    ProducerBlock,
-    RemovedTopic,
-    TopicInfo,
-)
+from yak.cluster.image import BrokerInfo, Image, PartitionInfo, PendingTopic, ProducerBlock, RemovedTopic, TopicInfo
 from yak.cluster.payload import Fields, format_isr, format_nodes
-from yak.cluster.records import (
-    NO_LEADER,
-    Kind,
-    broker_state,
-    register_broker,
-)
+from yak.cluster.records import NO_LEADER, Kind, broker_state, register_broker
 from yak.config.listeners import write_endpoints
 from yak.ports.disk import Disk
 from yak.ports.metadata_store import TailedRecord

@@ -33,11 +33,7 @@ class StoreRestore:
     """Offers this broker's image while the metadata are frozen, and adopts a restored one."""
 
     def __init__(
-        self,
-        lifecycle: BrokerLifecycle,
-        session: StoreSession,
-        boot_id: str,
-        hash_chain: Callable[[], HashChainTail],
+        self, lifecycle: BrokerLifecycle, session: StoreSession, boot_id: str, hash_chain: Callable[[], HashChainTail]
     ) -> None:
         self._lifecycle = lifecycle
         self._session = session

@@ -57,10 +57,7 @@ def apply_incremental(
 
 
 def _new_value(
-    table: Mapping[str, ConfigDef],
-    current: Mapping[str, str],
-    change: Change,
-    inherited: Callable[[str], str | None],
+    table: Mapping[str, ConfigDef], current: Mapping[str, str], change: Change, inherited: Callable[[str], str | None]
 ) -> str:
     if change.operation not in (IncrementalOp.SET, IncrementalOp.APPEND, IncrementalOp.SUBTRACT):
         raise PeerError(ErrorCode.invalid_request, f"Unknown operation type {change.operation}")

@@ -16,13 +16,7 @@ from yak.config.log_config import LogConfig
 from yak.config.topic_config_table import TOPIC_CONFIGS
 from yak.errors import PeerError
 
-__all__ = [
-    "TOPIC_CONFIGS",
-    "check_topic_configs",
-    "resolve_log_config",
-    "topic_config_value",
-    "validate_topic_config",
-]
+__all__ = ["TOPIC_CONFIGS", "check_topic_configs", "resolve_log_config", "topic_config_value", "validate_topic_config"]
 
 _LOG_FIELDS: Final = tuple((field.name, TOPIC_CONFIGS[field.name.replace("_", ".")]) for field in fields(LogConfig))
 _MIN_LAG: Final = "min.compaction.lag.ms"

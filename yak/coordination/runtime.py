@@ -65,12 +65,7 @@ class CoordinatorRuntime(Generic[S]):
     """Loads, appends to and resigns from the partitions of one topic."""
 
     def __init__(
-        self,
-        context: Context,
-        topic: str,
-        partitions: CoordinatorPartitions,
-        factory: StateFactory[S],
-        codec: int = 0,
+        self, context: Context, topic: str, partitions: CoordinatorPartitions, factory: StateFactory[S], codec: int = 0
     ) -> None:
         """`codec`, Kafka's number, compresses the batches that it appends."""
         self._context = context

@@ -232,10 +232,7 @@ class TransactionCoordinator:
             transaction.client_version,
         )
         entry.markers = PendingMarkers(
-            transaction.transactional_id,
-            marker,
-            transaction.partitions,
-            partial(self._complete, coordinated, entry),
+            transaction.transactional_id, marker, transaction.partitions, partial(self._complete, coordinated, entry)
         )
         self._sender.send(entry.markers)
 

@@ -119,10 +119,7 @@ def _has_fetch_tags(answer: FetchPartitionAnswer) -> bool:
 
 
 def _one_flexible_fetch_answer(
-    version: int,
-    front_values: tuple[int, int, int, int, int, int],
-    key: TopicKey,
-    answer: FetchPartitionAnswer,
+    version: int, front_values: tuple[int, int, int, int, int, int], key: TopicKey, answer: FetchPartitionAnswer
 ) -> list[Part]:
     index, error_code, high_watermark = answer.index, answer.error_code, answer.high_watermark
     last_stable_offset, log_start_offset = answer.last_stable_offset, answer.log_start_offset

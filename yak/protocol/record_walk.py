@@ -12,14 +12,7 @@ import cramjam
 
 from yak.errors import ProtocolViolation
 from yak.limits import RECOMPRESSED_BYTES_MAX, RECOMPRESSED_RATIO_MAX
-from yak.protocol.record_batch import (
-    HEADER_BYTES,
-    NO_TIMESTAMP,
-    TIMESTAMP_TYPE_BIT,
-    BatchHeader,
-    Buffer,
-    read_header,
-)
+from yak.protocol.record_batch import HEADER_BYTES, NO_TIMESTAMP, TIMESTAMP_TYPE_BIT, BatchHeader, Buffer, read_header
 from yak.protocol.varint import INT64_MAX, INT64_MIN, int64, read_zigzag
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4

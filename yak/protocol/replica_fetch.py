@@ -16,13 +16,7 @@ from typing import Final, NamedTuple
 
 from yak.errors import ProtocolViolation
 from yak.limits import BROKER_REQUEST_ELEMENTS_MAX
-from yak.protocol.bounded_reads import (
-    Budget,
-    end_of_tags,
-    expect_end,
-    read_compact_count,
-    refuse_overrun,
-)
+from yak.protocol.bounded_reads import Budget, end_of_tags, expect_end, read_compact_count, refuse_overrun
 from yak.protocol.fetch_answer import DivergingEpoch
 from yak.protocol.hot_pieces import LENGTH, LeaderHint, append_count, append_string, pack_int32
 from yak.protocol.tagged_fields import iterate_tags, read_tag_count

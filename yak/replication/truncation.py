@@ -193,11 +193,7 @@ class Truncations:
         except DamagedLog as damaged:
             partition = truncation.partition
             self._context.notice(
-                "error",
-                "log-damaged",
-                partition=str(partition.topic_partition),
-                reason=str(damaged),
-                served=False,
+                "error", "log-damaged", partition=str(partition.topic_partition), reason=str(damaged), served=False
             )
             self._log_failures.log_damaged(partition, str(damaged))
             self._end(truncation)

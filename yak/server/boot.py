@@ -129,11 +129,7 @@ def _open_quorum(
 
 
 def make_broker(
-    opened: LoadedState,
-    options: ServeOptions,
-    config: BrokerConfig,
-    clock: Clock,
-    http_port: int = 0,
+    opened: LoadedState, options: ServeOptions, config: BrokerConfig, clock: Clock, http_port: int = 0
 ) -> Broker:
     """The core, on the opened data."""
     rng = SystemRandomSource()

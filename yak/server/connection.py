@@ -143,11 +143,7 @@ class Connection(SendQueue):
         sock = self.sock
         shell.post(
             ConnectionOpened(
-                self.connection_id,
-                self.peer,
-                round_trip_ms(sock),
-                principal=self.principal,
-                listener=self.listener,
+                self.connection_id, self.peer, round_trip_ms(sock), principal=self.principal, listener=self.listener
             )
         )
         while not self.closing:

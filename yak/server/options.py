@@ -223,10 +223,7 @@ class ServeOptions:
             why = f"{renew} is more than half of {lease}: one renewal that is late would end it"
         renew_at_most = max(self.lease_ms, RENEW_MS_DEFAULT) / _RENEWALS_PER_LEASE / 1000
         raise UsageError(
-            "lease-config",
-            "refusing to start",
-            why=why,
-            try_=(f"yak serve --renew-interval {renew_at_most:.2g}s",),
+            "lease-config", "refusing to start", why=why, try_=(f"yak serve --renew-interval {renew_at_most:.2g}s",)
         )
 
     def _check_followers(self) -> tuple[str, ...]:

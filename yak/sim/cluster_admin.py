@@ -58,13 +58,7 @@ class Admin:
             self._rng.choice(self._works)()
 
     def _try(
-        self,
-        what: str,
-        api_key: int,
-        version: int,
-        fields: Fields,
-        code_of: Callable[[Any], Any],
-        left: int = TRIES,
+        self, what: str, api_key: int, version: int, fields: Fields, code_of: Callable[[Any], Any], left: int = TRIES
     ) -> None:
         """Retry a request a few times until it succeeds; then go on with another change."""
 

@@ -101,11 +101,7 @@ class ClusterFaults:
     """
 
     def __init__(
-        self,
-        cluster: Cluster,
-        rng: SeededRandom,
-        plans: Callable[[str], TopicPlan | None],
-        spec: Spec | None = None,
+        self, cluster: Cluster, rng: SeededRandom, plans: Callable[[str], TopicPlan | None], spec: Spec | None = None
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._cluster = cluster

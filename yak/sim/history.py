@@ -32,13 +32,7 @@ if TYPE_CHECKING:
 
 
 _PARTITION_STATE: Final = attrgetter(
-    "log",
-    "topic_id",
-    "high_watermark",
-    "is_leader",
-    "leader_epoch",
-    "partition_epoch",
-    "pending_isr",
+    "log", "topic_id", "high_watermark", "is_leader", "leader_epoch", "partition_epoch", "pending_isr"
 )
 _LOG_STATE: Final = attrgetter("generation", "log_end_offset", "log_start_offset", "swaps")
 

@@ -54,12 +54,7 @@ class Rig:
         self._rng = SeededRandom(seed)
         self.store = SimStore()
         self.node = SimNode(
-            self.world,
-            self._rng.fork("node"),
-            self.store,
-            node_id=1,
-            settings=settings or {},
-            directories=directories,
+            self.world, self._rng.fork("node"), self.store, node_id=1, settings=settings or {}, directories=directories
         )
         self.channels = Channels(self.node, self._rng)
         self.node.start()

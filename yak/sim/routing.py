@@ -146,11 +146,7 @@ class View:
             if connection is not None:
                 connection.close()
             connection = self._connection = Connection(self.cluster, self._rng.choice(self.cluster.nodes).node_id)
-        fields = {
-            "topics": None,
-            "allow_auto_topic_creation": False,
-            "include_topic_authorized_operations": False,
-        }
+        fields = {"topics": None, "allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
         connection.send(METADATA, METADATA_VERSION, fields, self._on_answer)
 
     def _on_answer(self, answer: Any | None) -> None:

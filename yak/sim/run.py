@@ -74,13 +74,7 @@ class Run:
             self.node.jobs.pauses = SeededRandom(f"pauses {spec.seed}")
         self.channels = Channels(self.node, self._rng)
         self.faults = Faults(
-            self.world,
-            self.node,
-            self.store,
-            rng.fork("faults"),
-            self.channels,
-            victims=tuple(TOPICS),
-            spec=spec,
+            self.world, self.node, self.store, rng.fork("faults"), self.channels, victims=tuple(TOPICS), spec=spec
         )
         self.producers: list[SimProducer] = []
         self.consumers: list[SimConsumer | SimSessionConsumer] = []

@@ -180,12 +180,7 @@ class _Connection:
     """One pair of connections, until it ends."""
 
     def __init__(
-        self,
-        line: StoreLine,
-        world: World,
-        rng: SeededRandom,
-        store: SimStore,
-        post: Callable[[events.Event], None],
+        self, line: StoreLine, world: World, rng: SeededRandom, store: SimStore, post: Callable[[events.Event], None]
     ) -> None:
         self.is_open = True
         self._line = line

@@ -9,14 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from yak.cluster.image import (
-    REMOVED_TOPICS_MAX,
-    BrokerInfo,
-    Image,
-    PartitionInfo,
-    ProducerBlock,
-    TopicInfo,
-)
+from yak.cluster.image import REMOVED_TOPICS_MAX, BrokerInfo, Image, PartitionInfo, ProducerBlock, TopicInfo
 from yak.cluster.records import BrokerState
 from yak.ids import BrokerEpoch, NodeId
 

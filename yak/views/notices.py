@@ -28,8 +28,7 @@ class _Event(NamedTuple):
 
 _EVENTS: Final[Mapping[str, _Event]] = {
     "group-rebalancing": _Event(
-        "group-rebalancing",
-        "group {group} rebalances, after generation {generation}: {reason}",
+        "group-rebalancing", "group {group} rebalances, after generation {generation}: {reason}"
     ),
     "group-stable": _Event("group-stable", "group {group} is stable in generation {generation} with {members} members"),
     "group-empty": _Event("group-empty", "group {group} has no members"),
@@ -50,37 +49,30 @@ _EVENTS: Final[Mapping[str, _Event]] = {
         " transaction begins, and copied from there again",
     ),
     "truncated-below-high-watermark": _Event(
-        "log-truncated",
-        "the log of {partition} is truncated to {to_offset}, below its high watermark {high_watermark}",
+        "log-truncated", "the log of {partition} is truncated to {to_offset}, below its high watermark {high_watermark}"
     ),
     "replica-fully-truncated": _Event(
-        "log-truncated",
-        "the log of {partition} is truncated fully and starts at {leaders_log_start_offset}",
+        "log-truncated", "the log of {partition} is truncated fully and starts at {leaders_log_start_offset}"
     ),
     "replica-move-started": _Event(
-        "replica-moved",
-        "the replica of {partition} moves to another log directory: {bytes} bytes",
+        "replica-moved", "the replica of {partition} moves to another log directory: {bytes} bytes"
     ),
     "replica-moved": _Event("replica-moved", "the replica of {partition} is in another log directory"),
     "replica-move-cancelled": _Event(
-        "replica-moved",
-        "the replica of {partition} stays in its log directory: {reason}",
+        "replica-moved", "the replica of {partition} stays in its log directory: {reason}"
     ),
     "replica-move-failed": _Event(
-        "replica-moved",
-        "the replica of {partition} could not be moved to another log directory",
+        "replica-moved", "the replica of {partition} could not be moved to another log directory"
     ),
     "log-directory-offline": _Event("disk-offline", "a log directory is offline: {error}"),
     "metadata-store-lost": _Event("store-lost", "the metadata store does not answer: {reason}"),
     "metadata-frozen": _Event("store-frozen", "the metadata store has another history: {reason}"),
     "metadata-caught-up": _Event("store-back", "the metadata store answers and has this broker's history"),
     "quorum-leader-elected": _Event(
-        "quorum-leader-elected",
-        "broker {leader} leads the metadata quorum in epoch {epoch}",
+        "quorum-leader-elected", "broker {leader} leads the metadata quorum in epoch {epoch}"
     ),
     "quorum-leader-lost": _Event(
-        "quorum-leader-lost",
-        "broker {leader}, the leader of the metadata quorum in epoch {epoch}, does not answer",
+        "quorum-leader-lost", "broker {leader}, the leader of the metadata quorum in epoch {epoch}, does not answer"
     ),
     "quorum-voters-changed": _Event("quorum-voters-changed", "the voters of the metadata quorum are {voters}"),
     "metadata-store-restarted": _Event("store-restarted", "the metadata store restarted"),

@@ -115,11 +115,7 @@ def _filter_of(requested: Any) -> AclFilter:
 
 
 def _pattern_fields(pattern: ResourcePattern) -> Fields:
-    return {
-        "resource_type": pattern.resource_type,
-        "resource_name": pattern.name,
-        "pattern_type": pattern.pattern_type,
-    }
+    return {"resource_type": pattern.resource_type, "resource_name": pattern.name, "pattern_type": pattern.pattern_type}
 
 
 def _entry_fields(entry: AccessControlEntry) -> Fields:

@@ -96,7 +96,4 @@ def _reassign(broker: Broker, call: Call) -> Outcome:
 
 def _answer(topic: str, requested: Any, results: Results) -> Fields:
     error = results[TopicPartition(topic, requested.partition_index)]
-    return {
-        "partition_index": requested.partition_index,
-        **error_fields(error),
-    }
+    return {"partition_index": requested.partition_index, **error_fields(error)}

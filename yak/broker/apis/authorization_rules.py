@@ -49,10 +49,7 @@ RULES: Final[Mapping[int, tuple[Rule, ...]]] = {
     ),
     8: (_READ_GROUP, _READ_TOPIC),
     9: (_DESCRIBE_GROUP, _DESCRIBE_TOPIC),
-    10: (
-        Rule(_O.DESCRIBE, _R.GROUP, "a group"),
-        Rule(_O.DESCRIBE, _R.TRANSACTIONAL_ID, "a transactional id"),
-    ),
+    10: (Rule(_O.DESCRIBE, _R.GROUP, "a group"), Rule(_O.DESCRIBE, _R.TRANSACTIONAL_ID, "a transactional id")),
     11: (_READ_GROUP,),
     12: (_READ_GROUP,),
     13: (_READ_GROUP,),
@@ -66,11 +63,7 @@ RULES: Final[Mapping[int, tuple[Rule, ...]]] = {
         Rule(_O.CREATE, _R.TOPIC, "alternative"),
         Rule(_O.DESCRIBE_CONFIGS, _R.TOPIC, "configs in the response"),
     ),
-    20: (
-        Rule(_O.DELETE, _R.TOPIC),
-        Rule(_O.DESCRIBE, _R.TOPIC, "by name"),
-        Rule(_O.DELETE, _R.CLUSTER, "any topic"),
-    ),
+    20: (Rule(_O.DELETE, _R.TOPIC), Rule(_O.DESCRIBE, _R.TOPIC, "by name"), Rule(_O.DELETE, _R.CLUSTER, "any topic")),
     21: (Rule(_O.DELETE, _R.TOPIC),),
     22: (
         Rule(_O.WRITE, _R.TRANSACTIONAL_ID, "transactional"),
@@ -123,10 +116,7 @@ RULES: Final[Mapping[int, tuple[Rule, ...]]] = {
     60: (Rule(_O.DESCRIBE, _R.CLUSTER, "the cluster's operations"),),
     61: (_READ_TOPIC,),
     64: (_ALTER_CLUSTER,),
-    65: (
-        Rule(_O.DESCRIBE, _R.TRANSACTIONAL_ID),
-        Rule(_O.DESCRIBE, _R.TOPIC, "each topic in the response"),
-    ),
+    65: (Rule(_O.DESCRIBE, _R.TRANSACTIONAL_ID), Rule(_O.DESCRIBE, _R.TOPIC, "each topic in the response")),
     66: (Rule(_O.DESCRIBE, _R.TRANSACTIONAL_ID, "each one in the response"),),
     68: (_READ_GROUP, Rule(_O.DESCRIBE, _R.TOPIC, "each subscribed topic")),
     69: (_DESCRIBE_GROUP, Rule(_O.DESCRIBE, _R.TOPIC, "each topic in the response")),

@@ -184,10 +184,7 @@ def heartbeat(broker: Broker, call: Call) -> Outcome:
         if group.consumer is not None:
             return Now({"error_code": broker.group_coordinator.consumers.heartbeat_classic(group, request)})
         group.members.heartbeat(
-            request.member_id,
-            getattr(request, "group_instance_id", None),
-            request.generation_id,
-            broker.now_ms,
+            request.member_id, getattr(request, "group_instance_id", None), request.generation_id, broker.now_ms
         )
     except PeerError as refusal:
         return Now({"error_code": refusal.error_code})

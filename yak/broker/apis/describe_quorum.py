@@ -61,10 +61,7 @@ def _of_quorum(broker: Broker, call: Call, node: QuorumNode) -> Outcome:
     return _answer(
         _partition_of(quorum, broker.wall_ms - broker.now_ms),
         [
-            {
-                "node_id": voter.node_id,
-                "listeners": [{"name": _LISTENER, "host": voter.host, "port": voter.port}],
-            }
+            {"node_id": voter.node_id, "listeners": [{"name": _LISTENER, "host": voter.host, "port": voter.port}]}
             for voter in quorum.voters.voters
         ],
     )

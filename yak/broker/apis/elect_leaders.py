@@ -140,12 +140,7 @@ def _answer(call: Call, results: Results, error_code: ErrorCode) -> Now:
     for (topic, index), error in results.items():
         if is_for_all and error is not None and error.error_code == ErrorCode.election_not_needed:
             continue
-        topics.setdefault(topic, []).append(
-            {
-                "partition_id": index,
-                **error_fields(error),
-            }
-        )
+        topics.setdefault(topic, []).append({"partition_id": index, **error_fields(error)})
     return Now(
         {
             "error_code": error_code,

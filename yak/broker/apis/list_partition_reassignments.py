@@ -40,12 +40,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     else:
         wanted = [(topics[topic.name], topic.partition_indexes) for topic in requested if topic.name in topics]
     listed = [{"name": topic.name, "partitions": _under_way(topic, indexes)} for topic, indexes in wanted]
-    return Now(
-        {
-            **error_fields(None),
-            "topics": [topic for topic in listed if topic["partitions"]],
-        }
-    )
+    return Now({**error_fields(None), "topics": [topic for topic in listed if topic["partitions"]]})
 
 
 def _under_way(topic: TopicInfo, indexes: Iterable[int]) -> list[Fields]:

@@ -245,12 +245,7 @@ def _topic(
 
 
 def _partitions(
-    call: Call,
-    topic: str,
-    indexes: Iterable[int],
-    offsets: Offsets,
-    pace: Pace,
-    error_code: ErrorCode = ErrorCode.none,
+    call: Call, topic: str, indexes: Iterable[int], offsets: Offsets, pace: Pace, error_code: ErrorCode = ErrorCode.none
 ) -> Generator[None, None, list[Fields]]:
     answers = []
     for index in indexes:

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from yak.acls.bindings import Operation
 from yak.broker.call import Api, Call, Fields, Now, Outcome
-from yak.broker.quorum_node import (
-    NO_LEADER,
-    forward_to_leader,
-    node_for_brokers,
-    serve_in_quorum,
-    the_one_partition,
-)
+from yak.broker.quorum_node import NO_LEADER, forward_to_leader, node_for_brokers, serve_in_quorum, the_one_partition
 from yak.errors import ErrorCode, PeerError
 from yak.faults import COMMAND
 from yak.quorum.transport import (

@@ -122,10 +122,7 @@ def _mechanism(user: str, code: int) -> Mechanism:
 
 
 def _result(user: str, error: PeerError | None) -> Fields:
-    return {
-        "user": user,
-        **error_fields(error),
-    }
+    return {"user": user, **error_fields(error)}
 
 
 APIS = (

@@ -77,13 +77,7 @@ PARTITION: Final = record(
 )
 WHOLE_TOPIC: Final = record({**TOPIC["properties"], "partitions": listing(PARTITION)})
 PRODUCER_BLOCK: Final = record(
-    {
-        "brokerId": NUMBER,
-        "brokerEpoch": OFFSET,
-        "producerId": OFFSET,
-        "nextProducerId": OFFSET,
-        "timestamp": SECONDS,
-    }
+    {"brokerId": NUMBER, "brokerEpoch": OFFSET, "producerId": OFFSET, "nextProducerId": OFFSET, "timestamp": SECONDS}
 )
 PRODUCER: Final = record(
     {"brokerId": NODE_ID, "brokerEpoch": OFFSET, "producerId": OFFSET, "producerEpoch": OFFSET, "timestamp": SECONDS}
@@ -119,15 +113,7 @@ LOG: Final = record(
         "next": {"type": ["integer", "null"], "description": "the next offset; null at the end"},
         "source": {"enum": ["store", "copy"]},
         "records": listing(
-            record(
-                {
-                    "offset": OFFSET,
-                    "timestamp": SECONDS,
-                    "kind": TEXT,
-                    "hash": TEXT,
-                    "record": {"type": "object"},
-                }
-            )
+            record({"offset": OFFSET, "timestamp": SECONDS, "kind": TEXT, "hash": TEXT, "record": {"type": "object"}})
         ),
     }
 )

@@ -89,13 +89,7 @@ RECORD_SCHEMA: Final = {
             "timestamp_ms": {"type": ["integer", "null"]},
             "headers": listing(record({"key": TEXT}, optional=_VALUE)),
         },
-        optional={
-            "key": TEXT_OR_NULL,
-            "key_base64": TEXT,
-            "payload": {},
-            "payload_text": TEXT,
-            "payload_base64": TEXT,
-        },
+        optional={"key": TEXT_OR_NULL, "key_base64": TEXT, "payload": {}, "payload_text": TEXT, "payload_base64": TEXT},
     ),
     "allOf": [
         {"oneOf": [{"required": [name]} for name in ("key", "key_base64")]},

@@ -9,18 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from yak.sim.model.state import (
-    NO_LEADER,
-    NODES,
-    UNKNOWN,
-    Broker,
-    Call,
-    Entry,
-    Members,
-    Proposal,
-    State,
-    with_broker,
-)
+from yak.sim.model.state import NO_LEADER, NODES, UNKNOWN, Broker, Call, Entry, Members, Proposal, State, with_broker
 
 Step = tuple[object, ...]
 """A name, then the nodes concerned."""

@@ -525,12 +525,7 @@ class Checks:
                 self._voted(node, vote["replica_epoch"], (vote["replica_id"], vote["replica_directory_id"]))
 
     def responds(
-        self,
-        node: QuorumNode,
-        api_key: int,
-        request: Any,
-        fields: dict[str, Any],
-        log_end: tuple[LeaderEpoch, Offset],
+        self, node: QuorumNode, api_key: int, request: Any, fields: dict[str, Any], log_end: tuple[LeaderEpoch, Offset]
     ) -> bool:
         """A node answers a request, which came when its log was up to `log_end`; returns whether it grants its vote."""
         if api_key == VOTE and fields["topics"]:

@@ -54,10 +54,7 @@ class Caller:
         """Send a request to a node; `done` gets its outcome, or None if that is unknown."""
         operation = self._shared.next_operation()
         request = StoreRequest(
-            request.script,
-            {**request.arguments, "operation": operation},
-            request.known_offset,
-            request.known_hash,
+            request.script, {**request.arguments, "operation": operation}, request.known_offset, request.known_hash
         )
         floor, newest = self._checks.linearizable_reads.acknowledged_offset, self._checks.newest_epoch
         renewals = self._checks.renewals_monotonic.seen

@@ -128,12 +128,7 @@ class QuorumNode:
             snapshot_bytes=self._draws.snapshot_bytes,
         )
         context = Context(
-            self._clock,
-            cast("BrokerConfig", None),
-            cast("Image", None),
-            self._emit,
-            self._core_jobs,
-            self._timers,
+            self._clock, cast("BrokerConfig", None), cast("Image", None), self._emit, self._core_jobs, self._timers
         )
         election = ElectionState.read(self.disk, STATE_PATH)
         self.quorum = Quorum(context, config, log, election, STATE_PATH, self, self._rng.fork("quorum"), self)

@@ -217,11 +217,7 @@ class KafkaConsumer:
             if error is None:
                 self.inbox.put(
                     Fetched(
-                        source_of(message),
-                        message.offset(),
-                        message.key(),
-                        message.value(),
-                        message.leader_epoch(),
+                        source_of(message), message.offset(), message.key(), message.value(), message.leader_epoch()
                     )
                 )
             elif is_transient(error, _PASSING):

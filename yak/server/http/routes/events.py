@@ -73,10 +73,7 @@ ROUTES: Final = Routes("Administration")
     parameters=(
         Parameter(
             "kinds",
-            {
-                "type": "string",
-                "pattern": f"^({'|'.join((*FAMILIES, *KINDS))})(,({'|'.join((*FAMILIES, *KINDS))}))*$",
-            },
+            {"type": "string", "pattern": f"^({'|'.join((*FAMILIES, *KINDS))})(,({'|'.join((*FAMILIES, *KINDS))}))*$"},
             "only these kinds or families of kinds, with commas: leader,isr,broker-fenced",
         ),
         Parameter("topic", TOPIC_NAME, "only this topic, and events without a topic"),

@@ -15,14 +15,7 @@ from yak.server.http.answers import answer, large_answer
 from yak.server.http.bodies import checked, json_body
 from yak.server.http.context import Context
 from yak.server.http.external_brokers import ExternalBrokers
-from yak.server.http.metadata_bodies import (
-    PRODUCER,
-    TOPIC,
-    UUID,
-    WHOLE_TOPIC,
-    identifier,
-    require_store,
-)
+from yak.server.http.metadata_bodies import PRODUCER, TOPIC, UUID, WHOLE_TOPIC, identifier, require_store
 from yak.server.http.problems import Problem, bad_body, check_error, kafka_problem
 from yak.server.http.route import Answer, Body, Parameter, Routes
 from yak.server.http.routes.topics import request_topic
@@ -88,15 +81,8 @@ _NEW_TOPIC: Final = closed(
     {
         "name": TOPIC_NAME,
         "numPartitions": _NUM_PARTITIONS,
-        "replicationFactor": {
-            "type": ["integer", "null"],
-            "minimum": 1,
-            "maximum": _REPLICATION_FACTOR_MAX,
-        },
-        "configs": {
-            "type": ["object", "null"],
-            "additionalProperties": {"type": ["string", "integer", "boolean"]},
-        },
+        "replicationFactor": {"type": ["integer", "null"], "minimum": 1, "maximum": _REPLICATION_FACTOR_MAX},
+        "configs": {"type": ["object", "null"], "additionalProperties": {"type": ["string", "integer", "boolean"]}},
     },
     "name",
 )
@@ -107,11 +93,7 @@ _NEW_PARTITIONS: Final = {
             "topic": or_null(TOPIC_NAME),
             "topicUUID": or_null(UUID),
             "numPartitions": _NUM_PARTITIONS,
-            "partitionId": {
-                "type": ["integer", "null"],
-                "minimum": 0,
-                "maximum": PARTITIONS_PER_TOPIC_MAX - 1,
-            },
+            "partitionId": {"type": ["integer", "null"], "minimum": 0, "maximum": PARTITIONS_PER_TOPIC_MAX - 1},
             "replicas": or_null({**listing(NODE_ID), "minItems": 1}),
         }
     ),
@@ -162,10 +144,7 @@ async def get_topic_by_name(context: Context, request: Request) -> Response:
     "POST /create_partition",
     "Add one or more partitions",
     guard="change",
-    body=Body(
-        _NEW_PARTITIONS,
-        {"name": "orders", "numPartitions": 6},
-    ),
+    body=Body(_NEW_PARTITIONS, {"name": "orders", "numPartitions": 6}),
     answers={201: Answer("the topic and its new partitions", WHOLE_TOPIC)},
     description="The topic by `name`, `topic` or `topicUUID`. `numPartitions` is the new total; without it, one partition is "
     "added. `partitionId` must be the next one; `replicas` places a single new partition.",
