@@ -111,6 +111,7 @@ class LogLoader:
             self._check_size()
         self.topic_id = topic_id = self._read_topic_id()
         segments = self._segments()
+        self._check_offsets(segments[-1])
         self._drop_deleted(segments)
         self._check_owner(segments)
         epochs = self._epochs()
@@ -228,6 +229,26 @@ class LogLoader:
             self._warnings.append(f"its segments have {size} bytes, and had {self.closed_bytes} at the clean stop")
             self.was_clean = False
             self._shrank = size < self.closed_bytes
+
+    def _check_offsets(self, active: Segment) -> None:
+        """Ignore offsets of checkpoints that cannot be those of the clean stop before this start.
+
+        That stop wrote the log end as recovery point, and a producer snapshot there. Another log end would give the next
+        records offsets that are in use, or leave a hole, and a log start above it would delete the log.
+        """
+        end = self.recovery_point
+        if not self.was_clean or end is None or end == ALL_FLUSHED:
+            return
+        base, has_snapshot = active.base_offset, offset_name(end) + SNAPSHOT_SUFFIX in self._sizes
+        if not (end > base and has_snapshot if active.size else end == base):
+            self._warnings.append(f"its recovery point {end} is not the log end of the clean stop")
+            if self.closed_bytes is None:
+                self.was_clean = False
+            else:
+                self.recovery_point = ALL_FLUSHED
+        elif (self.log_start_offset or 0) > end:
+            self._warnings.append(f"its log start offset {self.log_start_offset} is above its log end {end}")
+            self.log_start_offset = None
 
     def _remove(self, name: str) -> None:
         self.disk.remove(f"{self._path}/{name}")

@@ -699,6 +699,38 @@ def test_gap_that_kafkas_cleaner_left_above_the_last_recovery_point_is_no_loss(m
     assert bench.append() == 12
 
 
+@pytest.mark.parametrize("offset", [0, 5, 30, 39, 41, 60])
+@pytest.mark.parametrize("is_rolled", [True, False])
+def test_recovery_point_of_a_clean_stop_that_is_not_the_log_end_is_ignored(make_bench, offset, is_rolled):
+    bench = make_bench(segment_bytes=1500)
+    fill(bench)
+    if is_rolled:
+        bench.log.roll(0)
+    else:
+        assert bench.log.active.base_offset < 39
+    before = bench.read_all()
+    bench.store.close_plan(3).run(bench.disk)
+    bench.disk.write_file(f"/data/{RECOVERY_POINTS}", b"0\n1\nt 0 %d\n" % offset)
+    bench.reopen(checkpoint=False)
+    assert [event.event for event in bench.store.report.events] == ["log-repaired"]
+    assert (bench.log.log_end_offset, bench.log.recovery_point) == (40, 40)
+    assert bench.read_all() == before
+    assert bench.append() == 40
+    assert bench.log.producers.remembered_offsets() >= {39}
+
+
+def test_log_start_above_the_log_end_of_a_clean_stop_deletes_no_record(make_bench):
+    bench = make_bench(segment_bytes=1500)
+    fill(bench)
+    bench.log.advance_log_start(10)
+    bench.store.close_plan(3).run(bench.disk)
+    bench.disk.write_file("/data/log-start-offset-checkpoint", b"0\n1\nt 0 90\n")
+    bench.reopen(checkpoint=False)
+    assert [event.event for event in bench.store.report.events] == ["log-repaired"]
+    assert (bench.log.log_start_offset, bench.log.log_end_offset) == (0, 40)
+    assert len(bench.read_all()) == bench.log.size_bytes
+
+
 def test_damaged_log_stays_untouched_though_the_recovery_points_were_lost_at_its_first_start(make_bench):
     bench = make_bench()
     fill(bench, 5)
