@@ -114,7 +114,7 @@ class LogLoader:
         self._check_offsets(segments[-1])
         self._drop_deleted(segments)
         self._check_owner(segments)
-        epochs = self._epochs()
+        epochs = self._epochs(has_records=any(segment.size for segment in segments))
         producers = ProducerState()
         snapshots = sorted(o for name in self._sizes if (o := parse_offset(name, SNAPSHOT_SUFFIX)) is not None)
         recovered: RecoveryResult | None = None
@@ -265,18 +265,21 @@ class LogLoader:
             self._warnings.append(f"{PARTITION_METADATA}: {error}")
             return NO_TOPIC_ID
 
-    def _epochs(self) -> EpochCache:
-        if LEADER_EPOCH_CHECKPOINT not in self._sizes:
+    def _epochs(self, *, has_records: bool) -> EpochCache:
+        reason = "it is missing after a clean stop"
+        if LEADER_EPOCH_CHECKPOINT in self._sizes:
+            try:
+                return EpochCache(parse_epochs(self.disk.read_file(f"{self._path}/{LEADER_EPOCH_CHECKPOINT}")))
+            except NewerVersion as newer:
+                raise newer.refusal(f"{self._path}/{LEADER_EPOCH_CHECKPOINT}") from newer
+            except BadCheckpoint as error:
+                reason = str(error)
+        elif not self.was_clean or not has_records:
             return EpochCache()
-        try:
-            return EpochCache(parse_epochs(self.disk.read_file(f"{self._path}/{LEADER_EPOCH_CHECKPOINT}")))
-        except NewerVersion as newer:
-            raise newer.refusal(f"{self._path}/{LEADER_EPOCH_CHECKPOINT}") from newer
-        except BadCheckpoint as error:
-            self._warnings.append(f"{LEADER_EPOCH_CHECKPOINT}: {error}; the leader epochs are rebuilt from the batches")
-            # recovery reads everything again and finds the epochs
-            self.was_clean, self._reads_all = False, True
-            return EpochCache()
+        self._warnings.append(f"{LEADER_EPOCH_CHECKPOINT}: {reason}; the leader epochs are rebuilt from the batches")
+        # recovery reads everything again and finds the epochs
+        self.was_clean, self._reads_all = False, True
+        return EpochCache()
 
     def _segments(self) -> list[Segment]:
         bases = sorted(base for name in self._sizes if (base := parse_offset(name, LOG_SUFFIX)) is not None)

@@ -230,6 +230,22 @@ def test_epochs_survive_without_their_file(make_bench):
     assert bench.log.epochs.entries == [(0, 0), (1, 2), (2, 4)]
 
 
+@pytest.mark.parametrize("lost", ["file", "content"])
+def test_epochs_that_are_missing_after_a_clean_stop_are_rebuilt(make_bench, lost):
+    bench = make_bench(segment_bytes=200)
+    for number in range(6):
+        bench.append(epoch=number // 2)
+    bench.store.close_plan(3).run(bench.disk)
+    bench.disk.remove("/data/t-0/leader-epoch-checkpoint")
+    if lost == "content":
+        bench.disk.write_file("/data/t-0/leader-epoch-checkpoint", b"")
+    bench.reopen(checkpoint=False)
+    assert bench.log.epochs.entries == [(0, 0), (1, 2), (2, 4)]
+    assert [event.event for event in bench.store.report.events] == ["log-repaired"]
+    bench.reopen(clean=True)
+    assert (bench.log.epochs.entries, bench.store.report.events) == ([(0, 0), (1, 2), (2, 4)], [])
+
+
 @pytest.mark.parametrize("cut_at", [0, 3, 4, 5, 6])
 @pytest.mark.parametrize("segment_bytes", [1 << 20, 160])
 def test_epochs_before_those_of_the_cache_are_found_when_the_log_start_is_an_older_one(
