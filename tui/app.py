@@ -199,6 +199,16 @@ class YakApp(App[int]):
         if not (of_widgets and self._is_worker_left()):
             super()._handle_exception(error)
 
+    def _fatal_error(self) -> None:
+        """End without Textual's traceback: `yak.commands.main` writes that of `fault` to a file."""
+        self._close_messages_no_wait()
+
+    @property
+    def fault(self) -> Exception | None:
+        """The exception that ended the app: a bug."""
+        error = self._exception
+        return error.error if isinstance(error, WorkerFailed) and isinstance(error.error, Exception) else error
+
     def _is_worker_left(self) -> bool:
         try:
             node = get_current_worker().node

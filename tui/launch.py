@@ -107,7 +107,7 @@ def live_source(
 def run_app(
     source: ClusterSource, settings: UiSettings, other_source: Callable[[str], ClusterSource] | None = None
 ) -> int:
-    """Run the app in this terminal; returns its exit code. Raises UsageError `no-terminal`.
+    """Run the app in this terminal; returns its exit code. Raises UsageError `no-terminal`, and the exception of a bug.
 
     SIGTERM, SIGHUP, and a hang-up of the terminal end it too.
     """
@@ -124,6 +124,8 @@ def run_app(
         await app.run_async()
 
     asyncio.run(run())
+    if app.fault is not None:
+        raise app.fault
     return app.return_value if app.return_value is not None else app.return_code or 0
 
 
