@@ -68,7 +68,8 @@ def test_bytes_that_are_no_text_are_found_in_their_row_or_end_the_file():
     assert caught.value.code == "not-text"
     with pytest.raises(YakError) as caught:
         list(TextLines(io.BufferedReader(io.BytesIO(b"id,total\n")), "utf-16", "f"))
-    assert (caught.value.code, caught.value.why) == ("not-text", "UTF-16 stream does not start with BOM, before byte 9")
+    reason = caught.value.why.removeprefix("UTF-16 ").capitalize()  # Python 3.13 does not name the encoding
+    assert (caught.value.code, reason) == ("not-text", "Stream does not start with bom, before byte 9")
 
 
 def test_lines_of_a_pipe_are_read_to_its_end():

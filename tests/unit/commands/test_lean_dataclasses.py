@@ -1,6 +1,7 @@
 """Dataclasses behave the same with the shared methods as with the standard library's compiled ones."""
 
 import dataclasses
+import sys
 from typing import Any
 
 import pytest
@@ -32,8 +33,17 @@ def classes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     if request.param:
         lean_dataclasses.install()
         shared = [getattr(dataclasses, name, None) for name in replaced]
-        assert all(each is None or each.__module__ == lean_dataclasses.__name__ for each in shared)
+        module = lean_dataclasses.__name__ if sys.version_info < (3, 13) else dataclasses.__name__
+        assert all(each is None or each.__module__ == module for each in shared)
     return define()
+
+
+def test_dataclasses_of_python_3_13_are_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = object()
+    monkeypatch.delattr(dataclasses, "_repr_fn", raising=False)
+    monkeypatch.setattr(dataclasses, "_frozen_get_del_attr", compiled, raising=False)
+    lean_dataclasses.install()
+    assert getattr(dataclasses, "_frozen_get_del_attr") is compiled  # noqa: B009 - mypy does not know it
 
 
 def test_a_frozen_class_refuses_changes(classes: tuple[Any, Any]) -> None:

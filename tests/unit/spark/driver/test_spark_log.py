@@ -27,5 +27,5 @@ def test_traces_of_an_ended_java_go_to_the_log_and_not_to_stderr(tmp_path: Path)
     log = tmp_path / "spark.log"
     ran = subprocess.run([sys.executable, "-c", _JAVA_ENDS, str(log)], capture_output=True, text=True, check=True)
     assert ran.stdout + ran.stderr == ""
-    assert log.read_text().count("EOFError") == 3
+    assert log.read_text().splitlines().count("EOFError") == 3
     assert (tmp_path / "earlier.log").read_text() == ""
