@@ -274,10 +274,15 @@ class Image:
         name = None if topic_id is None else self.topic_names.get(topic_id)
         return None if name is None else self.topics[name]
 
+    def partition(self, topic_partition: TopicPartition) -> PartitionInfo | None:
+        """The partition, or None if it does not exist."""
+        topic, number = self.topics.get(topic_partition.topic), topic_partition.partition
+        return None if topic is None or not 0 <= number < len(topic.partitions) else topic.partitions[number]
+
     def is_replicated(self, topic_partition: TopicPartition) -> bool:
         """Whether a partition, as far as it is known, has more than one replica."""
-        topic, number = self.topics.get(topic_partition.topic), topic_partition.partition
-        return topic is not None and number < len(topic.partitions) and len(topic.partitions[number].replicas) > 1
+        info = self.partition(topic_partition)
+        return info is not None and len(info.replicas) > 1
 
     def active_brokers(self) -> list[BrokerInfo]:
         """The brokers that may lead and hold replicas, by node id."""

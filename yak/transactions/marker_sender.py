@@ -80,12 +80,12 @@ class MarkerSender:
         for pending, topic_partition in markers:
             if pending.is_over:
                 continue
-            topic = self._context.image.topics.get(topic_partition.topic)
-            if topic is None or topic_partition.partition >= len(topic.partitions):
+            info = self._context.image.partition(topic_partition)
+            if info is None:
                 # deleted, with the transaction's records
                 self._answered(pending, topic_partition, ErrorCode.none)
                 continue
-            leader_id = topic.partitions[topic_partition.partition].leader
+            leader_id = info.leader
             if leader_id == self._node_id:
                 self._markers.write(topic_partition, pending.marker, partial(self._answered, pending, topic_partition))
             elif leader_id not in self._context.image.brokers:

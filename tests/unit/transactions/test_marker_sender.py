@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from tests.unit.contexts import StubContext
+from yak.cluster.image import Image
 from yak.core.timers import Timers
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
 from yak.partitions.transaction_markers import TxnMarker
-from yak.protocol.codec import decode_request, encode_response, read_request_header
+from yak.protocol.codec import decode_request, encode_response
+from yak.protocol.request_header import read_request_header
 from yak.transactions.marker_sender import RETRY_MS, MarkerSender, PendingMarkers
 from yak.transactions.records import TRANSACTION_TOPIC
 from yak.transactions.transaction import PROTOCOL_2, ProducerIdAndEpoch
@@ -52,7 +54,7 @@ class Bench:
             "t": SimpleNamespace(partitions=partitions),
             TRANSACTION_TOPIC: SimpleNamespace(partitions=partitions[:1]),
         }
-        self.image = SimpleNamespace(topics=topics, brokers={OTHER: SimpleNamespace(boot_id="b")})
+        self.image = Image(topics=topics, brokers={OTHER: SimpleNamespace(boot_id="b")})
         if hasattr(self, "context"):
             self.context.image = self.image
 

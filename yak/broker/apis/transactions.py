@@ -89,7 +89,7 @@ def add_partitions_to_txn(broker: Broker, call: Call) -> Outcome:
     ]
     if denied:
         codes = dict.fromkeys(partitions, ErrorCode.operation_not_attempted)
-        missing = (place for place in partitions if not _exists(broker, place))
+        missing = (place for place in partitions if broker.image.partition(place) is None)
         codes |= dict.fromkeys(missing, ErrorCode.unknown_topic_or_partition)
         return Now(fields(codes | dict.fromkeys(denied, ErrorCode.topic_authorization_failed)))
 
@@ -153,7 +153,7 @@ def _refused(
     broker: Broker, transactional_id: str, partitions: list[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode] | None:
     """The codes of a transaction that can be neither added to nor verified: one partition does not exist, or no id."""
-    missing = [place for place in partitions if not _exists(broker, place)]
+    missing = [place for place in partitions if broker.image.partition(place) is None]
     if missing:
         codes = dict.fromkeys(partitions, ErrorCode.operation_not_attempted)
         return codes | dict.fromkeys(missing, ErrorCode.unknown_topic_or_partition)
@@ -171,11 +171,6 @@ def _verify(
     for place in partitions:
         broker.transaction_coordinator.verify(transactional_id, producer, place, partial(codes.__setitem__, place))
     then(codes)
-
-
-def _exists(broker: Broker, place: TopicPartition) -> bool:
-    topic = broker.image.topics.get(place.topic)
-    return topic is not None and 0 <= place.partition < len(topic.partitions)
 
 
 def _partitions(topics: Iterable[Any]) -> list[TopicPartition]:

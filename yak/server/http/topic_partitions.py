@@ -6,7 +6,6 @@ from typing import Any, Final
 import trio
 
 from yak.cluster.image import Image, TopicInfo
-from yak.config.topic_configs import resolve_log_config
 from yak.errors import ErrorCode, PeerError
 from yak.ids import NodeId, Offset, TopicPartition, by_topic
 from yak.protocol.topic_names import validate_topic_name
@@ -74,11 +73,8 @@ async def find_or_create_topic(context: Context, name: str) -> TopicInfo:
 
 def leader_of(image: Image, topic: str, partition: int) -> NodeId | None:
     """The partition's leader; None when it has no leader or does not exist."""
-    info = image.topics.get(topic)
-    if info is None or not 0 <= partition < len(info.partitions):
-        return None
-    leader = info.partitions[partition].leader
-    return leader if leader in image.brokers else None
+    info = image.partition(TopicPartition(topic, partition))
+    return info.leader if info is not None and info.leader in image.brokers else None
 
 
 def by_leader(image: Image, partitions: Iterable[TopicPartition]) -> dict[NodeId, list[TopicPartition]]:
@@ -139,10 +135,7 @@ def max_message_bytes(context: Context, topic: TopicInfo) -> int:
     known: dict[str, int] = held[1]
     found = known.get(topic.name)
     if found is None:
-        node_id, static = context.broker.node_id, context.broker.config.static
-        config = resolve_log_config(
-            topic.configs, image.broker_configs.get(node_id, {}), image.default_broker_configs, static
-        )
+        config = image.log_config(topic, context.broker.node_id, context.broker.config.static)
         found = known[topic.name] = config.max_message_bytes
     return found
 

@@ -6,6 +6,7 @@ from typing import Any
 import trio
 
 from yak.broker.apis import alter_partition_reassignments, elect_leaders
+from yak.cluster.image import Image
 from yak.cluster.leadership_moves import Move
 from yak.ids import TopicPartition
 from yak.server.http.context import HttpLimits
@@ -32,7 +33,7 @@ class Brokers:
 def moved_with(brokers: Brokers) -> dict[TopicPartition, str]:
     """The partitions that were not moved, of one that broker 3 leads after the requests."""
     led = SimpleNamespace(partitions=[SimpleNamespace(leader=3)])
-    image = SimpleNamespace(controller_id=CONTROLLER, topics={"t": led})
+    image = Image(controller_id=CONTROLLER, topics={"t": led})
     context: Any = SimpleNamespace(
         broker=SimpleNamespace(image=image), broker_client=brokers, limits=HttpLimits(retry_ms=1_000)
     )

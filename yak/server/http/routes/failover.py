@@ -88,7 +88,7 @@ def _report(context: Context, plan: Plan, done: "Done") -> dict[str, Any]:
     moved = []
     image = context.broker.image
     for each in plan.moves:
-        before, after = done.before.get(each.partition), info_of(image, each.partition)
+        before, after = done.before.get(each.partition), image.partition(each.partition)
         if each.partition in done.failed or before is None or after is None:
             done.failed.setdefault(each.partition, "it was deleted during the request")
             continue
@@ -169,18 +169,12 @@ def led_partitions(
             yield PartitionReplicas(name, info.partition, info.leader, *epochs, info.replicas, info.isr, None, {})
 
 
-def info_of(image: Image, place: TopicPartition) -> PartitionInfo | None:
-    """A partition in an image; None when it does not exist."""
-    topic = image.topics.get(place.topic)
-    return None if topic is None or place.partition >= len(topic.partitions) else topic.partitions[place.partition]
-
-
 async def carry_out(context: Context, moves: Sequence[Move]) -> "Done":
     """Move leaders and wait until the image shows them. Raises Problem when a whole request is refused."""
     done = Done()
     began = trio.current_time()
     for each in moves:
-        info = info_of(context.broker.image, each.partition)
+        info = context.broker.image.partition(each.partition)
         if info is not None:
             done.before[each.partition] = info
     await _reorder(context, {each.partition: each.order for each in moves if each.order is not None}, done)
@@ -255,7 +249,9 @@ async def _wait_until_led(context: Context, leaders: Mapping[TopicPartition, Nod
     late = dict(leaders)
     while True:
         image = context.broker.image
-        late = {place: to for place, to in late.items() if (info := info_of(image, place)) is None or info.leader != to}
+        late = {
+            place: to for place, to in late.items() if (info := image.partition(place)) is None or info.leader != to
+        }
         if not late:
             return
         if trio.current_time() >= until:
