@@ -76,10 +76,10 @@ from yak.partitions.store_outage import StoreOutage
 from yak.partitions.transaction_markers import TransactionMarkers
 from yak.ports.disk import Part
 from yak.ports.metadata_store import MetadataStore, TailedRecord
-from yak.protocol.codec import decode_request, encode_response, read_request_header
+from yak.protocol.codec import decode_request, encode_response
 from yak.protocol.peer_proof import ClusterSecret, Incarnation
 from yak.protocol.repeated_produce import RepeatedProduce
-from yak.protocol.request_header import RequestHeader
+from yak.protocol.request_header import RequestHeader, read_request_header
 from yak.protocol.versions import PRODUCE
 from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.fetch_sessions import ConsumerSessions, FollowerSessions

@@ -19,7 +19,8 @@ from yak.broker.call import Call, DelayedOperation, Fields
 from yak.core.context import Context
 from yak.core.events import MuteConnection, UnmuteConnection
 from yak.limits import PEER_PROOF_MS_MAX
-from yak.protocol.codec import has_response_field, read_request_header
+from yak.protocol.codec import has_response_field
+from yak.protocol.request_header import read_request_header
 from yak.protocol.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from yak.quotas.client_quotas import ClientQuotas
 from yak.quotas.quota_types import QuotaType

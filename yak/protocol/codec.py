@@ -1,18 +1,17 @@
 """The entry point to kio: request frames to objects, responses to bytes, for every API version.
 
-    read_request_header   API, version, correlation id and client id (own parser: `request_header`)
     decode_request        body to object: hand-written for Produce and Fetch (`produce_request`, `fetch_request`), all
                           others checked (`request_check`) and then decoded by kio
     encode_request        dict to bytes, for requests to this process or another broker; decode_response reads the reply
     encode_response       dict to bytes with length prefix and header (`response_encoder`); the two hot responses have
                           their own encoders (`hot`)
 
-The first use of a version prepares it, which takes milliseconds: `preload` does this at start for the hot versions,
-`preload_rest` between requests for the others.
+The first use of a version prepares it, which takes milliseconds: `preload` does this at start for the hot versions, and
+between requests for the others.
 """
 
 import struct
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
@@ -26,7 +25,6 @@ from yak.protocol.fetch_request import decode_fetch_in_slices, decode_fetch_requ
 from yak.protocol.pace import Pace
 from yak.protocol.produce_request import decode_produce_in_slices, decode_produce_request
 from yak.protocol.request_check import apply_edits, check_body, check_in_slices
-from yak.protocol.request_header import RequestHeader, read_request_header
 from yak.protocol.response_encoder import EncodedItems, Fields, UnknownNames, Writer, request_writer, struct_writer
 from yak.protocol.schema_fields import EntityClass, schema_fields
 from yak.protocol.schemas import load_request_schema, load_response_schema
@@ -35,32 +33,10 @@ from yak.protocol.versions import (
     API_VERSIONS,
     FETCH,
     PRODUCE,
-    VersionRange,
     decodable_range,
     is_decodable,
     is_flexible,
-    supported_ranges,
 )
-
-__all__ = [
-    "API_NAMES",
-    "RequestHeader",
-    "VersionRange",
-    "decode_in_slices",
-    "decode_request",
-    "decode_response",
-    "encode_in_slices",
-    "encode_items",
-    "encode_request",
-    "encode_response",
-    "encode_response_body",
-    "has_response_field",
-    "is_decodable",
-    "preload",
-    "preload_rest",
-    "read_request_header",
-    "supported_ranges",
-]
 
 BodyDecoder: TypeAlias = Callable[[Buffer, int, int], Any]
 """(frame, where the body starts in it, how many elements it may have)."""
@@ -334,18 +310,3 @@ def preload(hot: Iterable[tuple[int, Iterable[int]]]) -> None:
             if is_decodable(api_key, version):
                 _decoder(api_key, version)
                 _writer(api_key, version)
-
-
-def preload_rest(api_keys: Iterable[int] | None = None) -> Iterator[tuple[int, int]]:
-    """Prepare one more (key, version) at each step, newest versions first, and yield it.
-
-    `api_keys` are the served ones (default: all). A step takes 1 to 5 ms the first time and no time after that.
-    """
-    keys = sorted(API_NAMES) if api_keys is None else sorted(api_keys)
-    for api_key in keys:
-        versions = decodable_range(api_key)
-        if versions is None:
-            continue
-        for version in range(versions.maximum, versions.minimum - 1, -1):
-            preload([(api_key, [version])])
-            yield api_key, version

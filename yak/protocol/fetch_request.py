@@ -4,7 +4,6 @@ One class serves all versions, with defaults for fields that a version lacks. At
 kio behind `request_check`, it saves the walk over each partition.
 """
 
-import datetime as dt
 import struct
 import uuid
 from collections.abc import Generator
@@ -61,13 +60,6 @@ class ForgottenTopic(NamedTuple):
     partitions: tuple[int, ...]
 
 
-class ReplicaState(NamedTuple):
-    """The fetching replica, in the shape of version 15 on."""
-
-    replica_id: int
-    replica_epoch: int
-
-
 class FetchRequest(NamedTuple):
     """A Fetch request, versions 4 to 18; `replica_id` is -1 for a client."""
 
@@ -83,16 +75,6 @@ class FetchRequest(NamedTuple):
     topics: list[FetchTopic]
     forgotten_topics_data: list[ForgottenTopic]
     rack_id: str
-
-    @property
-    def max_wait(self) -> dt.timedelta:
-        """`max_wait_ms` as kio's type."""
-        return dt.timedelta(milliseconds=self.max_wait_ms)
-
-    @property
-    def replica_state(self) -> ReplicaState:
-        """`replica_id` and `replica_epoch` as kio's type from version 15 on."""
-        return ReplicaState(self.replica_id, self.replica_epoch)
 
 
 _make = tuple.__new__

@@ -6,7 +6,6 @@ kio behind `request_check`, it saves the check, a copy of the records, and a dur
 **`records` are views into the frame, valid only as long as the frame**: during one step. Copy records that live longer.
 """
 
-import datetime as dt
 import struct
 import uuid
 from collections.abc import Generator
@@ -57,11 +56,6 @@ class ProduceRequest(NamedTuple):
     acks: int
     timeout_ms: int
     topic_data: list[TopicProduceData]
-
-    @property
-    def timeout(self) -> dt.timedelta:
-        """`timeout_ms` as kio's type."""
-        return dt.timedelta(milliseconds=self.timeout_ms)
 
 
 def decode_produce_request(version: int, frame: Buffer, offset: int, elements_max: int) -> ProduceRequest:

@@ -57,16 +57,3 @@ def decodable_range(api_key: int) -> VersionRange | None:
 def is_decodable(api_key: int, api_version: int) -> bool:
     """Whether YAK can decode requests of this version."""
     return api_version in versions_of(api_key)
-
-
-def supported_ranges() -> dict[int, VersionRange]:
-    """What ApiVersions may list, by API key: everything that has classes, with two corrections.
-
-    Produce is listed from 0 although YAK refuses 0 to 2: otherwise librdkafka before 2.11.1 silently sends gzip batches
-    uncompressed (KAFKA-18659). InitProducerId stops at 5: Kafka's schema marks version 6 as unstable.
-    """
-    ranges = {key: decodable_range(key) for key in sorted(api_key_map)}
-    listed = {key: found for key, found in ranges.items() if found is not None}
-    listed[PRODUCE] = listed[PRODUCE]._replace(minimum=0)
-    listed[INIT_PRODUCER_ID] = listed[INIT_PRODUCER_ID]._replace(maximum=5)
-    return listed

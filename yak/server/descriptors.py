@@ -182,11 +182,6 @@ class DescriptorPool:
         self._open: OrderedDict[PooledFile, None] = OrderedDict()
         """The files with a descriptor, in the order of the second chance rule."""
 
-    @property
-    def open_count(self) -> int:
-        """The number of open descriptors."""
-        return len(self._open)
-
     def pin(self, file: PooledFile) -> int:
         """The file's descriptor, which stays open until `unpin`."""
         with self._lock:

@@ -62,11 +62,6 @@ class JobRunner:
         self.durations: dict[JobKind, Histogram] = {kind: Histogram() for kind in SIDE_BY_SIDE}
         """Run times of jobs in their threads."""
 
-    @property
-    def running_count(self) -> int:
-        """The number of running jobs."""
-        return len(self._running)
-
     def submit(self, job: RunJob) -> None:
         """Run a job as soon as its kind has a free thread."""
         self._waiting[job.kind].append(job)

@@ -7,7 +7,8 @@ import pytest
 
 from yak.client import faults
 from yak.errors import Unreachable, UsageError, YakError
-from yak.protocol.codec import decode_request, decode_response, encode_request, encode_response, read_request_header
+from yak.protocol.codec import decode_request, decode_response, encode_request, encode_response
+from yak.protocol.request_header import read_request_header
 
 
 class FakeConnection:

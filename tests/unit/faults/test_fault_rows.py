@@ -7,7 +7,8 @@ import pytest
 from tests.unit.faults.sample_requests import BETWEEN_BROKERS, TOPIC_ID, sample_request
 from yak.broker.apis import NAMES, TABLE
 from yak.faults import rows
-from yak.protocol.codec import decode_request, encode_response, read_request_header
+from yak.protocol.codec import decode_request, encode_response
+from yak.protocol.request_header import read_request_header
 from yak.protocol.schema_fields import schema_fields
 from yak.protocol.schemas import load_response_schema
 from yak.sim.wire import request_frame

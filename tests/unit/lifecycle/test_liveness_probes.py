@@ -19,8 +19,9 @@ from yak.lifecycle.failure_watch import (
     LivenessProbes,
     probe_request,
 )
-from yak.protocol.codec import decode_request, read_request_header
+from yak.protocol.codec import decode_request
 from yak.protocol.peer_proof import Incarnation
+from yak.protocol.request_header import read_request_header
 from yak.sim.rig import Rig
 
 HERE, LEADER, OTHER = 2, 1, 3

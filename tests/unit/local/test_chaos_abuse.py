@@ -10,7 +10,8 @@ from yak.client.bench.result import Result
 from yak.errors import UsageError
 from yak.local.chaos.abuse import refuse_remote, row_of
 from yak.local.chaos.attacks import ATTACKS, Attack, Target, chosen
-from yak.protocol.codec import decode_request, read_request_header
+from yak.protocol.codec import decode_request
+from yak.protocol.request_header import read_request_header
 
 TARGET = Target("127.0.0.1:1", "127.0.0.1:2", "plain", "packed")
 FRAMES = [attack for attack in ATTACKS if attack.name not in ("json-keys", "large-frames", "elements")]

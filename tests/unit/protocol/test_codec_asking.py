@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from yak.errors import ProtocolViolation
-from yak.protocol.codec import decode_request, decode_response, encode_request, encode_response, read_request_header
+from yak.protocol.codec import decode_request, decode_response, encode_request, encode_response
+from yak.protocol.request_header import read_request_header
 from yak.protocol.schema_fields import plain
 from yak.protocol.schemas import load_request_schema, load_response_schema
 from yak.protocol.versions import API_NAMES, FETCH, PRODUCE, decodable_range

@@ -44,10 +44,19 @@ def as_plain(value):
     return value
 
 
+OTHERWISE = {
+    "timeout": lambda ours: dt.timedelta(milliseconds=ours.timeout_ms),
+    "max_wait": lambda ours: dt.timedelta(milliseconds=ours.max_wait_ms),
+    "replica_state": lambda ours: ours,
+}
+"""Where a hot request has what kio has in a field of another name or type."""
+
+
 def same(ours, kios) -> bool:
     """Whether a hot request says what kio's says, field by field of kio's class."""
     for field in fields(kios):
-        mine, theirs = getattr(ours, field.name), getattr(kios, field.name)
+        mine = OTHERWISE[field.name](ours) if field.name in OTHERWISE else getattr(ours, field.name)
+        theirs = getattr(kios, field.name)
         if isinstance(theirs, tuple) and theirs and hasattr(theirs[0], "__dataclass_fields__"):
             if len(mine) != len(theirs) or not all(map(same, mine, theirs)):
                 return False

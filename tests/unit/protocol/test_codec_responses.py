@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
 from yak.protocol import codec
-from yak.protocol.codec import encode_response, encode_response_body, preload, preload_rest
+from yak.protocol.codec import encode_response, encode_response_body, preload
 from yak.protocol.schema_fields import plain
 from yak.protocol.schemas import load_response_schema
 from yak.protocol.versions import API_NAMES, decodable_range
@@ -119,9 +119,6 @@ def test_a_tagged_field_at_its_default_is_left_out():
     assert encode_response_body(18, 3, {"finalized_features_epoch": 5}) != plain_answer
 
 
-def test_preloading_prepares_what_it_names_and_the_rest_one_at_a_time():
+def test_preloading_prepares_what_it_names():
     preload([(11, [5]), (999, [1]), (0, [2])])
     assert codec._decoder.cache_info().currsize > 0
-    steps = list(preload_rest([12, 13]))
-    assert steps[0] == (12, 4)
-    assert len(steps) == 11

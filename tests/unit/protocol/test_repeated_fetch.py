@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yak.errors import ProtocolViolation
-from yak.protocol.codec import decode_request, read_request_header
+from yak.protocol.codec import decode_request
 from yak.protocol.fetch_request import FetchRequest
 from yak.protocol.repeated_fetch import FetchPattern, partition_name
 from yak.protocol.replica_fetch import WantedPartition, replica_fetch_request
+from yak.protocol.request_header import read_request_header
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yak.errors import ProtocolViolation
-from yak.protocol.codec import decode_request, read_request_header
+from yak.protocol.codec import decode_request
 from yak.protocol.repeated_produce import MISSES_MAX, RepeatedProduce
+from yak.protocol.request_header import read_request_header
 from yak.protocol.varint import uvarint
 
 INT32 = st.integers(-(2**31), 2**31 - 1)

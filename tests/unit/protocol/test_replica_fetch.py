@@ -16,7 +16,7 @@ from kio.schema.response_header.v1.header import ResponseHeader
 
 from yak.errors import ProtocolViolation
 from yak.limits import BROKER_REQUEST_ELEMENTS_MAX
-from yak.protocol.codec import decode_request, read_request_header
+from yak.protocol.codec import decode_request
 from yak.protocol.fetch_answer import (
     AbortedTransaction,
     DivergingEpoch,
@@ -32,6 +32,7 @@ from yak.protocol.replica_fetch import (
     decode_replica_fetch_answer,
     replica_fetch_request,
 )
+from yak.protocol.request_header import read_request_header
 from yak.protocol.varint import uvarint
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -108,7 +109,7 @@ def test_a_followers_request_is_kios_and_the_leader_reads_it(oracle, numbers, te
     assert (read.api_key, read.api_version, read.correlation_id, read.client_id) == (1, 17, correlation_id, client_id)
     request = decode_request(1, 17, memoryview(frame)[4:], read.body_offset)
     assert request.cluster_id == cluster_id
-    assert request.replica_state == replica
+    assert (request.replica_id, request.replica_epoch) == replica
     assert [(topic.topic_id, [tuple(each[:6]) for each in topic.partitions]) for topic in request.topics] == [
         (topic_id, [tuple(partition) for partition in wanted]) for topic_id, wanted in topics
     ]

@@ -5,11 +5,9 @@ from yak.protocol.versions import (
     API_NAMES,
     FIRST_FLEXIBLE,
     NEVER_FLEXIBLE,
-    VersionRange,
     decodable_range,
     is_decodable,
     is_flexible,
-    supported_ranges,
 )
 
 
@@ -28,14 +26,6 @@ def test_removed_apis_and_unknown_keys_are_not_flexible():
 
 def test_a_version_from_the_future_has_the_flexible_header():
     assert is_flexible(18, 99)
-
-
-def test_produce_is_advertised_from_0_and_init_producer_id_up_to_5():
-    ranges = supported_ranges()
-    assert ranges[0] == VersionRange(0, 13)
-    assert ranges[22] == VersionRange(0, 5)
-    assert ranges[1] == VersionRange(4, 18)
-    assert {ranges[key].minimum for key in (10, 11, 12, 13, 14, 17, 18)} == {0}
 
 
 def test_undecodable_version_is_detected_without_loading_a_schema():

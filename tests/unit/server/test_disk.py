@@ -58,10 +58,10 @@ def test_many_files_live_on_few_descriptors(disk: RealDisk, tmp_path: Path) -> N
     for round_number in range(3):
         for number, file in enumerate(files):
             file.append([f"{round_number}:{number};".encode()])
-    assert disk.pool.open_count <= 8
+    assert len(disk.pool._open) <= 8
     for number, file in enumerate(files):
         assert file.read(100, 0) == f"0:{number};1:{number};2:{number};".encode()
-    assert disk.pool.open_count <= 8
+    assert len(disk.pool._open) <= 8
 
 
 def test_a_descriptor_in_use_is_never_closed(disk: RealDisk, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_closed_file_opens_again(disk: RealDisk, tmp_path: Path) -> None:
     file = disk.open(f"{tmp_path}/a", create=True)
     file.append([b"x"])
     file.close()
-    assert disk.pool.open_count == 0
+    assert len(disk.pool._open) == 0
     assert file.size() == 1
     file.append([b"y"])
     assert file.read(10, 0) == b"xy"
@@ -144,7 +144,7 @@ def test_removing_a_tree_gives_back_its_descriptors(disk: RealDisk, tmp_path: Pa
     file.append([b"x"])
     disk.remove_tree(f"{tmp_path}/t-0")
     disk.remove_tree(f"{tmp_path}/t-0")
-    assert disk.pool.open_count == 0
+    assert len(disk.pool._open) == 0
     assert not disk.exists(f"{tmp_path}/t-0")
 
 
@@ -338,7 +338,7 @@ def test_descriptor_of_a_file_removed_during_an_append_is_closed_when_the_append
     monkeypatch.setattr(descriptors.os, "writev", removed_meanwhile)
     with contextlib.suppress(OSError):
         file.append([b"y"])
-    assert (file.fd, disk.pool.open_count) == (-1, 0)
+    assert (file.fd, len(disk.pool._open)) == (-1, 0)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(fd)
 

@@ -124,7 +124,7 @@ def test_jobs_run_in_threads_and_a_stuck_one_does_not_stop_others() -> None:
             assert isinstance(done[101].error, OSError)
             release.set()
             await broker.until(lambda: len(broker.core.of(JobDone)) == 10)
-            assert broker.shell.jobs.running_count == 0
+            assert not broker.shell.jobs._running
 
     trio.run(main)
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from yak.protocol.codec import decode_request, decode_response, encode_request, encode_response, read_request_header
+from yak.protocol.codec import decode_request, decode_response, encode_request, encode_response
+from yak.protocol.request_header import read_request_header
 from yak.protocol.versions import FETCH
 from yak.quorum.transport import ENVELOPE, FETCH_SNAPSHOT
 

@@ -15,7 +15,8 @@ from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.config.listeners import PLAINTEXT_LISTENER
 from yak.limits import REQUEST_BYTES_MAX
-from yak.protocol.codec import decode_request, encode_response, read_request_header
+from yak.protocol.codec import decode_request, encode_response
+from yak.protocol.request_header import read_request_header
 from yak.server.http import broker_client
 from yak.server.http.broker_client import BrokerClient, RemoteBrokers, RemoteLost
 from yak.server.http.problems import Problem

@@ -10,8 +10,9 @@ from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.config.listeners import Listener, SecurityProtocol
 from yak.errors import ProtocolViolation
-from yak.protocol.codec import decode_request, encode_response, read_request_header
+from yak.protocol.codec import decode_request, encode_response
 from yak.protocol.peer_proof import ClusterSecret, Incarnation
+from yak.protocol.request_header import read_request_header
 from yak.server.http.broker_client import secure
 from yak.sim.rig import Rig
 
