@@ -166,7 +166,7 @@ class TransactionIndex(AbstractIndex):
     def _may_be(self, data: bytes) -> bool:
         before = self.base_offset - 1
         for version, _producer_id, first_offset, last_offset, _stable in _ABORTED_ENTRY.iter_unpack(data):
-            if version != _ABORTED_VERSION or last_offset <= before or first_offset > last_offset:
+            if version != _ABORTED_VERSION or last_offset <= before or first_offset >= last_offset:
                 return False
             before = last_offset
         return True

@@ -308,6 +308,26 @@ def test_a_transaction_index_that_cannot_be_is_built_again(make_bench):
         assert bench.content(name) == good
 
 
+@pytest.mark.parametrize("clean", [True, False])
+def test_transaction_index_of_zeros_is_built_again(make_bench, clean):
+    bench = make_bench()
+    write(bench, 1, 0)
+    end(bench, 1, commit=False)
+    bench.log.roll(0)
+    write(bench, 3, 0)
+    bench.flush()
+    bench.reopen(clean=True)
+    name = f"/data/{bench.partition}/{0:020d}.txnindex"
+    good = bench.disk.read_file(name)
+    assert len(good) == 34
+    bench.disk.write_file(name, bytes(34))
+    if not clean:
+        write(bench, 3, 1)
+    bench.reopen(clean=clean)
+    assert aborted_transactions(bench.log.segments, 0, 99) == [AbortedTxn(1, 0, 1, 2)]
+    assert bench.disk.read_file(name) == good
+
+
 def test_an_index_holds_what_kafka_writes():
     index = TransactionIndex(10)
     index.append(AbortedTxn(1, 8, 12, 13))
