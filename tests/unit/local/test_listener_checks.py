@@ -2,8 +2,9 @@
 
 import pytest
 
+from yak.client.admin import ConfigValue
 from yak.config.listeners import without_authentication
-from yak.local.checks.network import check_authentication, check_between_brokers
+from yak.local.checks.network import check_authentication, check_between_brokers, settings_of
 
 MAP = "INTERNAL:PLAINTEXT,EXTERNAL:SSL,LOGIN:SASL_SSL"
 INSIDE = {
@@ -65,3 +66,22 @@ def test_listener_with_two_protocols_fails():
     other = INSIDE | {"listener.security.protocol.map": "INTERNAL:SSL,EXTERNAL:SSL"}
     (found,) = check_between_brokers({1: INSIDE, 2: other})
     assert "listener INTERNAL is SSL on node 2, PLAINTEXT on node 1" in found.detail
+
+
+def described(name: str, value: str, *, is_default: bool) -> ConfigValue:
+    return ConfigValue(name, value, "default" if is_default else "static", is_default, True, False)
+
+
+def test_default_protocol_that_kafka_describes_beside_the_name_of_a_listener_is_no_setting():
+    by_name = described("inter.broker.listener.name", "INTERNAL", is_default=False)
+    by_protocol = described("security.inter.broker.protocol", "PLAINTEXT", is_default=True)
+    listeners = [described(name, value, is_default=False) for name, value in INSIDE.items()]
+    settings = settings_of([*listeners, by_name, by_protocol])
+    assert settings == INSIDE | {"inter.broker.listener.name": "INTERNAL"}
+    assert check_between_brokers({1: settings}) == []
+    assert "security.inter.broker.protocol" in settings_of([*listeners, by_protocol])
+
+
+def test_listeners_that_cannot_be_read_are_skipped():
+    (found,) = check_between_brokers({1: INSIDE, 2: {"listeners": "?"}})
+    assert (found.state, found.detail) == ("skip", "node 2: listeners=? cannot be used")

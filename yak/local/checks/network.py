@@ -4,7 +4,7 @@ import socket
 import ssl
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from yak.client.reach import probe, split_address
@@ -15,7 +15,11 @@ from yak.local.checks.finding import Finding
 from yak.view.partition_replicas import PartitionReplicas
 from yak.view.partition_state import PartitionState, worst
 
+if TYPE_CHECKING:
+    from yak.client.admin import ConfigValue
+
 _OPEN: Final = "use SASL_SSL (docs/security.md), or bind 127.0.0.1"
+_BY_NAME, _BY_PROTOCOL = "inter.broker.listener.name", "security.inter.broker.protocol"
 _HTTP_LISTENERS, _HTTP_AUTHENTICATION = "yak.http.listeners", "yak.http.authentication"
 
 
@@ -30,8 +34,19 @@ def check_listeners(servers: str, node_ids: Sequence[int], timeout_s: float) -> 
             found = admin.configs("broker", str(node_id))
         except YakError as error:
             return [Finding("authentication", "skip", f"node {node_id} does not describe its configs: {error.message}")]
-        configs[node_id] = {each.name: each.value for each in found if each.value}
+        configs[node_id] = settings_of(found)
     return [check_authentication(configs), *check_between_brokers(configs)]
+
+
+def settings_of(configs: Iterable["ConfigValue"]) -> dict[str, str]:
+    """The configs that have a value, as a broker's settings.
+
+    Kafka describes the default of security.inter.broker.protocol too, but lets nobody set both that and the name.
+    """
+    found = {each.name: each for each in configs if each.value}
+    if _BY_NAME in found and _BY_PROTOCOL in found and found[_BY_PROTOCOL].is_default:
+        del found[_BY_PROTOCOL]
+    return {name: each.value for name, each in found.items()}
 
 
 def check_authentication(configs: Mapping[int, Mapping[str, str]]) -> Finding:
@@ -54,7 +69,12 @@ def check_authentication(configs: Mapping[int, Mapping[str, str]]) -> Finding:
 
 def check_between_brokers(configs: Mapping[int, Mapping[str, str]]) -> list[Finding]:
     """Whether each broker has the listener that each other one uses between brokers, with its security protocol."""
-    listeners = {node_id: Listeners.from_settings(settings) for node_id, settings in configs.items()}
+    listeners = {}
+    for node_id, settings in configs.items():
+        try:
+            listeners[node_id] = Listeners.from_settings(settings)
+        except YakError as error:
+            return [Finding("brokers", "skip", f"node {node_id}: {error.message}")]
     problems = []
     for node_id, own in listeners.items():
         wanted = own.inter_broker
