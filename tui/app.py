@@ -35,7 +35,7 @@ from yak.tui.rows.cells import Cell
 from yak.tui.rows.contexts import is_set
 from yak.tui.screens.base import SCREENS, Entry, FileUploaded, YakScreen
 from yak.tui.settings import UiSettings
-from yak.tui.source.base import ClusterSource
+from yak.tui.source.base import UNREADABLE, ClusterSource, unreadable
 from yak.tui.state.picture import Picture
 from yak.tui.themes import NAMES, THEMES, VARIABLES_OF_OTHERS, textual_name
 from yak.tui.widgets.dialogs import FieldsDialog, JumpDialog, Prompt, TextDialog
@@ -118,6 +118,8 @@ class YakApp(App[int]):
     TITLE = "yak"
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
+    unreadable: ClassVar[tuple[type[Exception], ...]] = UNREADABLE
+    """Exceptions that count as an answer's fault. Tests have none, so that bugs are not hidden."""
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {entry.name: entry.make for entry in SCREENS}
     BINDINGS: ClassVar[list[BindingType]] = [*keys(*_KEY_IDS)]
 
@@ -284,6 +286,12 @@ class YakApp(App[int]):
             markup=False,
         )
 
+    def show_unreadable(self, what: str, error: Exception) -> None:
+        """Show that something of the cluster's cannot be read; once for each fault."""
+        found = unreadable(what, error)
+        if all(getattr(said, "why", "") != found.why for _, said, _ in self.notices):
+            self.show_error(found)
+
     def notice(self, text: str, tone: str = "") -> None:
         """Show a line at the bottom for a while, and record it in the notices."""
         self.notices.append((self.now_ms(), text, tone))
@@ -377,7 +385,11 @@ class YakApp(App[int]):
         is_settled = False
         following: AsyncIterator[dict[str, Any]] = self.source.follow()
         async for event in following:
-            self.picture.take(event)
+            try:
+                self.picture.take(event)
+            except self.unreadable as error:
+                self.show_unreadable("an event of a broker", error)
+                continue
             if event["kind"] == "snapshot" and not is_settled:
                 # These objects live as long as the app. A full collection over them would delay a key noticeably.
                 gc.collect()

@@ -15,7 +15,7 @@ from yak.errors import UsageError, YakError
 from yak.tui.formatter import Formatter
 from yak.tui.rows.cluster import health_rows
 from yak.tui.settings import UiSettings
-from yak.tui.source.base import ClusterSource, Event
+from yak.tui.source.base import UNREADABLE, ClusterSource, Event, unreadable
 from yak.tui.state.picture import Picture
 
 _HEALTH_EVERY_MS = 10_000
@@ -26,8 +26,13 @@ async def watch(source: ClusterSource, settings: UiSettings, write: Callable[[st
     picture, fmt = Picture(), Formatter(settings.zone, settings.is_ascii)  # type: ignore[arg-type]
     reported, health, checked_ms, was_lost = 0, [""], 0, False
     async for event in source.follow():
-        picture.take(event)
         now_ms = int(time.time() * 1000)
+        try:
+            picture.take(event)
+        except UNREADABLE as error:
+            found = unreadable("an event of a broker", error)
+            write(f"{fmt.time(now_ms, now_ms)}  {found.code}  {found.message}: {found.why}")
+            continue
         for line in picture.activity.since(reported):
             write(f"{fmt.time(line.time_ms, now_ms)}  {line.kind}  {line.message}")
         reported = picture.activity.count

@@ -45,7 +45,7 @@ class ActivityScreen(YakScreen):
         )
 
     def opened(self, what: object) -> None:
-        self.paint(self.app.now_ms())
+        self.paint_body()
         self.query_one("#events", Grid).move_to(str(what))
 
     def _line(self) -> Line | None:

@@ -17,7 +17,7 @@ from yak.errors import YakError
 from yak.tui.keys import change_actions
 from yak.tui.rows.cells import Cell, Column, Row, Rows
 from yak.tui.rows.cluster import header
-from yak.tui.source.base import ClusterSource
+from yak.tui.source.base import ClusterSource, unreadable
 from yak.tui.widgets.dialogs import ConfirmDialog, Field, FormCommand, FormDialog
 from yak.tui.widgets.frame import KeyBar, Line, Panel, Rail
 from yak.tui.widgets.grid import Grid
@@ -115,6 +115,12 @@ class YakScreen(Screen[None]):
     def paint_all(self, now_ms: int) -> None:
         if not self.is_mounted or not self.query("#header"):
             return
+        try:
+            self._paint_all(now_ms)
+        except self.app.unreadable as error:
+            self.app.show_unreadable("an answer of a broker", error)
+
+    def _paint_all(self, now_ms: int) -> None:
         picture, app = self.picture, self.app
         left, right = header(
             app.source.title, picture, self.fmt, now_ms,
@@ -133,6 +139,13 @@ class YakScreen(Screen[None]):
         for grid in self.query(Grid):
             grid.is_stale = is_lost
         self.paint(now_ms)
+
+    def paint_body(self) -> None:
+        """Draw the screen's own part now: an answer has arrived, or the cursor has moved."""
+        try:
+            self.paint(self.app.now_ms())
+        except self.app.unreadable as error:
+            self.app.show_unreadable("an answer of a broker", error)
 
     def _paint_banner(self, now_ms: int) -> None:
         picture, banner = self.picture, self.query_one("#banner", Static)
@@ -295,6 +308,8 @@ class AskingScreen(YakScreen):
         except YakError as error:
             if source is self.app.source:
                 self.trouble = error
+        except self.app.unreadable as error:
+            self.trouble = unreadable("an answer of a broker", error)
         finally:
             self._is_asking = False
         if must_paint and self.is_seen:

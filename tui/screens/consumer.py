@@ -161,7 +161,7 @@ class ConsumerScreen(ReadingScreen):
             focused.grid.focus()
         elif self._is_merged:
             self.query_one("#merged", MessageGrid).focus()
-        self.paint(self.app.now_ms())
+        self.paint_body()
 
     # drawing
 

@@ -342,7 +342,7 @@ class GroupScreen(GroupChangesScreen):
         finally:
             self._is_reading = False
         if self.is_seen:
-            self.paint(self.app.now_ms())
+            self.paint_body()
 
     def chosen_group(self) -> tuple[str, Mapping[str, Any] | None]:
         return self.group.name, self.group.said
@@ -424,7 +424,7 @@ class GroupsScreen(GroupChangesScreen):
         if source is not self.app.source:
             return
         self.groups.listed(listed)
-        self.paint(self.app.now_ms())
+        self.paint_body()
         groups = self.groups
 
         async def ask_one(name: str) -> None:

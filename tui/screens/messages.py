@@ -153,7 +153,7 @@ class ReadingScreen(YakScreen):
 
     def _tick(self) -> None:
         if self.app.screen_below() is self and not self.app.is_frozen:
-            self.paint(self.app.now_ms())
+            self.paint_body()
 
     def on_screen_suspend(self) -> None:
         """Pause reading if another screen is shown. A dialog over this one does not count."""
@@ -187,7 +187,7 @@ class ReadingScreen(YakScreen):
     def _apply_filter(self, reader: Reader, text: str) -> None:
         if reader.filter_text == text:  # else another one was typed meanwhile
             reader.set_filter(text)
-            self.paint(self.app.now_ms())
+            self.paint_body()
 
     def current_filter(self) -> str:
         return next((reader.filter_text for reader in self.readers_in_use()), "")
@@ -309,7 +309,7 @@ class ReadingScreen(YakScreen):
     def action_view(self) -> None:
         self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
         self.app.notice(f"keys and values as {_VIEW_LABELS[self.view]}")
-        self.paint(self.app.now_ms())
+        self.paint_body()
 
     def action_mark(self) -> None:
         grid, record = self.grid_in_use(), self.record_in_use()
@@ -328,7 +328,7 @@ class ReadingScreen(YakScreen):
         for grid in self.query(MessageGrid):
             grid.marked = {str(serial) for serial in self.marks}
             grid.refresh()
-        self.paint(self.app.now_ms())
+        self.paint_body()
 
     @work(exclusive=True, group="find")
     async def action_hit(self, step: int) -> None:

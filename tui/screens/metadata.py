@@ -211,7 +211,7 @@ class MetadataScreen(AskingScreen):
         grid = self.query_one("#log", Grid)
         if grid.cursor_index == grid.row_count - 1 and not grid.filter_text:
             grid.is_following = True
-        self.paint(self.app.now_ms())
+        self.paint_body()
         if self._resting is not None:
             self._resting.stop()
         self._resting = self.set_timer(_DEBOUNCE_S, self._rested)
@@ -240,7 +240,7 @@ class MetadataScreen(AskingScreen):
             self.app.notice(f"record {offset} is marked: go elsewhere to see what changed between them")
         self._drawn = ()
         self._load_image(offset, self.mark)
-        self.paint(self.app.now_ms())
+        self.paint_body()
 
     def go_back(self) -> bool:
         if self.maximized is None and self.mark is not None:
@@ -301,7 +301,7 @@ class MetadataScreen(AskingScreen):
             self._image_status = f"{self.fmt.sign('warn')} {error.message}"
             if error.code in _ENDED or not self._image_of:
                 self.query_one("#image", Grid).show(image_rows.IMAGE_COLUMNS, (), empty=self._image_status)
-            self.paint(self.app.now_ms())
+            self.paint_body()
             return
         self._image_status = ""
         record = self.log_.records.get(offset)
@@ -327,7 +327,7 @@ class MetadataScreen(AskingScreen):
             if first is not None:
                 grid.move_to(first)
         self._image_of = (offset, mark)
-        self.paint(self.app.now_ms())
+        self.paint_body()
 
     async def _things_at(self, offset: int) -> Things:
         if offset in self._things:
@@ -362,4 +362,4 @@ class MetadataScreen(AskingScreen):
         if _OFFSET.fullmatch(str(what)):
             self._wished = int(str(what))
             self._drawn = ()
-            self.paint(self.app.now_ms())
+            self.paint_body()

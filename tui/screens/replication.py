@@ -109,7 +109,7 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
     def opened(self, what: object) -> None:
         """Select a partition, `orders-0`, or a topic's partitions."""
         grid = self.query_one("#replication", Grid)
-        self.paint(self.app.now_ms())
+        self.paint_body()
         if str(what) in self.picture.topics:
             grid.set_filter(str(what))
         else:
@@ -117,7 +117,7 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
 
     def action_problems(self) -> None:
         self._only_problems = not self._only_problems
-        self.paint(self.app.now_ms())
+        self.paint_body()
 
     def chosen_process(self) -> str | None:
         """The leader of the partition under the cursor."""

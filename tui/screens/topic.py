@@ -19,7 +19,7 @@ from yak.tui.rows.cells import Cell, packed
 from yak.tui.rows.partitions import PartitionDetail
 from yak.tui.rows.topics import TopicFacts
 from yak.tui.screens.topics import ChangesTopics, as_content
-from yak.tui.source.base import gather_few
+from yak.tui.source.base import gather_few, unreadable
 from yak.tui.source.kafka import read_tail, topic_configs
 from yak.tui.source.live import path_of
 from yak.tui.state.activity import Line
@@ -108,6 +108,8 @@ class TopicAnswers:
             self.errors.pop(name, None)
         except YakError as error:
             self.errors[name] = error  # shown in place of the answer; the request is repeated when due
+        except self._app.unreadable as error:
+            self.errors[name] = unreadable("an answer of a broker", error)
         finally:
             self._begun.pop(key, None)
 
@@ -417,7 +419,7 @@ class TopicScreen(ChangesTopics):
     def tab_turned(self, event: TabbedContent.TabActivated) -> None:
         grid = next(iter(event.pane.query(Grid)), None)
         chosen = self.chosen_partition()
-        self.paint(self.app.now_ms())
+        self.paint_body()
         if grid is not None:
             grid.focus()
             if grid.id == "replicas" and chosen is not None:
@@ -432,7 +434,7 @@ class TopicScreen(ChangesTopics):
 
     @on(Grid.Moved, "#partitions")
     def other_partition(self) -> None:
-        self.paint(self.app.now_ms())
+        self.paint_body()
         self.ask_seen()
 
     @on(Grid.Moved, "#replicas")

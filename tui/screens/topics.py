@@ -223,7 +223,7 @@ class ChangesTopics(YakScreen):
 
     def action_internal(self) -> None:
         self._with_internal = not self._with_internal
-        self.paint(self.app.now_ms())
+        self.paint_body()
 
     @work(group="change")
     async def action_create(self) -> None:
@@ -459,7 +459,7 @@ class TopicsScreen(ChangesTopics, AskingScreen):
                 return
             topic = name
         self._with_internal = self._with_internal or is_internal(topic)
-        self.paint(self.app.now_ms())
+        self.paint_body()
         self.query_one("#topics", Grid).move_to(topic)
         self.open_topic(topic, partition)
 

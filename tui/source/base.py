@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
+from yak.errors import YakError
+
 if TYPE_CHECKING:
     from yak.tui.source.local_control import LocalClusterControl
 
@@ -14,6 +16,16 @@ Event = dict[str, Any]
 - `{"kind": "lost", "why", "retry_ms", "time_ms"}`: no broker answers;
 - `source`: the source itself has something new to show.
 """
+
+UNREADABLE: Final = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
+"""What reading an answer raises that lacks a field, or has another type in it: that of another version, or program."""
+
+
+def unreadable(what: str, error: Exception) -> YakError:
+    """The error for an answer that raised one of `UNREADABLE`."""
+    why = f"a field is missing or has another type ({type(error).__name__}: {error})"
+    return YakError("bad-answer", f"{what} cannot be read", why=why[:300], try_=("yak help bad-answer",))
+
 
 P = ParamSpec("P")
 T = TypeVar("T")

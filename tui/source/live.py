@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, 
 from urllib.parse import quote
 
 from yak.errors import Unreachable, YakError
-from yak.tui.source.base import Event
+from yak.tui.source.base import UNREADABLE, Event, unreadable
 
 if TYPE_CHECKING:
     import httpx
@@ -139,7 +139,7 @@ class LiveSource:
             return f"no connection: {error}"
         except httpx.TimeoutException:  # it has no text
             return _NO_ANSWER
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             return f"{type(error).__name__}: {error}"
 
     async def _discover(self) -> None:
@@ -241,10 +241,14 @@ class LiveSource:
         """Take the addresses of an answer of `/api/cluster`. Raises Unreachable when it is another program's."""
         if not isinstance(cluster, dict) or "brokers" not in cluster:
             raise Unreachable("bad-answer", "another program answers at a broker's address")
-        for broker in cluster["brokers"]:
-            if broker["http_address"]:
-                self._addresses[broker["node_id"]] = broker["http_address"]
-        serving = [f"{each['host']}:{each['port']}" for each in cluster["brokers"] if each["state"] == "ACTIVE"]
+        try:
+            reached = [each for each in cluster["brokers"] if each["http_address"]]
+            addresses = {int(each["node_id"]): str(each["http_address"]) for each in reached}
+            serving = [f"{each['host']}:{each['port']}" for each in cluster["brokers"] if each["state"] == "ACTIVE"]
+        except UNREADABLE as error:
+            found = unreadable("the list of brokers", error)
+            raise Unreachable(found.code, found.message, why=found.why, try_=found.try_) from None
+        self._addresses |= addresses
         if serving:
             self._bootstrap = ",".join(serving)
 
@@ -268,7 +272,7 @@ class LiveSource:
                         self._up.add(node)
                         await events.put(_event("link", node_id=node, state="up", why=""))
                         await _read_events(answer, events)
-            except (httpx.HTTPError, ValueError) as error:  # ValueError: invalid JSON
+            except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # ValueError: invalid JSON
                 why = f"{error}" or type(error).__name__
             if node in self._up or tries == 0:
                 self._up.discard(node)

@@ -140,5 +140,6 @@ def recorded_app(*, empty: bool = False, source: RecordedSource | None = None, *
     """The app, its clock standing still a moment after the last event. `empty`: of a cluster that has not answered yet."""
     made = source or (RecordedSource({}, []) if empty else recorded_source())
     app = YakApp(made, UiSettings(**{"context": "local", **settings}), now_ms=lambda: int(_read()["now_ms"]))
+    app.unreadable = ()  # a bug must not pass for a faulty answer
     app.animation_level = "none"  # what flashes for a moment is another picture each time
     return app

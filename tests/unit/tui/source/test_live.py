@@ -89,6 +89,28 @@ def test_broker_that_did_not_answer_in_time_gets_further_requests_last() -> None
     assert hosts == ["one", "two", "two", "two", "one", "one"]
 
 
+@pytest.mark.parametrize(
+    "broker",
+    [{}, None, {**CLUSTER["brokers"][0], "node_id": "first"}, {"node_id": 1, "http_address": "http://new:2"}],
+    ids=["empty", "null", "text-as-id", "half"],
+)
+def test_list_of_brokers_that_cannot_be_read_is_a_lost_cluster_with_the_reason(broker) -> None:
+    async def reason() -> str:
+        made = source({1: "http://new:2"}, lambda _request: httpx.Response(200, json={"brokers": [broker]}))
+        async with asyncio.timeout(10):
+            async for event in made.follow():
+                await made.close()
+                return f"{event['kind']}: {event['why']}"
+        return ""
+
+    assert asyncio.run(reason()).startswith("lost: the list of brokers cannot be read: a field is missing")
+
+
+def test_address_that_is_no_url_is_a_broker_that_does_not_answer() -> None:
+    with pytest.raises(Unreachable, match="no broker answered"):
+        asyncio.run(source({1: "http://new:port"}).ask("GET", "/api/groups"))
+
+
 def test_a_stream_that_is_no_json_is_a_broken_link_and_tried_again() -> None:
     tries = 0
 
