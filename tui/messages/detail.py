@@ -63,14 +63,18 @@ def cut(text: str, limit: int, *, is_cut: bool = False) -> str:
     return f"{text[: limit - 1]}…" if is_cut else text
 
 
-def hex_dump(data: bytes) -> list[str]:
-    """The format of hexdump -C: `00000010  7b 22 74 6f 74 61 6c 22  3a 20 31 32 7d           |{"total": 12}|`."""
+def hex_dump(data: bytes, width: int = 80) -> list[str]:
+    """The format of hexdump -C: `00000010  7b 22 74 6f 74 61 6c 22  3a 20 31 32 7d           |{"total": 12}|`.
+
+    Lines of 16 bytes have 78 columns; a smaller width gets lines of 8 bytes, of 45 columns, which are not wrapped.
+    """
     lines = []
-    for at in range(0, len(data), 16):
-        piece = data[at : at + 16]
-        left, right = piece[:8].hex(" "), piece[8:].hex(" ")
+    count = 16 if width >= 78 else 8
+    for at in range(0, len(data), count):
+        piece = data[at : at + count]
+        halves = [f"{piece[start : start + 8].hex(' '):<23}" for start in range(0, count, 8)]
         plain = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in piece)
-        lines.append(f"{at:08x}  {left:<23}  {right:<23}  |{plain}|")
+        lines.append("  ".join((f"{at:08x}", *halves, f"|{plain}|")))
     return lines
 
 
@@ -163,8 +167,9 @@ def detail_lines(
     folded: Collection[str] = frozenset(),
     is_whole: bool = False,
     is_low: bool = False,
+    width: int = 80,
 ) -> list[DetailLine]:
-    """The lines. `folded` has paths of the value's JSON; `is_whole` shows all of a large value.
+    """The lines. `folded` has paths of the value's JSON; `is_whole` shows all of a large value; `width` fits hex to it.
 
     With `is_low`, for a low window, facts beside time and size follow the value, so that the value is in sight.
     """
@@ -175,12 +180,12 @@ def detail_lines(
     else:
         later = []
     lines = facts
-    lines += _part("key", record.key, view, fmt, frozenset(), is_whole=False)
+    lines += _part("key", record.key, view, fmt, frozenset(), width, is_whole=False)
     if record.headers:
         lines.append(DetailLine(((f"headers ({len(record.headers)})", "strong"),)))
         for name, data in record.headers:
             lines += _header(name, data, view)
-    return [*lines, *_part("value", record.value, view, fmt, folded, is_whole=is_whole), *later]
+    return [*lines, *_part("value", record.value, view, fmt, folded, width, is_whole=is_whole), *later]
 
 
 def _facts(record: BufferedRecord, fmt: Formatter, now_ms: int) -> Iterator[DetailLine]:
@@ -228,7 +233,7 @@ def _header(name: str, data: bytes | None, view: View) -> Iterator[DetailLine]:
 
 
 def _part(
-    what: str, data: bytes | None, view: View, fmt: Formatter, folded: Collection[str], *, is_whole: bool
+    what: str, data: bytes | None, view: View, fmt: Formatter, folded: Collection[str], width: int, *, is_whole: bool
 ) -> Iterator[DetailLine]:
     if data is None:
         yield DetailLine(((f"{what} ", "strong"), (NULL, "dim")))
@@ -245,7 +250,7 @@ def _part(
     if is_json:
         yield from json_lines(document, folded)
     else:
-        for text_line in hex_dump(head) if text is None else _lines(text):
+        for text_line in hex_dump(head, width - INDENT) if text is None else _lines(text):
             yield DetailLine((("  ", ""), (text_line, "")))
     if is_cut:
         note = f"shown {fmt.size(len(head))} of {fmt.size(len(data))}: enter loads all"

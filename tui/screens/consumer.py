@@ -278,7 +278,7 @@ class ConsumerScreen(ReadingScreen):
     def show_record(self) -> None:
         record = self.record_in_use()
         if record is not None:
-            lines = detail_lines(record, self.fmt, self.app.now_ms(), view=self.view)
+            lines = detail_lines(record, self.fmt, self.app.now_ms(), view=self.view, width=self.size.width - 8)
             self.app.push_screen(TextDialog(record.id, _content(lines)))
 
 

@@ -80,6 +80,7 @@ class RecordPane(WithCursor):
             folded=frozenset(self._folded),
             is_whole=self._is_whole,
             is_low=self.size.height < LOW,
+            width=width,
         )
         return list(wrapped(lines, width))
 

@@ -62,6 +62,14 @@ def test_a_dump_holds_every_byte(data):
     assert all(len(line) >= 61 and line.index("|") == 60 for line in lines)
 
 
+@given(st.binary(min_size=9, max_size=100))
+def test_hex_dump_of_a_narrow_pane_has_lines_of_8_bytes(data):
+    lines = hex_dump(data, 73)
+    assert bytes(int(each, 16) for line in lines for each in line[10:33].split()) == data
+    assert all(len(line) <= 45 and line[35] == "|" for line in lines)
+    assert len(hex_dump(data, 78)[0]) == 61 + min(16, len(data)) + 1
+
+
 PLAIN = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=6)
 DOCUMENT = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | PLAIN,
