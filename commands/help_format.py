@@ -34,26 +34,24 @@ class YakCommand(TyperCommand):
         return pieces
 
     def records_by_panel(self, ctx: Any) -> list[tuple[str, list[tuple[str, str]]]]:
-        """Arguments, then options under their panels: their names, and their lines of the help."""
+        """Arguments, then options under their panels: their names with a word for the value, and their lines of the help."""
         panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], WHAT: []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is None:
                 continue
-            if parameter.param_type_name == "argument":
-                panel = "Arguments"
-            else:
-                panel = getattr(parameter, "rich_help_panel", None) or OTHER
-            panels.setdefault(panel, []).append(record)
+            is_argument = parameter.param_type_name == "argument"
+            panel = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None) or OTHER
+            names = _TYPE_NAME.sub("" if is_argument else _value_name, record[0])
+            panels.setdefault(panel, []).append((names, record[1]))
         last = [(panel, panels.pop(panel, [])) for panel in (*PANELS[1:], OTHER)]
         return [(panel, records) for panel, records in (*panels.items(), *last) if records]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments and options by panel, with a plain word for each type."""
+        """Write arguments and options by panel."""
         for panel, records in self.records_by_panel(ctx):
-            word = "" if panel == "Arguments" else _value_name
             with formatter.section(panel):
-                formatter.write_dl([(_TYPE_NAME.sub(word, names), text) for names, text in records], col_max=34)
+                formatter.write_dl(records, col_max=34)
 
 
 def _value_name(match: re.Match[str]) -> str:

@@ -50,6 +50,14 @@ def test_synopsis_of_a_command_has_its_own_arguments(share: Path) -> None:
     assert text.count("[TOPIC]") == 1
 
 
+def test_values_of_options_are_named_as_in_their_help(share: Path) -> None:
+    text = (share / "man" / "man1" / "yak-produce.1").read_text().replace("\\-", "-")
+    assert ".B -m, --message TEXT\n" in text
+    assert ".B -p, --partition N\n" in text
+    pages = (share / "man" / "man1").iterdir()
+    assert [page.name for page in pages if re.search(r"<(list\[)?(str|int|float)", page.read_text())] == []
+
+
 def test_text_in_a_page_cannot_be_a_command_of_roff(manual: ModuleType) -> None:
     assert manual.escaped(".so file\n'b\\x -p …") == "\\&.so file\n\\(aqb\\ex \\-p \\[u2026]"
 
