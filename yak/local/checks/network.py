@@ -41,12 +41,12 @@ def check_listeners(servers: str, node_ids: Sequence[int], timeout_s: float) -> 
 def settings_of(configs: Iterable["ConfigValue"]) -> dict[str, str]:
     """The configs that have a value, as a broker's settings.
 
-    Kafka describes the default of security.inter.broker.protocol too, but lets nobody set both that and the name.
+    Kafka describes the default of security.inter.broker.protocol too, but refuses a broker that sets both that and the name.
     """
     found = {each.name: each for each in configs if each.value}
     if _BY_NAME in found and _BY_PROTOCOL in found and found[_BY_PROTOCOL].is_default:
         del found[_BY_PROTOCOL]
-    return {name: each.value for name, each in found.items()}
+    return {name: each.value for name, each in found.items() if each.value}
 
 
 def check_authentication(configs: Mapping[int, Mapping[str, str]]) -> Finding:
