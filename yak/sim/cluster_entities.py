@@ -16,13 +16,8 @@ AUTHORIZED = {
     "super.users": "User:ANONYMOUS",
 }
 """Configs of brokers that take ACLs, and let every client of a run do everything."""
-CREATE_ACLS, DELETE_ACLS, INCREMENTAL_ALTER_CONFIGS, ALTER_CLIENT_QUOTAS, ALTER_USER_SCRAM_CREDENTIALS = (
-    30,
-    31,
-    44,
-    49,
-    51,
-)
+CREATE_ACLS, DELETE_ACLS = 30, 31
+INCREMENTAL_ALTER_CONFIGS, ALTER_CLIENT_QUOTAS, ALTER_USER_SCRAM_CREDENTIALS = 44, 49, 51
 _TOPIC, _BROKER, _GROUP = 2, 4, 32
 _LITERAL, _READ, _ALLOW, _SCRAM_SHA_256 = 3, 3, 3, 1
 _NAMES = ("a", "b", "c")

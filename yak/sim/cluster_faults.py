@@ -25,33 +25,16 @@ from yak.sim.disk import Death, ProcessEnded
 from yak.sim.history import Copy, Key
 from yak.sim.node import SimNode
 from yak.sim.seeded_random import SeededRandom
-from yak.sim.spec import Spec
+from yak.sim.spec import Spec, names_in
 from yak.sim.store_line import STORE
 
 if TYPE_CHECKING:
     from yak.sim.cluster_deliveries import TopicPlan
 
-CLASSES = (
-    "kill",
-    "kill inside",
-    "power",
-    "stop",
-    "pause",
-    "cut brokers",
-    "cut clients",
-    "cut store",
-    "break",
-    "flutter",
-    "lost calls",
-    "slow way",
-    "outage",
-    "slow store",
-    "disk",
-    "slow disk",
-    "wipe",
-    "rot",
-    "misread",
-)
+CLASSES = names_in("""
+    kill; kill inside; power; stop; pause; cut brokers; cut clients; cut store; break; flutter; lost calls;
+    slow way; outage; slow store; disk; slow disk; wipe; rot; misread
+""")
 MISDIRECTED, LOST_TAIL, POWER_AFTER_TRUNCATION, BUG = "misdirected", "lost tail", "power after truncation", "bug"
 LOST_HISTORY, MACHINE_DEATH, CLOCK, STRAND = "lost history", "machine", "clock", "strand"
 LATER_CLASSES: Mapping[str, int | None] = {

@@ -6,21 +6,17 @@ from collections import Counter
 from collections.abc import Mapping
 
 from yak.sim.seed_report import SeedReport
-
-
-def _states(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(";"))
-
+from yak.sim.spec import names_in
 
 UNSYNCED = ("torn: whole", "torn: nothing", "torn: prefix", "torn: holes", "torn: names")
 """The results of power losses for unsynced data."""
 _FAILING = ("append", "sync", "open", "read", "truncate", "rename", "write_file")
 ALONE: Mapping[str, tuple[str, ...]] = {
-    "process": _states("""
+    "process": names_in("""
         power losses; kills; orderly stops; last answers lost; connections cut; bug; requests failed by a bug;
         fail-stops; pauses of jobs; jobs interrupted
     """),
-    "disk": _states("""
+    "disk": names_in("""
         disk failures: append; disk failures: sync; disk failures: open; disk failures: rename;
         disk failures: write_file; disks that fail at the start; halts for the last directory; slow disks;
         cold caches; unflushed, lost with the power
@@ -31,50 +27,50 @@ ALONE: Mapping[str, tuple[str, ...]] = {
     "refusals": ("refused kafka_storage_error",),
 }
 CLUSTER: Mapping[str, tuple[str, ...]] = {
-    "leaders": _states("""
+    "leaders": names_in("""
         elections; elections outside of the ISR; unclean elections; partitions without a leader; takeovers;
         takeovers, fast; fast fencings; session fencings
     """),
-    "replicas": _states("""
+    "replicas": names_in("""
         truncations; tails lost; ISR shrinks; ISR expansions; fetch sessions lost; moves completed;
         moves taken back; partitions forfeited
     """),
-    "faults": _states("""
+    "faults": names_in("""
         kill; kill inside; power; stop; pause; wipe; cut brokers; strand; cut clients; cut store; break; flutter;
         lost calls; slow way; outage; slow store; lost history; stores restored; disk; slow disk; clock;
         calls executed late; bug; requests failed by a bug; fail-stops; pauses of jobs; jobs interrupted;
         halts for the last directory
     """),
     "disks": UNSYNCED
-    + _states("rot; misread; misdirected; lost tail")
+    + names_in("rot; misread; misdirected; lost tail")
     + tuple(f"disk failures: {what}" for what in (*_FAILING, "wrong bytes"))
-    + _states("""
+    + names_in("""
         damage found by brokers; damaged replicas resigned; damage refused by followers;
         damage noticed by consumers; damage noticed by coordinators; damage repaired by hand; full resyncs;
         power losses after a truncation; killed inside a write; killed inside a start
     """),
-    "metadata": _states("""
+    "metadata": names_in("""
         topics created; topics deleted; topics grown; configs changed; entities changed;
         snapshots of the metadata log; positions trimmed; moves of the metadata
     """),
     "offsets": ("ends listed", "offsets found by time"),
     "follower reads": ("fetches from followers",),
     "impostors": ("impostors refused",),
-    "groups": _states("""
+    "groups": names_in("""
         coordinators loaded; loads of damaged logs; commits appended; joins; rebalances; members crashed;
         members left; members fenced; commits: ok; commits: fail; commits: info; commits by the dead;
         commits of the generation before
     """),
-    "transactions": _states("""
+    "transactions": names_in("""
         transactions committed; transactions aborted; transactions fenced; transactions unknown;
         transactions timed out; markers checked; inputs processed once; cycles of writes;
         cycles of writes and reads; members rewound
     """),
     "writers": ("sent with acks=0", "sent with acks=1", "sent with acks=-1", "refused for good"),
-    "log starts": _states("""
+    "log starts": names_in("""
         log starts moved; log starts moved on replicas; records deleted on request; positions given up
     """),
-    "compaction": _states("""
+    "compaction": names_in("""
         logs compacted; committed offsets compacted; records compacted away; tombstones removed;
         records gone before they were copied
     """),

@@ -7,6 +7,13 @@ from dataclasses import dataclass
 from yak.sim.seeded_random import SeededRandom
 
 NONE = "none"
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """The names of a text, which semicolons separate."""
+    return tuple(name.strip() for name in text.split(";"))
+
+
 SIZES = (2, 3, 3, 3, 4, 5)
 
 

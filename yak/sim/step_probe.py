@@ -15,6 +15,7 @@ from yak.sim.deliveries import Violation
 RENAMES_MAX: Final = 5
 """The files of one segment, with its transaction index and its producer snapshot. More renames in one step, besides the
 excepted, are a series."""
+_FLUSHED: Final = "partitions.offline_replicas:OfflineReplicas.flushed"
 EXCEPTIONS: Final[dict[tuple[str, str], str]] = {
     ("read", "storage.log:Log._must_roll"): "the first append after a start reads the first batch's header",
     ("read", "storage.log:Log._prepare_index_entry"): "the first index entry after a start needs the segment's indexes",
@@ -29,14 +30,8 @@ EXCEPTIONS: Final[dict[tuple[str, str], str]] = {
     ("remove", "quorum.raft_log:RaftLog.truncate_to"): "the same",
     ("remove", "quorum.raft_log:RaftLog.start_at_snapshot"): "a leader's snapshot replaces the one or two segments",
     ("sync", "storage.log:Log.sync_truncation"): "a new leader appends before the job has synced the truncation",
-    (
-        "sync",
-        "partitions.offline_replicas:OfflineReplicas.flushed",
-    ): "a log found again with flush.messages=1 must be durable",
-    (
-        "read",
-        "partitions.offline_replicas:OfflineReplicas.flushed",
-    ): "and its leader epoch file is written into a folder that is known to be its own",
+    ("sync", _FLUSHED): "a log found again with flush.messages=1 must be durable",
+    ("read", _FLUSHED): "and its leader epoch file is written into a folder that is known to be its own",
     ("remove", "storage.log_directory:LogDirectory.forget_lowered"): "one file for each directory and checkpoint",
     (
         "remove",

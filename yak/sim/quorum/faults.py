@@ -12,6 +12,7 @@ from yak.sim.network import Network, Way
 from yak.sim.quorum.administrator import Administrator
 from yak.sim.quorum.draws import Draws
 from yak.sim.seeded_random import SeededRandom
+from yak.sim.spec import names_in
 from yak.sim.world import World
 
 if TYPE_CHECKING:
@@ -19,24 +20,10 @@ if TYPE_CHECKING:
     from yak.sim.quorum.node import QuorumNode
     from yak.sim.spec import Spec
 
-CLASSES: Final = (
-    "kill",
-    "kill-in-write",
-    "power",
-    "power-all",
-    "pause",
-    "cut",
-    "isolate",
-    "slow-link",
-    "reset",
-    "slow-disk",
-    "lose-disk",
-    "change-voters",
-    "stop",
-    "split-vote",
-    "clock",
-    "move",
-)
+CLASSES: Final = names_in("""
+    kill; kill-in-write; power; power-all; pause; cut; isolate; slow-link; reset; slow-disk; lose-disk;
+    change-voters; stop; split-vote; clock; move
+""")
 _WEIGHTS: Final = {
     "kill": 3,
     "power": 3,

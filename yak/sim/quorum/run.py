@@ -16,7 +16,7 @@ from yak.sim.quorum.faults import Faults
 from yak.sim.quorum.node import CLUSTER_ID, QuorumNode
 from yak.sim.seed_report import SeedReport
 from yak.sim.seeded_random import SeededRandom
-from yak.sim.spec import Spec
+from yak.sim.spec import Spec, names_in
 from yak.sim.world import World
 
 EVENTS_MAX: Final = 200_000
@@ -39,14 +39,8 @@ class QuorumRun:
         self.checks = Checks(draws.voters)
         self.network = Network(self.world, rng.fork("network"))
         self.counts = dict.fromkeys(
-            (
-                "calls",
-                "calls without an answer",
-                "answers OK",
-                "answers refused",
-                "reads",
-                "liveness forfeited",
-                "leaders deposed",
+            names_in(
+                "calls; calls without an answer; answers OK; answers refused; reads; liveness forfeited; leaders deposed"
             ),
             0,
         )
