@@ -1,8 +1,8 @@
 """The Kafka APIs that this broker serves: the one table that names them all, and a file for each.
 
 The table drives dispatch, the ApiVersions answer, and `docs/kafka-apis.md`. To add an API: write its file with the
-names of an `Api`, and name it in APIS. `slices` is for requests that may have many elements; a file with a `handle` beside it
-serves other requests at once. Related APIs of a few lines share a file, whose APIS has an `Api` for each.
+names of an `Api`, and name it in APIS. `slices` is for requests that may have many elements; a file with a `handle` beside it,
+or one of _AT_ONCE, serves other requests at once. Related APIs of a few lines share a file, whose APIS has an `Api` for each.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ from yak.broker.apis import (
     write_txn_markers,
 )
 from yak.broker.call import Api, ApiTable, Call, Outcome
+from yak.protocol.pace import at_once
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -108,16 +109,20 @@ APIS: tuple[ModuleType | Api, ...] = (
     describe_topic_partitions,
 )
 
+_AT_ONCE = (list_offsets, delete_records, write_txn_markers, offset_for_leader_epoch)
+"""Their answers are as large as their requests: only a large request is served in slices."""
+
 
 def _api_of(file: ModuleType | Api) -> Api:
-    """The API of a file; without `handle` every request of it is one whose answer may be large."""
+    """The API of a file; without `handle` every request of it is served in slices, or at once if it has few elements."""
     if isinstance(file, Api):
         return file
-    slices = getattr(file, "slices", None)
+    slices, is_at_once = getattr(file, "slices", None), file in _AT_ONCE
 
     def answer(broker: Broker, call: Call) -> Outcome:
         assert slices is not None
-        return broker.large_requests.answer(call, slices(broker, call))
+        served = slices(broker, call)
+        return at_once(served) if is_at_once else broker.large_requests.answer(call, served)
 
     handle = getattr(file, "handle", answer)
     return Api(file.KEY, file.NAME, file.VERSIONS, handle, getattr(file, "ABSENT", ()), slices)

@@ -13,7 +13,7 @@ from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome, Slices
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import Offset, TopicPartition
-from yak.protocol.pace import Pace, at_once
+from yak.protocol.pace import Pace
 from yak.protocol.topic_names import is_internal
 from yak.replication.partition import Partition
 from yak.replication.partition_events import PartitionEvent
@@ -27,11 +27,6 @@ HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
 Held: TypeAlias = tuple[Partition, Offset, Fields]
 """A partition, the offset below which its records are deleted, and its answer."""
-
-
-def handle(broker: Broker, call: Call) -> Outcome:
-    """Move each partition's log start offset, and wait for its followers."""
-    return at_once(slices(broker, call))
 
 
 def slices(broker: Broker, call: Call) -> Slices:

@@ -27,7 +27,7 @@ from yak.broker.fetches import READ_COMMITTED
 from yak.core.jobs import CombinedPlan
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
 from yak.ids import LeaderEpoch, Offset, TopicPartition
-from yak.protocol.pace import Pace, at_once
+from yak.protocol.pace import Pace
 from yak.replication.damaged_replicas import recovery_damage
 from yak.replication.isr import may_leave
 from yak.replication.partition import Partition
@@ -50,11 +50,6 @@ _VERSION_OF = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATE
 _CLIENT, _DEBUGGING = -1, -2
 _NOT_AVAILABLE_VERSION = 5
 _TIMEOUT_MS = 30_000
-
-
-def handle(broker: Broker, call: Call) -> Outcome:
-    """Answer each partition; one job searches those that need the disk."""
-    return at_once(slices(broker, call))
 
 
 def slices(broker: Broker, call: Call) -> Slices:

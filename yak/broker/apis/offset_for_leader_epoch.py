@@ -9,20 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
-from yak.broker.call import Call, Fields, Now, Outcome, Slices
+from yak.broker.call import Call, Fields, Now, Slices
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
-from yak.protocol.pace import Pace, at_once
+from yak.protocol.pace import Pace
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
 KEY, NAME, VERSIONS = 23, "OffsetForLeaderEpoch", range(2, 5)
-
-
-def handle(broker: Broker, call: Call) -> Outcome:
-    """Answer each partition."""
-    return at_once(slices(broker, call))
 
 
 def slices(broker: Broker, call: Call) -> Slices:

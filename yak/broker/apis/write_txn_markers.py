@@ -10,12 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
-from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices
+from yak.broker.call import Call, Fields, Later, Now, Slices
 from yak.broker.delayed_answers import DelayedAnswer
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
 from yak.partitions.transaction_markers import TxnMarker
-from yak.protocol.pace import Pace, at_once
+from yak.protocol.pace import Pace
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 KEY, NAME, VERSIONS = 27, "WriteTxnMarkers", range(1, 3)
 
 _TIMEOUT_MS = 30_000
-
-
-def handle(broker: Broker, call: Call) -> Outcome:
-    """Append each marker, and wait for their commit."""
-    return at_once(slices(broker, call))
 
 
 def slices(broker: Broker, call: Call) -> Slices:
