@@ -242,7 +242,7 @@ class LocalReplicas:
         if log is not None and log.topic_id == topic.topic_id:
             return self._offline_replicas.flushed(log)
         is_uncreated = self._log_store.is_uncreated(topic_partition, topic.topic_id)
-        if log is None and topic_partition not in self._log_store.unavailable and not is_uncreated:
+        if log is None and not self._log_store.may_hold(topic_partition) and not is_uncreated:
             if len(info.replicas) > 1:
                 what = "it is copied again from its leader, unless it is the last one in sync"
             else:

@@ -186,6 +186,8 @@ class LogStore:
         self.unavailable: dict[TopicPartition, Unavailable] = {}
         self.high_watermarks: dict[TopicPartition, Offset] = {}
         self.report = OpenReport()
+        self._has_unlisted = False
+        """Whether a directory failed before its logs were known: it may hold any log that is in no other one."""
         self._creating: set[TopicPartition] = set()
         self._uncreated: set[str] = set()
         """The marks of logs that a full disk left uncreated."""
@@ -395,8 +397,13 @@ class LogStore:
                 reason=recovered.truncated_because,
             )
 
-    def _fail(self, directory: LogDirectory, error: OSError, folders: Sequence[str] = ()) -> None:
+    def _fail(self, directory: LogDirectory, error: OSError, folders: Sequence[str] | None = None) -> None:
         self.directory_failed(directory.path, error)
+        if folders is None:
+            try:
+                folders = directory.partition_folders()[0]
+            except OSError:
+                self._has_unlisted, folders = True, ()
         for folder in folders:
             topic_partition = parse_partition_folder(folder)
             if topic_partition is not None and topic_partition not in self.unavailable:
@@ -461,7 +468,7 @@ class LogStore:
 
         Data of another topic under the same name becomes a stray folder and is never deleted; with `replaces_lost` also
         the log itself, which is lost or damaged. Otherwise a log that is unavailable, or that may exist in an offline
-        directory (unless it `is_new`), is refused: an empty log would hide its data.
+        directory (unless it `is_new`), is refused: an empty log would hide its data, and two of them end the next start.
         """
         planned: list[PlannedLog] = []
         decided: Created = {}
@@ -501,7 +508,7 @@ class LogStore:
         if existing is not None and existing.topic_id == topic_id:
             return existing
         offline = next((directory for directory in self.directories if directory.failure is not None), None)
-        if existing is None and offline is not None and not is_new:
+        if existing is None and offline is not None and (not is_new or (replaces_lost and self._has_unlisted)):
             raise LogDirectoryFailure(
                 offline.path, OSError(errno.EIO, "the directory is offline and may hold this log")
             )
@@ -724,7 +731,11 @@ class LogStore:
     def is_lost(self, topic_partition: TopicPartition) -> bool:
         """Whether an unusable log is lost or damaged, not merely in a directory that is offline."""
         held = self.unavailable.get(topic_partition)
-        return held is None or self._directory(held.directory).failure is None
+        return not self._has_unlisted if held is None else self._directory(held.directory).failure is None
+
+    def may_hold(self, topic_partition: TopicPartition) -> bool:
+        """Whether a log that is not served may be on a disk all the same."""
+        return self._has_unlisted or topic_partition in self.unavailable
 
     def is_uncreated(self, topic_partition: TopicPartition, topic_id: uuid.UUID) -> bool:
         """Whether a missing log was never created, because the disk was full."""

@@ -352,6 +352,31 @@ def test_directory_that_cannot_be_claimed_goes_offline_and_the_others_are_served
     assert sorted(tp.partition for tp in node.open().logs) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_log_that_may_be_in_a_failed_directory_is_not_created_in_another_one(node, monkeypatch, is_listed):
+    node.directories = ("/a", "/b")
+    store = node.open()
+    for number in range(2):
+        store.create(TopicPartition("t", number), TOPIC, CONFIG)
+    node.disk.kill()
+    hidden = TopicPartition("t", 1)
+    with monkeypatch.context() as patch:
+        node.disk.fail_next("read", errno.EIO, path_contains="/b/meta.properties")
+        if not is_listed:
+            list_names = node.disk.names
+            patch.setattr(node.disk, "names", lambda path: refuse() if path == "/b" else list_names(path))
+        store = node.open()
+    assert store.may_hold(hidden)
+    assert not store.is_lost(hidden)
+    plan, decided = store.creation_plan([(hidden, TOPIC, CONFIG)], replaces_lost=True)
+    assert isinstance(decided[hidden], LogDirectoryFailure)
+    assert store.adopt_created(plan, plan.run(node.disk)) == {}
+    # a new topic's log is in no directory yet
+    assert store.create(TopicPartition("new", 0), uuid.UUID(int=9), CONFIG).directory == "/a"
+    node.disk.kill()
+    assert sorted(tp.partition for tp in node.open().logs if tp.topic == "t") == [0, 1]
+
+
 def test_start_without_the_first_directory_is_refused(node):
     node.directories = ("/a", "/b")
     node.open()
