@@ -80,8 +80,8 @@ def _ack_at_once(real: Any, *arguments: Any, **named: Any) -> Any:
 @mutant("fetch-above-hw", "a fetch ends at the high watermark", seeds=20)
 @mutant("fetch-above-hw-alone", "a fetch ends at what is on the device", seeds=20, brokers=1)
 @around(Log, "read")
-def _read_to_the_end(real: Any, self: Log, offset: int, max_bytes: int, up_to: int, *, at_least_one: bool) -> Any:
-    return real(self, offset, max_bytes, max(up_to, self.log_end_offset), at_least_one=at_least_one)
+def _read_to_the_end(real: Any, self: Log, offset: int, max_bytes: int, up_to: int, **named: Any) -> Any:
+    return real(self, offset, max_bytes, max(up_to, self.log_end_offset), **named)
 
 
 @mutant("follower-hw-unbounded", "a follower's watermark ends with its own log", seeds=20)
