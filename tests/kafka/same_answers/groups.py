@@ -1,9 +1,9 @@
 """Groups of both protocols, their offsets, and transactions of protocol 1: valid requests, and wrong ones in any order.
 
 Known differences: Kafka answers UNKNOWN_SERVER_ERROR to a static member with a pending member id, and lets such a member
-leave; it keeps an empty group whose offsets were deleted; a member of a consumer group that comes back with JoinGroup makes
-it a classic group at once in YAK; and an InitProducerId with another epoch aborts an open transaction in Kafka before it is
-refused.
+leave; it keeps a group that only a refused JoinGroup or a pending member created; a member of a consumer group that comes
+back with JoinGroup makes it a classic group at once in YAK; and an InitProducerId with another epoch aborts an open
+transaction in Kafka before it is refused.
 """
 
 from __future__ import annotations
