@@ -24,6 +24,8 @@ LEADER_ANSWERS_S = 1.0
 """How long the first request for offsets, and the first refresh of leaders, may take; each further one twice as long."""
 LEADERS_AGE_S = 1.0
 """After this time the leaders that librdkafka knows are read again before it asks them for offsets."""
+METADATA_S = 3.0
+"""How long the brokers that are connected have for the metadata, before other connections are made."""
 CONTROLLER_SECONDS = 3.0
 REQUEST_TIMEOUT_MS_MAX = 3_600_000
 """librdkafka refuses a longer one."""
@@ -119,15 +121,28 @@ class Admin:
         self._leaders_read_s = -math.inf
         given = dict(extra or {})
         self.answered = check_reachable(servers, timeout_ms) if is_plain(given) else servers
-        config = base_config(servers, verbose=verbose) | given
+        self._config = base_config(servers, verbose=verbose) | given
+        self.client: Any = self._connect()
+
+    def _connect(self) -> Any:
         try:
-            self.client: Any = _library().AdminClient(config)
+            return _library().AdminClient(self._config)
         except kafka_exceptions() as error:
             raise from_exception(error, "the connection's settings are refused") from None
 
     def metadata(self) -> ClusterMetadata:
-        """All brokers and topics."""
-        found = read_metadata(self.client, timeout_s=self.timeout_s)
+        """All brokers and topics.
+
+        librdkafka sends the request to any connected broker, for a minute even to one that has become silent. Another
+        client has no connection to such a broker.
+        """
+        try:
+            found = read_metadata(self.client, timeout_s=min(METADATA_S, self.timeout_s))
+        except YakError as error:
+            if error.code != "timed-out" or self.timeout_s <= METADATA_S:
+                raise
+            self.client = self._connect()
+            found = read_metadata(self.client, timeout_s=self.timeout_s - METADATA_S)
         self._leaders_read_s = time.monotonic()
         return found
 

@@ -135,3 +135,48 @@ def test_partition_that_has_no_leader_for_a_thousand_requests_is_read_when_it_ha
     monkeypatch.setattr(admin_module.time, "sleep", lambda _seconds: None)
     admin = ask(*[[7, NO_LEADER, 9]] * 1100, [99, 8, 99], timeout_s=60)
     assert admin.offsets(dict.fromkeys(ORDERS, EARLIEST))[ORDERS[1]].offset == 8
+
+
+class Library:
+    """librdkafka's admin module: each client answers list_topics with the next of `answers`."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.timeouts_s = []
+
+    def AdminClient(self, _config):  # noqa: N802 - librdkafka's name
+        answer = self.answers.pop(0)
+
+        def list_topics(timeout):
+            self.timeouts_s.append(timeout)
+            if isinstance(answer, KafkaError):
+                raise KafkaException(answer)
+            return SimpleNamespace(brokers={}, topics={}, cluster_id=answer, controller_id=1)
+
+        return SimpleNamespace(list_topics=list_topics)
+
+
+@pytest.fixture
+def admin_of(monkeypatch):
+    def make(*answers, timeout_ms=10_000):
+        library = Library(*answers)
+        monkeypatch.setattr(admin_module, "_library", lambda: library)
+        return library, Admin("b:9092", timeout_ms=timeout_ms, extra={"security.protocol": "ssl"})
+
+    return make
+
+
+def test_metadata_that_a_connected_broker_does_not_send_are_read_over_other_connections(admin_of):
+    library, admin = admin_of(KafkaError(KafkaError._TIMED_OUT), "c")
+    assert admin.metadata().cluster_id == "c"
+    assert library.timeouts_s == [3.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    ("code", "timeout_ms"), [(KafkaError._TIMED_OUT, 2_000), (KafkaError.CLUSTER_AUTHORIZATION_FAILED, 10_000)]
+)
+def test_metadata_error_that_other_connections_do_not_change_is_raised_at_once(admin_of, code, timeout_ms):
+    library, admin = admin_of(KafkaError(code), "c", timeout_ms=timeout_ms)
+    with pytest.raises(YakError):
+        admin.metadata()
+    assert library.timeouts_s == [min(3.0, timeout_ms / 1000)]
