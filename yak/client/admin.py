@@ -22,6 +22,8 @@ LEADER_MOVES = ("not-leader", "no-leader", "timed-out")
 LEADER_PAUSE_S = 0.05
 LEADER_ANSWERS_S = 1.0
 """How long the first request for offsets, and the first refresh of leaders, may take; each further one twice as long."""
+ANSWERED_S = 3.0
+"""How long offsets are read of those partitions only whose leader answers."""
 LEADERS_AGE_S = 1.0
 """After this time the leaders that librdkafka knows are read again before it asks them for offsets."""
 METADATA_S = 3.0
@@ -332,7 +334,7 @@ class Admin:
 
         `latest` is the high watermark, or the last stable offset with `read_committed`. While a partition's leader
         moves or does not answer, its leader is looked up again and the request is retried, until the timeout.
-        `answered_only` leaves out partitions whose leader does not answer the second request.
+        `answered_only` leaves out partitions whose leader does not answer the second request, or that get no leader within 3 s.
         """
         from confluent_kafka import OFFSET_INVALID, IsolationLevel
         from confluent_kafka import TopicPartition as Wire
@@ -348,7 +350,7 @@ class Admin:
             for each, spec in wanted.items()
         }
         found: dict[TopicPartition, FoundOffset] = {}
-        deadline = time.monotonic() + self.timeout_s
+        deadline = time.monotonic() + (min(ANSWERED_S, self.timeout_s) if answered_only else self.timeout_s)
         what = "offsets could not be read"
         answer_s, pause_s, is_first = LEADER_ANSWERS_S, LEADER_PAUSE_S, True
         while True:
@@ -366,16 +368,18 @@ class Admin:
                 except YakError as error:
                     if error.code not in LEADER_MOVES:
                         raise
-                    moving[wire] = error
+                    if is_first or not answered_only or error.code != "timed-out":
+                        moving[wire] = error
                     continue
                 if result.offset != OFFSET_INVALID:
                     found[partition] = FoundOffset(int(result.offset), result.leader_epoch)
                 elif is_first or not answered_only:
                     # librdkafka's result, without an error, for a leader that it cannot reach
                     moving[wire] = _silent_leader(partition)
-            if not moving:
+            is_late = time.monotonic() >= deadline
+            if not moving or (is_late and answered_only):
                 return found
-            if time.monotonic() >= deadline:
+            if is_late:
                 raise next(iter(moving.values()))
             time.sleep(min(pause_s, _left_s(deadline)))
             answer_s, pause_s, is_first = 2 * answer_s, min(2 * pause_s, LEADER_ANSWERS_S), False

@@ -131,6 +131,19 @@ def test_watermarks_of_answered_partitions_leave_out_those_of_a_silent_leader(as
     assert found == {ORDERS[0]: (7, 7), ORDERS[2]: (9, 9)}
 
 
+@pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError._NOENT], ids=["silent", "no-leader"])
+def test_answered_offsets_leave_out_a_partition_that_a_connected_leader_keeps_waiting_or_that_has_none(ask, code):
+    admin = ask([7, KafkaError(code), 9], timeout_s=0.1)
+    found = admin.offsets(dict.fromkeys(ORDERS, EARLIEST), answered_only=True)
+    assert list(found) == [ORDERS[0], ORDERS[2]]
+
+
+def test_leader_that_keeps_two_requests_waiting_gets_no_third_one_for_answered_offsets(ask):
+    admin = ask([7, KafkaError(KafkaError._TIMED_OUT), 9])
+    admin.offsets(dict.fromkeys(ORDERS, EARLIEST), answered_only=True)
+    assert admin.client.requests == [[0, 1, 2], [1]]
+
+
 def test_partition_that_has_no_leader_for_a_thousand_requests_is_read_when_it_has_one(ask, monkeypatch):
     monkeypatch.setattr(admin_module.time, "sleep", lambda _seconds: None)
     admin = ask(*[[7, NO_LEADER, 9]] * 1100, [99, 8, 99], timeout_s=60)
