@@ -2,7 +2,7 @@
 
     python packaging/release.py prepare 0.2.0       set the version, and give the changelog's news its number and date
     python packaging/release.py check [v0.2.0]      version, changelog and tag say the same; nothing is uncommitted
-    python packaging/release.py notes v0.2.0        the changelog's section, for the release's page
+    python packaging/release.py notes v0.2.0 [URL]  the changelog's section, for the release's page; links go to URL
     python packaging/release.py add-urls URL        name the repository in the package's metadata, before it is built
 
 Standard library only: it runs before anything is installed.
@@ -77,6 +77,11 @@ def notes(changelog: str, version: str) -> str:
     return found
 
 
+def with_links_to(text: str, folder: str) -> str:
+    """The text with its links to files of the repository below the address of a folder: a release's page has no files."""
+    return re.sub(r"\]\((?!https?:|#)", f"]({folder}/", text)
+
+
 def section(changelog: str, name: str) -> str:
     """The text below a heading of the changelog; empty if there is none."""
     parts = re.split(r"(?m)^## \[([^\]]+)\].*$", changelog)
@@ -85,8 +90,7 @@ def section(changelog: str, name: str) -> str:
 
 def add_urls(root: Path, url: str) -> None:
     """Name the repository in pyproject.toml. The sources do not: a fork publishes under its own address."""
-    if not re.fullmatch(r"https://[^\s\"']+", url):
-        raise NotReady(f"{url} is no address of a repository")
+    _address(url)
     table = {
         "Repository": url,
         "Documentation": f"{url}/tree/main/docs",
@@ -95,6 +99,12 @@ def add_urls(root: Path, url: str) -> None:
     }
     lines = "".join(f'{name} = "{address}"\n' for name, address in table.items())
     _replace(root / "pyproject.toml", r"(?m)^\[project\.scripts\]$", f"[project.urls]\n{lines}\n[project.scripts]")
+
+
+def _address(url: str) -> str:
+    if not re.fullmatch(r"https://[^\s\"']+", url):
+        raise NotReady(f"{url} is no address of a repository")
+    return url
 
 
 def _replace(path: Path, pattern: str, new: str) -> None:
@@ -110,7 +120,9 @@ def main(argv: list[str], root: Path = ROOT) -> int:
     steps = parser.add_subparsers(dest="step", required=True)
     steps.add_parser("prepare").add_argument("version")
     steps.add_parser("check").add_argument("tag", nargs="?")
-    steps.add_parser("notes").add_argument("tag")
+    written = steps.add_parser("notes")
+    written.add_argument("tag")
+    written.add_argument("url", nargs="?")
     steps.add_parser("add-urls").add_argument("url")
     given = parser.parse_args(argv)
     try:
@@ -119,7 +131,8 @@ def main(argv: list[str], root: Path = ROOT) -> int:
         elif given.step == "check":
             print(f"{check(root, given.tag)} can be released")
         elif given.step == "notes":
-            print(notes((root / "CHANGELOG.md").read_text(), given.tag.removeprefix("v")))
+            text = notes((root / "CHANGELOG.md").read_text(), given.tag.removeprefix("v"))
+            print(text if given.url is None else with_links_to(text, f"{_address(given.url)}/blob/{given.tag}"))
         else:
             add_urls(root, given.url)
     except NotReady as reason:

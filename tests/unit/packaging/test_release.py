@@ -88,6 +88,17 @@ def test_release_that_would_be_wrong_is_refused(
         release.check(project, "v0.2.0")
 
 
+def test_links_of_the_notes_go_to_the_files_of_the_tag(
+    release: ModuleType, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = project / "CHANGELOG.md"
+    path.write_text(path.read_text().replace("- Old.", "- [a](docs/a.md#b), [c](https://example.org/c).", 1))
+    assert release.main(["notes", "v0.1.0", "https://example.org/a/b"], project) == 0
+    linked = "- [a](https://example.org/a/b/blob/v0.1.0/docs/a.md#b), [c](https://example.org/c).\n"
+    assert capsys.readouterr().out == linked
+    assert release.main(["notes", "v0.1.0", "example.org"], project) == 1
+
+
 def test_release_with_the_longest_notes_that_github_takes_is_accepted(release: ModuleType, project: Path) -> None:
     path = project / "CHANGELOG.md"
     path.write_text(path.read_text().replace("- News.", "- " + "x" * 124_998, 1))
