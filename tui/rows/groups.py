@@ -130,6 +130,8 @@ def silent_brokers(groups: Groups) -> str:
     if not groups.silent:
         return ""
     who = ", ".join(str(each["node_id"]) for each in groups.silent)
+    if len(groups.silent) > 1:
+        return f"brokers {who} did not answer: their groups are missing"
     return f"broker {who} did not answer: its groups are missing"
 
 

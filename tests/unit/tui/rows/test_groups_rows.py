@@ -100,6 +100,12 @@ def test_a_group_shows_state_lag_and_where_it_goes():
     assert all(len(row) == len(COLUMNS) for row in rows.values())
 
 
+def test_several_silent_brokers_are_named_in_the_plural():
+    groups = Groups()
+    groups.listed({"groups": [], "silent": [{"node_id": node, "reason": "timed out"} for node in (2, 3)]})
+    assert silent_brokers(groups) == "brokers 2, 3 did not answer: their groups are missing"
+
+
 def test_group_row_marks_a_failed_request():
     groups = Groups()
     groups.listed({"groups": [{"group": "a", "type": "classic", "state": "Empty", "coordinator": 1}], "silent": []})
