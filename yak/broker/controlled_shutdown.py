@@ -85,8 +85,18 @@ class ControlledShutdown:
     def _on_left(self) -> None:
         self._metadata.on_left = None
         self._broker.stop_following()
+        self._mute_clients()
         # An older checkpoint that ends after the last one would put older recovery points beside the clean mark.
         self._context.jobs.when_idle(("flush", "checkpoint", "image", "cut", "move"), self._close)
+
+    def _mute_clients(self) -> None:
+        """Read no more requests of clients, as SocketServer.stopProcessingRequests; they get the answers under way.
+
+        An event loop that serves them would take the interpreter from the jobs that close the logs.
+        """
+        for connection in self._broker.connections.values():
+            if connection.proven is None and not connection.is_in_process:
+                self._context.emit(events.MuteConnection(connection.connection_id))
 
     def _close(self) -> None:
         self._broker.finish_writes()

@@ -325,6 +325,20 @@ def test_a_stop_waits_for_the_flushes_under_way_and_starts_no_other():
     assert values_of(rig.fetch("durable", 0)) == [b"a"]
 
 
+def test_a_stop_reads_no_requests_of_clients_while_it_closes_the_logs():
+    rig = Rig()
+    rig.create_topic("orders")
+    rig.node.jobs.delays_us = {"checkpoint": 3_000_000}
+    rig.node.stop()
+    rig.run_for(100)
+    late = rig.begin(18, 0)
+    rig.run_for(1_000)
+    assert rig.node.broker is not None
+    assert late.answer is None
+    rig.world.run(lambda: rig.node.broker is None, check=lambda: None, events_max=50_000)
+    assert rig.node.disk.exists("/data/.kafka_cleanshutdown")
+
+
 def test_a_stop_ends_in_bounded_time_while_the_store_is_away_and_deletions_are_due():
     rig = Rig(settings={"log.retention.check.interval.ms": "1000"})
     rig.create_topic("short", retention_bytes="0", segment_bytes="1048576", file_delete_delay_ms="60000")
