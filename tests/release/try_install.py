@@ -8,6 +8,7 @@
     pipx      yak-broker with pipx
     bin       yak-broker-bin with pip, and nothing else from an index
     pytest    pytest-yak and yak-broker-bin with uv, and a test that kills a leader
+    lowest    yak-broker with uv, each requirement at its lower bound; then its extras too, with tests of this repository
 
 The requirements come from the package index that pip is configured for; uv and pipx too if they are not there. Nothing
 is installed outside a temporary folder.
@@ -24,7 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 WHEELS = ROOT / "build" / "wheel"
-STEP_SECONDS = 300.0
+STEP_SECONDS = 1200.0
 MESSAGE = "hello from a wheel"
 FAILOVER = """
 import sys
@@ -40,6 +41,16 @@ def test_leader_dies(yak_cluster, yak_topic):
     yak_cluster.wait_until_healthy()
     assert yak_cluster.isr(yak_topic) == (1, 2, 3)
 """
+TEST_TOOLS = ("hypothesis", "jsonschema", "pytest", "pytest-textual-snapshot", "pytest-timeout", "pytest-xdist")
+LOWEST_TESTS = (
+    "tests/unit/commands/test_help_golden.py",
+    "tests/unit/security",
+    "tests/unit/server/http/metrics",
+    "tests/unit/server/http/test_rest_bodies.py",
+    "tests/tui/test_snapshots.py",
+    "tests/spark/jobs/test_every_job.py::test_anomaly_finds_the_value_that_is_not_like_the_others",
+)
+"""Tests that notice a requirement which is too old."""
 
 
 class StepFailed(Exception):
@@ -65,12 +76,12 @@ class Place:
             "XDG_STATE_HOME": str(folder / "state"),
         }
 
-    def run(self, *command: str, expect: str = "") -> str:
-        """Run one command in the empty working folder. Raises `StepFailed` if it fails or lacks `expect`."""
+    def run(self, *command: str, expect: str = "", folder: Path | None = None) -> str:
+        """Run one command in the empty working folder, or another one. Raises `StepFailed` if it fails or lacks `expect`."""
         started = time.monotonic()
         done = subprocess.run(
             command,
-            cwd=self.work,
+            cwd=folder or self.work,
             env=self.environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -83,9 +94,9 @@ class Place:
         print(f"  ok  {time.monotonic() - started:6.2f} s  {' '.join(words)}", flush=True)
         return done.stdout
 
-    def venv(self) -> Path:
+    def venv(self, python: str = sys.executable) -> Path:
         """An empty virtual environment; returns its folder of programs."""
-        self.run(sys.executable, "-m", "venv", str(self.folder / "venv"))
+        self.run(python, "-m", "venv", str(self.folder / "venv"))
         return self.folder / "venv" / "bin"
 
     def tool(self, name: str) -> str:
@@ -157,6 +168,24 @@ def with_pytest(place: Place) -> None:
     place.run(str(programs / "python"), "-m", "pytest", "-q", "test_failover.py", expect="1 passed")
 
 
+def with_lowest(place: Place) -> None:
+    """`uv pip install --resolution lowest-direct`: the oldest requirements that pyproject.toml allows."""
+    oldest = sys.executable if sys.version_info[:2] == (3, 11) else shutil.which("python3.11")
+    if oldest is None:
+        raise StepFailed("Python 3.11 was not found: some of the oldest requirements have wheels for it only")
+    python = str(place.venv(oldest) / "python")
+    install = (place.tool("uv"), "pip", "install", "-q", "--python", python)
+    lowest = (*install, "--resolution", "lowest-direct", "-r", str(ROOT / "pyproject.toml"))
+    for extras in ((), ("--extra", "demo", "--extra", "spark", "--extra", "web")):
+        place.run(*lowest, *extras)
+        place.run(*install, "--no-deps", wheel("yak_broker"))
+        place.use(python, "-m", "yak.commands")
+    place.run(*install, *TEST_TOOLS)
+    place.run(
+        python, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", *LOWEST_TESTS, expect=" passed", folder=ROOT
+    )
+
+
 WAYS: dict[str, Callable[[Place], None]] = {
     "pip": with_pip,
     "uvx": with_uvx,
@@ -164,6 +193,7 @@ WAYS: dict[str, Callable[[Place], None]] = {
     "pipx": with_pipx,
     "bin": with_bin,
     "pytest": with_pytest,
+    "lowest": with_lowest,
 }
 
 
