@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/bench_groups.py [--part settle|death|commits|load]...
 
-One broker on this machine, with real consumers (librdkafka) for `settle` and `death` and plain sockets for the rest. Prints a line for each
-figure; exits with 1 when a goal is missed.
+One broker on this machine, with real consumers (librdkafka) for `settle` and `death` and plain sockets for the rest.
+Prints a line for each figure; exits with 1 when a goal is missed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """`make bench-kafka`: the same load on YAK and on Apache Kafka, side by side, as tables of ratios.
 
 Four parts: one broker of each, three brokers of each, kill -9, and reads that are compressed, cold or far away. Needs
-Java 17 and Maven; says so and ends with 0 where they are missing. `--quick` is a smoke run of a few minutes, `--part` runs one part alone.
+Java 17 and Maven; says so and ends with 0 where they are missing. `--quick` is a smoke run of a few minutes, `--part`
+runs one part alone.
 """
 
 import argparse

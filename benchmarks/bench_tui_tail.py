@@ -2,8 +2,9 @@
 
     python benchmarks/bench_tui_tail.py --rate 10000 --seconds 20
 
-Three brokers, the load and the screen share the machine. The screen draws into a headless terminal of 140x40. Loop delay is what a timer of
-5 ms is late by: how long a key would wait. The processor time is the screen's process, librdkafka's threads included.
+Three brokers, the load and the screen share the machine. The screen draws into a headless terminal of 140x40. Loop
+delay is what a timer of 5 ms is late by: how long a key would wait. The processor time is the screen's process,
+librdkafka's threads included.
 """
 
 import argparse

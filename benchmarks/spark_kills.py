@@ -4,10 +4,10 @@
 .venv/bin/python benchmarks/spark_kills.py --only driver --kills 3 --rate 250
 
 Each kind has a cluster of three brokers, a topic with three replicas and a producer of numbered records (acks=all). The
-archive job runs as `yak spark run` starts it (for the executors on a standalone Spark of a master and two workers, else in one
-process); what dies is killed with SIGKILL at a moment that the seed decides. At the end
-the producer's acknowledgements are compared with the archive, and with what the replay job (whose driver is killed too)
-brings back into a second topic. Prints one JSON object a kind; ends with 4 when a record is missing, twice, or out of order.
+archive job runs as `yak spark run` starts it (for the executors on a standalone Spark of a master and two workers, else
+in one process); what dies is killed with SIGKILL at a moment that the seed decides. At the end the producer's
+acknowledgements are compared with the archive, and with what the replay job (whose driver is killed too) brings back
+into a second topic. Prints one JSON object a kind; ends with 4 when a record is missing, twice, or out of order.
 """
 
 import argparse

@@ -350,9 +350,10 @@ def run(
     """Start brokers and Redis, inject faults under load by a seed's schedule, and check the clients' history.
 
     Producers are idempotent with acks=all, or transactional. Consumers assign partitions or join a group; workers
-    read, process and write in transactions. All connect through fault proxies. At the end, or after Ctrl+C, all faults are removed, and all records are
-    read and compared between replicas. Returns 4 when an acknowledged record is lost, doubled or out of order, any other promise was broken, or so
-    little was acknowledged that the run proves nothing; then logs, data and the history are kept.
+    read, process and write in transactions. All connect through fault proxies. At the end, or after Ctrl+C, all faults
+    are removed, and all records are read and compared between replicas. Returns 4 when an acknowledged record is lost,
+    doubled or out of order, any other promise was broken, or so little was acknowledged that the run proves nothing;
+    then logs, data and the history are kept.
     """
     from yak.commands import interrupts
     from yak.local.chaos.report import draw

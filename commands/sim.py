@@ -200,7 +200,9 @@ def run(
     lines: bool = flag("--lines", "Print the events (one seed).", OUTPUT, default=False),
     workers: Workers = None,
 ) -> int:
-    """Simulate clusters by seed, with random clients, delays, crashes, network cuts and store outages. Checks every invariant after every event."""
+    """Simulate clusters by seed, with random clients, delays, crashes, network cuts and store outages. Checks every
+    invariant after every event.
+    """
     from yak.sim.coverage import Coverage
     from yak.sim.spec import METADATA, Spec, drawn_size
 

@@ -586,7 +586,8 @@ def sql(
 
     Each topic in the query is a table with the columns key, value (both text), json (the value as a VARIANT,
     NULL if it is not JSON), topic, partition, offset, timestamp and timestampType. A field of JSON is json:user::string or
-    json:items[0].price::double. --schema replaces them with typed columns, and adds _key, _offset and _timestamp. Write a topic name with other characters as `my-topic` or my_topic.
+    json:items[0].price::double. --schema replaces them with typed columns, and adds _key, _offset and _timestamp. Write
+    a topic name with other characters as `my-topic` or my_topic.
     """
     from yak.client.metadata import topic_names
     from yak.commands.spark_python import hand_over

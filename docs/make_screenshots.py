@@ -1,4 +1,5 @@
-"""Pictures of every screen of `yak ui`, taken from `yak ui --demo`: three real brokers under load, one of them killed on the way.
+"""Pictures of every screen of `yak ui`, taken from `yak ui --demo`: three real brokers under load, one of them killed
+on the way.
 
     .venv/bin/python docs/make_screenshots.py
 

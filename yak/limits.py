@@ -186,8 +186,10 @@ it, and half as many records again). Kafka gives all clients 100 KiB (socket.sen
 FETCH_SESSION_PARTITIONS_MAX: Final = 100_000
 """Partitions of one fetch session; a larger session is refused and the client sends full fetches."""
 FETCH_PARTITIONS_REMEMBERED_MAX: Final = 250_000
-"""Partitions of all fetch sessions together, and again of all delayed fetches: some 350 bytes each. Beyond it sessions of closed
-connections and idle ones are evicted, new sessions are refused, and fetches of more than a fair share are not delayed."""
+"""Partitions of all fetch sessions together, and again of all delayed fetches: some 350 bytes each. Beyond it sessions
+of closed connections and idle ones are evicted, new sessions are refused, and fetches of more than a fair share are not
+delayed.
+"""
 FETCH_SESSIONS_MAX: Final = 1000
 """Kafka's `max.incremental.fetch.session.cache.slots`."""
 FETCH_SESSION_EVICTION_MS_MIN: Final = 120_000

@@ -1,8 +1,8 @@
 """Text that came from a client, made harmless for a terminal, a log and a spreadsheet: the one place that does it.
 
-A group id, a client id or an error message of a broker may hold anything. Escape sequences (ESC, and C1 such as U+009B) drive the
-terminal, line ends forge lines, and bidirectional overrides (U+202E) turn what is read. All of them are shown as escapes; text
-without them is the same object.
+A group id, a client id or an error message of a broker may hold anything. Escape sequences (ESC, and C1 such as U+009B)
+drive the terminal, line ends forge lines, and bidirectional overrides (U+202E) turn what is read. All of them are shown
+as escapes; text without them is the same object.
 """
 
 import json

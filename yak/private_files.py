@@ -1,7 +1,8 @@
 """Files and folders that only their owner may read: modes 0700 and 0600 whatever the umask, and no link is followed.
 
-Another user of the machine who may write into a folder, such as `/tmp`, can plant a link under a name that is known before. So new
-files get a random name and are put in place by a rename, and files with a fixed name are opened with O_NOFOLLOW.
+Another user of the machine who may write into a folder, such as `/tmp`, can plant a link under a name that is known
+before. So new files get a random name and are put in place by a rename, and files with a fixed name are opened with
+O_NOFOLLOW.
 """
 
 import contextlib
@@ -18,8 +19,8 @@ _OTHERS: Final = 0o077
 def distrust(path: str) -> str:
     """Why a file must not say what to do, empty where it may: it is another user's, or any user may write to it.
 
-    Files of the user and of root are taken; under sudo also those of the user that called it (as git does, CVE-2022-24765). The owner
-    of a symbolic link counts as well. Raises OSError.
+    Files of the user and of root are taken; under sudo also those of the user that called it (as git does,
+    CVE-2022-24765). The owner of a symbolic link counts as well. Raises OSError.
     """
     trusted = {os.geteuid(), 0}
     caller = os.environ.get("SUDO_UID", "")
@@ -35,8 +36,8 @@ def distrust(path: str) -> str:
 def make_directory(path: str, *, is_ours: Callable[[list[str]], bool] = bool) -> None:
     """Make a folder with its parents, or tighten one that is there. Raises OSError.
 
-    `is_ours` gets the names in a folder that is there and not empty. Where it says no, the folder's mode stays: it is used for
-    other things too, and others may need it.
+    `is_ours` gets the names in a folder that is there and not empty. Where it says no, the folder's mode stays: it is
+    used for other things too, and others may need it.
     """
     try:
         os.makedirs(path, DIRECTORY_MODE)

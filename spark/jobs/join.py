@@ -44,8 +44,8 @@ class Options(EventOptions):
 def build(spark: "SparkSession", options: Options) -> "DataFrame":
     """Pairs of a record of --topic and one of --with that have the same key and are at most --within apart in time.
 
-    A record without a key has no pair. Both sides are kept in Spark's state store until the watermark says that nothing can join them any more. With
-    --kind left, an unmatched record of --topic comes then, with nulls.
+    A record without a key has no pair. Both sides are kept in Spark's state store until the watermark says that nothing
+    can join them any more. With --kind left, an unmatched record of --topic comes then, with nulls.
     """
     import dataclasses
 

@@ -123,7 +123,8 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
 
     All records of a key are in one partition, so their order is kept too. Each gets the header `yak-replayed` with its old
     place, and keeps its time. After a crash of the job or of an executor it looks in the target for what of the chunk under
-    way has arrived, and writes the rest: each record is there once. The target is to be written by this replay alone, or at least without that header.
+    way has arrived, and writes the rest: each record is there once. The target is to be written by this replay alone,
+    or at least without that header.
     """
     return _chosen(_records(spark, options), options)
 

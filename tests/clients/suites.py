@@ -8,8 +8,9 @@ class Suite(NamedTuple):
     """One library at one tag.
 
     `build` and `test` are commands in its sources. Replaced in commands and environment: `{python}` (an environment of
-    its own), `{host}`, `{port}`, `{bootstrap}`, `{ports}` (all ports of each broker), `{proxies}` (a proxy for each broker, in toxiproxy's JSON), `{report}` (the
-    file that the tests write), `{here}` (this folder), `{yak}`, `{jars}` (of Kafka, where the suite calls it).
+    its own), `{host}`, `{port}`, `{bootstrap}`, `{ports}` (all ports of each broker), `{proxies}` (a proxy for each
+    broker, in toxiproxy's JSON), `{report}` (the file that the tests write), `{here}` (this folder), `{yak}`, `{jars}`
+    (of Kafka, where the suite calls it).
     """
 
     name: str

@@ -79,7 +79,8 @@ _DROPPED: Final = re.compile(r"(?:- `)?([^=]+)=(.*?): (?:Unknown config name|Inv
 
 
 def read_page(text: str) -> tuple[dict[str, ClassResults], list[tuple[str, str]]]:
-    """What a page that `page` wrote says: the results of each class, and the (name, value) of broker configs that YAK refused.
+    """What a page that `page` wrote says: the results of each class, and the (name, value) of broker configs that YAK
+    refused.
 
     A page names the tests that failed, and only counts the other invocations.
     """

@@ -3,8 +3,8 @@
     python tests/kafka/run.py [--suite NAME] [--workers N] [CLASS[#METHOD] ...]
 
 Without a class all suites run, each class in a JVM of its own, and docs/kafka-tests.md is written again. Results are kept
-in build/kafka-tests, a file a class; `--page` writes their rows of the page without running anything. Many tests only wait, so
-each worker runs a class at a time, on clusters of its own.
+in build/kafka-tests, a file a class; `--page` writes their rows of the page without running anything. Many tests only
+wait, so each worker runs a class at a time, on clusters of its own.
 """
 
 import argparse

@@ -4,8 +4,9 @@
 
 The base is Debian's bookworm, made by debootstrap in build/debian unless DIR has one. On a copy without what Debian slim
 leaves out, the Dockerfile's stage `base` and its last one are carried out: their RUN and COPY lines, with dist/yak of
-`packaging/build.py` as the result of the stage `build`. The result is to be smaller than 120 MB. Then its CMD runs with the variables of testcontainers and with tmpfs only in /dev/shm, and a record is written and read.
-Needs root, Linux, debootstrap and unshare.
+`packaging/build.py` as the result of the stage `build`. The result is to be smaller than 120 MB. Then its CMD runs with
+the variables of testcontainers and with tmpfs only in /dev/shm, and a record is written and read. Needs root, Linux,
+debootstrap and unshare.
 """
 
 import argparse

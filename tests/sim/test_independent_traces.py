@@ -24,8 +24,9 @@ DETECTED = (
     "quorum-apply-early",
     "quorum-no-divergence",
 )
-"""Without the pre-vote no trace begins. The others are about flushes, reads, snapshots and changes of the voters, of which the
-specification has no steps here."""
+"""Without the pre-vote no trace begins. The others are about flushes, reads, snapshots and changes of the voters, of
+which the specification has no steps here.
+"""
 
 
 def replay_all() -> None:

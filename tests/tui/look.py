@@ -1,4 +1,5 @@
-"""Draw a screen from recorded data: `python tests/tui/look.py topics 80x24 out.svg [key ...]`; `topics:orders` opens orders in it.
+"""Draw a screen from recorded data: `python tests/tui/look.py topics 80x24 out.svg [key ...]`; `topics:orders` opens
+orders in it.
 
 `--theme yak-light`, `--ascii`, `--readonly` as `yak ui` has them.
 """

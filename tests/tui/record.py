@@ -1,7 +1,7 @@
 """Record a cluster for the tests and pictures of the terminal UI: `python tests/tui/record.py`.
 
-Three brokers under load, a leader that is killed and comes back, another that is killed at the end; what /api/events told meanwhile, and what
-the paths in PATHS answered then, go to tests/tui/recorded/cluster.json.
+Three brokers under load, a leader that is killed and comes back, another that is killed at the end; what /api/events
+told meanwhile, and what the paths in PATHS answered then, go to tests/tui/recorded/cluster.json.
 """
 
 import asyncio

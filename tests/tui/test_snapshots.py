@@ -1,6 +1,7 @@
 """Every screen as a picture, from recorded data, in both sizes; some in other states and themes.
 
-A picture that changed fails, and the report shows both; `pytest tests/tui/test_snapshots.py --snapshot-update` takes the new ones. Look at them first.
+A picture that changed fails, and the report shows both; `pytest tests/tui/test_snapshots.py --snapshot-update` takes
+the new ones. Look at them first.
 """
 
 import asyncio

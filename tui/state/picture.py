@@ -59,7 +59,9 @@ class Rates:
 
 @dataclass(slots=True)
 class Broker:
-    """One broker. `registered` is its state for the cluster, `link` that of our connection to it; memory and disk are None until it reports them."""
+    """One broker. `registered` is its state for the cluster, `link` that of our connection to it; memory and disk are
+    None until it reports them.
+    """
 
     node_id: int
     role: str = "leader"
@@ -154,8 +156,9 @@ class Picture:
         self._deleted_ids: dict[str, None] = {}
         """Of the topics that were deleted last: a broker that was paused may still list them."""
         self.incomplete: dict[str, int] = {}
-        """Topics that were created or grew, or have another `min.insync.replicas`: their partitions are requested. The value counts the
-        tries."""
+        """Topics that were created or grew, or have another `min.insync.replicas`: their partitions are requested. The
+        value counts the tries.
+        """
         self.activity = Activity()
         self.elections = Elections()
         self.rate_history: deque[Rates] = deque(maxlen=RATES_MAX)

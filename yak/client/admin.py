@@ -334,7 +334,8 @@ class Admin:
 
         `latest` is the high watermark, or the last stable offset with `read_committed`. While a partition's leader
         moves or does not answer, its leader is looked up again and the request is retried, until the timeout.
-        `answered_only` leaves out partitions whose leader does not answer the second request, or that get no leader within 3 s.
+        `answered_only` leaves out partitions whose leader does not answer the second request, or that get no leader
+        within 3 s.
         """
         from confluent_kafka import OFFSET_INVALID, IsolationLevel
         from confluent_kafka import TopicPartition as Wire

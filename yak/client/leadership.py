@@ -1,4 +1,6 @@
-"""Moves leaders and replicas: ElectLeaders (key 43, KIP-460), AlterPartitionReassignments and ListPartitionReassignments (keys 45 and 46, KIP-455). `yak.cluster.leadership_moves` plans the moves."""
+"""Moves leaders and replicas: ElectLeaders (key 43, KIP-460), AlterPartitionReassignments and
+ListPartitionReassignments (keys 45 and 46, KIP-455). `yak.cluster.leadership_moves` plans the moves.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

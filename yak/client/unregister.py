@@ -14,7 +14,8 @@ NOT_REGISTERED: Final = 102
 def unregister_broker(address: str, node_id: NodeId, *, timeout_s: float) -> None:
     """Send the request to the broker at `address`, which may be any broker.
 
-    Raises Unreachable when it does not answer, YakError (`broker-alive`, `unknown-broker`, `not-unregistered`) when it refuses.
+    Raises Unreachable when it does not answer, YakError (`broker-alive`, `unknown-broker`, `not-unregistered`) when it
+    refuses.
     """
     what = f"broker {node_id} was not unregistered"
     answer = call_once(address, _UNREGISTER_BROKER, {"broker_id": node_id}, what, timeout_s)

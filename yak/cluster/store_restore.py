@@ -126,8 +126,9 @@ class StoreRestore:
         """Whether the store's snapshot may replace this broker's copy, behind which the store trimmed the log.
 
         `registered` is this broker in the store, closed there. If this copy has the last registration under which the
-        broker acted (a stop may come before a newer one is in the copy), the store has the history in which this broker acknowledged records, and no later incarnation acknowledged any. So its logs are whole. Any
-        other store may have been rolled back before it trimmed, or the disk may be older than a later incarnation.
+        broker acted (a stop may come before a newer one is in the copy), the store has the history in which this broker
+        acknowledged records, and no later incarnation acknowledged any. So its logs are whole. Any other store may have
+        been rolled back before it trimmed, or the disk may be older than a later incarnation.
         """
         image = self._session.image
         own = image.brokers.get(self._session.node_id)

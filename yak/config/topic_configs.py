@@ -33,7 +33,8 @@ def validate_topic_config(name: str, value: str | None) -> None:
 def check_topic_configs(topic_overrides: Mapping[str, str], *broker_levels: Mapping[str, str]) -> None:
     """Raise PeerError(INVALID_CONFIG) unless a topic may have these overrides together (Kafka's LogConfig.validateValues).
 
-    The levels are those of `resolve_log_config`. A topic without compaction lags of its own has those of the broker, whatever they are.
+    The levels are those of `resolve_log_config`. A topic without compaction lags of its own has those of the broker,
+    whatever they are.
     """
     if topic_overrides.keys().isdisjoint((_MIN_LAG, _MAX_LAG)):
         return

@@ -1,6 +1,7 @@
 """The coordinator loader: reads a partition from log start to log end into its state (Kafka's CoordinatorLoader).
 
-Jobs read the bytes and check each batch. The broker processes them in slices of a few milliseconds, so that other requests are not delayed.
+Jobs read the bytes and check each batch. The broker processes them in slices of a few milliseconds, so that other
+requests are not delayed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Delays the creation of replicated topics until the followers of `--followers` are registered, or for a bounded time.
 
 Replicas are placed on the brokers that are registered when a topic is created, ACTIVE ones first: a topic created too early
-would have no replica on brokers that start a second later. Topics with one replica do not wait. Nothing waits once all expected
-followers were registered, or the time is over.
+would have no replica on brokers that start a second later. Topics with one replica do not wait. Nothing waits once all
+expected followers were registered, or the time is over.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Fast failure detection: a dead broker's idle connection breaks, and its port refuses connects.
 
 Every broker keeps a connection to every other. The kernel of a killed process closes its connections at once. A broker is
-suspected when this connection, or one over which this broker fetches, is closed or reset after it was established. It counts as
-dead when two connects in a row, 20 to 50 ms apart, are refused. Only the brokers that act on it find that out: the controller
-for all other brokers, and these for the controller. A connect that times out, or a broker that was never reached, proves
-nothing: then session expiry decides.
+suspected when this connection, or one over which this broker fetches, is closed or reset after it was established. It
+counts as dead when two connects in a row, 20 to 50 ms apart, are refused. Only the brokers that act on it find that
+out: the controller for all other brokers, and these for the controller. A connect that times out, or a broker that was
+never reached, proves nothing: then session expiry decides.
 
 Liveness probes use the same connections: is a broker alive, and its image as new as ours? A killed process no longer
 runs when the first of its connections is closed. So a broker that answers a probe sent after a client's request had

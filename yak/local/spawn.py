@@ -52,7 +52,8 @@ def yak_environment() -> dict[str, str]:
     """The environment for a child `yak` that gets all its settings by flags.
 
     The caller's own YAK_* settings and their aliases are left out: YAK_ADVERTISED_HOST or REDIS_HOST meant for another
-    broker must not reach this one. YAK_REDIS_PASSWORD is inherited, and YAK_HTTP_TOKEN, so that the child enforces the same authentication.
+    broker must not reach this one. YAK_REDIS_PASSWORD is inherited, and YAK_HTTP_TOKEN, so that the child enforces the
+    same authentication.
     """
     result = {
         name: value

@@ -152,9 +152,9 @@ class Leadership:
     def check_append(self, partition: Partition, acks: int, *, may_queue: bool = False) -> Log:
         """The log, if this broker may append to the partition now (Kafka's Partition.appendRecordsToLeader).
 
-        Raises PeerError: KAFKA_STORAGE_ERROR when the log is offline, NOT_LEADER_OR_FOLLOWER when another broker leads or may lead,
-        NOT_ENOUGH_REPLICAS with acks=all below `min.insync.replicas`, and while the log is handed over to another
-        directory, unless the batch `may_queue` until then.
+        Raises PeerError: KAFKA_STORAGE_ERROR when the log is offline, NOT_LEADER_OR_FOLLOWER when another broker leads
+        or may lead, NOT_ENOUGH_REPLICAS with acks=all below `min.insync.replicas`, and while the log is handed over to
+        another directory, unless the batch `may_queue` until then.
         """
         log = partition.log
         if log is None:

@@ -258,7 +258,8 @@ class LogCleaner:
             self._uncleanable.add(round_.log)
             context.notice("error", "log-not-compacted", partition=name, reason=str(error))
         else:
-            # a bug in YAK; the log is unchanged, and only this log is skipped (Kafka's LogCleanerManager.uncleanablePartitions)
+            # a bug in YAK; the log is unchanged, and only this log is skipped (Kafka's
+            # LogCleanerManager.uncleanablePartitions)
             self._uncleanable.add(round_.log)
             assert isinstance(error, Exception)
             fields: dict[str, object] = {"partition": name, "reason": str(error)}

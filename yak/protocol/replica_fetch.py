@@ -5,7 +5,8 @@ one. It names topics by id, carries the follower's broker epoch (KIP-903) and th
 response says where the logs diverge (KIP-595). kio is the oracle in the tests. This code takes a tenth of kio's time,
 and a follower sends one request for every response.
 
-The consumers' fields (aborted transactions, preferred replica, snapshot, node endpoints, throttle time) are skipped: a follower learns the leader from the cluster's metadata.
+The consumers' fields (aborted transactions, preferred replica, snapshot, node endpoints, throttle time) are skipped: a
+follower learns the leader from the cluster's metadata.
 """
 
 import struct

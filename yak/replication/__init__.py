@@ -3,6 +3,7 @@
 Other packages call `partition.Partition`, `partition_events.PartitionEvent`, `isr.IsrChanges`, `isr.IsrExits`,
 `fetch_sessions.ConsumerSessions`, `fetch_sessions.FollowerSessions`,
 `damaged_replicas.DamagedReplicas`, `replica_fetchers.ReplicaFetchers`, `follower_logs.FollowerLogs`,
-`truncation.Truncations`, `log_failures.LogFailures` and its kinds of writes, `throttle.Throttle`, `recent_reads.RecentReads`, `replica_bound.ReplicaBound`,
-`traffic.Traffic` and the functions of `read_replicas`. This package imports nothing of `yak.broker`.
+`truncation.Truncations`, `log_failures.LogFailures` and its kinds of writes, `throttle.Throttle`,
+`recent_reads.RecentReads`, `replica_bound.ReplicaBound`, `traffic.Traffic` and the functions of `read_replicas`. This
+package imports nothing of `yak.broker`.
 """

@@ -7,14 +7,15 @@ found in `Log.damage_at_load`. Then:
   the log start, or a later read finds the batch intact.
 - If another replica is in the ISR or the ELR, this broker leaves the ISR in the store as a replica that lost records
   (`leave_isr` with `lost`). It resigns, is not elected again, and copies its log again from the leader.
-- Before that request the broker stops fetching the partition, and waits for the answer to its last fetch. A fetch that reaches
-  the leader after the leader has learned of the resignation would bring this log back into the ISR.
+- Before that request the broker stops fetching the partition, and waits for the answer to its last fetch. A fetch that
+  reaches the leader after the leader has learned of the resignation would bring this log back into the ISR.
 - The store refuses the request of the last replica in sync, which goes on and serves its intact batches. So of two damaged
   replicas one stays leader. A replica that knows its damage rejoins the ISR only with a new copy.
 
 A consumer gets KAFKA_STORAGE_ERROR while another replica is about to lead: clients then refresh metadata and continue there.
 Otherwise it gets CORRUPT_MESSAGE: Java's consumer throws, librdkafka reports the error and waits for
-`fetch.error.backoff.ms`. Neither skips the batch, and neither retries at once (Kafka's FetchCollector.handleInitializeErrors).
+`fetch.error.backoff.ms`. Neither skips the batch, and neither retries at once (Kafka's
+FetchCollector.handleInitializeErrors).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """When a replica leaves the ISR, and when it joins: what the leader proposes to the store, and what a replica requests.
 
-The leader computes the ISR from its followers' fetches (`Replica`, `wanted_isr`). A follower joins when its log reaches both the high watermark and the start of the current leader epoch: with only the
-first it could lack records that an earlier leader committed (the model of KIP-320). It stays while it was caught up
-within `replica.lag.time.max.ms` and its broker is alive under the epoch with which it joined (KIP-841, KIP-903).
+The leader computes the ISR from its followers' fetches (`Replica`, `wanted_isr`). A follower joins when its log reaches
+both the high watermark and the start of the current leader epoch: with only the first it could lack records that an
+earlier leader committed (the model of KIP-320). It stays while it was caught up within `replica.lag.time.max.ms` and
+its broker is alive under the epoch with which it joined (KIP-841, KIP-903).
 
 Leaders send proposals in batches. A proposal counts (for the maximal ISR) from when it is sent until it has a definite
 answer and the image includes that answer. Without a definite answer the same proposal, with the same nonce, is sent again

@@ -28,8 +28,9 @@ def chooses_by_rack(config: BrokerConfig, rack_id: str) -> bool:
 def preferred_replica(image: Image, partition: Partition, rack_id: str, fetch_offset: Offset, listener: str) -> NodeId:
     """The follower to read from instead of this leader, LEADER_ONLY for none.
 
-    It is ACTIVE, in the ISR, in the consumer's rack, has the offset and the consumer's `listener`. Of several, the largest log end offset wins,
-    then the latest caught-up time, then the largest id. A leader in that rack keeps the consumer.
+    It is ACTIVE, in the ISR, in the consumer's rack, has the offset and the consumer's `listener`. Of several, the
+    largest log end offset wins, then the latest caught-up time, then the largest id. A leader in that rack keeps the
+    consumer.
     """
     brokers = image.brokers
     own = brokers.get(partition.node_id)

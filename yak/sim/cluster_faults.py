@@ -47,8 +47,9 @@ LATER_CLASSES: Mapping[str, int | None] = {
     CLOCK: None,
     STRAND: 80,
 }
-"""Classes that were added later, each drawn by a random source of its own, so that a seed's other draws stay the same: in this
-percentage of the seeds, or as often as one of `CLASSES`."""
+"""Classes that were added later, each drawn by a random source of its own, so that a seed's other draws stay the same:
+in this percentage of the seeds, or as often as one of `CLASSES`.
+"""
 ALL_CLASSES = (*CLASSES, *LATER_CLASSES)
 LONGEST_US = 9_000_000
 STRANDED_US = (2_000_000, LONGEST_US)

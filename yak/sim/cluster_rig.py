@@ -45,7 +45,9 @@ class ClusterRig:
         trim_every: int = ClusterSettings().trim_every,
         trim_keeps: int = ClusterSettings().trim_keeps,
     ) -> None:
-        """`metadata`: `raft` for a quorum of the brokers. `hands_back`: the preferred leader is elected within a second after it rejoined the ISR."""
+        """`metadata`: `raft` for a quorum of the brokers. `hands_back`: the preferred leader is elected within a second
+        after it rejoined the ISR.
+        """
         self.world = World()
         self.cluster = Cluster(
             self.world,

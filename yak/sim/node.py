@@ -66,8 +66,9 @@ class SimNode:
     is_clock_steady = True
     """Whether its wall clock never moved."""
     image_records: int | None = None
-    """How many records of the metadata the broker has on its disk before it writes a snapshot, and how many are moved to another
-    store; None as in the shell."""
+    """How many records of the metadata the broker has on its disk before it writes a snapshot, and how many are moved
+    to another store; None as in the shell.
+    """
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
-"""The recorder of the clients' operations as they saw them; the checker (`yak.sim.history_checker`) reads the history after the
-run.
+"""The recorder of the clients' operations as they saw them; the checker (`yak.sim.history_checker`) reads the history
+after the run.
 
 It leaves out forfeited partitions, and commits of groups whose `__consumer_offsets` partition is forfeited.
 """

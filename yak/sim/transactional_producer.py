@@ -1,7 +1,7 @@
 """A transactional producer, as the Java client and librdkafka behave, and the topic that it writes to.
 
-Each transaction writes to both partitions; those of some producers also to the compacted topic. The producer repeats a request until its outcome is known or it is fenced.
-Two producers may have one transactional id: each fences the other.
+Each transaction writes to both partitions; those of some producers also to the compacted topic. The producer repeats a
+request until its outcome is known or it is fenced. Two producers may have one transactional id: each fences the other.
 """
 
 from __future__ import annotations

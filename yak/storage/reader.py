@@ -547,7 +547,8 @@ def headers_within(segment: Segment, start_offset: Offset, end_offset: Offset) -
 def marked_headers_within(
     segment: Segment, start_offset: Offset, end_offset: Offset, *, checks: bool = False
 ) -> Iterator[tuple[BatchHeader, EndTransactionMarker | None]]:
-    """Headers, and the markers of control batches, of the batches from `start_offset` on, and of a few before it, up to `end_offset`.
+    """Headers, and the markers of control batches, of the batches from `start_offset` on, and of a few before it, up to
+    `end_offset`.
 
     Without a usable index it starts at the segment's first batch. Raises OSError. Raises DamagedBatch after the last
     header if the bytes after it are no batch, so that the caller does not miss producers and epochs there. With

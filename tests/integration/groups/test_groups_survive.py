@@ -1,6 +1,7 @@
 """The coordinator and the topic's leaders are killed, again and again, while a group consumes and commits.
 
-Every commit that was acknowledged is there afterwards, the group goes on, and no record that was acknowledged to its producer is missed.
+Every commit that was acknowledged is there afterwards, the group goes on, and no record that was acknowledged to its
+producer is missed.
 """
 
 import contextlib

@@ -1,4 +1,5 @@
-"""Bad input to the HTTP port of a live broker, row by row: 4xx or a closed connection, and clients that are well notice nothing.
+"""Bad input to the HTTP port of a live broker, row by row: 4xx or a closed connection, and clients that are well notice
+nothing.
 
 What needs a deadline to pass is in tests/unit/server/http/test_http_server.py, where deadlines are short.
 """

@@ -1,5 +1,6 @@
-"""Every curl line of docs/http.md, in the page's order, on a real cluster: what the page shows as an answer is one, and what it
-shows as an error is that error."""
+"""Every curl line of docs/http.md, in the page's order, on a real cluster: what the page shows as an answer is one, and
+what it shows as an error is that error.
+"""
 
 import contextlib
 import json

@@ -1,4 +1,6 @@
-"""Kafka's Java clients and tools: logins by each mechanism, with TLS and without, and delegation tokens from their creation to their end."""
+"""Kafka's Java clients and tools: logins by each mechanism, with TLS and without, and delegation tokens from their
+creation to their end.
+"""
 
 import re
 import sys

@@ -72,8 +72,8 @@ def blocks(page: Path) -> list[Block]:
 class Reader:
     """Types a page into a shell, block after block, in one empty folder.
 
-    Only the surroundings differ: YAK_PORT names a free port instead of 9092, which another program may have, HTTP gets any, and a
-    Python block gets that address in place of 127.0.0.1:9092.
+    Only the surroundings differ: YAK_PORT names a free port instead of 9092, which another program may have, HTTP gets
+    any, and a Python block gets that address in place of 127.0.0.1:9092.
     """
 
     def __init__(self, folder: Path) -> None:

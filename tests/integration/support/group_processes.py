@@ -1,7 +1,7 @@
 """The members of a group as processes, of any client, and what may be demanded of all of them together.
 
-`Group.start` begins one, `leave` lets it go in order, `kill` takes it away without a word. `check` then looks at everything that any of
-them ever said: no record below an acknowledged commit was given out again.
+`Group.start` begins one, `leave` lets it go in order, `kill` takes it away without a word. `check` then looks at
+everything that any of them ever said: no record below an acknowledged commit was given out again.
 """
 
 import contextlib

@@ -89,7 +89,8 @@ def test_every_killed_job_resumes_from_its_checkpoint_with_the_result_of_a_whole
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     killed.mkdir()
     kill_in_the_middle(bench.bootstrap, killed, [topic, other])
-    # Spark's Parquet sink lists what counts in _spark_metadata. Where one batch ends and the next begins must not matter: the rest is done in larger ones, and the run to compare with in one.
+    # Spark's Parquet sink lists what counts in _spark_metadata. Where one batch ends and the next begins must not
+    # matter: the rest is done in larger ones, and the run to compare with in one.
     for folder, pace in ((killed, 4 * program().ROWS_PER_BATCH), (whole, None)):
         queries = []
         for job, options in program().jobs_of(bench.bootstrap, folder, topic, other).values():

@@ -1,4 +1,5 @@
-"""Messages for the recorded cluster, the same each time: what `yak.tui.messages.reader.open_feed` is replaced by where no cluster runs.
+"""Messages for the recorded cluster, the same each time: what `yak.tui.messages.reader.open_feed` is replaced by where
+no cluster runs.
 
 monkeypatch.setattr("yak.tui.messages.reader.open_feed", records.open_recorded(now_ms))
 """

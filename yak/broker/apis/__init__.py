@@ -1,8 +1,9 @@
 """The Kafka APIs that this broker serves: the one table that names them all, and a file for each.
 
 The table drives dispatch, the ApiVersions answer, and `docs/kafka-apis.md`. To add an API: write its file with the
-names of an `Api`, and name it in APIS. `slices` is for requests that may have many elements; a file with a `handle` beside it,
-or one of _AT_ONCE, serves other requests at once. Related APIs of a few lines share a file, whose APIS has an `Api` for each.
+names of an `Api`, and name it in APIS. `slices` is for requests that may have many elements; a file with a `handle`
+beside it, or one of _AT_ONCE, serves other requests at once. Related APIs of a few lines share a file, whose APIS has
+an `Api` for each.
 """
 
 from __future__ import annotations

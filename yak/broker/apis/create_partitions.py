@@ -81,7 +81,8 @@ def _grow(broker: Broker, call: Call) -> Outcome:
 
 
 def _refusal(broker: Broker, call: Call, requested: Sequence[Any], twice: Collection[str]) -> PeerError | None:
-    """The error for all topics but those named `twice`: too many partitions. Kafka bounds CreateTopics only; YAK bounds both alike.
+    """The error for all topics but those named `twice`: too many partitions. Kafka bounds CreateTopics only; YAK bounds
+    both alike.
 
     A topic that the client may not alter does not count: the error would disclose its number of partitions.
     """

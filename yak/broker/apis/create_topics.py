@@ -1,7 +1,8 @@
 """CreateTopics (key 19, v2-7): create topics, or only validate the request.
 
-v4: -1 means the broker's defaults. v5: flexible, configs in the answer. v6: THROTTLING_QUOTA_EXCEEDED (KIP-599). v7: topic ids. A topic is answered as created
-when this broker leads its share of the partitions, so that a client may produce at once.
+v4: -1 means the broker's defaults. v5: flexible, configs in the answer. v6: THROTTLING_QUOTA_EXCEEDED (KIP-599). v7:
+topic ids. A topic is answered as created when this broker leads its share of the partitions, so that a client may
+produce at once.
 """
 
 from __future__ import annotations

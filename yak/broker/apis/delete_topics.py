@@ -1,4 +1,5 @@
-"""DeleteTopics (key 20, v1-6): delete topics with all their records. v4: flexible. v5: error messages, THROTTLING_QUOTA_EXCEEDED (KIP-599). v6: by id.
+"""DeleteTopics (key 20, v1-6): delete topics with all their records. v4: flexible. v5: error messages,
+THROTTLING_QUOTA_EXCEEDED (KIP-599). v6: by id.
 
 Internal topics give TOPIC_AUTHORIZATION_FAILED, except to a super user (`yak.broker.internal_topics`).
 

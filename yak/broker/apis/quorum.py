@@ -1,9 +1,9 @@
 """The APIs of the metadata quorum (KIP-595, 630, 853, 996), for clusters with `--metadata raft`.
 
 Vote (key 52, v2), BeginQuorumEpoch (53, v1), EndQuorumEpoch (54, v1), FetchSnapshot (59, v1) and UpdateRaftVoter (82, v0) go
-between the quorum's nodes. Envelope (58, v0) takes a broker's call of the metadata store to the quorum's leader (KIP-590), and a client's commands
-about fault rules to any broker (`yak.broker.fault_injection`).
-AddRaftVoter (80, v0-1) and RemoveRaftVoter (81, v0) come from clients, and are forwarded to the leader.
+between the quorum's nodes. Envelope (58, v0) takes a broker's call of the metadata store to the quorum's leader
+(KIP-590), and a client's commands about fault rules to any broker (`yak.broker.fault_injection`). AddRaftVoter (80,
+v0-1) and RemoveRaftVoter (81, v0) come from clients, and are forwarded to the leader.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 AddPartitionsToTxn (key 24, v0-5). v2: PRODUCER_FENCED. v3: flexible. v4: several transactions, and questions of leaders
 (`verify_only`). v5: TRANSACTION_ABORTABLE. AddOffsetsToTxn (key 25, v0-4): adds the group's partition of
-`__consumer_offsets`. v2: PRODUCER_FENCED. v3: flexible. EndTxn (key 26, v0-5). v2: PRODUCER_FENCED. v3: flexible. v5: protocol 2
-(KIP-890), the answer has the producer's next identity. DescribeTransactions (key 65, v0). ListTransactions (key 66, v0-2). v1: a
-filter by duration. v2: a filter by transactional id, an RE2 expression (KIP-1152). Rules and errors are those of KafkaApis.scala.
+`__consumer_offsets`. v2: PRODUCER_FENCED. v3: flexible. EndTxn (key 26, v0-5). v2: PRODUCER_FENCED. v3: flexible. v5:
+protocol 2 (KIP-890), the answer has the producer's next identity. DescribeTransactions (key 65, v0). ListTransactions
+(key 66, v0-2). v1: a filter by duration. v2: a filter by transactional id, an RE2 expression (KIP-1152). Rules and
+errors are those of KafkaApis.scala.
 """
 
 from __future__ import annotations

@@ -121,9 +121,9 @@ def heartbeat(
 ) -> ErrorCode:
     """REBALANCE_IN_PROGRESS when the member must rejoin, else NONE.
 
-    It must rejoin when the newest epoch has grown, as for `sync`, when it has partitions to revoke, or when partitions that it waits
-    for are free. It must also rejoin when the group's topics changed; Kafka leaves that to members of the consumer
-    protocol. Raises PeerError: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION.
+    It must rejoin when the newest epoch has grown, as for `sync`, when it has partitions to revoke, or when partitions
+    that it waits for are free. It must also rejoin when the group's topics changed; Kafka leaves that to members of the
+    consumer protocol. Raises PeerError: UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION.
     """
     _classic_of(member, generation_id)
     must_rejoin = (

@@ -1,7 +1,7 @@
 """The workload of `yak ui --demo`: orders and payments at a steady rate, and a group of two that reads them.
 
-A header of each record holds its number in the partition, so that `DeliveryStatistics` can count lost, duplicated and reordered
-records at any time. The clients are ordinary: acks=all, idempotent, a consumer group with committed offsets.
+A header of each record holds its number in the partition, so that `DeliveryStatistics` can count lost, duplicated and
+reordered records at any time. The clients are ordinary: acks=all, idempotent, a consumer group with committed offsets.
 """
 
 import json

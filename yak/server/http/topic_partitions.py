@@ -192,4 +192,6 @@ MOVING: Final = frozenset(
         ErrorCode.unknown_topic_id,
     }
 )
-"""Errors that are transient during a leadership change, with nothing done. A leader returns the last two while it does not know a new topic yet; a deleted topic is missing in the image."""
+"""Errors that are transient during a leadership change, with nothing done. A leader returns the last two while it does
+not know a new topic yet; a deleted topic is missing in the image.
+"""

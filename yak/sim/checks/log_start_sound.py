@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class LogStartSound(Watcher):
     """Checks when a log start moves and when a replica is removed.
 
-    `may_delete`: whether a topic deletes records; `delete_before`: the offset up to which a client may have deleted those of a
-    partition.
+    `may_delete`: whether a topic deletes records; `delete_before`: the offset up to which a client may have deleted
+    those of a partition.
     """
 
     def __init__(

@@ -1,5 +1,6 @@
-"""M1: at most one of the two metadata stores is open, whatever is moved, killed or late; and the one that has the metadata has
-all that it had before the move."""
+"""M1: at most one of the two metadata stores is open, whatever is moved, killed or late; and the one that has the
+metadata has all that it had before the move.
+"""
 
 from __future__ import annotations
 

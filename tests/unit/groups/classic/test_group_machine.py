@@ -1,7 +1,7 @@
 """Any order of joins, syncs, heartbeats, departures, deaths, failed writes and moves of the coordinator.
 
-Each simulated client does what a Kafka client does with each answer. Then, when all are left in peace, they settle: one generation,
-every member with what its leader gave it.
+Each simulated client does what a Kafka client does with each answer. Then, when all are left in peace, they settle: one
+generation, every member with what its leader gave it.
 """
 
 from __future__ import annotations

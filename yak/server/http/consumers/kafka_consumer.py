@@ -170,7 +170,8 @@ class KafkaConsumer:
     # --------------------------------------------------------------------------------------------------- records
 
     def read(self, wait_s: float, bytes_max: int) -> list[Fetched]:
-        """Fetch records, for the inbox's `given` or `put_back`. With `auto.commit.enable`, positions from earlier reads are stored.
+        """Fetch records, for the inbox's `given` or `put_back`. With `auto.commit.enable`, positions from earlier reads
+        are stored.
 
         Ends with `bytes_max`, or with `fetch.min.bytes`, or without that setting when nothing more arrives for
         `QUIET_S`; at the latest at the timeout, with the records so far.

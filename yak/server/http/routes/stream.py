@@ -2,8 +2,9 @@
 
 The id of each event is the client's position in all partitions, `orders@TOPIC_ID:0=15,1=20;payments@TOPIC_ID:0=3`. Sent
 back as `Last-Event-ID`, it resumes the stream without duplicates or omissions; a topic that was deleted and created again
-is read from its start. Ids of earlier versions have no topic ids, and are accepted. Nothing is queued for a slow client: what it
-does not accept is not read from the log. A client that accepts nothing is disconnected (`HttpLimits.send_deadline_ms`).
+is read from its start. Ids of earlier versions have no topic ids, and are accepted. Nothing is queued for a slow
+client: what it does not accept is not read from the log. A client that accepts nothing is disconnected
+(`HttpLimits.send_deadline_ms`).
 """
 
 import re
