@@ -85,18 +85,22 @@ class ControlledShutdown:
     def _on_left(self) -> None:
         self._metadata.on_left = None
         self._broker.stop_following()
-        self._mute_clients()
+        self._leave_clients()
         # An older checkpoint that ends after the last one would put older recovery points beside the clean mark.
         self._context.jobs.when_idle(("flush", "checkpoint", "image", "cut", "move"), self._close)
 
-    def _mute_clients(self) -> None:
-        """Read no more requests of clients, as SocketServer.stopProcessingRequests; they get the answers under way.
+    def _leave_clients(self) -> None:
+        """Serve no more requests of clients, as SocketServer.stopProcessingRequests; they get the answers under way.
 
         An event loop that serves them would take the interpreter from the jobs that close the logs.
         """
         for connection in self._broker.connections.values():
-            if connection.proven is None and not connection.is_in_process:
+            if connection.proven is not None or connection.is_in_process:
+                continue
+            if connection.calls:
                 self._context.emit(events.MuteConnection(connection.connection_id))
+            else:
+                self._broker.close_connection(connection, "the broker stops")
 
     def _close(self) -> None:
         self._broker.finish_writes()
