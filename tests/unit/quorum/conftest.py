@@ -14,13 +14,8 @@ from yak.core.context import Clock, Context
 from yak.core.jobs import Jobs
 from yak.core.timers import Timers
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
-from yak.protocol.codec import (
-    decode_request,
-    decode_response,
-    encode_request,
-    encode_response,
-    read_request_header,
-)
+from yak.protocol.codec import decode_request, decode_response, encode_request, encode_response
+from yak.protocol.request_header import read_request_header
 from yak.protocol.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from yak.protocol.versions import FETCH
 from yak.quorum.config import QuorumConfig
