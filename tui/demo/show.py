@@ -42,8 +42,9 @@ def run_demo(
         run.close()
     if failed is not None:
         raise failed
-    for line in summary(run):
-        note(line)
+    with suppress(OSError):  # the terminal may be gone
+        for line in summary(run):
+            note(line)
     return code
 
 
