@@ -196,7 +196,7 @@ def test_held_port_is_refused_to_another_machine_and_free_afterwards() -> None:
     assert ports.is_free("127.0.0.1", port)
 
 
-TWO_ADDRESSES = ("127.0.0.1", "127.0.0.2")
+TWO_ADDRESSES = ("127.0.0.4", "127.0.0.5")  # a client of another test may have any port of 127.0.0.1
 
 
 def resolve_to_two(monkeypatch: pytest.MonkeyPatch) -> None:
