@@ -234,6 +234,8 @@ UI_MESSAGE_BYTES_MAX: Final = 4 * MIB
 """One message from the browser; a paste is one message."""
 STORE_CALL_PARTITIONS_MAX: Final = 200
 """Partitions in a call of the metadata store: a script blocks the store while it runs, and this many take about 2 ms."""
+TOKEN_TIME_MAX_S: Final = 1 << 40
+"""A time of an access token behind any that a clock will show, and small enough for exact arithmetic."""
 
 assert REQUEST_BYTES_MIN < REQUEST_BYTES_MAX <= 2**31 - 1, "the length prefix is an int32"
 assert RECEIVE_BUFFER_BYTES <= REQUEST_BYTES_MAX

@@ -19,14 +19,13 @@ from urllib.parse import unquote, urlencode, urlsplit
 
 from yak.client.security import in_force
 from yak.errors import LoginRefused, Unreachable, UsageError
+from yak.limits import TOKEN_TIME_MAX_S
 from yak.security.oauth_messages import OAUTHBEARER, TokenMessage, status_of
 from yak.security.plain import PlainToken
 from yak.security.scram import MECHANISMS, NONCE_BYTES, ScramClient
 
 _USED_SHARE: Final = 0.8
 """Share of a token's life after which the next one is requested (Kafka's sasl.login.refresh.window.factor)."""
-_TIME_MAX_S: Final = 1 << 40
-"""A time behind any that a clock will show, as for the broker (`yak.security.access_tokens`)."""
 _JWT_SECTIONS: Final = 3
 
 
@@ -95,7 +94,7 @@ class TokenSource:
             raise _unavailable(self.url, "its answer has no access_token")
         lifetime_s = answer.get("expires_in")
         expires_s = _expiry_of(token)
-        if expires_s is None and isinstance(lifetime_s, int | float) and 0 <= lifetime_s < _TIME_MAX_S:
+        if expires_s is None and isinstance(lifetime_s, int | float) and 0 <= lifetime_s < TOKEN_TIME_MAX_S:
             expires_s = now_s + lifetime_s
         if expires_s is None:
             raise _unavailable(self.url, "its answer does not say when the token expires")
@@ -112,7 +111,7 @@ def _expiry_of(token: str) -> float | None:
         expires_s = float(claims["exp"])
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         return None
-    return expires_s if 0 <= expires_s < _TIME_MAX_S else None
+    return expires_s if 0 <= expires_s < TOKEN_TIME_MAX_S else None
 
 
 def _bad_settings(why: str) -> UsageError:

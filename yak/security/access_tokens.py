@@ -18,6 +18,7 @@ import jwt
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from yak.errors import LoginRefused
+from yak.limits import TOKEN_TIME_MAX_S
 from yak.security.oauth_settings import AccessToken, Expectations, UnknownKey
 from yak.security.scram import bad_user
 
@@ -30,8 +31,6 @@ KEYS_MAX: Final = 100
 """Keys of a set: a token without a key id is tried with each of them."""
 KEY_ID_LENGTH_MAX: Final = 1000
 """Kafka's RefreshingHttpsJwks does not fetch longer ones either."""
-_TIME_MAX_S: Final = 1 << 40
-"""A time behind any that a clock will show, and small enough for exact arithmetic."""
 _SECTIONS: Final = 3
 
 
@@ -204,6 +203,6 @@ def _time_ms(claims: Mapping[str, Any], name: str) -> int | None:
     value = claims.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _TIME_MAX_S:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < TOKEN_TIME_MAX_S:
         raise LoginRefused(f"the token's claim {name} is no time")
     return int(value * 1000)
