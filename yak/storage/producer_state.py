@@ -679,7 +679,8 @@ class DeferredSequences(dict[ProducerId, DeferredSequence]):
 
     Here the successor gets a retriable error too. Nothing was written, and the client sends both again in order. The
     same holds when the first batch waits at a former leader, paused or unaware of the election, while its successor
-    reaches the new leader (`LeaderAppends._defer_after_gap`).
+    reaches the new leader (`LeaderAppends._defer_after_gap`), and when a broker without a replica refused it
+    (`LeaderAppends.note_early`).
 
     The first batch may be stored after all: by the leader, when a broker that did not lead refused it; or earlier, when
     its answer was lost and a retry was refused. Then the log accepts the batch that follows it, and any other one is

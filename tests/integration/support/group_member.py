@@ -1,7 +1,7 @@
 """One consumer of a group, in a process of its own: says what happens to it, a line of JSON each.
 
 `python group_member.py KIND BOOTSTRAP GROUP TOPIC,TOPIC '{"strategy": "range", ...}'`. It commits, explicitly, after
-every batch. A line on stdin lets it leave in order; when whoever started it is gone, so is it.
+every batch. A line on stdin lets it leave in order; it ends when the process that started it has ended.
 """
 
 import asyncio

@@ -38,6 +38,7 @@ ABSENT = (
     "timestamps before 1970, which Kafka stores: INVALID_TIMESTAMP",
     "transactional batches without a producer id, which Kafka stores: INVALID_RECORD",
     "a sequence used again in a later transaction of its epoch, for Kafka a duplicate: UNKNOWN_PRODUCER_ID",
+    "a new producer's sequence above 0 for a minute after an election, which Kafka stores: NOT_ENOUGH_REPLICAS at first",
     "unreadable records, compressed or more than 16, which Kafka refuses: stored, unless the topic's configs need them",
     "batches larger than segment.bytes, which Kafka refuses: stored",
     "two batches of one partition in one request, of which Kafka stores the last: both are stored",
