@@ -3,6 +3,7 @@
 import mmap
 import socket
 import sys
+from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 import trio
@@ -19,6 +20,7 @@ from yak.limits import (
     TURN_SLICE_ALONE_NS,
     TURN_SLICE_NS,
 )
+from yak.protocol.versions import API_VERSIONS, SASL_HANDSHAKE
 from yak.security import ANONYMOUS
 from yak.server import log
 from yak.server.connection_selector import Weight
@@ -32,8 +34,11 @@ if TYPE_CHECKING:
     from yak.server.shell import Shell
 
 _NEW: Final = 2**63
-"""A connection is heavy until its first turn ends within a slice. Otherwise 200 new connections with a burst each would
-hold the loop for 200 slices."""
+"""A connection has no turn together with others until one of its own ends within a slice. Otherwise 200 new connections
+with a burst each would hold the loop for 200 slices."""
+_HEAD: Final = Struct(">4xh")
+"""The length and the API key of a request."""
+_FIRST_REQUESTS: Final = (API_VERSIONS, SASL_HANDSHAKE)
 _CHECK_BACKLOG_EVERY: Final = 64
 _CLOSE_DRAIN_SECONDS: Final = 5.0
 _make = tuple.__new__
@@ -177,8 +182,16 @@ class Connection(SendQueue):
     def weight(self) -> Weight:
         """How its next turn is taken."""
         if self._shell.turn_ms < self._heavy_until_ms or self.input.is_in_large_frame:
-            return Weight.HEAVY
+            return Weight.HEAVY if self.has_sent or not self._begins_cheaply() else Weight.NEW
         return Weight.FURTHER if self._slices else Weight.LIGHT
+
+    def _begins_cheaply(self) -> bool:
+        """Whether its first request is one that clients begin with, as far as the kernel has it."""
+        try:
+            head = self.sock.recv(_HEAD.size, socket.MSG_PEEK)
+        except OSError:
+            return True
+        return len(head) < _HEAD.size or _is_cheap(head)
 
     @property
     def has_more(self) -> bool:
@@ -228,7 +241,7 @@ class Connection(SendQueue):
         now_ms = shell.turn_ms
         steady_ns = shell.clock.steady_ns
         passed_ns = steady_ns()
-        slice_end_ns = passed_ns + (self._slice_ns() if has_own_turn else TURN_SLICE_NS)
+        slice_end_ns = passed_ns + (self._slice_ns(buffer) if has_own_turn else TURN_SLICE_NS)
         shell.last_served = self
         step = shell.step
         carry_out = shell.carry_out
@@ -274,8 +287,10 @@ class Connection(SendQueue):
             shell.end_turn()
         return end if self.closing else start
 
-    def _slice_ns(self) -> int:
+    def _slice_ns(self, received: bytearray | mmap.mmap) -> int:
         """How long a turn of its own may take: longer while no other client or broker has had one for some time."""
+        if not self.has_sent and _is_cheap(received):
+            return 0  # this request alone: it did not wait for the heavy ones
         self._alone_turns = self._alone_turns + 1 if self._shell.last_served is self else 0
         return TURN_SLICE_ALONE_NS if self._alone_turns > ALONE_TURNS else TURN_SLICE_NS
 
@@ -431,6 +446,10 @@ class Connection(SendQueue):
 
     def _because(self, reason: str) -> None:
         self.close_reason = self.close_reason or reason
+
+
+def _is_cheap(request: bytes | bytearray | mmap.mmap) -> bool:
+    return _HEAD.unpack_from(request)[0] in _FIRST_REQUESTS
 
 
 def _tcp_state(sock: socket.socket) -> int:

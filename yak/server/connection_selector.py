@@ -4,8 +4,9 @@ A task that waits for its own socket costs a wake-up, and two changes of Trio's 
 those that are readable in one pass are served in one turn, without a task (`io_wait`). So their replies leave together, and
 the clients wake up once for several.
 
-A connection that fills its slices takes its turns alone, and so does one that receives a large frame (`Weight`): one of
-each kind has a turn in a pass, in order of arrival, so that others run in between. A connection goes back to its own task
+A connection that fills its slices takes its turns alone, and so does one that receives a large frame
+(`Weight`): one of each kind has a turn in a pass, in order of arrival, so that others run in between. The first request of
+a new connection does not wait for those. A connection goes back to its own task
 when it must pause, or ends.
 """
 
@@ -37,6 +38,8 @@ class Weight(Enum):
     """Alone, one in a pass: its last turn filled a slice, or left frames that were received."""
     HEAVY = 3
     """Alone, one in a pass beside that: it filled many slices, or receives a large frame."""
+    NEW = 4
+    """Alone, as many in a pass as a slice has time for: its first request is cheap, and so does not wait for heavy ones."""
 
 
 class ServedConnection(Protocol):
@@ -71,6 +74,7 @@ class ConnectionSelector:
         """The task of each connection that is served when it is readable."""
         self._further: dict[ServedConnection, None] = {}
         self._heavy: dict[ServedConnection, None] = {}
+        self._new: dict[ServedConnection, None] = {}
         """Connections that wait for a turn alone, in order; their sockets are not watched meanwhile."""
         self._wait = SelectorWait(self._selector, self._serve, self._is_due)
 
@@ -97,10 +101,15 @@ class ConnectionSelector:
         if connection in self._events:
             self._watch(connection, 0)
 
+    def has_queued(self, connection: ServedConnection) -> bool:
+        """Whether a connection waits for its turn: it has sent bytes that were not read yet."""
+        return connection in self._further or connection in self._heavy or connection in self._new
+
     def _end_reading(self, connection: ServedConnection) -> trio.lowlevel.Task:
         self._unwatch(connection)
         self._further.pop(connection, None)
         self._heavy.pop(connection, None)
+        self._new.pop(connection, None)
         return self._readers.pop(connection)
 
     def _unwatch(self, connection: ServedConnection) -> None:
@@ -129,7 +138,7 @@ class ConnectionSelector:
 
     def _is_due(self) -> bool:
         """Whether a connection waits for its turn, and for nothing else."""
-        return bool(self._further or self._heavy)
+        return bool(self._further or self._heavy or self._new)
 
     def _serve(self, ready: Ready) -> None:
         """One pass."""
@@ -142,13 +151,13 @@ class ConnectionSelector:
                 self._serve_one(connection)
             else:
                 self._enqueue(connection)
+        if self._new:
+            self._serve_new()
         for queue in (self._further, self._heavy):
             if queue:
-                connection = next(iter(queue))
-                del queue[connection]
-                self._serve_one(connection)
+                self._serve_first(queue)
         for connection in others:
-            if connection in self._further or connection in self._heavy:
+            if self.has_queued(connection):
                 self._unwatch(connection)
         self._shell.counters.served_ns += time.perf_counter_ns() - began_ns
 
@@ -180,6 +189,17 @@ class ConnectionSelector:
             shell.end_turn()
         return others
 
+    def _serve_new(self) -> None:
+        steady_ns = self._shell.clock.steady_ns
+        slice_end_ns = steady_ns() + TURN_SLICE_NS
+        while self._new and steady_ns() <= slice_end_ns:
+            self._serve_first(self._new)
+
+    def _serve_first(self, queue: dict[ServedConnection, None]) -> None:
+        connection = next(iter(queue))
+        del queue[connection]
+        self._serve_one(connection)
+
     def _serve_one(self, connection: ServedConnection) -> None:
         readers = self._readers
         goes_on = connection.serve_readable()
@@ -198,6 +218,7 @@ class ConnectionSelector:
             self._watch(connection, self._events.get(connection, 0) | EVENT_READ)
 
     def _enqueue(self, connection: ServedConnection) -> None:
-        queue = self._heavy if connection.weight is Weight.HEAVY else self._further
+        weight = connection.weight
+        queue = self._heavy if weight is Weight.HEAVY else self._new if weight is Weight.NEW else self._further
         queue[connection] = None
         self._wait.wake()

@@ -88,6 +88,9 @@ class TlsConnection(TlsSending, Connection):
         fields: dict[str, object] = {"peer": self.peer, "listener": self._tls.listener, "kind": kind, "hint": hint}
         self._shell.rate_limit.write("warning", "tls-connection-refused", fields)
 
+    def _begins_cheaply(self) -> bool:
+        return True  # what the kernel has is encrypted; the handshake took a turn among others
+
     @property
     def has_more(self) -> bool:
         """As in the base class; goes on with bytes that are decrypted, or read from the kernel, already."""

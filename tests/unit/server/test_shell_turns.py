@@ -1,13 +1,17 @@
 """Turns end after a slice of time: one connection's pipelined requests or large frames do not hold up the others."""
 
+import select
+import socket
 from collections.abc import Callable
 
+import pytest
 import trio
 
 from tests.unit.server.frames import frame
 from tests.unit.server.shell_rig import Running, ask, receive, running
 from yak.core.events import TimerDue
 from yak.limits import ALONE_TURNS, LARGE_FRAME_READ_BYTES_MAX, TURN_SLICE_ALONE_NS, TURN_SLICE_NS
+from yak.protocol.versions import API_VERSIONS, FETCH, SASL_HANDSHAKE
 from yak.server.clock import Clock
 from yak.server.connection_selector import Weight
 from yak.server.receive_buffer import Memory
@@ -22,6 +26,10 @@ class FrameClock(Clock):
     def __init__(self, frames: Callable[[], int]) -> None:
         super().__init__()
         self.steady_ns = lambda: frames() * (TURN_SLICE_NS // FRAMES_PER_SLICE + 1)  # type: ignore[method-assign]
+
+
+def first_request(api_key: int) -> bytes:
+    return frame(api_key.to_bytes(2) + bytes(6))
 
 
 def time_frames(broker: Running) -> None:
@@ -91,6 +99,48 @@ def test_other_connections_are_served_between_the_slices_of_many_pipelining_ones
                 assert await receive(stream, len(data)) == data
                 await stream.aclose()
             await healthy.aclose()
+            await broker.is_healthy()
+
+    trio.run(main)
+
+
+def test_first_request_of_a_new_connection_does_not_wait_for_many_pipelining_ones() -> None:
+    async def main() -> None:
+        async with running() as broker:
+            time_frames(broker)
+            greedy = [await broker.connect() for _ in range(50)]
+            frames = 100
+            data = b"".join(frame(b"greedy %03d" % number) for number in range(frames))
+            for stream in greedy:
+                await stream.send_all(data)
+            await broker.until(lambda: len(broker.core.turns) > 20)
+            seen = sum(map(len, broker.core.turns))
+            new = await broker.connect()
+            await new.send_all(first_request(API_VERSIONS))
+            assert await receive(new, len(first_request(API_VERSIONS))) == first_request(API_VERSIONS)
+            waited = sum(map(len, broker.core.turns)) - seen
+            assert waited <= 20 * FRAMES_PER_SLICE, "in some passes, not behind a slice of each"
+            for stream in greedy:
+                assert await receive(stream, len(data)) == data
+                await stream.aclose()
+            await new.aclose()
+            await broker.is_healthy()
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize(
+    ("api_key", "weight"), [(API_VERSIONS, Weight.NEW), (SASL_HANDSHAKE, Weight.NEW), (FETCH, Weight.HEAVY)]
+)
+def test_new_connection_waits_for_heavy_ones_unless_its_first_request_is_cheap(api_key: int, weight: Weight) -> None:
+    async def main() -> None:
+        async with running() as broker:
+            with socket.create_connection(("127.0.0.1", broker.port)) as client:
+                await broker.until(lambda: len(broker.shell.selector) == 1)
+                (connection,) = broker.shell.connections.values()
+                client.sendall(first_request(api_key))
+                assert select.select([connection.sock], [], [], 5)[0]
+                assert connection.weight is weight
             await broker.is_healthy()
 
     trio.run(main)
