@@ -30,6 +30,10 @@ async def run_sweeper(shell: Shell, every_seconds: float = _EVERY_SECONDS) -> No
         for connection in list(shell.connections.values()):
             if connection.relief is not None:
                 connection.detect_end()
+            if shell.selector.has_queued(connection):  # the broker is late, not the client
+                if connection.frame_since_ms:
+                    connection.frame_since_ms = now_ms
+                continue
             reason = overdue(connection, shell, now_ms)
             if reason is not None:
                 _close(shell, connection, reason)

@@ -92,6 +92,31 @@ def test_deadlines_close_the_silent_the_slow_and_the_idle() -> None:
     trio.run(main)
 
 
+def test_connection_whose_bytes_wait_for_its_turn_passes_no_deadline() -> None:
+    limits = ConnectionLimits(first_byte_ms_max=300, frame_ms_max=lambda _size: 300)
+
+    async def main() -> None:
+        async with running(limits) as broker:
+            new, partial = await broker.connect(), await broker.connect()
+            await partial.send_all(frame(b"the first request")[:10])
+            await broker.until(lambda: any(each.frame_since_ms for each in broker.shell.connections.values()))
+            await broker.until(lambda: len(broker.shell.selector) == 2)
+            selector = broker.shell.selector
+            has_queued, selector.has_queued = selector.has_queued, lambda _connection: True  # type: ignore[method-assign]
+            await trio.sleep(0.5)
+            assert len(broker.shell.connections) == 2
+            selector.has_queued = has_queued  # type: ignore[method-assign]
+            await trio.sleep(0.1)
+            (connection,) = broker.shell.connections.values()
+            assert connection.frame_since_ms, "the time that the broker took is not the client's"
+            assert broker.shell.counters.bad_requests == {"first-byte-deadline": 1}
+            assert await is_closed(partial)
+            assert broker.shell.counters.bad_requests == {"first-byte-deadline": 1, "frame-deadline": 1}
+            await new.aclose()
+
+    trio.run(main)
+
+
 def test_connection_is_idle_only_from_its_last_answer_on() -> None:
     async def main() -> None:
         async with running(ConnectionLimits(idle_ms_max=1000)) as broker:
