@@ -48,6 +48,9 @@ class Heartbeats:
         """When the newest heartbeat was sent that the store accepted while this broker was not fenced."""
         self.accepted_offset: MetadataOffset = 0
         """The metadata log's end at that heartbeat."""
+        self.refused_ms: tuple[int, int] | None = None
+        """When the first and the newest heartbeat were sent that the store itself refused (out of memory, read only); None
+        if it answered a later one."""
         self._answered_ms = 0
         self._answered_offset: MetadataOffset = 0
         self._unfenced_epoch: BrokerEpoch = 0
@@ -70,7 +73,7 @@ class Heartbeats:
     def pause(self) -> None:
         """Stop: the store is unreachable, and no heartbeat will be answered."""
         self._outstanding = 0
-        self.due_ms = None
+        self.due_ms = self.refused_ms = None
 
     def on_time(self, now_ms: int) -> None:
         """Send a heartbeat if it is due."""
@@ -98,6 +101,8 @@ class Heartbeats:
             self._outstanding -= 1
             if answered_ms - now_ms >= SLOW_MS:
                 self._warn_slow(answered_ms - now_ms, answered_ms)
+            is_store_error = outcome.code == "STORE_ERROR"
+            self.refused_ms = ((self.refused_ms or (now_ms,))[0], now_ms) if is_store_error else None
             if outcome.code != "OK":
                 self._on_refused(outcome, answered_ms)
                 return

@@ -141,6 +141,20 @@ class StoreOutage:
 
     def may_have_successor(self, partition: Partition) -> bool:
         """Whether a local pause may have ended this broker's leadership, and the store will answer in a moment. No
-        successor is elected while the store is away."""
+        successor is elected while the store is away, or refuses every change."""
         is_away = self.since_ms is not None and self._context.clock.now_ms - self.since_ms >= STORE_BACK_MS
-        return not (is_away or self.store_state == "frozen") and self.may_be_fenced(partition)
+        is_away = is_away or self.store_state == "frozen" or self._refuses_changes()
+        return not is_away and self.may_be_fenced(partition)
+
+    def _refuses_changes(self) -> bool:
+        """Whether the store is connected, and refuses this broker's heartbeats itself: out of memory, read only.
+
+        A pause of a session timeout since the newest one proves nothing, nor does the first one after a pause: this
+        broker may have been fenced before, which the tail of the metadata log tells.
+        """
+        refused_ms = self._metadata.lifecycle.heartbeats.refused_ms
+        if refused_ms is None:
+            return False
+        first_ms, newest_ms = refused_ms
+        is_recent = self._context.clock.now_ms - newest_ms < self._session_timeout_ms
+        return is_recent and newest_ms - first_ms >= STORE_BACK_MS

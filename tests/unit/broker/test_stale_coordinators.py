@@ -7,6 +7,7 @@ import pytest
 from yak.cluster.broker_lifecycle import LifecycleState
 from yak.errors import ErrorCode
 from yak.groups.offsets import OFFSETS_TOPIC
+from yak.ports.metadata_store import StoreOutcome
 from yak.sim.cluster_rig import ClusterRig
 
 API_VERSIONS, DELETE_GROUPS, FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP = 18, 42, 10, 8, 9, 11
@@ -75,6 +76,42 @@ def test_committed_offsets_are_returned_while_the_store_is_unavailable(rig: Clus
         node.store_goes_down()
     rig.run_for(20_000)
     assert told(rig, rig.leader(OFFSETS_TOPIC)).topics[0].partitions[0].committed_offset == 5
+
+
+def refuse_changes(rig: ClusterRig) -> None:
+    """Let the store refuse whatever writes, as a Redis does that has no memory or no room on its disk."""
+    call = rig.cluster.store.call
+    refused = StoreOutcome("STORE_ERROR", value={"message": "OOM command not allowed"})
+    rig.cluster.store.call = lambda request, now_ms: call(request, now_ms) if request.script == "verify" else refused
+
+
+def test_committed_offsets_are_returned_while_the_store_refuses_every_change(rig: ClusterRig) -> None:
+    """Nobody can take the coordinator's place then either."""
+    commit(rig, 5)
+    call = rig.cluster.store.call
+    refuse_changes(rig)
+    rig.run_for(20_000)
+    assert told(rig, rig.leader(OFFSETS_TOPIC)).topics[0].partitions[0].committed_offset == 5
+    rig.cluster.store.call = call
+    rig.run_for(20_000)
+    assert told(rig, rig.leader(OFFSETS_TOPIC)).topics[0].partitions[0].committed_offset == 5
+
+
+def test_paused_coordinator_returns_no_offsets_of_before_when_the_store_refuses_changes(rig: ClusterRig) -> None:
+    """The store elected the next coordinator before it was full."""
+    commit(rig, 5)
+    old = rig.leader(OFFSETS_TOPIC)
+    rig.nodes[old - 1].pause()
+    rig.run_until(lambda: rig.leader(OFFSETS_TOPIC) not in (old, -1))
+    rig.run_for(500)
+    commit(rig, 9)
+    refuse_changes(rig)
+    pending = begin_fetch(rig, old)
+    rig.nodes[old - 1].resume()
+    rig.run_until(lambda: pending.is_done)
+    assert pending.answer.error_code in (ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator)
+    rig.run_for(20_000)
+    assert told(rig, old).error_code == ErrorCode.not_coordinator
 
 
 def test_committed_offsets_are_returned_while_the_store_has_lost_the_metadata(rig: ClusterRig) -> None:
