@@ -114,6 +114,32 @@ def test_calls_are_answered_and_records_are_tailed_as_they_come(server):
     assert all(key.startswith(b"ns:{y}:") for key in keys)
 
 
+def test_server_that_still_loads_its_data_does_not_count_as_connected(directory, monkeypatch):
+    """It refuses every script meanwhile, and a broker took that for a store without its history."""
+    with EmbeddedRedis(directory) as filled, redis_py.Redis.from_url(filled.url) as client:
+        pipeline = client.pipeline(transaction=False)
+        for number in range(3_000):
+            pipeline.set(str(number), "")
+        pipeline.execute()
+    settings = redis_child._settings
+    monkeypatch.setattr(redis_child, "_settings", lambda *where: settings(*where) + b"key-load-delay 400\n")
+    loading = EmbeddedRedis(directory)
+    shell = Shell(loading.url)
+
+    async def body():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.to_thread.run_sync, loading.start)
+            await shell.next(StoreConnected)
+            outcome = await shell.call("bootstrap", new_cluster_id="c", new_incarnation_id="i")
+            assert outcome.code == "OK", outcome
+
+    try:
+        run(shell, body)
+    finally:
+        loading.stop()
+    assert any("is loading its data" in event.reason for event in shell.events if isinstance(event, StoreLost))
+
+
 def test_tailing_again_from_another_offset_interrupts_the_blocking_read(server):
     shell = Shell(server.url)
 

@@ -212,6 +212,9 @@ class RedisStore:
         info = _parse_info(found["calls"][-1])
         if _parse_info(found["tail"][-2]).get("run_id") != info.get("run_id"):
             raise ConnectionLost("several server processes answer at this address")
+        if info.get("loading", "0") != "0":
+            # It refuses every script until it has its data, which says nothing about their history.
+            raise ConnectionLost(f"redis at {self._address} is loading its data")
         self._tail_client_id = found["tail"][-1]
         unsafe = []
         try:
