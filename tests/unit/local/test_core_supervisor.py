@@ -165,6 +165,23 @@ def test_restart_one_by_one_starts_an_abandoned_broker() -> None:
     assert machine.supervisor.cores[0].ends == 0
 
 
+def test_restart_one_by_one_stops_no_broker_that_serves_before_the_abandoned_one_is_ready() -> None:
+    """With two brokers the shared port had no listener meanwhile."""
+    machine = Machine().all_ready()
+    for _ in range(ENDS_MAX):
+        machine.end(1)
+        machine.step(100.0)
+    assert machine.states() == [State.READY, State.GIVEN_UP]
+    machine.supervisor.restart_one_by_one()
+    for _ in range(3):
+        machine.step()
+    assert machine.states() == [State.READY, State.STARTING]
+    machine.child(1).is_ready = True
+    for _ in range(3):
+        machine.step()
+    assert machine.states() == [State.STARTING, State.READY]
+
+
 def test_broker_that_does_not_stop_is_killed_after_its_time() -> None:
     machine = Machine().all_ready()
     machine.child(0).is_stuck = True

@@ -121,12 +121,12 @@ class Supervisor:
         self._is_second_stop = True
 
     def restart_one_by_one(self) -> None:
-        """Restart each broker, the next one when the last one answers clients again."""
+        """Restart each broker, the next one when the last one answers clients again; first those that do not serve."""
         if self._stops or self._to_restart or not self._was_ready:
             log.write("warning", "restart-refused", {"why": "a start, a restart or the stop is under way"})
             return
         log.write("info", "restart-requested", {"brokers": len(self.cores)})
-        self._to_restart = list(self.cores)
+        self._to_restart = sorted(self.cores, key=lambda core: core.state is State.READY)
         self._begin_restart(self._to_restart[0])
 
     def reload(self) -> None:
