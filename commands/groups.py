@@ -75,7 +75,7 @@ def chosen(texts: Sequence[str] | None, known: Sequence[str], what: str, whose: 
 
 LIST_COLUMNS = ("group", "type", "state", "members", "coordinator", "lag")
 LIST_WIDE = ("protocol_type", "assignor", "partitions", "coordinator_address")
-LAG_COLUMNS = ("topic", "partition", "committed", "log_end", "lag", "behind", "member", "client", "host")
+LAG_COLUMNS = ("topic", "partition", "committed", "log_end", "lag", "time_lag", "member", "client", "host")
 LAG_FLAT = (
     "group",
     "topic",
@@ -190,7 +190,7 @@ def description_lines(document: Mapping[str, Any], *, with_time: bool, headers: 
             "committed": row["committed_offset"],
             "log_end": row["log_end_offset"],
             "lag": row["lag"],
-            "behind": None if row["lag_ms"] is None else format_duration(row["lag_ms"]) if row["lag"] else "0",
+            "time_lag": None if row["lag_ms"] is None else format_duration(row["lag_ms"]) if row["lag"] else "0",
             "member": row["member_id"],
             "client": row["client_id"],
             "host": None if row["host"] is None else row["host"].lstrip("/"),
@@ -199,7 +199,7 @@ def description_lines(document: Mapping[str, Any], *, with_time: bool, headers: 
     ]
     if not rows:
         return [*lines, "all read" if document["lag"] == 0 else "nothing is committed, and no member has a partition"]
-    columns = [each for each in LAG_COLUMNS if with_time or each != "behind"]
+    columns = [each for each in LAG_COLUMNS if with_time or each != "time_lag"]
     return [*lines, *layout(rows, columns, headers=headers), "", _totals(document)]
 
 

@@ -157,7 +157,7 @@ _TABLE: Final = (
     Key("group.reset", *_RESET),
     _change("group.forget", "D", "forget", "Delete the group's committed offsets of the topic under the cursor."),
     _change("group.delete", "X", "delete", "Delete the group and its committed offsets."),
-    Key("group.age", "t", "ages", "Read the first unread records now: how old they are."),
+    Key("group.age", "t", "time lag", "Read the first unread records now: how old they are."),
     Key("group.messages", "m", "messages", "Messages of the topic under the cursor."),
     _quiet("group.copy", "y", "copy", "Copy the line."),
     _change("reset.apply", "R,ctrl+s", "move", "Reset the offsets as planned."),

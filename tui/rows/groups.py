@@ -149,12 +149,12 @@ PARTITION_COLUMNS: Final = (
     Column("COMMITTED", 9, is_right=True, flash=True),
     Column("LOG END", 8, is_right=True, flash=True),
     Column("LAG", 5, is_right=True),
-    Column("AGE", 6, is_right=True),
+    Column("TIME LAG", 8, is_right=True),
     Column("MEMBER", 8, most=200, flex=1),
     Column("START", 6, is_right=True, rank=3),
 )
-AGE: Final = 5
-"""The index of the age column."""
+TIME_LAG: Final = 5
+"""The index of the time lag column."""
 
 
 def lag_of(said: Mapping[str, Any], unread: Mapping[TopicPartition, Unread]) -> PartitionLag:

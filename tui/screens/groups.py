@@ -20,11 +20,11 @@ from yak.ids import TopicPartition
 from yak.tui.keys import keys
 from yak.tui.rows.cells import Row
 from yak.tui.rows.groups import (
-    AGE,
     COLUMNS,
     MEMBER_COLUMNS,
     PARTITION_COLUMNS,
     STEP_COLUMNS,
+    TIME_LAG,
     WAYS,
     group_rows,
     list_title,
@@ -253,7 +253,7 @@ class GroupScreen(GroupChangesScreen):
     EXPLAINED: ClassVar[tuple[tuple[str, str], ...]] = (
         ("Committed", "The committed offset: the first offset that the group reads after a restart."),
         ("Log end", "The high watermark: consumers read up to it."),
-        ("Age", "The age of the oldest unread record. It is read every 15 s, and with t."),
+        ("Time lag", "The age of the oldest unread record. It is read every 15 s, and with t."),
         ("Member", "The member that reads the partition. A warning says that the committed offset does not fit the log."),
         ("Arrow in Assigned", "A member of the consumer protocol (KIP-848) that moves from its present to its target assignment."),
     )  # fmt: skip
@@ -292,8 +292,9 @@ class GroupScreen(GroupChangesScreen):
 
     def _hint(self) -> str:
         if self._unread_trouble is not None:
-            return f"{self.fmt.sign('warn')} no ages: {self._unread_trouble.why or self._unread_trouble.message}"[:120]
-        return "m messages   t ages now   r move offsets   D forget a topic"
+            why = self._unread_trouble.why or self._unread_trouble.message
+            return f"{self.fmt.sign('warn')} no time lag: {why}"[:120]
+        return "m messages   t time lag now   r move offsets   D forget a topic"
 
     def ask_again(self) -> None:
         """Ask, unless the cluster has changed: the group does not exist there."""
@@ -408,11 +409,11 @@ class GroupsScreen(GroupChangesScreen):
             return
         rows = [] if said is None else partition_rows(said, {}, self.fmt, now_ms)
         empty = "" if not name or said is None else _NOTHING
-        columns = [column for column in PARTITION_COLUMNS if column.label != "AGE"]
-        without_age = [Row(row.key, *(c for n, c in enumerate(row.cells) if n != AGE)) for row in rows]
-        self.show_table("#below", columns, without_age, empty)
+        columns = [column for column in PARTITION_COLUMNS if column.label != "TIME LAG"]
+        without_time = [Row(row.key, *(c for n, c in enumerate(row.cells) if n != TIME_LAG)) for row in rows]
+        self.show_table("#below", columns, without_time, empty)
         below.entitle(
-            f"Partitions of {name}" if name else "Partitions", "enter on the group: members, ages" if name else ""
+            f"Partitions of {name}" if name else "Partitions", "enter on the group: members, time lag" if name else ""
         )
 
     def forget(self) -> None:
