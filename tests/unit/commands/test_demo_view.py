@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from yak.commands.demo import Terminal, aligned, play
+from yak.commands.demo import Terminal, aligned, play, plot
 from yak.commands.isr import BAD
 from yak.local.demo.scenario import Result, Settings
 
@@ -95,3 +95,10 @@ def test_invalid_demo_arguments_are_a_usage_error(yak, args):
     ran = yak("demo", *args)
     assert ran.code == 2
     assert ran.err.startswith("error[")
+
+
+def test_plot_has_the_name_of_each_metric():
+    stats = {(metric, second * 1000): {"mean": 50.0 + second} for metric in ("cpu", "disk") for second in range(3)}
+    lines = plot(SimpleNamespace(stats=stats), 60).plain.splitlines()
+    assert lines[0].strip() == "mean of each window, % (topic metric_stats)"
+    assert all(any(metric in line for line in lines) for metric in ("cpu", "disk"))
