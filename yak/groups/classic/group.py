@@ -746,9 +746,14 @@ class ClassicGroup(Roster):
             self.topics = frozenset()
 
     def arm(self, now_ms: int) -> None:
-        """Start every member's session when this coordinator becomes active."""
+        """Start every member's session when this coordinator becomes active.
+
+        A group above `group.max.size`, which may be lower now, rebalances (GroupMetadataManager.onLoaded).
+        """
         for member in self.members.values():
             self.heard_of(member, now_ms)
+        if len(self.members) > self.settings.max_size:
+            self.prepare_rebalance("it has more members than group.max.size", now_ms)
 
     def die(self, error_code: ErrorCode) -> None:
         """The group is removed, or coordinated elsewhere: every pending request fails with the error."""

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.groups.classic.rig import NONE, Rig
 from yak.errors import ErrorCode
-from yak.groups.classic.group import MOVES, ClassicState
+from yak.groups.classic.group import MOVES, ClassicSettings, ClassicState
 
 
 def state(rig: Rig) -> str:
@@ -425,6 +425,18 @@ def test_another_coordinator_knows_the_group_and_no_member_joins_again() -> None
     assert other.group.leader_id == first["leader"]
     other.wait(10_000)
     assert other.group.members == {}
+
+
+def test_group_above_a_lower_group_max_size_rebalances_when_it_is_loaded() -> None:
+    rig = Rig()
+    first, second, third = rig.stable(3)
+    rig.settings = ClassicSettings(initial_rebalance_delay_ms=0, max_size=2)
+    other = rig.reload()
+    assert other.heartbeat(first["member_id"], first["generation_id"]) == ErrorCode.rebalance_in_progress
+    left = [other.join(each["member_id"]) for each in (first, second)]
+    assert other.join(third["member_id"]).error == ErrorCode.group_max_size_reached
+    assert [each["generation_id"] for each in left] == [first["generation_id"] + 1] * 2
+    assert list(other.group.members) == [each["member_id"] for each in (first, second)]
 
 
 def test_group_that_is_unloaded_answers_every_waiting_member() -> None:
