@@ -18,6 +18,8 @@ class EpochCacheSound(Watcher):
     def __init__(self, history: History) -> None:
         self._history = history
         self._epochs: dict[Copy, int] = {}
+        self._shortened: set[Copy] = set()
+        """Copies whose log start has moved; a crash may have taken it back, as it is not synced at once."""
 
     def appended(self, copy: Copy, batches: Sequence[NewBatch]) -> None:
         """A batch of an older epoch must not follow a newer one."""
@@ -29,6 +31,11 @@ class EpochCacheSound(Watcher):
                 epoch = batch_epoch
                 self._epochs[copy] = epoch
                 self._compare(copy)
+
+    def log_start(self, copy: Copy, before: Offset | None) -> None:  # noqa: ARG002
+        """Compaction no longer keeps the first batches of what is below."""
+        if copy.log_start > 0:
+            self._shortened.add(copy)
 
     def role(self, copy: Copy) -> None:
         """A leader adds its epoch to the cache.
@@ -63,7 +70,7 @@ class EpochCacheSound(Watcher):
             raise Violation(f"I8: {copy}: the batches' epochs {starts} do not rise")
         cached = dict(entries)
         # of a log that retention shortened, compaction may have removed the first batches
-        is_shortened = copy.originals is not None and copy.log_start > 0
+        is_shortened = copy.originals is not None and copy in self._shortened
         behind = {starts[0][0]: copy.log_start} if is_shortened and starts else {}
         # where a bad disk hides the first batch of an epoch, opening the log finds the epoch behind it
         is_hidden = self._history.rotten.get(copy.key) == copy.node.node_id
