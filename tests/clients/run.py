@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -30,7 +30,7 @@ from versus.kafka_jars import Missing, compared_jars  # noqa: E402
 
 from tests.clients.results import Kind, Known, Results, page, read_results  # noqa: E402
 from tests.clients.suites import SUITES, Suite  # noqa: E402
-from tests.kafka.clusters import Cluster  # noqa: E402
+from tests.kafka.clusters import Cluster, serving  # noqa: E402
 from yak.local.ports import hold  # noqa: E402
 from yak.testing.session import Workspace  # noqa: E402
 
@@ -133,9 +133,12 @@ class Run:
             own = [f"{name}://{suite.host}:{each}" for name, each in zip(protocols, of_broker, strict=True)]
             listeners = {"listeners": ",".join(own)} if suite.secured else {}
             advertised = ",".join([f"PLAINTEXT://{address}", *own[1:]])
-            configs[node] = {**common, **listeners, "advertised.listeners": advertised}
+            own_configs = {name: value.replace("{node}", str(node)) for name, value in common.items()}
+            configs[node] = {**own_configs, **listeners, "advertised.listeners": advertised}
             fixed_ports[node] = of_broker[0]
-        stack.callback(Cluster(workspace, "", configs, fixed_ports).end)
+        cluster = Cluster(workspace, "", configs, fixed_ports)
+        stack.callback(cluster.end)
+        self._words["control"] = str(stack.enter_context(serving(_actions(cluster))))
         for command in suite.set_up:
             if self._call(command, log).wait():
                 raise Missing(f"`{self._filled(command)}` fails: {self._end_of_log()}")
@@ -167,6 +170,23 @@ class Run:
 
     def _end_of_log(self) -> str:
         return " ".join(self.log.read_text(errors="replace").split())[-300:]
+
+
+def _actions(cluster: Cluster) -> Mapping[str, Callable[..., dict[str, object]]]:
+    """What the stand-in for docker asks for."""
+
+    def stop(node: int) -> dict[str, object]:
+        cluster.stop(node)
+        return {}
+
+    def start(node: int) -> dict[str, object]:
+        cluster.start(node)
+        return {}
+
+    def log(node: int) -> dict[str, object]:
+        return {"path": str(cluster.log_path(node))}
+
+    return {"stop": stop, "start": start, "log": log}
 
 
 @contextmanager

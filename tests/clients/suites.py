@@ -9,8 +9,8 @@ class Suite(NamedTuple):
 
     `build` and `test` are commands in its sources. Replaced in commands and environment: `{python}` (an environment of
     its own), `{host}`, `{port}`, `{bootstrap}`, `{ports}` (all ports of each broker), `{proxies}` (a proxy for each
-    broker, in toxiproxy's JSON), `{report}` (the file that the tests write), `{here}` (this folder), `{yak}`, `{jars}`
-    (of Kafka, where the suite calls it).
+    broker, in toxiproxy's JSON), `{control}` (the port where `stand_ins/docker` stops brokers), `{report}` (the file that
+    the tests write), `{here}` (this folder), `{yak}`, `{jars}` (of Kafka, where the suite calls it).
     """
 
     name: str
@@ -28,6 +28,7 @@ class Suite(NamedTuple):
     host: str = "127.0.0.1"
     """What the brokers advertise."""
     configs: Mapping[str, str] = {}
+    """Of each broker; `{node}` is its id."""
     secured: tuple[str, ...] = ()
     """Security protocols of further listeners of each broker, after PLAINTEXT; their certificate is for localhost."""
     set_up: tuple[str, ...] = ()
@@ -116,20 +117,31 @@ SUITES: Final = (
         "sarama",
         "IBM/sarama",
         "v1.60.1",
-        needs=("git", "go"),
+        needs=("git", "go", "java"),
         build=(
             "go install github.com/Shopify/toxiproxy/v2/cmd/server@v2.12.0",
             "go vet -tags functional .",
         ),
-        test="go test -json -count=1 -timeout 30m -tags functional -run ^TestFunc .",
+        test="go test -json -count=1 -timeout 30m -tags functional -run"
+        " ^Test(Func|Java|VersionMatrix|Interceptors|ReadOnlyAndAll|AsyncProducerRemoteBrokerClosed"
+        "|Consumer(FetchFollower|HighWaterMarkOffset|PartialBatch|GroupDeadlock)) .",
         report="go",
         environment={
             "GOBIN": "{here}/../../build/client-suites/bin",
             "TOXIPROXY_ADDR": "http://127.0.0.1:8474",
             "KAFKA_VERSION": "4.1.0",
+            "KAFKA_PATH": "{here}/stand_ins/kafka",
+            "KAFKA_JARS": "{jars}",
+            "BOOTSTRAP": "{bootstrap}",
+            "CONTROL_PORT": "{control}",
         },
+        calls_kafka=True,
         brokers=5,
-        configs={"auto.create.topics.enable": "false"},
+        configs={
+            "auto.create.topics.enable": "false",
+            "broker.rack": "{node}",
+            "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+        },
         files={"proxies.json": "{proxies}"},
         serves=("{here}/../../build/client-suites/bin/server -config proxies.json",),
         left_out="tests without a broker",

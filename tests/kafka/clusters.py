@@ -16,7 +16,7 @@ import json
 import shutil
 import socketserver
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -80,9 +80,10 @@ class Cluster:
         self._store_url = workspace.lend_database()
         workspace.wait_for_server()
         self._configs = configs
+        self._ports = ports or {}
         self._running: dict[int, ReadyBroker] = {}
         self.addresses: dict[int, str] = {}
-        starting = [self._begin(node, (ports or {}).get(node, 0)) for node in configs]
+        starting = [self._begin(node, self._ports.get(node, 0)) for node in configs]
         for each in starting:
             self._add(each.wait_ready())
         self.cluster_id = self._admin().list_topics(timeout=_ADMIN_SECONDS).cluster_id
@@ -102,7 +103,12 @@ class Cluster:
     def start(self, node: int) -> None:
         """Start a stopped broker."""
         if node not in self._running:
-            self._add(self._begin(node, int(self.addresses[node].rpartition(":")[2])).wait_ready())
+            port = self._ports.get(node) or int(self.addresses[node].rpartition(":")[2])
+            self._add(self._begin(node, port).wait_ready())
+
+    def log_path(self, node: int) -> Path:
+        """Where a broker's log is."""
+        return self._folder / f"node-{node}.log"
 
     def end(self) -> None:
         """Kill the brokers and delete their data."""
@@ -135,8 +141,8 @@ class Cluster:
             tuple(f"{name}={value}" for name, value in configs.items()),
             more_data_dirs=tuple(folders[1:]),
         )
-        name = str(self._folder / f"node-{node}")
-        return StartingBroker(spec, log_path=f"{name}.log", ready_file=f"{name}.ready.json")
+        ready_file = str(self._folder / f"node-{node}.ready.json")
+        return StartingBroker(spec, log_path=str(self.log_path(node)), ready_file=ready_file)
 
     def _add(self, broker: ReadyBroker) -> None:
         self._running[broker.node_id] = broker
@@ -203,6 +209,11 @@ class Pool:
         self._lent[cluster].start(node)
         return {}
 
+    @property
+    def actions(self) -> Mapping[str, Callable[..., dict[str, object]]]:
+        """What a test can ask for."""
+        return {"lend": self.lend, "give": self.give, "stop": self.stop, "start": self.start}
+
     def take_back_all(self) -> None:
         """End what a test's process did not give back."""
         for cluster in self._lent.values():
@@ -239,7 +250,7 @@ def _accepted(configs: Mapping[str, str], dropped: set[str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def serving(pool: Pool) -> Iterator[int]:
+def serving(actions: Mapping[str, Callable[..., dict[str, object]]]) -> Iterator[int]:
     """Answer requests on a free port of 127.0.0.1, which is yielded. One request at a time."""
     lock = threading.Lock()
 
@@ -250,9 +261,7 @@ def serving(pool: Pool) -> Iterator[int]:
             answer: dict[str, object]
             try:
                 with lock:
-                    answer = {"lend": pool.lend, "give": pool.give, "stop": pool.stop, "start": pool.start}[what](
-                        **request
-                    )
+                    answer = actions[what](**request)
             except Exception as error:
                 answer = {"error": f"{type(error).__name__}: {error}"}
             self.wfile.write(json.dumps(answer).encode() + b"\n")

@@ -151,7 +151,7 @@ class Progress:
         """Run classes until none is left."""
         pool = Pool()
         try:
-            with serving(pool) as port, contextlib.suppress(IndexError):
+            with serving(pool.actions) as port, contextlib.suppress(IndexError):
                 while True:
                     number, (name, method) = self._left.popleft()
                     began = time.monotonic()
