@@ -54,6 +54,11 @@ def _new_user(name: str, password: str, mechanism: str = "") -> str:
     return f"sh -c 'printf {password} | {{yak}} users add {name} --password-file - {mechanism} -y -b {{bootstrap}}'"
 
 
+_CLUSTER_MIN_ISR: Final = (
+    "{here}/stand_ins/kafka/bin/kafka-configs.sh --bootstrap-server {bootstrap} --alter"
+    " --entity-type brokers --entity-default --add-config min.insync.replicas=1"
+)
+"""Kafka's controller stores it at its start (KIP-966)."""
 _SECURITY: Final = "TLS and SASL, which these runs do without"
 SUITES: Final = (
     Suite(
@@ -89,17 +94,24 @@ SUITES: Final = (
         "confluent-kafka-python",
         "confluentinc/confluent-kafka-python",
         "v2.15.0",
-        needs=("git",),
+        needs=("git", "java"),
         build=(
-            "{python} -m pip install -q confluent-kafka==2.15.0 tests/trivup/trivup-0.14.0.tar.gz",
+            "{python} -m pip install -q confluent-kafka==2.15.0",
             "{python} -m pip install -q pytest pytest-timeout pytest-asyncio requests-mock respx async-timeout attrs",
             "{python} -m pip install -q avro requests cachetools httpx authlib fastavro jsonschema googleapis-common-protos protobuf",
         ),
         test="{python} -m pytest -q tests/integration/admin tests/integration/consumer tests/integration/producer"
         " --timeout=300 --junitxml={report}",
         report="junit",
-        environment={"BROKERS": "{bootstrap}"},
-        left_out=f"share groups, the schema registry's client and {_SECURITY}",
+        environment={
+            "BROKERS": "{bootstrap}",
+            "PYTHONPATH": "{here}/stand_ins",
+            "YAK": "{yak}",
+            "KAFKA_JARS": "{jars}",
+        },
+        calls_kafka=True,
+        set_up=(_CLUSTER_MIN_ISR,),
+        left_out="share groups and the schema registry's client",
     ),
     Suite(
         "franz-go",
