@@ -126,7 +126,9 @@ class RaftLog:
             plan = log.flush_plan()
             log.flushed(plan, plan.run(disk))
             disk.sync_file_system(folder)
-        except (DamagedLog, LogDirectoryFailure) as error:
+        except LogDirectoryFailure as failure:  # a full disk, for one: the log is sound
+            raise failure.error from failure
+        except DamagedLog as error:
             raise unreadable(folder, error) from error
         data = b"" if snapshot_id == NO_SNAPSHOT else disk.read_file(snapshot_path(folder, snapshot_id))
         return cls(log, snapshot_id, data, entries)

@@ -1,5 +1,6 @@
 """Open what a broker needs before it serves: data directories, its copy of the metadata, hot message schemas."""
 
+import errno
 import threading
 import time
 from collections.abc import Callable
@@ -86,7 +87,7 @@ def open_data(
             is_replicated=is_replicated,
         )
     except (LogDirectoryFailure, OSError) as error:
-        raise _cannot_open(str(error), options) from error
+        raise _cannot_open(error, options) from error
     except StartRefused as refused:
         raise _naming_the_holder(refused) from refused.__cause__
     try:
@@ -100,7 +101,7 @@ def open_data(
         quorum = _open_quorum(disk, metadata_path, options, secret_file, image, log_store.cluster_id, clock.now_ms())
     except (StartRefused, OSError) as error:
         log_store.leave()
-        raise error if isinstance(error, StartRefused) else _cannot_open(str(error), options) from error
+        raise error if isinstance(error, StartRefused) else _cannot_open(error, options) from error
     if image_log.cut_bytes:
         log.write("warning", "metadata-tail-truncated", {"bytes": image_log.cut_bytes})
     for event in log_store.report.events:
@@ -248,10 +249,14 @@ def _naming_the_holder(refused: StartRefused) -> StartRefused:
     return StartRefused(refused.code, refused.message, why=f"{refused.why}, {held.strerror}", try_=refused.try_)
 
 
-def _cannot_open(why: str, options: ServeOptions) -> StartRefused:
+def _cannot_open(error: LogDirectoryFailure | OSError, options: ServeOptions) -> StartRefused:
+    number = error.error.errno if isinstance(error, LogDirectoryFailure) else error.errno
+    is_full = number in (errno.ENOSPC, errno.EDQUOT)
     return StartRefused(
         "data-dir",
         f"node {options.node_id} cannot open {', '.join(options.data_dirs)}",
-        why=why,
-        try_=("yak serve --data-dir ANOTHER_DIRECTORY",),
+        why=str(error),
+        try_=("df -h          make room on that disk, and start it again",)
+        if is_full
+        else ("yak serve --data-dir ANOTHER_DIRECTORY",),
     )

@@ -1,10 +1,16 @@
 """What a broker knows of its own start."""
 
+import errno
 from pathlib import Path
 
 import pytest
 
 from yak.config.broker_configs import BrokerConfig
+from yak.errors import StartRefused
+from yak.ports.disk import DiskFull
+from yak.ports.metadata_store import StoreRequest
+from yak.quorum.raft_log import RaftLog
+from yak.quorum.state_machine import VolatileState, command_batch
 from yak.server import boot
 from yak.server.clock import Clock
 from yak.server.disk import RealDisk
@@ -39,6 +45,28 @@ def test_a_start_after_the_machine_went_down_is_registered_as_lossy(
     opened, identity = start(tmp_path)
     assert identity.lossy  # type: ignore[attr-defined]
     assert opened.log_store.report.lossy
+
+
+def test_start_of_a_voter_on_a_full_disk_is_refused_with_the_advice_to_make_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log is sound: an empty data directory, the advice for a damaged one, would lose its votes."""
+    start(tmp_path, metadata="raft")
+    raft_log = RaftLog.open(RealDisk(), str(tmp_path / "__yak_metadata"), 1_000)
+    raft_log.append(command_batch(StoreRequest("bootstrap", {}), VolatileState(), 1_000), 1, 1_000)
+    write_file = RealDisk.write_file
+
+    def refuse(disk: RealDisk, path: str, data: bytes) -> None:
+        if "leader-epoch-checkpoint" in path:
+            raise DiskFull(errno.ENOSPC, "No space left on device", path)
+        write_file(disk, path, data)
+
+    monkeypatch.setattr(RealDisk, "write_file", refuse)
+    with pytest.raises(StartRefused, match="cannot open") as refused:
+        start(tmp_path, metadata="raft")
+    assert refused.value.code == "data-dir"
+    assert "No space left on device" in refused.value.why
+    assert [advice.split()[0] for advice in refused.value.try_] == ["df"]
 
 
 def test_rack_is_part_of_the_broker_identity(tmp_path: Path) -> None:
