@@ -119,6 +119,8 @@ class Quorum:
         self._election_losses = 0
         self._flushing = self._is_stopped = self._is_fetching = False
         self._fetch_losses = 0
+        self._refusal: tuple[str, dict[str, Any]] | None = None
+        """The last refusal that was logged; None after a fetch that was good."""
         self._read_round = 0
         """The leader's read round in the last answer; 0 before the first one of this leader."""
         self._has_fetched = False
@@ -540,7 +542,7 @@ class Quorum:
             if leader is not None and self._learn(leader.leader_epoch, leader.leader_id, response.node_endpoints):
                 return
             code = response.error_code if result is None else result.error_code
-            self._context.notice("warning", "quorum-fetch-refused", leader=address.node_id, code=code.name)
+            self._say_refused("quorum-fetch-refused", leader=address.node_id, code=code.name)
             self._fetch_again_in(5 * _RETRY_MS)
             return
         self._fetch_losses, self._read_round = 0, response.session_id
@@ -549,12 +551,18 @@ class Quorum:
         if offset == self.log.end_offset and not self._take_fetched(address, result):
             self._fetch_again_in(5 * _RETRY_MS)
             return
+        self._refusal = None
         if not self._has_fetched:
             self._has_fetched = True
             self._listener.on_leader()
         self.voter_changes.report_to(address)
         self.flush()
         self._fetch()
+
+    def _say_refused(self, event: str, **fields: Any) -> None:
+        if self._refusal != (event, fields):  # a full disk refuses the same records ten times a second
+            self._refusal = event, fields
+            self._context.notice("warning", event, **fields)
 
     def _take_fetched(self, address: Address, result: Any) -> bool:
         """Append what the leader sent, or truncate, or begin to fetch its snapshot; False for records that are no use."""
@@ -571,7 +579,7 @@ class Quorum:
             try:
                 self.log.append_fetched(records, self.epoch, self._context.clock.wall_ms)
             except (ProtocolViolation, LogDirectoryFailure) as error:
-                self._context.notice("warning", "quorum-records-refused", leader=address.node_id, reason=str(error))
+                self._say_refused("quorum-records-refused", leader=address.node_id, reason=str(error))
                 is_good = False
             for entry in self.log.entries(before, self.log.end_offset):
                 self._note_voters(entry)

@@ -492,3 +492,16 @@ def test_records_with_a_gap_are_refused(node):
     assert node.quorum.log.end_offset == 0
     node.collect()
     assert "quorum-records-refused" in node.notices
+
+
+def test_records_that_are_refused_again_and_again_are_logged_once_until_a_fetch_is_good(node):
+    """A voter whose disk is full would fill it with its log, too: ten lines a second."""
+    node.follow(2, 1)
+    for _ in range(20):
+        node.send_records(node.take(FETCH)[0], log_bytes(1, 1, 1, start=1))
+        node.advance(200)
+    assert node.notices.count("quorum-records-refused") == 1
+    node.send_records(node.take(FETCH)[0], b"")
+    node.send_records(node.take(FETCH)[0], log_bytes(1, 1, 1, start=1))
+    node.collect()
+    assert node.notices.count("quorum-records-refused") == 2
