@@ -13,6 +13,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
+    import re
+
     from yak.commands.app import CommandGroup, Leaf
     from yak.commands.options import Flags, Globals
     from yak.commands.output import Output
@@ -252,7 +254,7 @@ def _translate(error: Exception) -> "YakError":
         program = context.command_path if context is not None else "yak"
         return UsageError(
             "usage",
-            _sentence(describe()),
+            _sentence(describe(), getattr(error, "param", None)),
             why=f"closest: {', '.join(closest)}" if closest else "",
             try_=(f"{program} --help",),
         )
@@ -283,26 +285,34 @@ def _closest_options(error: Any, context: Any) -> list[str]:
 
 _PLAIN: Final = {
     r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)": r"too many arguments: \1",
-    "Input should be a valid integer.*": "it is not a whole number",
-    "Input should be a valid number.*": "it is not a number",
-    "Input should be (less|greater) than or equal to (.*)": r"the limit is \2",
+    "(?:Input should be a valid|Unable to parse input string as an) integer.*": "it is not a whole number",
+    "Input should be a valid (?:number|string, unable).*": "it is not a number",
     "(?<=': ).* is not a valid int.*": "it is not a whole number",
     "(?<=': ).* is not a valid float.*": "it is not a number",
-    r"(?<=': )-\d+ is not in the range 0<=x<=\d+": "it is less than 0",
-    r"(?<=': ).* is not in the range (-?\d+)<=x<=(-?\d+)": r"it is not from \1 to \2",
-    r"(?<=': ).* is not in the range x>=(-?\d+)": r"it is less than \1",
 }
 """Phrases of the library that parses options, from Typer 0.29 on and before, and those for a user."""
+_OUTSIDE: Final = r"(?<=': )(?:Input should be (less|greater) than or equal to |(-?).* is not in the range ).*"
 
 
-def _sentence(text: str) -> str:
+def _sentence(text: str, parameter: Any) -> str:
     """Typer's message on one line, without full stop, with a lower-case first letter."""
     import re
 
     line = " ".join(text.split()).rstrip(".")
     for typers, plain in _PLAIN.items():
         line = re.sub(typers, plain, line)
+    # before Typer 0.29 the limits are those of its type
+    limits: Any = parameter if hasattr(parameter, "min") else getattr(parameter, "type", None)
+    if (least := getattr(limits, "min", None)) is not None:
+        line = re.sub(_OUTSIDE, lambda said: _outside(said, least, limits.max), line)
     return line[:1].lower() + line[1:]
+
+
+def _outside(said: "re.Match[str]", least: float, most: float | None) -> str:
+    is_less = "greater" in said.groups() or "-" in said.groups()
+    if most is None or (is_less and least == 0):
+        return f"it is less than {least}"
+    return f"it is not from {least} to {most}"
 
 
 def _early_output(argv: list[str]) -> "Output":

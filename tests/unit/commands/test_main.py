@@ -258,13 +258,16 @@ def test_shell_completion_offers_commands(yak):
         (("up", "--brokers", "99999"), "'--brokers': it is not from 1 to 64"),
         (("node", "kill", "--", "-5"), "it is less than 0"),
         (("ui", "--fps", "x"), "'--fps': it is not a number"),
+        (("ui", "--fps", "99"), "'--fps': it is not from 0.2 to 10"),
+        (("up", "--brokers", "9" * 5000), "'--brokers': it is not a whole number"),
+        (("node", "kill", "\udce4"), "'NODE': it is not a "),
     ],
 )
 def test_wrong_number_is_refused_without_the_text_of_the_library(yak, args, said):
     ran = yak(*args)
     assert ran.code == 2
     assert said in ran.err
-    assert "Input should" not in ran.err
+    assert "input" not in ran.err.lower()
     assert "range" not in ran.err
 
 
