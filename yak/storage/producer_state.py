@@ -159,7 +159,8 @@ class ProducerState:
         With `begins_at_0` the first sequence of a producer that is new here is 0. A producer with protocol 2 begins each
         transaction with a new epoch (KIP-890, ProducerAppendInfo.checkSequence). After an election the former leader may
         have the first batches. Any other producer may have been forgotten, and begins anywhere (KIP-360).
-        Raises PeerError with INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID. Raises
+        Raises PeerError with INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID, and at last with
+        INVALID_TXN_STATE for a batch outside of an open transaction (ProducerAppendInfo.appendDataBatch). Raises
         EarlierUnread when only the log can show whether the batch is a retry of an earlier one.
         """
         if header.producer_id == NO_PRODUCER_ID:
@@ -172,11 +173,6 @@ class ProducerState:
                     f"producer {header.producer_id} is new here, and starts with sequence {header.base_sequence}, not 0",
                 )
             return None
-        if producer.txn_first_offset != NO_OFFSET and not header.is_transactional:
-            raise PeerError(
-                ErrorCode.invalid_txn_state,
-                f"producer {header.producer_id} has an open transaction, and this batch is not part of it",
-            )
         first_sequence = header.base_sequence
         if header.producer_epoch != producer.epoch:
             if header.producer_epoch < producer.epoch:
@@ -189,33 +185,38 @@ class ProducerState:
                     ErrorCode.out_of_order_sequence_number,
                     f"producer {header.producer_id} starts epoch {header.producer_epoch} with sequence {first_sequence}, not 0",
                 )
-            return None
-        last_sequence = header.last_sequence
-        for batch in producer.batches:
-            if batch[0] == first_sequence and batch[1] == last_sequence:
-                if header.is_transactional and not NO_OFFSET < producer.txn_first_offset <= batch[2]:
-                    # librdkafka uses a sequence again after an abort, though the aborted batch may be in the log. Kafka
-                    # acknowledges the new one as a duplicate, and its records are lost. On this error librdkafka
-                    # aborts, and begins a new epoch.
+        else:
+            last_sequence = header.last_sequence
+            for batch in producer.batches:
+                if batch[0] == first_sequence and batch[1] == last_sequence:
+                    if header.is_transactional and not NO_OFFSET < producer.txn_first_offset <= batch[2]:
+                        # librdkafka uses a sequence again after an abort, though the aborted batch may be in the log.
+                        # Kafka acknowledges the new one as a duplicate, and its records are lost. On this error
+                        # librdkafka aborts, and begins a new epoch.
+                        raise PeerError(
+                            ErrorCode.unknown_producer_id,
+                            f"producer {header.producer_id} used sequence {first_sequence} in an earlier transaction",
+                        )
+                    return Duplicate(batch[2], batch[3], batch[4])
+            if producer.batches:
+                expected = (producer.batches[-1][1] + 1) & SEQUENCE_MAX
+                if first_sequence != expected:
+                    if self.unread_before is not None:
+                        raise EarlierUnread
                     raise PeerError(
-                        ErrorCode.unknown_producer_id,
-                        f"producer {header.producer_id} used sequence {first_sequence} in an earlier transaction",
+                        ErrorCode.out_of_order_sequence_number,
+                        f"producer {header.producer_id} sent sequence {first_sequence}, expected {expected}",
                     )
-                return Duplicate(batch[2], batch[3], batch[4])
-        if producer.batches:
-            expected = (producer.batches[-1][1] + 1) & SEQUENCE_MAX
-            if first_sequence != expected:
-                if self.unread_before is not None:
-                    raise EarlierUnread
+            elif first_sequence > 0:
+                # a marker began this epoch
                 raise PeerError(
                     ErrorCode.out_of_order_sequence_number,
-                    f"producer {header.producer_id} sent sequence {first_sequence}, expected {expected}",
+                    f"producer {header.producer_id} starts epoch {producer.epoch} with sequence {first_sequence}, not 0",
                 )
-        elif first_sequence > 0:
-            # a marker began this epoch
+        if producer.txn_first_offset != NO_OFFSET and not header.is_transactional:
             raise PeerError(
-                ErrorCode.out_of_order_sequence_number,
-                f"producer {header.producer_id} starts epoch {producer.epoch} with sequence {first_sequence}, not 0",
+                ErrorCode.invalid_txn_state,
+                f"producer {header.producer_id} has an open transaction, and this batch is not part of it",
             )
         return None
 

@@ -203,6 +203,26 @@ def test_records_outside_of_an_open_transaction_are_refused(make_bench):
     write(bench, 1, 1, transactional=False)
 
 
+@pytest.mark.parametrize(
+    ("epoch", "sequence", "code"),
+    [
+        (0, 0, ErrorCode.invalid_producer_epoch),
+        (1, 5, ErrorCode.out_of_order_sequence_number),
+        (2, 5, ErrorCode.out_of_order_sequence_number),
+        (1, 1, ErrorCode.invalid_txn_state),
+        (2, 0, ErrorCode.invalid_txn_state),
+    ],
+)
+def test_batch_outside_of_an_open_transaction_is_checked_for_its_epoch_and_sequence_first(
+    make_bench: Any, epoch: int, sequence: int, code: ErrorCode
+) -> None:
+    bench = make_bench()
+    write(bench, 1, 0, epoch=1)
+    with pytest.raises(PeerError) as refused:
+        write(bench, 1, sequence, epoch=epoch, transactional=False)
+    assert refused.value.error_code == code
+
+
 @pytest.mark.parametrize("is_next_begun", [False, True])
 @pytest.mark.parametrize("commit", [False, True])
 def test_sequence_of_an_earlier_transaction_is_refused_and_of_the_open_one_a_duplicate(
