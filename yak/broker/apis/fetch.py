@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 KEY, NAME, VERSIONS = 1, "Fetch", range(4, 19)
 ABSENT = (
     "replica fetches over a connection that is not authenticated as a broker: refused with CLUSTER_AUTHORIZATION_FAILED",
+    "the partition that is read first, which in Kafka is the first one of the request (KIP-74): another one at each fetch",
 )
 
 _TOPIC_ID_VERSION = 13
