@@ -357,6 +357,7 @@ class Rebalancing:
     def __init__(self, inbox: Inbox[Any], callbacks: Callbacks, *, is_cooperative: bool) -> None:
         self._inbox = inbox
         self._callbacks = callbacks
+        self.has_callbacks = callbacks != Callbacks()
         self._is_cooperative = is_cooperative
         self._raised: BaseException | None = None
         self.is_in_callback = False

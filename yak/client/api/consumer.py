@@ -6,9 +6,12 @@ record for the caller, `commit()` writes the positions, and rebalance callbacks 
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import wait
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
+from yak.client.api.asynchronous.worker import in_thread
 from yak.client.api.failures import bad_argument, closed, explaining, is_whole_number, require_text, translated
 from yak.client.api.message import JSON, TEXT, Message, Serde
 from yak.client.api.settings import Bootstrap, check_config, find_bootstrap, handle_config
@@ -114,6 +117,8 @@ POLL_S = 1.0
 SLICE_S = 0.1
 """The longest single wait for records; between two waits, Ctrl+C and cancellation take effect."""
 BATCH = 500
+CLOSE_S = 30.0
+"""How long `close` waits for the group's coordinator, as Java's consumer does by default."""
 
 
 class InboxReader:
@@ -194,7 +199,8 @@ class InboxReader:
             self._handle.store_given(self.assignment)
 
     def end(self) -> None:
-        """Leave the group. Raises the error of a rebalance callback, and UsageError (`usage`) within one."""
+        """Leave the group. Raises the error of a rebalance callback, UsageError (`usage`) within one, and YakError
+        (`timed-out`) when the coordinator did not answer to the last commit."""
         if self._handle.rebalancing.is_in_callback:
             raise bad_argument(
                 "close() within a rebalance callback",
@@ -202,10 +208,26 @@ class InboxReader:
                 "end the loop that polls, then close",
             )
         self.is_ending = True
-        with explaining("the consumer did not close cleanly"):
-            self._handle.close()
+        if self._handle.rebalancing.has_callbacks:  # they run in the caller's thread, where they may commit
+            self._close()
+        else:
+            # librdkafka repeats the last commit until a coordinator answers: after a while that goes on in the thread
+            ended = in_thread(self._close)
+            if not wait([ended], CLOSE_S).done:
+                self.is_closed = True
+                raise YakError(
+                    "timed-out",
+                    "the last commit is not acknowledged; its records may be read again",
+                    why=f"the group's coordinator did not answer in {CLOSE_S:g} s",
+                    try_=("yak doctor",),
+                )
+            ended.result()
         self.is_closed = True
         self._handle.rebalancing.raise_pending()
+
+    def _close(self) -> None:
+        with explaining("the consumer did not close cleanly"):
+            self._handle.close()
 
 
 Assignor: TypeAlias = Literal["cooperative-sticky", "range", "roundrobin"]
@@ -482,7 +504,11 @@ class Consumer:
         return self.reading.is_closed
 
     def close(self) -> None:
-        """Leave the group at once and in order. Only `auto_commit` commits. A second call does nothing."""
+        """Leave the group at once and in order. Only `auto_commit` commits. A second call does nothing.
+
+        Raises YakError (`timed-out`) when the group's coordinator did not answer to that commit in 30 s. A consumer with
+        rebalance callbacks waits for it.
+        """
         if not self.is_closed:
             try:
                 self.reading.store_given()
@@ -498,7 +524,8 @@ class Consumer:
         if error is None:
             self.close()
         elif not self.is_closed:  # The last records are not processed: they must come again.
-            self.reading.end()
+            with suppress(YakError):  # the block's error must not be hidden
+                self.reading.end()
 
     def _require_group(self, verb: str) -> None:
         self.reading.require_open()

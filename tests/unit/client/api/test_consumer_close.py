@@ -1,10 +1,13 @@
 """How a consumer of the Python API is closed, with a handle that does what the test says."""
 
+import threading
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as Wire
 
+from yak.client.api import consumer as consumer_api
 from yak.client.api.consumer import Consumer, InboxReader
 from yak.client.api.message import TEXT
 from yak.client.consumer import Callbacks, Inbox, Rebalancing
@@ -48,3 +51,38 @@ def test_close_without_an_error_leaves_the_group() -> None:
     handle = Handle(None)
     consumer_of(handle).close()
     assert handle.is_closed
+
+
+def test_close_waits_for_the_commit_of_a_silent_coordinator_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """librdkafka repeats it without end: the program could not end while no broker answered."""
+    monkeypatch.setattr(consumer_api, "CLOSE_S", 0.05)
+    answered = threading.Event()
+    handle = Handle(None)
+    monkeypatch.setattr(handle, "close", answered.wait)
+    consumer = consumer_of(handle)
+    with pytest.raises(YakError, match="not acknowledged") as raised:
+        consumer.close()
+    answered.set()
+    assert (raised.value.code, raised.value.try_) == ("timed-out", ("yak doctor",))
+    assert consumer.is_closed
+    consumer.close()
+
+
+def test_error_of_a_block_is_not_hidden_by_a_silent_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_api, "CLOSE_S", 0.05)
+    answered = threading.Event()
+    handle = Handle(None)
+    monkeypatch.setattr(handle, "close", answered.wait)
+    with pytest.raises(KeyboardInterrupt), consumer_of(handle):
+        raise KeyboardInterrupt
+    answered.set()
+
+
+def test_rebalance_callbacks_of_close_run_in_the_thread_of_the_caller() -> None:
+    """Where they can commit, and use what belongs to a thread, such as a connection of sqlite3."""
+    handle, ran_in = Handle(None), []
+    callbacks = Callbacks(on_revoked=lambda _: ran_in.append(threading.get_ident()))
+    handle.rebalancing = Rebalancing(Inbox(), callbacks, is_cooperative=True)
+    handle.close = lambda: handle.rebalancing.revoked(None, [Wire("orders", 0)])  # type: ignore[method-assign]
+    consumer_of(handle).close()
+    assert ran_in == [threading.get_ident()]
