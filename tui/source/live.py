@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar
 from urllib.parse import quote
 
@@ -100,7 +100,7 @@ class LiveSource:
             await asyncio.to_thread(self._kafka_only.close)
 
     async def kafka(self, function: Callable[Concatenate[str, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await asyncio.to_thread(function, self._bootstrap, *args, **kwargs)
+        return await _in_thread(function, self._bootstrap, *args, **kwargs)
 
     # requests
 
@@ -110,7 +110,7 @@ class LiveSource:
             await self._discover()
         if self._kafka_only is not None:
             self._kafka_only.servers = self._bootstrap
-            return await asyncio.to_thread(self._kafka_only.ask, method, path, params or {}, body or {})
+            return await _in_thread(self._kafka_only.ask, method, path, params or {}, body or {})
         silent = ""
         for node in sorted(self._addresses, key=lambda node: (node in self._silent, node not in self._up, node)):
             address = self._addresses[node]
@@ -218,21 +218,19 @@ class LiveSource:
             await asyncio.gather(*begun, return_exceptions=True)
 
     async def _poll(self, events: asyncio.Queue[Event]) -> NoReturn:
-        from yak.tui.source.kafka import read_snapshot
-
         before: Snapshot | None = None
         tries = 0
         while True:
             began = time.monotonic()
             try:
-                after = await self.kafka(read_snapshot, before)
+                after, found = await self.kafka(_read_changes, before)
             except (YakError, OSError) as error:
                 tries += 1
                 await _report_lost(events, error, tries)
                 continue
             tries = 0
             self._bootstrap = after.bootstrap or self._bootstrap
-            for event in _events_of(before, after):
+            for event in found:
                 await events.put(event)
             before = after
             await asyncio.sleep(max(POLL_SECONDS, POLL_SHARE * (time.monotonic() - began)))
@@ -281,6 +279,14 @@ class LiveSource:
             await asyncio.sleep(_retry_ms(tries) / 1000)
 
 
+async def _in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What the function returns. Raises YakError (`bad-answer`) for an answer of a broker that it cannot read."""
+    try:
+        return await asyncio.to_thread(function, *args, **kwargs)
+    except UNREADABLE as error:
+        raise unreadable("an answer of a broker", error) from error
+
+
 async def _read_events(answer: "httpx.Response", events: asyncio.Queue[Event]) -> None:
     """Read server-sent events. Only the data lines matter: they contain the kind."""
     rest = b""
@@ -313,15 +319,13 @@ def _read(answer: "httpx.Response") -> Any:
     )
 
 
-def _events_of(before: "Snapshot | None", after: "Snapshot") -> Iterator[Event]:
-    """The events of one poll: changes before the resulting state, in the order of brokers with HTTP."""
-    from yak.tui.source.kafka import changes, link_events, rate_events
+def _read_changes(servers: str, before: "Snapshot | None") -> "tuple[Snapshot, list[Event]]":
+    """A new snapshot and its events: changes before the resulting state, in the order of brokers with HTTP."""
+    from yak.tui.source.kafka import changes, link_events, rate_events, read_snapshot
 
-    if before is not None:
-        yield from changes(before, after)
-    yield after.event()
-    yield from link_events(before, after)
-    yield from rate_events(before, after)
+    after = read_snapshot(servers, before)
+    changed = [] if before is None else changes(before, after)
+    return after, [*changed, after.event(), *link_events(before, after), *rate_events(before, after)]
 
 
 def _event(kind: str, **fields: Any) -> Event:

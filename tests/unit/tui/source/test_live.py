@@ -4,14 +4,16 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import httpx
 import pytest
 
-from yak.cluster.image import BrokerInfo, Image
+from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import BrokerState
 from yak.errors import Unreachable, YakError
-from yak.tui.source.kafka import Snapshot
+from yak.tui.source.base import Event
+from yak.tui.source.kafka import NO_ID, Snapshot
 from yak.tui.source.live import LiveSource
 
 CLUSTER = {
@@ -163,6 +165,42 @@ def test_brokers_without_http_are_read_again_and_again_over_kafka(monkeypatch: p
     assert asyncio.run(scenario()) == ["snapshot", "link", "rates", "lost", "snapshot", "rates"]
     assert list(made.lacks) == ["metadata"]
     assert made.bootstrap == "new:9"
+
+
+def test_answer_over_kafka_that_cannot_be_read_is_reported_and_the_cluster_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An address without a port, and partition 1 of a topic without partition 0."""
+    image = Image(brokers={1: BrokerInfo(1, -1, "", (), "new", 9, None, "broker", BrokerState.ACTIVE)})
+    gap = TopicInfo("orders", NO_ID, (PartitionInfo(1, (1,), (1,), (), (), (), 1, 0, 0),))
+    images = [image, None, *[replace(image, topics={"orders": gap})] * 2, image]
+
+    def next_answer(_servers: str, before: Snapshot | None) -> Snapshot:
+        image = images.pop(0)
+        if image is None:
+            raise ValueError("invalid literal for int()")
+        return Snapshot(1 if before is None else before.number + 1, 1_000, image, ())
+
+    monkeypatch.setattr("yak.tui.source.kafka.http_addresses", lambda _servers: {})
+    monkeypatch.setattr("yak.tui.source.kafka.read_snapshot", next_answer)
+    monkeypatch.setattr("yak.tui.source.live.POLL_SECONDS", 0.01)
+    found: list[Event] = []
+
+    async def scenario() -> None:
+        made = LiveSource("new:9")
+        async with asyncio.timeout(10):
+            async for event in made.follow():
+                found.append(event)
+                if [each["kind"] for each in found].count("snapshot") == 3:
+                    break
+        with pytest.raises(YakError, match="an answer of a broker cannot be read") as refused:
+            await made.kafka(lambda _servers: {}["leader"])
+        assert refused.value.code == "bad-answer"
+        await made.close()
+
+    asyncio.run(scenario())
+    lost = [each["why"] for each in found if each["kind"] == "lost"]
+    assert [why.partition(" (")[2][:10] for why in lost] == ["ValueError", "IndexError"]
 
 
 def test_user_refused_over_http_reads_the_cluster_over_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
