@@ -4,6 +4,7 @@ import asyncio
 import copy
 
 import pytest
+from driving import answered, press
 from pictures import recorded_app, recorded_source
 
 from yak.tui import launch
@@ -92,6 +93,24 @@ def test_answer_with_a_missing_field_or_another_type_is_the_trouble_of_its_scree
     source.answers[request_] = with_fault(source.answers[request_], path, value)
     (found,) = shown(source, screen)
     assert found.startswith("an answer of a broker cannot be read: ")
+
+
+def test_group_with_a_faulty_partition_is_reported_when_the_cursor_moves_to_it():
+    source = recorded_source()
+    for name in ("audit", "billing"):
+        request = f"GET /api/groups/{name}"
+        source.answers[request] = with_fault(source.answers[request], ("partitions", 0, "partition"), MISSING)
+
+    async def scenario():
+        app = recorded_app(source=source)
+        app.unreadable = UNREADABLE
+        async with app.run_test(size=(120, 40)) as pilot:
+            app.go("groups")
+            await answered(pilot)
+            await press(pilot, "j", "k")
+            return reported(app)
+
+    assert any("KeyError: 'partition'" in each for each in asyncio.run(scenario()))
 
 
 def test_bug_ends_the_app_with_its_exception_and_no_traceback_on_the_terminal(monkeypatch, capfd):

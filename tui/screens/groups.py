@@ -400,7 +400,7 @@ class GroupsScreen(GroupChangesScreen):
 
     @on(Grid.Moved, "#groups")
     def moved(self) -> None:
-        self._paint_below(self.app.now_ms())
+        self.paint_body()
 
     def _paint_below(self, now_ms: int) -> None:
         name, said = self.chosen_group()
