@@ -191,14 +191,13 @@ class YakApp(App[int]):
         return [(entry.digit, entry.name, entry.label) for entry in SCREENS if entry.digit]
 
     def _handle_exception(self, error: Exception) -> None:
-        """Textual's handler, but it ignores missing widgets in a worker whose node is being removed.
+        """Textual's handler, but it ignores missing widgets while the app ends, and in a worker whose node is removed.
 
-        Textual removes widgets before it cancels their workers.
+        Textual removes widgets before it cancels their workers, and before their screen has taken its last messages.
         """
-        of_widgets = isinstance(error, WorkerFailed) and isinstance(
-            error.error, (NoMatches, NoScreen, ScreenStackError)
-        )
-        if not (of_widgets and self._is_worker_left()):
+        cause = error.error if isinstance(error, WorkerFailed) else error
+        of_widgets = isinstance(cause, NoMatches | NoScreen | ScreenStackError)
+        if not (of_widgets and (self._exit or self._is_worker_left())):
             super()._handle_exception(error)
 
     def _fatal_error(self) -> None:

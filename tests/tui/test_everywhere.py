@@ -108,6 +108,22 @@ def test_read_only_screen_has_no_key_that_changes_the_cluster(entry):
     run(scenario())
 
 
+@pytest.mark.parametrize("name", ["topics", "groups", "failover", "replication"])
+def test_app_that_ends_while_a_screen_opens_reports_no_bug(name):
+    """As SIGTERM and SIGHUP end it: they wait for no key."""
+
+    async def scenario():
+        app = recorded_app()
+        async with app.run_test(size=(120, 40)) as pilot:
+            await pilot.pause(0.3)
+            app.go(name)
+            await asyncio.sleep(0)
+            app.exit(143)
+        assert app.fault is None
+
+    run(scenario())
+
+
 def paste(app, text):
     """All keys at once, as a terminal sends a pasted text."""
     for letter in text:
