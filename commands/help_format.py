@@ -9,7 +9,6 @@ from yak.commands.app import PANELS, WHAT
 
 OTHER = "Other"
 _TYPE_NAME = re.compile(r" ?<(?:list\[)?(str|int|float)[^>]*>")
-_RANGE = re.compile(r"-?\d+<=x<=-?\d+; ")
 _VALUES = {"str": "TEXT", "int": "N", "float": "N"}
 
 
@@ -27,7 +26,7 @@ class YakCommand(TyperCommand):
         self.format_options(ctx, formatter)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The usage line's arguments; Typer before 0.29 shows no ellipsis after a named argument that may be repeated."""
+        """The usage line's arguments; Typer shows no ellipsis after a named argument that may be repeated."""
         pieces = [self.options_metavar or ""]
         for parameter in self.get_params(ctx):
             dots = "..." if parameter.nargs == -1 else ""
@@ -44,9 +43,7 @@ class YakCommand(TyperCommand):
             is_argument = parameter.param_type_name == "argument"
             panel = "Arguments" if is_argument else getattr(parameter, "rich_help_panel", None) or OTHER
             names = _TYPE_NAME.sub("" if is_argument else _value_name, record[0])
-            # Typer before 0.29 shows the range of options only.
-            text = _RANGE.sub("", record[1]) if is_argument else record[1]
-            panels.setdefault(panel, []).append((names, text))
+            panels.setdefault(panel, []).append((names, record[1]))
         last = [(panel, panels.pop(panel, [])) for panel in (*PANELS[1:], OTHER)]
         return [(panel, records) for panel, records in (*panels.items(), *last) if records]
 

@@ -285,13 +285,11 @@ def _closest_options(error: Any, context: Any) -> list[str]:
 
 _PLAIN: Final = {
     r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)": r"too many arguments: \1",
-    "(?:Input should be a valid|Unable to parse input string as an) integer.*": "it is not a whole number",
-    "Input should be a valid (?:number|string, unable).*": "it is not a number",
     "(?<=': ).* is not a valid int.*": "it is not a whole number",
     "(?<=': ).* is not a valid float.*": "it is not a number",
 }
-"""Phrases of the library that parses options, from Typer 0.29 on and before, and those for a user."""
-_OUTSIDE: Final = r"(?<=': )(?:Input should be (less|greater) than or equal to |(-?).* is not in the range ).*"
+"""Phrases of the library that parses options, and those for a user."""
+_OUTSIDE: Final = r"(?<=': )(-?).* is not in the range .*"
 
 
 def _sentence(text: str, parameter: Any) -> str:
@@ -301,16 +299,14 @@ def _sentence(text: str, parameter: Any) -> str:
     line = " ".join(text.split()).rstrip(".")
     for typers, plain in _PLAIN.items():
         line = re.sub(typers, plain, line)
-    # before Typer 0.29 the limits are those of its type
-    limits: Any = parameter if hasattr(parameter, "min") else getattr(parameter, "type", None)
+    limits: Any = getattr(parameter, "type", None)
     if (least := getattr(limits, "min", None)) is not None:
         line = re.sub(_OUTSIDE, lambda said: _outside(said, least, limits.max), line)
     return line[:1].lower() + line[1:]
 
 
 def _outside(said: "re.Match[str]", least: float, most: float | None) -> str:
-    is_less = "greater" in said.groups() or "-" in said.groups()
-    if most is None or (is_less and least == 0):
+    if most is None or (said[1] and least == 0):
         return f"it is less than {least}"
     return f"it is not from {least} to {most}"
 

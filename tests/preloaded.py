@@ -18,7 +18,6 @@ import contextlib
 import ctypes
 import gc
 import importlib
-import importlib.util
 import json
 import os
 import pkgutil
@@ -150,8 +149,6 @@ def preload() -> None:
                 importlib.import_module(found.name)
     for name in _MODULES:
         importlib.import_module(name)
-    if importlib.util.find_spec("typer._adapters"):  # Typer before 0.29 has none
-        importlib.import_module("typer._adapters")
     from yak.broker import apis
     from yak.protocol import codec
     from yak.server import boot
