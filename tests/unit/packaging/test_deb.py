@@ -95,6 +95,7 @@ def test_service_waits_for_a_controlled_shutdown_and_does_not_repeat_a_usage_err
     service = unit()["Service"]
     assert int(service["TimeoutStopSec"]) > _STOP_SECONDS_MAX
     assert service["RestartPreventExitStatus"] == "2"
+    assert service["SuccessExitStatus"] == "143"
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
