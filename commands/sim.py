@@ -247,10 +247,9 @@ def run(
 
 
 def _fault_classes(text: str | None, brokers: int, metadata: str) -> tuple[str, ...] | None:
-    from yak.sim import cluster_faults, faults
+    from yak.sim.cluster_faults import classes_with
 
-    classes = faults.CLASSES if brokers == 1 else cluster_faults.classes_with(metadata)
-    return fault_classes(text, classes, f"with {brokers} brokers and --metadata {metadata}")
+    return fault_classes(text, classes_with(brokers, metadata), f"with {brokers} brokers and --metadata {metadata}")
 
 
 def _mutant(name: str, brokers: int) -> str:

@@ -59,8 +59,6 @@ class Channel:
         self.node = node
         self.rng = rng
         self.connection_id: int | None = None
-        self.loses_answers = False
-        """Requests arrive and their responses are lost, until the connection ends."""
         self._correlation = 0
         self._arrives_us = 0
         self._pending: dict[int, tuple[int, int, Callable[[Any | None], None]]] = {}
@@ -91,7 +89,7 @@ class Channel:
         connection_id = self.connection_id
 
         def arrive() -> None:
-            if self.connection_id != connection_id or self.loses_answers:
+            if self.connection_id != connection_id:
                 return
             correlation = int.from_bytes(frame[4:8], "big")
             held = self._pending.pop(correlation, None)
@@ -104,7 +102,6 @@ class Channel:
     def lose(self) -> None:
         """The connection is lost: pending requests get no response."""
         self.connection_id = None
-        self.loses_answers = False
         pending, self._pending = self._pending, {}
         for _api_key, _version, done in pending.values():
             done(None)
@@ -124,27 +121,15 @@ class Channels(list[Channel]):
         self._node, self._rng = node, rng
         node.on_reply, node.on_close = self.on_reply, self._on_close
 
-    def open(self, rng: SeededRandom | None = None) -> Channel:
-        """Another connection, with a random source of its own unless one is given."""
-        channel = Channel(self._node.world, self._node, rng or self._rng.fork(f"channel {len(self)}"))
+    def open(self) -> Channel:
+        """Another connection, with a random source of its own."""
+        channel = Channel(self._node.world, self._node, self._rng.fork(f"channel {len(self)}"))
         self.append(channel)
         return channel
 
     def lose(self) -> None:
         for channel in self:
             channel.lose()
-
-    def cut(self, percent: int) -> None:
-        """Lose about this percentage of the connections."""
-        for channel in self:
-            if channel.connection_id is not None and self._rng.chance(percent):
-                self._node.disconnect(channel.connection_id)
-                channel.lose()
-
-    def lose_answers(self) -> None:
-        """No response arrives on the present connections any more."""
-        for channel in self:
-            channel.loses_answers = channel.connection_id is not None
 
     def on_reply(self, connection_id: int, frame: bytes) -> None:
         for channel in self._of(connection_id):

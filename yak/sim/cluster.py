@@ -12,7 +12,7 @@ from yak.ports.metadata_store import StoreRequest
 from yak.quorum.voters import Voter, VoterSet
 from yak.sim.history import History
 from yak.sim.network import Network
-from yak.sim.node import PORT, QUORUM_CLUSTER_ID, SimNode
+from yak.sim.node import DATA_DIRECTORY, PORT, QUORUM_CLUSTER_ID, SimNode
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.store import CommittedStore, MovingStore, SimStore
 from yak.sim.world import World
@@ -49,6 +49,7 @@ class Cluster:
         roles: tuple[str, ...],
         racks: tuple[str | None, ...],
         metadata: str = "redis",
+        directories: tuple[str, ...] = (DATA_DIRECTORY,),
     ) -> None:
         """`metadata`: `redis`, `raft`, or `both` (brokers that may move them from one to the other)."""
         self.world = world
@@ -67,6 +68,7 @@ class Cluster:
                 self.store,
                 node_id=node_id,
                 settings=settings,
+                directories=directories,
                 cluster_settings=cluster_settings,
                 network=self.network,
                 role=roles[node_id - 1],

@@ -21,12 +21,13 @@ from yak.sim.node import SimNode
 from yak.sim.seeded_random import SeededRandom
 from yak.storage.names import BOOT_MARK
 
-_OPERATIONS = ("append", "append", "sync", "open", "read", "truncate", "rename", "write_file")
+_OPERATIONS = ("append", "append", "sync", "sync", "sync", "open", "read", "truncate", "rename", "write_file")
+_START_OPERATIONS = ("read", "open", "truncate", "write_file")
 _NUMBERS = (errno.ENOSPC, errno.EIO)
 _COLD_PERCENT = 60
 _CHECKS_MAX = 120
 """Ten checks a second: longer than any broker stays away."""
-_PATHS = ("/data/t-", "/data/t-", "/data/__consumer_offsets", "/data/recovery-point", "/data/replication-offset")
+_PATHS = ("/t-", "/t-", "/t-", "/__consumer_offsets", "/recovery-point", "/replication-offset")
 """Not the metadata copy: without it a broker goes on with its image, and a broker whose copy is gone counts as wiped.
 """
 
@@ -44,11 +45,17 @@ class Disks:
     def fail(self, node: SimNode, rng: SeededRandom) -> bool:
         """One call of some kind raises."""
         operation, place = rng.choice(_OPERATIONS), rng.choice(_PATHS)
-        if "offset" in place.rpartition("/")[2] or "recovery" in place:
-            operation = "append" if place.endswith("__consumer_offsets") else "write_file"
+        if "offset" in place or "recovery" in place:
+            operation = "append" if place == "/__consumer_offsets" else "write_file"
         node.disk.fail_next(operation, rng.choice(_NUMBERS), path_contains=place)
         self.failed[node.node_id] = None
         return True
+
+    def fail_start(self, node: SimNode, rng: SeededRandom) -> None:
+        """A directory fails while the broker starts: never the first one, which has the metadata copy."""
+        node.disk.fail_next(rng.choice(_START_OPERATIONS), path_contains=f"{node.directories[-1]}/")
+        self.failed[node.node_id] = None
+        self._counts["disks that fail at the start"] += 1
 
     def misread(self, node: SimNode, rng: SeededRandom) -> bool:
         """The next read of records returns one wrong bit, once."""
@@ -118,9 +125,9 @@ class Disks:
 
     def mark_damaged(self) -> None:
         """After the faults: mark brokers with flipped bits on their disks for a restart, like those with failed disks."""
-        for node in self._cluster.nodes:
-            node.disk.cached_bytes = None
         history = self._cluster.history
+        for node in self._cluster.nodes if history.may_be_damaged else ():
+            node.disk.cached_bytes = None
         for key, node_id in history.rotten.items():
             copy = history.copies.get(key, {}).get(node_id)
             if copy is not None and key not in history.forfeited and is_damaged(copy):

@@ -1,4 +1,4 @@
-"""Faults of a cluster: brokers, machines, disks, connections and the store; each class is on or off by the seed.
+"""Faults of one broker or a cluster: brokers, machines, disks, connections and the store; each class is on or off by the seed.
 
 Faults overlap. The guarantees bound them: the last sound replica of an unflushed topic never loses its disk, unless the
 topic guarantees nothing then; that partition is *forfeited* (`yak.sim.history`). All faults end before the run.
@@ -37,6 +37,14 @@ CLASSES = names_in("""
 """)
 MISDIRECTED, LOST_TAIL, POWER_AFTER_TRUNCATION, BUG = "misdirected", "lost tail", "power after truncation", "bug"
 LOST_HISTORY, MACHINE_DEATH, CLOCK, STRAND = "lost history", "machine", "clock", "strand"
+COLD_CACHE, LAST_ANSWERS = "cold cache", "last answers lost"
+ALONE = names_in("""
+    power; power; power; power; power; power; kill; kill; kill inside; stop; stop; pause; clock; bug; bug;
+    last answers lost; last answers lost; last answers lost; cut clients; break; break; slow way;
+    disk; disk; disk; disk; disk; slow disk; cold cache;
+    outage; outage; slow store; cut store; flutter; lost calls; lost history
+""")
+"""The classes with one broker, as often as they are drawn."""
 LATER_CLASSES: Mapping[str, int | None] = {
     MISDIRECTED: None,
     LOST_TAIL: 15,
@@ -52,6 +60,8 @@ in this percentage of the seeds, or as often as one of `CLASSES`.
 """
 ALL_CLASSES = (*CLASSES, *LATER_CLASSES)
 LONGEST_US = 9_000_000
+LONGEST_ALONE_US = 3_000_000
+"""With one broker, whose clients wait for it."""
 STRANDED_US = (2_000_000, LONGEST_US)
 """A stranded leader is away so long: another leads before."""
 STRANDED_MS = 12_000
@@ -72,8 +82,10 @@ STRIKES_MAX = (4, 8, 14)
 WRITES_BEFORE_DEATH = (3, 30, 300)
 
 
-def classes_with(metadata: str) -> tuple[str, ...]:
-    """The classes of faults of a cluster whose metadata are there."""
+def classes_with(brokers: int, metadata: str) -> tuple[str, ...]:
+    """The classes of faults of so many brokers whose metadata are there."""
+    if brokers == 1:
+        return tuple(dict.fromkeys(ALONE))
     return tuple(name for name in ALL_CLASSES if name not in _LEFT_OUT[metadata])
 
 
@@ -95,18 +107,20 @@ class ClusterFaults:
         self.losses = Losses(cluster, plans, self.counts)
         # some seeds mix many classes, others repeat the same few
         percent = rng.choice((12, 50))
-        self._classes = [name for name in CLASSES if rng.chance(percent)] or ["kill"]
+        is_alone = len(cluster.nodes) == 1
+        self._longest_us = LONGEST_ALONE_US if is_alone else LONGEST_US
+        self._classes = [name for name in (ALONE if is_alone else CLASSES) if rng.chance(percent)] or ["kill"]
         possible = {MACHINE_DEATH: _has_machines(cluster), STRAND: plans(UNCLEAN) is not None}
         for name, own_percent in LATER_CLASSES.items():
             own_rng = SeededRandom(f"{spec.seed}:{len(cluster.nodes)}:{name}")
-            if possible.get(name, True) and own_rng.chance(own_percent or percent):
+            if possible.get(name, not is_alone) and own_rng.chance(own_percent or percent):
                 self._classes.append(name)
-        self._left = rng.between(1, rng.choice(STRIKES_MAX))
+        self._left = rng.between(1, max(STRIKES_MAX) if is_alone else rng.choice(STRIKES_MAX))
         if left_out := _LEFT_OUT[spec.metadata]:
             self._classes = [name for name in self._classes if name not in left_out] or ["kill"]
         if spec.faults is not None:
             self._classes, self._left = list(spec.faults), max(STRIKES_MAX) if spec.faults else 0
-        self._pause_us = rng.choice((200_000, 800_000, 2_500_000))
+        self._pause_us = 400_000 if is_alone else rng.choice((200_000, 800_000, 2_500_000))
         self._under_way = 0
         self._disks = Disks(cluster, self.losses, self.counts)
         self._ways = ConnectionFaults(cluster, self._for_a_while)
@@ -179,6 +193,8 @@ class ClusterFaults:
             MACHINE_DEATH: lambda: self._to_victim(self._kill_machine),
             CLOCK: lambda: self._to_victim(self._move_clock),
             STRAND: self._strand,
+            COLD_CACHE: self._cool_cache,
+            LAST_ANSWERS: lambda: self._to_victim(self._lose_answers),
         }
         spared = self._cluster.store.has_lost_history and name in _LOSES_DISKS
         if self._spec.strikes(self.struck_count) and not spared:
@@ -188,7 +204,7 @@ class ClusterFaults:
         self._next()
 
     def _for_a_while(self, end: Callable[[], None]) -> None:
-        spans = (LONGEST_US // 200, LONGEST_US // 20, LONGEST_US // 4, LONGEST_US)
+        spans = [self._longest_us // part for part in (200, 20, 4, 1)]
         self._later(self._rng.between(1_000, self._rng.choice(spans)), end)
 
     def _later(self, delay_us: int, action: Callable[[], None]) -> None:
@@ -204,7 +220,8 @@ class ClusterFaults:
     # -------------------------------------------------------------------------------------------------- the store
 
     def _lose_history(self) -> bool:
-        """The store is emptied or rolled back; an operator restores it once all brokers have offered their images.
+        """The store is emptied or rolled back; an operator brings its data back, or restores it once all brokers have offered
+        their images.
 
         It loses records that each broker knows. Otherwise a broker that lacks them would go on with the rest, and two
         histories are not restored without a loss.
@@ -214,6 +231,7 @@ class ClusterFaults:
             return False
         known = min(node.broker.image.offset for node in cluster.nodes if node.broker is not None)
         count = None if self._rng.chance(50) else store.state.cluster["mo"] - known + self._rng.between(1, 5)
+        whole = store.saved() if self._rng.chance(50) else None
         cluster.stop_store()
         store.lose_history(count)
         cluster.start_store()
@@ -222,7 +240,13 @@ class ClusterFaults:
         number = self.struck_count
 
         def restore() -> None:
-            if cluster.restore_store(f"restored-{number}"):
+            if whole is not None:
+                self._under_way -= 1
+                cluster.stop_store()
+                store.bring_back(whole)
+                cluster.start_store()
+                self.counts["stores brought back"] += 1
+            elif cluster.restore_store(f"restored-{number}"):
                 self._under_way -= 1
                 self.counts["stores restored"] += 1
             elif cluster.world.now_ms - lost_ms > RESTORED_MS:
@@ -275,6 +299,20 @@ class ClusterFaults:
     def _kill_now(self, node: SimNode) -> None:
         node.kill()
         self._restart_later(node)
+
+    def _lose_answers(self, node: SimNode) -> bool:
+        """Requests arrive and their answers do not, until the broker ends: clients repeat what it has stored."""
+        cluster, end = self._cluster, self._rng.choice((self._kill, self._stop, self._lose_power))
+        cluster.cut(node.party, CLIENTS, both=False)
+
+        def end_broker() -> None:
+            cluster.network.break_connections(node.party, CLIENTS, 100)
+            if node in self._running():
+                end(node)
+            cluster.reconnect(node.party, CLIENTS, both=False)
+
+        self._later(self._rng.between(2_000, 40_000), end_broker)
+        return True
 
     def _kill_machine(self, victim: SimNode) -> bool:
         """All brokers of a machine end at once, each killed or by a power loss, and return one by one."""
@@ -462,6 +500,8 @@ class ClusterFaults:
     def _restart(self, node: SimNode) -> None:
         if SKEW in self._classes:
             self._skew(node)
+        if len(node.directories) > 1 and self._left > 0 and self._rng.chance(5):
+            self._disks.fail_start(node, self._rng)
         if "kill inside" in self._classes and self._rng.chance(20):
             self._end_inside(node, min(WRITES_BEFORE_DEATH))
         try:
@@ -470,6 +510,8 @@ class ClusterFaults:
             self.counts["killed inside a start"] += 1
             self._kill_now(node)
         except StartRefused as refused:
+            if refused.code != "data-dir-failed":
+                raise
             self._cluster.world.say(f"the start is refused: {refused}")
             node.disk.kill()
             self._restart_later(node)
@@ -508,10 +550,15 @@ class ClusterFaults:
 
     def _slow_disk(self) -> bool:
         node = self._rng.choice(self._cluster.nodes)
-        kind = self._rng.choice(("flush", "read", "checkpoint", "image", "cut"))
+        kind = self._rng.choice(("flush", "read", "checkpoint", "image", "cut", "recompress", "delete"))
         node.jobs.delays_us = {kind: self._rng.between(100_000, 2_000_000)}
 
         self._for_a_while(lambda: setattr(node.jobs, "delays_us", {}))
+        return True
+
+    def _cool_cache(self) -> bool:
+        """From now on reads come from the device, unless a later one of these faults warms the page cache again."""
+        self._rng.choice(self._cluster.nodes).disk.cached_bytes = self._rng.choice((0, 0, 100, 400, None))
         return True
 
     def _repair(self) -> None:

@@ -39,8 +39,13 @@ class ConnectionFaults:
         self._for_a_while(reconnect)
         return True
 
+    def _two(self, rng: SeededRandom) -> tuple[str, str]:
+        """A broker, and another one or the clients."""
+        one = rng.choice(self.brokers())
+        return one, rng.choice([party for party in (*self.brokers(), CLIENTS) if party != one])
+
     def break_some(self, rng: SeededRandom) -> bool:
-        one, other = rng.choice(self.brokers()), rng.choice([*self.brokers(), CLIENTS])
+        one, other = self._two(rng)
         broken = self._cluster.network.break_connections(one, other, rng.choice((30, 100)))
         self._cluster.world.say(f"{broken} connections between {one} and {other} break")
         if rng.chance(20):
@@ -72,7 +77,7 @@ class ConnectionFaults:
 
     def slow_way(self, rng: SeededRandom) -> bool:
         """Slow down one direction between two parties."""
-        one, other = rng.choice(self.brokers()), rng.choice([*self.brokers(), CLIENTS])
+        one, other = self._two(rng)
         delay_us = rng.choice((20_000, 200_000, 1_500_000))
         self._cluster.world.say(f"slow: {one} -> {other}, {delay_us // 1000} ms")
         self._cluster.network.slow_down(one, other, delay_us)

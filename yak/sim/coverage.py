@@ -13,16 +13,19 @@ UNSYNCED = ("torn: whole", "torn: nothing", "torn: prefix", "torn: holes", "torn
 _FAILING = ("append", "sync", "open", "read", "truncate", "rename", "write_file")
 ALONE: Mapping[str, tuple[str, ...]] = {
     "process": names_in("""
-        power losses; kills; orderly stops; last answers lost; connections cut; bug; requests failed by a bug;
-        fail-stops; pauses of jobs; jobs interrupted
+        power; kill; kill inside; killed inside a write; killed inside a start; stop; last answers lost; pause; clock;
+        bug; requests failed by a bug; fail-stops; pauses of jobs; jobs interrupted
     """),
+    "connections": ("break", "cut clients", "slow way"),
     "disk": names_in("""
-        disk failures: append; disk failures: sync; disk failures: open; disk failures: rename;
-        disk failures: write_file; disks that fail at the start; halts for the last directory; slow disks;
-        cold caches; unflushed, lost with the power
+        disk; disks that fail at the start; halts for the last directory; slow disk; cold cache;
+        unflushed, lost with the power
     """)
-    + UNSYNCED,
-    "store": ("store outages", "stores that lost their history", "stores restored"),
+    + UNSYNCED
+    + tuple(f"disk failures: {what}" for what in _FAILING),
+    "store": names_in("""
+        outage; slow store; cut store; flutter; lost calls; lost history; stores brought back; stores restored
+    """),
     "log": ("topics deleted", "records deleted on request", "log starts moved", "replicas moved"),
     "refusals": ("refused kafka_storage_error",),
 }

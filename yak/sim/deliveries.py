@@ -46,7 +46,7 @@ class PartitionDeliveries:
 class Deliveries:
     """The delivery history of all partitions.
 
-    Topics named `durable*` flush every record: no acknowledged one may be lost. In other topics a power loss may take
+    Topics named `t-durable*` flush every record: no acknowledged one may be lost. In other topics a power loss may take
     unflushed records; `after_restart` gets the remaining log end. Only topics named `*short` delete old records; no
     other log may start above 0.
     """
@@ -88,7 +88,7 @@ class Deliveries:
 
     def promises(self, topic: str, partition: int) -> bool:  # noqa: ARG002
         """Whether no acknowledged record of this partition may ever be lost."""
-        return topic.startswith("durable")
+        return topic.startswith("t-durable")
 
     def forgotten(self, topic: str, partition: int) -> int:  # noqa: ARG002
         """The offset below which a leader may not know the batches that a producer repeats."""
@@ -145,7 +145,7 @@ class Deliveries:
         held = self._partitions.get(topic_partition)
         if held is None:
             return
-        if topic_partition.topic.startswith("durable"):
+        if topic_partition.topic.startswith("t-durable"):
             for values, verb in ((held.acked, "acknowledged"), (held.seen, "read")):
                 gone = [offset for offset in values if offset >= log_end_offset]
                 if gone:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from yak.sim.clients import Channel
+    from yak.sim.clients import Sender
 
 ALTER_REPLICA_LOG_DIRS, VERSION = 34, 1
 _PAUSES_US = (5_000, 60_000, 400_000)
@@ -18,7 +18,7 @@ class LogMover:
     """Moves the partitions of `topics` to one of `directories`, again and again until `is_over`."""
 
     def __init__(
-        self, channel: Channel, topics: Mapping[str, int], directories: tuple[str, ...], is_over: Callable[[], bool]
+        self, channel: Sender, topics: Mapping[str, int], directories: tuple[str, ...], is_over: Callable[[], bool]
     ) -> None:
         """`topics`: name -> number of partitions."""
         self._channel, self._rng = channel, channel.rng

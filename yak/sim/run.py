@@ -4,39 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from yak.cluster.settings import ClusterSettings
 from yak.sim.checks.acked_is_committed import AckedIsCommitted
 from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
 from yak.sim.checks.offsets_contiguous import OffsetsContiguous
 from yak.sim.checks.watermark_never_falls import WatermarkNeverFalls
 from yak.sim.churn import TopicChurn
-from yak.sim.clients import RETRY_US, Channels, SimConsumer
+from yak.sim.clients import RETRY_US, SimConsumer
+from yak.sim.cluster import Cluster
+from yak.sim.cluster_deliveries import TopicPlan
+from yak.sim.cluster_faults import SKEW, ClusterFaults
 from yak.sim.deliveries import Deliveries
-from yak.sim.faults import Faults
+from yak.sim.history import Watcher
 from yak.sim.jobs import PAUSES
 from yak.sim.log_mover import LogMover
 from yak.sim.node import SimNode
 from yak.sim.producer import SimProducer
 from yak.sim.records_deleter import RecordsDeleter
 from yak.sim.request_fields import topic_fields
+from yak.sim.routing import Channel, View
 from yak.sim.seed_report import SeedReport
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.session_consumer import SimSessionConsumer
 from yak.sim.spec import Spec
-from yak.sim.store import SimStore
 from yak.sim.topics import create_topics
 from yak.sim.world import World
 
 EVENTS_MAX = 30_000
+SHORT = "t-durable-short"
 TOPICS: dict[str, tuple[int, dict[str, str]]] = {
-    "durable": (2, {"flush.messages": "1", "segment.bytes": "2048"}),
-    "fast": (2, {"segment.bytes": "2048"}),
-    "durable-packed": (1, {"flush.messages": "1", "segment.bytes": "2048", "compression.type": "gzip"}),
-    "durable-short": (
+    "t-durable": (2, {"flush.messages": "1", "segment.bytes": "2048"}),
+    "t-fast": (2, {"segment.bytes": "2048"}),
+    "t-durable-packed": (1, {"flush.messages": "1", "segment.bytes": "2048", "compression.type": "gzip"}),
+    SHORT: (
         1,
         {"flush.messages": "1", "segment.bytes": "1024", "retention.bytes": "3000", "file.delete.delay.ms": "100"},
     ),
 }
 """Name -> partitions and configs. `Deliveries` has the guarantees of each name."""
+PLANS = {
+    name: TopicPlan(name, partitions, 1, 1, "flush.messages" in configs)
+    for name, (partitions, configs) in TOPICS.items()
+}
 SETTINGS = {
     "auto.create.topics.enable": "false",
     "log.retention.check.interval.ms": "300",
@@ -52,7 +61,7 @@ PAUSES_US = (5_000, 40_000, 100_000, 200_000)
 """A producer's longest pause after a response."""
 
 
-class Run:
+class Run(Watcher):
     """One broker, its clients and its faults."""
 
     def __init__(self, spec: Spec) -> None:
@@ -60,38 +69,35 @@ class Run:
         self.world = World()
         rng = SeededRandom(spec.seed)
         self.deliveries = Deliveries()
-        self.store = SimStore()
         self._rng = rng.fork("clients")
-        self.node = SimNode(
+        cluster = Cluster(
             self.world,
-            rng.fork("node"),
-            self.store,
-            node_id=1,
+            rng,
+            size=1,
             settings=SETTINGS,
+            cluster_settings=ClusterSettings(),
+            roles=("leader",),
+            racks=(None,),
             directories=DIRECTORIES[: self._rng.between(1, len(DIRECTORIES))],
         )
+        self.node = cluster.nodes[0]
         if not spec.leaves_out(PAUSES):
             self.node.jobs.pauses = SeededRandom(f"pauses {spec.seed}")
-        self.channels = Channels(self.node, self._rng)
-        self.faults = Faults(
-            self.world, self.node, self.store, rng.fork("faults"), self.channels, victims=tuple(TOPICS), spec=spec
-        )
+        self._view = View(cluster, rng.fork("view"))
+        self._channels: list[Channel] = []
+        self.faults = ClusterFaults(cluster, rng.fork("faults"), PLANS.get, spec)
         self.producers: list[SimProducer] = []
         self.consumers: list[SimConsumer | SimSessionConsumer] = []
         rounds = 0 if spec.leaves_out(CHURN) else self._rng.between(0, 4)
-        self.churn = TopicChurn(self.channels.open(), self.deliveries, CHURN, rounds, lambda: self.node.crashes_count)
+        self.churn = TopicChurn(self._channel(), self.deliveries, CHURN, rounds, lambda: self.node.crashes_count)
         self._checked_life = 0
-        self.checks = (
-            self._after_restart,
-            WatermarkNeverFalls(self.node),
-            AckedIsCommitted(self.node, self.deliveries),
-            OffsetsContiguous(self.node),
-        )
+        checks = (WatermarkNeverFalls(), AckedIsCommitted(self.deliveries), OffsetsContiguous())
+        cluster.history.watch((self, *checks))
 
     def go(self) -> SeedReport:
         """Run to the end. Raises the first violation."""
         topics = [topic_fields(name, configs, partitions) for name, (partitions, configs) in TOPICS.items()]
-        channel, made = self.channels.open(), list[None]()
+        channel, made = self._channel(), list[None]()
         self.node.start()
         create_topics(channel, topics, RETRY_US, lambda: made.append(None))
         self._run_until(lambda: bool(made))
@@ -103,7 +109,7 @@ class Run:
         return self.report()
 
     def _run_until(self, holds: Callable[[], bool]) -> None:
-        self.world.run(holds, check=self._check, events_max=EVENTS_MAX)
+        self.world.run(holds, events_max=EVENTS_MAX)
 
     def report(self) -> SeedReport:
         return SeedReport.of(
@@ -116,10 +122,16 @@ class Run:
                 "replicas moved": sum(notice.event == "replica-moved" for notice in self.node.notices),
             },
             strikes=self.faults.struck_count,
-            parts=(*TOPICS, CHURN, DELETER, MOVER, PAUSES),
+            parts=(*TOPICS, CHURN, DELETER, MOVER, SKEW, PAUSES),
         )
 
     # -------------------------------------------------------------------------------------------------- clients
+
+    def _channel(self, rng: SeededRandom | None = None) -> Channel:
+        """A client's connection, with a random source of its own unless one is given."""
+        channel = Channel(self._view, rng or self._rng.fork(f"channel {len(self._channels)}"))
+        self._channels.append(channel)
+        return channel
 
     def _start_clients(self) -> None:
         for topic, (partitions, _configs) in TOPICS.items():
@@ -129,13 +141,13 @@ class Run:
                 for _ in range(self._rng.between(1, 2)):
                     self._start_producer(topic, partition)
             if self._rng.chance(50):
-                self._start(SimSessionConsumer(self.channels.open(), self.deliveries, topic, partitions))
+                self._start(SimSessionConsumer(self._channel(), self.deliveries, topic, partitions))
             else:
                 for partition in range(partitions):
-                    self._start(SimConsumer(self.channels.open(), self.deliveries, topic, partition))
+                    self._start(SimConsumer(self._channel(), self.deliveries, topic, partition))
         deletions = 0 if self.spec.leaves_out(DELETER) else self._rng.between(0, 3)
         deleter = RecordsDeleter(
-            self.channels.open(), self.deliveries, "durable-short", 0, pauses_us=(20_000, 400_000), times=deletions
+            self._channel(), self.deliveries, SHORT, 0, pauses_us=(20_000, 400_000), times=deletions
         )
         self.world.after(self._rng.between(0, 50_000), deleter.start)
         self.world.after(self._rng.between(0, 50_000), self.churn.start)
@@ -145,13 +157,13 @@ class Run:
         """Move replicas between the directories; its random source of its own leaves the seed's other draws the same."""
         rng, directories = SeededRandom(f"{MOVER} {self.spec.seed}"), self.node.directories
         if len(directories) > 1 and rng.chance(50) and not self.spec.leaves_out(MOVER):
-            channel = self.channels.open(rng)
+            channel = self._channel(rng)
             topics = {name: partitions for name, (partitions, _configs) in TOPICS.items()}
             LogMover(channel, topics, directories, lambda: self.faults.are_over).start()
 
     def _start_producer(self, topic: str, partition: int) -> None:
         producer = SimProducer(
-            self.channels.open(),
+            self._channel(),
             self.deliveries,
             len(self.producers),
             topic,
@@ -171,20 +183,16 @@ class Run:
 
     # --------------------------------------------------------------------------------------------------- checks
 
-    def _check(self) -> None:
-        for check in self.checks:
-            check()
-
-    def _after_restart(self) -> None:
-        """After a restart: the old connections are gone, and the losses of the power loss are known."""
-        if self.node.broker is None:
-            self.channels.lose()
-        if self._checked_life == self.node.starts_count or self.node.broker is None:
+    def stepped(self, node: SimNode) -> None:
+        """In the first step after a restart the losses of the power loss are known."""
+        if self._checked_life == node.starts_count or node.broker is None:
             return
-        self._checked_life = self.node.starts_count
-        for topic_partition, partition in self.node.broker.partitions.items():
+        self._checked_life = node.starts_count
+        for topic_partition, partition in node.broker.partitions.items():
             if partition.log is not None:
                 self.deliveries.after_restart(topic_partition, partition.log_end_offset)
+        for channel in self._channels:
+            channel.close()  # a fetch that is under way is from another position
         for consumer in self.consumers:
             consumer.rewind(self.deliveries)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from yak.sim.clients import FETCH, LIST_OFFSETS, RETRY_US, Channel, take_records
+from yak.sim.clients import FETCH, LIST_OFFSETS, RETRY_US, Sender, take_records
 from yak.sim.deliveries import Deliveries
 from yak.sim.request_fields import fetch_fields, list_offsets_fields, partition_fields
 
@@ -17,7 +17,7 @@ from yak.sim.request_fields import fetch_fields, list_offsets_fields, partition_
 class SimSessionConsumer:
     """Reads its partitions from their positions on, by long polling, and reports every record."""
 
-    def __init__(self, channel: Channel, deliveries: Deliveries, topic: str, partitions: int) -> None:
+    def __init__(self, channel: Sender, deliveries: Deliveries, topic: str, partitions: int) -> None:
         self.channel = channel
         self._deliveries = deliveries
         self._topic = topic

@@ -112,7 +112,7 @@ class SimStore:
 
     def bring_back(self, saved: tuple[StoreState, list[_ExecutedCall]]) -> None:
         """Start again with saved content (an operator's restore)."""
-        self.state, self._journal = saved
+        (self.state, self._journal), self._remains = saved, None
         self.restart()
 
     def restart(self) -> None:

@@ -92,7 +92,7 @@ def test_sim_run_without_a_violation_is_not_shrunk(yak):
     [
         (("--seeds", "2", "--lines"), "--lines is for one seed"),
         (("--seeds", "2", "--shrink"), "--shrink is for one seed"),
-        (("--faults", "pause"), 'no class of faults is named "pause"'),
+        (("--faults", "wipe"), 'no class of faults is named "wipe"'),
         (("--brokers", "3", "--metadata", "raft", "--faults", "outage"), 'no class of faults is named "outage"'),
         (("--brokers", "3", "--faults", "flood"), 'no class of faults is named "flood"'),
         (("--mutant", "no-such"), "no mutant is named no-such"),

@@ -6,19 +6,19 @@ This holds over every kill, and over a power loss for flushed records.
 from __future__ import annotations
 
 from yak.sim.deliveries import Deliveries, Violation
+from yak.sim.history import Watcher
 from yak.sim.node import SimNode
 
 
-class AckedIsCommitted:
+class AckedIsCommitted(Watcher):
     """Compares the newest acknowledged offset of each partition with the broker's high watermark."""
 
-    def __init__(self, node: SimNode, held: Deliveries) -> None:
-        self._node = node
+    def __init__(self, held: Deliveries) -> None:
         self._deliveries = held
 
-    def __call__(self) -> None:
-        broker = self._node.broker
-        if broker is None or not self._node.is_ready:
+    def stepped(self, node: SimNode) -> None:
+        broker = node.broker
+        if broker is None or not node.is_ready:
             return
         for topic_partition, held in self._deliveries.partitions():
             if not held.acked:

@@ -2,7 +2,7 @@
 
 Only compacted logs have gaps, and none between two segments.
 
-Scanning files after every event would make a run quadratic, so each call scans what was appended since the last one.
+Scanning files after every step would make a run quadratic, so each call scans what was appended since the last one.
 The whole log is scanned at every start and at the end.
 """
 
@@ -11,30 +11,30 @@ from __future__ import annotations
 from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.sim.deliveries import Violation
 from yak.sim.disk import SimDisk
+from yak.sim.history import Watcher
 from yak.sim.node import SimNode
 from yak.storage.log import Log
 
 
-class OffsetsContiguous:
+class OffsetsContiguous(Watcher):
     """Remembers the scanned position of each segment file."""
 
-    def __init__(self, node: SimNode) -> None:
-        self._node = node
+    def __init__(self) -> None:
         self._life = -1
         self._scanned: dict[str, tuple[int, int, int]] = {}
         """file -> (position, next offset, newest epoch)"""
         self._checked: dict[Log, tuple[int, int, int]] = {}
         """log -> (end offset, start offset, segments replaced) at the last scan: only a change needs a scan"""
 
-    def __call__(self) -> None:
-        broker = self._node.broker
+    def stepped(self, node: SimNode) -> None:
+        broker = node.broker
         if broker is None:
             return
-        if self._life != self._node.starts_count:
-            self._life = self._node.starts_count
+        if self._life != node.starts_count:
+            self._life = node.starts_count
             self._scanned.clear()
             self._checked.clear()
-        disk = self._node.disk
+        disk = node.disk
         for topic_partition, partition in broker.partitions.items():
             log = partition.log
             if log is None:

@@ -6,23 +6,23 @@ import uuid
 
 from yak.ids import TopicPartition
 from yak.sim.deliveries import Violation
+from yak.sim.history import Watcher
 from yak.sim.node import SimNode
 
 
-class WatermarkNeverFalls:
+class WatermarkNeverFalls(Watcher):
     """Remembers each partition's high watermark."""
 
-    def __init__(self, node: SimNode) -> None:
-        self._node = node
+    def __init__(self) -> None:
         self._life = -1
         self._seen: dict[tuple[TopicPartition, uuid.UUID], int] = {}
 
-    def __call__(self) -> None:
-        broker = self._node.broker
+    def stepped(self, node: SimNode) -> None:
+        broker = node.broker
         if broker is None:
             return
-        if self._life != self._node.starts_count:
-            self._life = self._node.starts_count
+        if self._life != node.starts_count:
+            self._life = node.starts_count
             self._seen.clear()
         for topic_partition, partition in broker.partitions.items():
             high_watermark = partition.high_watermark

@@ -91,7 +91,7 @@ def _follow_blindly(_real: Any, self: Partition, leaders: int) -> bool:
     return moved
 
 
-@mutant("sync-tried-again", "a failed fsync is never tried again", seeds=50, brokers=1, faults=("disk",))
+@mutant("sync-tried-again", "a failed fsync is never tried again", seeds=50, brokers=1, faults=("disk", "power"))
 @around(FlushPlan, "run")
 def _sync_again(real: Any, self: FlushPlan, disk: Disk) -> Any:
     try:
@@ -325,7 +325,7 @@ def _restore_from_the_oldest_image(swaps: Patches) -> None:
     "an emptied store freezes the metadata (4.8)",
     seeds=60,
     brokers=1,
-    faults=("regression",),
+    faults=("lost history",),
 )
 def _believe_an_empty_store(swaps: Patches) -> None:
     """Create the cluster again in the empty store, and accept its metadata."""

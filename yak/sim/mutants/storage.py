@@ -116,7 +116,7 @@ def _expire_what_is_not_due(_real: Any, self: Log, _now_ms: int, _mark: int) -> 
     return self.segments[:1] if len(self.segments) > 1 else []
 
 
-mutant("cold-read-empty", "what is not cached is read from disk", seeds=200, brokers=1, faults=("cold cache", "cut"))(
+mutant("cold-read-empty", "what is not cached is read from disk", seeds=200, brokers=1, faults=("cold cache", "break"))(
     replacement(PendingRead, "take", lambda _self, _result: b"")
 )
 mutant("session-not-told", "a fetch session is notified of new records", seeds=200, brokers=1)(
@@ -262,7 +262,7 @@ def _flush_counts_later_appends(
     "a flush forgives nothing but the file of a segment that left the log",
     seeds=50,
     brokers=1,
-    faults=("disk",),
+    faults=("disk", "power"),
 )
 @around(flush, "_sync_records")
 def _flush_forgives_a_failed_sync(real: Any, segment: Segment) -> Any:
