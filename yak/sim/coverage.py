@@ -82,16 +82,22 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
 """Area -> its states, by their names in a report's counts."""
 
 
+NEVER_FROM = 20
+"""Fewer runs miss most states: that says nothing about the runs."""
+
+
 class Coverage:
     """Adds up reports of one kind of run: with one broker, or with several."""
 
     def __init__(self, brokers: int) -> None:
         self.areas = ALONE if brokers == 1 else CLUSTER
         self.totals: Counter[str] = Counter()
+        self.runs_count = 0
         self.seeds: Counter[str] = Counter()
         """The number of runs that reached each state."""
 
     def add(self, report: SeedReport) -> None:
+        self.runs_count += 1
         self.totals.update(report.counts)
         self.seeds.update(name for name, count in report.counts.items() if count > 0)
 
@@ -99,12 +105,12 @@ class Coverage:
         return [name for names in self.areas.values() for name in names if not self.totals[name]]
 
     def lines(self) -> list[str]:
-        """For a reader: a line per area with `state count (runs with it)`, then the states never reached."""
+        """For a reader: a line per area with `state count (runs with it)`, then what many runs never reached."""
         width = max(map(len, self.areas))
         lines = []
         for area, names in self.areas.items():
             reached = [f"{name} {self.totals[name]} ({self.seeds[name]})" for name in names if self.totals[name]]
             lines.append(f"  {area.ljust(width)}  {', '.join(reached) or 'nothing'}")
-        if never := self.never():
+        if self.runs_count >= NEVER_FROM and (never := self.never()):
             lines.append(f"  never reached: {', '.join(never)}")
         return lines
