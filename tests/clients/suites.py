@@ -189,17 +189,21 @@ SUITES: Final = (
         "kafkajs",
         "tulios/kafkajs",
         "v2.2.4",
-        needs=("git", "node", "npm"),
+        needs=("git", "node", "npm", "java"),
         build=("npm install --ignore-scripts --no-audit --no-fund",),
         test="{python} {here}/jest_files.py {report} {here}/stand_ins/kafkajs/jest.config.js"
-        " src/broker/__tests__/reauthenticate.spec.js src/consumer/__tests__/rebalanceOnPartitionChange.spec.js",
+        " src/broker/__tests__/reauthenticate.spec.js",
         report="jest",
         environment={
             "PORTS": "{ports}",
             "KAFKA_VERSION": "4.1.0",
             "KAFKAJS_DEBUG_PROTOCOL_BUFFERS": "1",
             "NODE_OPTIONS": "--dns-result-order=ipv4first",
+            "KAFKA_PATH": "{here}/stand_ins/kafka",
+            "KAFKA_JARS": "{jars}",
+            "BOOTSTRAP": "{bootstrap}",
         },
+        calls_kafka=True,
         brokers=3,
         first_node_id=0,
         host="localhost",
@@ -219,7 +223,7 @@ SUITES: Final = (
             _new_user("testscram", "testtestscram=256", "--mechanism SCRAM-SHA-256"),
             _new_user("testscram", "testtestscram=512", "--mechanism SCRAM-SHA-512"),
         ),
-        left_out="the file `reauthenticate`, whose tokens nothing signs; the file `rebalanceOnPartitionChange`, which runs"
-        " docker; test files without a broker. The tests' helpers name fixed ports; jest loads them with the cluster's ports",
+        left_out="the file `reauthenticate`, whose tokens nothing signs; test files without a broker. The tests' helpers"
+        " name fixed ports; jest loads them with the cluster's ports",
     ),
 )

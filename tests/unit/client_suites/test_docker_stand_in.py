@@ -1,4 +1,4 @@
-"""The stand-in for `docker compose` that sarama's tests call."""
+"""The stand-in for `docker` that sarama's and kafkajs's tests call."""
 
 import os
 import subprocess
@@ -38,3 +38,15 @@ def test_compose_logs_names_an_out_of_order_sequence_as_kafka_does(tmp_path: Pat
     with serving({"log": lambda node: {"path": str(tmp_path / "log")}}) as port:
         logs = compose(port, "logs", "--since", "2026-11-30T05:00:01Z", "kafka-1")
     assert logs.stdout == "2026-11-30T05:00:02.001Z INFO producer-refused code=OutOfOrderSequenceException\n"
+
+
+def test_exec_runs_kafkas_script_on_the_cluster_of_the_run(tmp_path: Path) -> None:
+    script = tmp_path / "bin/kafka-topics.sh"
+    script.parent.mkdir()
+    script.write_text('#!/bin/sh\necho "$@"\n')
+    script.chmod(0o700)
+    command = "kafka-topics --zookeeper zookeeper:2181 --alter --topic a --partitions 4"
+    environment = {**os.environ, "KAFKA_PATH": str(tmp_path), "BOOTSTRAP": "127.0.0.1:1"}
+    words = [DOCKER, "exec", "kafka1", "bash", "-c", command]
+    ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert ran.stdout == "--bootstrap-server 127.0.0.1:1 --alter --topic a --partitions 4\n"
