@@ -28,7 +28,7 @@ def show(
     rows = [
         {
             "name": each.name,
-            "value": printable(each.name, each.value),
+            "value": f"{each.value}ms" if each.name == "timeout" else printable(each.name, each.value),
             "origin": each.origin,
             "variable": BY_NAME[each.name].variable,
             "summary": BY_NAME[each.name].summary,

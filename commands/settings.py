@@ -145,7 +145,7 @@ SETTINGS: tuple[Setting, ...] = (
         named="--bootstrap-server",
     ),
     Setting("output", None, "output format"),
-    Setting("timeout", 10_000, "how long a command may wait, in ms", _timeout_ms),
+    Setting("timeout", 10_000, "how long a command may wait", _timeout_ms),
     Setting("readonly", False, "refuse every command that changes a cluster", parse_bool),
     Setting("tz", "UTC", "time zone of times read and printed: UTC, local, or an IANA name", named="--local"),
     Setting("theme", "yak-dark", "colours of yak ui"),

@@ -186,3 +186,10 @@ def test_wrong_values_of_variables_are_explained_without_the_text_of_python(yak,
 def test_timeout_is_one_that_the_client_library_can_wait():
     found = Settings.load({"timeout": "400d"}, environment={}).value("timeout")
     assert found == 2**31 - 1
+
+
+def test_timeout_that_config_show_prints_can_be_given_back(yak, monkeypatch):
+    shown = json.loads(yak("config", "show", "-o", "json", "--timeout", "1500ms").out)
+    (value,) = [each["value"] for each in shown if each["name"] == "timeout"]
+    monkeypatch.setenv("YAK_TIMEOUT", str(value))
+    assert Settings.load({}).value("timeout") == 1500
