@@ -39,7 +39,7 @@ def test_a_forked_yak_prints_and_ends_as_an_executed_one(words, variables, tmp_p
         done = subprocess.run(
             yak_argv(*words), cwd=tmp_path, env=environment, capture_output=True, text=True, input="record\n", **by
         )
-        return done.returncode, done.stdout, done.stderr
+        return done.returncode, done.stdout, re.sub(r"in \d+\.\d s", "in SECONDS s", done.stderr)
 
     assert run() == run(close_fds=False)  # which needs exec
 
