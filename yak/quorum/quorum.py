@@ -178,24 +178,23 @@ class Quorum:
             self._elect_in(self._rng.below(_ELECTION_JITTER_MS))
 
     def stop(self) -> None:
-        """Resign in order: name the best followers as candidates (EndQuorumEpoch), and do no more."""
-        leader = self.leader
-        if leader is not None:
-            voters = [voter for voter in self.voters.voters if voter.node_id != self.config.node_id]
-            ends = {voter.node_id: leader.end_of(voter) for voter in voters}
-            voters.sort(key=lambda voter: -ends[voter.node_id])
-            preferred = [{"candidate_id": each.node_id, "candidate_directory_id": each.directory_id} for each in voters]
-            partition = {
-                "leader_id": self.config.node_id,
-                "leader_epoch": self.epoch,
-                "preferred_candidates": preferred,
-            }
-            for voter in voters:
-                self.send(_address(voter), END_QUORUM_EPOCH, self._about(partition), lambda _response: None)
-            self._become_unattached(self.epoch)
+        """Resign in order, and do no more."""
+        if self.leader is not None:
+            self._resign(self.leader)
         self._is_stopped = True
         for timer in ("election", "fetch", "leader", "begin"):
             self._context.timers.disarm((self, timer))
+
+    def _resign(self, leader: LeaderState) -> None:
+        """Name the best followers as candidates (EndQuorumEpoch): they need not wait until this leader is missed."""
+        voters = [voter for voter in self.voters.voters if voter.node_id != self.config.node_id]
+        ends = {voter.node_id: leader.end_of(voter) for voter in voters}
+        voters.sort(key=lambda voter: -ends[voter.node_id])
+        preferred = [{"candidate_id": each.node_id, "candidate_directory_id": each.directory_id} for each in voters]
+        partition = {"leader_id": self.config.node_id, "leader_epoch": self.epoch, "preferred_candidates": preferred}
+        for voter in voters:
+            self.send(_address(voter), END_QUORUM_EPOCH, self._about(partition), lambda _response: None)
+        self._become_unattached(self.epoch)
 
     # ----------------------------------------------------------------------------------- what must be durable first
 
@@ -733,7 +732,8 @@ class Quorum:
             self.log.append(batch, self.epoch, self._context.clock.wall_ms)
         except LogDirectoryFailure as failure:
             self._context.notice("error", "quorum-append-failed", reason=str(failure))
-            self._become_unattached(self.epoch)
+            assert self.leader is not None
+            self._resign(self.leader)
             return
         self.flush()
         if self.leader is not None:

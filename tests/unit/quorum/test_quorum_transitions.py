@@ -1,5 +1,7 @@
 """The transitions of one node: elections, pre-votes, following, commits, reads, resignation."""
 
+import errno
+
 import pytest
 
 from tests.unit.quorum.conftest import (
@@ -383,6 +385,14 @@ def test_stop_names_the_followers_by_their_log_ends(node):
     answers = node.vote(2, 9)
     node.run_jobs()
     assert not partition_of(answers[0]).vote_granted
+
+
+def test_leader_without_room_for_a_record_names_the_followers(node):
+    node.become_leader(2, 3)
+    node.disk.fail_next("append", errno.ENOSPC)
+    assert register(node) == [None]
+    assert node.quorum.leader is None
+    assert {request.address.node_id for request in node.take(END_QUORUM_EPOCH)} == {2, 3}
 
 
 def test_preferred_candidate_of_a_resigning_leader_elects_at_once(node):
