@@ -77,7 +77,7 @@ def is_stream(route: Any) -> bool:
     return any(answer.media_type == "text/event-stream" for answer in route.answers.values())
 
 
-def tested_routes() -> list[Any]:
+def routes_to_ask() -> list[Any]:
     """All routes but those that have a reason; a stream does not end, and has tests of its own."""
     return [route for route in ROUTES if (route.method, route.path) not in LEFT_OUT and not is_stream(route)]
 
@@ -95,7 +95,7 @@ SETTINGS = settings(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-schema = schemathesis.openapi.from_dict(document(tested_routes()), config=CONFIG)
+schema = schemathesis.openapi.from_dict(document(routes_to_ask()), config=CONFIG)
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def make_topic(bootstrap: str) -> None:
         admin.create_topic(TOPIC, partitions=1)
 
 
-@pytest.mark.parametrize("route", tested_routes(), ids=lambda route: f"{route.method} {route.path}")
+@pytest.mark.parametrize("route", routes_to_ask(), ids=lambda route: f"{route.method} {route.path}")
 def test_a_route_keeps_to_its_description(
     route: Route, broker_of_all: Any, session: requests.Session, pytestconfig: pytest.Config
 ) -> None:
