@@ -101,7 +101,8 @@ def _commit(broker: Broker, call: Call, commits: list[Commit], then: Then, *, is
     else:
         group = coordinated.shard.ensure(request.group_id)
     if commits:
-        coordinator.commit(coordinated, group, commits, then, producer)
+        # no marker would ever end those of producer id -1 (OffsetMetadataManager.commitTransactionalOffset)
+        coordinator.commit(coordinated, group, commits, then, producer if request.producer_id >= 0 else None)
     else:
         coordinated.shard.drop_if_void(group)
         then(ErrorCode.none)

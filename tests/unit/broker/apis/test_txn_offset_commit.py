@@ -179,6 +179,13 @@ def test_offsets_of_an_aborted_transaction_are_dropped(rig: TransactionsRig) -> 
     assert rig.stable(0, 1) == [3, -1]
 
 
+def test_offsets_without_a_producer_id_are_committed_at_once(rig: TransactionsRig) -> None:
+    rig.txn_commit({("orders", 0): 7}, producer=-1, epoch=-1)
+    assert rig.stable(0) == [7]
+    rig.restart_groups()
+    assert rig.stable(0) == [7]
+
+
 def test_fetch_of_all_offsets_lists_committed_ones_and_marks_the_unstable(rig: TransactionsRig) -> None:
     rig.commit({("orders", 0): 3, ("orders", 3): 4})
     rig.txn_commit({("orders", 0): 7, ("orders", 1): 8})
