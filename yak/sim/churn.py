@@ -93,6 +93,10 @@ class TopicChurn:
                 # the log could not be created: the partition stays offline until the topic is deleted
                 self._delete()
                 return
+            if result is not None and result.error_code == ErrorCode.offset_out_of_range and self._has_losses():
+                self._found = {}
+                self._again(lambda: self._read(0))
+                return
             if result is None or result.error_code != ErrorCode.none:
                 self._again(lambda: self._read(position))
                 return
@@ -113,11 +117,15 @@ class TopicChurn:
         for offset, value in found.items():
             if not value.startswith(f"{self._round}:".encode()) and value not in self._unanswered:
                 raise Violation(f"{self._name}@{offset}: {value!r} is of a deleted topic, this is round {self._round}")
-        if self._losses() != self._losses_seen:
+        if self._has_losses():
             return
         for offset, value in self._acked.items():
             if found.get(offset) != value:
                 raise Violation(f"{self._name}@{offset}: {value!r} was acknowledged, {found.get(offset)!r} is there")
+
+    def _has_losses(self) -> bool:
+        """Whether the power may have taken records of this round, also some that were read."""
+        return self._losses() != self._losses_seen
 
     def _delete(self) -> None:
         def on_answer(answer: Any | None) -> None:
