@@ -15,6 +15,9 @@ from yak.ports.metadata_store import StoreOutcome
 SLOW_MS = 1_000
 """A slower answer is logged as a warning: hung brokers are detected later, and elections take longer."""
 WARN_AGAIN_MS = 30_000
+_FOR_EVERY_CHANGE = ("OOM", "MISCONF")
+"""Redis has no memory, or cannot write its file: no broker can change anything. READONLY is not one of them: the Redis is a
+replica now, and its master may have elected another leader."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -49,8 +52,8 @@ class Heartbeats:
         self.accepted_offset: MetadataOffset = 0
         """The metadata log's end at that heartbeat."""
         self.refused_ms: tuple[int, int] | None = None
-        """When the first and the newest heartbeat were sent that the store itself refused (out of memory, read only); None
-        if it answered a later one."""
+        """When the first and the newest heartbeat were sent that the store refused as it refuses every change; None if it
+        answered a later one."""
         self._answered_ms = 0
         self._answered_offset: MetadataOffset = 0
         self._unfenced_epoch: BrokerEpoch = 0
@@ -101,8 +104,8 @@ class Heartbeats:
             self._outstanding -= 1
             if answered_ms - now_ms >= SLOW_MS:
                 self._warn_slow(answered_ms - now_ms, answered_ms)
-            is_store_error = outcome.code == "STORE_ERROR"
-            self.refused_ms = ((self.refused_ms or (now_ms,))[0], now_ms) if is_store_error else None
+            is_for_all = _refuses_every_change(outcome)
+            self.refused_ms = ((self.refused_ms or (now_ms,))[0], now_ms) if is_for_all else None
             if outcome.code != "OK":
                 self._on_refused(outcome, answered_ms)
                 return
@@ -125,6 +128,11 @@ class Heartbeats:
                 took_ms=took_ms,
                 what="paused brokers are fenced later, and metadata changes take longer; produce and fetch continue",
             )
+
+
+def _refuses_every_change(outcome: StoreOutcome) -> bool:
+    message = str(outcome.value.get("message"))
+    return outcome.code == "STORE_ERROR" and any(code in message for code in _FOR_EVERY_CHANGE)
 
 
 def _read(value: Mapping[str, object], sent_ms: int) -> HeartbeatAnswer:

@@ -147,7 +147,7 @@ class StoreOutage:
         return not is_away and self.may_be_fenced(partition)
 
     def _refuses_changes(self) -> bool:
-        """Whether the store is connected, and refuses this broker's heartbeats itself: out of memory, read only.
+        """Whether the store is connected, and refuses this broker's heartbeats as it refuses every change: out of memory.
 
         A pause of a session timeout since the newest one proves nothing, nor does the first one after a pause: this
         broker may have been fenced before, which the tail of the metadata log tells.

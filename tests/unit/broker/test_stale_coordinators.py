@@ -70,7 +70,7 @@ def test_client_of_a_paused_coordinator_retries_and_reads_the_next_ones_commit(r
 
 
 def test_committed_offsets_are_returned_while_the_store_is_unavailable(rig: ClusterRig) -> None:
-    """Nobody can take the coordinator's place then."""
+    """No broker can take the coordinator's place then."""
     commit(rig, 5)
     for node in rig.nodes:
         node.store_goes_down()
@@ -78,15 +78,15 @@ def test_committed_offsets_are_returned_while_the_store_is_unavailable(rig: Clus
     assert told(rig, rig.leader(OFFSETS_TOPIC)).topics[0].partitions[0].committed_offset == 5
 
 
-def refuse_changes(rig: ClusterRig) -> None:
+def refuse_changes(rig: ClusterRig, message: str = "OOM command not allowed") -> None:
     """Let the store refuse whatever writes, as a Redis does that has no memory or no room on its disk."""
     call = rig.cluster.store.call
-    refused = StoreOutcome("STORE_ERROR", value={"message": "OOM command not allowed"})
+    refused = StoreOutcome("STORE_ERROR", value={"message": message})
     rig.cluster.store.call = lambda request, now_ms: call(request, now_ms) if request.script == "verify" else refused
 
 
 def test_committed_offsets_are_returned_while_the_store_refuses_every_change(rig: ClusterRig) -> None:
-    """Nobody can take the coordinator's place then either."""
+    """No broker can take the coordinator's place then either."""
     commit(rig, 5)
     call = rig.cluster.store.call
     refuse_changes(rig)
@@ -95,6 +95,14 @@ def test_committed_offsets_are_returned_while_the_store_refuses_every_change(rig
     rig.cluster.store.call = call
     rig.run_for(20_000)
     assert told(rig, rig.leader(OFFSETS_TOPIC)).topics[0].partitions[0].committed_offset == 5
+
+
+def test_no_committed_offsets_are_returned_while_the_store_is_a_replica(rig: ClusterRig) -> None:
+    """Its master may have elected the next coordinator, which the replica need not know."""
+    commit(rig, 5)
+    refuse_changes(rig, "READONLY You can't write against a read only replica.")
+    rig.run_for(20_000)
+    assert told(rig, rig.leader(OFFSETS_TOPIC)).error_code == ErrorCode.coordinator_load_in_progress
 
 
 def test_paused_coordinator_returns_no_offsets_of_before_when_the_store_refuses_changes(rig: ClusterRig) -> None:
