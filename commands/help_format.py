@@ -8,7 +8,7 @@ from typer.core import TyperCommand
 from yak.commands.app import PANELS, WHAT
 
 OTHER = "Other"
-_TYPE_NAME = re.compile(r" ?<(?:list\[)?(str|int|float)[^>]*>")
+_TYPE_NAME = re.compile(r" ?<(str|int|float)[^>]*>")
 _VALUES = {"str": "TEXT", "int": "N", "float": "N"}
 
 

@@ -233,5 +233,15 @@ class Group:
                 for topic, partition, offset in event["of"]:
                     reached = acknowledged.get((topic, partition), -1)
                     assert offset >= reached, (
-                        f"{member.kind} was given {topic}-{partition}@{offset}; {reached} was committed"
+                        f"{member.kind} was given {topic}-{partition}@{offset}; {reached} was committed\n"
+                        + "\n".join(self._told_of(topic, partition))
                     )
+
+    def _told_of(self, topic: str, partition: int) -> Iterator[str]:
+        """What each member said of a partition, in order."""
+        for member, event in self.story():
+            listed = event.get("of") or event.get("partitions") or []
+            offsets = [place[2:] for place in listed if place[:2] == [topic, partition]]
+            if offsets:
+                first_and_last = [offset for place in (offsets[0], offsets[-1]) for offset in place]
+                yield f"{event['at']:.3f} member {self.members.index(member)} {event['what']} {first_and_last}"

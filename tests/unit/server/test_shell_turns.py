@@ -79,6 +79,15 @@ def test_slices_of_a_connection_are_longer_only_while_no_other_has_a_turn() -> N
     trio.run(main)
 
 
+async def pipeline(broker: Running, connections: list[trio.SocketStream]) -> bytes:
+    """Send 100 frames on each connection, and wait until the broker is busy with them; returns what each has sent."""
+    data = b"".join(frame(b"greedy %03d" % number) for number in range(100))
+    for stream in connections:
+        await stream.send_all(data)
+    await broker.until(lambda: len(broker.core.turns) > 20)
+    return data
+
+
 def test_other_connections_are_served_between_the_slices_of_many_pipelining_ones() -> None:
     async def main() -> None:
         async with running() as broker:
@@ -86,11 +95,7 @@ def test_other_connections_are_served_between_the_slices_of_many_pipelining_ones
             healthy = await broker.connect()
             await ask(healthy, b"healthy 0")
             greedy = [await broker.connect() for _ in range(20)]
-            frames = 100
-            data = b"".join(frame(b"greedy %03d" % number) for number in range(frames))
-            for stream in greedy:
-                await stream.send_all(data)
-            await broker.until(lambda: len(broker.core.turns) > 20)
+            data = await pipeline(broker, greedy)
             seen = sum(map(len, broker.core.turns))
             assert await ask(healthy, b"healthy 1") == b"healthy 1"
             waited = sum(map(len, broker.core.turns)) - seen
@@ -109,11 +114,7 @@ def test_first_request_of_a_new_connection_does_not_wait_for_many_pipelining_one
         async with running() as broker:
             time_frames(broker)
             greedy = [await broker.connect() for _ in range(50)]
-            frames = 100
-            data = b"".join(frame(b"greedy %03d" % number) for number in range(frames))
-            for stream in greedy:
-                await stream.send_all(data)
-            await broker.until(lambda: len(broker.core.turns) > 20)
+            data = await pipeline(broker, greedy)
             seen = sum(map(len, broker.core.turns))
             new = await broker.connect()
             await new.send_all(first_request(API_VERSIONS))
