@@ -20,6 +20,7 @@ PAGE = ROOT / "docs" / "http.md"
 ADDRESS = "http://127.0.0.1:8080"
 CSV = "id,name,price\n1,tea,3\n2,cup,5\n3,pot\n"
 ERROR = re.compile(r'^\{"error(?:_code)?":\s*"?([a-z0-9-]+)"?')
+SHUTDOWN = re.compile(r"/api/brokers/(\d+)/shutdown")
 METRIC = re.compile(r"yak_\w+|# EOF")
 
 
@@ -101,6 +102,8 @@ def test_the_lines_of_the_page_do_what_it_says(cluster, tmp_path):
             wrong.append(f"{line.command}\n  page:  {line.expected[:200]}\n  found: {answer and answer[:300]}")
         elif answer.startswith("{") and "|" not in command:
             json.loads(answer)
+        if (stopped := SHUTDOWN.search(command)) is not None:
+            _wait_until_gone(cluster, int(stopped[1]))
     assert wrong == [], "\n".join(wrong)
 
 
@@ -118,6 +121,16 @@ def _beginning_of(command: str) -> str:
             return stream.stdout.readline().strip()
         finally:
             stream.kill()
+
+
+def _wait_until_gone(cluster, node: int) -> None:
+    """A broker that shuts down counts as active until its process ends; requests to all active brokers fail meanwhile."""
+
+    def is_gone() -> bool:
+        active = cluster.get(1, "/get_active_brokers").json()["brokers"]
+        return node not in [each["brokerId"] for each in active]
+
+    wait_until(is_gone, f"broker {node} has stopped")
 
 
 def _metrics_not_exported(cluster, line: Line) -> list[str]:
