@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 KEY, NAME, VERSIONS = 45, "AlterPartitionReassignments", range(2)
 ABSENT = (
     "refusing to cancel the reassignment of an offline partition: its ISR keeps its last members, so nothing is lost",
+    "a reassignment that was changed on the way returns to its first replicas when it is cancelled; Kafka keeps all",
 )
 
 _CODES = {

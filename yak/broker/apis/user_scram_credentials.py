@@ -22,6 +22,7 @@ from yak.security.scram import BY_CODE, MECHANISMS, Mechanism, ScramCredential, 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
 
+SCRAM_ABSENT = ("an empty salt or salted password, which Kafka stores: UNACCEPTABLE_CREDENTIAL",)
 _TIMEOUT_MS = 10_000
 
 
@@ -127,5 +128,5 @@ def _result(user: str, error: PeerError | None) -> Fields:
 
 APIS = (
     Api(50, "DescribeUserScramCredentials", range(1), describe_user_scram_credentials),
-    Api(51, "AlterUserScramCredentials", range(1), alter_user_scram_credentials),
+    Api(51, "AlterUserScramCredentials", range(1), alter_user_scram_credentials, SCRAM_ABSENT),
 )
