@@ -27,7 +27,6 @@ from versus.cluster_rounds import ClusterPlan, FailoverRounds, ReplicationRounds
 from versus.idle_cost import Standing
 from versus.kafka_cluster import KafkaCluster
 from versus.kafka_jars import COMPARED_VERSION, Missing, Refused, compared_jars, java_version
-from versus.loads import Cell
 from versus.rounds import Plan, Rounds
 from versus.screen import screen_lines
 from versus.table import Row, write_json
@@ -91,7 +90,7 @@ class Bench:
         scale = 20 if self._is_quick else 1
         plan = Plan(
             rounds=1 if self._is_quick else 3,
-            cells=[Cell(100, 8, 1, 3_000_000 // scale), Cell(1000, 8, 20, 600_000 // scale)],
+            cells=[BulkLoad(100, 8, 3_000_000 // scale), BulkLoad(1000, 8, 600_000 // scale, 20)],
             requests=30_000 // scale,
             latency_s=1.0 if self._is_quick else 4.0,
             java_records={},

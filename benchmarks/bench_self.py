@@ -21,16 +21,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from versus.brokers import Watched, free_port, spawn, start_and_wait, stop_process, tail
-from versus.loads import Cell, Measured, Topics, ack_latency, bulk_consume, bulk_produce, pipelined
+from versus.loads import Measured, Topics, ack_latency, bulk_consume, bulk_produce, pipelined
 from versus.table import Goal, Table, Turns, table_lines
 
 from yak.client.bench.result import machine, machine_line
+from yak.local.bench.replication import BulkLoad
 from yak.local.redis_server import EmbeddedRedis
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST_COMPARED = "aaf2c1c"
 """The commit of the first figures of one broker in docs/benchmarks.md."""
-CELLS = (Cell(100, 1, 1, 4_000_000), Cell(100, 8, 20, 4_000_000), Cell(1000, 8, 1, 800_000))
+CELLS = (BulkLoad(100, 1, 4_000_000), BulkLoad(100, 8, 4_000_000, 20), BulkLoad(1000, 8, 800_000))
 REQUESTS = 30_000
 LATENCY_S = 4.0
 IDLE_S = 4.0
@@ -123,7 +124,7 @@ def measure_loads(broker: TreeBroker, topics: Topics, figures: Figures) -> None:
     topics.use(1, one_partition)
     for cell in CELLS:
 
-        def bulk(topic: str, cell: Cell = cell) -> None:
+        def bulk(topic: str, cell: BulkLoad = cell) -> None:
             figures.add_load(side, f"produce {cell.name}", bulk_produce(broker, topic, cell), cell.records)
             figures.add_load(side, f"consume {cell.name}", bulk_consume(broker, topic, cell), cell.records)
 

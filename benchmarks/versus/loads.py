@@ -11,27 +11,12 @@ from yak.client.admin import Admin
 from yak.client.bench.load import NO_COMPRESSION, Load
 from yak.client.bench.result import Result
 from yak.client.bench.topics import fresh_topic
+from yak.local.bench.replication import BulkLoad
 from yak.local.bench.replication import measure as measure_load
 
 BULK_LINGER_MS = 5.0
 PIPELINE = {"batch.num.messages": "1", "queue.buffering.max.messages": "1000"}
 """One record a request; librdkafka sends the next without waiting for the last one's answer, up to 1,000."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """Bulk records of one size into, and out of, a topic of so many partitions, by so many client processes."""
-
-    size_bytes: int
-    partitions: int
-    clients: int
-    records: int
-
-    @property
-    def name(self) -> str:
-        size = "100 B" if self.size_bytes == 100 else "1 KB"
-        partitions = "1 partition" if self.partitions == 1 else f"{self.partitions} partitions"
-        return f"{size}, {partitions}, {self.clients} client" + ("s" if self.clients > 1 else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +33,12 @@ class Measured:
         return self.cpu_s / self.gigabytes
 
 
-def cells(scale: float, *, quick: bool) -> list[Cell]:
+def cells(scale: float, *, quick: bool) -> list[BulkLoad]:
     """All combinations of size, partitions and clients; the two corners of each size in a quick run."""
     records = {100: int(4_000_000 * scale), 1000: int(800_000 * scale)}
     shapes = [(1, 1), (8, 1), (64, 1), (1, 20), (8, 20), (64, 20)]
     return [
-        Cell(size, partitions, clients, count)
+        BulkLoad(size, partitions, count, clients)
         for size, count in records.items()
         for partitions, clients in ([shapes[0], shapes[-1]] if quick else shapes)
     ]
@@ -91,7 +76,7 @@ class Topics:
             body(topic)
 
 
-def bulk_produce(broker: Broker, topic: str, cell: Cell, compression: str = NO_COMPRESSION) -> Measured:
+def bulk_produce(broker: Broker, topic: str, cell: BulkLoad, compression: str = NO_COMPRESSION) -> Measured:
     """acks=all, linger.ms=5."""
     load = Load(
         "produce",
@@ -108,7 +93,7 @@ def bulk_produce(broker: Broker, topic: str, cell: Cell, compression: str = NO_C
     return measure(broker, load)
 
 
-def bulk_consume(broker: Broker, topic: str, cell: Cell, warm_up_s: float = 0.2) -> Measured:
+def bulk_consume(broker: Broker, topic: str, cell: BulkLoad, warm_up_s: float = 0.2) -> Measured:
     """The records of `bulk_produce`, divided among the clients."""
     load = Load(
         "consume",

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from versus.brokers import Broker
 from versus.link import Link
-from versus.loads import Cell, Measured, Topics, bulk_consume, bulk_produce
+from versus.loads import Measured, Topics, bulk_consume, bulk_produce
 from versus.table import AT_LEAST_KAFKA, AT_MOST_KAFKA, Table, Turns
 
+from yak.local.bench.replication import BulkLoad
 from yak.local.spawn import yak_argv
 
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
@@ -23,8 +24,8 @@ class ReadPlan:
     """How much of what. `cells` are read compressed and cold."""
 
     rounds: int
-    cells: list[Cell]
-    link_cells: list[Cell]
+    cells: list[BulkLoad]
+    link_cells: list[BulkLoad]
     link_seconds: float
     """How long the clients behind the link read at most."""
     round_trips_ms: tuple[int, ...] = (1, 20)
@@ -51,14 +52,14 @@ class ReadRounds:
                 self.table.clear()
             self._say(f"round {number} of {self._plan.rounds}")
 
-    def _lz4(self, cell: Cell, broker: Broker) -> None:
+    def _lz4(self, cell: BulkLoad, broker: Broker) -> None:
         def body(topic: str) -> None:
             bulk_produce(broker, topic, cell, compression="lz4")
             self._add(f"consume lz4, {cell.name}", broker, bulk_consume(broker, topic, cell))
 
         self._topics[broker.name].use(cell.partitions, body)
 
-    def _cold(self, cell: Cell, broker: Broker) -> None:
+    def _cold(self, cell: BulkLoad, broker: Broker) -> None:
         if not os.access(DROP_CACHES, os.W_OK):
             return
 
@@ -71,7 +72,7 @@ class ReadRounds:
 
         self._topics[broker.name].use(cell.partitions, body)
 
-    def _across(self, link: Link, cell: Cell, broker: Broker) -> None:
+    def _across(self, link: Link, cell: BulkLoad, broker: Broker) -> None:
         def body(topic: str) -> None:
             bulk_produce(broker, topic, cell)
             for round_trip_ms in self._plan.round_trips_ms:
@@ -81,7 +82,7 @@ class ReadRounds:
 
         self._topics[broker.name].use(cell.partitions, body)
 
-    def _consume_behind(self, link: Link, cell: Cell, broker: Broker, topic: str) -> Measured:
+    def _consume_behind(self, link: Link, cell: BulkLoad, broker: Broker, topic: str) -> Measured:
         """`yak bench consume` in the link's namespace. Raises RuntimeError with what it printed."""
         before_s = broker.cpu_seconds()
         options = [f"--clients={cell.clients}", f"--duration={self._plan.link_seconds}s", "--warm-up=0s", "-o", "json"]
@@ -98,7 +99,7 @@ class ReadRounds:
         self.table.add(f"{name}: broker CPU", "s/GB", AT_MOST_KAFKA, broker.name, measured.cpu_s_per_gb)
 
 
-def read_cells(scale: float) -> tuple[list[Cell], list[Cell]]:
+def read_cells(scale: float) -> tuple[list[BulkLoad], list[BulkLoad]]:
     """Records of 1 KB in 8 partitions, by 1 and 20 clients: (on this machine, across a link)."""
-    near = [Cell(1000, 8, clients, int(800_000 * scale)) for clients in (1, 20)]
+    near = [BulkLoad(1000, 8, int(800_000 * scale), clients) for clients in (1, 20)]
     return near, [replace(each, records=int(400_000 * scale)) for each in near]

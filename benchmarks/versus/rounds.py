@@ -9,8 +9,10 @@ from pathlib import Path
 
 from versus.brokers import Broker, start_and_wait
 from versus.jvm_load import java_consume, java_produce
-from versus.loads import Cell, Measured, Topics, ack_latency, bulk_consume, bulk_produce, pipelined
+from versus.loads import Measured, Topics, ack_latency, bulk_consume, bulk_produce, pipelined
 from versus.table import AT_LEAST_KAFKA, AT_MOST_KAFKA, Goal, Table, Turns
+
+from yak.local.bench.replication import BulkLoad
 
 START_GOAL = Goal(1 / 5, at_least=False)
 MEMORY_GOAL = Goal(1 / 6, at_least=False)
@@ -21,7 +23,7 @@ P99_GOAL = Goal(0.5, at_least=False)
 @dataclass(frozen=True, slots=True)
 class Plan:
     rounds: int
-    cells: list[Cell]
+    cells: list[BulkLoad]
     requests: int
     latency_s: float
     java_records: dict[int, int]
@@ -119,7 +121,7 @@ class Rounds:
 
         self._topics[broker.name].use(1, body)
 
-    def _bulk(self, cell: Cell, broker: Broker) -> None:
+    def _bulk(self, cell: BulkLoad, broker: Broker) -> None:
         def body(topic: str) -> None:
             for verb, run in (("produce", bulk_produce), ("consume", bulk_consume)):
                 self._add(f"{verb} {cell.name}", broker.name, run(broker, topic, cell), cell.size_bytes)
