@@ -13,17 +13,16 @@ section of that page.
 import argparse
 import multiprocessing
 import os
-import re
 import socket
 import statistics
 import struct
 import tempfile
-import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from versus.page import put_section, wrapped
 from versus.table import short
 from versus.yak_broker import serving
 
@@ -286,16 +285,7 @@ def section(rows: list[str], brokers: int, rounds: int) -> str:
         f'Measured {time.strftime("%Y-%m-%d")} by `make bench-cores ARGS="--cores {brokers}"` on '
         f"{machine_line(machine())}. {rounds} rounds, medians. {pins}"
     )
-    return "\n".join([textwrap.fill(measured, 100, break_on_hyphens=False), "", *rows])
-
-
-def write_section(path: Path, text: str) -> None:
-    page = path.read_text("utf-8")
-    begin, end = "<!-- begin: cores -->", "<!-- end: cores -->"
-    pattern = re.compile(f"{re.escape(begin)}.*{re.escape(end)}", re.DOTALL)
-    if not pattern.search(page):
-        raise SystemExit(f"{path} has no section between {begin} and {end}")
-    path.write_text(pattern.sub(lambda _: f"{begin}\n\n{text}\n\n{end}", page), "utf-8")
+    return wrapped("\n".join([measured, "", *rows]))
 
 
 def main() -> None:
@@ -310,7 +300,7 @@ def main() -> None:
     text = section(table(figures, given.cores, usable_cores()), given.cores, given.rounds)
     print(f"\n{text}")
     if given.page is not None:
-        write_section(given.page, text)
+        given.page.write_text(put_section(given.page.read_text("utf-8"), "cores", text), "utf-8")
 
 
 if __name__ == "__main__":

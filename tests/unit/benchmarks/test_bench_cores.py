@@ -24,18 +24,6 @@ def test_allowed_ratio_is_bounded_by_the_brokers_and_by_all_cores() -> None:
     assert allowed(Measured(1.0, 1.0, 1.0), cores=8, brokers=4) == 4.0
 
 
-def test_section_of_the_page_is_replaced_and_the_rest_stays(tmp_path: Path) -> None:
-    from bench_cores import write_section
-
-    page = tmp_path / "page.md"
-    page.write_text("a\n<!-- begin: cores -->old<!-- end: cores -->\nb\n")
-    write_section(page, "new \\1")
-    assert page.read_text() == "a\n<!-- begin: cores -->\n\nnew \\1\n\n<!-- end: cores -->\nb\n"
-    page.write_text("nothing")
-    with pytest.raises(SystemExit):
-        write_section(page, "new")
-
-
 def test_table_has_a_row_for_each_load_with_the_ratio_of_the_medians() -> None:
     from bench_cores import LOADS, Measured, table
 
