@@ -26,8 +26,8 @@ from pathlib import Path
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from confluent_kafka import Producer
-from versus.brokers import start_and_wait
-from versus.loads import ack_latency
+from versus.brokers import running
+from versus.loads import ack_latency, send
 from versus.yak_broker import YakBroker
 
 from yak.attempts import attempts
@@ -194,13 +194,7 @@ class BesideCompaction:
         )
         for _ in range(DIRTY_BYTES // 100):
             value = None if rng.random() < 0.1 else rng.randbytes(50) + zeros
-            key = b"user-%08d" % rng.randrange(KEYS)
-            while True:
-                try:
-                    producer.produce(topic, value, key=key)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
+            send(producer, topic, value, key=b"user-%08d" % rng.randrange(KEYS))
         if producer.flush(60):
             raise RuntimeError(f"{topic} could not be filled")
 
@@ -235,9 +229,7 @@ def main() -> None:
 
 def measure_produce(folder: Path, rounds: int) -> None:
     beside = BesideCompaction(folder)
-    beside.broker.prepare()
-    try:
-        start_and_wait(beside.broker)
+    with running(beside.broker):
         for number in range(rounds):
             for size_bytes in PRODUCED_BYTES:
                 loads = [beside.measure_idle, beside.measure_compacting, beside.measure_computing]
@@ -245,8 +237,6 @@ def measure_produce(folder: Path, rounds: int) -> None:
                 load = f"load average {os.getloadavg()[0]:.1f}"
                 p99 = beside.latest_p99(size_bytes)
                 print(f"round {number + 1}, {size_bytes} B, p99 in ms: {p99}{speed}, {load}", flush=True)
-    finally:
-        beside.broker.stop()
     for size_bytes in PRODUCED_BYTES:
         print(beside.report(size_bytes))
 

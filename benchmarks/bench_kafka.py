@@ -14,10 +14,11 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from types import FrameType
 
-from versus.brokers import Broker, KafkaBroker, start_and_wait
+from versus.brokers import Broker, KafkaBroker, running
 from versus.cluster_rounds import ClusterPlan, FailoverRounds, ReplicationRounds, Side
 from versus.kafka_cluster import KafkaCluster
 from versus.kafka_jars import COMPARED_VERSION, Missing, Refused, compared_jars, java_version
@@ -91,30 +92,23 @@ def make_cluster_plan(options: argparse.Namespace) -> ClusterPlan:
     )
 
 
+def begin(stack: ExitStack, side: Broker) -> Broker:
+    """A broker that accepts records, until the stack ends."""
+    stack.enter_context(running(side))
+    say(f"{side.name} answers at {side.bootstrap}")
+    return side
+
+
 def run_one(jars: Path, folder: Path, plan: Plan) -> Rounds:
-    made = 0
-
-    def new_folder(name: str) -> Path:
-        nonlocal made
-        made += 1
-        return folder / f"{name}-{made}"
-
+    numbers = count(1)
     fresh: dict[str, Callable[[], Broker]] = {
-        "yak": lambda: YakBroker(new_folder("yak")),
-        "kafka": lambda: KafkaBroker(jars, new_folder("kafka")),
+        "yak": lambda: YakBroker(folder / f"yak-{next(numbers)}"),
+        "kafka": lambda: KafkaBroker(jars, folder / f"kafka-{next(numbers)}"),
     }
-    sides: list[Broker] = [fresh["yak"](), fresh["kafka"]()]
-    try:
-        for side in sides:
-            side.prepare()
-            start_and_wait(side)
-            say(f"{side.name} answers at {side.bootstrap}")
-        rounds = Rounds(sides, fresh, jars, plan, say)
+    with ExitStack() as stack:
+        rounds = Rounds([begin(stack, make()) for make in fresh.values()], fresh, jars, plan, say)
         rounds.run()
         return rounds
-    finally:
-        for side in sides:
-            side.stop()
 
 
 def run_three(
@@ -155,16 +149,8 @@ def run_reads(options: argparse.Namespace, jars: Path, folder: Path) -> tuple[li
         except NoLink as why:
             link, host = None, "127.0.0.1"
             left_out.append(f"across a link: {why}")
-        sides: list[Broker] = [
-            YakBroker(folder / "yak-reads", host=host),
-            KafkaBroker(jars, folder / "kafka-reads", host=host),
-        ]
-        for side in sides:
-            made.callback(side.stop)
-            side.prepare()
-            start_and_wait(side)
-            say(f"{side.name} answers at {side.bootstrap}")
-        rounds = ReadRounds(sides, plan, link, say)
+        sides = (YakBroker(folder / "yak-reads", host=host), KafkaBroker(jars, folder / "kafka-reads", host=host))
+        rounds = ReadRounds([begin(made, side) for side in sides], plan, link, say)
         rounds.run()
         return rounds.table.rows(), left_out, plan.rounds
 

@@ -20,8 +20,9 @@ from typing import Any
 
 import psutil
 from confluent_kafka import Consumer, Producer
-from versus.brokers import KafkaBroker, free_port, start_and_wait
+from versus.brokers import KafkaBroker, free_port, running
 from versus.kafka_jars import compared_jars
+from versus.loads import send
 from versus.yak_broker import serving
 
 from yak.security.certificates import create_certificates
@@ -33,25 +34,14 @@ PATIENCE_S = 30.0
 @contextlib.contextmanager
 def kafka(folder: Path, certs: Path) -> Iterator[tuple[str, psutil.Process]]:
     jars = compared_jars(Path(__file__).resolve().parents[1] / "build/kafka")
-    found = KafkaBroker(jars, folder, tls_port=free_port(), key_store=certs / "broker.pem")
-    try:
-        found.prepare()
-        start_and_wait(found)
-        assert found.process is not None
-        yield f"127.0.0.1:{found.tls_port}", psutil.Process(found.process.pid)
-    finally:
-        found.stop()
+    with running(KafkaBroker(jars, folder, tls_port=free_port(), key_store=certs / "broker.pem")) as found:
+        yield f"127.0.0.1:{found.tls_port}", psutil.Process(found.pids()[0])
 
 
 def produce(config: dict[str, Any], topic: str, records: int, value: bytes) -> None:
     producer = Producer({**config, "linger.ms": 5, "batch.size": MIB, "queue.buffering.max.kbytes": 256 * 1024})
     for _ in range(records):
-        while True:
-            try:
-                producer.produce(topic, value)
-                break
-            except BufferError:
-                producer.poll(0.01)
+        send(producer, topic, value)
     assert producer.flush(PATIENCE_S) == 0
 
 

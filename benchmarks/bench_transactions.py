@@ -12,11 +12,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from versus.brokers import Broker, KafkaBroker, start_and_wait
+from versus.brokers import Broker, KafkaBroker, running
 from versus.kafka_jars import Missing, compared_jars, java_version
 from versus.yak_broker import YakBroker
 
@@ -60,8 +61,6 @@ def measure(broker: Broker, producers: int, records: int, seconds: float) -> tup
 
 def run(sides: Sequence[Broker], rounds: int, seconds: float) -> None:
     for side in sides:
-        side.prepare()
-        start_and_wait(side)
         admin = AdminClient({"bootstrap.servers": side.bootstrap})
         admin.create_topics([NewTopic("transactions", PARTITIONS, 1)])["transactions"].result(20)
     print(f"{'producers':>9} {'records':>7}  " + "  ".join(f"{side.name:>6} commits/s  median ms" for side in sides))
@@ -82,19 +81,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--directory", default=None)
     options = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="bench-transactions-", dir=options.directory))
-    sides: list[Broker] = [YakBroker(folder / "yak")]
-    try:
-        java_version()
-        sides.append(KafkaBroker(compared_jars(ROOT / "build/kafka"), folder / "kafka"))
-    except Missing as missing:
-        print(f"without Kafka: {missing}")
-    try:
-        run(sides, options.rounds, options.seconds)
-    finally:
-        for side in sides:
-            side.stop()
-        folder.rmdir()
+    with tempfile.TemporaryDirectory(prefix="bench-transactions-", dir=options.directory) as name, ExitStack() as stack:
+        folder = Path(name)
+        sides: list[Broker] = [YakBroker(folder / "yak")]
+        try:
+            java_version()
+            sides.append(KafkaBroker(compared_jars(ROOT / "build/kafka"), folder / "kafka"))
+        except Missing as missing:
+            print(f"without Kafka: {missing}")
+        run([stack.enter_context(running(side)) for side in sides], options.rounds, options.seconds)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic
+from versus.loads import send
 
 CHUNK = 10_000
 
@@ -28,12 +29,7 @@ def fill(bootstrap: str, topic: str, partitions: int, records: int, size_bytes: 
     for chunk, first in enumerate(range(0, records, in_a_row)):
         partition = chunk % partitions
         for _ in range(min(in_a_row, records - first)):
-            while True:
-                try:
-                    producer.produce(topic, value, partition=partition)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
+            send(producer, topic, value, partition=partition)
         producer.poll(0)
     if producer.flush(120):
         raise RuntimeError(f"{topic} was not filled")

@@ -4,7 +4,9 @@ import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import confluent_kafka
 from versus.brokers import Broker
 
 from yak.client.admin import Admin
@@ -31,6 +33,15 @@ class Measured:
     def cpu_s_per_gb(self) -> float:
         """Broker CPU seconds for a gigabyte (10^9 bytes) of values."""
         return self.cpu_s / self.gigabytes
+
+
+def send(producer: confluent_kafka.Producer, topic: str, value: bytes | None, **more: Any) -> None:
+    """Pass a record to a producer, once its queue has room."""
+    while True:
+        try:
+            return producer.produce(topic, value, **more)
+        except BufferError:
+            producer.poll(0.1)
 
 
 def cells(scale: float, *, quick: bool) -> list[BulkLoad]:

@@ -13,7 +13,7 @@ from versus.brokers import Watched, free_port, stop_process, tail
 
 from yak.attempts import attempts
 from yak.local.broker_process import BrokerSpec, StartingBroker
-from yak.local.processes import kill, stop
+from yak.local.processes import stop
 from yak.local.redis_server import EmbeddedRedis
 from yak.local.spawn import yak_argv
 
@@ -30,7 +30,6 @@ class YakBroker(Watched):
     port: int = field(default_factory=free_port)
     configs: tuple[str, ...] = ()
     """`name=value` pairs, beside the defaults."""
-    http_port: int | None = None
     redis: EmbeddedRedis | None = None
     broker: StartingBroker | None = None
 
@@ -46,9 +45,7 @@ class YakBroker(Watched):
         if self.redis is None:
             self.redis = EmbeddedRedis(str(self.folder / "redis"))
             self.redis.start()
-        spec = BrokerSpec(
-            1, self.host, self.port, str(self.folder / "data"), self.redis.url, self.configs, http_port=self.http_port
-        )
+        spec = BrokerSpec(1, self.host, self.port, str(self.folder / "data"), self.redis.url, self.configs)
         log, ready = str(self.folder / "broker.log"), str(self.folder / "ready.json")
         self.broker = StartingBroker(spec, log_path=log, ready_file=ready)
 
@@ -61,8 +58,8 @@ class YakBroker(Watched):
         return tail(self.folder / "broker.log")
 
     def stop(self) -> None:
-        if self.broker is not None and not stop(self.broker.process, patience_seconds=STOP_SECONDS):
-            kill(self.broker.process)
+        if self.broker is not None:
+            stop(self.broker.process, patience_seconds=STOP_SECONDS)
         if self.redis is not None:
             self.redis.stop()
         for _ in attempts(1.0, 0.0):
