@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from yak.errors import CheckFailed, StartRefused, Unreachable, UsageError, WaitTimeout, YakError
-from yak.local.log_file import last_line, read_end
+from yak.local.log_file import last_line, read_end, size
 from yak.local.processes import ProcessId, identify
 from yak.local.quorum import BOTH, REDIS, QuorumSpec
 from yak.local.spawn import spawn_detached, yak_argv, yak_environment
@@ -126,7 +126,7 @@ class StartingBroker:
         self._ready_file = Path(ready_file)
         make_directory(str(self._ready_file.parent))
         self._ready_file.unlink(missing_ok=True)
-        self._log_start = os.path.getsize(log_path) if os.path.exists(log_path) else 0
+        self._log_start = size(log_path)
         self._started_at = self._frozen_checked_at = self._said_last_at = time.monotonic()
         self._said_last = ""
         self._child: subprocess.Popen[bytes] = spawn_detached(

@@ -22,6 +22,14 @@ def read_end(path: str | os.PathLike[str], since: int = 0, *, bytes_max: int = _
         return ""
 
 
+def size(path: str | os.PathLike[str]) -> int:
+    """The length of a log in bytes; 0 without a file."""
+    try:
+        return os.path.getsize(path)
+    except FileNotFoundError:
+        return 0
+
+
 def last_line(path: str | os.PathLike[str], since: int = 0) -> str:
     """The last line with text among those that `read_end` finds; empty when there is none."""
     lines = [line.strip() for line in read_end(path, since).splitlines() if line.strip()]

@@ -24,7 +24,7 @@ from urllib.parse import quote, unquote
 
 from yak.errors import StartRefused, UsageError, WaitTimeout
 from yak.local import processes
-from yak.local.log_file import last_line
+from yak.local.log_file import last_line, size
 from yak.local.processes import ProcessId, identify
 from yak.local.spawn import foreign_environment, is_frozen, open_log
 from yak.private_files import make_directory
@@ -142,7 +142,7 @@ def start(
     if socket_path:
         _own_socket_folder(os.path.dirname(socket_path))
     program = _lasting_copy(find_server(), folder)
-    log_start = os.path.getsize(log_path) if os.path.exists(log_path) else 0
+    log_start = size(log_path)
     log = open_log(log_path)
     try:
         child = subprocess.Popen(  # noqa: S603 - the program was found above, and no shell reads it

@@ -5,12 +5,12 @@ another `yak up` finds it. A broker that halted (`broker-halted` in its log, exi
 manager (systemd's `Restart=on-failure`). A killed broker stays dead, since users kill brokers to see a failover.
 """
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
 from yak.errors import YakError
+from yak.local import log_file
 from yak.local.cluster import LocalCluster
 from yak.local.signal_event import SignalEvent
 from yak.local.state import BUSY
@@ -73,7 +73,7 @@ class LogFollower:
 
     def __init__(self, paths: Mapping[str, str]) -> None:
         self._paths = dict(paths)
-        self._positions = {name: _size(path) for name, path in paths.items()}
+        self._positions = {name: log_file.size(path) for name, path in paths.items()}
         self._halves = dict.fromkeys(paths, b"")
 
     def follow_also(self, paths: Mapping[str, str]) -> None:
@@ -86,7 +86,7 @@ class LogFollower:
         """(name, line) for each complete new line; a rotated file is read from its start."""
         found: list[tuple[str, str]] = []
         for name, path in self._paths.items():
-            size = _size(path)
+            size = log_file.size(path)
             if size < self._positions[name]:
                 self._positions[name], self._halves[name] = 0, b""
             if size == self._positions[name]:
@@ -184,10 +184,3 @@ def _pid_of(cluster: LocalCluster, name: str) -> int | None:
 
 def _conditions(status: ClusterStatus) -> dict[int, BrokerCondition]:
     return {broker.node_id: broker.state for broker in status.brokers}
-
-
-def _size(path: str) -> int:
-    try:
-        return os.path.getsize(path)
-    except FileNotFoundError:
-        return 0

@@ -1,6 +1,5 @@
 """A test's cluster: its addresses, its leaders, and the operations on its brokers."""
 
-import os
 import shutil
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from yak.attempts import attempts
 from yak.client.replica_offsets import ClusterReplicas, read_metadata
 from yak.errors import CheckFailed, Unreachable, UsageError, WaitTimeout, YakError
-from yak.local import ports, processes
+from yak.local import log_file, ports, processes
 from yak.local.cluster import LocalCluster, UpSettings
-from yak.local.log_file import read_end
 from yak.local.state import load
 from yak.local.status import BrokerStatus
 from yak.testing.faults import Faults
@@ -35,11 +33,11 @@ class BrokerLogs:
 
     def mark(self) -> None:
         """Exclude the present content from later reads."""
-        self._marks = {node_id: _size(path) for node_id, path in self._paths.items()}
+        self._marks = {node_id: log_file.size(path) for node_id, path in self._paths.items()}
 
     def read(self, node_id: int) -> str:
         """A broker's output since the mark, at most the last 256 KiB."""
-        return read_end(self._paths[node_id], self._marks[node_id], bytes_max=_READ_AT_MOST_BYTES)
+        return log_file.read_end(self._paths[node_id], self._marks[node_id], bytes_max=_READ_AT_MOST_BYTES)
 
     def tails(self, lines_max: int) -> dict[int, str]:
         """The last lines of each broker's output since the mark."""
@@ -52,13 +50,6 @@ def last_lines(text: str, lines_max: int) -> str:
     left_out = len(lines) - lines_max
     note = [f"({left_out} lines before)"] if left_out > 0 else []
     return "\n".join([*note, *lines[max(left_out, 0) :]])
-
-
-def _size(path: str) -> int:
-    try:
-        return os.path.getsize(path)
-    except FileNotFoundError:
-        return 0
 
 
 _POLL_SECONDS: Final = 0.01
@@ -254,8 +245,6 @@ class Cluster:
 
     def isr(self, topic: str, partition: int = 0) -> tuple[int, ...]:
         """The present ISR of a partition in ascending order, from its leader, else from any broker."""
-        from yak.client.replica_offsets import read_metadata
-
         addresses = {each.node_id: each.address for each in self.brokers if each.state == "running"}
         found = partition_in(read_metadata(self._any(), timeout_s=TIMEOUT_SECONDS), topic, partition)
         if not isinstance(found, str) and found.leader in addresses:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from yak.local.log_file import last_line, read_end
+from yak.local.log_file import last_line, read_end, size
 
 
 @pytest.fixture
@@ -27,6 +27,7 @@ def test_log_that_is_missing_or_not_of_text_is_no_error(log):
     assert last_line(log) == "\ufffd"
     log.unlink()
     assert read_end(log) == last_line(log) == ""
+    assert size(log) == 0
 
 
 def test_last_line_is_the_last_one_with_text(log):
