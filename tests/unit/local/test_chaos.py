@@ -259,10 +259,10 @@ def test_poll_at_the_end_of_a_partition_passes_the_markers() -> None:
 
 
 def test_condition_that_does_not_settle_is_a_violation() -> None:
-    settled = LivenessReport()
+    settled = LivenessReport(lambda: None)
     left = [["x"], ["x"], []]
-    assert settled.wait("soon", "L1", 5.0, lambda: left.pop(0), lambda: None)
-    assert not settled.wait("never", "L2", 0.0, lambda: ["t-0"], lambda: None)
+    assert settled.wait("soon", "L1", 5.0, lambda: left.pop(0))
+    assert not settled.wait("never", "L2", 0.0, lambda: ["t-0"])
     assert settled.violations == [Violation("L2", "never: after 0 s still t-0")]
     assert set(settled.took_s) == {"soon", "never"}
 

@@ -53,13 +53,10 @@ def test_partition_without_any_log_is_a_violation(cluster: Any) -> None:
 def test_late_acknowledgement_of_an_earlier_send_is_no_new_write(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy that held connections passes the answers from before the fault once it is healed."""
     monkeypatch.setattr(liveness, "WRITES_SECONDS", 0.0)
-    recorder, settled = Recorder(), LivenessReport()
+    recorder = Recorder()
     recorder.sending("w", "t-0", 1)
-
-    def meanwhile() -> None:
-        recorder.sent(1, Outcome.OK, 0)
-
-    assert not all_take_writes(settled, [PARTITION], recorder, meanwhile)
+    settled = LivenessReport(lambda: recorder.sent(1, Outcome.OK, 0))
+    assert not all_take_writes(settled, [PARTITION], recorder)
     assert settled.violations == [Violation("L1", "writes: after 0 s still no write to t-0")]
 
 
@@ -70,12 +67,12 @@ def test_acknowledgement_of_a_new_send_ends_the_wait() -> None:
         recorder.sending("w", "t-0", 2)
         recorder.sent(2, Outcome.OK, 1)
 
-    assert all_take_writes(LivenessReport(), [PARTITION], recorder, meanwhile)
+    assert all_take_writes(LivenessReport(meanwhile), [PARTITION], recorder)
 
 
 def test_topic_that_the_metadata_lack_is_not_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(liveness, "IN_SYNC_SECONDS", 0.0)
     monkeypatch.setattr(liveness, "read_metadata", lambda *_args, **_more: SimpleNamespace(topics={}))
-    settled = LivenessReport()
-    assert not all_in_sync(settled, "127.0.0.1:1", ["t"], lambda: None)
+    settled = LivenessReport(lambda: None)
+    assert not all_in_sync(settled, "127.0.0.1:1", ["t"])
     assert settled.violations == [Violation("L2", "in sync: after 0 s still no broker knows t")]

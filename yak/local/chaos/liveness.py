@@ -40,23 +40,17 @@ class Violation:
 
 @dataclass(slots=True)
 class LivenessReport:
-    """How long each step took, in seconds, and the violations."""
+    """How long each step took, in seconds, and the violations. `meanwhile` is called again and again during each."""
 
+    meanwhile: Callable[[], None]
     took_s: dict[str, float] = field(default_factory=dict)
     violations: list[Violation] = field(default_factory=list)
 
-    def wait(
-        self,
-        name: str,
-        invariant: str,
-        seconds: float,
-        left: Callable[[], Sequence[str]],
-        meanwhile: Callable[[], None],
-    ) -> bool:
+    def wait(self, name: str, invariant: str, seconds: float, left: Callable[[], Sequence[str]]) -> bool:
         """Wait until nothing is `left`; a timeout is a violation that lists the rest."""
         began = time.monotonic()
         while True:
-            meanwhile()
+            self.meanwhile()
             missing = left()
             if not missing or time.monotonic() - began > seconds:
                 break
@@ -67,21 +61,18 @@ class LivenessReport:
         return not missing
 
 
-def all_serve(settled: LivenessReport, cluster: ChaosCluster, nemesis: Nemesis, meanwhile: Callable[[], None]) -> bool:
-    """Every broker runs and the metadata store has its history. As in all checks here, `meanwhile` is called
-    repeatedly."""
+def all_serve(settled: LivenessReport, cluster: ChaosCluster, nemesis: Nemesis) -> bool:
+    """Every broker runs and the metadata store has its history."""
 
     def left() -> list[str]:
         missing = [f"{node.name} does not serve" for node in cluster.nodes.values() if not node.is_ready]
         waits = nemesis.operator is not None and nemesis.operator.is_waiting
         return missing + (["the store has no history"] if waits else [])
 
-    return settled.wait("all serve", "L1", READY_SECONDS, left, meanwhile)
+    return settled.wait("all serve", "L1", READY_SECONDS, left)
 
 
-def all_take_writes(
-    settled: LivenessReport, partitions: Sequence[TopicPartition], recorder: Recorder, meanwhile: Callable[[], None]
-) -> bool:
+def all_take_writes(settled: LivenessReport, partitions: Sequence[TopicPartition], recorder: Recorder) -> bool:
     """Every partition acknowledges records sent from now on."""
     began = recorder.now()
 
@@ -90,10 +81,10 @@ def all_take_writes(
         names = [f"{each.topic}-{each.partition}" for each in partitions]
         return [f"no write to {name}" for name in names if name not in written]
 
-    return settled.wait("writes", "L1", WRITES_SECONDS, left, meanwhile)
+    return settled.wait("writes", "L1", WRITES_SECONDS, left)
 
 
-def all_in_sync(settled: LivenessReport, bootstrap: str, topics: Sequence[str], meanwhile: Callable[[], None]) -> bool:
+def all_in_sync(settled: LivenessReport, bootstrap: str, topics: Sequence[str]) -> bool:
     """Every replica is in the ISR."""
     from confluent_kafka.admin import AdminClient
 
@@ -112,16 +103,11 @@ def all_in_sync(settled: LivenessReport, bootstrap: str, topics: Sequence[str], 
             if not is_whole(each)
         ]
 
-    return settled.wait("in sync", "L2", IN_SYNC_SECONDS, left, meanwhile)
+    return settled.wait("in sync", "L2", IN_SYNC_SECONDS, left)
 
 
 def group_caught_up(
-    settled: LivenessReport,
-    name: str,
-    bootstrap: str,
-    group: str,
-    partitions: Sequence[TopicPartition],
-    meanwhile: Callable[[], None],
+    settled: LivenessReport, name: str, bootstrap: str, group: str, partitions: Sequence[TopicPartition]
 ) -> bool:
     """The group has committed the end of every partition; there are no more writes.
 
@@ -143,7 +129,7 @@ def group_caught_up(
         ]
 
     try:
-        return settled.wait(name, "L3", CAUGHT_UP_SECONDS, left, meanwhile)
+        return settled.wait(name, "L3", CAUGHT_UP_SECONDS, left)
     finally:
         handle.close()
 

@@ -151,11 +151,11 @@ class ChaosRun:
 
         self.watcher.phase("settle: all faults ended")
         nemesis.repair_all()
-        settled, meanwhile = LivenessReport(), lambda: self._poll(nemesis)
-        if liveness.all_serve(settled, cluster, nemesis, meanwhile):
-            liveness.all_take_writes(settled, partitions, self.recorder, meanwhile)
-            liveness.all_in_sync(settled, cluster.bootstrap, tuple(TOPICS), meanwhile)
-        self._finish(clients, nemesis, settled, cluster.bootstrap, partitions)
+        settled = LivenessReport(lambda: self._poll(nemesis))
+        if liveness.all_serve(settled, cluster, nemesis):
+            liveness.all_take_writes(settled, partitions, self.recorder)
+            liveness.all_in_sync(settled, cluster.bootstrap, tuple(TOPICS))
+        self._finish(clients, settled, cluster.bootstrap, partitions)
 
         self.watcher.phase("compare the replicas")
         found = reached(cluster)  # the stop elects leaders and shrinks each ISR, which is no activity of the run
@@ -181,9 +181,9 @@ class ChaosRun:
             nemesis = Nemesis(None, clients, self.recorder)
             self._load(nemesis, plan(self.settings.seed, self.settings.faults, (), self.settings.duration_s))
             self.watcher.phase("settle")
-            settled = LivenessReport()
-            liveness.all_take_writes(settled, partitions, self.recorder, lambda: self._poll(nemesis))
-            self._finish(clients, nemesis, settled, bootstrap, partitions)
+            settled = LivenessReport(lambda: self._poll(nemesis))
+            liveness.all_take_writes(settled, partitions, self.recorder)
+            self._finish(clients, settled, bootstrap, partitions)
             self._violations += settled.violations
             report = self._report(nemesis.injected, settled)
         finally:
@@ -248,12 +248,7 @@ class ChaosRun:
         return found
 
     def _finish(
-        self,
-        clients: Clients,
-        nemesis: Nemesis,
-        settled: LivenessReport,
-        bootstrap: str,
-        partitions: Sequence[TopicPartition],
+        self, clients: Clients, settled: LivenessReport, bootstrap: str, partitions: Sequence[TopicPartition]
     ) -> None:
         """Stop the writes, let the group catch up, and read everything once more."""
         self.watcher.phase("the last acknowledgements")
@@ -265,7 +260,7 @@ class ChaosRun:
 
         def wait(name: str, group: str, ends: Sequence[TopicPartition]) -> None:
             if not settled.violations:
-                liveness.group_caught_up(settled, name, bootstrap, group, ends, lambda: self._poll(nemesis))
+                liveness.group_caught_up(settled, name, bootstrap, group, ends)
 
         wait("workers caught up", clients.worker_group, source)
         clients.stop_processing()
