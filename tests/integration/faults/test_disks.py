@@ -1,6 +1,5 @@
 """Disks that are full, hang, or come back empty: the broker that has one steps back, and nothing acknowledged is lost."""
 
-import subprocess
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -15,10 +14,11 @@ from support.one_record import wait_refused, wait_written
 from support.raw import RawClient
 from support.waiting import wait_until
 
+from yak.local.chaos.node import OwnDisk
 from yak.sim.rig import fetch_fields
 
 STALL_SECONDS = 2.0
-DISK_MIB = 24
+DISK_BYTES = 24 << 20
 
 
 def values(cluster: FaultCluster, topic: str) -> list[object]:
@@ -28,42 +28,12 @@ def values(cluster: FaultCluster, topic: str) -> list[object]:
 # ------------------------------------------------------------------------------------------------------- full
 
 
-class SmallDisk:
-    """A file system of a few megabytes in a namespace of its own, which lives as long as the process that holds it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "disk"
-        self.path.mkdir()
-        mount = f'mount -t tmpfs -o size={DISK_MIB}m tmpfs "{self.path}" && echo mounted && exec sleep 1000'
-        self._holder = subprocess.Popen(["unshare", "-Urm", "sh", "-c", mount], stdout=subprocess.PIPE, text=True)
-        assert self._holder.stdout is not None
-        if self._holder.stdout.readline() != "mounted\n":
-            self._holder.wait()
-            pytest.skip("this user may not mount a small file system (unshare -Urm)")
-        self.within = ("nsenter", "--preserve-credentials", "-t", str(self._holder.pid), "-U", "-m")
-        self._ballast = Path(f"/proc/{self._holder.pid}/root{self.path}/ballast")
-
-    def fill(self) -> None:
-        """Leave nothing."""
-        with self._ballast.open("wb", buffering=0) as file:
-            try:
-                while True:
-                    file.write(b"\0" * 4096)
-            except OSError:
-                pass
-
-    def free(self) -> None:
-        """Give the room back."""
-        self._ballast.unlink()
-
-    def close(self) -> None:
-        self._holder.kill()
-        self._holder.wait()
-
-
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    disk = SmallDisk(tmp_path)
+def small_disk(tmp_path: Path) -> Iterator[OwnDisk]:
+    try:
+        disk = OwnDisk(tmp_path / "disk", DISK_BYTES)
+    except OSError as error:
+        pytest.skip(f"no small file system can be had: {error}")
     try:
         yield disk
     finally:
@@ -71,19 +41,18 @@ def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 def test_a_follower_whose_disk_is_full_leaves_the_isr_until_there_is_room(cluster, small_disk, unique_topic):
-    node = cluster.make(4, small_disk.path / "data")
-    node.start_as = Start(within=small_disk.within)
+    node = cluster.make(4, small_disk)
     node.start()
     wait_until(lambda: 4 in cluster.active(), "node 4 is active")
     cluster.create(unique_topic, [1, 2, 4], segment_bytes="1048576")
     mark = node.mark()
     with cluster.load(unique_topic) as load:
         load.wait_for(50)
-        small_disk.fill()
+        small_disk.fill(node.process)
         cluster.wait_isr(unique_topic, 1, 2)
         mark.wait_for("log-directory-full")
         load.wait_for(100)
-        small_disk.free()
+        small_disk.free(node.process)
         cluster.wait_isr(unique_topic, 1, 2, 4)
         load.wait_for(50)
         load.stop()

@@ -11,6 +11,7 @@ from support.one_record import produce, wait_written
 from support.waiting import wait_until
 
 from yak.cluster.records import BrokerState
+from yak.local.chaos.node import LimitedDisk
 
 
 def values(cluster: FaultCluster, topic: str) -> list[object]:
@@ -36,7 +37,7 @@ def test_a_follower_with_another_clusters_data_does_not_start(cluster, foreign_d
     cluster.create(unique_topic, [1, 2, 3])
     before = cluster.image.offset
     files = contents(foreign_data)
-    node = cluster.make(9, foreign_data, name="foreign")
+    node = cluster.make(9, LimitedDisk(foreign_data), name="foreign")
     try:
         error = node.refused_start()
         assert (error.code, error.exit_code) == ("wrong-cluster", 1)
@@ -87,7 +88,7 @@ def test_the_second_broker_with_a_node_id_is_refused_while_the_first_one_lives(c
         assert second.log().count("node-id-registered-elsewhere") == 1
     finally:
         second.close()
-    same_directory = cluster.make(3, cluster.nodes[3].data_dir, name=f"twin-{unique_topic}")
+    same_directory = cluster.make(3, cluster.nodes[3].disk, name=f"twin-{unique_topic}")
     try:
         error = same_directory.refused_start()
         assert f"held by process {cluster.nodes[3].process.pid}" in error.why

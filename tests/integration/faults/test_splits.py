@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.fault_cluster import LAG_MS, LEASE_SECONDS, FaultCluster
+from support.fault_cluster import LAG_MS, FaultCluster
 from support.loads import check_complete, read_all
 from support.one_record import produce, wait_refused
 from support.waiting import wait_until
+
+from yak.local.chaos.node import LEASE_SECONDS
 
 
 @contextlib.contextmanager

@@ -9,10 +9,9 @@ import json
 import os
 import re
 import shutil
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,15 +28,15 @@ from yak.cluster.records import BrokerState
 from yak.errors import YakError
 from yak.local import redis_child
 from yak.local.broker_process import parse_error
-from yak.local.chaos.proxy import CLIENTS, Proxy, quiet_port
+from yak.local.chaos.node import Disk, LimitedDisk
+from yak.local.chaos.node import Node as ChaosNode
+from yak.local.chaos.proxy import CLIENTS, quiet_port
 from yak.local.metadata_log import RedisSource
-from yak.local.processes import ProcessId, identify, is_paused, is_running, kill, resume, send_signal, wait_gone
-from yak.local.spawn import spawn_detached, yak_argv, yak_environment
+from yak.local.processes import is_paused, kill, resume
 from yak.ports.metadata_store import TailedRecord
 
 NODES = (1, 2, 3)
 START_SECONDS = 60.0
-LEASE_SECONDS = 4
 LAG_MS = 3_000
 CONFIGS = {
     "replica.lag.time.max.ms": str(LAG_MS),
@@ -52,53 +51,34 @@ LAUNCHER = str(Path(__file__).with_name("launcher.py"))
 
 @dataclass
 class Start:
-    """How a node is started. `faults` go to the launcher, `within` is a command in front (a namespace, a limit)."""
+    """How a node is started. `faults` go to the launcher."""
 
     faults: dict[str, Any] = field(default_factory=dict)
-    within: tuple[str, ...] = ()
     configs: dict[str, str] = field(default_factory=dict)
 
 
-class Node:
-    """One broker: its process, the proxy before it, and the proxy between it and Redis."""
+class Node(ChaosNode):
+    """A broker of a chaos run, which a test may start in other ways."""
 
-    def __init__(self, folder: Path, node_id: int, sources: Callable[[], dict[str, int]], redis_port: int) -> None:
-        self.node_id = node_id
-        self.name = f"node-{node_id}"
-        self.data_dir = folder / self.name
-        self.log_path = folder / f"{self.name}.log"
-        self.proxy = Proxy(sources)
-        self.redis = Proxy(dict, redis_port)
+    def __init__(self, node_id: int, **more: Any) -> None:
+        super().__init__(node_id, **more)
         self.calls = self.redis.route(CLIENTS).to_target = MarkedFlow()
         """What the broker sends to Redis."""
-        self.redis.listen()
         self.start_as = Start()
-        self.process: ProcessId | None = None
-        self._ready_file = folder / f"{self.name}.json"
-        self._child: Any = None
+
+    @property
+    def data_dir(self) -> Path:
+        return self.disk.folder
 
     # ------------------------------------------------------------------------------------------------- its life
 
-    def spawn(self) -> None:
-        """Start the process and return at once."""
-        assert not self.is_running
-        self._ready_file.unlink(missing_ok=True)
-        self.proxy.target_port = quiet_port()
+    def _argv(self) -> list[str]:
         start = self.start_as
-        argv = yak_argv(*self._arguments(self.proxy.target_port, start.configs))
+        self.configs = tuple(f"{name}={value}" for name, value in {**CONFIGS, **start.configs}.items())
+        argv = super()._argv()
         if start.faults:
             argv = [sys.executable, "-P", LAUNCHER, json.dumps(start.faults), *argv[argv.index("serve") :]]
-        self._child = spawn_detached([*start.within, *argv], log_path=str(self.log_path), environment=yak_environment())
-        self.process = identify(self._child.pid)
-        self.proxy.listen()
-
-    def _arguments(self, port: int, configs: dict[str, str]) -> list[str]:
-        words = ["serve", "--node-id", str(self.node_id), "--port", str(port), "--advertised", self.proxy.address]
-        words += ["--data-dir", str(self.data_dir), "--redis-url", f"redis://{self.redis.address}/0"]
-        words += ["--lease-time", f"{LEASE_SECONDS}s", "--ready-file", str(self._ready_file)]
-        for name, value in {**CONFIGS, **configs}.items():
-            words += ["-c", f"{name}={value}"]
-        return words
+        return argv
 
     def start(self) -> None:
         """Start it and wait until it serves."""
@@ -110,13 +90,13 @@ class Node:
         wait_until(self._is_ready, f"{self.name} serves", START_SECONDS)
 
     def _is_ready(self) -> bool:
-        code = self._child.poll()
+        code = self.end_code()
         if code is not None:
             self.proxy.refuse()
             raise parse_error(self.log(), code) or AssertionError(
                 f"{self.name} ended with {code}:\n{self.log()[-2000:]}"
             )
-        return self._ready_file.exists()
+        return self.is_ready
 
     def refused_start(self) -> YakError:
         """Start it, and give the error that it ends with."""
@@ -131,20 +111,11 @@ class Node:
             return error
         raise AssertionError(f"{self.name} started")
 
-    def kill9(self) -> None:
-        """`kill -9`: the kernel closes its connections, and refuses new ones."""
-        self.proxy.refuse()
-        if self.process is not None:
-            kill(self.process)
-            self._child.wait()
-
-    def stop(self) -> None:
+    def stop(self) -> bool:
         """SIGTERM, and wait for the orderly end; connections are taken as long as the broker takes them."""
-        assert self.process is not None
-        send_signal(self.process, signal.SIGTERM)
-        assert wait_gone(self.process, 60.0), f"{self.name} did not stop:\n{self.log()[-2000:]}"
-        self.proxy.refuse()
-        assert self._child.wait() == 0, self.log()[-2000:]
+        assert super().stop(), f"{self.name} did not stop:\n{self.log()[-2000:]}"
+        assert self.end_code() == 0, self.log()[-2000:]
+        return True
 
     def restart_fresh(self, start_as: Start | None = None) -> None:
         """Stop in order, and start again, now so."""
@@ -152,25 +123,6 @@ class Node:
             self.stop()
         self.start_as = start_as or Start()
         self.start()
-
-    @property
-    def is_running(self) -> bool:
-        """Whether its process lives."""
-        return self.process is not None and is_running(self.process)
-
-    def close(self) -> None:
-        """Leave nothing behind."""
-        if self.process is not None:
-            kill(self.process)
-            self._child.wait()
-        self.proxy.close()
-        self.redis.close()
-
-    # ------------------------------------------------------------------------------------------------- its words
-
-    def log(self) -> str:
-        """All that it printed, over all starts."""
-        return self.log_path.read_text("utf-8", "replace") if self.log_path.exists() else ""
 
     def mark(self) -> "LogMark":
         """The end of the log now: what comes after it is looked at."""
@@ -217,15 +169,14 @@ class FaultCluster:
         for node_id in NODES:
             self.make(node_id)
 
-    def make(self, node_id: int, data_dir: Path | None = None, name: str = "") -> Node:
+    def make(self, node_id: int, disk: Disk | None = None, name: str = "") -> Node:
         """One more broker, not started; `name` tells apart two that have one node id."""
-        port = int(self.redis_url.rpartition(":")[2].partition("/")[0])
-        node = Node(self._folder / name, node_id, self._pids, port)
+        folder, port = self._folder / name, int(self.redis_url.rpartition(":")[2].partition("/")[0])
+        disk = disk or LimitedDisk(folder / f"node-{node_id}")
+        node = Node(node_id, folder=folder, disk=disk, redis_port=port, sources=self._pids)
         if name:
-            (self._folder / name).mkdir(exist_ok=True)
-        if data_dir is not None:
-            node.data_dir = data_dir
-        if not name:
+            folder.mkdir(exist_ok=True)
+        else:
             self.nodes[node_id] = node
         return node
 

@@ -23,19 +23,16 @@ START_SECONDS: Final = 60.0
 _REDIS_START_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.02
 _REPLICAS_MAX: Final = 3
+_LAG_MS: Final = 4_000
+"""Shorter than usual, as `node.LEASE_SECONDS`."""
 _MOVE_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """The cluster's size and timeouts: shorter than usual, so that short runs contain many failovers.
-
-    `disk_bytes` is the size of each broker's file system for disk faults; None without them.
-    """
+    """The cluster's size and its store. `disk_bytes`: of each broker's file system for disk faults; None without them."""
 
     brokers: int = 3
-    lease_s: int = 4
-    lag_ms: int = 4_000
     disk_bytes: int | None = None
     metadata: str = REDIS
 
@@ -54,13 +51,11 @@ class ChaosCluster:
         self.can_fill = False
         self.replicas = replicas = min(_REPLICAS_MAX, settings.brokers)
         """Of each partition."""
-        arguments = ["--lease-time", f"{settings.lease_s}s"]
-        for config in (
-            f"replica.lag.time.max.ms={settings.lag_ms}",
+        configs = (
+            f"replica.lag.time.max.ms={_LAG_MS}",
             f"default.replication.factor={replicas}",
             f"min.insync.replicas={min(2, replicas)}",
-        ):
-            arguments += ["-c", config]
+        )
         self.nodes: dict[int, Node] = {}
         self.has_redis, self._moves = settings.metadata != RAFT, settings.metadata == BOTH
         self._target = RAFT
@@ -73,7 +68,7 @@ class ChaosCluster:
                 disk=disk,
                 redis_port=self._redis_port,
                 sources=self.pids,
-                arguments=tuple(arguments),
+                configs=configs,
             )
         if not self.has_redis:
             self._share_quorum(new_secret())

@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from yak.local.broker_process import BrokerSpec
 from yak.local.chaos.proxy import Proxy, quiet_port
 from yak.local.log_file import last_line
 from yak.local.processes import ProcessId, identify, is_running, kill, send_signal, wait_gone
-from yak.local.quorum import RAFT, QuorumSpec
+from yak.local.quorum import QuorumSpec
 from yak.local.spawn import spawn_detached, yak_argv, yak_environment
 
 _PIECE_BYTES: Final = 1 << 16
@@ -114,6 +115,8 @@ def can_limit() -> bool:
 
 
 STOP_SECONDS: Final = 45.0
+LEASE_SECONDS: Final = 4
+"""Shorter than usual, so that short runs contain many failovers."""
 
 
 class Node:
@@ -127,7 +130,7 @@ class Node:
         disk: Disk,
         redis_port: int,
         sources: Callable[[], Mapping[str, int]],
-        arguments: tuple[str, ...],
+        configs: tuple[str, ...] = (),
     ) -> None:
         self.node_id = node_id
         self.name = f"node-{node_id}"
@@ -143,7 +146,7 @@ class Node:
         self.is_wanted = False
         """Whether the broker should run now: if it does not, it ended unexpectedly."""
         self.stopping_since = 0.0
-        self._arguments = arguments
+        self.configs = configs
         self._ready_file = folder / f"{self.name}.json"
         self._child: subprocess.Popen[bytes] | None = None
 
@@ -153,20 +156,18 @@ class Node:
         if self.is_running:
             return
         self._ready_file.unlink(missing_ok=True)
-        port = quiet_port()
-        arguments = ["serve", "--node-id", str(self.node_id), "--port", str(port), "--advertised", self.proxy.address]
-        arguments += ["--data-dir", str(self.disk.folder)]
-        if self.quorum is not None:
-            arguments += self.quorum.serve_arguments()
-        if self.quorum is None or self.quorum.metadata != RAFT:
-            arguments += ["--redis-url", f"redis://{self.redis.address}/0"]
-        arguments += ["--ready-file", str(self._ready_file), "--no-http", *self._arguments]
-        argv = [*self.disk.within, *yak_argv(*arguments)]
-        self._child = spawn_detached(argv, log_path=str(self.log_path), environment=yak_environment())
+        self.proxy.target_port = quiet_port()
+        self._child = spawn_detached(self._argv(), log_path=str(self.log_path), environment=yak_environment())
         self.process = identify(self._child.pid)
         self.starts += 1
-        self.proxy.target_port = port
         self.proxy.listen()
+
+    def _argv(self) -> list[str]:
+        folder, redis_url = str(self.disk.folder), f"redis://{self.redis.address}/0"
+        port = self.proxy.target_port
+        spec = BrokerSpec(self.node_id, "127.0.0.1", port, folder, redis_url, self.configs, quorum=self.quorum)
+        more = ("--advertised", self.proxy.address, "--lease-time", f"{LEASE_SECONDS}s")
+        return [*self.disk.within, *yak_argv(*spec.serve_arguments(str(self._ready_file)), *more)]
 
     @property
     def is_running(self) -> bool:
