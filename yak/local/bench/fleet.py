@@ -55,12 +55,8 @@ class LocalFleet(LocalCluster):
         return self.status().bootstrap
 
     def cpu_seconds(self) -> dict[str, float]:
-        return {name: process_cpu_seconds(pid) for name, pid in self.all_pids().items()}
-
-    def all_pids(self) -> dict[str, int]:
-        found = {f"node {node_id}": pid for node_id, pid in self._pids().items()}
-        redis = self.redis_pid()
-        return found if redis is None else found | {"redis": redis}
+        pids = {f"node {each.node_id}": each.pid for each in self.status().brokers} | {"redis": self.redis_pid()}
+        return {name: process_cpu_seconds(pid) for name, pid in pids.items() if pid is not None}
 
     def controller(self) -> int | None:
         """The controller from the cluster's metadata, which every YAK broker reports correctly."""
@@ -69,18 +65,9 @@ class LocalFleet(LocalCluster):
 
     def stop_node(self, node_id: int) -> None:
         """SIGTERM: the broker moves its leaders first. Raises YakError when it does not end in time."""
-        process = processes.identify(self._pid(node_id))
-        if process is not None and not processes.stop(process, patience_seconds=30.0):
+        process = self._running_process(node_id, "there is nothing to stop")
+        if not processes.stop(process, patience_seconds=30.0):
             raise YakError("bench-stop", f"node {node_id} did not end in 30 s and was killed")
-
-    def _pids(self) -> dict[int, int]:
-        return {each.node_id: each.pid for each in self.status().brokers if each.pid is not None}
-
-    def _pid(self, node_id: int) -> int:
-        pid = self._pids().get(node_id)
-        if pid is None:
-            raise YakError("node-not-running", f"node {node_id} does not run")
-        return pid
 
 
 @contextmanager
