@@ -36,19 +36,19 @@ from yak.sim.history_checker.history import Final, History, Outcome, Poll, Send,
 from yak.view.partition_state import is_whole
 
 Mode = Literal["kill", "pause"]
+PARTITIONS, REPLICAS = 3, 3
+SETTLE_SECONDS = 1.0
+"""Steady load before each kill, and between the first write after it and the restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailoverSettings:
-    """The settings. `settle_s`: steady load before each kill, and between the first write after it and the restart."""
+    """The settings of a run."""
 
     kills: int = 10
     mode: Mode = "kill"
     rate: float = 1000.0
     size_bytes: int = 100
-    settle_s: float = 1.0
-    partitions: int = 3
-    replication_factor: int = 3
 
 
 @dataclass(slots=True)
@@ -161,7 +161,7 @@ def document(result: FailoverResult, machine: Mapping[str, object]) -> dict[str,
         "controllers_killed": sum(each.was_controller for each in result.kills),
         "rate": settings.rate,
         "size_bytes": settings.size_bytes,
-        "partitions": settings.partitions,
+        "partitions": PARTITIONS,
         "acknowledged": delivery.acknowledged,
         "lost": delivery.lost,
         "duplicated": delivery.duplicated,
@@ -241,7 +241,7 @@ def run_failover(
     """
     topic = f"{TOPIC}-{uuid.uuid4().hex[:6]}"
     extra = HANGING if settings.mode == "pause" else {}
-    load = LedgerLoad(fleet.bootstrap, topic, settings.partitions, settings.rate, settings.size_bytes, extra)
+    load = LedgerLoad(fleet.bootstrap, topic, PARTITIONS, settings.rate, settings.size_bytes, extra)
     drill = _Drill(fleet, settings, load, on_kill)
     drill.make_topic()
     processes = [drill.writer, drill.reader]
@@ -250,7 +250,7 @@ def run_failover(
             process.start()
         drill.wait_for_acks_after(time.monotonic())
         kills = [drill.one_kill(number) for number in range(1, settings.kills + 1)]
-        time.sleep(settings.settle_s)
+        time.sleep(SETTLE_SECONDS)
         ended_s = time.monotonic()
         written, seen = drill.writer.finish(), drill.reader.finish()
     finally:
@@ -285,14 +285,10 @@ class _Drill:
     def make_topic(self) -> None:
         """Create a partition for each broker in turn, each with another preferred leader."""
         nodes = sorted(self._admin.metadata().brokers)
-        factor = self._settings.replication_factor
-        if len(nodes) < factor:
-            raise YakError("bench-brokers", f"{len(nodes)} brokers are not enough for replication factor {factor}")
-        rows = [
-            [nodes[(partition + at) % len(nodes)] for at in range(factor)]
-            for partition in range(self._settings.partitions)
-        ]
-        configs = {"min.insync.replicas": str(min(2, factor)), "unclean.leader.election.enable": "false"}
+        if len(nodes) < REPLICAS:
+            raise YakError("bench-brokers", f"{len(nodes)} brokers are not enough for replication factor {REPLICAS}")
+        rows = [[nodes[(partition + at) % len(nodes)] for at in range(REPLICAS)] for partition in range(PARTITIONS)]
+        configs = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
         self._admin.create_topic(self._load.topic, assignment=rows, configs=configs)
         self._wait("the new topic's ISRs are not whole", lambda: self._whole(self._partitions()))
 
@@ -300,12 +296,12 @@ class _Drill:
         """Prepare, end a broker, wait for the failover, bring the broker back, wait for full ISRs."""
         self.prefer_leaders()
         self.wait_for_acks_after(time.monotonic())
-        time.sleep(self._settings.settle_s)
+        time.sleep(SETTLE_SECONDS)
         kill = self._choose(number)
         kill.killed_s = time.monotonic()
         self._end(kill.node_id)
         self.wait_for_acks_after(kill.killed_s, leaders_not=kill.node_id)
-        time.sleep(self._settings.settle_s)
+        time.sleep(SETTLE_SECONDS)
         kill.back_s = time.monotonic()
         if self._settings.mode == "pause":
             self._fleet.resume(kill.node_id)
