@@ -116,16 +116,16 @@ class Clients:
         every_s = _WRITERS / (self._rate * (1.0 - _TRANSACTIONAL_SHARE))
         return Writer(self._next(), self._bootstrap, self._partitions, self._recorder, every_s=every_s, log=self._log)
 
-    def _transactional_producer(self, name: str, transactional_id: str, library: Library) -> TransactionalProducer:
+    def _transactional_producer(self, name: str, transactional_id: str) -> TransactionalProducer:
         number = self._next()
         return TransactionalProducer(
             f"{name}-{number}", self._bootstrap, f"{self.group}-{transactional_id}", self._recorder,
-            number=number, log=self._log, library=library,
+            number=number, log=self._log, library=self._library(),
         )  # fmt: skip
 
     def _transactional_writer(self, index: int) -> TransactionalWriter:
         every_s = sum(RECORDS) / 2 * _TRANSACTIONAL_WRITERS / (self._rate * _TRANSACTIONAL_SHARE)
-        producer = self._transactional_producer("transactional-writer", f"writer-{index}", self._library())
+        producer = self._transactional_producer("transactional-writer", f"writer-{index}")
         return TransactionalWriter(producer, self._partitions, every_s=every_s)
 
     def _reader(self, index: int) -> Reader:
@@ -138,8 +138,5 @@ class Clients:
         return Member(f"member-{self._next()}", self._bootstrap, topics, self.group, self._recorder)
 
     def _worker(self, index: int) -> Worker:
-        library = self._library()
-        return Worker(
-            self._transactional_producer("worker", f"worker-{index}", library), self._bootstrap, self._source,
-            self._target, self.worker_group, self._recorder, library=library,
-        )  # fmt: skip
+        producer = self._transactional_producer("worker", f"worker-{index}")
+        return Worker(producer, self._bootstrap, self._source, self._target, self.worker_group, self._recorder)

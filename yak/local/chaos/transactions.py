@@ -77,7 +77,7 @@ class TransactionalProducer:
         self._dropped = threading.Event()
         self._sequence = 0
         self._producer: Any = None
-        self._library = library or librdkafka()
+        self.library = library or librdkafka()
         self._config = {
             **base_config(bootstrap),
             **IMPATIENT,
@@ -153,11 +153,11 @@ class TransactionalProducer:
         """Leave an open transaction to its timeout, or to the next producer with this transactional id."""
         self._dropped.set()
         self._recorder.gave_up(self.client_id)
-        self._library.kill()
+        self.library.kill()
 
     def _ready(self) -> None:
         if self._producer is None:
-            self._producer = self._library.producer(self._config)
+            self._producer = self.library.producer(self._config)
             self.call(self._producer.init_transactions)
 
     def _recover(self, error: Any) -> None:
@@ -218,9 +218,9 @@ class Worker(Member):
 
     def __init__(
         self, producer: TransactionalProducer, bootstrap: str, source: str, target: Sequence[TopicPartition],
-        group: str, recorder: Recorder, *, library: Library | None = None,
+        group: str, recorder: Recorder,
     ) -> None:  # fmt: skip
-        super().__init__(producer.client_id, bootstrap, [source], group, recorder, library=library)
+        super().__init__(producer.client_id, bootstrap, [source], group, recorder, library=producer.library)
         self._target = target
         self._producer = producer
 
