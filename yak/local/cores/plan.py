@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from yak.cluster.placement import MACHINE
@@ -290,15 +291,5 @@ def _voters(given: "VoterSet | None", brokers: tuple[CoreBroker, ...]) -> str:
 
 
 def _cores_with_data(folder: str) -> list[int]:
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return []
-    numbers = [name.removeprefix("core-") for name in names if name.startswith("core-")]
-    return sorted(
-        int(number)
-        for number in numbers
-        if number.isascii()
-        and number.isdigit()
-        and os.path.exists(os.path.join(folder, f"core-{number}", META_PROPERTIES))
-    )
+    numbers = [path.parent.name.removeprefix("core-") for path in Path(folder).glob(f"core-*/{META_PROPERTIES}")]
+    return sorted(int(number) for number in numbers if number.isascii() and number.isdigit())
