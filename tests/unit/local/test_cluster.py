@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.unit.local.local_clusters import watch
 from yak.errors import StartRefused, UsageError, WaitTimeout, YakError
 from yak.local import cluster_start
 from yak.local.broker_process import BrokerSpec, StartingBroker
@@ -22,7 +23,7 @@ from yak.local.processes import end_processes_of, identify, is_running, processe
 from yak.local.signal_event import SignalEvent
 from yak.local.state import load, locked
 from yak.local.status import ClusterStatus
-from yak.local.supervise import LogFollower, supervise
+from yak.local.supervise import LogFollower
 
 pytestmark = pytest.mark.usefixtures("stand_in")
 
@@ -173,15 +174,7 @@ def test_supervisor_prints_lines_reports_deaths_and_ends_on_request(cluster: Loc
     state_seen_alive = cluster.restart(1)
     assert state_seen_alive.pid is not None
     threading.Timer(0.3, os.kill, (state_seen_alive.pid, signal.SIGKILL)).start()
-    assert supervise(
-        cluster,
-        LogFollower(cluster.log_paths()),
-        stop_requested,
-        on_line=line,
-        on_change=changed,
-        on_redis_gone=lambda: None,
-        on_restart=lambda *_: None,
-    )
+    assert watch(cluster, stop_requested, on_line=line, on_change=changed)
     assert changes == [(1, "dead")]
     assert ("node-1", "a new line") in lines
     assert ("node-1", "a new line") in follower.new_lines()
@@ -192,15 +185,7 @@ def test_the_supervisor_ends_by_itself_when_everything_was_stopped_elsewhere(clu
     cluster.up(UpSettings(port=0))
     cluster.down()
     nothing: list[object] = []
-    assert not supervise(
-        cluster,
-        LogFollower(cluster.log_paths()),
-        SignalEvent(),
-        on_line=lambda *_: None,
-        on_change=lambda *change: nothing.append(change),
-        on_redis_gone=lambda: None,
-        on_restart=lambda *_: None,
-    )
+    assert not watch(cluster, SignalEvent(), on_change=lambda *change: nothing.append(change))
     assert nothing == []
 
 
@@ -325,15 +310,7 @@ def test_halted_broker_is_started_again_after_the_command_that_changes_the_clust
     other.start()
     limit = threading.Timer(10.0, stop_requested.set)
     limit.start()
-    supervise(
-        cluster,
-        LogFollower(cluster.log_paths()),
-        stop_requested,
-        on_line=lambda *_: None,
-        on_change=lambda *_: None,
-        on_redis_gone=lambda: None,
-        on_restart=restarted,
-    )
+    watch(cluster, stop_requested, on_restart=restarted)
     limit.cancel()
     other.join()
     assert restarts == [None]

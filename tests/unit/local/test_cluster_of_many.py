@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.local.local_clusters import free_row, said_to, watch
 from yak.errors import StartRefused, UsageError, YakError
 from yak.local import ports, processes
 from yak.local.checks.machine import check_local_cluster
@@ -17,7 +18,6 @@ from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.cluster_plan import fault_configs, replication_configs
 from yak.local.signal_event import SignalEvent
 from yak.local.state import ListenerOptions, load, state_path
-from yak.local.supervise import LogFollower, supervise
 
 
 def states(cluster: LocalCluster) -> list[str]:
@@ -26,18 +26,6 @@ def states(cluster: LocalCluster) -> list[str]:
 
 def roles(cluster: LocalCluster) -> str:
     return "".join(broker.role[0] for broker in cluster.status().brokers)
-
-
-def said_to(cluster: LocalCluster, node_id: int) -> str:
-    return Path(cluster.log_path(f"node-{node_id}")).read_text()
-
-
-def free_row(count: int) -> int:
-    """The first of so many ports that are free side by side, below those that the system gives."""
-    for base in range(20_000 + os.getpid() % 5_000, 32_000, 10):
-        if all(ports.is_free("127.0.0.1", base + index) for index in range(count)):
-            return base
-    raise AssertionError("no free ports")
 
 
 def test_the_first_ones_lead_and_each_has_its_own_directory_and_port(cluster: LocalCluster) -> None:
@@ -309,15 +297,7 @@ def test_the_supervisor_shows_a_broker_that_was_added_and_one_that_is_paused(clu
     acting.start()
     give_up = threading.Timer(20, stop_requested.set)
     give_up.start()
-    supervise(
-        cluster,
-        LogFollower(cluster.log_paths()),
-        stop_requested,
-        on_line=lambda *line: lines.append(line),
-        on_change=changed,
-        on_redis_gone=lambda: None,
-        on_restart=lambda *_: None,
-    )
+    watch(cluster, stop_requested, on_line=lambda *line: lines.append(line), on_change=changed)
     give_up.cancel()
     acting.join()
     assert (2, "running") in changes

@@ -1,21 +1,14 @@
 """A local cluster with several brokers a machine, `yak up --cores`: who shares what, and what is refused."""
 
-import os
 from pathlib import Path
 
 import pytest
 
+from tests.unit.local.local_clusters import free_row, said_to
 from yak.errors import UsageError
-from yak.local import cluster_plan, machines, ports
+from yak.local import cluster_plan, machines
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.state import ClusterState, RedisState
-
-
-def free_row(count: int) -> int:
-    for base in range(26_000 + os.getpid() % 3_000, 32_000, 10):
-        if all(ports.is_free("127.0.0.1", base + index) for index in range(count)):
-            return base
-    raise AssertionError("no free ports")
 
 
 def planned(**settings: object) -> ClusterState:
@@ -69,7 +62,7 @@ def test_other_number_of_cores_is_refused_for_an_existing_cluster(tmp_path: Path
         assert [each.machine for each in status.brokers] == ["machine:1", "machine:1"]
         port = int(status.bootstrap.rpartition(":")[2])
         assert port not in {int(each.address.rpartition(":")[2]) for each in status.brokers}
-        said = Path(cluster.log_path("node-2")).read_text()
+        said = said_to(cluster, 2)
         assert "broker.rack=machine:1" in said
         assert f"yak.bootstrap.listeners=PLAINTEXT://127.0.0.1:{port}" in said
         with pytest.raises(UsageError) as caught:

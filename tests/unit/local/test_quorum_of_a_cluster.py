@@ -8,15 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.local.local_clusters import said_to
 from yak.errors import StartRefused, UsageError, YakError
 from yak.local import layout, quorum
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.processes import is_running
 from yak.local.state import load, save
-
-
-def said_to(cluster: LocalCluster, node_id: int) -> str:
-    return Path(cluster.log_path(f"node-{node_id}")).read_text()
 
 
 def raft(brokers: int | None = None, port: int | None = 0) -> UpSettings:

@@ -6,7 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from yak.local.supervise import HEALTHY_SECONDS, RESTART_SECONDS, RESTART_SECONDS_MAX, LogFollower, Restarts, supervise
+from tests.unit.local.local_clusters import watch
+from yak.local.signal_event import SignalEvent
+from yak.local.supervise import HEALTHY_SECONDS, RESTART_SECONDS, RESTART_SECONDS_MAX, LogFollower, Restarts
 
 TEXT = "2026-01-31T12:00:00.123Z ERROR   broker-halted during=TimerDue in=TimerDue exit_code=6"
 JSON = '{"time": "2026-01-31T12:00:00.123Z", "level": "error", "event": "broker-halted", "during": "TimerDue", "exit_code": 6}'
@@ -89,28 +91,20 @@ def test_broker_that_halts_before_the_first_check_is_restarted_once_its_process_
     monkeypatch.setattr("yak.local.supervise.RESTART_SECONDS", 0.05)
     log = tmp_path / "node-1.log"
     log.write_text(f"INFO    ready\n{TEXT}\n" if is_old else "INFO    ready\n", "utf-8")
-    cluster, stop_requested = HaltedCluster(log, list(pids)), threading.Event()
+    cluster, stop_requested = HaltedCluster(log, list(pids)), SignalEvent()
     follower = LogFollower(cluster.log_paths())
     if not is_old:
         with log.open("a", encoding="utf-8") as more:
             more.write(f"{TEXT}\n")
     timer = threading.Timer(10.0 if restarted else 1.0, stop_requested.set)
     timer.start()
-    supervise(
-        cluster,  # type: ignore[arg-type]
-        follower,
-        stop_requested,  # type: ignore[arg-type]
-        on_line=lambda *_: None,
-        on_change=lambda *_: None,
-        on_redis_gone=lambda: None,
-        on_restart=lambda *_: stop_requested.set(),
-    )
+    watch(cluster, stop_requested, follower, on_restart=lambda *_: stop_requested.set())
     timer.cancel()
     assert cluster.restarted == restarted
 
 
 def test_broker_that_ended_before_the_first_check_is_reported() -> None:
-    stop_asked = threading.Event()
+    stop_asked = SignalEvent()
     reported: list[tuple[int, str]] = []
     dead = SimpleNamespace(node_id=1, state="dead", pid=None)
     cluster = SimpleNamespace(log_paths=dict, status=lambda: SimpleNamespace(brokers=[dead], redis_running=True))
@@ -121,14 +115,6 @@ def test_broker_that_ended_before_the_first_check_is_reported() -> None:
 
     timer = threading.Timer(5, stop_asked.set)
     timer.start()
-    supervise(
-        cluster,  # type: ignore[arg-type]
-        LogFollower({}),
-        stop_asked,
-        on_line=lambda *_: None,
-        on_change=changed,
-        on_redis_gone=lambda: None,
-        on_restart=lambda *_: None,
-    )
+    watch(cluster, stop_asked, on_change=changed)
     timer.cancel()
     assert reported == [(1, "dead")]
