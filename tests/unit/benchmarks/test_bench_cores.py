@@ -1,20 +1,5 @@
 """The arithmetic and the page of the comparison of several brokers of a machine with one, without a broker."""
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
-BENCH = Path(__file__).resolve().parents[3] / "benchmarks"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def bench_on_path() -> Iterator[None]:
-    sys.path.insert(0, str(BENCH))
-    yield
-    sys.path.remove(str(BENCH))
-
 
 def test_allowed_ratio_is_bounded_by_the_brokers_and_by_all_cores() -> None:
     from bench_cores import Measured, allowed

@@ -2,22 +2,12 @@
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from yak.errors import UsageError
-
-BENCH = Path(__file__).resolve().parents[3] / "benchmarks"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def bench_on_path() -> Iterator[None]:
-    sys.path.insert(0, str(BENCH))
-    yield
-    sys.path.remove(str(BENCH))
 
 
 def rows(sides: tuple[str, ...] = ("yak", "kafka")) -> list[Any]:

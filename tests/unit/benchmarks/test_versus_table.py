@@ -1,21 +1,10 @@
 """The comparison's arithmetic and its page, without a broker."""
 
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
-
-BENCH = Path(__file__).resolve().parents[3] / "benchmarks"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def bench_on_path() -> Iterator[None]:
-    sys.path.insert(0, str(BENCH))
-    yield
-    sys.path.remove(str(BENCH))
 
 
 @pytest.fixture
@@ -108,7 +97,7 @@ def test_a_run_replaces_its_own_section_and_keeps_the_rest_of_the_page(table: Mo
 def test_the_page_has_one_place_for_each_section_and_nothing_else_in_it() -> None:
     from versus.page import PARTS, SECTIONS
 
-    page = (BENCH.parent / "docs/benchmarks.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[3] / "docs/benchmarks.md").read_text(encoding="utf-8")
     for part in PARTS:
         begin, end = page.index(f"<!-- begin: {part} -->"), page.index(f"<!-- end: {part} -->")
         titles = [line for line in page[begin:end].splitlines() if line.startswith("## ")]
