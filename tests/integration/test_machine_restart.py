@@ -8,15 +8,10 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from support.loads import read_all
+from support.local_clusters import up, write
 from support.waiting import wait_until
-
-
-def up(yak: Any, *arguments: str) -> dict[str, Any]:
-    ran = yak.run("up", "-d", "--port", "0", "-o", "json", *arguments)
-    assert ran.code == 0, ran.err
-    return dict(ran.json)
 
 
 def power_fails(yak: Any, status: dict[str, Any], *nodes: int) -> None:
@@ -39,24 +34,6 @@ def isr(bootstrap: str, topic: str) -> list[int]:
     return sorted(found.partitions[0].isrs)
 
 
-def write(bootstrap: str, topic: str, *values: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 30000})
-    failed: list[object] = []
-    for value in values:
-        producer.produce(topic, value, partition=0, on_delivery=lambda error, _: error and failed.append(error))
-    assert producer.flush(30) == 0
-    assert failed == []
-
-
-def read(bootstrap: str, topic: str, count: int) -> list[str]:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
-    try:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        return [message.value().decode() for message in consumer.consume(count, 30) if message.error() is None]
-    finally:
-        consumer.close()
-
-
 def test_a_machine_that_lost_power_counts_as_lossy_until_it_caught_up(yak: Any) -> None:
     status = up(yak, "--brokers", "3", "--seed-topic", "t")
     bootstrap = status["bootstrap"]
@@ -69,7 +46,7 @@ def test_a_machine_that_lost_power_counts_as_lossy_until_it_caught_up(yak: Any) 
     wait_until(lambda: isr(bootstrap, "t") == [1, 2, 3], "it caught up")
     assert yak.run("node", "restart", "2", "--hard").code == 0
     assert log_of(yak, 2).count("machine-restarted") == 1, "its mark was renewed"
-    assert read(bootstrap, "t", 2) == ["a", "b"]
+    assert read_all(bootstrap, "t") == [b"a", b"b"]
 
 
 def test_cluster_serves_the_records_left_after_all_machines_lost_power(yak: Any) -> None:
@@ -78,7 +55,7 @@ def test_cluster_serves_the_records_left_after_all_machines_lost_power(yak: Any)
     power_fails(yak, status, 1, 2, 3)
     bootstrap = up(yak)["bootstrap"]
     write(bootstrap, "t", "c")
-    assert read(bootstrap, "t", 3) == ["a", "b", "c"]
+    assert read_all(bootstrap, "t") == [b"a", b"b", b"c"]
     wait_until(lambda: isr(bootstrap, "t") == [1, 2, 3], "all are in sync again")
 
 
@@ -88,7 +65,7 @@ def test_single_broker_continues_after_a_power_failure_with_the_records_left(yak
     power_fails(yak, status, 1)
     bootstrap = up(yak)["bootstrap"]
     write(bootstrap, "t", "b")
-    assert read(bootstrap, "t", 2) == ["a", "b"]
+    assert read_all(bootstrap, "t") == [b"a", b"b"]
 
 
 def test_a_clean_stop_before_the_machine_goes_down_loses_nothing(yak: Any) -> None:

@@ -13,8 +13,10 @@ from typing import Any
 
 import httpx
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from support.loads import read_all
+from support.local_clusters import up, write
+from support.waiting import wait_until
 
 from yak.local import ports
 from yak.local.processes import identify, is_running
@@ -25,44 +27,14 @@ def broker_of(status: dict[str, Any]) -> dict[str, Any]:
     return dict(broker)
 
 
-def up_detached(yak: Any, *arguments: str) -> dict[str, Any]:
-    ran = yak.run("up", "-d", "--port", "0", "-o", "json", *arguments)
-    assert ran.code == 0, ran.err
-    return dict(ran.json)
-
-
-def write(bootstrap: str, topic: str, *values: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 20000})
-    failed: list[object] = []
-    for value in values:
-        producer.produce(
-            topic, value.encode(), partition=0, on_delivery=lambda error, _: failed.append(error) if error else None
-        )
-    assert producer.flush(20) == 0
-    assert failed == []
-
-
-def read_all(bootstrap: str, topic: str) -> list[str]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "unused",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-        }
-    )
-    try:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        values: list[str] = []
-        while (message := consumer.poll(20)) is not None and message.error() is None:
-            values.append(message.value().decode())
-        return values
-    finally:
-        consumer.close()
+def running(yak: Any) -> dict[str, Any] | None:
+    """The status of the cluster, once its broker runs."""
+    status = dict(yak.run("up", "--status", "-o", "json").json)
+    return status if status["brokers"] and broker_of(status)["state"] == "running" else None
 
 
 def test_up_detached_gives_a_cluster_that_outlives_it_and_down_stops_it(yak: Any) -> None:
-    status = up_detached(yak)
+    status = up(yak)
     keys = {"cluster", "data_dir", "metadata", "moving_to", "redis", "voters", "bootstrap", "brokers"}
     assert set(status) == keys | {"listeners", "security_protocol", "ca_file"}
     assert status["cluster"]
@@ -73,7 +45,7 @@ def test_up_detached_gives_a_cluster_that_outlives_it_and_down_stops_it(yak: Any
     assert httpx.get(f"{broker['http_address']}/health/ready", trust_env=False).status_code == 200
     assert status["bootstrap"] == broker["address"]
     write(status["bootstrap"], "t", "a", "b")
-    assert read_all(status["bootstrap"], "t") == ["a", "b"]
+    assert read_all(status["bootstrap"], "t") == [b"a", b"b"]
     assert yak.run("up", "--status", "-o", "json").json == status
 
     down = yak.run("down")
@@ -85,16 +57,16 @@ def test_up_detached_gives_a_cluster_that_outlives_it_and_down_stops_it(yak: Any
 
 
 def test_data_survives_down_and_up_and_the_second_start_is_the_same_cluster(yak: Any) -> None:
-    first = up_detached(yak)
+    first = up(yak)
     write(first["bootstrap"], "t", "kept")
     assert yak.run("down").code == 0
-    second = up_detached(yak)
+    second = up(yak)
     assert second["cluster"] == first["cluster"]
-    assert read_all(second["bootstrap"], "t") == ["kept"]
+    assert read_all(second["bootstrap"], "t") == [b"kept"]
 
 
 def test_up_on_a_running_cluster_changes_nothing(yak: Any) -> None:
-    first = up_detached(yak)
+    first = up(yak)
     again = yak.run("up", "-d", "-o", "json")
     assert again.code == 0, again.err
     assert again.json == first
@@ -102,11 +74,11 @@ def test_up_on_a_running_cluster_changes_nothing(yak: Any) -> None:
 
 
 def test_kill_9_of_a_broker_leaves_redis_and_restart_brings_it_back_with_its_data(yak: Any) -> None:
-    status = up_detached(yak)
+    status = up(yak)
     write(status["bootstrap"], "t", "before the kill")
     pid = broker_of(status)["pid"]
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: identify(pid) is None)
+    wait_until(lambda: identify(pid) is None, "the broker is gone")
     dead = yak.run("up", "--status", "-o", "json").json
     assert broker_of(dead)["state"] == "dead"
     redis_pid = json.loads((yak.folder / "yak-data" / "cluster.json").read_text())["redis"]["process"]["pid"]
@@ -115,33 +87,33 @@ def test_kill_9_of_a_broker_leaves_redis_and_restart_brings_it_back_with_its_dat
     restarted = yak.run("node", "restart", "1", "-o", "json")
     assert restarted.code == 0, restarted.err
     assert broker_of(restarted.json)["address"] == broker_of(status)["address"]
-    assert read_all(status["bootstrap"], "t") == ["before the kill"]
+    assert read_all(status["bootstrap"], "t") == [b"before the kill"]
 
 
 def test_up_again_brings_back_a_killed_broker_and_a_killed_redis(yak: Any) -> None:
-    status = up_detached(yak)
+    status = up(yak)
     write(status["bootstrap"], "t", "kept")
     state = json.loads((yak.folder / "yak-data" / "cluster.json").read_text())
     for pid in (broker_of(status)["pid"], state["redis"]["process"]["pid"]):
         os.kill(pid, signal.SIGKILL)
-        wait_until(lambda pid=pid: identify(pid) is None)
+        wait_until(lambda pid=pid: identify(pid) is None, "the process is gone")
     again = yak.run("up", "-d", "-o", "json")
     assert again.code == 0, again.err
     assert again.json["cluster"] == status["cluster"]
-    assert read_all(again.json["bootstrap"], "t") == ["kept"]
+    assert read_all(again.json["bootstrap"], "t") == [b"kept"]
 
 
 def test_up_says_that_it_brought_back_redis_alone(yak: Any) -> None:
-    up_detached(yak)
+    up(yak)
     state = json.loads((yak.folder / "yak-data" / "cluster.json").read_text())
     os.kill(state["redis"]["process"]["pid"], signal.SIGKILL)
-    wait_until(lambda: identify(state["redis"]["process"]["pid"]) is None)
+    wait_until(lambda: identify(state["redis"]["process"]["pid"]) is None, "Redis is gone")
     assert "Redis was gone and runs again" in yak.run("up", "-d").err
     assert "it ran already" in yak.run("up", "-d").err
 
 
 def test_up_on_emptied_redis_is_refused_until_a_restore(yak: Any) -> None:
-    status = up_detached(yak)
+    status = up(yak)
     write(status["bootstrap"], "orders", "one")
     assert yak.run("down").code == 0
     shutil.rmtree(yak.folder / "yak-data" / "redis")
@@ -149,12 +121,12 @@ def test_up_on_emptied_redis_is_refused_until_a_restore(yak: Any) -> None:
     assert refused.code == 1
     assert "broker-frozen" in refused.err
     assert yak.run("cluster", "restore", "--yes").code == 0
-    assert read_all(up_detached(yak)["bootstrap"], "orders") == ["one"]
+    assert read_all(up(yak)["bootstrap"], "orders") == [b"one"]
 
 
 @pytest.mark.parametrize("how", [(), ("--hard",)])
 def test_restart_gives_a_new_process_at_the_same_address(yak: Any, how: tuple[str, ...]) -> None:
-    before = broker_of(up_detached(yak))
+    before = broker_of(up(yak))
     ran = yak.run("node", "restart", "1", *how, "-o", "json")
     assert ran.code == 0, ran.err
     after = broker_of(ran.json)
@@ -164,7 +136,7 @@ def test_restart_gives_a_new_process_at_the_same_address(yak: Any, how: tuple[st
 
 
 def test_a_reused_pid_is_never_killed(yak: Any) -> None:
-    status = up_detached(yak)
+    status = up(yak)
     path = yak.folder / "yak-data" / "cluster.json"
     known = json.loads(path.read_text())
     with subprocess.Popen(["sleep", "60"]) as stranger:
@@ -182,7 +154,7 @@ def test_a_reused_pid_is_never_killed(yak: Any) -> None:
 
 
 def test_seed_topics_are_made_once(yak: Any) -> None:
-    status = up_detached(yak, "--seed-topic", "orders:3", "--seed-topic", "notes")
+    status = up(yak, "--seed-topic", "orders:3", "--seed-topic", "notes")
     topics = AdminClient({"bootstrap.servers": status["bootstrap"]}).list_topics(timeout=10).topics
     assert len(topics["orders"].partitions) == 3
     assert len(topics["notes"].partitions) == 1
@@ -192,7 +164,7 @@ def test_seed_topics_are_made_once(yak: Any) -> None:
 
 def test_ctrl_c_stops_broker_and_redis_and_exits_with_0(yak: Any) -> None:
     with yak.start("up", "--port", "0") as foreground:
-        status = wait_for_status(yak, "running")
+        status = wait_until(lambda: running(yak), "the broker runs")
         broker = identify(broker_of(status)["pid"])
         assert broker is not None
         assert foreground.stderr is not None
@@ -207,7 +179,7 @@ def test_ctrl_c_stops_broker_and_redis_and_exits_with_0(yak: Any) -> None:
 
 def test_foreground_up_reports_a_killed_broker_and_ends_when_the_cluster_is_stopped(yak: Any) -> None:
     with yak.start("up", "--port", "0") as foreground:
-        status = wait_for_status(yak, "running")
+        status = wait_until(lambda: running(yak), "the broker runs")
         os.kill(broker_of(status)["pid"], signal.SIGKILL)
         assert foreground.stderr is not None
         assert any("node 1 is dead" in line for line in foreground.stderr)
@@ -228,7 +200,7 @@ def test_ephemeral_leaves_nothing_behind(yak: Any) -> None:
 
 
 def test_purge_deletes_what_is_ours_and_nothing_else(yak: Any) -> None:
-    up_detached(yak)
+    up(yak)
     (yak.folder / "yak-data" / "mine.txt").write_text("not yak's")
     assert yak.run("down", "--purge").code == 2, "it asks, and there is no terminal"
     assert yak.run("down", "--purge", "--yes").code == 0
@@ -249,7 +221,7 @@ def test_broker_configs_reach_the_broker_and_a_bad_one_prints_the_brokers_error(
     ran = yak.run("up", "-d", "--port", "0", "-c", "no.such.config=1")
     assert ran.code == 2, ran.err
     assert "no.such.config" in ran.err
-    status = up_detached(yak, "-c", "auto.create.topics.enable=false")
+    status = up(yak, "-c", "auto.create.topics.enable=false")
     topics = AdminClient({"bootstrap.servers": status["bootstrap"]}).list_topics("absent", timeout=10).topics
     assert topics["absent"].error is not None
 
@@ -295,33 +267,16 @@ def test_down_where_nothing_was_started_says_so(yak: Any) -> None:
     assert ran.err.startswith("error[no-cluster]")
 
 
-def wait_until(condition: Any, seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
-
-
-def wait_for_status(yak: Any, state: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 30
-    while True:
-        status = dict(yak.run("up", "--status", "-o", "json").json)
-        if status["brokers"] and status["brokers"][0]["state"] == state:
-            return status
-        assert time.monotonic() < deadline, status
-        time.sleep(0.1)
-
-
 def test_advertised_listener_admits_clients_of_another_network(yak: Any) -> None:
     """The case of a container: a listener on every address, advertised under the name that clients outside use."""
     port = ports.find_lasting("127.0.0.1")
     outside = f"localhost:{port}"
-    status = up_detached(yak, "--listen", f"EXTERNAL://0.0.0.0:{port}", "--advertise", f"EXTERNAL://{outside}")
+    status = up(yak, "--listen", f"EXTERNAL://0.0.0.0:{port}", "--advertise", f"EXTERNAL://{outside}")
     assert status["listeners"] == [f"EXTERNAL://{outside}"]
     write(outside, "t", "from outside")
     told = AdminClient({"bootstrap.servers": outside}).list_topics(timeout=20).brokers[1]
     assert f"{told.host}:{told.port}" == outside
-    assert read_all(status["bootstrap"], "t") == ["from outside"]
+    assert read_all(status["bootstrap"], "t") == [b"from outside"]
     doctor = {each["check"]: each for each in yak.run("doctor", "-o", "json").json}
     assert doctor["authentication"]["state"] == "warn"
     assert f"node 1 at EXTERNAL://0.0.0.0:{port}" in doctor["authentication"]["detail"]

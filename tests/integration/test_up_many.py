@@ -8,18 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
+from support.local_clusters import up, write
 from support.waiting import wait_until
 
 from yak.local import ports
 from yak.local.processes import identify, is_running
 
-
-def up(yak: Any, *arguments: str) -> dict[str, Any]:
-    ran = yak.run("up", "-d", "--port", "0", "-o", "json", *arguments)
-    assert ran.code == 0, ran.err
-    return dict(ran.json)
+NUMBERS = [str(number) for number in range(30)]
 
 
 def act(yak: Any, *words: str) -> dict[int, dict[str, Any]]:
@@ -50,21 +47,6 @@ def isrs(bootstrap: str, topic: str) -> list[list[int]]:
     return [sorted(each.isrs) for each in partitions(bootstrap, topic).values()]
 
 
-def write(bootstrap: str, topic: str, count: int) -> None:
-    """Messages with acks=all; a retrying client sees no error."""
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "message.timeout.ms": 30000})
-    failed: list[object] = []
-    for number in range(count):
-        producer.produce(
-            topic,
-            str(number),
-            partition=number % 3,
-            on_delivery=lambda error, _: failed.append(error) if error else None,
-        )
-    assert producer.flush(30) == 0
-    assert failed == []
-
-
 def test_three_brokers_make_topics_with_three_replicas(yak: Any) -> None:
     status = up(yak, "--brokers", "3", "--leaders", "1", "--seed-topic", "orders:3")
     brokers = by_node(status)
@@ -75,7 +57,7 @@ def test_three_brokers_make_topics_with_three_replicas(yak: Any) -> None:
     assert f"leaders: {says}; yak up --leaders 3, after yak down, spreads them\n" in yak.run("up", "-d").err
     assert f"{says}\n" in yak.run("brokers", "list", "-b", status["bootstrap"]).err
     wait_until(lambda: isrs(status["bootstrap"], "orders") == [[1, 2, 3]] * 3, "all replicas come in sync")
-    write(status["bootstrap"], "orders", 30)
+    write(status["bootstrap"], "orders", *NUMBERS, partitions=3)
     shown = yak.run("up", "--status").out
     assert shown.splitlines()[0].split() == ["NODE", "ROLE", "EPOCH", "ADDRESS", "PID", "STATE"]
     assert yak.run("down").code == 0
@@ -91,27 +73,27 @@ def test_four_brokers_can_hold_four_replicas(yak: Any) -> None:
     bootstrap = up(yak, "--brokers", "4", "--leaders", "1")["bootstrap"]
     make_topic(bootstrap, "four", replication_factor=4)
     wait_until(lambda: isrs(bootstrap, "four") == [[1, 2, 3, 4]] * 3, "all four come in sync")
-    write(bootstrap, "four", 30)
+    write(bootstrap, "four", *NUMBERS, partitions=3)
 
 
 def test_a_killed_leader_is_followed_by_another_and_takes_its_place_again(yak: Any) -> None:
     bootstrap = up(yak, "--brokers", "3", "--seed-topic", "orders:3")["bootstrap"]
-    write(bootstrap, "orders", 9)
+    write(bootstrap, "orders", *NUMBERS, partitions=3)
     assert act(yak, "kill", "1")[1]["state"] == "dead"
-    write(bootstrap, "orders", 9)
+    write(bootstrap, "orders", *NUMBERS, partitions=3)
     wait_until(lambda: all(each.leader in {2, 3} for each in partitions(bootstrap, "orders").values()), "another leads")
     assert act(yak, "restart", "1")[1]["state"] == "running"
     wait_until(lambda: isrs(bootstrap, "orders") == [[1, 2, 3]] * 3, "it comes back in sync")
     wait_until(lambda: all(each.leader == 1 for each in partitions(bootstrap, "orders").values()), "it leads again")
-    write(bootstrap, "orders", 9)
+    write(bootstrap, "orders", *NUMBERS, partitions=3)
 
 
 def test_a_paused_follower_falls_out_and_comes_back(yak: Any) -> None:
     bootstrap = up(yak, "--brokers", "3", "--seed-topic", "orders:3")["bootstrap"]
-    write(bootstrap, "orders", 9)
+    write(bootstrap, "orders", *NUMBERS, partitions=3)
     assert act(yak, "pause", "3")[3]["state"] == "paused"
     assert yak.run("node", "pause", "3").err.startswith("error[node-paused]")
-    write(bootstrap, "orders", 9)
+    write(bootstrap, "orders", *NUMBERS, partitions=3)
     others = ",".join(broker["address"] for node, broker in now(yak).items() if node != 3)
     wait_until(lambda: isrs(others, "orders") == [[1, 2]] * 3, "it is fenced within the session")
     assert act(yak, "resume", "3")[3]["state"] == "running"
