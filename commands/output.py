@@ -319,7 +319,7 @@ def error_document(error: YakError) -> dict[str, object]:
     return {
         "error": {
             "code": error.code,
-            "kafka_code": getattr(error, "kafka_code", None),
+            "kafka_code": error.kafka_code,
             "message": error.message,
             "why": error.why,
             "try": list(error.try_),

@@ -663,13 +663,13 @@ def _complain(g: "Globals", source: Source, sender: "RecordSender", unknown: int
         written.append(f"{group_digits(counts.not_written)} certainly not written, sending them again is safe")
     if unknown:
         written.append(f"{group_digits(unknown)} unknown: written or not")
-    steps: tuple[str, ...] = counts.failures[0].error.try_ if counts.failures else ("yak doctor",)
+    first = counts.failures[0].error if counts.failures else YakError("timed-out", "", try_=("yak doctor",))
+    steps = first.try_
     if source.checkpoint is not None:
         steps = (f"the same command continues after row {source.saved_rows}",)
-    slug = counts.failures[0].error.code if counts.failures else "timed-out"
     what = f"{group_digits(failed)} of {counted(counts.sent, 'record')} not acknowledged"
-    error: Any = YakError(slug, what, why="; ".join(reasons) + ". Written: " + "; ".join(written), try_=steps)
-    error.kafka_code = getattr(counts.failures[0].error, "kafka_code", None) if counts.failures else None
+    error = YakError(first.code, what, why="; ".join(reasons) + ". Written: " + "; ".join(written), try_=steps)
+    error.kafka_code = first.kafka_code
     g.out.error(error)
 
 

@@ -64,6 +64,8 @@ class YakError(Exception):
     exit_code = 1
     meant: tuple[str, str] | None = None
     """A name that does not exist, and the closest one that does: the command line advises itself with the latter."""
+    kafka_code: int | None = None
+    """The number of the Kafka error that a broker or librdkafka reported (negative: the client's); None for others."""
 
     def __init__(self, code: str, message: str, *, why: str = "", try_: tuple[str, ...] = ()) -> None:
         super().__init__(message)

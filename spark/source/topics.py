@@ -177,7 +177,7 @@ class Topics:
             try:
                 return ask(self._connected())
             except YakError as error:  # keep the connection: it knows brokers that the bootstrap list may not have
-                passes = error.code in _PASSING or getattr(error, "kafka_code", None) == _OFFSET_NOT_AVAILABLE
+                passes = error.code in _PASSING or error.kafka_code == _OFFSET_NOT_AVAILABLE
                 is_over = attempt >= self.options.fetch_attempts and time.monotonic() >= deadline
                 if is_over and error.code in ("unknown-topic", "unknown-partition") and self.options.fail_on_data_loss:
                     raise data_loss(f"a partition of {self.options.subscription} went away", [error.why]) from None

@@ -22,7 +22,6 @@ from yak.client.csv_files import (
     readable_file,
     sniff_encoding,
 )
-from yak.client.errors import KafkaFailure
 from yak.client.inputs import CsvMapping, CsvSource, Row
 from yak.client.metadata import Topic
 from yak.client.produce import Failed, Outgoing, RecordSender
@@ -307,7 +306,7 @@ class FileFeed(Feed):
         """Set the row aside if its contents are the cause; else end the run."""
         row = self._in_flight.pop(failure.number, None)
         assert row is not None, "a row fails once, after it was sent"
-        code = failure.error.kafka_code if isinstance(failure.error, KafkaFailure) else None
+        code = failure.error.kafka_code
         if failure.error.code in OF_THE_ROW or code in (INVALID_RECORD, INVALID_DIFFERENT_RECORD):
             self._reject(failure.number, row, failure.reason)
             return ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from yak.client.connection import base_config, check_reachable, is_plain
-from yak.client.errors import Change, KafkaFailure, from_exception, kafka_exceptions
+from yak.client.errors import Change, from_exception, kafka_exceptions
 from yak.client.metadata import ClusterMetadata, read_metadata
 from yak.client.quorum import read_controller
 from yak.errors import Unreachable, YakError
@@ -321,7 +321,7 @@ class Admin:
         futures = self._ask(change.not_made, request, [resource], validate_only=validate_only)
         try:
             self._change(next(iter(futures.values())), change, validate_only=validate_only)
-        except KafkaFailure as error:
+        except YakError as error:
             if error.kafka_code == _INVALID_REQUEST:
                 # what a broker answers for a bad value of its own configs, and for one that needs a restart
                 error.code, error.try_ = "bad-config", ("yak help bad-config",)

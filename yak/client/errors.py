@@ -113,24 +113,6 @@ _TRY = {
 }
 
 
-class KafkaFailure(YakError):
-    """An error that a broker or librdkafka reported; `kafka_code` is the protocol's number (negative: the client's)."""
-
-    kafka_code: int | None = None
-
-
-class KafkaUsage(UsageError):
-    """A `KafkaFailure` for an invalid request."""
-
-    kafka_code: int | None = None
-
-
-class KafkaUnreachable(Unreachable):
-    """A `KafkaFailure` for a cluster that does not answer."""
-
-    kafka_code: int | None = None
-
-
 def name_of(error: Any) -> str:
     """Kafka's name of a `KafkaError`."""
     return str(error.name())
@@ -155,19 +137,13 @@ def was_written(error: Any) -> Written:
 def from_kafka(error: Any, what: str, *, try_: tuple[str, ...] = ()) -> YakError:
     """A YakError for a `KafkaError`: `what` names the request and its values."""
     slug = slug_of(error)
-    kind: type[KafkaFailure | KafkaUsage | KafkaUnreachable]
-    if slug == "unreachable":
-        kind = KafkaUnreachable
-    elif slug == "usage":
-        kind = KafkaUsage
-    else:
-        kind = KafkaFailure
+    kind = {"unreachable": Unreachable, "usage": UsageError}.get(slug, YakError)
     failure = kind(slug, what, why=reason(error), try_=try_ or _TRY.get(slug, (f"yak help {slug}",)))
     failure.kafka_code = int(error.code())
     return failure
 
 
-def from_answer(answer: Any, what: str, slug: str, *, invalid: str = "") -> KafkaFailure | UsageError:
+def from_answer(answer: Any, what: str, slug: str, *, invalid: str = "") -> YakError:
     """A YakError for an answer of kio's with an error: `not-authorized`, `timed-out`, and `slug` for all others.
 
     `invalid` is the command that helps when the broker calls the request invalid, which is then a mistake in its use.
@@ -177,7 +153,7 @@ def from_answer(answer: Any, what: str, slug: str, *, invalid: str = "") -> Kafk
         return UsageError(slug, what, why=why, try_=(invalid,))
     if _SLUGS.get(name) in ("not-authorized", "timed-out"):
         slug = _SLUGS[name]
-    failure = KafkaFailure(slug, what, why=why, try_=_TRY.get(slug, (f"yak help {slug}",)))
+    failure = YakError(slug, what, why=why, try_=_TRY.get(slug, (f"yak help {slug}",)))
     failure.kafka_code = int(answer.error_code)
     return failure
 

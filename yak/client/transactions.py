@@ -152,7 +152,7 @@ def _skip_tags(data: bytes, position: int) -> tuple[None, int]:
 
 
 def _unknown(name: str, answer: Transaction | YakError) -> Transaction | YakError:
-    if getattr(answer, "kafka_code", None) != _TRANSACTIONAL_ID_NOT_FOUND:
+    if isinstance(answer, Transaction) or answer.kafka_code != _TRANSACTIONAL_ID_NOT_FOUND:
         return answer
     return YakError(
         "unknown-transaction",

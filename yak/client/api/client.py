@@ -10,8 +10,8 @@ from yak.client.api.failures import closed, explaining, require_text
 from yak.client.api.message import Serde
 from yak.client.api.producer import Acks, Compression, Producer
 from yak.client.api.settings import Bootstrap, check_config, find_bootstrap
-from yak.client.errors import KafkaFailure
 from yak.client.metadata import Topic
+from yak.errors import YakError
 from yak.ids import Offset, TopicPartition
 
 
@@ -95,7 +95,7 @@ class Client:
                     replication_factor=-1 if replication_factor is None else replication_factor,
                     configs=texts,
                 )
-            except KafkaFailure as error:
+            except YakError as error:
                 if not (if_not_exists and error.code == "topic-exists"):
                     raise
 
@@ -105,7 +105,7 @@ class Client:
             require_text(name)
             try:
                 self._admin.delete_topic(name)
-            except KafkaFailure as error:
+            except YakError as error:
                 if not (if_exists and error.code == "unknown-topic"):
                     raise
 

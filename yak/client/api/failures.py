@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from operator import index
 from typing import Any
 
-from yak.client.errors import KafkaUsage, Written, from_exception, from_kafka, kafka_exceptions, slug_of, was_written
+from yak.client.errors import Written, from_exception, from_kafka, kafka_exceptions, slug_of, was_written
 from yak.errors import UsageError, YakError
 
 _TRY = {
@@ -29,20 +29,14 @@ _TRY = {
 
 
 class SendFailed(YakError):
-    """A record was not acknowledged. `written` is `no`, or `unknown` when it may be in the log all the same.
+    """A record was not acknowledged. `written` is `no`, or `unknown` when it may be in the log all the same."""
 
-    `kafka_code` is the protocol's error number; negative ones are the client's own.
-    """
-
-    def __init__(self, code: str, message: str, *, why: str = "", try_: tuple[str, ...] = ()) -> None:
-        super().__init__(code, message, why=why, try_=try_)
-        self.written: Written = "unknown"
-        self.kafka_code: int | None = None
+    written: Written = "unknown"
 
 
 def for_python(error: YakError) -> YakError:
     """The same error, with advice for a program instead of the command line."""
-    if isinstance(error, KafkaUsage):
+    if error.code == "usage" and error.kafka_code is not None:
         error.try_ = ("help(yak.Producer) and help(yak.Consumer) list the settings",)
     error.try_ = _TRY.get(error.code, error.try_)
     return error

@@ -220,7 +220,7 @@ class GroupBrokers:
 
 def _passes(error: YakError) -> bool:
     """Whether another FindCoordinator may help."""
-    return getattr(error, "kafka_code", None) in RETRIED or isinstance(error, Unreachable)
+    return error.kafka_code in RETRIED or isinstance(error, Unreachable)
 
 
 def _silent(address: str, error: OSError, what: str) -> YakError:

@@ -1,7 +1,7 @@
 """Delivery statistics in lines, and a CSV file's first rows."""
 
-from yak.client.errors import KafkaFailure
 from yak.client.produce import Acknowledged, Failed
+from yak.errors import YakError
 from yak.tui.formatter import Formatter
 from yak.tui.produce.files import CsvPreview, FileProgress, PreviewRow
 from yak.tui.produce.run import DeliveryStatistics
@@ -52,7 +52,7 @@ def test_statistics_with_acks_0_have_no_offset():
 
 
 def test_many_messages_have_rates_latencies_and_reasons():
-    failure = Failed(3, KafkaFailure("timed-out", "x"), "too late")
+    failure = Failed(3, YakError("timed-out", "x"), "too late")
     stats = DeliveryStatistics(
         "done", sent=12_000, acknowledged=11_995, failed=5, unknown=2, reasons=(("too late", 4), ("too large", 1)),
         rate=840, mean_rate=1200, p50_ms=1, p99_ms=20, max_ms=1500, rates=(1.0, 2.0), latencies_ms=(3.0, 4.0),
