@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,6 @@ from yak.client.bench.result import (
     outcomes,
     parse_check,
     read_baseline,
-    spread,
     write_csv,
 )
 from yak.commands.options import Globals
@@ -37,15 +35,6 @@ EVENT_SECONDS = 0.25
 RECEIVED = ("consume", "e2e")
 
 
-@dataclass(slots=True)
-class CheckedResult:
-    """A result as JSON, with the outcome of the assertions and of the comparison."""
-
-    document: dict[str, Any]
-    checks: list[dict[str, object]] = field(default_factory=list)
-    compared: list[dict[str, object]] = field(default_factory=list)
-
-
 def run(g: Globals, load: Load, partitions: int | None, report: "Report") -> None:
     """Run the benchmark, print the result, write files, check assertions.
 
@@ -56,29 +45,25 @@ def run(g: Globals, load: Load, partitions: int | None, report: "Report") -> Non
     check_against_baseline(checks, baseline)
     if report.progress_json:
         result = run_with_events(g, load, partitions)
+    elif report.no_progress:
+        result = run_benchmark(load, partitions)
     else:
-        result = run_with_progress(g, load, partitions, with_progress=not report.no_progress)
-    facts = machine()
-    found = document(result, facts)
-    checked = CheckedResult(found, outcomes(checks, found, baseline), comparison(found, baseline) if baseline else [])
+        with g.out.progress(f"{VERBS[load.kind]} {load.topic}", load.messages) as bar:
+            result = run_benchmark(load, partitions, on_progress=bar.update)
+    found = document(result, machine())
+    found["asserts"] = outcomes(checks, found, baseline)
+    found["compared"] = comparison(found, baseline) if baseline else []
     rows = [*(client_row(str(each.client), each) for each in result.clients), client_row("total", result)]
-    whole = checked.document | {"asserts": checked.checks, "compared": checked.compared}
-    if not g.out.for_programs(whole, rows, CSV_COLUMNS):
-        for line in lines(result, checked, facts):
+    if not g.out.for_programs(found, rows, CSV_COLUMNS):
+        for line in lines(result, found):
             g.out.line(line)
     if report.csv is not None:
         save_csv(report.csv, result)
     if limit := result.client_limit():
         g.out.note(f"the client was the limit: {limit}")
-    raise_if_bad(result, checked)
-
-
-def run_with_progress(g: Globals, load: Load, partitions: int | None, *, with_progress: bool) -> Result:
-    """Run the benchmark, with a progress line if `with_progress`."""
-    if not with_progress:
-        return run_benchmark(load, partitions)
-    with g.out.progress(f"{VERBS[load.kind]} {load.topic}", load.messages) as bar:
-        return run_benchmark(load, partitions, on_progress=bar.update)
+    broken_checks(found["asserts"])
+    if result.errors:
+        raise YakError("bench-errors", f"{group_digits(result.errors)} records failed", why=result.first_error)
 
 
 def write_event(g: Globals, kind: str, **fields: object) -> None:
@@ -116,13 +101,6 @@ def save_csv(path: Path, result: Result) -> None:
         raise UsageError("cannot-write", f"{path} was not written", why=error.strerror or str(error)) from None
 
 
-def raise_if_bad(result: Result, checked: CheckedResult) -> None:
-    """Raise failed records and failed assertions as errors."""
-    broken_checks(checked.checks)
-    if result.errors:
-        raise YakError("bench-errors", f"{group_digits(result.errors)} records failed", why=result.first_error)
-
-
 def broken_checks(checks: Sequence[Mapping[str, object]]) -> None:
     """Raise CheckFailed (`assert-failed`) when an assertion does not hold."""
     broken = [check for check in checks if not check["held"]]
@@ -152,8 +130,8 @@ def latency_line(what: str, latency: Mapping[str, float]) -> str:
     return f"  {what} after, ms: " + "  ".join(f"{name} {value:.3f}" for name, value in latency.items())
 
 
-def lines(result: Result, checked: CheckedResult, facts: dict[str, object]) -> list[str]:
-    """The result for people, in the order of nats bench: total, each client, spread, latency."""
+def lines(result: Result, found: Mapping[str, Any]) -> list[str]:
+    """The result and its document for people, in the order of nats bench: total, each client, spread, latency."""
     load = result.load
     plural = "client" if len(result.clients) == 1 else "clients"
     errors = group_digits(result.errors)
@@ -165,18 +143,18 @@ def lines(result: Result, checked: CheckedResult, facts: dict[str, object]) -> l
         for each in result.clients:
             rate = rate_text(each.records, each.bytes, each.seconds)
             text.append(f"  [{each.client}] {rate} ({group_digits(each.records)} records, {each.seconds:.2f} s)")
-        over = spread([each.records / each.seconds for each in result.clients])
+        over = found["records_per_s_by_client"]
         parts = (f"{name} {group_digits(round(value))}" for name, value in over.items())
         text.append("  " + " | ".join(parts) + " records/s")
-    if latency := checked.document["latency_ms"]:
+    if latency := found["latency_ms"]:
         text.append(latency_line("received" if load.kind in RECEIVED else "acknowledged", latency))
-    if consumed := checked.document.get("consumed"):
+    if consumed := found.get("consumed"):
         rate = f"{group_digits(round(consumed['records_per_s']))} records/s, {consumed['mb_per_s']:.1f} MB/s"
         text.append(f"  consumed by {consumed['consumers']}: {rate} ({group_digits(consumed['records'])} records)")
         if consumed["latency_ms"]:
             text.append(latency_line("received", consumed["latency_ms"]))
-    if checked.compared:
-        text += ["", *layout(checked.compared, ("figure", "before", "now", "ratio"))]
-    text += [check_line(check) for check in checked.checks]
-    text.append("  " + machine_line(facts))
+    if found["compared"]:
+        text += ["", *layout(found["compared"], ("figure", "before", "now", "ratio"))]
+    text += [check_line(check) for check in found["asserts"]]
+    text.append("  " + machine_line(found["machine"]))
     return text
