@@ -2,14 +2,14 @@
 
 import os
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from yak.commands.app import CONNECTION, OUTPUT, START, WHAT, as_arguments, command, flag
+from yak.commands.app import CONNECTION, OUTPUT, START, WHAT, Bundle, as_arguments, command, flag
 from yak.commands.options import Globals
 from yak.commands.parameters import argument
 from yak.errors import UsageError
@@ -20,6 +20,37 @@ if TYPE_CHECKING:
     from yak.tui.source.base import ClusterSource
 
 _PATIENCE_S = 1.0
+_WEB = "In a browser"
+_EXTRAS = {"ui": ("httpx", "textual"), "web": ("httpx", "textual", "aiohttp", "textual_serve")}
+
+
+@dataclass(frozen=True)
+class ScreenOptions(Bundle):
+    """What a terminal and each tab of a browser get."""
+
+    theme: str | None = flag(
+        "--theme", "yak-dark, yak-light, yak-contrast, yak-deutan, mono, ansi.", OUTPUT, metavar="NAME"
+    )
+    ascii: bool = flag("--ascii", "ASCII characters only.", OUTPUT, default=False)
+    no_motion: bool = flag("--no-motion", "Nothing blinks or moves.", OUTPUT, default=False)
+    fps: float = flag("--fps", "Largest number of updates a second.", OUTPUT, default=4.0, metavar="N", min=0.2, max=10)
+    data_dir: str | None = flag(
+        "--data-dir", "The yak up directory whose brokers can be killed.", CONNECTION, metavar="DIR"
+    )
+
+
+@dataclass(frozen=True)
+class ServerOptions(Bundle):
+    """The server for browsers."""
+
+    host: str | None = flag("--host", "Address to listen on; 127.0.0.1 if not given.", _WEB, metavar="HOST")
+    port: int | None = flag(
+        "--port", "8090 or the next free one if not given; 0: any.", _WEB, metavar="N", min=0, max=65_535
+    )
+    token: str | None = flag("--token", "Token that browsers need; or YAK_UI_TOKEN.", _WEB, metavar="SECRET")
+    certificate: str | None = flag(
+        "--certificate", "Serve HTTPS; private key and certificate in PEM.", _WEB, metavar="FILE"
+    )
 
 
 def is_first_run(g: Globals, settings: "UiSettings") -> bool:
@@ -87,54 +118,22 @@ def check_web(web: bool, *, plain: bool, **given: object) -> None:
         raise UsageError("usage", "--plain and --web exclude each other", why="one is for pipes, one for browsers")
 
 
-def tab_argv(
-    g: Globals,
-    screen: str | None,
-    what: str | None,
-    *,
-    theme: str | None,
-    is_ascii: bool,
-    fps: float,
-    data_dir: str | None,
-) -> list[str]:
-    """The arguments of `yak ui` for one tab: those of this command without the server's options."""
-    argv = [*as_arguments(g.flags), f"--fps={fps}"]
-    argv += [f"--theme={theme}"] if theme is not None else []
-    argv += ["--ascii"] if is_ascii else []
-    argv += [f"--data-dir={data_dir}"] if data_dir is not None else []
-    return [*argv, "--", *(each for each in (screen, what) if each is not None)]
-
-
-def run_web(
-    g: Globals,
-    argv: list[str],
-    *,
-    host: str | None,
-    port: int | None,
-    token: str | None,
-    certificate: str | None,
-    demo: bool,
-    keep: bool,
-) -> int:
-    """Serve until Ctrl+C. Raises UsageError, see `yak.tui.web.server.serve`."""
+def run_web(g: Globals, server: ServerOptions, argv: list[str], *, demo: bool, keep: bool) -> int:
+    """Serve until Ctrl+C; `argv` are the arguments of `yak ui` in a tab. Raises UsageError, see `yak.tui.web.server.serve`."""
     from yak.tui.web.launch import run
     from yak.tui.web.options import HOST, TOKEN_VARIABLE, WebOptions
 
     options = WebOptions(
-        host=HOST if host is None else host,
-        port=port,
-        token=token if token is not None else os.environ.get(TOKEN_VARIABLE) or None,
+        host=HOST if server.host is None else server.host,
+        port=server.port,
+        token=server.token if server.token is not None else os.environ.get(TOKEN_VARIABLE) or None,
         readonly=g.readonly,
-        certificate=certificate,
+        certificate=server.certificate,
     )
     if not demo:
         _ = g.bootstrap_servers  # report an invalid address here, not in each tab
     run(options, argv, say=g.out.note, warn=g.out.warn, demo=demo, keep=keep)
     return 0
-
-
-_WEB = "In a browser"
-_EXTRAS = {"ui": ("httpx", "textual"), "web": ("httpx", "textual", "aiohttp", "textual_serve")}
 
 
 @command(
@@ -154,30 +153,14 @@ def ui(
     what: Annotated[str | None, argument("WHAT", "Open this topic or group.", show_default=False)] = None,
     demo: bool = flag("--demo", "Start a demo cluster under load.", START, default=False),
     keep: bool = flag("--keep", "With --demo: leave the cluster running.", START, default=False),
-    theme: str | None = flag(
-        "--theme", "yak-dark, yak-light, yak-contrast, yak-deutan, mono, ansi.", OUTPUT, metavar="NAME"
-    ),
-    ascii_: bool = flag("--ascii", "ASCII characters only.", OUTPUT, default=False),
-    no_motion: bool = flag("--no-motion", "Nothing blinks or moves.", OUTPUT, default=False),
-    fps: float = flag(
-        "--fps", "Largest number of updates a second.", OUTPUT, default=4.0, metavar="N", min=0.2, max=10
-    ),
+    *,
+    options: ScreenOptions,
     plain: bool = flag(
         "--plain", "A line for each change until Ctrl+C, for screen readers and pipes.", OUTPUT, default=False
     ),
     self_test: bool = flag("--self-test", "Test all screens without a terminal, and exit.", WHAT, default=False),
-    data_dir: str | None = flag(
-        "--data-dir", "The yak up directory whose brokers can be killed.", CONNECTION, metavar="DIR"
-    ),
     web: bool = flag("--web", "Serve the UI to browsers.", _WEB, default=False),
-    host: str | None = flag("--host", "Address to listen on; 127.0.0.1 if not given.", _WEB, metavar="HOST"),
-    port: int | None = flag(
-        "--port", "8090 or the next free one if not given; 0: any.", _WEB, metavar="N", min=0, max=65_535
-    ),
-    token: str | None = flag("--token", "Token that browsers need; or YAK_UI_TOKEN.", _WEB, metavar="SECRET"),
-    certificate: str | None = flag(
-        "--certificate", "Serve HTTPS; private key and certificate in PEM.", _WEB, metavar="FILE"
-    ),
+    server: ServerOptions,
 ) -> int | None:
     """Monitor and test a cluster in a terminal or browser."""
     require_extra("web" if web else "ui")
@@ -185,19 +168,18 @@ def ui(
 
     if self_test:
         return launch.self_test(print)
-    check_web(web, plain=plain, host=host, port=port, token=token, certificate=certificate)
+    check_web(web, plain=plain, **asdict(server))
     if keep and not demo:
         raise UsageError(
             "usage", "--keep goes with --demo", why="only the demo ends its cluster", try_=("yak ui --demo --keep",)
         )
-    settings = _settings(g, screen, what, theme=theme, is_ascii=ascii_, fps=fps)
-    if no_motion:
-        import os
-
+    settings = _settings(g, screen, what, options)
+    if options.no_motion:
         os.environ["TEXTUAL_ANIMATIONS"] = "none"
     if web:
-        argv = tab_argv(g, screen, what, theme=theme, is_ascii=ascii_, fps=fps, data_dir=None if demo else data_dir)
-        return run_web(g, argv, host=host, port=port, token=token, certificate=certificate, demo=demo, keep=keep)
+        opened = [each for each in (screen, what) if each is not None]
+        argv = [*as_arguments(g.flags), *as_arguments(options), "--", *opened]
+        return run_web(g, server, argv, demo=demo, keep=keep)
     if demo:
         from yak.tui.demo.show import run_demo
 
@@ -205,7 +187,7 @@ def ui(
         return run_demo(settings, keep=keep, note=g.out.note, write=write, require_reader=g.out.require_reader)
     if not plain and is_first_run(g, settings):
         return first_run(g, settings)
-    source = _source(g, settings, data_dir)
+    source = _source(g, settings, options.data_dir)
     if plain:
         with suppress(KeyboardInterrupt):
             launch.run_plain(source, settings, lambda line: print(one_line(line), flush=True), g.out.require_reader)
@@ -224,9 +206,7 @@ def require_extra(extra: str) -> None:
         )
 
 
-def _settings(
-    g: Globals, screen: str | None, what: str | None, *, theme: str | None, is_ascii: bool, fps: float
-) -> "UiSettings":
+def _settings(g: Globals, screen: str | None, what: str | None, options: ScreenOptions) -> "UiSettings":
     """The UI's settings from options, variables and files. Raises UsageError."""
     from yak.client.contexts import KEYS, read_toml
     from yak.tui.keys import check_keymap
@@ -235,7 +215,7 @@ def _settings(
     from yak.tui.settings import UiSettings
     from yak.tui.themes import NAMES
 
-    chosen = str(g.settings.get("theme", flag=theme).value)
+    chosen = str(g.settings.get("theme", flag=options.theme).value)
     if chosen not in NAMES:
         raise UsageError("unknown-theme", f'there is no theme "{chosen}"', why=f"there are {', '.join(NAMES)}")
     start = next((each for each in SCREENS if screen in (each.name, *each.aliases)), None)
@@ -253,11 +233,11 @@ def _settings(
         )
     return UiSettings(
         is_readonly=g.readonly,
-        is_ascii=is_ascii or bool(g.settings.value("ascii")),
+        is_ascii=options.ascii or bool(g.settings.value("ascii")),
         is_production=bool(g.settings.value("production")),
         theme=chosen,
         zone="utc" if str(g.settings.value("tz")).upper() == "UTC" else "local",
-        fps=fps,
+        fps=options.fps,
         keymap=check_keymap(keymap),
         contexts=contexts_of(g.settings.contexts),
         context=g.settings.context_name() or "",
