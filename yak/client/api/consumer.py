@@ -32,87 +32,6 @@ Where: TypeAlias = Offset | Literal["earliest", "latest"]
 OffsetReset: TypeAlias = Literal["earliest", "latest", "error"]
 
 
-class Offsets:
-    """Offset requests through a consumer's librdkafka handle. Raises YakError."""
-
-    def __init__(self, handle: ConsumerHandle[Any], *, has_group: bool, reset: OffsetReset, timeout_s: float) -> None:
-        self._handle = handle
-        self._has_group = has_group
-        self._reset = reset
-        self._timeout_s = timeout_s
-
-    def partitions(self, topic: str) -> list[TopicPartition]:
-        """A topic's partitions, by number."""
-        with explaining(f'the partitions of "{topic}" are not known'):
-            found = read_metadata(self._handle.consumer, timeout_s=self._timeout_s).require_topic(topic)
-        return [TopicPartition(topic, each.number) for each in found.partitions]
-
-    def require(self, partitions: Iterable[TopicPartition]) -> None:
-        """Check that the partitions exist: librdkafka waits silently for a missing one."""
-        with explaining("the partitions could not be assigned"):
-            metadata = read_metadata(self._handle.consumer, timeout_s=self._timeout_s)
-            for each in partitions:
-                count = len(metadata.require_topic(each.topic).partitions)
-                if not 0 <= each.partition < count:
-                    why = f'topic "{each.topic}" has {count}, numbered from 0'
-                    raise YakError("unknown-partition", f"{each} does not exist", why=why)
-
-    def watermarks(self, partition: TopicPartition) -> tuple[Offset, Offset]:
-        """The log start offset, and the end: the offset of the next record."""
-        with explaining(f"the offsets of {partition} are not known"):
-            return self._handle.watermarks(partition, self._timeout_s)
-
-    def at_time(self, partition: TopicPartition, timestamp_ms: int) -> Offset:
-        """The first offset at or after a time; the end when all records are older."""
-        what = f"the offsets of {partition} are not known"
-        with explaining(what):
-            found = self._handle.offsets_at({partition: timestamp_ms}, self._timeout_s)[partition]
-        if found.error is not None:
-            raise translated(found.error, what)
-        return found.offset if found.offset >= 0 else self.watermarks(partition)[1]
-
-    def resolve(self, partition: TopicPartition, where: Where) -> Offset:
-        """Resolve an offset or a name to an offset. Raises UsageError."""
-        if isinstance(where, int) and where >= 0:
-            return where
-        if where in ("earliest", "latest"):
-            return self.watermarks(partition)[where == "latest"]
-        raise UsageError(
-            "usage",
-            f"{where!r} is no place in {partition}",
-            why="a place is an offset from 0 on, or a name",
-            try_=('"earliest"', '"latest"', "consumer.offset_for_time(partition, timestamp_ms)"),
-        )
-
-    def own_starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Offset]:
-        """The default start offsets: the group's committed offsets, else as `auto_offset_reset` says."""
-        committed = self.committed(partitions) if self._has_group else {}
-        starts: dict[TopicPartition, Offset] = {}
-        for each in partitions:
-            found = committed.get(each)
-            starts[each] = self._reset_of(each) if found is None else found
-        return starts
-
-    def _reset_of(self, partition: TopicPartition) -> Offset:
-        if self._reset != "error":
-            return self.resolve(partition, self._reset)
-        raise YakError(
-            "no-offset",
-            f"where to begin in {partition} is not known",
-            why='nothing is committed, and auto_offset_reset="error"',
-            try_=("consumer.assign({partition: offset})", 'auto_offset_reset="earliest"'),
-        )
-
-    def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Offset | None]:
-        """The group's committed offsets; None without one."""
-        what = f"what is committed for {', '.join(map(str, partitions))} is not known"
-        with explaining(what):
-            found = self._handle.committed(partitions, self._timeout_s)
-        if (refused := refusal_in(found)) is not None:
-            raise translated(refused[1], what)
-        return {each: answer.offset if answer.offset >= 0 else None for each, answer in found.items()}
-
-
 POLL_S = 1.0
 SLICE_S = 0.1
 """The longest single wait for records; between two waits, Ctrl+C and cancellation take effect."""
@@ -297,9 +216,7 @@ class Consumer:
             self._handle = ConsumerHandle[Message](common, is_cooperative=is_cooperative)
         self.reading = InboxReader(self._handle, keys, values, auto_commit=auto_commit and group_id is not None)
         """The source of records; public for the asynchronous consumer, which waits for it in a thread."""
-        self._offsets = Offsets(
-            self._handle, has_group=group_id is not None, reset=auto_offset_reset, timeout_s=timeout
-        )
+        self._reset = auto_offset_reset
         self._is_subscribed = False
 
     def subscribe(
@@ -348,12 +265,12 @@ class Consumer:
         """
         self.reading.require_open()
         partitions = partitions if isinstance(partitions, Mapping) else list(partitions)
-        self._offsets.require(partitions)
+        self._require_partitions(partitions)
         if isinstance(partitions, Mapping):
             wanted: Mapping[TopicPartition, Where] = partitions
-            starts = {each: self._offsets.resolve(each, where) for each, where in wanted.items()}
+            starts = {each: self._resolve(each, where) for each, where in wanted.items()}
         else:
-            starts = self._offsets.own_starts(partitions)
+            starts = self._own_starts(partitions)
         if self._is_subscribed:
             self._end_subscription()
         self._handle.inbox.forget(self.assignment())
@@ -362,6 +279,16 @@ class Consumer:
         for each, offset in starts.items():
             self._handle.inbox.seek(each, offset)
         return self
+
+    def _require_partitions(self, partitions: Iterable[TopicPartition]) -> None:
+        """Check that the partitions exist: librdkafka waits silently for a missing one."""
+        with explaining("the partitions could not be assigned"):
+            metadata = read_metadata(self._handle.consumer, timeout_s=self._timeout_s)
+            for each in partitions:
+                count = len(metadata.require_topic(each.topic).partitions)
+                if not 0 <= each.partition < count:
+                    why = f'topic "{each.topic}" has {count}, numbered from 0'
+                    raise YakError("unknown-partition", f"{each} does not exist", why=why)
 
     def _end_subscription(self) -> None:
         if self._handle.rebalancing.is_in_callback:
@@ -383,7 +310,9 @@ class Consumer:
     def partitions(self, topic: str) -> list[TopicPartition]:
         """A topic's partitions, by number. Raises YakError (`unknown-topic`)."""
         self.reading.require_open()
-        return self._offsets.partitions(topic)
+        with explaining(f'the partitions of "{topic}" are not known'):
+            found = read_metadata(self._handle.consumer, timeout_s=self._timeout_s).require_topic(topic)
+        return [TopicPartition(topic, each.number) for each in found.partitions]
 
     def poll(self, timeout: float = POLL_S, max_messages: int = BATCH) -> list[Message]:
         """Records, as soon as there are some; an empty list after `timeout` seconds without any.
@@ -444,18 +373,42 @@ class Consumer:
     def committed(self, partition: TopicPartition) -> Offset | None:
         """The group's committed offset; None without one. Raises YakError."""
         self._require_group("committed")
-        return self._offsets.committed([partition])[partition]
+        return self._committed([partition]).get(partition)
+
+    def _committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Offset]:
+        """The committed offsets of those of the partitions that have one."""
+        what = f"what is committed for {', '.join(map(str, partitions))} is not known"
+        with explaining(what):
+            found = self._handle.committed(partitions, self._timeout_s)
+        if (refused := refusal_in(found)) is not None:
+            raise translated(refused[1], what)
+        return {each: answer.offset for each, answer in found.items() if answer.offset >= 0}
 
     def position(self, partition: TopicPartition) -> Offset:
         """The offset of the next record for the caller; reads it from the brokers before the first record. Raises YakError."""
         self.reading.require_open()
         known = self._handle.inbox.position(partition)
-        return known if known is not None else self._offsets.own_starts([partition])[partition]
+        return known if known is not None else self._own_starts([partition])[partition]
+
+    def _own_starts(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Offset]:
+        """The default start offsets: the group's committed offsets, else as `auto_offset_reset` says."""
+        committed = self._committed(partitions) if self.group_id is not None else {}
+        return {each: committed[each] if each in committed else self._reset_of(each) for each in partitions}
+
+    def _reset_of(self, partition: TopicPartition) -> Offset:
+        if self._reset != "error":
+            return self._resolve(partition, self._reset)
+        raise YakError(
+            "no-offset",
+            f"where to begin in {partition} is not known",
+            why='nothing is committed, and auto_offset_reset="error"',
+            try_=("consumer.assign({partition: offset})", 'auto_offset_reset="earliest"'),
+        )
 
     def seek(self, partition: TopicPartition, to: Where) -> None:
         """Continue at this offset. Raises UsageError (`not-assigned`) for a partition that is not assigned."""
         self.reading.require_open()
-        offset = self._offsets.resolve(partition, to)
+        offset = self._resolve(partition, to)
         if partition in self._handle.rebalancing.arriving:
             self._handle.rebalancing.arriving[partition] = offset
         elif partition not in self.assignment():
@@ -469,6 +422,19 @@ class Consumer:
             with explaining(f"{partition} could not be moved to {offset}"):
                 self._handle.seek(partition, offset, self._timeout_s, lambda: True)
         self._handle.inbox.seek(partition, offset)
+
+    def _resolve(self, partition: TopicPartition, where: Where) -> Offset:
+        """Resolve an offset or a name to an offset. Raises UsageError."""
+        if isinstance(where, int) and where >= 0:
+            return where
+        if where in ("earliest", "latest"):
+            return self.watermarks(partition)[where == "latest"]
+        raise UsageError(
+            "usage",
+            f"{where!r} is no place in {partition}",
+            why="a place is an offset from 0 on, or a name",
+            try_=('"earliest"', '"latest"', "consumer.offset_for_time(partition, timestamp_ms)"),
+        )
 
     def pause(self, partitions: Iterable[TopicPartition] | None = None) -> None:
         """Return no records of these partitions (default: all assigned ones) until `resume`; stay in the group
@@ -491,12 +457,18 @@ class Consumer:
     def watermarks(self, partition: TopicPartition) -> tuple[Offset, Offset]:
         """The log start offset, and the end: the offset of the next record. Raises YakError."""
         self.reading.require_open()
-        return self._offsets.watermarks(partition)
+        with explaining(f"the offsets of {partition} are not known"):
+            return self._handle.watermarks(partition, self._timeout_s)
 
     def offset_for_time(self, partition: TopicPartition, timestamp_ms: int) -> Offset:
         """The first offset at or after a time; the end when all records are older. Raises YakError."""
         self.reading.require_open()
-        return self._offsets.at_time(partition, timestamp_ms)
+        what = f"the offsets of {partition} are not known"
+        with explaining(what):
+            found = self._handle.offsets_at({partition: timestamp_ms}, self._timeout_s)[partition]
+        if found.error is not None:
+            raise translated(found.error, what)
+        return found.offset if found.offset >= 0 else self.watermarks(partition)[1]
 
     @property
     def is_closed(self) -> bool:
