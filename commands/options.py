@@ -184,11 +184,14 @@ class Globals:
     @property
     def bootstrap_servers(self) -> str:
         """The bootstrap servers, `host:port,...`. Raises UsageError (`bad-setting`)."""
-        from yak.commands.local_cluster import bootstrap_servers, is_from_directory
+        from yak.commands.local_cluster import bootstrap_servers, is_from_directory, is_of_yak_up, security_of_yak_up
 
         found = bootstrap_servers(self.settings)
         self.out.warn_once(self.settings.warnings)
-        self.connect_as_configured()
+        protocol, ca_file = str(self.settings.value("security_protocol")), None
+        if is_of_yak_up(found):
+            protocol, ca_file = security_of_yak_up(self.settings)
+        self._connect_with(found, protocol, ca_file)
         if is_from_directory(self.settings, found):
             named = ", which ./yak.toml names" if found.origin.startswith("context ") else ""
             self.out.note_once(f"brokers: {found.value} ({found.origin}{named})")
@@ -206,24 +209,15 @@ class Globals:
         admin.metadata()
         return admin.answered, admin.timeout_s
 
-    def connect_as_configured(self) -> None:
-        """Connect to the brokers with TLS and a login as the settings say.
-
-        Those of `yak up` on this machine have the security protocol and the authority that it started them with.
-        """
-        from yak.commands.local_cluster import bootstrap_servers, is_of_yak_up, security_of_yak_up
-
-        protocol, ca_file = str(self.settings.value("security_protocol")), None
-        if is_of_yak_up(bootstrap_servers(self.settings)):
-            protocol, ca_file = security_of_yak_up(self.settings)
-        self._connect_with(protocol, ca_file)
-
     def servers_of_local(self, local: "ClusterStatus") -> str:
         """The addresses of a cluster of `yak up`; connections get its security protocol, authority and a login."""
-        self._connect_with(local.security_protocol, local.ca_file)
+        from yak.commands.local_cluster import bootstrap_servers
+
+        self._connect_with(bootstrap_servers(self.settings), local.security_protocol, local.ca_file)
         return local.bootstrap
 
-    def _connect_with(self, protocol: str, ca_file: str | None) -> None:
+    def _connect_with(self, brokers: "ResolvedSetting", protocol: str, ca_file: str | None) -> None:
+        """Connect to the brokers with TLS and a login as the settings say; both are for all later connections."""
         from yak.client.security import ClientSecurity, use
 
         get = self.settings.value
@@ -237,18 +231,15 @@ class Globals:
                 checks_host_name=get("ssl_check_host_name"),
             )
         )
-        self._use_login(protocol)
+        self._use_login(brokers, protocol)
 
-    def _use_login(self, protocol: str) -> None:
+    def _use_login(self, brokers: "ResolvedSetting", protocol: str) -> None:
         """Log in at the brokers, if they ask for it and the password is meant for them (`_is_meant_for`)."""
         from yak.client.login import login_of, use_login
-        from yak.commands.local_cluster import bootstrap_servers
 
-        brokers, get = bootstrap_servers(self.settings), self.settings.value
-        password, endpoint = (
-            self.settings.get("sasl_password"),
-            self.settings.get("sasl_oauthbearer_token_endpoint_url"),
-        )
+        get = self.settings.value
+        password = self.settings.get("sasl_password")
+        endpoint = self.settings.get("sasl_oauthbearer_token_endpoint_url")
         secret = password.value if self._is_meant_for(brokers, password, "password") else None
         url = endpoint.value if self._is_meant_for(brokers, endpoint, "token endpoint") else None
         if secret is not None and url is not None and not self._may_get(endpoint, password):
