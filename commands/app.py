@@ -130,10 +130,10 @@ def command(*, examples: tuple[str, ...] = (), allow_unknown: bool = False) -> C
     return make
 
 
-def load(module: str, attribute: str) -> Leaf | CommandGroup:
-    """Import a registry entry."""
-    found = getattr(import_module(module), attribute)
-    assert isinstance(found, Leaf | CommandGroup), f"{module}.{attribute} was not made by yak.commands.app"
+def load(entry: registry.Entry) -> Leaf | CommandGroup:
+    """Import a command."""
+    found = getattr(import_module(entry.module), entry.attribute)
+    assert isinstance(found, Leaf | CommandGroup), f"{entry.module}.{entry.attribute} was not made by yak.commands.app"
     return found
 
 

@@ -95,7 +95,7 @@ def _explain_command(g: Globals, names: list[str]) -> None:
     entry = registry.find(names[0])
     if entry is None:
         raise _nothing_known(names[0])
-    found = load(entry.module, entry.attribute)
+    found = load(entry)
     if isinstance(found, CommandGroup):
         if len(names) == 1:
             for line in group_overview(found).splitlines():

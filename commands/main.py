@@ -124,7 +124,7 @@ def _run_command(rest: list[str], before: "Flags", made: "list[Globals]") -> int
     interrupts.install()
     if name == "serve" and _serve_at_once(after, before, made):
         return 0
-    found = load(entry.module, entry.attribute)
+    found = load(entry)
     if isinstance(found, CommandGroup):
         return _run_group(found, after, before, made)
     return _run_leaf(found, f"yak {name}", after, before, made)

@@ -77,7 +77,7 @@ def help_of(leaf: Leaf, program: str) -> str:
 
 def command_page(entry: registry.Entry) -> str:
     """`yak NAME` with its subcommands."""
-    found = load(entry.module, entry.attribute)
+    found = load(entry)
     lines = [f"# yak {entry.name}", "", escaped(entry.summary), ""]
     if isinstance(found, CommandGroup):
         if found.default is not None:

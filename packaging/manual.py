@@ -77,7 +77,7 @@ def described(leaf: Leaf, program: str) -> Iterator[str]:
 
 def page(entry: registry.Entry) -> str:
     """The page of one command."""
-    found = load(entry.module, entry.attribute)
+    found = load(entry)
     lines = head(f"yak-{entry.name}", entry.summary)
     if isinstance(found, CommandGroup):
         lines += [".SH SYNOPSIS", f".B yak {escaped(entry.name)}\n.I COMMAND\n[OPTIONS] [ARGS]..."]

@@ -13,7 +13,7 @@ from yak.commands.app import CommandGroup, load
 LEAVES = [
     (entry.name, name)
     for entry in registry.available()
-    for found in [load(entry.module, entry.attribute)]
+    for found in [load(entry)]
     for name in (found.leaves if isinstance(found, CommandGroup) else [None])
 ]
 
@@ -37,7 +37,7 @@ def test_the_help_of_each_command_is_as_agreed(yak, golden, command, leaf):
 @pytest.mark.parametrize(("command", "leaf"), LEAVES)
 def test_every_command_shows_examples_that_begin_with_its_name(command, leaf):
     entry = registry.find(command)
-    found = load(entry.module, entry.attribute)
+    found = load(entry)
     examples = found.leaves[leaf].examples if leaf else found.examples
     assert examples
     assert any(f"yak {command}" in example for example in examples)
@@ -62,7 +62,7 @@ def test_groups_have_their_own_overview(yak, golden):
 
 @pytest.mark.parametrize("entry", registry.available(), ids=lambda entry: entry.name)
 def test_the_registry_says_what_the_command_says(entry):
-    found = load(entry.module, entry.attribute)
+    found = load(entry)
     assert found.summary == entry.summary
     assert entry.summary.endswith(".")
     assert entry.section in registry.SECTIONS

@@ -46,7 +46,7 @@ def test_every_command_has_a_page_with_the_help_of_each_subcommand(pages: dict[s
     for entry in registry.available():
         text = pages[f"commands/{entry.name}.md"]
         assert f"commands/{entry.name}.md" in pages["commands.md"]
-        found = load(entry.module, entry.attribute)
+        found = load(entry)
         names = list(found.visible()) if isinstance(found, CommandGroup) else []
         assert headings(text, 2) == [f"yak {entry.name} {name}" for name in names]
         assert text.count("Usage: yak ") == max(1, len(names))
@@ -55,7 +55,7 @@ def test_every_command_has_a_page_with_the_help_of_each_subcommand(pages: dict[s
 def test_help_is_what_the_commands_print(pages: dict[str, str]) -> None:
     golden = ROOT / "tests" / "unit" / "commands" / "golden" / "help"
     for entry in registry.available():
-        found = load(entry.module, entry.attribute)
+        found = load(entry)
         names = [f"-{name}" for name in found.visible()] if isinstance(found, CommandGroup) else [""]
         for name in names:
             printed = (golden / f"{entry.name}{name}.txt").read_text(encoding="utf-8")
