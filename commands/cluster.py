@@ -16,10 +16,20 @@ if TYPE_CHECKING:
     from yak.cluster.restore import RestorePlan
     from yak.local.metadata_restore import RestoreState
 
+cluster = CommandGroup(
+    "cluster",
+    examples=("yak cluster", "yak cluster -o json", "yak cluster migrate --to raft"),
+    default="show",
+)
+
 LISTED_MAX = 20
 """How many partitions are printed; JSON has all."""
 
 
+@cluster.command(
+    "restore",
+    examples=("yak cluster restore --dry-run", "yak cluster restore", "yak cluster restore --accept-loss"),
+)
 def restore(
     g: Globals,
     accept_loss: bool = flag(
@@ -150,6 +160,14 @@ MOVE_SECONDS_MIN = 60.0
 MIGRATION_SECONDS = 10.0
 
 
+@cluster.command(
+    "migrate",
+    examples=(
+        "yak cluster migrate --to raft",
+        "yak cluster migrate --to redis",
+        "yak cluster migrate --to raft -b h1:9092",
+    ),
+)
 def migrate(
     g: Globals,
     to: Annotated[
@@ -272,25 +290,6 @@ STORE_CONFIGS = {
     "yak.broker.epoch": "broker_epoch",
 }
 """Read-only configs in which a yak broker reports about itself. Apache Kafka has none of them."""
-
-
-cluster = CommandGroup(
-    "cluster",
-    examples=("yak cluster", "yak cluster -o json", "yak cluster migrate --to raft"),
-    default="show",
-)
-cluster.command(
-    "restore",
-    examples=("yak cluster restore --dry-run", "yak cluster restore", "yak cluster restore --accept-loss"),
-)(restore)
-cluster.command(
-    "migrate",
-    examples=(
-        "yak cluster migrate --to raft",
-        "yak cluster migrate --to redis",
-        "yak cluster migrate --to raft -b h1:9092",
-    ),
-)(migrate)
 
 
 @cluster.command("show", examples=("yak cluster", "yak cluster show -o json"))
