@@ -1,10 +1,9 @@
 """DescribeAcls, CreateAcls and DeleteAcls by hand, against a broker that answers one request."""
 
 import datetime as dt
-import sys
-from pathlib import Path
 
 import pytest
+from fake_brokers import ask
 from kio.schema.create_acls.v3 import response as created
 from kio.schema.delete_acls.v3 import response as deleted
 from kio.schema.describe_acls.v3 import response as described
@@ -24,9 +23,6 @@ from yak.acls.filters import AclFilter
 from yak.client.acls import create_acls, delete_acls, describe_acls
 from yak.errors import Unreachable, UsageError, YakError
 
-sys.path.append(str(Path(__file__).parent))
-from fake_brokers import FakeBroker
-
 NO_TIME = i32Timedelta.parse(dt.timedelta())
 ACL = AclBinding(
     ResourcePattern(ResourceType.TOPIC, "orders", PatternType.PREFIXED),
@@ -39,16 +35,6 @@ FAILURES = [
     (ErrorCode.request_timed_out, None, YakError, "timed-out"),
     (ErrorCode.invalid_request, "bad name", UsageError, "acl-refused"),
 ]
-
-
-def ask(api_key, answer, call):
-    """Call a broker that answers with this; what it was asked, and what the call returned."""
-    broker = FakeBroker({api_key: lambda _: answer})
-    try:
-        returned = call(broker.address)
-    finally:
-        broker.close()
-    return broker.requests[0], returned
 
 
 def description(code=ErrorCode.none, message=None):

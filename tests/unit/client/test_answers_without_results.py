@@ -1,11 +1,10 @@
 """Answers that have no result for what was requested, and damaged ones: an error that says so, never one of YAK."""
 
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from fake_brokers import FakeBroker
 from kio.schema.errors import ErrorCode
 
 from yak.client.groups import group_brokers
@@ -24,9 +23,6 @@ from yak.ids import TopicPartition
 from yak.protocol.codec import encode_response_body
 from yak.view.groups import Group
 from yak.views.described_groups import CLASSIC, CONSUMER
-
-sys.path.append(str(Path(__file__).parent))
-from fake_brokers import FakeBroker
 
 ORDERS = TopicPartition("orders", 0)
 THROTTLE = {"throttle_time": 0}

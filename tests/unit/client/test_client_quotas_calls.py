@@ -1,10 +1,9 @@
 """DescribeClientQuotas and AlterClientQuotas by hand, against a broker that answers one request."""
 
 import datetime as dt
-import sys
-from pathlib import Path
 
 import pytest
+from fake_brokers import ask
 from kio.schema.alter_client_quotas.v1 import response as altered
 from kio.schema.describe_client_quotas.v1 import response as described
 from kio.schema.errors import ErrorCode
@@ -13,21 +12,8 @@ from kio.static.primitive import f64, i32Timedelta
 from yak.client.quotas import EntityQuotas, address_of, alter_quotas, describe_quotas
 from yak.errors import Unreachable, UsageError, YakError
 
-sys.path.append(str(Path(__file__).parent))
-from fake_brokers import FakeBroker
-
 NO_TIME = i32Timedelta.parse(dt.timedelta())
 ANN = (("user", "ann"), ("client-id", None))
-
-
-def ask(api_key, answer, call):
-    """Call a broker that answers with this; what it was asked, and what the call returned."""
-    broker = FakeBroker({api_key: lambda _: answer})
-    try:
-        returned = call(broker.address)
-    finally:
-        broker.close()
-    return broker.requests[0], returned
 
 
 def description(code=ErrorCode.none, message=None):

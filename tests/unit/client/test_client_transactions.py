@@ -1,11 +1,10 @@
 """Transactions as coordinators and partition leaders describe them, and the marker that aborts one."""
 
 import datetime as dt
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from fake_brokers import FakeBroker
 from kio.schema.describe_producers.v0.response import DescribeProducersResponse, ProducerState
 from kio.schema.describe_producers.v0.response import PartitionResponse as ProducersOfPartition
 from kio.schema.describe_producers.v0.response import TopicResponse as ProducersOfTopic
@@ -36,9 +35,6 @@ from yak.client.transactions import (
 from yak.errors import Unreachable, YakError
 from yak.ids import TopicPartition
 from yak.protocol.codec import encode_response
-
-sys.path.append(str(Path(__file__).parent))
-from fake_brokers import FakeBroker
 
 AT_ONCE = i32Timedelta.parse(dt.timedelta())
 O0, O1, P0 = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0)

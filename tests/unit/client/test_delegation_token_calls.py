@@ -1,10 +1,9 @@
 """The four requests on delegation tokens by hand, against a broker that answers one request."""
 
 import datetime as dt
-import sys
-from pathlib import Path
 
 import pytest
+from fake_brokers import ask
 from kio.schema.create_delegation_token.v3 import response as created
 from kio.schema.describe_delegation_token.v3 import response as described
 from kio.schema.errors import ErrorCode
@@ -24,25 +23,12 @@ from yak.client.delegation_tokens import (
 )
 from yak.errors import Unreachable, YakError
 
-sys.path.append(str(Path(__file__).parent))
-from fake_brokers import FakeBroker
-
 NO_TIME = i32Timedelta.parse(dt.timedelta())
 TOKEN = TokenInfo("id", "ann", ("bob",), 1_000, 2_000, 3_000, b"secret")
 
 
 def at(milliseconds):
     return dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
-
-
-def ask(api_key, answer, call):
-    """Call a broker that answers with this; what it was asked, and what the call returned."""
-    broker = FakeBroker({api_key: lambda _: answer})
-    try:
-        returned = call(broker.address)
-    finally:
-        broker.close()
-    return broker.requests[0], returned
 
 
 def creation(code=ErrorCode.none):

@@ -1,21 +1,19 @@
 """ElectLeaders by hand, against a broker that answers one request."""
 
-import io
 import socket
-import struct
-import threading
 from datetime import timedelta
 
 import pytest
+from fake_brokers import ask
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
 from kio.schema.elect_leaders.v2.response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
 from kio.schema.errors import ErrorCode
 from kio.schema.types import TopicName
-from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32, i32Timedelta
 
 from yak.client.leadership import elect_preferred_leaders
 from yak.client.metadata import Broker, ClusterMetadata
+from yak.client.reach import split_address
 from yak.errors import Unreachable, YakError
 from yak.ids import TopicPartition
 
@@ -34,31 +32,15 @@ def answer(top: ErrorCode, *codes: tuple[ErrorCode, str | None]) -> ElectLeaders
     )
 
 
-def serve_once(server: socket.socket, response: ElectLeadersResponse, requests: list[ElectLeadersRequest]) -> None:
-    """Read one request, give one answer."""
-    connection, _ = server.accept()
-    with connection:
-        (length,) = struct.unpack(">i", connection.recv(4, socket.MSG_WAITALL))
-        frame = connection.recv(length, socket.MSG_WAITALL)
-        correlation_id, name_length = struct.unpack_from(">ih", frame, 4)
-        request, _ = entity_reader(ElectLeadersRequest)(frame, 10 + name_length + 1)
-        requests.append(request)
-        body = io.BytesIO()
-        entity_writer(ElectLeadersResponse)(body, response)
-        reply = struct.pack(">i", correlation_id) + b"\0" + body.getvalue()
-        connection.sendall(struct.pack(">i", len(reply)) + reply)
-
-
 def elect(response: ElectLeadersResponse) -> tuple[dict[TopicPartition, str | None], ElectLeadersRequest]:
     """What the client makes of this answer, and what it asked."""
-    requests: list[ElectLeadersRequest] = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=serve_once, args=(server, response, requests), daemon=True)
-        thread.start()
-        broker = Broker(2, "127.0.0.1", server.getsockname()[1])
-        found = elect_preferred_leaders(ClusterMetadata("c", 2, {2: broker}, {}), PARTITIONS, timeout_s=5.0)
-        thread.join(5.0)
-    return found, requests[0]
+
+    def call(address: str) -> dict[TopicPartition, str | None]:
+        broker = Broker(2, *split_address(address))
+        return elect_preferred_leaders(ClusterMetadata("c", 2, {2: broker}, {}), PARTITIONS, timeout_s=5.0)
+
+    request, found = ask(43, response, call)
+    return found, request
 
 
 def test_controller_receives_the_election_request_and_each_partition_has_its_reason() -> None:

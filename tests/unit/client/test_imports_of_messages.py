@@ -3,18 +3,15 @@
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import ModuleType
 
 import kio.index
 import pytest
+from fake_brokers import FakeBroker
 
 from yak.client import raw_connection
 from yak.client.raw_connection import RawConnection
 from yak.protocol import response_encoder
-
-sys.path.append(str(Path(__file__).parent))
-from fake_brokers import FakeBroker
 
 
 @pytest.mark.parametrize(

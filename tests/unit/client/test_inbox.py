@@ -1,18 +1,14 @@
 """The inbox gives every message once and in order, and its positions never run ahead of what was given."""
 
-import sys
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from messages import message
 
 from yak.client.consumer import Inbox
 from yak.ids import TopicPartition
-
-sys.path.append(str(Path(__file__).parent / "api"))
-from messages import message
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -1,10 +1,9 @@
 """Who is in a cluster: brokers that are up, fenced, stopped, or silent, and what they say of themselves."""
 
 import datetime as dt
-import sys
-from pathlib import Path
 
 import pytest
+from fake_brokers import FakeBroker
 from kio.schema.describe_cluster.v0 import response as old
 from kio.schema.describe_cluster.v2 import response as described
 from kio.schema.describe_configs.v4.response import (
@@ -18,9 +17,6 @@ from kio.static.primitive import i8, i32, i32Timedelta
 from yak.client import members
 from yak.client.members import ROLE, STOPPED, read_members
 from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
-
-sys.path.append(str(Path(__file__).parent))
-from fake_brokers import FakeBroker
 
 AT_ONCE = i32Timedelta.parse(dt.timedelta())
 

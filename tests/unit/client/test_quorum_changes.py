@@ -1,12 +1,11 @@
 """The metadata quorum as its leader describes it, and changes of its voters."""
 
-import sys
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_brokers import FakeBroker
 from kio.schema.add_raft_voter.v0.response import AddRaftVoterResponse
 from kio.schema.describe_quorum.v2.response import (
     DescribeQuorumResponse,
@@ -22,9 +21,6 @@ from kio.static.primitive import i32, i32Timedelta, i64, u16
 
 from yak.client.quorum import add_voter, describe_quorum, remove_voter
 from yak.errors import Unreachable, YakError
-
-sys.path.append(str(Path(__file__).parent))
-from fake_brokers import FakeBroker
 
 DESCRIBE, ADD, REMOVE = 55, 80, 81
 NOW = 1_000_000

@@ -1,18 +1,14 @@
 """The controller of a cluster, as a broker names it."""
 
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
+from fake_brokers import FakeBroker
 from kio.schema.describe_quorum.v0.response import DescribeQuorumResponse, PartitionData, TopicData
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32, i64
 
 from yak.client.quorum import Controller, read_controller
-
-sys.path.append(str(Path(__file__).parent))
-from fake_brokers import FakeBroker
 
 NO_BROKER = "127.0.0.1:1"
 

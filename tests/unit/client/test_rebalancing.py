@@ -1,16 +1,12 @@
 """A rebalance tells the caller before it takes effect, and what the caller does then takes effect with it."""
 
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
+from messages import message
 
 from yak.client.consumer import Callbacks, Inbox, Rebalancing
 from yak.ids import TopicPartition
-
-sys.path.append(str(Path(__file__).parent / "api"))
-from messages import message
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -1,11 +1,10 @@
 """High watermarks and log ends asked of several brokers, one of which may be gone."""
 
 import datetime as dt
-import sys
 import time
-from pathlib import Path
 
 import pytest
+from fake_brokers import FakeBroker
 from kio.schema.describe_configs.v4.response import (
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
@@ -23,9 +22,6 @@ from kio.static.primitive import i8, i32, i32Timedelta, i64
 from yak.client.raw_connection import RawConnection
 from yak.client.replica_offsets import read_cluster
 from yak.errors import Unreachable
-
-sys.path.append(str(Path(__file__).parent))
-from fake_brokers import FakeBroker
 
 AT_ONCE = i32Timedelta.parse(dt.timedelta())
 ENDS = {1: 100, 2: 90}

@@ -1,10 +1,9 @@
 """UnregisterBroker by hand, against a broker that answers one request."""
 
 import datetime as dt
-import sys
-from pathlib import Path
 
 import pytest
+from fake_brokers import ask
 from kio.schema.errors import ErrorCode
 from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
 from kio.static.primitive import i32Timedelta
@@ -12,25 +11,17 @@ from kio.static.primitive import i32Timedelta
 from yak.client.unregister import unregister_broker
 from yak.errors import Unreachable, YakError
 
-sys.path.append(str(Path(__file__).parent))
-from fake_brokers import FakeBroker
-
 
 def unregister(code=ErrorCode.none, message=None):
     """Ask a broker that answers with this; what it was asked."""
     answer = UnregisterBrokerResponse(
         throttle_time=i32Timedelta.parse(dt.timedelta()), error_code=code, error_message=message
     )
-    broker = FakeBroker({64: lambda _: answer})
-    try:
-        unregister_broker(broker.address, 4, timeout_s=5)
-    finally:
-        broker.close()
-    return broker.requests
+    return ask(64, answer, lambda address: unregister_broker(address, 4, timeout_s=5))[0]
 
 
 def test_unregister_request_to_the_broker_names_the_node():
-    assert [each.broker_id for each in unregister()] == [4]
+    assert unregister().broker_id == 4
 
 
 @pytest.mark.parametrize(

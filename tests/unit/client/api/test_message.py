@@ -1,16 +1,11 @@
 """A message decodes itself when it is asked, and spoils nothing else when it cannot."""
 
-import sys
-from pathlib import Path
-
 import pytest
+from messages import message
 
 from yak.client.api.message import BYTES, Serde
 from yak.errors import YakError
 from yak.ids import TopicPartition
-
-sys.path.append(str(Path(__file__).parent))
-from messages import message
 
 
 def test_key_and_value_are_decoded_and_the_raw_bytes_are_retained():

@@ -1,12 +1,11 @@
 """Finding coordinators, and finding them again: brokers that move groups, load, and hang up."""
 
 import datetime as dt
-import sys
 import threading
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from fake_brokers import FakeBroker
 from kio.schema.delete_groups.v2.response import DeletableGroupResult, DeleteGroupsResponse
 from kio.schema.describe_groups.v5.response import DescribedGroup, DescribeGroupsResponse
 from kio.schema.errors import ErrorCode
@@ -27,9 +26,6 @@ from yak.client.groups.offsets import commit_offsets, delete_groups
 from yak.client.metadata import Broker
 from yak.errors import YakError
 from yak.ids import TopicPartition
-
-sys.path.append(str(Path(__file__).parents[1]))
-from fake_brokers import FakeBroker
 
 AT_ONCE = i32Timedelta.parse(dt.timedelta())
 ORDERS = TopicPartition("orders", 0)

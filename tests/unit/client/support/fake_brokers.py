@@ -58,3 +58,13 @@ class FakeBroker:
                 tags = b"\0" if response.__flexible__ else b""
                 answer = struct.pack(">i", correlation) + tags + body.getvalue()
                 connection.sendall(struct.pack(">i", len(answer)) + answer)
+
+
+def ask(api_key, answer, call):
+    """Call a broker that answers with this; what it was asked, and what the call returned."""
+    broker = FakeBroker({api_key: lambda _: answer})
+    try:
+        returned = call(broker.address)
+    finally:
+        broker.close()
+    return broker.requests[0], returned
