@@ -5,19 +5,11 @@ import json
 import pytest
 
 from yak.commands import bench_failover, bench_replication
-from yak.commands.main import main
 from yak.local.bench.failover import FailoverResult, FailoverSettings, Kill
 from yak.local.bench.replication import Figure, ReplicationSettings
 from yak.local.demo.delivery import Delivery
 
 GOOD = Delivery("t", 100, 100, 0, 0, 0, 0, 0)
-
-
-def run(*arguments: str) -> int:
-    try:
-        return int(main(list(arguments)) or 0)
-    except SystemExit as ended:
-        return int(ended.code or 0)
 
 
 def failover(monkeypatch: pytest.MonkeyPatch, verdict: Delivery = GOOD, **more: object) -> list[FailoverSettings]:
@@ -37,60 +29,58 @@ def failover(monkeypatch: pytest.MonkeyPatch, verdict: Delivery = GOOD, **more: 
     return requests
 
 
-def test_a_clean_failover_shows_each_kill_and_the_pauses(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_clean_failover_shows_each_kill_and_the_pauses(yak, monkeypatch: pytest.MonkeyPatch) -> None:
     requests = failover(monkeypatch)
-    assert run("bench", "failover", "--kills", "3", "--throughput", "500", "--assert", "p50<250ms") == 0
+    ran = yak("bench", "failover", "--kills", "3", "--throughput", "500", "--assert", "p50<250ms")
+    assert ran.code == 0
     assert (requests[0].kills, requests[0].mode, requests[0].rate) == (3, "kill", 500.0)
-    text = capsys.readouterr().out
-    assert "3 of 3 were the controller" in text
-    assert "100 acknowledged, 0 lost, 0 duplicated, 0 reordered" in text
-    assert "writes to what it led" in text
-    assert "retry.backoff.ms=5" in text
-    assert "ok  p50<250ms  (measured 200.0" in text
+    assert "3 of 3 were the controller" in ran.out
+    assert "100 acknowledged, 0 lost, 0 duplicated, 0 reordered" in ran.out
+    assert "writes to what it led" in ran.out
+    assert "retry.backoff.ms=5" in ran.out
+    assert "ok  p50<250ms  (measured 200.0" in ran.out
 
 
-def test_the_json_has_every_kill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_json_has_every_kill(yak, monkeypatch: pytest.MonkeyPatch) -> None:
     failover(monkeypatch)
-    assert run("bench", "failover", "-o", "json", "--mode", "pause") == 0
-    found = json.loads(capsys.readouterr().out)
+    ran = yak("bench", "failover", "-o", "json", "--mode", "pause")
+    assert ran.code == 0
+    found = json.loads(ran.out)
     assert (found["benchmark"], found["mode"], found["lost"]) == ("failover", "pause", 0)
     assert [kill["writes_ms"] for kill in found["per_kill"]] == [120.0, 200.0, 400.0]
     assert found["pauses_ms"]["writes"]["max"] == 400.0
 
 
 @pytest.mark.parametrize("field", ["lost", "duplicated", "moved", "out_of_order"])
-def test_a_record_that_is_lost_or_out_of_place_ends_with_4(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], field: str
-) -> None:
+def test_a_record_that_is_lost_or_out_of_place_ends_with_4(yak, monkeypatch: pytest.MonkeyPatch, field: str) -> None:
     counts = {"lost": 0, "duplicated": 0, "moved": 0, "out_of_order": 0} | {field: 1}
     failover(monkeypatch, Delivery("t", 100, 100, **counts, unconfirmed=0))
-    assert run("bench", "failover") == 4
-    assert "error[records-lost]" in capsys.readouterr().err
+    ran = yak("bench", "failover")
+    assert ran.code == 4
+    assert "error[records-lost]" in ran.err
 
 
-def test_a_limit_that_does_not_hold_ends_with_4_and_a_failed_write_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_that_does_not_hold_ends_with_4_and_a_failed_write_with_1(yak, monkeypatch: pytest.MonkeyPatch) -> None:
     failover(monkeypatch)
-    assert run("bench", "failover", "--assert", "p99<300ms") == 4
+    assert yak("bench", "failover", "--assert", "p99<300ms").code == 4
     failover(monkeypatch, failed=1, first_error="Local: Message timed out")
-    assert run("bench", "failover") == 1
+    assert yak("bench", "failover").code == 1
 
 
-def test_bench_failover_fails_when_a_record_that_a_reader_saw_vanishes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_failover_fails_when_a_record_that_a_reader_saw_vanishes(yak, monkeypatch: pytest.MonkeyPatch) -> None:
     failover(monkeypatch, seen_and_gone=1)
-    assert run("bench", "failover") == 4
+    assert yak("bench", "failover").code == 4
 
 
-def test_cluster_benchmarks_do_not_start_in_read_only_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_benchmarks_do_not_start_in_read_only_mode(yak, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("YAK_READONLY", "1")
-    assert run("bench", "failover") == 2
-    assert run("bench", "replication") == 2
+    assert yak("bench", "failover").code == 2
+    assert yak("bench", "replication").code == 2
 
 
-def test_only_brokers_of_its_own_are_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_brokers_of_its_own_are_killed(yak, monkeypatch: pytest.MonkeyPatch) -> None:
     failover(monkeypatch)
-    assert run("bench", "failover", "-b", "127.0.0.1:9092") == 2
+    assert yak("bench", "failover", "-b", "127.0.0.1:9092").code == 2
 
 
 class CannedBench:
@@ -121,27 +111,25 @@ class NoCluster:
         return {}
 
 
-def test_replication_figures_of_a_cluster_that_runs(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def no_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench_replication, "ReplicationBench", CannedBench)
     monkeypatch.setattr(bench_replication, "RunningCluster", NoCluster)
-    assert run("bench", "replication", "-b", "x:1") == 0
-    captured = capsys.readouterr()
-    assert "1 234 567" in captured.out
-    assert "CPU is not measured" in captured.err
-    assert run("bench", "replication", "-b", "x:1", "-o", "json", "-q") == 0
-    found = json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("no_brokers")
+def test_replication_figures_of_a_cluster_that_runs(yak) -> None:
+    ran = yak("bench", "replication", "-b", "x:1")
+    assert ran.code == 0
+    assert "1 234 567" in ran.out
+    assert "CPU is not measured" in ran.err
+    found = json.loads(yak("bench", "replication", "-b", "x:1", "-o", "json", "-q").out)
     assert found["figures"][1] == {"name": "ack: median", "value": 0.4567, "unit": "ms", "client_limited": False}
 
 
-def test_csv_has_plain_numbers_and_the_names_of_json(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(bench_replication, "ReplicationBench", CannedBench)
-    monkeypatch.setattr(bench_replication, "RunningCluster", NoCluster)
-    assert run("bench", "replication", "-b", "x:1", "-o", "csv") == 0
-    assert capsys.readouterr().out.splitlines() == [
+@pytest.mark.usefixtures("no_brokers")
+def test_csv_has_plain_numbers_and_the_names_of_json(yak) -> None:
+    assert yak("bench", "replication", "-b", "x:1", "-o", "csv").out.splitlines() == [
         "name,value,unit,client_limited",
         "produce 100 B,1234567.0,records/s,true",
         "ack: median,0.4567,ms,false",
