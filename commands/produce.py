@@ -38,6 +38,8 @@ class Source:
     """The rows of one run, with the options for all rows applied."""
 
     def __init__(self, g: "Globals", request: "Request", topic: str) -> None:
+        from yak.client.rejects import rejects_path
+
         self._g = g
         self._request = request
         self._columns: tuple[str, ...] = ()
@@ -57,7 +59,7 @@ class Source:
                 try_=("--csv-key COLUMN", "--format lines"),
             )
         name = request.file if request.file not in (None, "-") else "stdin"
-        self.rejected_path = f"{name}.rejected.csv"
+        self.rejected_path = rejects_path(str(name))
         self.checkpoint: Checkpoint | None = None
         if request.resume is not None and request.file is not None:
             from yak.client.checkpoint import Checkpoint as ResumeFile
@@ -241,14 +243,13 @@ def _format_of(request: "Request") -> str:
 def _mapping(request: "Request") -> "CsvMapping":
     from yak.client.inputs import CsvMapping
 
-    headers: dict[str, str] = {}
-    for text in request.csv_headers:
-        column, equals, name = text.partition("=")
-        headers[column] = name if equals else column
-    columns = tuple(each.strip() for each in (request.csv_columns or "").split(",") if each.strip())
-    return replace(
-        CsvMapping(key=request.csv_key, value=request.csv_value, headers=headers, null_value=request.null_value),
-        columns=columns,
+    named = (text.partition("=") for text in request.csv_headers)
+    return CsvMapping(
+        key=request.csv_key,
+        value=request.csv_value,
+        headers={column: name if equals else column for column, equals, name in named},
+        columns=tuple(each.strip() for each in (request.csv_columns or "").split(",") if each.strip()),
+        null_value=request.null_value,
         partition=request.csv_partition,
         delimiter=_delimiter(request.csv_delimiter),
     )
