@@ -15,6 +15,7 @@ from yak.local.bench.replication import (
     document,
     shapes,
 )
+from yak.view.formats import group_digits
 
 BROKERS = 3
 QUICK = 0.1
@@ -80,7 +81,7 @@ def row(figure: Figure) -> dict[str, object]:
 
 def format_value(value: float) -> str:
     """A number with three digits, or an integer with grouped digits."""
-    return f"{value:,.0f}".replace(",", " ") if abs(value) >= 1000 else f"{value:.3g}"
+    return group_digits(round(value)) if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def line(figure: Figure) -> str:

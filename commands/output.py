@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 from yak.errors import YakError
 from yak.plain_text import is_plain, json_text, one_line, one_line_with_tabs, spreadsheet_cell
+from yak.view.formats import group_digits
 
 Row = Mapping[str, Any]
 NOTHING = "\u2013"
@@ -261,10 +262,10 @@ class Progress:
         if self.total:
             filled = min(20, 20 * done // self.total)
             parts.append("█" * filled + "░" * (20 - filled))
-            parts.append(f"{done:,}/{self.total:,}".replace(",", " "))
+            parts.append(f"{group_digits(done)}/{group_digits(self.total)}")
         else:
-            parts.append(f"{done:,}".replace(",", " "))
-        parts.append(f"{rate:,.0f}/s".replace(",", " "))
+            parts.append(group_digits(done))
+        parts.append(f"{group_digits(round(rate))}/s")
         if self.total and rate > 0:
             parts.append(f"{max(self.total - done, 0) / rate:.0f} s left")
         text = "  ".join([*parts, note] if note else parts)

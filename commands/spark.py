@@ -22,7 +22,7 @@ from yak.commands.parameters import argument
 from yak.errors import UsageError, YakError
 from yak.plain_text import lines
 from yak.spark.jobs.options import CONNECTOR, SparkOptions
-from yak.view.formats import format_age, format_size
+from yak.view.formats import format_age, format_size, group_digits
 
 if TYPE_CHECKING:
     from yak.commands.output import Progress
@@ -54,7 +54,7 @@ def show_progress(line: "Progress", run: "Run") -> None:
         return
     texts = [f"batch {found['batch']}"]
     if found["processed_per_s"] is not None:
-        texts.append(f"now {found['processed_per_s']:,.0f}/s".replace(",", " "))
+        texts.append(f"now {group_digits(round(found['processed_per_s']))}/s")
     if found["lag"] is not None:
         texts.append(f"lag {found['lag']}")
     if found["state_bytes"]:
