@@ -11,15 +11,9 @@ from yak.server.options import ServeOptions
 
 
 @pytest.fixture(autouse=True)
-def _clean_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def _same_logger() -> Iterator[None]:
     logger = logging.getLogger("yak")
     before = (logger.handlers[:], logger.propagate, logger.level, logging.raiseExceptions)
-    aliases = ("BROKER_ID", "REDIS_HOST", "REDIS_PORT", "LEASE_TIME_SECONDS", "RENEW_INTERVAL_SECONDS")
-    for name in (*aliases, *(name for name in os.environ if name.startswith("YAK_"))):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.chdir(tmp_path)
     yield
     logger.handlers[:], logger.propagate, logging.raiseExceptions = before[0], before[1], before[3]
     logger.setLevel(before[2])
