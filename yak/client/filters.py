@@ -10,6 +10,7 @@ A record must match all filters of a command. Up to three letters before a colon
 """
 
 import json
+import operator
 import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -21,6 +22,7 @@ Filter: TypeAlias = Callable[[ConsumerRecord], bool]
 _COMPARED = re.compile(r"(\.[^\s=<>!~]*|\.)\s*(>=|<=|==|!=|=|>|<|~)\s*(.+)", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(-?[0-9]{1,18})\]|\.(?=\[)")
 _UNKNOWN_KIND = re.compile(r"[a-z]{1,3}:")
+_ORDERS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 _MISSING = object()
 
 
@@ -31,7 +33,7 @@ def parse_filter(text: str) -> Filter:
         return lambda record: not inner(record)
     kind, colon, rest = text.partition(":")
     if colon and kind in ("k", "key", "v", "value"):
-        take = _key if kind[0] == "k" else _value
+        take = operator.attrgetter("key" if kind[0] == "k" else "value")
         if rest.lstrip().startswith("."):
             return _path_filter(take, rest.lstrip(), text)
         holds = _text_test(rest, text)
@@ -42,14 +44,6 @@ def parse_filter(text: str) -> Filter:
         raise _bad(text, f'"{kind}" is not k, v or h; to find this text, write v:{text}')
     holds = _text_test(text, text)
     return lambda record: holds(record.key) or holds(record.value)
-
-
-def _key(record: ConsumerRecord) -> bytes | None:
-    return record.key
-
-
-def _value(record: ConsumerRecord) -> bytes | None:
-    return record.value
 
 
 def _text_test(wanted: str, whole: str) -> Callable[[bytes | None], bool]:
@@ -77,9 +71,9 @@ def _path_filter(take: Callable[[ConsumerRecord], bytes | None], rest: str, whol
             raise _bad(whole, "a comparison is a path, one of > >= < <= == != ~, and a value")
         steps = parse_path(rest.strip(), whole)
         return lambda record: _find(take(record), steps) is not _MISSING
-    path, operator, wanted = match.groups()
+    path, sign, wanted = match.groups()
     steps = parse_path(path, whole)
-    test = _comparison(operator, wanted.strip(), whole)
+    test = _comparison(sign, wanted.strip(), whole)
     return lambda record: test(_find(take(record), steps))
 
 
@@ -112,19 +106,19 @@ def _find(data: bytes | None, steps: list[str | int]) -> Any:
     return found
 
 
-def _comparison(operator: str, wanted: str, whole: str) -> Callable[[Any], bool]:
-    if operator == "~":
+def _comparison(sign: str, wanted: str, whole: str) -> Callable[[Any], bool]:
+    if sign == "~":
         pattern = _pattern(wanted, whole)
         return lambda found: found is not _MISSING and pattern.search(_text_of(found)) is not None
     try:
         right = json.loads(wanted)
     except ValueError:
         right = wanted.strip("'")
-    if operator in ("=", "=="):
+    if sign in ("=", "=="):
         return lambda found: found is not _MISSING and _same(found, right)
-    if operator == "!=":
+    if sign == "!=":
         return lambda found: found is not _MISSING and not _same(found, right)
-    return lambda found: _ordered(found, operator, right)
+    return lambda found: _ordered(found, _ORDERS[sign], right)
 
 
 def _same(found: Any, right: Any) -> bool:
@@ -135,26 +129,14 @@ def _text_of(found: Any) -> str:
     return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
 
 
-def _ordered(found: Any, operator: str, right: Any) -> bool:
+def _ordered(found: Any, holds: Callable[[Any, Any], bool], right: Any) -> bool:
     """Compare as numbers where both sides are numeric, even as text; else as text; missing or null never matches."""
     if found is _MISSING or found is None or isinstance(found, dict | list):
         return False
     try:
-        left_number, right_number = float(found), float(right)
+        return holds(float(found), float(right))
     except (TypeError, ValueError, OverflowError):
-        left_text, right_text = _text_of(found), _text_of(right)
-        return {
-            ">": left_text > right_text,
-            ">=": left_text >= right_text,
-            "<": left_text < right_text,
-            "<=": left_text <= right_text,
-        }[operator]
-    return {
-        ">": left_number > right_number,
-        ">=": left_number >= right_number,
-        "<": left_number < right_number,
-        "<=": left_number <= right_number,
-    }[operator]
+        return holds(_text_of(found), _text_of(right))
 
 
 def _pattern(text: str, whole: str) -> re.Pattern[str]:

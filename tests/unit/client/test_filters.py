@@ -18,6 +18,7 @@ RECORD = ConsumerRecord(
         "v:.total > 10", "v:.total>=12", "v:.total==12", "v:.total = 12", "v:.total != 13", "v:.cur == EUR",
         "v:.cur == 'EUR'", 'v:.cur == "EUR"', "v:.cur ~ ^E", "v:.n > 6", "v:.lines[0].sku == a", "v:.none == null",
         "v:.lines", "v: .total > 10", "!v:.missing", "v:.lines[-1].sku == a", "value:EUR", "v:.cur > ABC",
+        "v:.total < 13", "v:.total <= 12", "v:.cur < FRF",
     ],
 )  # fmt: skip
 def test_filters_that_hold(text):
