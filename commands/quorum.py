@@ -33,10 +33,7 @@ def describe(
 
     A voter takes part in elections and commits; an observer only copies the metadata log.
     """
-    from yak.client.quorum import describe_quorum
-
-    admin, metadata = _read(g)
-    state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
+    _admin, metadata, state = _read(g)
     rows = _rows(state, metadata)
     if g.out.for_programs(_document(state, metadata, rows), rows, _FLAT):
         return
@@ -52,11 +49,10 @@ def add(g: Globals, node_id: NodeId) -> None:
 
     The broker must run and have caught up. Its directory id and address are those that it reports to the cluster.
     """
-    from yak.client.quorum import add_voter, describe_quorum
+    from yak.client.quorum import add_voter
 
     g.must_not_be_readonly(f"adding voter {node_id}")
-    admin, metadata = _read(g)
-    state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
+    admin, metadata, state = _read(g)
     observer = _observer_to_add(state, metadata, node_id)
     broker = metadata.brokers[node_id]
     assert observer.directory_id is not None, "an observer reports its directory id with each fetch"
@@ -77,11 +73,10 @@ def remove(g: Globals, node_id: NodeId) -> None:
 
     A broker that runs goes on as an observer.
     """
-    from yak.client.quorum import describe_quorum, remove_voter
+    from yak.client.quorum import remove_voter
 
     g.must_not_be_readonly(f"removing voter {node_id}")
-    admin, metadata = _read(g)
-    state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
+    admin, metadata, state = _read(g)
     voter = voter_to_remove(state, node_id)
     left = ", ".join(str(each) for each in state.voter_ids if each != node_id)
     g.confirm(f"Remove voter {node_id}, and leave {left}?")
@@ -107,9 +102,12 @@ def secret(
     g.out.line(new_secret() if data_dir is None else shared_secret(data_dir))
 
 
-def _read(g: Globals) -> "tuple[Admin, ClusterMetadata]":
+def _read(g: Globals) -> "tuple[Admin, ClusterMetadata, QuorumState]":
+    from yak.client.quorum import describe_quorum
+
     admin = g.admin()
-    return admin, admin.metadata()
+    metadata = admin.metadata()
+    return admin, metadata, describe_quorum(admin.answered, timeout_s=admin.timeout_s)
 
 
 def _observer_to_add(state: "QuorumState", metadata: "ClusterMetadata", node_id: int) -> "QuorumReplica":
