@@ -100,9 +100,7 @@ class CommandGroup:
     @property
     def summary(self) -> str:
         """Its line in the help of `yak`."""
-        entry = registry.find(self.name)
-        assert entry is not None, "it was loaded by its entry"
-        return entry.summary
+        return registry.BY_NAME[self.name].summary
 
     def command(
         self, name: str, *, examples: tuple[str, ...] = (), hidden: bool = False, contexts_for: ContextsFor = ""

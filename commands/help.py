@@ -92,7 +92,7 @@ def _explain_command(g: Globals, names: list[str]) -> None:
     from yak.commands.app import load
     from yak.commands.overview import group_overview
 
-    entry = registry.find(names[0])
+    entry = registry.BY_NAME.get(names[0])
     if entry is None:
         raise _nothing_known(names[0])
     found = load(entry)
@@ -119,7 +119,7 @@ def _print_help(leaf: Leaf, program: str) -> None:
 def _nothing_known(word: str) -> Exception:
     from yak.commands import registry
 
-    known = [*(entry.name for entry in registry.available()), *EXPLANATIONS, "exit-codes", "errors"]
+    known = [*registry.BY_NAME, *EXPLANATIONS, "exit-codes", "errors"]
     guess = closest(word, known)
     return UsageError(
         "unknown-command",

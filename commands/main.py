@@ -118,9 +118,9 @@ def _run_command(rest: list[str], before: "Flags", made: "list[Globals]") -> int
     from yak.commands.app import CommandGroup, load
 
     name, *after = aliases.resolve(rest)
-    entry = registry.find(name)
+    entry = registry.BY_NAME.get(name)
     if entry is None:
-        raise _unknown_command(name, [entry.name for entry in registry.available()], "yak", after)
+        raise _unknown_command(name, list(registry.BY_NAME), "yak", after)
     interrupts.install()
     if name == "serve" and _serve_at_once(after, before, made):
         return 0

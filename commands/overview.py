@@ -26,17 +26,13 @@ yak COMMAND --help says more; yak help exit-codes lists what yak returns."""
 
 def overview() -> str:
     """The help of `yak` itself."""
-    there = registry.available()
     lines = ["Usage: yak [OPTIONS] COMMAND [ARGS]...", "", "A Kafka-compatible log broker and its tools.", ""]
-    examples = [(line, what) for line, what in EXAMPLES if any(line.split()[1] == entry.name for entry in there)]
-    if examples:
-        width = max(len(line) for line, _ in examples)
-        lines += ["Examples:", *(f"  {line.ljust(width)}   {what}" for line, what in examples), ""]
-    width = max(len(entry.name) for entry in there)
+    width = max(len(line) for line, _ in EXAMPLES)
+    lines += ["Examples:", *(f"  {line.ljust(width)}   {what}" for line, what in EXAMPLES), ""]
+    width = max(map(len, registry.BY_NAME))
     for section in registry.SECTIONS:
-        entries = [entry for entry in there if entry.section == section]
-        if entries:
-            lines += [f"{section}:", *(f"  {entry.name.ljust(width)}  {entry.summary}" for entry in entries), ""]
+        entries = [entry for entry in registry.ENTRIES if entry.section == section]
+        lines += [f"{section}:", *(f"  {entry.name.ljust(width)}  {entry.summary}" for entry in entries), ""]
     return "\n".join([*lines, _FOOT])
 
 

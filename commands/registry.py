@@ -1,11 +1,10 @@
 """All subcommands: module, attribute, and summary for `yak --help`.
 
 The list is static, so that `yak --help` imports no command; `test_help_golden.py` compares the summary of each single
-command with the first line of its docstring. A command whose module is not installed (a slim build) is not listed.
+command with the first line of its docstring.
 """
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +23,6 @@ class Entry:
     def attribute(self) -> str:
         """What the module calls it: a function with `@command`, or a `CommandGroup`."""
         return "help_" if self.name == "help" else self.name
-
-    def is_there(self) -> bool:
-        """Whether the command's module exists; this imports nothing but `yak.commands`."""
-        return find_spec(self.module) is not None
 
 
 _SUMMARIES = {
@@ -76,16 +71,5 @@ SECTIONS = tuple(_SUMMARIES)
 ENTRIES = tuple(
     Entry(name, summary, section) for section, found in _SUMMARIES.items() for name, summary in found.items()
 )
-
-
-def available() -> tuple[Entry, ...]:
-    """The installed commands, in the order of the help."""
-    return tuple(entry for entry in ENTRIES if entry.is_there())
-
-
-def find(name: str) -> Entry | None:
-    """The installed command of this name, or None."""
-    for entry in ENTRIES:
-        if entry.name == name and entry.is_there():
-            return entry
-    return None
+"""The commands, in the order of the help."""
+BY_NAME = {entry.name: entry for entry in ENTRIES}

@@ -18,7 +18,7 @@ def full_app() -> "typer.Typer":
 
     app = typer.Typer(name="yak", add_completion=True, rich_markup_mode=None, no_args_is_help=True)
     app.callback()(_nothing)
-    for entry in registry.available():
+    for entry in registry.ENTRIES:
         found = load(entry)
         if isinstance(found, Leaf):
             add_leaf(app, entry.name, found, Flags(), [], YakCommand)
@@ -38,7 +38,7 @@ def _nothing() -> None:
 def command_tree() -> list[dict[str, Any]]:
     """Every command with its parameters, as `yak help --json` prints it."""
     tree: list[dict[str, Any]] = []
-    for entry in registry.available():
+    for entry in registry.ENTRIES:
         found = load(entry)
         node: dict[str, Any] = {"name": entry.name, "summary": entry.summary}
         if isinstance(found, CommandGroup):

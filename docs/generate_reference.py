@@ -97,7 +97,7 @@ def commands_page() -> str:
         lines += [f"## {section}", "", "| command | |", "| --- | --- |"]
         lines += [
             f"| [`yak {entry.name}`](commands/{entry.name}.md) | {cell(entry.summary)} |"
-            for entry in registry.available()
+            for entry in registry.ENTRIES
             if entry.section == section
         ]
         lines += [""]
@@ -300,7 +300,7 @@ def pages() -> dict[str, str]:
         "http-routes": http_page(),
         "compatibility": compatibility_page(),
     }
-    written |= {f"commands/{entry.name}": command_page(entry) for entry in registry.available()}
+    written |= {f"commands/{entry.name}": command_page(entry) for entry in registry.ENTRIES}
     return {f"{FOLDER}/{name}.md": text for name, text in written.items()}
 
 

@@ -85,7 +85,7 @@ def with_children(nav: Any) -> Any:
         return [with_children(each) for each in nav]
     if isinstance(nav, dict):
         below = {
-            "Commands": [f"{generate_reference.FOLDER}/commands/{each.name}.md" for each in registry.available()],
+            "Commands": [f"{generate_reference.FOLDER}/commands/{each.name}.md" for each in registry.ENTRIES],
             "Decisions": [f"adr/{path.name}" for path in sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))],
         }
         return {name: [value, *below[name]] if name in below else with_children(value) for name, value in nav.items()}

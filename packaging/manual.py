@@ -97,7 +97,7 @@ def page(entry: registry.Entry) -> str:
 
 def first_page() -> str:
     """The page of `yak` itself."""
-    entries = registry.available()
+    entries = registry.ENTRIES
     lines = head("yak", "A Kafka-compatible log broker and its tools.")
     lines += [".SH SYNOPSIS", ".B yak\n[OPTIONS]\n.I COMMAND\n[ARGS]...", ".SH DESCRIPTION"]
     lines += ["YAK is a replicated log broker that Kafka's clients can use.", ".SH EXAMPLES"]
@@ -126,7 +126,7 @@ def completion(shell: str) -> str:
 def files() -> dict[str, str]:
     """Every file by its path below /usr/share."""
     pages = {"man/man1/yak.1": first_page()}
-    pages |= {f"man/man1/yak-{entry.name}.1": page(entry) for entry in registry.available()}
+    pages |= {f"man/man1/yak-{entry.name}.1": page(entry) for entry in registry.ENTRIES}
     return pages | {path: completion(shell) for shell, path in COMPLETIONS.items()}
 
 

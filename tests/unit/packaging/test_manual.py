@@ -40,7 +40,7 @@ def test_every_command_has_a_page_that_names_its_options(share: Path) -> None:
             missing = [name for name in options if not re.search(rf"^\.B .*{re.escape(name)}\b", text, re.MULTILINE)]
             assert missing == [], each["name"]
     first = (share / "man" / "man1" / "yak.1").read_text()
-    assert [entry.name for entry in registry.available() if f"yak\\-{entry.name} (1)" not in first] == []
+    assert [entry.name for entry in registry.ENTRIES if f"yak\\-{entry.name} (1)" not in first] == []
 
 
 def test_synopsis_of_a_command_has_its_own_arguments(share: Path) -> None:
