@@ -497,6 +497,8 @@ def parse_commit_every(text: str) -> "CommitEvery":
 class GroupReading(ConsumeLoop):
     """The read loop of a member: a signal stops it gracefully, and it commits at its end."""
 
+    _reader: "GroupReader"
+
     def __init__(self, *arguments: Any, held: interrupts.DeferredSignal, admin: "Admin") -> None:
         super().__init__(*arguments)
         self._held, self._admin = held, admin
@@ -507,8 +509,7 @@ class GroupReading(ConsumeLoop):
         return super().run() or self._held.exit_code
 
     def _more(self) -> bool:
-        now = time.monotonic()
-        reader: GroupReader = self._reader  # type: ignore[assignment]
+        now, reader = time.monotonic(), self._reader
         if self._held.signal is not None:
             self._why = _SIGNALS[self._held.exit_code]
             return False
@@ -525,8 +526,7 @@ class GroupReading(ConsumeLoop):
         return super()._more()
 
     def _end(self) -> None:
-        reader: GroupReader = self._reader  # type: ignore[assignment]
-        reader.finish()
+        self._reader.finish()
 
     def _where(self) -> str:
         return f'group "{self._request.group}"'

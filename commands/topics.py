@@ -1,6 +1,6 @@
 """`yak topics`."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -475,7 +475,7 @@ def clone(
     g.out.note(f"{verb} {target} like {source}: {len(original.partitions)} partitions, {len(configs)} configs")
 
 
-def _each(g: Globals, names: list[str], act) -> int:  # type: ignore[no-untyped-def]
+def _each(g: Globals, names: list[str], act: Callable[[str], str]) -> int:
     """Run `act` for each name and report each result; return 1 if any failed. A failure does not stop the others."""
     rows, failed = [], 0
     for name in dict.fromkeys(names):
