@@ -1,8 +1,6 @@
 """What a sender makes of delivery reports, without a broker."""
 
 import pytest
-
-pytest.importorskip("confluent_kafka")
 from confluent_kafka import KafkaError, KafkaException
 
 from yak.client.errors import from_exception, from_kafka, was_written

@@ -1,8 +1,6 @@
 """A producer's transaction: what it makes of librdkafka's errors, without a broker."""
 
 import pytest
-
-pytest.importorskip("confluent_kafka")
 from confluent_kafka import KafkaError, KafkaException
 
 from yak.client.produce import ProducerTransaction, transaction_settings

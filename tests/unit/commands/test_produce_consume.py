@@ -10,8 +10,6 @@ import threading
 import time
 
 import pytest
-
-pytest.importorskip("confluent_kafka")
 from confluent_kafka import Producer
 
 from yak.client.produce import Outgoing, ProducerTransaction
