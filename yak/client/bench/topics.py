@@ -24,11 +24,8 @@ def partitions_of(admin: Admin, topic: str) -> int:
     return 0 if found is None else len(found.partitions)
 
 
-def ensure_topic(admin: Admin, topic: str, partitions: int | None) -> int:
-    """Create the topic unless it exists; return its number of partitions.
-
-    Raises UsageError (`bench-partitions`: it exists with another number), YakError.
-    """
+def ensure_topic(admin: Admin, topic: str, partitions: int | None) -> None:
+    """Create the topic unless it exists. Raises UsageError (`bench-partitions`: with another number), YakError."""
     found = partitions_of(admin, topic)
     if found and partitions is not None and partitions != found:
         raise UsageError(
@@ -37,17 +34,12 @@ def ensure_topic(admin: Admin, topic: str, partitions: int | None) -> int:
             why="a benchmark does not change an existing topic",
             try_=(f"add --topic {topic}-{partitions}", f"yak topics delete {topic}"),
         )
-    if found:
-        return found
-    wanted = partitions or PARTITIONS_DEFAULT
-    try:
-        admin.create_topic(topic, partitions=wanted)
-    except YakError as error:
-        if error.code != "topic-exists":
-            raise
-        # The topic was just created, and the broker's metadata was stale.
-        return len(new_slices(admin, topic))
-    return wanted
+    if not found:
+        try:
+            admin.create_topic(topic, partitions=partitions or PARTITIONS_DEFAULT)
+        except YakError as error:
+            if error.code != "topic-exists":  # it was just created, and the broker's metadata was stale
+                raise
 
 
 def slices_of(admin: Admin, topic: str) -> tuple[Slice, ...]:
