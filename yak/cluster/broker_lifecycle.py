@@ -27,7 +27,7 @@ from yak.cluster.hash_chain import HashChainTail
 from yak.cluster.heartbeat import HeartbeatAnswer, Heartbeats
 from yak.cluster.high_watermark_sender import HighWatermarkSender
 from yak.cluster.image import Image
-from yak.cluster.outputs import BecameReady, Left, Output, Refused, SecretAgreed, TailStore
+from yak.cluster.outputs import BecameReady, Left, OnChanged, Output, Refused, SecretAgreed, TailStore
 from yak.cluster.records import BrokerState, Kind
 from yak.cluster.registration import Identity, Registration
 from yak.cluster.settings import ClusterSettings
@@ -146,7 +146,7 @@ class BrokerLifecycle:
             on_refused=self._on_refusal,
             on_takeover_failed=self._fast_fences.clear,
         )
-        self._changes = Changes(session, self._freeze)
+        self.changes = Changes(session, self._freeze)
         self.high_watermarks = HighWatermarkSender(session, settings.high_watermark_interval_ms)
 
     # ------------------------------------------------------------------------------------------------- views
@@ -291,7 +291,7 @@ class BrokerLifecycle:
             self.heartbeats.send_by(now_ms + ANSWER_AFTER_MS)
         self._session.image = image
         self._restore.on_image()
-        self._changes.on_image()
+        self.changes.on_image()
         self._progress(now_ms)
         return self._session.take_outputs()
 
@@ -384,20 +384,18 @@ class BrokerLifecycle:
             self._session.send("begin_stop", {"state": BrokerState.CLOSED.value}, self._on_closed)
         return self._session.take_outputs()
 
-    def begin(self, requests: Sequence[StoreRequest], *, when_joined: bool = False) -> tuple[int, list[Output]]:
-        """Send a change; `ChangeDone` with the returned id reports its end. Raises PeerError when it cannot be sent.
+    def begin(
+        self, requests: Sequence[StoreRequest], done: OnChanged, *, when_joined: bool = False
+    ) -> tuple[int, list[Output]]:
+        """Send a change, and return its id; `ChangeDone` reports its end. Raises PeerError when it cannot be sent.
 
         With `when_joined` it is sent right behind the registration, before the broker is unfenced.
         """
         if when_joined and not self._is_joined:
-            return self._changes.hold(requests), []
+            return self.changes.hold(requests, done), []
         if not when_joined and (refusal := self.refusal()) is not None:
             raise refusal
-        return self._changes.begin(requests), self._session.take_outputs()
-
-    def abandon(self, change_id: int) -> None:
-        """Stop waiting for this change; it may still take effect."""
-        self._changes.abandon(change_id)
+        return self.changes.begin(requests, done), self._session.take_outputs()
 
     # ------------------------------------------------------------------------- verification and registration
 
@@ -502,7 +500,7 @@ class BrokerLifecycle:
         self._move(LifecycleState.CATCHING_UP, f"reading the metadata log up to {self._target}")
         self.heartbeats.start(now_ms)
         self._election.start()
-        self._changes.resend()
+        self.changes.resend()
         if self._is_stopping:
             self._report_stopping()
 

@@ -10,16 +10,14 @@ have been created and deleted since, and the store recognizes a repeat only by t
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol
 
-from yak.cluster.outputs import ChangeDone
+from yak.cluster.outputs import ChangeDone, OnChanged
 from yak.cluster.store_session import FREEZING_CODES, StoreSession
 from yak.errors import ErrorCode, PeerError
 from yak.ids import BrokerEpoch, MetadataOffset
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 
-OnChanged: TypeAlias = Callable[[PeerError | None, tuple[dict[str, Any], ...]], None]
-"""Called when a change is in the image, with its values, or when it is refused."""
 _MAYBE_CREATED = "The broker lost its registration. The topic may exist by now: list the topics, or retry."
 
 
@@ -56,12 +54,13 @@ _MESSAGES = {
 class _Change:
     change_id: int
     requests: tuple[StoreRequest, ...]
+    done: OnChanged | None
+    """None once it is abandoned."""
     outcomes: list[StoreOutcome] = field(default_factory=list)
     needs_offset: MetadataOffset = 0
     attempt: int = 0
     sent_in: tuple[str, BrokerEpoch] | None = None
     """The cluster incarnation and the broker epoch in which it was first sent."""
-    abandoned: bool = False
 
 
 class Changes:
@@ -73,22 +72,31 @@ class Changes:
         self._changes: dict[int, _Change] = {}
         self._last_id = 0
 
-    def begin(self, requests: Sequence[StoreRequest]) -> int:
+    def begin(self, requests: Sequence[StoreRequest], done: OnChanged) -> int:
         """Send a change; returns its id."""
-        change_id = self.hold(requests)
+        change_id = self.hold(requests, done)
         self._send(self._changes[change_id])
         return change_id
 
-    def hold(self, requests: Sequence[StoreRequest]) -> int:
+    def hold(self, requests: Sequence[StoreRequest], done: OnChanged) -> int:
         """Keep a change for `resend`, which sends it as soon as the broker has joined; returns its id."""
         self._last_id += 1
-        self._changes[self._last_id] = _Change(self._last_id, tuple(requests))
+        self._changes[self._last_id] = _Change(self._last_id, tuple(requests), done)
         return self._last_id
 
     def abandon(self, change_id: int) -> None:
         """Report the end of this change to no client. The change goes on, so that nothing is left incomplete."""
         if change_id in self._changes:
-            self._changes[change_id].abandoned = True
+            self._changes[change_id].done = None
+
+    def abandon_all(self) -> list[OnChanged]:
+        """Report the end of no change; returns what each of those under way would have called."""
+        waiting = []
+        for change in self._changes.values():
+            if change.done is not None:
+                waiting.append(change.done)
+                change.done = None
+        return waiting
 
     def resend(self) -> None:
         """Repeat the changes without a definite answer: the store is back."""
@@ -97,7 +105,7 @@ class Changes:
                 continue
             is_creation = change.requests[0].script == "create_topic"
             if is_creation and change.sent_in not in (None, self._registration()):
-                self._end(change, ChangeDone(change.change_id, PeerError(ErrorCode.request_timed_out, _MAYBE_CREATED)))
+                self._end(change, PeerError(ErrorCode.request_timed_out, _MAYBE_CREATED))
             else:
                 self._send(change)
 
@@ -130,7 +138,7 @@ class Changes:
             change.needs_offset = max(change.needs_offset, outcome.offset)
             self._finish_if_applied(change)
             return
-        self._end(change, ChangeDone(change.change_id, _error(outcome)))
+        self._end(change, _error(outcome))
         first = change.requests[0]
         if first.script == "create_topic" and change.outcomes:
             # A later slice was refused: remove the topic, which no client has seen yet.
@@ -140,13 +148,13 @@ class Changes:
 
     def _finish_if_applied(self, change: _Change) -> None:
         if len(change.outcomes) == len(change.requests) and self._session.image.offset >= change.needs_offset:
-            values = tuple(outcome.value for outcome in change.outcomes)
-            self._end(change, ChangeDone(change.change_id, None, values))
+            self._end(change, None)
 
-    def _end(self, change: _Change, done: ChangeDone) -> None:
+    def _end(self, change: _Change, error: PeerError | None) -> None:
         del self._changes[change.change_id]
-        if not change.abandoned:
-            self._session.put(done)
+        if change.done is not None:
+            values = () if error is not None else tuple(outcome.value for outcome in change.outcomes)
+            self._session.put(ChangeDone(change.done, error, values))
 
 
 def _ignore(outcome: StoreOutcome, now_ms: int) -> None:

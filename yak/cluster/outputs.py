@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from yak.cluster.snapshot import SnapshotText
 from yak.errors import PeerError
 from yak.ids import Nonce
 from yak.ports.metadata_store import StoreRequest
 from yak.protocol.peer_proof import ClusterSecret
+
+OnChanged: TypeAlias = Callable[[PeerError | None, tuple[dict[str, Any], ...]], None]
+"""Called when a change is in the image, with the store's answers, one per request, or when it is refused."""
 
 
 @dataclass(slots=True)
@@ -64,14 +67,11 @@ class BecameReady:
 
 @dataclass(slots=True, frozen=True)
 class ChangeDone:
-    """A change begun with `BrokerLifecycle.begin` was refused, or is done and in the image.
+    """A change begun with `BrokerLifecycle.begin` was refused, or is done and in the image: call `done`."""
 
-    `values` are the store's answers, one per request.
-    """
-
-    change_id: int
+    done: OnChanged
     error: PeerError | None
-    values: tuple[dict[str, object], ...] = ()
+    values: tuple[dict[str, Any], ...]
 
 
 @dataclass(slots=True, frozen=True)

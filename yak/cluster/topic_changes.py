@@ -199,7 +199,7 @@ def plan_alter(
 
 
 def plan_producer_ids() -> StoreRequest:
-    """Request a block of producer ids; `ChangeDone.values[0]` has `first` and `next`."""
+    """Request a block of producer ids; the answer has `first` and `next`."""
     return StoreRequest("alloc_pid")
 
 

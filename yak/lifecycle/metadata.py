@@ -8,7 +8,6 @@ from typing import Any
 
 from yak.cluster import outputs as out
 from yak.cluster.broker_lifecycle import BrokerLifecycle
-from yak.cluster.changes import OnChanged
 from yak.cluster.controller import has_leader
 from yak.cluster.image import Delta
 from yak.cluster.payload import BadRecord
@@ -52,7 +51,6 @@ class Metadata:
         self._on_records, self._on_ready, self._on_secret = on_records, on_ready, on_secret
         """Called with records that continue the hash chain, when clients may connect, and with the cluster's secret."""
         self._failed = False
-        self._changes: dict[int, OnChanged] = {}
         self.on_left: Callable[[], None] | None = None
 
     # ------------------------------------------------------------------------------------------------- events
@@ -103,7 +101,7 @@ class Metadata:
     # ------------------------------------------------------------------------------------------------ changes
 
     @changes_state
-    def begin_own(self, requests: Sequence[StoreRequest], done: OnChanged, *, when_joined: bool = False) -> int:
+    def begin_own(self, requests: Sequence[StoreRequest], done: out.OnChanged, *, when_joined: bool = False) -> int:
         """Send one change of the broker's own; `done(error, values)` is called when it is in the image, or refused.
 
         With `when_joined` the change goes out directly behind this broker's registration. Raises PeerError when it
@@ -113,15 +111,13 @@ class Metadata:
             raise PeerError(
                 ErrorCode.kafka_storage_error, "this broker's copy of the metadata log failed; it must be restarted"
             )
-        change_id, outputs = self.lifecycle.begin(requests, when_joined=when_joined)
-        self._changes[change_id] = done
+        change_id, outputs = self.lifecycle.begin(requests, done, when_joined=when_joined)
         self._carry_out(outputs)
         return change_id
 
     def abandon(self, change_id: int) -> None:
         """Drop the callback of a change. The change may still happen."""
-        if self._changes.pop(change_id, None) is not None:
-            self.lifecycle.abandon(change_id)
+        self.lifecycle.changes.abandon(change_id)
 
     # ------------------------------------------------------------------------------------------------ inside
 
@@ -139,10 +135,8 @@ class Metadata:
                     context.jobs.run("image", plan, partial(self._worked, on_worked))
                 case out.BecameReady():
                     self._on_ready()
-                case out.ChangeDone(change_id, error, values):
-                    done = self._changes.pop(change_id, None)
-                    if done is not None:
-                        done(error, values)
+                case out.ChangeDone(done, error, values):
+                    done(error, values)
                 case out.SecretAgreed(secret):
                     self._on_secret(secret)
                 case out.Left():
@@ -182,9 +176,7 @@ class Metadata:
     def log_failed(self, error: BaseException) -> None:
         """Make no more changes, because the local metadata log failed. The results of those under way are unknown."""
         self._failed = True
-        changes, self._changes = self._changes, {}
-        for change_id, done in changes.items():
-            self.lifecycle.abandon(change_id)
+        for done in self.lifecycle.changes.abandon_all():
             done(
                 PeerError(
                     ErrorCode.request_timed_out, "this broker cannot write its metadata log; the result is unknown"

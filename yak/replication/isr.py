@@ -26,7 +26,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.cluster.broker_lifecycle import BrokerLifecycle
-from yak.cluster.changes import BeginChange, OnChanged
+from yak.cluster.changes import BeginChange
+from yak.cluster.outputs import OnChanged
 from yak.cluster.payload import format_isr
 from yak.cluster.records import BrokerState
 from yak.core.context import Context

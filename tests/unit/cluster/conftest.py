@@ -21,6 +21,10 @@ from yak.sim.store import SimStore
 START_MS = 1_000_000
 
 
+def ignore(*_end) -> None:
+    """The end of a change that no test looks at."""
+
+
 class CountingRandom:
     """Ids in order; no luck in tests."""
 
@@ -83,8 +87,8 @@ class Driver:
                     self.ready += 1
                 case Refused():
                     self.refused = output
-                case ChangeDone(change_id):
-                    self.done[change_id] = output
+                case ChangeDone(done, error, values):
+                    done(error, values)
                 case Left():
                     self.left = True
 
@@ -140,7 +144,10 @@ class Driver:
         return self.run()
 
     def begin(self, requests: list[StoreRequest]) -> int:
-        change_id, outputs = self.lifecycle.begin(requests)
+        def done(*end) -> None:
+            self.done[change_id] = ChangeDone(done, *end)
+
+        change_id, outputs = self.lifecycle.begin(requests, done)
         self.take(outputs)
         return change_id
 
@@ -357,7 +364,7 @@ class Fleet:
         plan = plan_create_topic(
             image, NewTopic(name, partitions, len(image.active_brokers())), uuid.UUID(int=self.rng.getrandbits(60))
         )
-        self.controller().deliver(lambda m, now_ms: m.begin(plan.requests)[1])
+        self.controller().deliver(lambda m, now_ms: m.begin(plan.requests, ignore)[1])
         self.run(50)
 
     def outage(self, ms: int, *, restart: bool) -> None:

@@ -10,6 +10,11 @@ from yak.cluster.records import BrokerState
 from yak.cluster.topic_changes import NewTopic, plan_create_partitions, plan_create_topic
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 
+
+def ignore(*_end) -> None:
+    """The end of a change that no test here looks at."""
+
+
 ALL = ["leader", "leader", "leader"]
 
 
@@ -274,7 +279,7 @@ def test_returning_leader_role_broker_becomes_controller_and_preferred_leader(ma
         mine = [p for p in node.image.topics["a"].partitions if p.leader == node_id]
         items = [rejoin(node, p, fleet.nodes[1].lifecycle.broker_epoch) for p in mine]
         if items:
-            node.deliver(lambda m, now_ms, i=items: m.begin([StoreRequest("alter_isr", {"partitions": i})])[1])
+            node.deliver(lambda m, now_ms, i=items: m.begin([StoreRequest("alter_isr", {"partitions": i})], ignore)[1])
     fleet.run(50)
     assert 1 not in leaders(fleet)
     fleet.run(5_500)
@@ -297,7 +302,7 @@ def test_preferred_elections_that_the_store_refuses_are_repeated(make_fleet):
         mine = [p for p in node.image.topics["a"].partitions if p.leader == node_id]
         items = [rejoin(node, p, fleet.nodes[1].lifecycle.broker_epoch) for p in mine]
         if items:
-            node.deliver(lambda m, now_ms, i=items: m.begin([StoreRequest("alter_isr", {"partitions": i})])[1])
+            node.deliver(lambda m, now_ms, i=items: m.begin([StoreRequest("alter_isr", {"partitions": i})], ignore)[1])
     accept = refuse(fleet, "elect")
     fleet.run(6_000)
     assert 1 not in leaders(fleet)
@@ -445,7 +450,7 @@ def test_growth_that_stopped_half_way_is_finished(make_fleet):
     fleet.create("a", 2)
     maker = others(fleet, controller_id(fleet))[0]
     requests = plan_create_partitions(maker.image, "a", 302, growth_id=uuid.UUID(int=78))
-    maker.deliver(lambda m, now_ms: m.begin(requests[:1])[1])
+    maker.deliver(lambda m, now_ms: m.begin(requests[:1], ignore)[1])
     fleet.run(20)
     fleet.kill(maker)
     fleet.run(4_000)
@@ -458,7 +463,7 @@ def test_growth_that_stopped_half_way_is_finished_when_enough_brokers_have_room(
     fleet.create("a", 2)
     maker = others(fleet, controller_id(fleet))[0]
     requests = plan_create_partitions(maker.image, "a", 302, growth_id=uuid.UUID(int=78))
-    maker.deliver(lambda m, now_ms: m.begin(requests[:1])[1])
+    maker.deliver(lambda m, now_ms: m.begin(requests[:1], ignore)[1])
     alive = [node for node in fleet.nodes.values() if node is not maker]
     for node in alive:
         node.lifecycle.heartbeats.is_full = True
@@ -490,7 +495,7 @@ def test_growth_that_the_store_refuses_to_finish_is_finished_when_it_accepts_it(
     fleet.create("a", 2)
     maker = others(fleet, controller_id(fleet))[0]
     requests = plan_create_partitions(maker.image, "a", 302, growth_id=uuid.UUID(int=78))
-    maker.deliver(lambda m, now_ms: m.begin(requests[:1])[1])
+    maker.deliver(lambda m, now_ms: m.begin(requests[:1], ignore)[1])
     fleet.run(20)
     fleet.kill(maker)
     accept = refuse(fleet, script)
@@ -515,5 +520,5 @@ def test_stop_that_the_store_refuses_is_reported_again(make_fleet):
 
 def half_made(fleet, maker, partitions, *, slices):
     plan = plan_create_topic(maker.image, NewTopic("big", partitions, 2), uuid.UUID(int=77))
-    maker.deliver(lambda m, now_ms: m.begin(plan.requests[:slices])[1])
+    maker.deliver(lambda m, now_ms: m.begin(plan.requests[:slices], ignore)[1])
     fleet.run(20)
