@@ -212,9 +212,8 @@ class BrokerLifecycle:
 
     # ------------------------------------------------------------------------------------------------ inputs
 
-    def on_connected(self, process_id: str, unsafe: Sequence[str], now_ms: int) -> list[Output]:
+    def on_connected(self, process_id: str, unsafe: Sequence[str]) -> list[Output]:
         """The store connected; it may be another process, with another history, than before."""
-        del now_ms
         if self._is_over:
             return []
         session = self._session
@@ -233,9 +232,8 @@ class BrokerLifecycle:
             self.verify()
         return session.take_outputs()
 
-    def on_lost(self, reason: str, now_ms: int) -> list[Output]:
+    def on_lost(self, reason: str) -> list[Output]:
         """The store does not answer: every call in flight is dropped, and may or may not have taken effect."""
-        del now_ms
         if not self._is_over:
             self._drop_calls()
             if self.state is not LifecycleState.DISCONNECTED:
@@ -363,9 +361,8 @@ class BrokerLifecycle:
             self._refuse(refusals.unreadable(reason))
         return self._session.take_outputs()
 
-    def begin_stopping(self, now_ms: int) -> list[Output]:
+    def begin_stopping(self) -> list[Output]:
         """Begin a controlled shutdown: leaderships move away. Sends nothing while the store is unreachable."""
-        del now_ms
         self._is_stopping = self._election.is_withdrawn = True
         if self._is_joined:
             self._report_stopping()

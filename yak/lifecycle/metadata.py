@@ -57,11 +57,11 @@ class Metadata:
 
     def on_store_connected(self, event: events.StoreConnected) -> None:
         """The store is connected."""
-        self._carry_out(self.lifecycle.on_connected(event.process_id, event.unsafe, self._context.clock.now_ms))
+        self._carry_out(self.lifecycle.on_connected(event.process_id, event.unsafe))
 
     def on_store_lost(self, event: events.StoreLost) -> None:
         """The store connection is lost: the data path continues, metadata changes wait."""
-        self._carry_out(self.lifecycle.on_lost(event.reason, self._context.clock.now_ms))
+        self._carry_out(self.lifecycle.on_lost(event.reason))
 
     def on_store_replied(self, event: events.StoreReplied) -> None:
         """The store answered a script."""
@@ -91,7 +91,7 @@ class Metadata:
 
     def begin_stopping(self) -> None:
         """Begin the controlled shutdown: request that the leaderships of this broker move away."""
-        self._carry_out(self.lifecycle.begin_stopping(self._context.clock.now_ms))
+        self._carry_out(self.lifecycle.begin_stopping())
 
     def leave(self, on_left: Callable[[], None]) -> None:
         """Resign from the cluster. `on_left` is called when the store has recorded it, or cannot be reached."""

@@ -94,14 +94,14 @@ class Driver:
 
     def connect(self, unsafe: tuple[str, ...] = ()) -> "Driver":
         self.connected = True
-        self.take(self.lifecycle.on_connected(self.store.process_id, unsafe, self.now_ms))
+        self.take(self.lifecycle.on_connected(self.store.process_id, unsafe))
         return self
 
     def lose(self, reason: str = "connection reset") -> None:
         self.connected = False
         self.calls.clear()
         self.tail_after = None
-        self.take(self.lifecycle.on_lost(reason, self.now_ms))
+        self.take(self.lifecycle.on_lost(reason))
 
     def answer_one(self) -> None:
         call = self.calls.popleft()
@@ -206,11 +206,11 @@ class Node:
     def connect(self) -> None:
         self.line += 1
         self.tail_after = None
-        self.deliver(lambda m, now_ms: m.on_connected(self.fleet.store.process_id, (), now_ms))
+        self.deliver(lambda m, now_ms: m.on_connected(self.fleet.store.process_id, ()))
 
     def lose(self) -> None:
         self.line += 1
-        self.deliver(lambda m, now_ms: m.on_lost("the store is away", now_ms))
+        self.deliver(lambda m, now_ms: m.on_lost("the store is away"))
 
     def deliver(self, act) -> None:
         """Let the broker lifecycle do something, now or when it goes on."""

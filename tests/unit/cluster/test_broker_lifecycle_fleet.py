@@ -34,7 +34,7 @@ def test_any_faults_leave_one_controller_and_all_brokers_return(make_fleet, role
         elif fault == "start" and node.lifecycle is None:
             node.start()
         elif fault == "stop" and node.lifecycle is not None and not node.is_paused:
-            node.deliver(lambda m, now_ms: m.begin_stopping(now_ms))
+            node.deliver(lambda m, now_ms: m.begin_stopping())
             fleet.run(ms % 100)
             node.deliver(lambda m, now_ms: m.leave(now_ms))
             fleet.run(50)

@@ -406,7 +406,7 @@ def test_a_broker_that_stops_has_its_leaderships_moved_first(make_fleet):
     fleet = make_fleet(ALL, 10).start()
     fleet.create("a", 6)
     for stopping in (others(fleet, controller_id(fleet))[0], fleet.controller()):
-        stopping.deliver(lambda m, now_ms: m.begin_stopping(now_ms))
+        stopping.deliver(lambda m, now_ms: m.begin_stopping())
         fleet.run(50)
         image = stopping.image
         assert image.brokers[stopping.node_id].state is BrokerState.STOPPING
@@ -428,7 +428,7 @@ def test_a_broker_that_stops_without_the_store_says_nothing(make_fleet):
     fleet = make_fleet(["leader"], 1).start()
     node = fleet.nodes[1]
     node.lose()
-    assert node.lifecycle.begin_stopping(fleet.now_ms) == []
+    assert node.lifecycle.begin_stopping() == []
 
 
 def test_a_topic_half_made_by_a_dead_broker_is_removed(make_fleet):
@@ -510,7 +510,7 @@ def test_stop_that_the_store_refuses_is_reported_again(make_fleet):
     fleet = make_fleet(ALL, 12).start()
     node = others(fleet, controller_id(fleet))[0]
     accept = refuse(fleet, "begin_stop")
-    node.deliver(lambda m, now_ms: m.begin_stopping(now_ms))
+    node.deliver(lambda m, now_ms: m.begin_stopping())
     fleet.run(1_000)
     assert fleet.controller().image.brokers[node.node_id].state is BrokerState.ACTIVE
     accept()
