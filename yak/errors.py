@@ -39,6 +39,7 @@ __all__ = [
     "WaitTimeout",
     "YakError",
     "directory_failure",
+    "first_in",
 ]
 
 
@@ -179,3 +180,10 @@ def directory_failure(directory: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise LogDirectoryFailure(directory, error) from error
+
+
+def first_in(error: BaseException) -> BaseException:
+    """The first exception in a group of them, at any depth; any other exception itself."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

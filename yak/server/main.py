@@ -25,7 +25,7 @@ from yak.broker.broker import Broker
 from yak.config.broker_configs import BrokerConfig
 from yak.config.listeners import Listener, bracketed
 from yak.core.events import Event, Refused, StopRequested, StoreConnected, StoreLost, TimerDue
-from yak.errors import StartRefused, Unreachable, UsageError, YakError
+from yak.errors import StartRefused, Unreachable, UsageError, YakError, first_in
 from yak.limits import request_memory_bytes_max
 from yak.private_files import replace_file
 from yak.security.oauth_messages import OAUTHBEARER
@@ -126,7 +126,9 @@ class Server:
                 await self._serve(nursery)
                 nursery.cancel_scope.cancel()
         except* YakError as errors:
-            self.failure = _first_yak_error(errors)
+            failure = first_in(errors)
+            assert isinstance(failure, YakError)
+            self.failure = failure
         except* Exception as errors:
             if self._shell is None:
                 raise
@@ -468,14 +470,6 @@ def _quorum_waited_for(quorum: "Quorum", *, has_redis: bool) -> str:
     if quorum.leader_id >= 0:
         return f"waiting for the controller: broker {quorum.leader_id} leads the metadata quorum"
     return f"waiting for the metadata quorum: {quorum.role} in epoch {quorum.epoch} of {voters}"
-
-
-def _first_yak_error(errors: BaseExceptionGroup[YakError]) -> YakError:
-    error: BaseException = errors
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    assert isinstance(error, YakError)
-    return error
 
 
 def _refused(refused: Refused) -> StartRefused:

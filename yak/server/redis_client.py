@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import hiredis
 import trio
 
-from yak.errors import UsageError
+from yak.errors import UsageError, first_in
 from yak.security.redis_url import with_password, without_password
 
 Part: TypeAlias = str | bytes | int
@@ -205,8 +205,7 @@ class RedisClient:
 
 def message_of(error: BaseException) -> str:
     """The message of an error, or of the first one in a group: the system's, else its own, or its type's name."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
+    error = first_in(error)
     if isinstance(error, OSError) and error.errno and type(error).__module__ == "builtins":
         return os.strerror(error.errno)
     return str(error) or type(error).__name__

@@ -96,9 +96,7 @@ class RedisProjection:
             reason, event = "", "projection-lost"
             try:
                 await self._serve()
-            except* (ConnectionLost, ReplyError, OSError) as group:
-                reason = message_of(group)
-            except* _ProjectionOutdated as group:
+            except* (ConnectionLost, ReplyError, OSError, _ProjectionOutdated) as group:
                 reason = message_of(group)
             except* _Refused as group:
                 reason, event = message_of(group), "projection-refused"

@@ -10,12 +10,12 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import trio
 
 from yak.core.events import Event, RecordsTailed, StoreConnected, StoreLost, StoreReplied
-from yak.errors import StartRefused
+from yak.errors import StartRefused, first_in
 from yak.ids import MetadataOffset, Nonce
 from yak.ports.metadata_store import StoreOutcome, StoreRequest, TailedRecord
 from yak.server import redis_scripts
@@ -25,7 +25,6 @@ from yak.server.redis_client import ConnectionLost, Part, RedisAddress, RedisCli
 _FIRST_PAUSE_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 2.0
 _BLOCK_MS = 5_000
-_E = TypeVar("_E", bound=BaseException)
 _RECORDS_PER_READ = 100
 _READ_SECONDS = 3.0
 _SAFE_SETTINGS = {
@@ -111,7 +110,7 @@ class RedisStore:
         """
         self._post = post
         pause = _FIRST_PAUSE_SECONDS
-        refused: list[StartRefused] = []
+        refused: BaseException | None = None
         while True:
             started = trio.current_time()
             try:
@@ -119,12 +118,12 @@ class RedisStore:
             except* (ConnectionLost, ReplyError) as group:
                 reason = message_of(group)
             except* StartRefused as group:
-                refused += _leaves(group)
+                refused = first_in(group)
             finally:
                 self._calls = None
                 self._tail_after = None
-            if refused:
-                raise refused[0]
+            if refused is not None:
+                raise refused
             post(StoreLost(reason))
             if trio.current_time() - started > _LONGEST_PAUSE_SECONDS:
                 pause = _FIRST_PAUSE_SECONDS
@@ -155,16 +154,16 @@ class RedisStore:
             ("HGETALL", f"{self.prefix}snapshot") if with_snapshot else ("PING",),
         ]
         replies: list[Any] = []
-        failures: list[ConnectionLost | ReplyError] = []
+        failure: BaseException | None = None
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(client.run)
                 replies = await client.pipeline(commands)
                 nursery.cancel_scope.cancel()
         except* (ConnectionLost, ReplyError) as group:
-            failures += _leaves(group)
-        if failures:
-            raise failures[0]
+            failure = first_in(group)
+        if failure is not None:
+            raise failure
         oldest, newest, entries, flat = replies[-4:]
 
         def page() -> LogPage:
@@ -315,10 +314,3 @@ def outcome_of(reply: Any) -> StoreOutcome:
 def _parse_info(text: str) -> dict[str, str]:
     pairs = (line.split(":", 1) for line in text.splitlines() if ":" in line)
     return {name: value.strip() for name, value in pairs}
-
-
-def _leaves(group: BaseExceptionGroup[_E]) -> list[_E]:
-    found: list[_E] = []
-    for error in group.exceptions:
-        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
-    return found
