@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 from yak.errors import ErrorCode, PeerError
 from yak.ports.disk import Part
+from yak.protocol.schema_fields import plain
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -31,6 +32,14 @@ def error_fields(error: PeerError | None) -> Fields:
         "error_code": ErrorCode.none if error is None else error.error_code,
         "error_message": None if error is None else error.message,
     }
+
+
+def forwarded_fields(message: Any) -> Fields:
+    """The fields of a request to another broker, or of its answer without the throttle time: this broker has its own."""
+    fields = plain(message)
+    assert isinstance(fields, dict)
+    fields.pop("throttle_time", None)
+    return fields
 
 
 @dataclass(slots=True, eq=False, repr=False)

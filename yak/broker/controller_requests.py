@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.call import Call, Now, Outcome, forwarded_fields
 from yak.broker.delayed_answers import DelayedAnswer
 from yak.broker.purgatory import Purgatory
 from yak.core.broker_channel import ChannelEvents
@@ -18,7 +18,6 @@ from yak.core.context import Context
 from yak.core.peers import Peers
 from yak.errors import ErrorCode
 from yak.ids import NodeId
-from yak.protocol.schema_fields import plain
 
 _EVENTS: Final = ChannelEvents("controller-connection-lost", "controller-unresponsive", "controller-response-invalid")
 
@@ -50,15 +49,9 @@ class ControllerRequests:
         def answered(response: Any | None) -> None:
             if len(requests) == 0:
                 requests.channel.close()
-            waiting.complete(failed(ErrorCode.not_controller).fields if response is None else _fields_of(response))
+            waiting.complete(
+                failed(ErrorCode.not_controller).fields if response is None else forwarded_fields(response)
+            )
 
-        requests.send((call.api_key, version), added | _fields_of(call.request), answered)
+        requests.send((call.api_key, version), added | forwarded_fields(call.request), answered)
         return waiting.outcome()
-
-
-def _fields_of(message: Any) -> Fields:
-    """The fields of a request, or of an answer without the controller's throttle time: this broker has its own."""
-    fields = plain(message)
-    assert isinstance(fields, dict)
-    fields.pop("throttle_time", None)
-    return fields

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.call import Call, Fields, Now, Outcome, forwarded_fields
 from yak.broker.delayed_answers import DelayedAnswer
 from yak.core.context import Context
 from yak.core.peers import Peers
@@ -146,7 +146,7 @@ def serve_fetch(broker: Broker, call: Call) -> Outcome:
     return serve_in_quorum(broker, call, lambda respond: node.quorum.handle(FETCH, call.request, respond))
 
 
-def forward_to_leader(broker: Broker, call: Call, fields: Fields, failed: Fields) -> Outcome:
+def forward_to_leader(broker: Broker, call: Call, failed: Fields) -> Outcome:
     """Let the quorum's leader answer a client's request; `failed` is the answer when it cannot be reached."""
     assert broker.quorum is not None
     node = broker.quorum
@@ -156,15 +156,11 @@ def forward_to_leader(broker: Broker, call: Call, fields: Fields, failed: Fields
 
     def serve(respond: Respond) -> None:
         def done(response: Any | None) -> None:
-            respond(failed if response is None else _plain(asdict(response)))
+            respond(failed if response is None else forwarded_fields(response))
 
-        node.channels.send(address, call.api_key, fields, done)
+        node.channels.send(address, call.api_key, forwarded_fields(call.request), done)
 
     return serve_in_quorum(broker, call, serve)
-
-
-def _plain(fields: Fields) -> Fields:
-    return {name: value for name, value in fields.items() if name != "throttle_time"}
 
 
 NO_LEADER: Final = ErrorCode.request_timed_out, "the metadata quorum has no leader at this moment; try again"

@@ -53,10 +53,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
 def _of_quorum(broker: Broker, call: Call, node: QuorumNode) -> Outcome:
     if node.quorum.leader is None:
-        failed = _refusal(call, *NO_LEADER).fields
-        partition = {"partition_index": 0}
-        fields = {"topics": [{"topic_name": METADATA_TOPIC, "partitions": [partition]}]}
-        return forward_to_leader(broker, call, fields, failed)
+        return forward_to_leader(broker, call, _refusal(call, *NO_LEADER).fields)
     quorum = node.quorum
     return _answer(
         _partition_of(quorum, broker.wall_ms - broker.now_ms),

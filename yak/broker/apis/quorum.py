@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from yak.acls.bindings import Operation
-from yak.broker.call import Api, Call, Fields, Now, Outcome
+from yak.broker.call import Api, Call, Now, Outcome
 from yak.broker.quorum_node import NO_LEADER, forward_to_leader, node_for_brokers, serve_in_quorum, the_one_partition
 from yak.errors import ErrorCode, PeerError
 from yak.faults import COMMAND
@@ -55,8 +55,7 @@ def envelope(broker: Broker, call: Call) -> Outcome:
     if call.connection.is_in_process and broker.quorum is not None:
         quorum = broker.quorum
         if quorum.quorum.leader is None:
-            fields = {"request_data": call.request.request_data, "request_principal": None, "client_host_address": b""}
-            return forward_to_leader(broker, call, fields, {"response_data": None, "error_code": NO_LEADER[0]})
+            return forward_to_leader(broker, call, {"response_data": None, "error_code": NO_LEADER[0]})
         return serve_in_quorum(broker, call, lambda respond: quorum.quorum_store.serve(call.request, respond))
     node = node_for_brokers(broker, call)
     return serve_in_quorum(broker, call, lambda respond: node.quorum_store.serve(call.request, respond))
@@ -75,21 +74,7 @@ def change_voters(broker: Broker, call: Call) -> Outcome:
     if quorum.leader is not None:
         return serve_in_quorum(broker, call, lambda respond: quorum.handle(call.api_key, call.request, respond))
     failed = {"error_code": NO_LEADER[0], "error_message": NO_LEADER[1]}
-    return forward_to_leader(broker, call, _fields_of(call), failed)
-
-
-def _fields_of(call: Call) -> Fields:
-    """The fields of a client's request, to forward it."""
-    request = call.request
-    fields: Fields = {
-        "cluster_id": request.cluster_id,
-        "voter_id": request.voter_id,
-        "voter_directory_id": request.voter_directory_id,
-    }
-    if call.api_key == ADD_RAFT_VOTER:
-        listeners = [{"name": each.name, "host": each.host, "port": each.port} for each in request.listeners]
-        fields |= {"timeout": int(request.timeout.total_seconds() * 1000), "listeners": listeners}
-    return fields
+    return forward_to_leader(broker, call, failed)
 
 
 APIS: tuple[Api, ...] = (
