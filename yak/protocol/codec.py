@@ -4,7 +4,7 @@
                           others checked (`request_check`) and then decoded by kio
     encode_request        dict to bytes, for requests to this process or another broker; decode_response reads the reply
     encode_response       dict to bytes with length prefix and header (`response_encoder`); the two hot responses have
-                          their own encoders (`hot`)
+                          their own encoders (`produce_answer`, `fetch_answer`)
 
 The first use of a version prepares it, which takes milliseconds: `preload` does this at start for the hot versions, and
 between requests for the others.
@@ -55,7 +55,7 @@ def decode_request(
 ) -> Any:
     """The body of a request that starts at `offset` of its frame.
 
-    Produce and Fetch return `hot.ProduceRequest` and `hot.FetchRequest`, the same for all versions. Their `records` are
+    Produce and Fetch return a `ProduceRequest` and a `FetchRequest`, the same for all versions. Their `records` are
     views into the frame and valid as long as it is. All others return kio's dataclass of the version. Bytes of a string
     that are not UTF-8 are replaced by U+FFFD, as in Kafka.
 
