@@ -8,7 +8,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker import group_requests as ask
-from tests.unit.broker.test_coordinator import SETTINGS, replicated, topic_id
+from tests.unit.broker.test_coordinator import make_rig, replicated, topic_id
 from yak.groups.consumer.state import GroupState
 from yak.protocol.record_batch import iterate_headers
 from yak.sim.rig import Pending, Rig
@@ -20,13 +20,6 @@ NONE = ErrorCode.none
 @pytest.fixture
 def rig() -> Rig:
     return make_rig()
-
-
-def make_rig(**settings: str) -> Rig:
-    rig = Rig(settings=SETTINGS | {name.replace("_", "."): value for name, value in settings.items()})
-    rig.create_topic("orders", partitions=3)
-    assert ask.find(rig, "g").error_code == NONE
-    return rig
 
 
 def heartbeat_fields(

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.unit.broker.groups_rig import COMMIT, FETCH, GroupsRig, ms, subscription
+from tests.unit.broker.groups_rig import COMMIT, FETCH, FIND, GroupsRig, ms, subscription
 from yak.coordination import offset_expiry
 from yak.coordination.coordinator_partitions import CoordinatorPartitions
 from yak.coordination.offset_expiry import OffsetExpiry
@@ -248,7 +248,8 @@ def test_an_endless_group_id_is_refused_everywhere(rig):
     assert rig.leave(endless, ("m", None)).error_code == ErrorCode.invalid_group_id
     assert rig.heartbeat(endless, "m", 1) == ErrorCode.invalid_group_id
     shorter = "x" * 32_767  # all that the older versions have room for
-    assert rig.join(shorter).error_code == ErrorCode.invalid_group_id
+    assert rig.join(shorter).error_code == rig.join("").error_code == ErrorCode.invalid_group_id
+    assert rig.ask(FIND, 3, key=shorter, key_type=0).error_code == ErrorCode.invalid_group_id
     assert rig.delete_offsets(shorter, {"orders": [0]})[0] == ErrorCode.invalid_group_id
     longest = "y" * 32_000
     assert rig.commit({("orders", 0): 5}, longest) == {("orders", 0): NONE}
@@ -385,10 +386,11 @@ def test_groups_of_one_partition_expire_a_few_in_a_step(forgetful, monkeypatch):
     assert rig.groups() == {}
 
 
-def test_a_clients_own_retention_counts_instead(forgetful):
+@pytest.mark.parametrize("version", [2, 4])
+def test_a_clients_own_retention_counts_instead(forgetful, version):
     rig = forgetful
-    rig.commit({("orders", 0): 1}, version=4, retention_ms=10_000)
-    rig.commit({("orders", 1): 2}, version=4, retention_ms=minutes(10))
+    rig.commit({("orders", 0): 1}, version=version, retention_ms=10_000)
+    rig.commit({("orders", 1): 2}, version=version, retention_ms=minutes(10))
     rig.run_for(12_000)
     assert rig.committed() == {("orders", 1): (2, "")}
     rig.restart()
@@ -510,17 +512,6 @@ def test_offsets_whose_tombstones_cannot_be_written_are_not_logged_as_expired(ri
     assert events == []
     monkeypatch.undo()
     assert rig.committed() == {("orders", 0): (1, "")}
-
-
-def test_deletion_of_groups(rig):
-    rig.commit({("orders", 0): 1, ("orders", 1): 2}, "a")
-    rig.member("b")
-    assert rig.delete("a", "b", "nobody", "a") == [NONE, ErrorCode.non_empty_group, ErrorCode.group_id_not_found]
-    assert rig.committed("a") == {}
-    assert rig.groups() == {"b": ("Stable", "classic", "consumer")}
-    rig.restart()
-    rig.begin_groups()
-    assert rig.groups() == {"b": ("Stable", "classic", "consumer")}
 
 
 def test_times_are_taken_to_the_millisecond(rig):
