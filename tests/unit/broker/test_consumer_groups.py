@@ -85,27 +85,6 @@ def test_a_lone_member_gets_everything_in_every_version(rig: Rig, version: int) 
     assert [each.member_id for each in described.members] == [answer.member_id]
 
 
-def test_partitions_move_only_when_they_were_given_back(rig: Rig) -> None:
-    first = heartbeat(rig, "a")
-    joined = heartbeat(rig, "b")
-    assert partitions(joined) == []
-    told = heartbeat(rig, "a", first.member_epoch)
-    kept = partitions(told)
-    assert len(kept) == 2
-    assert heartbeat(rig, "b", joined.member_epoch, owned=[]).assignment is None, "it is not given back yet"
-    heartbeat(rig, "a", told.member_epoch, owned=owned(rig, *kept))
-    moved = partitions(heartbeat(rig, "b", joined.member_epoch, owned=[], topics=["orders"]))
-    assert sorted(kept + moved) == [0, 1, 2]
-
-
-def test_a_member_leaves_and_the_others_take_over(rig: Rig) -> None:
-    heartbeat(rig, "a")
-    gone = heartbeat(rig, "a", -1)
-    assert (gone.error_code, gone.member_epoch) == (NONE, -1)
-    assert describe(rig).group_state == "Empty"
-    assert heartbeat(rig, "a", 1).error_code == ErrorCode.unknown_member_id
-
-
 def test_missing_group_or_member_is_refused_with_a_message(rig: Rig) -> None:
     answer = heartbeat(rig, "a", 3)
     assert answer.error_code == ErrorCode.group_id_not_found

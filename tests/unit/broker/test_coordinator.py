@@ -213,10 +213,6 @@ def test_a_session_is_neither_too_short_nor_too_long(rig: Rig, session_ms: int, 
     assert rig.ask(ask.JOIN, 9, **ask.join_fields(9, session_ms=session_ms)).error_code == code
 
 
-def test_clients_do_not_write_into_the_topic_of_offsets(rig: Rig) -> None:
-    assert rig.produce(OFFSETS_TOPIC, [b"x"]).error_code == ErrorCode.invalid_topic_exception
-
-
 # ------------------------------------------------------------------------------------------------------------- records
 
 

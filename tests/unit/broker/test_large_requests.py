@@ -341,13 +341,6 @@ def test_bytes_behind_a_large_request_are_ignored(broker):
     assert broker.core.held_bytes == 0
 
 
-def test_request_past_the_bound_closes_its_connection(broker):
-    client = broker.open()
-    broker.send(client, metadata([f"t{number}" for number in range(REQUEST_ELEMENTS_MAX + 1)]))
-    assert broker.finish(client)[0] == []
-    assert not broker.core.connections[client].is_open
-
-
 def test_backlog_of_a_large_request_stops_the_reading(broker):
     client = broker.open()
     broker.send(client, metadata(names()))

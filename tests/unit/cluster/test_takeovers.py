@@ -263,7 +263,9 @@ def test_follower_role_broker_becomes_controller_at_once_without_a_leader_role_b
     assert took_ms < 80
 
 
-def test_returning_leader_role_broker_becomes_controller_and_preferred_leader(make_fleet):
+@pytest.fixture
+def returned(make_fleet):
+    """Broker 1, which led all partitions, has come back and is in the ISR again; the other brokers lead."""
     fleet = make_fleet(["leader", "follower", "follower"], 2).start()
     fleet.create("a", 4)
     assert set(leaders(fleet)) == {1}
@@ -280,35 +282,26 @@ def test_returning_leader_role_broker_becomes_controller_and_preferred_leader(ma
         items = [rejoin(node, p, fleet.nodes[1].lifecycle.broker_epoch) for p in mine]
         if items:
             node.deliver(lambda m, now_ms, i=items: m.begin([StoreRequest("alter_isr", {"partitions": i})], ignore)[1])
-    fleet.run(50)
-    assert 1 not in leaders(fleet)
-    fleet.run(5_500)
-    assert set(leaders(fleet)) == {1}
-    [(node_id, moved)] = said(fleet, "preferred-leaders-elected")
+    return fleet
+
+
+def test_returning_leader_role_broker_becomes_controller_and_preferred_leader(returned):
+    returned.run(50)
+    assert 1 not in leaders(returned)
+    returned.run(5_500)
+    assert set(leaders(returned)) == {1}
+    [(node_id, moved)] = said(returned, "preferred-leaders-elected")
     assert (node_id, moved["count"]) == (1, 4)
 
 
-def test_preferred_elections_that_the_store_refuses_are_repeated(make_fleet):
+def test_preferred_elections_that_the_store_refuses_are_repeated(returned):
     """Nothing else changes the image: without a repeat the leaders would stay where they are."""
-    fleet = make_fleet(["leader", "follower", "follower"], 2).start()
-    fleet.create("a", 4)
-    fleet.kill(fleet.nodes[1])
-    fleet.run(1_000)
-    fleet.nodes[1].start()
-    until(fleet, lambda: controller_id(fleet) == 1, 500)
-    fleet.run(100)
-    for node_id in (2, 3):
-        node = fleet.nodes[node_id]
-        mine = [p for p in node.image.topics["a"].partitions if p.leader == node_id]
-        items = [rejoin(node, p, fleet.nodes[1].lifecycle.broker_epoch) for p in mine]
-        if items:
-            node.deliver(lambda m, now_ms, i=items: m.begin([StoreRequest("alter_isr", {"partitions": i})], ignore)[1])
-    accept = refuse(fleet, "elect")
-    fleet.run(6_000)
-    assert 1 not in leaders(fleet)
+    accept = refuse(returned, "elect")
+    returned.run(6_000)
+    assert 1 not in leaders(returned)
     accept()
-    fleet.run(5_500)
-    assert set(leaders(fleet)) == {1}
+    returned.run(5_500)
+    assert set(leaders(returned)) == {1}
 
 
 def rejoin(node, partition, epoch):

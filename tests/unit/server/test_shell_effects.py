@@ -24,10 +24,8 @@ from yak.core.events import (
     TimerDue,
     WallClockMoved,
 )
-from yak.core.jobs import SIDE_BY_SIDE
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.server.clock import Clock
-from yak.server.jobs import DEADLINE_MS
 from yak.server.latencies import Histogram
 from yak.server.shell import Shell, keep_store_running
 from yak.sim.disk import SimDisk
@@ -186,7 +184,3 @@ def test_store_calls_and_ready_reach_their_handlers() -> None:
             nursery.cancel_scope.cancel()
 
     trio.run(main)
-
-
-def test_every_kind_of_job_has_a_deadline():
-    assert set(DEADLINE_MS) == set(SIDE_BY_SIDE)
