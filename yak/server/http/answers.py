@@ -52,21 +52,18 @@ class RunUntilDisconnect(Response):
         del self.headers["content-length"]
         self._run = run
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Send until `run` ends or the client disconnects."""
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        if scope["method"] != "HEAD":
-            await self._send_body(receive, send)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _send_body(self, receive: Receive, send: Send) -> None:
         async def write(data: bytes) -> None:
             await send({"type": "http.response.body", "body": data, "more_body": True})
 
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         async with trio.open_nursery() as nursery:
             nursery.start_soon(until_gone, receive, nursery.cancel_scope)
             await self._run(write)
             nursery.cancel_scope.cancel()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def until_gone(receive: Receive, scope: trio.CancelScope) -> None:

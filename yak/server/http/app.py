@@ -85,7 +85,6 @@ def _head_of(response: Response) -> Response:
     """The same response without its body. A stream's body would never end."""
     head = Response(status_code=response.status_code)
     head.raw_headers = response.raw_headers
-    head.background = response.background
     return head
 
 

@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote, urlencode
 
-from yak.server.http.openapi import PROBLEM_SCHEMA, TAGS, openapi_path, operation_id, path_names, tags_of
+from yak.server.http.openapi import PROBLEM_SCHEMA, TAGS, openapi_path, operation_id, tags_of
 from yak.server.http.route import Body, Route, Schema
 from yak.version import __version__
 
@@ -31,7 +30,6 @@ _INDENT_MAX: Final = 6
 _PLAIN: Final = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
 _VALUES_MAX: Final = 12
 _STREAM: Final = "text/event-stream"
-_SAFE_IN_QUERY: Final = ",:*"
 
 
 def page(routes: Sequence[Route], address: str) -> str:
@@ -134,24 +132,6 @@ def type_text(schema: Schema) -> str:
     return text + (f", {bounds}" if bounds else "") + default
 
 
-def sample(schema: Schema) -> Any:
-    """A readable value that the schema allows, for a command line."""
-    for key in ("example", "const", "default"):
-        if key in schema:
-            return schema[key]
-    for key in ("examples", "enum"):
-        if schema.get(key):
-            return schema[key][0]
-    forms = _forms(schema)
-    if forms:
-        return sample(forms[0])
-    kind = schema.get("type")
-    kind = kind if isinstance(kind, str) or not kind else kind[0]
-    if kind in {"integer", "number"}:
-        return schema.get("minimum", 0)
-    return {"boolean": True, "array": [], "object": {}, "null": None}.get(str(kind), "NAME")
-
-
 def _kind_text(kind: str, schema: Schema) -> str:
     if kind == "array":
         items = schema.get("items")
@@ -194,9 +174,7 @@ def curl_line(route: Route, address: str) -> str:
     arguments = ["curl"]
     if any(answer.media_type == _STREAM for answer in route.answers.values()):
         arguments.append("-N")
-    if route.method == "HEAD":
-        arguments.append("-I")
-    elif route.method != ("GET" if route.body is None else "POST"):  # curl's own choice otherwise
+    if route.method != ("GET" if route.body is None else "POST"):  # curl's own choice otherwise
         arguments += ["-X", route.method]
     arguments.append(shlex.quote(_address(route, address)))
     if route.body is not None:
@@ -205,25 +183,19 @@ def curl_line(route: Route, address: str) -> str:
 
 
 def _address(route: Route, address: str) -> str:
-    path, query = openapi_path(route.path), {}
-    samples = {(each.where, each.name): sample(each.schema) for each in route.parameters}
-    for name in path_names(route.path):
-        path = path.replace(f"{{{name}}}", quote(_url_text(samples.get(("path", name), name.upper()))))
+    """The URL, with a value for each parameter that it needs."""
+    path, query = openapi_path(route.path), []
     for each in route.parameters:
-        if each.where == "query" and each.required:
-            query[each.name] = _url_text(samples["query", each.name])
-    return address + path + (f"?{urlencode(query, safe=_SAFE_IN_QUERY)}" if query else "")
-
-
-def _url_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+        value = str(each.schema.get("minimum", "NAME"))
+        if each.where == "path":
+            path = path.replace(f"{{{each.name}}}", value)
+        elif each.required:
+            query.append(f"{each.name}={value}")
+    return address + path + (f"?{'&'.join(query)}" if query else "")
 
 
 def _sent(body: Body) -> list[str]:
     kind = ["-H", shlex.quote(f"content-type: {body.media_type}")]
     if "json" in body.media_type:
-        example = sample(body.schema) if body.example is None else body.example
-        return [*kind, "-d", shlex.quote(json.dumps(example, ensure_ascii=False))]
-    if isinstance(body.example, str):
-        return [*kind, "--data-binary", shlex.quote(body.example)]
-    return [*kind, "--data-binary", "@FILE"]
+        return [*kind, "-d", shlex.quote(json.dumps(body.example, ensure_ascii=False))]
+    return [*kind, "--data-binary", shlex.quote(body.example)]

@@ -273,14 +273,12 @@ def _load() -> Any:
 
 
 def _config(config: Any, limits: HttpLimits) -> Any:
-    config.alpn_protocols = ["http/1.1"]
     config.errorlog = config.accesslog = None
     config.include_server_header = False
     config.h11_max_incomplete_size = limits.header_bytes_max
     config.keep_alive_timeout = limits.idle_ms_max / 1000
     config.keep_alive_max_requests = 1_000_000
     config.max_app_queue_size = _BODY_PIECES_WAITING_MAX
-    config.graceful_timeout = limits.graceful_stop_ms / 1000
     return config
 
 

@@ -52,8 +52,8 @@ def tags_of(routes: Sequence[Route]) -> list[str]:
     return [tag for tag in TAGS if tag in used] + [tag for tag in used if tag not in TAGS]
 
 
-def document(routes: Sequence[Route], server_url: str | None = None) -> dict[str, Any]:
-    """The document as plain values; without a URL, the server is the one that serves the document."""
+def document(routes: Sequence[Route]) -> dict[str, Any]:
+    """The document as plain values; its server is the one that serves it."""
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(openapi_path(route.path), {})[route.method.lower()] = _operation(route)
@@ -66,7 +66,7 @@ def document(routes: Sequence[Route], server_url: str | None = None) -> dict[str
             "description": "Any broker answers any request. Errors are JSON: a name, a message, and a remedy.",
             "license": {"name": "MIT", "identifier": "MIT"},
         },
-        "servers": [{"url": server_url or "/"}],
+        "servers": [{"url": "/"}],
         "tags": [{"name": tag, "description": TAGS.get(tag, "")} for tag in tags_of(routes)],
         "paths": paths,
         "components": {
@@ -91,11 +91,6 @@ def document(routes: Sequence[Route], server_url: str | None = None) -> dict[str
 def openapi_path(path: str) -> str:
     """A route's path without Starlette's converters: `/f/{rest:path}` becomes `/f/{rest}`."""
     return _PATH_PARAMETER.sub(r"{\1}", path)
-
-
-def path_names(path: str) -> list[str]:
-    """The names of the parameters in a path."""
-    return _PATH_PARAMETER.findall(path)
 
 
 def operation_id(route: Route) -> str:

@@ -26,8 +26,8 @@ class TimedStream:
         self,
         stream: "trio.SocketStream | TlsStream",
         deadline_seconds: float,
-        said: bytes = b"",
-        turn: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint,
+        said: bytes,
+        turn: Callable[[], Awaitable[None]],
     ) -> None:
         self._stream = stream
         self._said = said
@@ -78,10 +78,6 @@ class TimedStream:
     async def send_eof(self) -> None:
         """Like Trio's."""
         await self._stream.send_eof()
-
-    async def aclose(self) -> None:
-        """Like Trio's."""
-        await self._stream.aclose()
 
     def drop(self) -> None:
         """Close the socket now and discard pending data."""

@@ -47,7 +47,7 @@ def test_a_route_is_described_whole(route: Route) -> None:
 @every_route
 def test_parameters_match_the_path_and_have_summaries(route: Route) -> None:
     named = [each.name for each in route.parameters if each.where == "path"]
-    assert sorted(named) == sorted(openapi.path_names(route.path))
+    assert sorted(named) == sorted(re.findall(r"{(\w+)", route.path))
     assert len(route.parameters) == len({(each.where, each.name) for each in route.parameters})
     for each in route.parameters:
         assert each.summary
@@ -170,12 +170,12 @@ def test_route_descriptions_are_rendered_as_text_and_not_as_html() -> None:
                 "x",
                 "T",
                 parameters=(
-                    Parameter("name", {"type": "string", "example": "a b"}, "x", where="path"),
+                    Parameter("name", {"type": "string"}, "x", where="path"),
                     Parameter("at", {"type": "integer", "minimum": 3}, "x", required=True),
                     Parameter("no", {"type": "string"}, "x"),
                 ),
             ),
-            f"curl '{ADDRESS}/a/a%20b?at=3'",
+            f"curl '{ADDRESS}/a/NAME?at=3'",
         ),
         (
             Route("POST", "/a", _never, "x", "T", body=Body({}, {"it's": 1})),  # type: ignore[arg-type]

@@ -62,9 +62,6 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI application."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        if scope["method"] == "HEAD":
-            await send(_body(b"", more=False))
-            return
         stream = scope["state"][STREAM]
         assert isinstance(stream, TimedStream)
         listener: Listener | None = None

@@ -60,12 +60,11 @@ async def _show(
     return show() if is_quick(data) else await in_thread(context, show)
 
 
-def _answer(place: TopicPartition, lines: list[str], next_offset: int, found: object) -> Response:
-    high_watermark = getattr(found, "high_watermark", -1)
-    log_start_offset = getattr(found, "log_start_offset", -1)
+def _answer(place: TopicPartition, lines: list[str], next_offset: int, found: Any) -> Response:
     body = (
         f'{{"topic":"{place.topic}","partition":{place.partition},"next_offset":{next_offset},'
-        f'"high_watermark":{high_watermark},"log_start_offset":{log_start_offset},"records":[{",".join(lines)}]}}\n'
+        f'"high_watermark":{found.high_watermark},"log_start_offset":{found.log_start_offset},'
+        f'"records":[{",".join(lines)}]}}\n'
     )
     return Response(body.encode(), media_type="application/json")
 
