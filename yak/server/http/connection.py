@@ -14,7 +14,7 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import h11
 import trio
@@ -130,13 +130,13 @@ class HttpConnection(TCPServer):
             self._head_since = None
             return inf
         if self._head_since is None:
-            if not self.protocol.is_within_head:
+            if not self.protocol.connection.is_within_head:
                 return inf
             self._head_since = trio.current_time()
         return self._head_since + self._limits.head_deadline_ms / 1000
 
     async def _head_is_late(self) -> None:
-        if self.protocol.is_within_head:
+        if self.protocol.connection.is_within_head:
             seconds = self._limits.head_deadline_ms / 1000
             problem = Problem(408, "head-too-slow", f"the request head was incomplete after {seconds:g} s", "")
             await self.protocol.send_problem(problem)
@@ -167,11 +167,6 @@ class StrictProtocol(H11Protocol):
         super().__init__(app, config, *more)
         self.connection = StrictConnection(config.h11_max_incomplete_size)
         self._body_is_whole = trio.Event()
-
-    @property
-    def is_within_head(self) -> bool:
-        """Whether a request has begun and its head is incomplete."""
-        return self.connection.is_within_head
 
     @property
     def awaits_head(self) -> bool:
@@ -269,46 +264,40 @@ class StrictConnection(h11.Connection):
         if b"\n" in head or b"\r" in head:
             found = _LONE_LINE_END.search(head)
             if found is not None:
-                self._refuse(
-                    400, "bad-request", "a line of the request ends with CR or LF alone", "end lines with CR LF"
-                )
+                message = "a line of the request ends with CR or LF alone"
+                self._refuse(Problem(400, "bad-request", message, "end lines with CR LF"))
 
     def _check_head(self, request: h11.Request) -> None:
         headers = list(request.headers)
         names = [name for name, _ in headers]
         size = len(request.target) + sum(len(name) + len(value) + _HEADER_OVERHEAD for name, value in headers)
         if request.http_version not in _VERSIONS:
-            self._refuse(505, "http-version", "only HTTP/1.1 and HTTP/1.0 are supported", "curl --http1.1")
+            message = "only HTTP/1.1 and HTTP/1.0 are supported"
+            self._refuse(Problem(505, "http-version", message, "curl --http1.1"))
         if size > self._head_bytes_max:
-            self._refuse_size()
+            self._refuse(self._head_too_large())
         if b"transfer-encoding" in names and (b"content-length" in names or request.http_version == b"1.0"):
-            self._refuse(
-                400, "bad-request", "the body's length is given twice, or in a form that HTTP/1.0 does not have", ""
-            )
+            message = "the body's length is given twice, or in a form that HTTP/1.0 does not have"
+            self._refuse(Problem(400, "bad-request", message))
         if any(name == b"upgrade" and value.lower() == b"websocket" for name, value in headers):
             hint = "use server-sent events: curl -N, or EventSource in a browser"
-            self._refuse(400, "no-websockets", "WebSockets are not supported", hint)
+            self._refuse(Problem(400, "no-websockets", "WebSockets are not supported", hint))
 
     def explain(self, status: int) -> Problem:
         """The problem for the error that was raised last."""
         if self.problem is not None:
             return self.problem
         if status == 431:
-            return head_too_large(self._head_bytes_max)
+            return self._head_too_large()
         return Problem(status, "bad-request", "the request is not valid HTTP", "GET /docs lists all routes")
 
-    def _refuse_size(self) -> None:
-        self.problem = head_too_large(self._head_bytes_max)
-        raise h11.RemoteProtocolError(self.problem.message, error_status_hint=431)
+    def _head_too_large(self) -> Problem:
+        message = f"request line and headers may have at most {self._head_bytes_max} bytes"
+        return Problem(431, "head-too-large", message, "send less")
 
-    def _refuse(self, status: int, slug: str, message: str, hint: str) -> None:
-        self.problem = Problem(status, slug, message, hint)
-        raise h11.RemoteProtocolError(message, error_status_hint=status)
-
-
-def head_too_large(bytes_max: int) -> Problem:
-    """The problem for too large a head."""
-    return Problem(431, "head-too-large", f"request line and headers may have at most {bytes_max} bytes", "send less")
+    def _refuse(self, problem: Problem) -> NoReturn:
+        self.problem = problem
+        raise h11.RemoteProtocolError(problem.message, error_status_hint=problem.status)
 
 
 class _Tasks(TaskGroup):
