@@ -27,7 +27,8 @@ ISOLATION: Final = {"read_uncommitted": 0, "read_committed": 1}
 
 class _Query(NamedTuple):
     place: TopicPartition
-    offset: str
+    offset: int
+    """The first offset, or EARLIEST or LATEST."""
     messages_max: int
     bytes_max: int
     timeout_ms: int
@@ -74,22 +75,26 @@ def _read(limits: HttpLimits, request: Request) -> _Query:
     if not topic:
         raise bad_parameter("topic is missing", "add ?topic=NAME; GET /topics lists all topics")
     partition = query_integer(request, "partition", maximum=INT32_MAX)
-    offset = query_text(request, "offset")
-    offset = "earliest" if offset is None else offset
-    if offset not in ("earliest", "latest"):
-        if not offset.isascii() or not offset.lstrip("-").isdigit():
-            message = f"offset={offset[:64]!r} is neither a number nor earliest nor latest"
-            raise bad_parameter(message, "offset=0, offset=earliest or offset=latest")
-        checked_integer("offset", offset)
     return _Query(
         TopicPartition(topic, partition),
-        offset,
+        _offset(query_text(request, "offset")),
         query_integer(request, "max_messages", MESSAGES, minimum=1, maximum=limits.records_per_request_max),
         query_integer(request, "max_bytes", BYTES, minimum=1, maximum=limits.answer_bytes_max),
         query_integer(request, "timeout_ms", 0, maximum=TIMEOUT_MS_MAX),
         ISOLATION[query_choice(request, "isolation", ISOLATION, "read_uncommitted")],
         read_form(request),
     )
+
+
+def _offset(text: str | None) -> int:
+    if text in (None, "earliest"):
+        return EARLIEST
+    if text == "latest":
+        return LATEST
+    if not text.isascii() or not text.lstrip("-").isdigit():
+        message = f"offset={text[:64]!r} is neither a number nor earliest nor latest"
+        raise bad_parameter(message, "offset=0, offset=earliest or offset=latest")
+    return checked_integer("offset", text)
 
 
 def read_form(request: Request) -> Form:
@@ -157,12 +162,7 @@ async def consume(context: Context, request: Request) -> Response:
     """Fetch until there are records or the time is over; the answer may have no records."""
     query = _read(context.limits, request)
     check_partition(find_topic(context, query.place.topic), query.place.partition)
-    if query.offset == "earliest":
-        offset = await list_offset(context, query.place, EARLIEST)
-    elif query.offset == "latest":
-        offset = await list_offset(context, query.place, LATEST)
-    else:
-        offset = checked_integer("offset", query.offset)
+    offset = query.offset if query.offset >= 0 else await list_offset(context, query.place, query.offset)
     deadline = trio.current_time() + query.timeout_ms / 1000
     for fetches_left in range(_EMPTY_FETCHES_MAX, 0, -1):
         wait_ms = max(0, int((deadline - trio.current_time()) * 1000))
