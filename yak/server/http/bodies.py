@@ -17,12 +17,12 @@ import trio
 from starlette.requests import ClientDisconnect, Request
 
 from yak.server.http.context import Context, HttpLimits
+from yak.server.http.fair_share import fair_share
 from yak.server.http.problems import Problem, bad_body, bad_parameter
 from yak.server.http.route import Schema
 
 _T = TypeVar("_T")
 _Arguments = TypeVarTuple("_Arguments")
-_LIMITER: Final = "work_in_threads"
 _BYTES_PER_SECOND_MIN: Final = 64 * 1024
 _PIECE_BYTES: Final = 64 * 1024
 _ALL_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
@@ -76,9 +76,6 @@ async def in_thread(context: Context, work: Callable[[*_Arguments], _T], *argume
 
     One thread at a time: several would take turns holding the GIL while the loop waits. The time counts as HTTP's.
     """
-    limiter = context.parts.get(_LIMITER)
-    if limiter is None:
-        limiter = context.parts[_LIMITER] = trio.CapacityLimiter(1)
     took_ns = 0
 
     def timed() -> _T:
@@ -90,11 +87,13 @@ async def in_thread(context: Context, work: Callable[[*_Arguments], _T], *argume
             took_ns = time.thread_time_ns() - began_ns
 
     try:
-        return await trio.to_thread.run_sync(timed, limiter=limiter)
+        return await trio.to_thread.run_sync(timed, limiter=context.part(_one_thread))
     finally:
-        share = context.parts.get("fair_share")
-        if share is not None:
-            share.spent(took_ns)
+        context.part(fair_share).spent(took_ns)
+
+
+def _one_thread(_context: Context) -> trio.CapacityLimiter:
+    return trio.CapacityLimiter(1)
 
 
 def is_small(request: Request) -> bool:

@@ -115,7 +115,8 @@ class Context:
     started_ms: int = 0
     body_bytes_held: int = 0
     """Of bodies that are being read or processed."""
-    connections: Callable[[], int] = lambda: 0
+    connections: int = 0
+    """Open HTTP connections."""
     parts: dict[Any, Any] = field(default_factory=dict)
     """State that groups of routes keep between requests (consumer instances, listeners)."""
     at_stop: list[Callable[[], Awaitable[None]]] = field(default_factory=list)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 if TYPE_CHECKING:
+    from yak.server.http.context import Context
     from yak.server.shell import Counters
 
 SHARE_MIN: Final = 0.05
@@ -62,7 +63,7 @@ class FairShare:
         """`_spent_ns` at the last update of the credit; `_paid_at_ns` is the time of that update."""
         self._paid_at_ns = 0
         self._window_start = (0, 0, 0, 0)
-        self._queue: trio.Lock | None = None
+        self._queue = trio.Lock()
 
     def enter(self) -> None:
         """An HTTP connection opens."""
@@ -81,8 +82,6 @@ class FairShare:
 
     async def turn(self) -> None:
         """Wait until one more request may be processed; waiting requests proceed in the order of arrival."""
-        if self._queue is None:
-            self._queue = trio.Lock()
         async with self._queue:
             # a pass of the loop: pending Kafka work goes first
             await trio.lowlevel.checkpoint()
@@ -141,6 +140,11 @@ class FairShare:
     def spent(self, took_ns: int) -> None:
         """Count this time as HTTP's."""
         self._spent_ns += took_ns
+
+
+def fair_share(context: "Context") -> FairShare:
+    """HTTP's share in one broker: `context.part(fair_share)`."""
+    return FairShare(context.shell.counters)
 
 
 def next_share(share: float, *, idle: float, kafka: float) -> float:

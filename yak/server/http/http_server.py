@@ -17,7 +17,7 @@ from yak.server import listener
 from yak.server.http import fast_path
 from yak.server.http.broker_client import BrokerClient
 from yak.server.http.context import Context, HttpLimits
-from yak.server.http.fair_share import FairShare
+from yak.server.http.fair_share import fair_share
 from yak.server.http.timed_stream import TimedStream
 
 if TYPE_CHECKING:
@@ -70,15 +70,12 @@ class HttpServer:
         self._sockets = sockets
         self._context = context
         self._routes = routes
-        self.connections = 0
-        """Open ones."""
         self._per_ip: dict[str, int] = {}
         self._fast_answers = fast_path.FastAnswers(context)
         self._fast_scopes: dict[trio.CancelScope, None] = {}
-        self._share = FairShare(context.shell.counters)
-        context.parts["fair_share"] = self._share
+        self._share = context.part(fair_share)
         self._make: Any = None
-        self._loading: trio.Lock | None = None
+        self._loading = trio.Lock()
         self._terminated: Any = None
         self.gave_back = trio.Event()
         """Set once HTTP clients hold nothing in the cluster any more, or releasing it timed out."""
@@ -89,7 +86,6 @@ class HttpServer:
 
     async def run(self, stopping: trio.Event) -> None:
         """Accept until `stopping` is set; then pending answers get `graceful_stop_ms` to complete."""
-        self._loading = trio.Lock()
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._give_back, stopping)
@@ -145,23 +141,23 @@ class HttpServer:
         """Most likely no file handles are left: pending connections are accepted when some are free again."""
         shell = self._context.shell
         shell.counters.bad("http-accept-failed")
-        fields: dict[str, object] = {"error": error.strerror, "connections": self.connections}
+        fields: dict[str, object] = {"error": error.strerror, "connections": self._context.connections}
         shell.rate_limit.write("error", "http-accept-failed", fields)
         await trio.sleep(_ACCEPT_AGAIN_SECONDS)
 
     async def _handle(self, stream: "trio.SocketStream | TlsStream") -> None:
-        limits = self._context.limits
+        context, limits = self._context, self._context.limits
         try:
             ip = str(stream.socket.getpeername()[0])
         except OSError:
             await trio.aclose_forcefully(stream)
             return
         held = self._per_ip.get(ip, 0)
-        if self.connections >= limits.connections_max or held >= limits.connections_per_ip_max:
-            self._context.shell.counters.bad("http-connections")
+        if context.connections >= limits.connections_max or held >= limits.connections_per_ip_max:
+            context.shell.counters.bad("http-connections")
             await trio.aclose_forcefully(stream)
             return
-        self.connections += 1
+        context.connections += 1
         self._per_ip[ip] = held + 1
         self._share.enter()
         try:
@@ -171,7 +167,7 @@ class HttpServer:
             self._note_bug(error)
         finally:
             self._share.leave()
-            self.connections -= 1
+            context.connections -= 1
             self._per_ip[ip] -= 1
             if not self._per_ip[ip]:
                 del self._per_ip[ip]
@@ -211,13 +207,11 @@ class HttpServer:
 
     async def _loaded(self) -> Any:
         """The function that serves a connection. A thread loads its modules, which takes a third of a second."""
-        if self._make is None:
-            assert self._loading is not None
-            async with self._loading:
-                if self._make is None:
-                    load = await trio.to_thread.run_sync(_load)
-                    self._make, self._terminated = load(self._context, self._routes, self._share)
-        return self._make
+        async with self._loading:
+            if self._make is None:
+                given = self._context, self._routes
+                self._make, self._terminated = await trio.to_thread.run_sync(_load, *given)
+            return self._make
 
 
 def make_http_server(
@@ -245,12 +239,12 @@ def make_http_server(
         started_ms=shell.clock.now_ms(),
     )
     server = HttpServer(sockets, context)
-    context.connections = lambda: server.connections
     server.listen()
     return server
 
 
-def _load() -> Any:
+def _load(context: Context, routes: "Sequence[Route] | None") -> tuple[Any, Any]:
+    """The function that serves a connection, and the event that ends idle connections."""
     from hypercorn.config import Config
     from hypercorn.trio.worker_context import WorkerContext
     from hypercorn.utils import wrap_app
@@ -258,18 +252,16 @@ def _load() -> Any:
     from yak.server.http.app import make_app
     from yak.server.http.connection import HttpConnection
 
-    def make(context: Context, routes: "Sequence[Route] | None", share: FairShare) -> tuple[Any, Any]:
-        config = _config(Config(), context.limits)
-        worker = WorkerContext(None)
-        answer: Any = make_app(context, routes)
+    config = _config(Config(), context.limits)
+    worker = WorkerContext(None)
+    answer: Any = make_app(context, routes)
+    share = context.part(fair_share)
 
-        async def application(*arguments: Any) -> None:
-            await share.timed(answer(*arguments))
+    async def application(*arguments: Any) -> None:
+        await share.timed(answer(*arguments))
 
-        app = wrap_app(application, config.wsgi_max_body_size, "asgi")
-        return partial(HttpConnection, context.limits, app, config, worker), worker.terminated
-
-    return make
+    app = wrap_app(application, config.wsgi_max_body_size, "asgi")
+    return partial(HttpConnection, context.limits, app, config, worker), worker.terminated
 
 
 def _config(config: Any, limits: HttpLimits) -> Any:

@@ -51,7 +51,7 @@ class Rig:
 
     async def until_alone(self) -> None:
         with trio.fail_after(5):
-            while self.server.connections:  # noqa: ASYNC110 - what it looks at sets no event
+            while self.context.connections:  # noqa: ASYNC110 - what it looks at sets no event
                 await trio.sleep(0.005)
 
 

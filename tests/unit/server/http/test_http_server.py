@@ -305,7 +305,7 @@ def test_connections_over_the_bounds_are_closed_and_the_others_served() -> None:
         assert rig.context.shell.counters.bad_requests == {"http-connections": 1}
         await streams.pop().aclose()
         with trio.fail_after(5):
-            while rig.server.connections > 2:  # noqa: ASYNC110
+            while rig.context.connections > 2:  # noqa: ASYNC110
                 await trio.sleep(0.005)
         assert (await rig.ask(post(b"2", "Connection: close"))).endswith(b"2")
         for stream in streams:
@@ -404,7 +404,7 @@ def test_unfinished_responses_are_ended_when_the_http_server_stops() -> None:
         rig.stopping.set()
         with trio.fail_after(2):
             await rig.ended.wait()
-        assert rig.server.connections == 0
+        assert rig.context.connections == 0
         with trio.fail_after(1):  # Trio closes a generator that was ended while its piece was sent a moment later
             await PIECES["ended"].wait()
         for stream in streams:
@@ -430,7 +430,7 @@ def test_stop_waits_longer_for_what_clients_hold_in_the_cluster_than_for_answers
         await stream.send_all(get("/endless"))
         await stream.receive_some(1)
         rig.stopping.set()
-        while rig.server.connections:  # noqa: ASYNC110 - what it looks at sets no event
+        while rig.context.connections:  # noqa: ASYNC110 - what it looks at sets no event
             await trio.sleep(0.005)
         assert not rig.server.gave_back.is_set()
         await rig.server.gave_back.wait()

@@ -12,6 +12,7 @@ from yak.server.http.bodies import in_thread
 from yak.server.http.context import Context, cluster_view
 from yak.server.http.events.listeners import EventRing, Listener, Subscription, gap
 from yak.server.http.events.pump import PIECE_BYTES_MAX, Pump
+from yak.server.http.fair_share import fair_share
 from yak.server.http.problems import Problem, large_json_bytes
 from yak.server.http.replica_rows import all_rows
 from yak.server.http.timed_stream import STREAM, TimedStream
@@ -34,7 +35,7 @@ class StreamRequest:
 def event_pump(context: Context) -> Pump:
     """The pump of a broker; events are queued from its first use on."""
     ring = EventRing(f"{context.broker.node_id}-{context.started_ms:x}", context.limits.events_buffered_max)
-    pump = Pump(context.shell, context.broker, ring, context.parts["fair_share"])
+    pump = Pump(context.shell, context.broker, ring, context.part(fair_share))
     context.broker.metadata_loader.on_image = pump.gathering.note_image
     context.shell.observers.append(pump.gathering.note_notice)
     return pump

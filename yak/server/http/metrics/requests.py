@@ -139,7 +139,7 @@ def _connections(context: Context, samples: Samples) -> None:
     samples.add(WAITING, len(context.broker.purgatory))
     samples.add(CONNECTIONS, len(shell.connections))
     samples.add(CONNECTIONS_LIMIT, shell.limits.connections_max)
-    samples.add(HTTP_CONNECTIONS, context.connections())
+    samples.add(HTTP_CONNECTIONS, context.connections)
     samples.add(PAUSES, counters.pauses)
     throttling = context.broker.throttling
     samples.add(MUTED, len(throttling))

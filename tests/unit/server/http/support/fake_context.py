@@ -7,6 +7,7 @@ from tests.unit.server.http.rig import NO_AUTHORIZER, Log
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import BrokerState
 from yak.server.http.context import Context, HttpLimits
+from yak.server.shell import Counters
 
 
 class FakeBrokerClient:
@@ -48,7 +49,8 @@ def context_of(image, answer, *, authorization=NO_AUTHORIZER, **limits):
     """A context on node 1."""
     config = SimpleNamespace(static={}, auto_create_topics_enable=True)
     broker = SimpleNamespace(image=image, node_id=1, config=config, authorization=authorization)
-    shell = SimpleNamespace(clock=SimpleNamespace(wall_ms=lambda: 1234), rate_limit=Log())
+    clock = SimpleNamespace(wall_ms=lambda: 1234)
+    shell = SimpleNamespace(clock=clock, rate_limit=Log(), counters=Counters())
     return Context(
         shell=shell,
         broker=broker,
