@@ -7,13 +7,12 @@ import trio
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from yak.server.http.bodies import in_thread
 from yak.server.http.context import Context
 from yak.server.http.problems import json_bytes, large_json_bytes
 
 LARGE_ITEMS: Final = 500
 """A longer list is rendered in a thread, so that it does not delay Kafka clients."""
-RENDERS_MAX: Final = 2
-"""Large answers rendered at the same time; further ones wait."""
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
 
 
@@ -28,12 +27,8 @@ async def large_answer(context: Context, make: Callable[[], Any], items: int) ->
     """The JSON of what `make` returns: with many items, `make` runs in a thread and must only read what never changes."""
     if items <= LARGE_ITEMS:
         return answer(make())
-    body = await trio.to_thread.run_sync(lambda: large_json_bytes(make()), limiter=context.part(_renders))
+    body = await in_thread(context, lambda: large_json_bytes(make()))
     return Response(body, media_type="application/json")
-
-
-def _renders(_context: Context) -> trio.CapacityLimiter:
-    return trio.CapacityLimiter(RENDERS_MAX)
 
 
 class Streamed(StreamingResponse):

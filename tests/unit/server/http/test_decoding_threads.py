@@ -13,6 +13,7 @@ from fake_context import context_of, image_of
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
 from yak.protocol.record_writer import build_batch
+from yak.server.http import answers
 from yak.server.http.consumers import records
 from yak.server.http.consumers.bodies import Settings
 from yak.server.http.consumers.kafka_consumer import Fetched
@@ -118,6 +119,10 @@ async def answered_by_another_broker(context):
     assert await answer.json(context) == []
 
 
+async def listed(context):
+    assert len((await answers.large_answer(context, lambda: [0] * 1_000, 1_000)).body) == 2_002
+
+
 async def snapshot(context):
     async def rows(*_):
         return []
@@ -141,6 +146,7 @@ async def snapshot(context):
         (stream, "walk_from", streamed),
         (records, "render", consumed_by_instance),
         (event_stream, "large_json_bytes", snapshot),
+        (answers, "large_json_bytes", listed),
         (json, "loads", answered_by_another_broker),
     ],
 )
