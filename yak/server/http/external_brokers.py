@@ -18,6 +18,7 @@ from yak.errors import ErrorCode
 from yak.ids import NodeId
 from yak.limits import EXTERNAL_BROKERS_MAX
 from yak.ports.metadata_store import StoreRequest
+from yak.quorum.transport import ENVELOPE
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem
 from yak.server.redis_client import ConnectionLost, ReplyError
@@ -42,7 +43,6 @@ end
 return {now_ms, writes and 1 or 0, redis.call('HGETALL', KEYS[1])}
 """
 _KEY: Final = "guests"
-_ENVELOPE: Final = 58
 _FRESH_SECONDS: Final = 0.1
 """A newer reading is not repeated: requests that only read must not load the metadata store."""
 _READ_SECONDS: Final = 1.0
@@ -168,7 +168,7 @@ class ExternalBrokers:
         request = StoreRequest("external_broker", dict(zip(names, change, strict=False)))
         fields = {"request_data": encode_request(request), "request_principal": None, "client_host_address": b""}
         try:
-            answer = await self._context.broker_client.ask(_ENVELOPE, fields, timeout_s=timeout_seconds)
+            answer = await self._context.broker_client.ask(ENVELOPE, fields, timeout_s=timeout_seconds)
         except Problem as problem:
             raise ConnectionLost(problem.message) from None
         if answer.error_code != ErrorCode.none:

@@ -18,6 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from yak.protocol.record_fields import INT32_MAX
 from yak.protocol.record_walk import WalkedRecord
 from yak.protocol.record_writer import RECORD_OVERHEAD_BYTES_MAX, Headers, headers_size_bytes
 from yak.server.http.bodies import INT64_MAX, is_strict_json, kind_of
@@ -102,7 +103,6 @@ RECORD_SCHEMA: Final = {
 
 HEADERS_MAX: Final = 100
 """Of one record."""
-INT32_MAX: Final = 2**31 - 1
 ROW_FIELDS: Final = ("key", "key_base64", "payload", "payload_text", "payload_base64", "partition", "headers")
 _KNOWN: Final = frozenset(ROW_FIELDS)
 _KNOWN_WITH_TOPIC: Final = _KNOWN | {"topic"}

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from yak.protocol.record_fields import INT32_MAX
 from yak.server.http.route import Parameter, Schema
 from yak.view.partition_state import PartitionState, StateCounts
 
-NODE_ID: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
+NODE_ID: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": INT32_MAX}
 NUMBER: Final[Schema] = {"type": "integer"}
 OFFSET: Final[Schema] = {"type": "integer", "minimum": 0}
 OFFSET_OR_NULL: Final[Schema] = {"type": ["integer", "null"], "minimum": 0}
@@ -16,7 +17,7 @@ NOT_EMPTY: Final[Schema] = {"type": "string", "minLength": 1}
 TEXT_OR_NULL: Final[Schema] = {"type": ["string", "null"]}
 BOOLEAN: Final[Schema] = {"type": "boolean"}
 TOPIC_NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": 249, "pattern": "^[a-zA-Z0-9._-]+$"}
-PARTITION: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
+PARTITION: Final[Schema] = {"type": "integer", "minimum": 0, "maximum": INT32_MAX}
 
 
 def or_null(schema: Schema) -> Schema:

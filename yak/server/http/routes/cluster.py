@@ -6,11 +6,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from yak.cluster.image import BrokerInfo
+from yak.protocol.record_fields import INT32_MAX
 from yak.server.http.answers import answer
 from yak.server.http.bodies import query_integer, query_text
 from yak.server.http.context import Context, cluster_view
 from yak.server.http.problems import bad_parameter
-from yak.server.http.record_json import INT32_MAX
 from yak.server.http.route import Answer, Parameter, Routes, Schema
 from yak.server.http.routes.quorum import OWN_QUORUM
 from yak.server.http.schemas import (

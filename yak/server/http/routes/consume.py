@@ -8,10 +8,11 @@ from starlette.responses import Response
 
 from yak.acls.bindings import Operation
 from yak.ids import TopicPartition
+from yak.protocol.record_fields import INT32_MAX
 from yak.server.http.bodies import INT64_MAX, checked_integer, in_thread, query_choice, query_integer, query_text
 from yak.server.http.context import Context, HttpLimits
 from yak.server.http.problems import bad_parameter
-from yak.server.http.record_json import FORMS, INT32_MAX, RECORD_SCHEMA, Form, record_json
+from yak.server.http.record_json import FORMS, RECORD_SCHEMA, Form, record_json
 from yak.server.http.record_reader import fetch, held, is_quick, list_offset, walk_from
 from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.schemas import NOT_EMPTY, NUMBER, PARTITION, TEXT, listing, record

@@ -19,6 +19,7 @@ from yak.cluster.leadership_moves import Move, Plan, plan_moves
 from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition, by_topic
 from yak.lifecycle.liveness import is_serving
+from yak.protocol.record_fields import INT32_MAX
 from yak.server.http.answers import answer
 from yak.server.http.bodies import checked, checked_integer, json_body
 from yak.server.http.context import Context
@@ -43,7 +44,6 @@ from yak.view.partition_replicas import PartitionReplicas
 
 MOVES_MAX: Final = 1000
 """Of one request: they are sent, and waited for, together."""
-_INT32_MAX: Final = 2**31 - 1
 _HINT: Final = 'try {"topic":"orders"}, {"topic":"orders","partition":0,"to":2}, {"from":1}, {"controller":true}'
 _NEW_CONTROLLER_SECONDS: Final = 15.0
 _POLL_SECONDS: Final = 0.01
@@ -372,7 +372,7 @@ async def failover(context: Context, request: Request) -> Response:
 )
 async def shutdown(context: Context, request: Request) -> Response:
     """Start the controlled shutdown of a broker."""
-    info = find_broker(context, checked_integer("id", request.path_params["id"], maximum=_INT32_MAX))
+    info = find_broker(context, checked_integer("id", request.path_params["id"], maximum=INT32_MAX))
     async with json_body(context, request, hint="send no body", optional=True) as body:
         if body not in (None, {}):
             raise bad_body("a shutdown request has no body", "send none")

@@ -16,6 +16,7 @@ from yak.faults import COMMAND
 from yak.faults.rule import DELAY_MS_MAX, TEXT_LENGTH_MAX, FaultKind
 from yak.ids import NodeId
 from yak.lifecycle.liveness import serving_brokers
+from yak.protocol.record_fields import INT32_MAX
 from yak.quorum.transport import ENVELOPE
 from yak.server.http.answers import answer
 from yak.server.http.bodies import checked, json_body, query_integer, query_text
@@ -30,7 +31,7 @@ _TAKE_BACK_SECONDS: Final = 2.0
 _SERVER_ERROR: Final = 500
 _HINT: Final = 'try {"fault":"inject_error","api":"Produce","error":"NOT_LEADER_OR_FOLLOWER","times":1}'
 _NAME: Final[Schema] = {"type": "string", "minLength": 1, "maxLength": TEXT_LENGTH_MAX}
-_COUNT: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}
+_COUNT: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": INT32_MAX}
 _RULE: Final[dict[str, Schema]] = {
     "fault": {"enum": list(FaultKind)},
     "api": _NAME,
@@ -89,7 +90,7 @@ def _chosen(context: Context, request: Request) -> list[NodeId]:
     """The brokers that the request is about. Raises Problem 404 `broker-id-not-registered`."""
     if query_text(request, "broker") is None:
         return [info.node_id for info in serving_brokers(context.broker.image)]
-    return [_alive(context, query_integer(request, "broker", maximum=2**31 - 1))]
+    return [_alive(context, query_integer(request, "broker", maximum=INT32_MAX))]
 
 
 def _alive(context: Context, node_id: int) -> NodeId:

@@ -8,10 +8,12 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from yak.broker.apis import unregister_broker as unregister_broker_api
 from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode
 from yak.ids import NodeId
+from yak.protocol.record_fields import INT32_MAX
 from yak.server.http.answers import answer
 from yak.server.http.bodies import checked, checked_integer, json_body
 from yak.server.http.context import Context
@@ -22,7 +24,6 @@ from yak.server.http.route import Answer, Body, Parameter, Routes, Schema
 from yak.server.http.schemas import NODE_ID, OFFSET, closed, listing, or_null, record
 from yak.views.metadata_json import PLAINTEXT, STATUS, ExternalBroker, broker_json, brokers_of, known_up_to_ms, seconds
 
-_UNREGISTER_BROKER: Final = 64
 _REGISTER_HINT: Final = 'send {"brokerId": 101, "brokerHost": "10.0.0.1", "brokerPort": 9092}'
 _UPDATE_HINT: Final = 'send {"brokerId": 101} and what changes: brokerHost, brokerPort, securityProtocol, rackId'
 _PLACE_FIELDS: Final = {
@@ -198,7 +199,7 @@ async def update_broker(context: Context, request: Request) -> Response:
 )
 async def unregister_broker(context: Context, request: Request) -> Response:
     """Close an external broker, or unregister a YAK broker that is gone for good; its record stays readable."""
-    node_id = checked_integer("id", request.path_params["id"], maximum=NODE_ID["maximum"])
+    node_id = checked_integer("id", request.path_params["id"], maximum=INT32_MAX)
     image = context.broker.image
     former = image.former.get(node_id)
     if former is not None and node_id not in image.brokers:
@@ -218,7 +219,7 @@ async def unregister_broker(context: Context, request: Request) -> Response:
             409, "broker-alive", f"broker {node_id} is alive", "stop it first: POST /api/brokers/{id}/shutdown"
         )
     require_store(context.broker)
-    result = await context.broker_client.ask(_UNREGISTER_BROKER, {"broker_id": node_id})
+    result = await context.broker_client.ask(unregister_broker_api.KEY, {"broker_id": node_id})
     code = ErrorCode(result.error_code)
     closed = context.broker.image.former.get(node_id)
     if code is ErrorCode.none and closed is not None:

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from yak.acls.bindings import Operation
+from yak.broker.apis import create_partitions, init_producer_id
 from yak.cluster.image import BrokerInfo, TopicInfo
 from yak.errors import ErrorCode
 from yak.limits import PARTITIONS_PER_TOPIC_MAX
@@ -22,8 +23,6 @@ from yak.server.http.routes.topics import request_topic
 from yak.server.http.schemas import NODE_ID, OFFSET, TOPIC_NAME, closed, given, listing, or_null
 from yak.views.metadata_json import STATUS, ExternalBroker, partition_json, seconds, topic_json
 
-_INIT_PRODUCER_ID: Final = 22
-_CREATE_PARTITIONS: Final = 37
 _TIMEOUT_MS: Final = 10_000
 _REPLICATION_FACTOR_MAX: Final = 32_767
 _TOPIC_SECONDS: Final = 0.15
@@ -165,7 +164,7 @@ async def create_partition(context: Context, request: Request) -> Response:
     require_store(context.broker)
     new_total = {"name": topic.name, "count": count, "assignments": assignments}
     fields = {"topics": [new_total], "timeout": _TIMEOUT_MS, "validate_only": False}
-    result = (await context.broker_client.ask(_CREATE_PARTITIONS, fields)).results[0]
+    result = (await context.broker_client.ask(create_partitions.KEY, fields)).results[0]
     check_error(result, f"topic {topic.name}")
     made = context.broker.image.topics.get(topic.name)
     if made is None:
@@ -206,7 +205,7 @@ async def register_producer(context: Context, request: Request) -> Response:
     # External brokers allocate no ids: their producers get them from this broker.
     allocator = node_id if node_id in image.brokers else None
     fields = {"transactional_id": None, "transaction_timeout": 0, "producer_id": -1, "producer_epoch": -1}
-    result = await context.broker_client.ask(_INIT_PRODUCER_ID, fields, node_id=allocator)
+    result = await context.broker_client.ask(init_producer_id.KEY, fields, node_id=allocator)
     check_error(result, "producer id")
     given: dict[str, Any] = {
         "brokerId": node_id,

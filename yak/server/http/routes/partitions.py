@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from yak.cluster.image import PartitionInfo, TopicInfo
 from yak.lifecycle.liveness import is_serving
+from yak.protocol.record_fields import INT32_MAX
 from yak.server.http.answers import answer, large_answer
 from yak.server.http.bodies import checked_integer, query_flag, query_text
 from yak.server.http.context import Context
@@ -34,7 +35,6 @@ from yak.server.http.topic_partitions import check_partition, find_topic
 from yak.view.partition_state import Conditions
 from yak.views.replicas import PartitionFilter, detail
 
-_PARTITION_MAX: Final = 2**31 - 1
 _DETAIL: Final = record(
     {
         **ISR_ROW,
@@ -68,7 +68,7 @@ _DETAIL: Final = record(
 def find_partition(context: Context, name: str, number: str) -> tuple[TopicInfo, PartitionInfo]:
     """A partition by name and number. Raises Problem: 404 `unknown-topic-or-partition`, 400 `bad-parameter`."""
     topic = find_topic(context, name)
-    index = checked_integer("partition", number, maximum=_PARTITION_MAX)
+    index = checked_integer("partition", number, maximum=INT32_MAX)
     check_partition(topic, index)
     return topic, topic.partitions[index]
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from yak.broker.apis import describe_quorum
 from yak.errors import ErrorCode
 from yak.protocol.topic_names import METADATA_TOPIC
 from yak.server.http.answers import answer
@@ -14,7 +15,6 @@ from yak.server.http.route import Answer, Routes, Schema
 from yak.server.http.schemas import NODE_ID, NODES, NUMBER, OFFSET, OFFSET_OR_NULL, TEXT, TEXT_OR_NULL, listing, record
 from yak.views.quorum import ROLES, described_quorum_json, role_of, undescribed_quorum_json
 
-_DESCRIBE_QUORUM: Final = 55
 _LEADER_SECONDS: Final = 2.0
 """How long the quorum's leader may take, before this broker answers with what it knows itself."""
 
@@ -77,7 +77,7 @@ async def quorum(context: Context, _request: Request) -> Response:
     known: dict[str, Any] = {"metadata": store, "told_by": broker.node_id, "role": role_of(node)}
     topics = [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]
     try:
-        found = await context.broker_client.ask(_DESCRIBE_QUORUM, {"topics": topics}, timeout_s=_LEADER_SECONDS)
+        found = await context.broker_client.ask(describe_quorum.KEY, {"topics": topics}, timeout_s=_LEADER_SECONDS)
         if found.error_code == ErrorCode.none and found.topics[0].partitions[0].error_code == ErrorCode.none:
             return answer(known | described_quorum_json(found, broker.image.brokers))
     except Problem:

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from yak.acls.bindings import Operation
+from yak.broker.apis import create_topics, delete_topics, describe_log_dirs
 from yak.cluster.image import Image, PartitionInfo, TopicInfo
 from yak.ids import NodeId, TopicPartition
 from yak.limits import PARTITIONS_PER_TOPIC_MAX
@@ -34,9 +35,6 @@ from yak.server.http.schemas import (
 )
 from yak.server.http.topic_partitions import EARLIEST, LATEST, by_leader, find_topic, list_offsets
 
-CREATE_TOPICS: Final = 19
-DELETE_TOPICS: Final = 20
-DESCRIBE_LOG_DIRS: Final = 35
 _LOG_DIRS_VERSION: Final = 4
 _FACTS_SECONDS: Final = 5.0
 _CREATE_VERSION: Final = 7
@@ -76,7 +74,7 @@ async def _sizes(context: Context, node_id: NodeId, topic: str, partitions: list
     fields: Mapping[str, object] = {"topics": [{"topic": topic, "partitions": partitions}]}
     try:
         answer = await context.broker_client.ask(
-            DESCRIBE_LOG_DIRS, fields, node_id=node_id, timeout_s=_FACTS_SECONDS, version=_LOG_DIRS_VERSION
+            describe_log_dirs.KEY, fields, node_id=node_id, timeout_s=_FACTS_SECONDS, version=_LOG_DIRS_VERSION
         )
     except Problem:
         return
@@ -132,7 +130,7 @@ async def request_topic(
         "configs": [{"name": key, "value": value} for key, value in _config_texts(configs).items()],
     }
     fields: Mapping[str, object] = {"topics": [topic], "timeout": _TIMEOUT_MS, "validate_only": validate_only}
-    found = (await context.broker_client.ask(CREATE_TOPICS, fields, version=_CREATE_VERSION)).topics[0]
+    found = (await context.broker_client.ask(create_topics.KEY, fields, version=_CREATE_VERSION)).topics[0]
     check_error(found, f"topic {name[:249]!r}")
     return found
 
@@ -259,6 +257,6 @@ async def delete_topic(context: Context, request: Request) -> Response:
     """Delete a topic with all its records."""
     topic = find_topic(context, request.path_params["name"])
     fields: Mapping[str, object] = {"topic_names": [topic.name], "timeout": _TIMEOUT_MS}
-    deleted = (await context.broker_client.ask(DELETE_TOPICS, fields, version=_DELETE_VERSION)).responses[0]
+    deleted = (await context.broker_client.ask(delete_topics.KEY, fields, version=_DELETE_VERSION)).responses[0]
     check_error(deleted, f"topic {topic.name!r}")
     return answer({"name": topic.name, "topic_id": str(topic.topic_id), "deleted": True})
