@@ -165,8 +165,7 @@ def read_row(row: Any, topic: str | None) -> Row:
     partition = row.get("partition")
     if partition is not None and (type(partition) is not int or not 0 <= partition <= INT32_MAX):
         raise BadRow(f"partition is {_printed(partition)}, not a whole number from 0")
-    headers = row.get("headers")
-    return Row(topic, partition, _key(row), _value(row), _headers(headers) if headers else _no_headers(headers))
+    return Row(topic, partition, _key(row), _value(row), _headers(row.get("headers")))
 
 
 def _printed(value: Any) -> str:
@@ -212,19 +211,15 @@ def _from_base64(name: str, value: Any) -> bytes:
         raise BadRow(f"{name} is not base64") from None
 
 
-def _no_headers(headers: Any) -> Headers:
-    if headers is None or headers == {} or headers == []:
-        return ()
-    raise BadRow(f"headers is {kind_of(headers)}, neither an object nor a list")
-
-
 def _headers(headers: Any) -> Headers:
+    if headers is None:
+        return ()
     if type(headers) is dict:
         pairs = [(name.encode(), _header_text(name, value)) for name, value in headers.items()]
     elif type(headers) is list:
         pairs = [_header_pair(each) for each in headers]
     else:
-        return _no_headers(headers)
+        raise BadRow(f"headers is {kind_of(headers)}, neither an object nor a list")
     if len(pairs) > HEADERS_MAX:
         raise BadRow(f"{len(pairs)} headers, at most {HEADERS_MAX}")
     return pairs

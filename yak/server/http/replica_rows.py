@@ -5,7 +5,6 @@ from memory, all in parallel. Offsets stay null if their leader is offline or do
 in slices.
 """
 
-from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -26,7 +25,12 @@ Key = tuple[str, int, int]
 
 async def own_rows(context: Context, wanted: PartitionFilter) -> list[Row]:
     """The rows with this broker's own knowledge only."""
-    return await _in_slices(rows(context.broker, wanted))
+    found: list[Row] = []
+    for each in rows(context.broker, wanted):
+        found.append(each)
+        if len(found) % _ROWS_AT_ONCE == 0:
+            await trio.lowlevel.checkpoint()
+    return found
 
 
 async def all_rows(context: Context, wanted: PartitionFilter) -> list[Row]:
@@ -45,15 +49,6 @@ async def all_rows(context: Context, wanted: PartitionFilter) -> list[Row]:
             for name in _OFFSETS:
                 each[name] = by_leader[name]
         if count % _ROWS_AT_ONCE == 0:
-            await trio.lowlevel.checkpoint()
-    return found
-
-
-async def _in_slices(made: Iterator[Row]) -> list[Row]:
-    found: list[Row] = []
-    for each in made:
-        found.append(each)
-        if len(found) % _ROWS_AT_ONCE == 0:
             await trio.lowlevel.checkpoint()
     return found
 
