@@ -5,10 +5,10 @@ import io
 
 import pytest
 import trio
-from fake_context import context_of, image_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.unit.server.http.fake_context import context_of, image_of
 from yak.server.http.bodies import text_of
 from yak.server.http.problems import Problem
 from yak.server.http.routes import csv_upload

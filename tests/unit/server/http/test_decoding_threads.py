@@ -8,8 +8,8 @@ from unittest.mock import AsyncMock
 
 import pytest
 import trio
-from fake_context import context_of, image_of
 
+from tests.unit.server.http.fake_context import context_of, image_of
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
 from yak.protocol.record_writer import build_batch

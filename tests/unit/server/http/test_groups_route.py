@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import trio
-from fake_context import context_of, image_of
 
+from tests.unit.server.http.fake_context import context_of, image_of
 from tests.unit.server.http.rig import Acls
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.apis import consumer_group_describe, describe_groups, list_offsets, offset_fetch

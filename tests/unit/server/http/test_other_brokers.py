@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 
 import trio
-from fake_context import context_of, image_of
 from trio.testing import memory_stream_pair
 
+from tests.unit.server.http.fake_context import context_of, image_of
 from yak.server.http import other_brokers
 from yak.server.http.authentication import CALLER, Caller
 

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 import trio
-from fake_context import context_of, image_of
 from trio.testing import MockClock
 
+from tests.unit.server.http.fake_context import context_of, image_of
 from tests.unit.server.http.rig import Acls
 from yak.acls.bindings import Operation, ResourceType
 from yak.errors import ErrorCode

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 import trio
-from fake_context import context_of, image_of
 from trio.testing import MockClock
 
+from tests.unit.server.http.fake_context import context_of, image_of
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import HEADER

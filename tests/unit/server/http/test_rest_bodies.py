@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from fake_context import image_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.server.http.fake_context import image_of
 from yak.ids import TopicPartition
 from yak.server.http.consumers import bodies
 from yak.server.http.consumers.bodies import Settings, check_group, settings_of

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import trio
-from fake_context import context_of, image_of
 from starlette.requests import Request
 
+from tests.unit.server.http.fake_context import context_of, image_of
 from yak.acls.bindings import Operation, ResourceType
 from yak.server.http.authentication import CALLER, Caller
 from yak.server.http.consumers import instances as module

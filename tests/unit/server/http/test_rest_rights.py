@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import trio
-from fake_context import context_of, image_of
 from starlette.requests import Request
 
+from tests.unit.server.http.fake_context import context_of, image_of
 from tests.unit.server.http.rig import Acls
 from yak.acls.bindings import Operation, ResourceType
 from yak.client.consumer import Inbox
