@@ -1,4 +1,4 @@
-"""Consumer instances with ACLs: what Kafka checks at each fetch and commit of the user, whose rights may change."""
+"""Consumer instances with ACLs: each is its owner's, and may do what its owner may, whose rights may change."""
 
 import json
 from collections import deque
@@ -24,8 +24,9 @@ from yak.server.http.consumers.kafka_consumer import Fetched
 from yak.server.http.problems import Problem
 from yak.server.http.routes import consumers as routes
 
-ANN = Caller("User:ann", None, "10.0.0.9:1")
+ANN, BOB = Caller("User:ann", None, "10.0.0.9:1"), Caller("User:bob", None, "10.0.0.9:2")
 READ_A = (Operation.READ, ResourceType.TOPIC, "a")
+READ_B = (Operation.READ, ResourceType.TOPIC, "b")
 DESCRIBE_A = (Operation.DESCRIBE, ResourceType.TOPIC, "a")
 
 
@@ -35,7 +36,8 @@ class Consumer:
     def __init__(self, _settings: Settings) -> None:
         self.log_lines: deque[str] = deque()
         self.inbox: Inbox[Fetched] = Inbox()
-        self.subscribed: list[list[str]] = []
+        self.taken: list[list[str]] = []
+        """The topics of each subscription and assignment."""
         self.calls: list[object] = []
 
     def open(self, *_: object) -> None:
@@ -45,14 +47,16 @@ class Consumer:
     def begin(self) -> None:
         pass
 
-    def interrupt(self) -> None:
-        pass
+    interrupt = end_soon = begin
 
     def assignment(self) -> list[TopicPartition]:
         return [TopicPartition("a", 0), TopicPartition("b", 0)]
 
     def subscribe(self, topics: list[str]) -> None:
-        self.subscribed.append(list(topics))
+        self.taken.append(list(topics))
+
+    def assign(self, partitions: Any) -> None:
+        self.taken.append([each.topic for each in partitions])
 
     def read(self, _wait_s: float, _bytes_max: int) -> list[Fetched]:
         return self.inbox.draw(1_000, 10)
@@ -74,7 +78,6 @@ def run(test: Callable[[Any, Any], Awaitable[None]], monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(Instances, "_bootstrap", lambda _self: "")
         CALLER.set(ANN)
         made = await context.part(Instances).create("g", Settings("me"))
-        made.source = "topics"
         await test(context, made.consumer)
 
     trio.run(main)
@@ -100,15 +103,45 @@ def partitions(*topics: str) -> dict[str, Any]:
     return {"partitions": [{"topic": topic, "partition": 0} for topic in topics]}
 
 
+def test_consumer_instance_serves_only_the_user_that_created_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another user of the group would read with the rights of its owner."""
+
+    async def test(context: Any, consumer: Any) -> None:
+        CALLER.set(BOB)
+        for work, body in ((routes.subscribe, {"topics": ["a"]}), (routes.delete, None), (routes.assignments, None)):
+            with pytest.raises(Problem) as refused:
+                await work(context, request(body))
+            assert (refused.value.status, refused.value.more["error_code"]) == (403, 40301)
+        CALLER.set(ANN)
+        await routes.subscribe(context, request({"topics": ["a"]}))
+        assert consumer.taken == [["a"]]
+
+    run(test, monkeypatch, READ_A)
+
+
+@pytest.mark.parametrize(
+    ("work", "body"), [(routes.subscribe, {"topics": ["a", "b"]}), (routes.assign, partitions("a", "b"))]
+)
+def test_topic_that_the_owner_may_not_read_is_refused(work: Any, body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(context: Any, consumer: Any) -> None:
+        with pytest.raises(Problem, match="User:ann may not READ topic b") as refused:
+            await work(context, request(body))
+        assert (refused.value.status, refused.value.more["error_code"]) == (403, 40301)
+        assert consumer.taken == []
+
+    run(test, monkeypatch, READ_A)
+
+
 def test_records_of_a_topic_that_the_owner_may_no_longer_read_are_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     """They stay for the owner, who may get the right back."""
 
     async def test(context: Any, consumer: Any) -> None:
+        context.part(Instances).find("g", "me").source = "topics"
         with pytest.raises(Problem, match="User:ann may not READ topic b") as refused:
             await routes.records(context, request())
         assert (refused.value.status, refused.value.more["error_code"]) == (403, 40301)
         assert (len(consumer.inbox), consumer.inbox.uncommitted()) == (2, {})
-        context.broker.authorization = Acls(READ_A, (Operation.READ, ResourceType.TOPIC, "b"))
+        context.broker.authorization = Acls(READ_A, READ_B)
         found = json.loads((await routes.records(context, request())).body)
         assert [each["topic"] for each in found] == ["a", "b"]
 
@@ -148,12 +181,36 @@ def test_pattern_matches_a_topic_from_the_acl_on_that_lets_the_owner_read_it(mon
     async def test(context: Any, consumer: Any) -> None:
         instances = context.part(Instances)
         instance = instances.find("g", "me")
-        instance.source = "nothing"
         await routes.subscribe(context, request({"topic_pattern": ".*"}))
-        context.broker.authorization = Acls(READ_A, (Operation.READ, ResourceType.TOPIC, "b"))
+        context.broker.authorization = Acls(READ_A, READ_B)
         context.broker.image = replace(context.broker.image, acls={"another": {}})
         instances.follow_pattern(instance, await instances.matchable(instance))
-        assert consumer.subscribed == [["a"], ["a", "b"]]
+        assert consumer.taken == [["a"], ["a", "b"]]
         assert await instances.matchable(instance) is None
 
     run(test, monkeypatch, READ_A)
+
+
+def test_every_route_of_instances_needs_the_token_where_there_is_one() -> None:
+    """A GET keeps an instance alive."""
+    assert {route.guard for route in routes.ROUTES} == {"change"}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_instance_that_is_created_while_the_broker_stops_is_refused(
+    fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(context: Any, _consumer: Any) -> None:
+        instances = context.part(Instances)
+
+        def stop(_self: Any, *_: object) -> None:
+            trio.from_thread.run_sync(lambda: instances._start_closing(instances._table["g", "late"]))
+            if fails:
+                raise Problem(503, "unreachable", "no broker")
+
+        monkeypatch.setattr(Consumer, "open", stop)
+        with pytest.raises(Problem) as refused:
+            await instances.create("g", Settings("late"))
+        assert refused.value.status == 503
+
+    run(test, monkeypatch)
