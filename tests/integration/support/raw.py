@@ -22,13 +22,12 @@ class Closed(Exception):
     """The broker closed the connection instead of answering."""
 
 
-class RawClient:
-    """One connection. A context manager."""
+class RawSocket:
+    """One connection, whatever it speaks. A context manager."""
 
-    def __init__(self, port: int) -> None:
-        self.sock = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
+    def __init__(self, port: int, *, source: str = "127.0.0.1") -> None:
+        self.sock = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS, source_address=(source, 0))
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._correlation_id = 0
 
     def __enter__(self) -> Self:
         return self
@@ -40,6 +39,28 @@ class RawClient:
         """Bytes as they are; a connection that was closed meanwhile is no surprise."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.sock.sendall(data)
+
+    def is_closed(self, seconds: float = PATIENCE_SECONDS) -> bool:
+        """Whether the broker closes within the time; what it still sends is thrown away."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            self.sock.settimeout(left)
+            try:
+                if not self.sock.recv(65536):
+                    return True
+            except TimeoutError:
+                return False
+            except ConnectionResetError:
+                return True
+        return False
+
+
+class RawClient(RawSocket):
+    """One connection that speaks Kafka's protocol."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(port)
+        self._correlation_id = 0
 
     def send_frame(self, frame: bytes) -> None:
         """Bytes with their length before them."""
@@ -61,20 +82,6 @@ class RawClient:
                 raise Closed
             data += part
         return data
-
-    def is_closed(self, seconds: float = PATIENCE_SECONDS) -> bool:
-        """Whether the broker closes within the time; what it still sends is thrown away."""
-        deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
-            self.sock.settimeout(left)
-            try:
-                if not self.sock.recv(65536):
-                    return True
-            except TimeoutError:
-                return False
-            except ConnectionResetError:
-                return True
-        return False
 
     def request(self, api_key: int, version: int, **fields: Any) -> bytes:
         """The frame of a request with kio's fields, not sent."""

@@ -1,13 +1,11 @@
 """A socket that speaks HTTP, right or wrong, and reads what comes back."""
 
-import contextlib
 import json
-import socket
-import time
 from dataclasses import dataclass
 from typing import Any
 
-PATIENCE_SECONDS = 20.0
+from support.raw import RawSocket
+
 CLOSED = "closed"
 
 
@@ -24,23 +22,12 @@ class RawAnswer:
         return json.loads(self.body)
 
 
-class RawHttp:
-    """One connection. A context manager."""
+class RawHttp(RawSocket):
+    """One connection that speaks HTTP."""
 
     def __init__(self, port: int, *, source: str = "127.0.0.1") -> None:
-        self.sock = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS, source_address=(source, 0))
+        super().__init__(port, source=source)
         self._received = b""
-
-    def __enter__(self) -> "RawHttp":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.sock.close()
-
-    def send(self, data: bytes) -> None:
-        """Bytes as they are; a connection that was closed meanwhile is no surprise."""
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.sock.sendall(data)
 
     def answer(self, *, to_head: bool = False) -> RawAnswer | None:
         """The next answer that is no 1xx, or None when the connection was closed instead."""
@@ -57,20 +44,6 @@ class RawHttp:
         assert self._read_until(lambda: len(self._received) >= size), "the body was cut"
         body, self._received = self._received[:size], self._received[size:]
         return RawAnswer(status, headers, body)
-
-    def is_closed(self, seconds: float = PATIENCE_SECONDS) -> bool:
-        """Whether the other side closes within the time."""
-        deadline = time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0:
-            self.sock.settimeout(left)
-            try:
-                if not self.sock.recv(65536):
-                    return True
-            except TimeoutError:
-                return False
-            except ConnectionResetError:
-                return True
-        return False
 
     def _read_until(self, is_enough: Any) -> bool:
         while not is_enough():
