@@ -31,6 +31,7 @@ from yak.server.http.record_json import Row
 from yak.server.http.rights import denied, is_allowed, refusal
 from yak.server.http.topic_partitions import (
     RetryBudget,
+    by_leader,
     find_or_create_topic,
     leader_of,
     max_message_bytes,
@@ -182,12 +183,11 @@ class RowDistribution:
     def _sticky_partition(self, topic: str) -> int:
         found = self._sticky.get(topic)
         if found is None:
-            partitions = self._topics[topic].partitions
-            led = [each.partition for each in partitions if leader_of(self._image, topic, each.partition) is not None]
-            if self._prefer is not None:
-                led = [each for each in led if leader_of(self._image, topic, each) == self._prefer] or led
-            led = led or [each.partition for each in partitions]
-            found = self._sticky[topic] = led[self._turn % len(led)]
+            partitions = [TopicPartition(topic, each.partition) for each in self._topics[topic].partitions]
+            led = by_leader(self._image, partitions)
+            preferred = [] if self._prefer is None else led.get(self._prefer, [])
+            chosen = preferred or sorted(itertools.chain(*led.values())) or partitions
+            found = self._sticky[topic] = chosen[self._turn % len(chosen)].partition
         return found
 
 
@@ -303,12 +303,11 @@ class _Writing:
         for queue in self._queues:
             if queue.is_done:
                 continue
-            topic, partition = queue.place
-            leader = leader_of(image, topic, partition)
+            leader = leader_of(image, queue.place)
             if leader is not None:
                 grouped.setdefault(leader, []).append(queue)
-            elif topic not in image.topics:
-                what = f"topic {topic!r}"
+            elif queue.place.topic not in image.topics:
+                what = f"topic {queue.place.topic!r}"
                 queue.problem = kafka_problem(
                     ErrorCode.unknown_topic_or_partition, what, "it was deleted during the request"
                 )

@@ -20,9 +20,10 @@ from yak.server.http.topic_partitions import (
     LIST_OFFSETS_VERSION,
     MOVING,
     RetryBudget,
-    ask_leader,
     check_partition,
     find_topic,
+    leader_of,
+    no_leader,
     offsets_request,
     partition_text,
 )
@@ -160,10 +161,15 @@ async def _ask(
 ) -> Any:
     """The partition in the leader's response. Retries during a leadership change, then returns the error."""
     budget = RetryBudget(context)
-    check_partition(find_topic(context, place.topic), place.partition)
     while True:
+        check_partition(find_topic(context, place.topic), place.partition)
+        leader = leader_of(context.broker.image, place)
         try:
-            answer = await ask_leader(context, api_key, fields, *place, version=version, timeout_s=timeout_s)
+            if leader is None:
+                raise no_leader(place)
+            answer = await context.broker_client.ask(
+                api_key, fields, node_id=leader, version=version, timeout_s=timeout_s
+            )
         except Problem as problem:
             if problem.status == 503 and await budget.again():
                 continue
@@ -172,11 +178,8 @@ async def _ask(
         if not topics:
             raise _throttled(answer.throttle_time, place)
         found = topics[0].partitions[0]
-        if found.error_code in MOVING:
-            check_partition(find_topic(context, place.topic), place.partition)
-            if await budget.again():
-                continue
-        return found
+        if found.error_code not in MOVING or not await budget.again():
+            return found
 
 
 def _throttled(throttle_time: dt.timedelta, place: TopicPartition) -> Problem:

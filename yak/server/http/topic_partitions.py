@@ -1,6 +1,6 @@
 """Topics and partitions in the image, their leaders, the leaders' HTTP addresses, and offsets that only leaders know."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 import trio
@@ -71,9 +71,9 @@ async def find_or_create_topic(context: Context, name: str) -> TopicInfo:
     return find_topic(context, name)
 
 
-def leader_of(image: Image, topic: str, partition: int) -> NodeId | None:
+def leader_of(image: Image, place: TopicPartition) -> NodeId | None:
     """The partition's leader; None when it has no leader or does not exist."""
-    info = image.partition(TopicPartition(topic, partition))
+    info = image.partition(place)
     return info.leader if info is not None and info.leader in image.brokers else None
 
 
@@ -81,7 +81,7 @@ def by_leader(image: Image, partitions: Iterable[TopicPartition]) -> dict[NodeId
     """The partitions that have a leader, by that leader."""
     led: dict[NodeId, list[TopicPartition]] = {}
     for each in partitions:
-        leader = leader_of(image, *each)
+        leader = leader_of(image, each)
         if leader is not None:
             led.setdefault(leader, []).append(each)
     return led
@@ -126,6 +126,21 @@ async def list_offsets(
     return found
 
 
+async def log_ends(
+    context: Context, partitions: Collection[TopicPartition], timeout_s: float
+) -> tuple[dict[TopicPartition, Offset], dict[TopicPartition, Offset]]:
+    """The log start offsets and high watermarks, read at the same time: a silent leader delays the answer once."""
+    found: dict[int, dict[TopicPartition, Offset]] = {}
+
+    async def read(timestamp: int) -> None:
+        found[timestamp] = await list_offsets(context, partitions, timestamp, timeout_s)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read, EARLIEST)
+        nursery.start_soon(read, LATEST)
+    return found[EARLIEST], found[LATEST]
+
+
 def max_message_bytes(context: Context, topic: TopicInfo) -> int:
     """The topic's `max.message.bytes` in the current image; computed once for each image."""
     image = context.broker.image
@@ -166,17 +181,6 @@ class RetryBudget:
         """A request succeeded: the next failure gets the whole budget again."""
         self._until = None
         self._pause = _AGAIN_SECONDS
-
-
-async def ask_leader(
-    context: Context, api_key: int, fields: Mapping[str, object], topic: str, partition: int, **more: Any
-) -> Any:
-    """Send a request to the partition's leader. Raises Problem, 503 `leader-not-available` among others."""
-    leader = leader_of(context.broker.image, topic, partition)
-    if leader is None:
-        check_partition(find_topic(context, topic), partition)
-        raise no_leader(TopicPartition(topic, partition))
-    return await context.broker_client.ask(api_key, fields, node_id=leader, **more)
 
 
 MOVING: Final = frozenset(

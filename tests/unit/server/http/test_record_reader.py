@@ -9,6 +9,7 @@ import cramjam
 import pytest
 import trio
 
+from tests.unit.server.http.fake_context import context_of, image_of
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import compute_crc
 from yak.protocol.record_writer import build_batch
@@ -132,16 +133,10 @@ def test_an_event_id_says_where_one_is():
             read_event_id(bad)
 
 
-def test_read_that_a_quota_left_empty_is_too_busy(monkeypatch):
+def test_read_that_a_quota_left_empty_is_too_busy():
     answer = SimpleNamespace(responses=(), throttle_time=dt.timedelta(milliseconds=1_500))
 
-    async def ask_leader(*_args, **_more):
-        return answer
-
-    monkeypatch.setattr(record_reader, "ask_leader", ask_leader)
-    monkeypatch.setattr(record_reader, "find_topic", lambda *_: None)
-    monkeypatch.setattr(record_reader, "check_partition", lambda *_: None)
-    context = SimpleNamespace(limits=SimpleNamespace(retry_ms=1_000))
+    context = context_of(image_of({"orders": [2]}), lambda *_: answer)
     with pytest.raises(Problem) as caught:
         trio.run(record_reader._ask, context, TopicPartition("orders", 0), FETCH, {}, 12, 5.0)
     assert (caught.value.status, caught.value.error) == (503, "too-busy")

@@ -17,7 +17,7 @@ from yak.broker.apis import consumer_group_describe, describe_groups, list_group
 from yak.core.placement import partition_of
 from yak.errors import ErrorCode
 from yak.groups.offsets import OFFSETS_TOPIC
-from yak.ids import NodeId, Offset, TopicPartition
+from yak.ids import NodeId, TopicPartition
 from yak.lifecycle.liveness import serving_brokers
 from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.server.http.answers import answer
@@ -27,7 +27,7 @@ from yak.server.http.problems import Problem, bad_parameter, check_error, kafka_
 from yak.server.http.rights import denied, is_allowed
 from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.schemas import NODE_ID, OFFSET_OR_NULL, PARTITION, TEXT, TEXT_OR_NULL, listing, record
-from yak.server.http.topic_partitions import EARLIEST, LATEST, RetryBudget, list_offsets
+from yak.server.http.topic_partitions import RetryBudget, log_ends
 from yak.view.groups import Group, partition_lags
 from yak.views.described_groups import classic_group, consumer_group
 
@@ -146,7 +146,7 @@ async def _describe(context: Context, group_id: str) -> dict[str, Any]:
     if found is None:
         raise _not_found(group_id)
     partitions = sorted(place for place in {*committed, *found.assigned} if _may_describe(context, place.topic))
-    starts, ends = await _log_ends(context, partitions)
+    starts, ends = await log_ends(context, partitions, _ASK_SECONDS)
     lags = partition_lags(
         found,
         {place: int(each.committed_offset) for place, each in committed.items()},
@@ -154,21 +154,6 @@ async def _describe(context: Context, group_id: str) -> dict[str, Any]:
         {place: each.metadata or "" for place, each in committed.items()},
     )
     return replace(found, partitions=lags).as_json()
-
-
-async def _log_ends(
-    context: Context, partitions: list[TopicPartition]
-) -> tuple[dict[TopicPartition, Offset], dict[TopicPartition, Offset]]:
-    """The log start and log end offsets: read at the same time, so that a silent leader delays the answer once."""
-    found: dict[int, dict[TopicPartition, Offset]] = {}
-
-    async def read(timestamp: int) -> None:
-        found[timestamp] = await list_offsets(context, partitions, timestamp, _ASK_SECONDS)
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(read, EARLIEST)
-        nursery.start_soon(read, LATEST)
-    return found[EARLIEST], found[LATEST]
 
 
 async def _group(

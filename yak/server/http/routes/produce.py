@@ -111,7 +111,7 @@ def _elsewhere(
     `topics` are those that the caller may write.
     """
     image = context.broker.image
-    leaders = {leader_of(image, *queue.place) for queue in queues if queue.place.topic in topics}
+    leaders = {leader_of(image, queue.place) for queue in queues if queue.place.topic in topics}
     if len(leaders) > 1:
         raise Problem(
             400,

@@ -32,8 +32,8 @@ from yak.server.http.record_reader import FETCH_VERSION, Read, fetch_request, is
 from yak.server.http.rights import check_names
 from yak.server.http.route import Answer, Parameter, Routes
 from yak.server.http.routes.consume import FORM_PARAMETER, read_form
-from yak.server.http.routes.topics import NAME, facts_of
-from yak.server.http.topic_partitions import EARLIEST, LATEST, find_topic, leader_of
+from yak.server.http.routes.topics import NAME
+from yak.server.http.topic_partitions import EARLIEST, LATEST, by_leader, find_topic, list_offsets
 from yak.storage.checkpoints import id_to_text
 
 TOPICS_MAX: Final = 16
@@ -45,6 +45,7 @@ EVENTS_MAX: Final = 500
 IDS_BYTES_MAX: Final = 256 * 1024
 """Of one write: its events, and their ids. Rendering takes about a millisecond of the loop."""
 _WAIT_MS: Final = 5_000
+_OFFSETS_SECONDS: Final = 5.0
 _TROUBLE_SECONDS: Final = 0.2
 _IMAGE_POLL_SECONDS: Final = 1.0
 RETRY_MS: Final = 2_000
@@ -98,19 +99,15 @@ async def first_positions(
         own_id = id_to_text(topic.topic_id)
         is_another = resumed.topic_ids.get(topic.name, own_id) != own_id
         known = {} if is_another else resumed.positions
-        if all(place in known for place in partitions):
-            positions.update((place, known[place]) for place in partitions)
-            continue
         # the event id lacks partitions that were added after the event, and all of a topic that was created again: the
         # client has none of their records
-        is_earliest = from_start or is_another or any(place in known for place in partitions)
-        for place, facts in zip(partitions, await facts_of(context, topic), strict=True):
-            at = facts.log_start_offset if is_earliest else facts.high_watermark
-            if place in known:
-                at = known[place]
-            elif at is None:
-                at = await list_offset(context, place, EARLIEST if is_earliest else LATEST)
-            positions[place] = at
+        missing = [place for place in partitions if place not in known]
+        is_earliest = from_start or is_another or len(missing) < len(partitions)
+        which = EARLIEST if is_earliest else LATEST
+        found = await list_offsets(context, missing, which, _OFFSETS_SECONDS)
+        for place in partitions:
+            at = known.get(place, found.get(place))
+            positions[place] = at if at is not None else await list_offset(context, place, which)
     return positions
 
 
@@ -202,9 +199,8 @@ class RecordStream:
             if image is not self._image:
                 self._image = image
                 self._check_topics(image)
-            for place in self._fetch_at:
-                leader = leader_of(image, *place)
-                if leader is not None and leader not in self._pumps:
+            for leader in by_leader(image, self._fetch_at):
+                if leader not in self._pumps:
                     self._pumps.add(leader)
                     nursery.start_soon(self._pump, leader)
             self._pump_ended = trio.Event()
@@ -224,9 +220,8 @@ class RecordStream:
     async def _pump(self, leader: NodeId) -> None:
         try:
             while True:
-                image = self._context.broker.image
-                mine = [place for place in self._fetch_at if leader_of(image, *place) == leader]
-                if not mine:
+                mine = by_leader(self._context.broker.image, self._fetch_at).get(leader)
+                if mine is None:
                     return
                 if not await self._fetch(leader, mine):
                     await trio.sleep(_TROUBLE_SECONDS)

@@ -1,7 +1,6 @@
 """`/topics`: lists, describes, creates and deletes topics."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import trio
@@ -33,10 +32,10 @@ from yak.server.http.schemas import (
     or_null,
     record,
 )
-from yak.server.http.topic_partitions import EARLIEST, LATEST, by_leader, find_topic, list_offsets
+from yak.server.http.topic_partitions import by_leader, find_topic, log_ends
 
 _LOG_DIRS_VERSION: Final = 4
-_FACTS_SECONDS: Final = 5.0
+_ASK_SECONDS: Final = 5.0
 _CREATE_VERSION: Final = 7
 _DELETE_VERSION: Final = 5
 _TIMEOUT_MS: Final = 20_000
@@ -44,44 +43,24 @@ _INT16_MAX: Final = 2**15 - 1
 _HINT: Final = 'send {"name": "orders", "partitions": 3, "replication_factor": 3}; only the name is needed'
 
 
-@dataclass(slots=True)
-class Facts:
-    """Facts of one partition; None where its leader did not answer, because it is offline or was only just elected."""
-
-    log_start_offset: int | None = None
-    high_watermark: int | None = None
-    size_bytes: int | None = None
-
-
-async def facts_of(context: Context, topic: TopicInfo) -> list[Facts]:
-    """The facts of all partitions of a topic, in order. A leader that does not answer is no error."""
-    facts = [Facts() for _ in topic.partitions]
-    partitions = [TopicPartition(topic.name, info.partition) for info in topic.partitions]
-
-    async def fill(name: str, timestamp: int) -> None:
-        for place, offset in (await list_offsets(context, partitions, timestamp, _FACTS_SECONDS)).items():
-            setattr(facts[place.partition], name, offset)
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(fill, "log_start_offset", EARLIEST)
-        nursery.start_soon(fill, "high_watermark", LATEST)
-        for node_id, led in by_leader(context.broker.image, partitions).items():
-            nursery.start_soon(_sizes, context, node_id, topic.name, [each.partition for each in led], facts)
-    return facts
-
-
-async def _sizes(context: Context, node_id: NodeId, topic: str, partitions: list[int], facts: list[Facts]) -> None:
-    fields: Mapping[str, object] = {"topics": [{"topic": topic, "partitions": partitions}]}
+async def _read_sizes(
+    context: Context, node_id: NodeId, led: list[TopicPartition], sizes_bytes: dict[int, int]
+) -> None:
+    topic = {"topic": led[0].topic, "partitions": [each.partition for each in led]}
     try:
         answer = await context.broker_client.ask(
-            describe_log_dirs.KEY, fields, node_id=node_id, timeout_s=_FACTS_SECONDS, version=_LOG_DIRS_VERSION
+            describe_log_dirs.KEY,
+            {"topics": [topic]},
+            node_id=node_id,
+            timeout_s=_ASK_SECONDS,
+            version=_LOG_DIRS_VERSION,
         )
     except Problem:
         return
     for directory in answer.results:
         for found in directory.topics:
             for each in found.partitions:
-                facts[each.partition_index].size_bytes = each.partition_size
+                sizes_bytes[each.partition_index] = each.partition_size
 
 
 def _list(image: Image, with_internal: bool) -> dict[str, Any]:
@@ -99,16 +78,16 @@ def _summary(topic: TopicInfo) -> dict[str, Any]:
     }
 
 
-def _partition(info: PartitionInfo, facts: Facts) -> dict[str, Any]:
+def _partition(info: PartitionInfo, start: int | None, end: int | None, size_bytes: int | None) -> dict[str, Any]:
     return {
         "partition": info.partition,
         "leader": None if info.leader == -1 else info.leader,
         "leader_epoch": info.leader_epoch,
         "replicas": info.replicas,
         "isr": info.isr,
-        "log_start_offset": facts.log_start_offset,
-        "high_watermark": facts.high_watermark,
-        "size_bytes": facts.size_bytes,
+        "log_start_offset": start,
+        "high_watermark": end,
+        "size_bytes": size_bytes,
     }
 
 
@@ -236,13 +215,21 @@ async def create_topic(context: Context, request: Request) -> Response:
 async def show_topic(context: Context, request: Request) -> Response:
     """One topic, with what only its leaders know: offsets and sizes."""
     topic = find_topic(context, request.path_params["name"])
-    facts = await facts_of(context, topic)
+    partitions = [TopicPartition(topic.name, info.partition) for info in topic.partitions]
+    sizes_bytes: dict[int, int] = {}
+    async with trio.open_nursery() as nursery:
+        for node_id, led in by_leader(context.broker.image, partitions).items():
+            nursery.start_soon(_read_sizes, context, node_id, led, sizes_bytes)
+        starts, ends = await log_ends(context, partitions, _ASK_SECONDS)
 
     def show() -> dict[str, Any]:
-        partitions = [_partition(info, each) for info, each in zip(topic.partitions, facts, strict=True)]
-        return {**_summary(topic), "partitions": partitions, "configs": dict(topic.configs)}
+        rows = [
+            _partition(info, starts.get(place), ends.get(place), sizes_bytes.get(info.partition))
+            for info, place in zip(topic.partitions, partitions, strict=True)
+        ]
+        return {**_summary(topic), "partitions": rows, "configs": dict(topic.configs)}
 
-    return await large_answer(context, show, len(facts))
+    return await large_answer(context, show, len(partitions))
 
 
 @ROUTES.add(
