@@ -38,8 +38,8 @@ class FastAnswers:
         self._context = context
         self._health = context.part(HealthAnswers)
         self._paths: dict[bytes, str] = {}
-        self._heads: dict[tuple[int, int], bytes] = {}
-        self._heads_of_second = 0
+        self._answers: dict[str, tuple[tuple[int, bytes], bytes]] = {}
+        """By path: status and body, and the whole answer."""
 
     def answer(self, request: bytes) -> bytes | None:
         """The whole answer; None unless the bytes are exactly one plain GET of a health path."""
@@ -51,22 +51,20 @@ class FastAnswers:
             if len(self._paths) >= _KNOWN_MAX:
                 self._paths.clear()
             self._paths[request] = path
-        status, body = self._health.get(path)
-        return self._head(status, len(body)) + body
+        made = self._health.get(path)
+        known = self._answers.get(path)
+        if known is None or known[0] is not made:
+            known = self._answers[path] = made, self._whole(*made)
+        return known[1]
 
-    def _head(self, status: int, length: int) -> bytes:
-        second = self._context.shell.clock.wall_ms() // 1000
-        if second != self._heads_of_second:
-            self._heads.clear()
-            self._heads_of_second = second
-        head = self._heads.get((status, length))
-        if head is None:
-            head = self._heads[status, length] = (
-                f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-length: {length}\r\n"
-                "content-type: application/json\r\nx-content-type-options: nosniff\r\ncache-control: no-store\r\n"
-                f"date: {formatdate(second, usegmt=True)}\r\n\r\n"
-            ).encode()
-        return head
+    def _whole(self, status: int, body: bytes) -> bytes:
+        date = formatdate(self._context.shell.clock.wall_ms() // 1000, usegmt=True)
+        head = (
+            f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-length: {len(body)}\r\n"
+            "content-type: application/json\r\nx-content-type-options: nosniff\r\ncache-control: no-store\r\n"
+            f"date: {date}\r\n\r\n"
+        )
+        return head.encode() + body
 
 
 def path_of(context: "Context", request: bytes) -> str | None:

@@ -8,7 +8,7 @@ any bytes.
 
 import json
 from binascii import b2a_base64
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NoReturn
 
 import trio
@@ -30,16 +30,27 @@ RENDERED_AT_ONCE_MAX: Final = 200
 async def read_records(
     context: Context, instances: Instances, instance: Instance, request: Request, wait_s: float, bytes_max: int
 ) -> bytes:
-    """The answer's body. Records that the client may not receive stay for the next read."""
+    """The answer's body. Records that the client may not receive stay for the next read.
+
+    The body of the request must have been read.
+    """
     consumer = instance.consumer
     consumer.begin()
-    client = _Client(request, consumer.interrupt)
+    is_client_gone = False
     failure: Problem | None = None
     body = b""
     delivered: list[Fetched] = []
     undelivered: list[Fetched] = []
+
+    async def watch_client() -> None:
+        nonlocal is_client_gone
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        is_client_gone = True
+        consumer.interrupt()
+
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(client.watch)
+        nursery.start_soon(watch_client)
         try:
             how = (await instances.matchable(instance), wait_s, bytes_max)
             taken = await instances.move(_read_in_thread, instances, instance, *how)
@@ -49,7 +60,7 @@ async def read_records(
             failure = problem
         instance.polled_at = trio.current_time()
         nursery.cancel_scope.cancel()
-    if client.is_gone or instance.is_gone:
+    if is_client_gone or instance.is_gone:
         delivered, undelivered = [], delivered + undelivered
     consumer.inbox.put_back(undelivered)
     consumer.inbox.given(delivered)
@@ -99,22 +110,6 @@ async def _rendered(
             "read it with an instance of format binary, or skip it with POST .../positions",
         ) from None
     return body, taken[:count], taken[count:]
-
-
-class _Client:
-    """The client of a read, which may disconnect."""
-
-    def __init__(self, request: Request, on_gone: Callable[[], None]) -> None:
-        self.is_gone = False
-        self._request = request
-        self._on_gone = on_gone
-
-    async def watch(self) -> None:
-        """Wait for a disconnect; the request's body must have been read."""
-        while not self.is_gone:
-            message = await self._request.receive()
-            self.is_gone = message["type"] == "http.disconnect"
-        self._on_gone()
 
 
 class NotJson(Exception):

@@ -53,19 +53,13 @@ class CollectedMetrics:
     process: list[Metric]
 
 
-class LoopDelay:
-    """Measures how late the event loop wakes, twenty times a second, from the first scrape on."""
-
-    def __init__(self, nursery: trio.Nursery) -> None:
-        self.histogram = Histogram()
-        nursery.start_soon(self._run)
-
-    async def _run(self) -> None:
-        every_ns = int(_LOOP_DELAY_EVERY_SECONDS * 1e9)
-        while True:
-            asleep_since_ns = time.perf_counter_ns()
-            await trio.sleep(_LOOP_DELAY_EVERY_SECONDS)
-            self.histogram.note(max(0, time.perf_counter_ns() - asleep_since_ns - every_ns))
+async def _measure_loop_delay(histogram: Histogram) -> None:
+    """Note how late the event loop wakes, twenty times a second, from the first scrape on."""
+    every_ns = int(_LOOP_DELAY_EVERY_SECONDS * 1e9)
+    while True:
+        asleep_since_ns = time.perf_counter_ns()
+        await trio.sleep(_LOOP_DELAY_EVERY_SECONDS)
+        histogram.note(max(0, time.perf_counter_ns() - asleep_since_ns - every_ns))
 
 
 class Rendering:
@@ -76,7 +70,8 @@ class Rendering:
         self._context = context
         self._lock = trio.Lock()
         self._process: Process | None = None
-        self._loop_delay = LoopDelay(context.shell.nursery)
+        self._loop_delay = Histogram()
+        context.shell.nursery.start_soon(_measure_loop_delay, self._loop_delay)
         self._gathered: CollectedMetrics | None = None
         self._gathered_at = 0.0
         self._pieces: dict[bool, list[bytes]] = {}
@@ -112,7 +107,7 @@ class Rendering:
         broker, samples = context.broker, Samples()
         await _in_slices(requests.gather(context, samples))
         quorum.gather(broker, samples)
-        samples.add_histogram(requests.LOOP_DELAY, self._loop_delay.histogram)
+        samples.add_histogram(requests.LOOP_DELAY, self._loop_delay)
         left_out = {"groups": 0, "group_topics": 0, "group_offsets": 0}
         left_out["topics"] = await _in_slices(topics.gather(broker, samples, limits.topics_max))
         now_ms = context.shell.clock.now_ms()
