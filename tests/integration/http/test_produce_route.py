@@ -1,6 +1,5 @@
 """POST /produce on real brokers: where records go, what is refused, and a broker killed in the middle."""
 
-import http.client
 import json
 import threading
 import time
@@ -135,12 +134,6 @@ def topic_of(cluster, name):
 
 
 BAD = [
-    (b"", "not-json"),
-    (b"{", "not-json"),
-    (b"\xff", "not-json"),
-    (b'{"topic":"T","payload":NaN}', "not-json"),
-    (b'{"topic":"T","payload":"\\ud800"}', "not-json"),
-    (b'{"topic":"T","payload":' + b"[" * 200 + b"]" * 200 + b"}", "not-json"),
     (b"1", "bad-body"),
     (b"[]", "bad-body"),
     (b'{"topic":"T","records":{}}', "bad-body"),
@@ -189,16 +182,6 @@ def test_many_new_topics_in_one_request_are_refused_and_none_is_created(cluster,
     assert {each["name"] for each in cluster.get(1, "/topics").json()["topics"]} == before
     rows = [{"topic": topic, "payload": 1}, {"topic": f"{topic}-0", "payload": 1}]
     assert cluster.post(1, "/produce", json=rows).json()["written"] == 2
-
-
-def test_a_body_of_a_gigabyte_is_refused_before_it_is_sent(cluster):
-    connection = http.client.HTTPConnection(cluster.url(1).removeprefix("http://"), timeout=20)
-    connection.putrequest("POST", "/produce")
-    connection.putheader("content-length", str(1 << 30))
-    connection.endheaders(b'{"topic":')
-    found = connection.getresponse()
-    assert (found.status, json.loads(found.read())["error"]) == (413, "body-too-large")
-    connection.close()
 
 
 def test_redirect_sends_the_client_to_the_leader(cluster, topic):
