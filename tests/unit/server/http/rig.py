@@ -1,13 +1,14 @@
 """An HTTP server in this process, with routes and bounds of a test, and no broker behind it."""
 
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import trio
+from starlette.requests import Request
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.server import listener
@@ -65,6 +66,30 @@ async def read_all(stream: trio.SocketStream, seconds: float = 5.0) -> bytes:
         except trio.BrokenResourceError:
             received += b"(reset)"
     return bytes(received)
+
+
+def make_request(
+    query: str = "", headers: Mapping[str, str] | None = None, body: bytes = b"", **scope: object
+) -> Request:
+    """A GET of `/` from 10.0.0.9, if `scope` says nothing else; its body comes at once, and its client stays."""
+    unread = [body]
+
+    async def receive() -> dict[str, object]:
+        if not unread:
+            await trio.sleep_forever()
+        return {"type": "http.request", "body": unread.pop(), "more_body": False}
+
+    usual: dict[str, object] = {
+        "type": "http",
+        "method": "GET",
+        "path": "/",
+        "path_params": {},
+        "query_string": query.encode(),
+        "headers": [(name.encode(), value.encode("latin-1")) for name, value in (headers or {}).items()],
+        "client": ("10.0.0.9", 50000),
+        "server": ("127.0.0.1", 8080),
+    }
+    return Request(usual | scope, receive)
 
 
 NO_AUTHORIZER: Any = SimpleNamespace(is_active=False, authorize=lambda *_request: True)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from tests.unit.server.http.rig import NO_AUTHORIZER, Acls, make_context
+from tests.unit.server.http.rig import NO_AUTHORIZER, Acls, make_context, make_request
 from yak.acls.bindings import Operation, ResourceType
 from yak.security import ANONYMOUS
 from yak.security.scram import ITERATIONS_MIN, SCRAM_SHA_256, Mechanism, ScramCredential
@@ -63,18 +63,9 @@ def context_of(users: Users, authentication: Any = "basic", token: str | None = 
 
 
 def request(authorization: str = "", **more: Any) -> Request:
-    headers = [(b"host", b"localhost")] + (
-        [(b"authorization", authorization.encode("latin-1"))] if authorization else []
+    return make_request(
+        headers={"host": "localhost"} | ({"authorization": authorization} if authorization else {}), **more
     )
-    scope = {
-        "type": "http",
-        "method": "GET",
-        "path": "/",
-        "headers": headers,
-        "client": ("10.0.0.9", 1),
-        "query_string": b"",
-    }
-    return Request({**scope, "server": ("10.0.0.1", 80), "path_params": {}, **more})
 
 
 def outcome(context: Any, sent: Request, level: Guard = "read", **more: Any) -> str:
@@ -173,22 +164,22 @@ def test_digests_of_different_logins_differ(user: str, password: str, other_user
 @pytest.mark.parametrize(
     ("guarded", "operation", "path_params", "query", "access"),
     [
-        ("read", None, {}, b"", (Operation.DESCRIBE, ResourceType.CLUSTER, "kafka-cluster")),
-        ("admin", None, {"id": "2"}, b"", (Operation.ALTER, ResourceType.CLUSTER, "kafka-cluster")),
-        ("read", Operation.READ, {"name": "orders"}, b"", (Operation.READ, ResourceType.TOPIC, "orders")),
-        ("change", Operation.DELETE, {"name": "orders"}, b"", (Operation.DELETE, ResourceType.TOPIC, "orders")),
-        ("read", None, {}, b"topic=orders", (Operation.DESCRIBE, ResourceType.TOPIC, "orders")),
-        ("change", Operation.READ, {"group": "g"}, b"topic=orders", (Operation.READ, ResourceType.GROUP, "g")),
-        ("change", Operation.WRITE, {}, b"", None),
+        ("read", None, {}, "", (Operation.DESCRIBE, ResourceType.CLUSTER, "kafka-cluster")),
+        ("admin", None, {"id": "2"}, "", (Operation.ALTER, ResourceType.CLUSTER, "kafka-cluster")),
+        ("read", Operation.READ, {"name": "orders"}, "", (Operation.READ, ResourceType.TOPIC, "orders")),
+        ("change", Operation.DELETE, {"name": "orders"}, "", (Operation.DELETE, ResourceType.TOPIC, "orders")),
+        ("read", None, {}, "topic=orders", (Operation.DESCRIBE, ResourceType.TOPIC, "orders")),
+        ("change", Operation.READ, {"group": "g"}, "topic=orders", (Operation.READ, ResourceType.GROUP, "g")),
+        ("change", Operation.WRITE, {}, "", None),
     ],
 )
 def test_access_names_the_operation_and_the_resource(guarded, operation, path_params, query, access) -> None:
     parameters = (Parameter("topic", {"type": "string"}, "the topic"),)
     route = Route("GET", "/", nothing, "x", "T", guard=guarded, operation=operation, parameters=parameters)
-    assert access_of(route, request(path_params=path_params, query_string=query)) == access
+    assert access_of(route, request(path_params=path_params, query=query)) == access
 
 
-_QUERY = b"topic=orders&group=billing&name=orders"
+_QUERY = "topic=orders&group=billing&name=orders"
 _ABOUT_ONE_TOPIC = ("/api/isr", "/metadata/leader")
 _ABOUT_THE_CLUSTER = [
     route
@@ -199,7 +190,7 @@ _ABOUT_THE_CLUSTER = [
 
 @pytest.mark.parametrize("route", _ABOUT_THE_CLUSTER, ids=lambda route: f"{route.method} {route.path}")
 def test_topic_or_group_in_the_query_gives_no_access_to_what_is_about_the_cluster(route: Route) -> None:
-    access = access_of(route, request(query_string=_QUERY))
+    access = access_of(route, request(query=_QUERY))
     assert access is not None
     assert access.kind is ResourceType.CLUSTER
 

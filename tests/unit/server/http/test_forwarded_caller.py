@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from tests.unit.server.http.rig import make_context
+from tests.unit.server.http.rig import make_context, make_request
 from yak.acls.bindings import Operation, ResourceType
 from yak.protocol.peer_proof import SECRET_BYTES, ClusterSecret
 from yak.security import ANONYMOUS
@@ -48,18 +48,7 @@ def header(caller: Caller = ANN, *, by: Any = None, to: int = 2) -> str:
 
 def request(given: str | None, *, method: str = METHOD, path: str = PATH, query: str = QUERY, **more: str) -> Request:
     sent = {"host": "127.0.0.1", **({} if given is None else {HEADER: given}), **more}
-    return Request(
-        {
-            "type": "http",
-            "method": method,
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": query.encode(),
-            "headers": [(name.encode(), value.encode("latin-1")) for name, value in sent.items()],
-            "client": ("10.0.0.1", 40000),
-            "server": ("127.0.0.1", 8080),
-        }
-    )
+    return make_request(query, sent, method=method, path=path, raw_path=path.encode(), client=("10.0.0.1", 40000))
 
 
 def context(at: Any = None, **more: Any) -> Any:

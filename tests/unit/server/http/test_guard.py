@@ -7,7 +7,7 @@ import pytest
 import trio
 from starlette.requests import Request
 
-from tests.unit.server.http.rig import make_context
+from tests.unit.server.http.rig import make_context, make_request
 from yak.server.http import guard
 from yak.server.http.problems import Problem
 from yak.server.http.route import Guard, Route
@@ -30,18 +30,14 @@ def refusal(
 ) -> str:
     """The name of the error, or an empty text when it may."""
     sent = {"host": "localhost:8080", **{name.replace("_", "-"): value for name, value in headers.items()}}
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "query_string": b"",
-        "path": "/",
-        "headers": [(name.encode(), value.encode("latin-1")) for name, value in sent.items() if value != "none"],
-        "client": None if client is None else (client, 50000),
-        "server": (server, 8080),
-    }
+    request = make_request(
+        headers={name: value for name, value in sent.items() if value != "none"},
+        client=None if client is None else (client, 50000),
+        server=(server, 8080),
+    )
     route = Route("POST", "/", nothing, "x", "T", guard=level)
     try:
-        trio.run(guard.check, make_context(token=token, advertised_host=advertised_host), Request(scope), route)
+        trio.run(guard.check, make_context(token=token, advertised_host=advertised_host), request, route)
     except Problem as problem:
         return problem.error
     return ""

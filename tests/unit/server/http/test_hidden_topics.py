@@ -8,7 +8,7 @@ import trio
 from starlette.requests import Request
 
 from tests.unit.server.http.fake_context import context_of, image_of
-from tests.unit.server.http.rig import Acls
+from tests.unit.server.http.rig import Acls, make_request
 from yak.acls.bindings import Operation, ResourceType
 from yak.server.http.authentication import CALLER, Caller
 from yak.server.http.problems import Problem
@@ -19,12 +19,8 @@ ANN = Caller("User:ann", None, "10.0.0.9:4711")
 
 
 def request(query: str, body: object = None, last_event_id: str = "") -> Request:
-    async def receive() -> dict[str, object]:
-        return {"type": "http.request", "body": b"" if body is None else json.dumps(body).encode(), "more_body": False}
-
-    headers = [(b"last-event-id", last_event_id.encode())] if last_event_id else []
-    scope = {"type": "http", "method": "POST", "headers": headers, "path_params": {}, "query_string": query.encode()}
-    return Request(scope, receive)
+    headers = {"last-event-id": last_event_id} if last_event_id else {}
+    return make_request(query, headers, b"" if body is None else json.dumps(body).encode())
 
 
 def answer_of(handler: Any, asked: Request, *allowed: tuple[Operation, ResourceType, str]) -> Any:

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from starlette.requests import Request
 
+from tests.unit.server.http.rig import make_request
 from yak.server.http.bodies import (
     INT64_MAX,
     checked_integer,
@@ -14,10 +14,6 @@ from yak.server.http.bodies import (
     refuse_unknown_query,
 )
 from yak.server.http.problems import Problem
-
-
-def request_of(query: str) -> Request:
-    return Request({"type": "http", "method": "GET", "path": "/", "query_string": query.encode(), "headers": []})
 
 
 def refusal(call) -> str:
@@ -55,17 +51,17 @@ def test_text_that_only_python_might_read_as_a_number_is_refused(text):
 
 
 def test_a_parameter_comes_once_or_has_a_default():
-    assert query_integer(request_of("n=7"), "n") == 7
-    assert query_integer(request_of(""), "n", 3) == 3
-    assert refusal(lambda: query_integer(request_of(""), "n")) == "n is missing"
-    assert refusal(lambda: query_integer(request_of("n="), "n", 3)).startswith("n=''")
-    assert refusal(lambda: query_text(request_of("n=1&n=2"), "n")) == "n appears 2 times"
-    assert query_text(request_of("n=%00%ff"), "n") == "\0\ufffd"
+    assert query_integer(make_request("n=7"), "n") == 7
+    assert query_integer(make_request(""), "n", 3) == 3
+    assert refusal(lambda: query_integer(make_request(""), "n")) == "n is missing"
+    assert refusal(lambda: query_integer(make_request("n="), "n", 3)).startswith("n=''")
+    assert refusal(lambda: query_text(make_request("n=1&n=2"), "n")) == "n appears 2 times"
+    assert query_text(make_request("n=%00%ff"), "n") == "\0\ufffd"
 
 
 def test_unknown_parameters_and_fields_are_refused():
-    refuse_unknown_query(request_of("a=1&b=2"), ("a", "b"))
-    assert refusal(lambda: refuse_unknown_query(request_of("a=1&evil=2"), ("a",))) == "unknown parameter 'evil'"
+    refuse_unknown_query(make_request("a=1&b=2"), ("a", "b"))
+    assert refusal(lambda: refuse_unknown_query(make_request("a=1&evil=2"), ("a",))) == "unknown parameter 'evil'"
     assert fields_of({"a": 1}, ("a",), hint="") == {"a": 1}
     assert "unknown field 'b'" in refusal(lambda: fields_of({"a": 1, "b": 2}, ("a",), hint=""))
     for body in (None, [], "a", 1, 1.5, True):

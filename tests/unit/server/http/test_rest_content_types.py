@@ -3,13 +3,13 @@
 import pytest
 from starlette.requests import Request
 
+from tests.unit.server.http.rig import make_request
 from yak.server.http.consumers.bodies import V2, answer_type, check_body_type, embedded, records_type
 from yak.server.http.problems import Problem
 
 
 def request_with(**headers: str) -> Request:
-    raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    return Request({"type": "http", "method": "GET", "path": "/", "headers": raw, "query_string": b""})
+    return make_request(headers={name.replace("_", "-"): value for name, value in headers.items()})
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import trio
 from starlette.requests import Request
 
 from tests.unit.server.http.fake_context import context_of, image_of
-from tests.unit.server.http.rig import Acls
+from tests.unit.server.http.rig import Acls, make_request
 from yak.acls.bindings import Operation, ResourceType
 from yak.client.consumer import Inbox
 from yak.ids import TopicPartition
@@ -84,15 +84,8 @@ def run(test: Callable[[Any, Any], Awaitable[None]], monkeypatch: pytest.MonkeyP
 
 
 def request(body: object = None) -> Request:
-    sent: list[bytes] = [b"" if body is None else json.dumps(body).encode()]
-
-    async def receive() -> dict[str, object]:
-        if not sent:
-            await trio.sleep_forever()
-        return {"type": "http.request", "body": sent.pop(), "more_body": False}
-
-    names = {"group": "g", "instance": "me"}
-    return Request({"type": "http", "method": "GET", "headers": [], "path_params": names, "query_string": b""}, receive)
+    sent = b"" if body is None else json.dumps(body).encode()
+    return make_request(body=sent, path_params={"group": "g", "instance": "me"})
 
 
 def marks(*topics: str) -> dict[str, Any]:
