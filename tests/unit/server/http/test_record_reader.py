@@ -2,7 +2,6 @@
 
 import datetime as dt
 import struct
-import uuid
 from types import SimpleNamespace
 
 import cramjam
@@ -17,7 +16,6 @@ from yak.protocol.versions import FETCH
 from yak.server.http import record_reader
 from yak.server.http.problems import Problem
 from yak.server.http.record_reader import walk_from
-from yak.server.http.routes.stream import event_id, read_event_id
 
 BOUNDS = {"records_max": 100, "bytes_max": 10_000, "decompressed_bytes_max": 10_000}
 
@@ -105,32 +103,6 @@ def test_unreadable_batch_names_the_next_offset():
     assert (refused.value.status, refused.value.more) == (422, {"next_offset": 7})
     # behind records that can be, it is for the next look
     assert walk_from(at(4, [b"a"]) + bytes(batch), 4, **BOUNDS).next_offset == 5
-
-
-def test_an_event_id_says_where_one_is():
-    positions = {("a.b-c_d", 0): 5, ("a.b-c_d", 12): 0, ("b", 1): 2**40}
-    text = event_id(positions, {"a.b-c_d": uuid.UUID(int=2**128 - 1), "b": uuid.UUID(int=0)})
-    assert text == "a.b-c_d@_____________________w:0=5,12=0;b@AAAAAAAAAAAAAAAAAAAAAA:1=1099511627776"
-    ids = {"a.b-c_d": "_____________________w", "b": "AAAAAAAAAAAAAAAAAAAAAA"}
-    assert read_event_id(text) == (positions, ids)
-    assert read_event_id("a.b-c_d:0=5,12=0;b:1=1099511627776") == (positions, {}), "of an earlier version"
-    for bad in (
-        "a@:1=1",
-        "a@x:1=1",
-        "a@" + "=" * 22 + ":1=1",
-        "",
-        "a",
-        "a:",
-        "a:1",
-        "a:x=1",
-        "a:1=-1",
-        "a:1=1;",
-        "a b:1=1",
-        ":1=1",
-        "a:1=" + "9" * 30,
-    ):
-        with pytest.raises(Problem, match="Last-Event-ID"):
-            read_event_id(bad)
 
 
 def test_read_that_a_quota_left_empty_is_too_busy():

@@ -52,6 +52,21 @@ def run(main):
     trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
+def writes(context, positions, seconds=100):
+    """What a stream writes until it ends, or the time is over."""
+    written = []
+
+    async def write(data):
+        written.append(data)
+
+    async def main():
+        with trio.move_on_after(seconds):
+            await RecordStream(context, positions, "json").run(write)
+
+    run(main)
+    return written
+
+
 def first_writes(context, positions, seconds=100):
     """What a stream writes to a listener that takes four writes and then no more."""
     written = []
@@ -157,8 +172,24 @@ def test_a_stream_has_so_many_partitions_and_no_more():
     run(main)
 
 
+def test_an_event_id_says_where_one_is():
+    positions = {("a.b-c_d", 0): 5, ("a.b-c_d", 12): 0, ("b", 1): 2**40}
+    text = event_id(positions, {"a.b-c_d": uuid.UUID(int=2**128 - 1), "b": uuid.UUID(int=0)})
+    assert text == "a.b-c_d@_____________________w:0=5,12=0;b@AAAAAAAAAAAAAAAAAAAAAA:1=1099511627776"
+    ids = {"a.b-c_d": "_____________________w", "b": "AAAAAAAAAAAAAAAAAAAAAA"}
+    assert read_event_id(text) == (positions, ids)
+    assert read_event_id("a.b-c_d:0=5,12=0;b:1=1099511627776") == (positions, {}), "of an earlier version"
+
+
 @pytest.mark.timeout(10)
-@pytest.mark.parametrize("text", ["a:" + "1=1111111111" * 60 + "x", "a:" + "1=111" * 60, "a:0=1;", "a:0=1,,1=2", "a:"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "a", "a:", "a:1", "a:x=1", "a:1=-1", "a:1=1;", "a:0=1,,1=2", "a b:1=1", ":1=1", "a:1=" + "9" * 30),
+        *("a@:1=1", "a@x:1=1", "a@" + "=" * 22 + ":1=1"),
+        *("a:" + "1=1111111111" * 60 + "x", "a:" + "1=111" * 60),
+    ],
+)
 def test_event_id_that_no_stream_sent_is_refused_at_once(text):
     with pytest.raises(Problem) as refused:
         read_event_id(text)
@@ -219,17 +250,8 @@ def test_many_small_records_are_written_a_few_at_a_time():
         lambda _key, fields, _node: fetch_answer(batch_at(0, 3_000) if requested_offset(fields) < 3_000 else b""),
         records_per_request_max=2_000,
     )
-    written = []
-
-    async def write(data):
-        written.append(data)
-
-    async def main():
-        with trio.move_on_after(1):
-            await RecordStream(context, {TopicPartition("t", 0): 0}, "json").run(write)
-
     context.broker_client.answer = one_batch(context.broker_client.answer)
-    run(main)
+    written = writes(context, {TopicPartition("t", 0): 0}, seconds=1)
     counts = [data.count(b"data: ") for data in written[1:]]
     assert max(counts) <= EVENTS_MAX
     assert re.findall(rb"id: t@[^:]+:0=(\d+)\n", b"".join(written[1:])) == [
@@ -280,15 +302,6 @@ def test_stream_of_a_topic_that_its_client_may_not_read_ends_with_the_reason(els
         return fetch_answer(b"", error=ErrorCode.topic_authorization_failed)
 
     context = context_of(image_of({"t": [2 if elsewhere else 1]}), answer)
-    written = []
-
-    async def write(data):
-        written.append(data)
-
-    async def main():
-        with trio.move_on_after(100):
-            await RecordStream(context, {TopicPartition("t", 0): 0}, "json").run(write)
-
-    run(main)
+    written = writes(context, {TopicPartition("t", 0): 0})
     error = b"not-allowed" if elsewhere else b"topic-authorization-failed"
     assert written[-1].startswith(b'event: end\ndata: {"error":"%b"' % error)
