@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
+from confluent_kafka import Consumer, Producer
 from support.waiting import wait_until
 
 from yak.local.cluster import LocalCluster, UpSettings
@@ -50,6 +51,25 @@ class HttpCluster:
     def delete(self, node: int, path: str, **more: object) -> httpx.Response:
         """DELETE."""
         return self.ask(node, "DELETE", path, **more)
+
+    def produce(self, topic: str, count: int, partition: int = 0) -> None:
+        """So many records of 50 bytes, by Kafka's protocol."""
+        producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all"})
+        for _ in range(count):
+            producer.produce(topic, b"x" * 50, partition=partition)
+        assert producer.flush(30) == 0
+
+    def consume(self, topic: str, group: str, count: int, protocol: str = "classic") -> Consumer:
+        """A member of a group that has read so many records and committed them."""
+        settings = {"bootstrap.servers": self.bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
+        consumer = Consumer(settings | {"group.protocol": protocol, "enable.auto.commit": False})
+        consumer.subscribe([topic])
+        for read in range(count):
+            message = consumer.poll(20)
+            assert message is not None, f"{read} of {count}"
+            assert message.error() is None, message.error()
+        consumer.commit(asynchronous=False)
+        return consumer
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from confluent_kafka import Consumer, Producer
 from support.waiting import wait_until
 
 from yak.client.admin import Admin
@@ -31,13 +30,6 @@ def make_topic(cluster, topic, assignment, **configs):
 def rows(cluster, node, topic, more=""):
     found = cluster.get(node, f"/api/isr?topic={topic}{more}")
     return found.json() if found.status_code == 200 else []
-
-
-def produce(cluster, topic, count, partition=0):
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
-    for number in range(count):
-        producer.produce(topic, str(number).encode(), partition=partition)
-    assert producer.flush(30) == 0
 
 
 # ------------------------------------------------------------------------------------------------------------ cluster
@@ -74,7 +66,7 @@ def test_isr_is_what_yak_isr_shows_from_every_broker(cluster, new_name):
     topic = new_name()
     make_topic(cluster, topic, [[1, 2], [2, 3], [3, 1]])
     for partition in range(3):
-        produce(cluster, topic, 5 + partition, partition)
+        cluster.produce(topic, 5 + partition, partition)
     topic_id = cluster.get(1, f"/topics/{topic}").json()["topic_id"]
     found = read_cluster(cluster.bootstrap, timeout_s=5, topic=topic)
     expected = [{"topic_id": topic_id, **each.as_json()} for each in found.partitions]
@@ -90,7 +82,7 @@ def test_isr_filters_and_keeps_what_is_known_of_a_dead_follower(cluster, new_nam
     make_topic(cluster, whole, [[1, 2]])
     make_topic(cluster, hurt, [[1, 2, 3]])
     make_topic(cluster, small, [[2, 3]], min_insync_replicas="2")
-    produce(cluster, hurt, 4)
+    cluster.produce(hurt, 4)
     wait_until(lambda: rows(cluster, 1, hurt)[0]["log_end_offsets"]["3"] == 4, "all replicas at 4")
     cluster.local.kill(3)
 
@@ -108,7 +100,7 @@ def test_isr_filters_and_keeps_what_is_known_of_a_dead_follower(cluster, new_nam
         "under_min_isr",
     ]
     assert names("") == {whole, hurt, small}
-    produce(cluster, hurt, 2)
+    cluster.produce(hurt, 2)
     found = rows(cluster, 2, hurt)[0]
     assert (found["isr"], found["high_watermark"]) == ([1, 2], 6)
     assert found["log_end_offsets"]["1"] == 6
@@ -118,7 +110,7 @@ def test_isr_filters_and_keeps_what_is_known_of_a_dead_follower(cluster, new_nam
 def test_partition_detail_comes_from_its_leader_on_any_broker(cluster, new_name):
     topic = new_name()
     make_topic(cluster, topic, [[2, 1]])
-    produce(cluster, topic, 3)
+    cluster.produce(topic, 3)
     for node in (1, 2, 3):
         found = cluster.get(node, f"/api/partitions/{topic}/0").json()
         assert (found["told_by"], found["leader"], found["high_watermark"]) == (2, 2, 3)
@@ -177,28 +169,14 @@ def test_partition_numbers_that_are_none_are_refused(cluster, new_name, number):
 # ------------------------------------------------------------------------------------------------------------- groups
 
 
-def consume(cluster, topic, group, count, protocol="classic"):
-    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
-    settings |= {"group.protocol": protocol, "enable.auto.commit": False}
-    consumer = Consumer(settings)
-    consumer.subscribe([topic])
-    for _ in range(count):
-        message = None
-        while message is None:
-            message = consumer.poll(1.0)
-        assert message.error() is None, message.error()
-    consumer.commit(asynchronous=False)
-    return consumer
-
-
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_group_is_described_with_members_and_lag_by_every_broker(cluster, new_name, protocol):
     topic, group = new_name(), new_name()
     make_topic(cluster, topic, [[1, 2, 3]])
-    produce(cluster, topic, 5)
-    consumer = consume(cluster, topic, group, 5, protocol)
+    cluster.produce(topic, 5)
+    consumer = cluster.consume(topic, group, 5, protocol)
     try:
-        produce(cluster, topic, 2)
+        cluster.produce(topic, 2)
         for node in (1, 2, 3):
             listed = {each["group"]: each for each in cluster.get(node, "/api/groups").json()["groups"]}
             assert (listed[group]["type"], listed[group]["state"]) == (protocol, "Stable")
@@ -219,8 +197,8 @@ def test_a_group_is_described_with_members_and_lag_by_every_broker(cluster, new_
 def test_group_with_a_slash_in_its_name_is_described(cluster, new_name):
     topic, group = new_name(), f"{new_name()}/a b"
     make_topic(cluster, topic, [[1, 2, 3]])
-    produce(cluster, topic, 1)
-    consume(cluster, topic, group, 1).close()
+    cluster.produce(topic, 1)
+    cluster.consume(topic, group, 1).close()
     found = cluster.get(1, f"/api/groups/{quote(group, safe='')}").json()
     assert (found["group"], [each["topic"] for each in found["partitions"]]) == (group, [topic])
 
@@ -228,8 +206,8 @@ def test_group_with_a_slash_in_its_name_is_described(cluster, new_name):
 def test_a_group_is_found_again_when_its_coordinator_dies(cluster, new_name):
     topic, group = new_name(), new_name()
     make_topic(cluster, topic, [[1, 2, 3]])
-    produce(cluster, topic, 3)
-    consume(cluster, topic, group, 3).close()
+    cluster.produce(topic, 3)
+    cluster.consume(topic, group, 3).close()
     coordinator = cluster.get(1, f"/api/groups/{group}").json()["coordinator"]
     cluster.local.kill(coordinator)
     other = next(node for node in (1, 2, 3) if node != coordinator)
@@ -250,7 +228,7 @@ def test_a_group_is_found_again_when_its_coordinator_dies(cluster, new_name):
 def test_failover_route_moves_leaderships_to_the_requested_broker(cluster, new_name):
     topic = new_name()
     make_topic(cluster, topic, [[1, 2, 3], [2, 3, 1]])
-    produce(cluster, topic, 3)
+    cluster.produce(topic, 3)
     found = cluster.post(3, "/api/failover", json={"topic": topic, "partition": 0, "to": 3})
     assert found.status_code == 200, found.text
     (moved,) = found.json()["moved"]
@@ -259,7 +237,7 @@ def test_failover_route_moves_leaderships_to_the_requested_broker(cluster, new_n
     assert found.json()["took_ms"] > 0
     for node in (1, 2, 3):
         wait_until(lambda node=node: rows(cluster, node, topic)[0]["leader"] == 3, f"the move is seen by {node}")
-    produce(cluster, topic, 1)
+    cluster.produce(topic, 1)
     assert rows(cluster, 1, topic)[0]["high_watermark"] == 4
 
     again = cluster.post(2, "/api/failover", json={"topic": topic, "to": 3}).json()

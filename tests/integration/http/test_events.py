@@ -9,7 +9,7 @@ from queue import Empty, Queue
 
 import httpx
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer
 from support.waiting import wait_until
 
 from yak.client.admin import Admin
@@ -93,13 +93,6 @@ def make_topic(cluster, topic, assignment, **configs):
     Admin(cluster.bootstrap).create_topic(topic, assignment=assignment, configs=configs)
 
 
-def produce(cluster, topic, count):
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
-    for number in range(count):
-        producer.produce(topic, str(number).encode(), partition=0)
-    assert producer.flush(30) == 0
-
-
 def test_events_of_a_topic_are_sent(cluster, new_name):
     topic = new_name()
     with listening(cluster, 1, "kinds=topic,config,reassignment,leader") as events:
@@ -176,7 +169,7 @@ def test_a_cursor_resumes_where_the_last_event_was(cluster, new_name):
 def test_a_cursor_of_another_boot_is_a_gap_and_a_snapshot_says_how_it_is(cluster, new_name):
     topic = new_name()
     make_topic(cluster, topic, [[2, 1]])
-    produce(cluster, topic, 3)
+    cluster.produce(topic, 3)
     with listening(cluster, 1, f"cursor=9-abc:17&snapshot=true&topic={topic}&kinds=topic") as events:
         gap = events.until("gap")
         assert "snapshot" in gap["hint"]
@@ -201,8 +194,8 @@ def test_progress_and_rates_are_of_the_partitions_that_the_broker_leads(cluster,
     with listening(cluster, 1, "kinds=progress,rates&rates=200ms") as events:
         events.until("rates")
         for _ in range(5):
-            produce(cluster, mine, 20)
-            produce(cluster, others, 1)
+            cluster.produce(mine, 20)
+            cluster.produce(others, 1)
             time.sleep(0.15)
         end = time.monotonic() + 10
         while True:
@@ -228,7 +221,7 @@ def test_progress_and_rates_are_of_the_partitions_that_the_broker_leads(cluster,
 def test_coordinator_sends_the_events_of_a_group(cluster, new_name, protocol):
     topic, group = new_name(), new_name()
     make_topic(cluster, topic, [[1, 2, 3]])
-    produce(cluster, topic, 1)
+    cluster.produce(topic, 1)
 
     def consumer():
         settings = {"bootstrap.servers": cluster.bootstrap, "group.id": group, "auto.offset.reset": "earliest"}

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Producer
 from prometheus_client import parser
 from prometheus_client.openmetrics import parser as openmetrics_parser
 from support.waiting import wait_until
@@ -55,33 +55,11 @@ def everywhere(cluster, name: str, **labels: str) -> float:
     return sum(scrape(cluster, node).sum(name, **labels) for node in nodes(cluster))
 
 
-def produce(cluster, topic: str, count: int, partition: int = 0) -> None:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all"})
-    for _ in range(count):
-        producer.produce(topic, b"x" * 50, partition=partition)
-    assert producer.flush(20) == 0
-
-
-def consume(cluster, topic: str, group: str, count: int) -> None:
-    """Read so many and commit them."""
-    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
-    consumer = Consumer(settings | {"enable.auto.commit": False})
-    consumer.subscribe([topic])
-    got = 0
-    while got < count:
-        message = consumer.poll(20)
-        assert message is not None, f"{got} of {count}"
-        assert message.error() is None
-        got += 1
-        consumer.commit(message, asynchronous=False)
-    consumer.close()
-
-
 def test_traffic_is_counted_by_topic_where_it_is_led_and_summed(cluster, new_name):
     topic = new_name()
     Admin(cluster.bootstrap).create_topic(topic, assignment=[[1, 2, 3]])
-    produce(cluster, topic, 30)
-    consume(cluster, topic, new_name(), 30)
+    cluster.produce(topic, 30)
+    cluster.consume(topic, new_name(), 30).close()
     wait_until(lambda: scrape(cluster, 1).value("yak_topic_out_messages_total", topic=topic) == 30, "what was read")
     found = scrape(cluster, 1)
     assert found.value("yak_topic_in_messages_total", topic=topic) == 30
@@ -102,7 +80,7 @@ def test_requests_are_timed_by_api(cluster, new_name):
     topic = new_name()
     Admin(cluster.bootstrap).create_topic(topic, assignment=[[2, 1]])
     before = scrape(cluster, 2).sum("yak_request_seconds_count", api="Produce")
-    produce(cluster, topic, 3)
+    cluster.produce(topic, 3)
     wait_until(lambda: scrape(cluster, 2).sum("yak_request_seconds_count", api="Produce") > before, "the request")
     found = scrape(cluster, 2)
     assert found.value("yak_request_seconds_sum", api="Produce") > 0
@@ -117,8 +95,8 @@ def test_group_lag_is_known_by_the_coordinator_even_of_partitions_that_it_does_n
     label = group.replace("\\", "\\\\")  # so that the escapes of control characters are no other group's id
     Admin(cluster.bootstrap).create_topic(topic, assignment=[[1], [2], [3]])
     for partition in range(3):
-        produce(cluster, topic, 10, partition)
-    consume(cluster, topic, group, 30)
+        cluster.produce(topic, 10, partition)
+    cluster.consume(topic, group, 30).close()
 
     def lags() -> list[float]:
         """By each that shows any: who coordinates the group."""
@@ -127,7 +105,7 @@ def test_group_lag_is_known_by_the_coordinator_even_of_partitions_that_it_does_n
 
     wait_until(lambda: lags() == [0], "all to be committed")
     for partition in range(3):
-        produce(cluster, topic, partition + 1, partition)
+        cluster.produce(topic, partition + 1, partition)
     wait_until(lambda: lags() == [6], "the lag of all three partitions")
     assert everywhere(cluster, "yak_group_lag_unknown_partitions") == 0
 
@@ -139,7 +117,7 @@ def test_a_killed_broker_shows(cluster, new_name):
     )
     Admin(cluster.bootstrap).create_topic(new_name(), assignment=[[3]])
     for partition in range(3):
-        produce(cluster, topic, 1, partition)
+        cluster.produce(topic, 1, partition)
     wait_until(lambda: everywhere(cluster, "yak_under_replicated_partitions") == 0, "a whole cluster")
     assert everywhere(cluster, "yak_is_controller") == 1
     elected = everywhere(cluster, "yak_elections_total", cause="lost")
@@ -219,8 +197,8 @@ def all_samples(running, tmp_path_factory) -> dict[str, set[str]]:
     """Names of samples, each with its labels, of a cluster in which everything happened that has a label, and of a quorum."""
     running_topic = f"grafana-{uuid.uuid4().hex[:8]}"
     Admin(running.bootstrap).create_topic(running_topic, assignment=[[1, 2]])
-    produce(running, running_topic, 5)
-    consume(running, running_topic, f"group-{running_topic}", 5)
+    running.produce(running_topic, 5)
+    running.consume(running_topic, f"group-{running_topic}", 5).close()
     test_errors_and_bad_requests_are_counted(running)
     names: dict[str, set[str]] = {"up": set()}
     found = [sample for node in nodes(running) for sample in scrape(running, node).samples]
