@@ -29,11 +29,10 @@ class RawHttp(RawSocket):
         super().__init__(port, source=source)
         self._received = b""
 
-    def answer(self, *, to_head: bool = False) -> RawAnswer | None:
-        """The next answer that is no 1xx, or None when the connection was closed instead."""
+    def answer(self, *, to_head: bool = False) -> RawAnswer:
+        """The next answer that is no 1xx."""
         while True:
-            if not self._read_until(lambda: b"\r\n\r\n" in self._received):
-                return None
+            assert self._read_until(lambda: b"\r\n\r\n" in self._received), "closed instead of answered"
             head, _, self._received = self._received.partition(b"\r\n\r\n")
             first, *lines = head.decode("latin-1").split("\r\n")
             status = int(first.split(" ")[1])
