@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from yak.server.http.context import Context, HttpLimits
 from yak.server.http.fair_share import fair_share
-from yak.server.http.problems import Problem, bad_body, bad_parameter
+from yak.server.http.problems import Problem, bad_body, bad_parameter, compact_json
 from yak.server.http.route import Schema
 
 _T = TypeVar("_T")
@@ -177,7 +177,7 @@ def _loads(text: str) -> Any:
 def text_of(value: Any) -> bytes:
     """A JSON value as compact UTF-8. Raises ValueError for lone surrogates and NaN."""
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        return compact_json(value).encode()
     except UnicodeEncodeError as error:
         raise ValueError(f"a lone surrogate at character {error.start}") from None
 

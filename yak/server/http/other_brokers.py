@@ -13,7 +13,7 @@ import trio
 from yak.cluster.image import BrokerInfo
 from yak.config.listeners import bracketed
 from yak.server.http.authentication import CALLER
-from yak.server.http.bodies import in_thread
+from yak.server.http.bodies import PARSED_AT_ONCE_BYTES_MAX, in_thread
 from yak.server.http.forwarded_caller import forwarding_header
 from yak.server.http.problems import Problem
 
@@ -24,7 +24,6 @@ CONNECT_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 5.0
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 _READ_BYTES: Final = 256 * 1024
-_PARSED_AT_ONCE_BYTES: Final = 128 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class BrokerAnswer:
 
     async def json(self, context: "Context") -> Any:
         """The body as JSON; a large one is parsed in a thread. Raises ValueError."""
-        if len(self.body) > _PARSED_AT_ONCE_BYTES:
+        if len(self.body) > PARSED_AT_ONCE_BYTES_MAX:
             return await in_thread(context, json.loads, self.body)
         return json.loads(self.body)
 

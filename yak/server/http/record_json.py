@@ -22,6 +22,7 @@ from yak.protocol.record_fields import INT32_MAX
 from yak.protocol.record_walk import WalkedRecord
 from yak.protocol.record_writer import RECORD_OVERHEAD_BYTES_MAX, Headers, headers_size_bytes
 from yak.server.http.bodies import INT64_MAX, is_strict_json, kind_of
+from yak.server.http.problems import compact_json
 from yak.server.http.schemas import OFFSET, TEXT, TEXT_OR_NULL, listing, record
 
 Form: TypeAlias = Literal["json", "text", "base64"]
@@ -106,7 +107,6 @@ HEADERS_MAX: Final = 100
 ROW_FIELDS: Final = ("key", "key_base64", "payload", "payload_text", "payload_base64", "partition", "headers")
 _KNOWN: Final = frozenset(ROW_FIELDS)
 _KNOWN_WITH_TOPIC: Final = _KNOWN | {"topic"}
-_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 class BadRow(Exception):
@@ -193,7 +193,7 @@ def _value(row: Mapping[str, Any]) -> bytes | None:
         raise BadRow("one of payload, payload_text and payload_base64, not several")
     if "payload" in row:
         payload = row["payload"]
-        return None if payload is None else _encode(payload).encode()
+        return None if payload is None else compact_json(payload).encode()
     if "payload_base64" in row:
         return _from_base64("payload_base64", row["payload_base64"])
     text = row["payload_text"]

@@ -10,6 +10,7 @@ from yak.ids import Offset, TopicPartition, by_topic
 from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import WalkedRecord, walk_records
 from yak.protocol.versions import FETCH
+from yak.server.http.bodies import PARSED_AT_ONCE_BYTES_MAX
 from yak.server.http.broker_client import CLIENT_ID
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, check_error
@@ -30,8 +31,6 @@ from yak.server.http.topic_partitions import (
 
 FETCH_VERSION: Final = 12
 """The last version that names topics."""
-READ_AT_ONCE_BYTES_MAX: Final = 64 * 1024
-"""Larger or compressed data is decoded in a thread."""
 
 
 class Read(NamedTuple):
@@ -103,8 +102,8 @@ def record_bytes(record: WalkedRecord) -> int:
 
 
 def is_quick(data: bytes) -> bool:
-    """Whether decoding the records does not block the loop."""
-    return len(data) <= READ_AT_ONCE_BYTES_MAX and not any(header.codec for _, header in iterate_headers(data))
+    """Whether decoding the records does not block the loop: larger or compressed data is decoded in a thread."""
+    return len(data) <= PARSED_AT_ONCE_BYTES_MAX and not any(header.codec for _, header in iterate_headers(data))
 
 
 def fetch_request(

@@ -5,7 +5,6 @@ take a third of the loop. A chunk of HTTP/1.1 is the same bytes for every listen
 each socket at once, as far as the kernel accepts it.
 """
 
-import json
 import re
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -15,8 +14,7 @@ from typing import Any, Final
 
 import trio
 
-from yak.plain_text import json_text
-from yak.server.http.problems import Problem
+from yak.server.http.problems import Problem, json_bytes
 
 CURSOR: Final = "[0-9a-z-]{1,40}:[0-9]{1,18}"
 
@@ -46,9 +44,8 @@ class EventFilter:
 
 def render(kind: str, fields: Mapping[str, Any], event_id: str | None = None) -> bytes:
     """A server-sent event; `fields` as one line of JSON."""
-    text = json_text(json.dumps({"kind": kind, **fields}, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
     head = "" if event_id is None else f"id: {event_id}\n"
-    return f"{head}event: {kind}\ndata: {text}\n\n".encode()
+    return f"{head}event: {kind}\ndata: ".encode() + json_bytes({"kind": kind, **fields}) + b"\n"
 
 
 class EventRing:

@@ -6,7 +6,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from yak.server.http.bodies import query_flag, query_integer, query_text
+from yak.server.http.bodies import fault_of, query_flag, query_integer, query_text
 from yak.server.http.context import Context
 from yak.server.http.events.listeners import CURSOR, EventFilter, Subscription
 from yak.server.http.events.stream import EventStream, StreamRequest
@@ -31,8 +31,6 @@ FAMILIES: Final = tuple(sorted({kind.partition("-")[0] for kind in KINDS}))
 DURATION_MS_MAX: Final = 24 * 3600 * 1000
 _RATES_DEFAULT_MS: Final = 1_000
 _INTERVAL: Final = "([1-9][0-9]{2}ms|[1-9]s|[1-5][0-9]s|60s)"
-_TOPIC: Final = re.compile(str(TOPIC_NAME["pattern"]), re.ASCII)
-_TOPIC_CHARS_MAX: Final = 249
 
 
 def _kinds(request: Request) -> frozenset[str] | None:
@@ -49,7 +47,7 @@ def _kinds(request: Request) -> frozenset[str] | None:
 def _topic(request: Request) -> str | None:
     """The topic filter; the topic may not exist yet."""
     text = query_text(request, "topic")
-    if text is not None and (len(text) > _TOPIC_CHARS_MAX or not _TOPIC.fullmatch(text)):
+    if text is not None and fault_of(text, TOPIC_NAME) is not None:
         raise bad_parameter(f"{text[:64]!r} is not a topic name", "GET /topics lists all topics")
     return text
 
