@@ -75,7 +75,6 @@ def run(test: Callable[[Any, Any], Awaitable[None]], monkeypatch: pytest.MonkeyP
         context.shell.nursery = SimpleNamespace(start_soon=lambda *_: None)
         monkeypatch.setattr(module, "KafkaConsumer", Consumer)
         monkeypatch.setattr(module, "connection_settings", lambda _context: {})
-        monkeypatch.setattr(Instances, "_bootstrap", lambda _self: "")
         CALLER.set(ANN)
         made = await context.part(Instances).create("g", Settings("me"))
         await test(context, made.consumer)

@@ -11,7 +11,6 @@ import contextlib
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import trio
@@ -36,11 +35,12 @@ from yak.server.http.rights import is_allowed
 
 
 def connection_settings(context: Context) -> dict[str, str]:
-    """librdkafka's settings for the inter-broker listener. Raises Problem."""
+    """librdkafka's settings for this broker's inter-broker listener. Raises Problem."""
     broker = context.broker
     listener = broker.identity.inter_broker
     protocol = listener.security_protocol
-    settings = {"security.protocol": protocol.value}
+    host, port = broker.image.brokers[broker.node_id].endpoint_for(listener)
+    settings = {"bootstrap.servers": f"{bracketed(host)}:{port}", "security.protocol": protocol.value}
     if protocol.uses_tls:
         settings |= _tls(TlsSettings.of_listener(listener.name, broker.config.static, uses_sasl=protocol.uses_sasl))
     if protocol.uses_sasl:
@@ -155,13 +155,12 @@ class Instances:
         """Create an instance. Raises Problem: 40902 for a name in use, 42901 when there are too many, 503."""
         name = settings.name or f"rest-consumer-{self._context.broker.node_id}-{uuid.uuid4()}"
         self._check_room(group, name)
-        login = connection_settings(self._context)
+        connect = {"group.id": group, "client.id": f"yak-http-{name}"[:255], **connection_settings(self._context)}
         instance = Instance(group, name, settings, KafkaConsumer(settings), CALLER.get(), trio.current_time())
         self._table[group, name] = instance
         try:
             async with instance.turn:
-                opening = partial(instance.consumer.open, self._bootstrap(), group, f"yak-http-{name}"[:255], login)
-                await trio.to_thread.run_sync(opening, limiter=self._threads)
+                await trio.to_thread.run_sync(instance.consumer.open, connect, limiter=self._threads)
         except BaseException:
             if not instance.is_gone:
                 self._start_closing(instance)
@@ -196,11 +195,6 @@ class Instances:
             raise _too_many(
                 f"the group has the maximum of {limits.consumers_per_group_max} instances on this broker", "DELETE some"
             )
-
-    def _bootstrap(self) -> str:
-        broker = self._context.broker
-        host, port = broker.image.brokers[broker.node_id].endpoint_for(broker.identity.inter_broker)
-        return f"{bracketed(host)}:{port}"
 
     async def delete(self, group: str, name: str) -> None:
         """Remove an instance and end its request. Returns once it left its group, or after `_CLOSE_SECONDS_MAX`."""

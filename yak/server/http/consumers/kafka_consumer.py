@@ -73,8 +73,7 @@ class KafkaConsumer:
         self.inbox: Inbox[Fetched] = Inbox(lambda record: record.size_bytes)
         """Takes the records of a read that were delivered (`given`), and those that were not (`put_back`)."""
         self._handle: ConsumerHandle[Fetched] | None = None
-        self._connect: dict[str, Any] = {}
-        """Bootstrap address, group and client id."""
+        self._connect: Mapping[str, str] = {}
         self._is_interrupted = False
         self._is_ending = False
         self._shares = False
@@ -84,9 +83,9 @@ class KafkaConsumer:
         self.has_readers = False
         """A read-only call is waiting for the handle."""
 
-    def open(self, bootstrap: str, group: str, client_id: str, login: Mapping[str, str]) -> None:
-        """Create the consumer; it connects by itself. `login` are librdkafka's settings of TLS and SASL."""
-        self._connect = {"bootstrap.servers": bootstrap, "group.id": group, "client.id": client_id, **login}
+    def open(self, connect: Mapping[str, str]) -> None:
+        """Create the consumer; it connects by itself. `connect` are librdkafka's settings for group and connection."""
+        self._connect = connect
         self._handle = make_handle(self._settings, self._connect, self.inbox, self.log_lines)
 
     @property
