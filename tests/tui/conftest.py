@@ -1,10 +1,11 @@
 """Clusters of three brokers and of one for the live tests of the terminal UI: for each file that asks, whole for each test."""
 
 import asyncio
+import inspect
 import itertools
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,16 @@ async def _take_turns() -> None:
 Pilot.pause = _pause_for_turns
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine, in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    asyncio.run(pyfuncitem.obj(**given))
+    return True
+
+
 class LiveCluster:
     """Three brokers, and the app on them."""
 
@@ -83,9 +94,13 @@ class LiveCluster:
         http = {each.node_id: each.http_address for each in brokers if each.http_address}
         return LiveSource(self.bootstrap, title="test", http=http, local=LocalClusterControl(self.local.data_dir))
 
-    def app(self, **settings: object) -> YakApp:
-        """The app on this cluster."""
-        return YakApp(self.source(), UiSettings(**settings))  # type: ignore[arg-type]
+    @asynccontextmanager
+    async def open_app(self, *, size: tuple[int, int], **settings: object) -> AsyncIterator[tuple[YakApp, Pilot[Any]]]:
+        """The app on this cluster, and its pilot."""
+        app = YakApp(self.source(), UiSettings(**settings))  # type: ignore[arg-type]
+        async with app.run_test(size=size) as pilot:
+            yield app, pilot
+            assert app._exception is None
 
     def health(self) -> dict[str, object]:
         """Of a broker."""

@@ -1,22 +1,17 @@
-"""Contexts: which answer, using another one, adding one; and the first run."""
+"""Contexts: which answer, using another one, adding one."""
 
-import asyncio
 import socket
 import threading
+from contextlib import asynccontextmanager
 
 import pytest
-from driving import until
-from pictures import recorded_app, recorded_source
+from driving import on_recorded, until
+from pictures import recorded_source
 from textual.widgets import Checkbox, Input, Select, Static
 
 from yak.client.contexts import add_context, read_contexts
 from yak.tui.screens.contexts import why_silent
-from yak.tui.screens.first_run import CHOICES, FirstRunApp
 from yak.tui.widgets.grid import Grid
-
-
-def run(scenario):
-    asyncio.run(scenario)
 
 
 @pytest.fixture
@@ -58,11 +53,13 @@ def config(tmp_path, broker, closed):
     return path
 
 
-def app_with(config, **more):
+@asynccontextmanager
+async def on_contexts(config):
+    """The app on this screen, with the contexts of a file, and its pilot."""
     settings = {"contexts": read_contexts(config), "config_file": config, "context": "here"}
-    app = recorded_app(start="contexts", **settings, **more)
-    app._other_source = lambda name: recorded_source(title=name)
-    return app
+    async with on_recorded(size=(100, 40), start="contexts", **settings) as (app, pilot):
+        app._other_source = lambda name: recorded_source(title=name)
+        yield app, pilot
 
 
 def rows_of(app):
@@ -75,123 +72,74 @@ def test_only_a_kafka_broker_counts_as_answering(broker, closed):
     assert "connection refused" in why_silent(closed)
 
 
-def test_each_context_is_tried(config):
-    async def scenario():
-        app = app_with(config)
-        async with app.run_test(size=(100, 30)) as pilot:
-            await pilot.pause(0.6)
-            rows = rows_of(app)
-            assert rows["here"][:4] == ["▶", "here", "", "● answers"]
-            assert rows["prod"][2] == "PROD red"
-            assert "connection refused" in rows_of(app)["gone"][3]
-
-    run(scenario())
+async def test_each_context_is_tried(config):
+    async with on_contexts(config) as (app, _pilot):
+        rows = rows_of(app)
+        assert rows["here"][:4] == ["▶", "here", "", "● answers"]
+        assert rows["prod"][2] == "PROD red"
+        assert "connection refused" in rows_of(app)["gone"][3]
 
 
-def test_another_one_is_used_and_marked_in_the_header(config):
-    async def scenario():
-        app = app_with(config)
-        async with app.run_test(size=(100, 30)) as pilot:
-            await pilot.pause(0.4)
-            accent = app.theme_variables["accent"]
-            await pilot.press("colon", *"ctx", "space", *"prod", "enter")
-            await pilot.pause(0.6)
-            assert (app.context_name, app.is_production, app.current_mode) == ("prod", True, "dashboard")
-            assert app.has_class("-production")
-            assert app.source.title == "prod"
-            assert app.get_css_variables()["accent"] != accent
-            await pilot.press("colon", *"ctx", "space", *"nosuch", "enter")
-            await pilot.pause(0.4)
-            assert app.notices[-1][1].code == "unknown-context"
-
-    run(scenario())
+async def test_another_one_is_used_and_marked_in_the_header(config):
+    async with on_contexts(config) as (app, pilot):
+        accent = app.theme_variables["accent"]
+        await pilot.press("colon", *"ctx", "space", *"prod", "enter")
+        await pilot.pause(0.6)
+        assert (app.context_name, app.is_production, app.current_mode) == ("prod", True, "dashboard")
+        assert app.has_class("-production")
+        assert app.source.title == "prod"
+        assert app.get_css_variables()["accent"] != accent
+        await pilot.press("colon", *"ctx", "space", *"nosuch", "enter")
+        await pilot.pause(0.4)
+        assert app.notices[-1][1].code == "unknown-context"
 
 
-def test_context_with_readonly_binds_no_key_that_changes_the_cluster(config, broker):
+async def test_context_with_readonly_binds_no_key_that_changes_the_cluster(config, broker):
     add_context(config, "safe", {"bootstrap_servers": broker, "readonly": "true"})
 
-    async def scenario():
-        app = app_with(config)
-        async with app.run_test(size=(100, 30)) as pilot:
-            for name, is_readonly in (("safe", True), ("here", False)):
-                await pilot.press("colon", *"ctx", "space", *name, "enter")
-                await until(pilot, lambda name=name: (app.context_name, app.current_mode) == (name, "dashboard"))
-                assert app.is_readonly is is_readonly
-                app.go("failover")
-                await until(pilot, lambda: app.current_mode == "failover" and app.screen.is_mounted)
-                assert bool(app.screen.check_action("move", ())) is not is_readonly
-
-    run(scenario())
+    async with on_contexts(config) as (app, pilot):
+        for name, is_readonly in (("safe", True), ("here", False)):
+            await pilot.press("colon", *"ctx", "space", *name, "enter")
+            await until(pilot, lambda name=name: (app.context_name, app.current_mode) == (name, "dashboard"))
+            assert app.is_readonly is is_readonly
+            app.go("failover")
+            await until(pilot, lambda: app.current_mode == "failover" and app.screen.is_mounted)
+            assert bool(app.screen.check_action("move", ())) is not is_readonly
 
 
-def test_context_is_added_to_the_file_and_removed_again(config):
-    async def scenario():
-        app = app_with(config)
-        async with app.run_test(size=(100, 40)) as pilot:
-            await pilot.pause(0.4)
-            await pilot.press("a")
-            await pilot.pause(0.3)
-            form = app.screen
-            form.query_one("#field-name", Input).value = "new"
-            form.query_one("#field-servers", Input).value = "a.example, b.example:1"
-            form.query_one("#field-accent", Select).value = "blue"
-            form.query_one("#field-token", Input).value = "hush"
-            form.query_one("#field-production", Checkbox).value = True
-            await pilot.pause(0.2)
-            command = str(form.query_one("#form-command", Static).render())
-            assert command.startswith("$ yak context add new -b a.example:9092,b.example:1 --set production=true")
-            assert "hush" not in command
-            await pilot.press("ctrl+s")
-            await pilot.pause(0.4)
-            assert read_contexts(config)["new"] == {
-                "bootstrap_servers": "a.example:9092,b.example:1", "production": True, "accent": "blue", "http_token": "hush",
-            }  # fmt: skip
-            assert "new" in rows_of(app)
-            app.screen.query_one("#contexts", Grid).move_to("new")
-            await pilot.press("X")
-            await pilot.pause(0.2)
-            await pilot.press("y")
-            await pilot.pause(0.4)
-            assert "new" not in read_contexts(config)
-            assert "new" not in rows_of(app)
-
-    run(scenario())
+async def test_context_is_added_to_the_file_and_removed_again(config):
+    async with on_contexts(config) as (app, pilot):
+        await pilot.press("a")
+        await pilot.pause(0.3)
+        form = app.screen
+        form.query_one("#field-name", Input).value = "new"
+        form.query_one("#field-servers", Input).value = "a.example, b.example:1"
+        form.query_one("#field-accent", Select).value = "blue"
+        form.query_one("#field-token", Input).value = "hush"
+        form.query_one("#field-production", Checkbox).value = True
+        await pilot.pause(0.2)
+        command = str(form.query_one("#form-command", Static).render())
+        assert command.startswith("$ yak context add new -b a.example:9092,b.example:1 --set production=true")
+        assert "hush" not in command
+        await pilot.press("ctrl+s")
+        await pilot.pause(0.4)
+        assert read_contexts(config)["new"] == {
+            "bootstrap_servers": "a.example:9092,b.example:1", "production": True, "accent": "blue", "http_token": "hush",
+        }  # fmt: skip
+        assert "new" in rows_of(app)
+        app.screen.query_one("#contexts", Grid).move_to("new")
+        await pilot.press("X")
+        await pilot.pause(0.2)
+        await pilot.press("y")
+        await pilot.pause(0.4)
+        assert "new" not in read_contexts(config)
+        assert "new" not in rows_of(app)
 
 
-def test_unwritable_config_file_shows_an_error(config, tmp_path):
-    async def scenario():
-        app = app_with(config)
+async def test_unwritable_config_file_shows_an_error(config, tmp_path):
+    async with on_contexts(config) as (app, pilot):
         (tmp_path / "config.toml").write_text("= broken")
-        async with app.run_test(size=(100, 40)) as pilot:
-            await pilot.pause(0.4)
-            await pilot.press("X", "y")
-            await pilot.pause(0.4)
-            assert app.notices[-1][1].code == "config-file"
-            assert len(rows_of(app)) == 3
-
-    run(scenario())
-
-
-@pytest.mark.parametrize(("choice", "key"), [(choice, key) for choice, key, *_ in CHOICES] + [("quit", "escape")])
-def test_the_first_run_gives_what_was_chosen(choice, key):
-    async def scenario():
-        app = FirstRunApp()
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.2)
-            await pilot.press(key)
-            await pilot.pause(0.2)
-        assert app.return_value == choice
-
-    run(scenario())
-
-
-def test_first_run_screen_is_operable_by_keys_and_returns_the_choice():
-    async def scenario():
-        app = FirstRunApp()
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.2)
-            await pilot.press("j", "j", "k", "enter")
-            await pilot.pause(0.2)
-        assert app.return_value == CHOICES[1][0]
-
-    run(scenario())
+        await pilot.press("X", "y")
+        await pilot.pause(0.4)
+        assert app.notices[-1][1].code == "config-file"
+        assert len(rows_of(app)) == 3

@@ -106,22 +106,18 @@ def test_killed_supervisor_is_reported_by_the_screen_which_cleans_up(demo: DemoR
     assert nothing_is_left(folder)
 
 
-def test_failed_start_is_reported_as_by_yak_up(demo: DemoRun, folder: str, monkeypatch: pytest.MonkeyPatch):
+async def test_failed_start_is_reported_as_by_yak_up(demo: DemoRun, folder: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("YAK_REDIS_SERVER", "/nowhere/redis-server")
-
-    async def scenario() -> None:
-        app = YakApp(DemoSource(demo), UiSettings())
-        async with app.run_test(size=(80, 24)) as pilot:
-            async with asyncio.timeout(30):
-                while demo.state.phase != "failed":
-                    await pilot.pause(0.1)
-            await pilot.pause(1.2)
-            banner = app.screen.query_one("#banner")
-            assert banner.display
-            assert "/nowhere/redis-server cannot be run" in str(banner.render())
-
     demo.start()
-    asyncio.run(scenario())
+    app = YakApp(DemoSource(demo), UiSettings())
+    async with app.run_test(size=(80, 24)) as pilot:
+        async with asyncio.timeout(30):
+            while demo.state.phase != "failed":
+                await pilot.pause(0.1)
+        await pilot.pause(1.2)
+        banner = app.screen.query_one("#banner")
+        assert banner.display
+        assert "/nowhere/redis-server cannot be run" in str(banner.render())
     assert demo.state.error is not None
     assert demo.state.error.code == "no-redis-server"
     demo.close()
@@ -141,24 +137,21 @@ def test_demo_cluster_with_keep_can_be_stopped_by_yak_down(demo: DemoRun, folder
     assert processes_of(folder) == []
 
 
-def test_the_screen_is_there_before_the_cluster_and_shows_it_by_itself(demo: DemoRun):
-    async def scenario() -> None:
-        app = YakApp(DemoSource(demo), UiSettings(start="failover", fps=8.0))
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.2)
-            assert "The demo begins" in str(app.screen.query_one("#banner").render())
-            assert not app.picture.is_loaded
-            demo.start()
-            async with asyncio.timeout(30):
-                while not (app.picture.is_loaded and demo.state.counts.acknowledged):
-                    await pilot.pause(0.1)
-            await pilot.pause(1.2)
-            assert not app.screen.query_one("#banner").display
-            widget = app.screen.query_one("#delivery-lines")._lines
-            assert widget[0][0].text.startswith("acked")
-            assert await app.source.kafka(lambda servers: servers)
-
-    asyncio.run(scenario())
+async def test_the_screen_is_there_before_the_cluster_and_shows_it_by_itself(demo: DemoRun):
+    app = YakApp(DemoSource(demo), UiSettings(start="failover", fps=8.0))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause(0.2)
+        assert "The demo begins" in str(app.screen.query_one("#banner").render())
+        assert not app.picture.is_loaded
+        demo.start()
+        async with asyncio.timeout(30):
+            while not (app.picture.is_loaded and demo.state.counts.acknowledged):
+                await pilot.pause(0.1)
+        await pilot.pause(1.2)
+        assert not app.screen.query_one("#banner").display
+        widget = app.screen.query_one("#delivery-lines")._lines
+        assert widget[0][0].text.startswith("acked")
+        assert await app.source.kafka(lambda servers: servers)
 
 
 def test_keep_without_a_demo_is_refused():

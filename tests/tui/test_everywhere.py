@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from driving import until
+from driving import on_recorded, until
 from pictures import recorded_app, recorded_source
 from textual import events
 from textual.widgets import Input, TextArea
@@ -14,10 +14,6 @@ from yak.tui.screens.base import SCREENS, YakScreen
 from yak.tui.widgets.dialogs import Field, FormDialog, Prompt, TextDialog
 from yak.tui.widgets.frame import KeyBar, Rail
 from yak.tui.widgets.grid import Grid
-
-
-def run(scenario):
-    asyncio.run(scenario)
 
 
 def test_no_key_has_two_actions():
@@ -47,81 +43,65 @@ def test_a_keymap_that_gives_a_key_to_two_actions_is_refused_with_both_names():
 
 
 @pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
-def test_every_screen_is_opened_by_its_digit_and_its_name(entry):
-    async def scenario():
-        app = recorded_app()
-        async with app.run_test(size=(80, 24)) as pilot:
-            if entry.digit:
-                await pilot.press(entry.digit)
-                await pilot.pause()
-                assert app.current_mode == entry.name
-                await pilot.press("escape")
-            await pilot.press("colon", *entry.name, "enter")
+async def test_every_screen_is_opened_by_its_digit_and_its_name(entry):
+    async with on_recorded() as (app, pilot):
+        if entry.digit:
+            await pilot.press(entry.digit)
             await pilot.pause()
             assert app.current_mode == entry.name
-            assert app._exception is None
-
-    run(scenario())
-
-
-@pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
-def test_help_of_every_screen_lists_its_keys(entry):
-    async def scenario():
-        app = recorded_app(start=entry.name)
-        async with app.run_test(size=(100, 40)) as pilot:
-            await pilot.pause()
-            screen = app.screen
-            assert isinstance(screen, YakScreen)
-            assert screen.CRUMB
-            bound = {active.binding.id for active in screen.active_bindings.values()}
-            app.action_help()
-            await pilot.pause()
-            assert isinstance(app.screen, TextDialog)
-            text = " ".join(str(app.screen._content).split())
-            for each in bound & KEYS.keys():
-                assert KEYS[each].help in text
-            await pilot.press("q")
-            await pilot.pause()
-            assert app.screen is screen
-
-    run(scenario())
+            await pilot.press("escape")
+        await pilot.press("colon", *entry.name, "enter")
+        await pilot.pause()
+        assert app.current_mode == entry.name
+        assert app._exception is None
 
 
 @pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
-def test_read_only_screen_has_no_key_that_changes_the_cluster(entry):
-    async def scenario():
-        source = recorded_source()
-        app = recorded_app(source=source, start=entry.name, is_readonly=True)
-        async with app.run_test(size=(120, 40)) as pilot:
-            await pilot.pause()
-            for active in app.screen.active_bindings.values():
-                key = KEYS.get(active.binding.id or "")
-                assert key is None or not key.is_change or not active.enabled, key
-            for key in KEYS.values():
-                if key.is_change and key.scope == entry.name:
-                    before = app.screen
-                    await pilot.press(key.keys.split(",")[0])
-                    await pilot.pause()
-                    assert app.screen is before, f"{key.id} opened {app.screen}"
-            assert not [each for each in source.requests if each[0] != "GET"]
+async def test_help_of_every_screen_lists_its_keys(entry):
+    async with on_recorded(start=entry.name, size=(100, 40)) as (app, pilot):
+        await pilot.pause()
+        screen = app.screen
+        assert isinstance(screen, YakScreen)
+        assert screen.CRUMB
+        bound = {active.binding.id for active in screen.active_bindings.values()}
+        app.action_help()
+        await pilot.pause()
+        assert isinstance(app.screen, TextDialog)
+        text = " ".join(str(app.screen._content).split())
+        for each in bound & KEYS.keys():
+            assert KEYS[each].help in text
+        await pilot.press("q")
+        await pilot.pause()
+        assert app.screen is screen
 
-    run(scenario())
+
+@pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
+async def test_read_only_screen_has_no_key_that_changes_the_cluster(entry):
+    source = recorded_source()
+    async with on_recorded(source=source, start=entry.name, is_readonly=True, size=(120, 40)) as (app, pilot):
+        await pilot.pause()
+        for active in app.screen.active_bindings.values():
+            key = KEYS.get(active.binding.id or "")
+            assert key is None or not key.is_change or not active.enabled, key
+        for key in KEYS.values():
+            if key.is_change and key.scope == entry.name:
+                before = app.screen
+                await pilot.press(key.keys.split(",")[0])
+                await pilot.pause()
+                assert app.screen is before, f"{key.id} opened {app.screen}"
+        assert not [each for each in source.requests if each[0] != "GET"]
 
 
 @pytest.mark.parametrize("name", ["topics", "groups", "failover", "replication"])
-def test_app_that_ends_while_a_screen_opens_reports_no_bug(name):
+async def test_app_that_ends_while_a_screen_opens_reports_no_bug(name):
     """As SIGTERM and SIGHUP end it: they wait for no key."""
 
-    async def scenario():
-        app = recorded_app()
-        async with app.run_test(size=(120, 40)) as pilot:
-            await pilot.pause(0.3)
-            app.go(name)
-            await asyncio.sleep(0)
-            app.exit(143)
-        assert app.fault is None
-
-    run(scenario())
+    async with on_recorded(size=(120, 40)) as (app, pilot):
+        await pilot.pause(0.3)
+        app.go(name)
+        await asyncio.sleep(0)
+        app.exit(143)
+    assert app.fault is None
 
 
 def paste(app, text):
@@ -132,331 +112,253 @@ def paste(app, text):
 
 
 @pytest.mark.parametrize("name", ["replication", "failover", "groups"])
-def test_a_pasted_command_opens_its_screen(name):
-    async def scenario():
-        app = recorded_app(start="failover" if name == "replication" else "topics")
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.3)
-            paste(app, f":{name}\r")
-            await until(pilot, lambda: app.current_mode == name, name)
-            await pilot.pause(0.3)
-            assert app.current_mode == name
-            assert len(app.screen_stack) == 1, app.screen
-
-    run(scenario())
+async def test_a_pasted_command_opens_its_screen(name):
+    async with on_recorded(start="failover" if name == "replication" else "topics") as (app, pilot):
+        await pilot.pause(0.3)
+        paste(app, f":{name}\r")
+        await until(pilot, lambda: app.current_mode == name, name)
+        await pilot.pause(0.3)
+        assert app.current_mode == name
+        assert len(app.screen_stack) == 1, app.screen
 
 
-def test_keys_behind_a_pasted_command_are_for_its_screen():
+async def test_keys_behind_a_pasted_command_are_for_its_screen():
     """They went to the prompt while it closed, and were lost: the second command was not run."""
 
-    async def scenario():
-        app = recorded_app(start="failover")
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.3)
-            paste(app, ":topics\r/ord\r:groups\r:topics\r")
-            await until(pilot, lambda: app.current_mode == "topics" and len(app.screen_stack) == 1, "topics")
-            assert app.screen.current_filter() == "ord"
-            paste(app, "/abc\x1b:groups\r")
-            await until(pilot, lambda: app.current_mode == "groups" and len(app.screen_stack) == 1, "groups")
-
-    run(scenario())
+    async with on_recorded(start="failover") as (app, pilot):
+        await pilot.pause(0.3)
+        paste(app, ":topics\r/ord\r:groups\r:topics\r")
+        await until(pilot, lambda: app.current_mode == "topics" and len(app.screen_stack) == 1, "topics")
+        assert app.screen.current_filter() == "ord"
+        paste(app, "/abc\x1b:groups\r")
+        await until(pilot, lambda: app.current_mode == "groups" and len(app.screen_stack) == 1, "groups")
 
 
-def test_keys_behind_one_that_goes_to_a_field_are_for_the_field():
+async def test_keys_behind_one_that_goes_to_a_field_are_for_the_field():
     """The app took them before the screen had that key: `:` opened the command line, with the rest of the text in it."""
 
-    async def scenario():
-        app = recorded_app(start="producer")
-        async with app.run_test(size=(120, 40)) as pilot:
-            await pilot.pause(0.3)
-            paste(app, 'e{"a": "b/K"}')
-            await until(
-                pilot, lambda: app.screen.query_one("#form-value", TextArea).text == '{"a": "b/K"}', "the value"
-            )
-            paste(app, "\x1b:topics\r/ord\r")
-            await until(pilot, lambda: app.current_mode == "topics" and len(app.screen_stack) == 1, "topics")
-            await until(pilot, lambda: app.screen.current_filter() == "ord", "the filter")
-
-    run(scenario())
+    async with on_recorded(start="producer", size=(120, 40)) as (app, pilot):
+        await pilot.pause(0.3)
+        paste(app, 'e{"a": "b/K"}')
+        await until(pilot, lambda: app.screen.query_one("#form-value", TextArea).text == '{"a": "b/K"}', "the value")
+        paste(app, "\x1b:topics\r/ord\r")
+        await until(pilot, lambda: app.current_mode == "topics" and len(app.screen_stack) == 1, "topics")
+        await until(pilot, lambda: app.screen.current_filter() == "ord", "the filter")
 
 
-def test_keys_behind_one_that_opens_a_form_are_for_its_first_field():
+async def test_keys_behind_one_that_opens_a_form_are_for_its_first_field():
     """The form took none until it was drawn: the first letters of a name were lost."""
 
-    async def scenario():
-        app = recorded_app(start="topics")
-        async with app.run_test(size=(120, 40)) as pilot:
-            await pilot.pause(0.3)
-            paste(app, "aorders-2")
-            await until(pilot, lambda: app.screen.query("#field-name"), "the form")
-            await until(pilot, lambda: app.screen.query_one("#field-name", Input).value == "orders-2", "the name")
-            paste(app, "\x1bafirst\x1ba:/Ka")
-            await until(pilot, lambda: app.screen.query("#field-name"), "the form again")
-            await until(pilot, lambda: app.screen.query_one("#field-name", Input).value == ":/Ka", "the next name")
-
-    run(scenario())
+    async with on_recorded(start="topics", size=(120, 40)) as (app, pilot):
+        await pilot.pause(0.3)
+        paste(app, "aorders-2")
+        await until(pilot, lambda: app.screen.query("#field-name"), "the form")
+        await until(pilot, lambda: app.screen.query_one("#field-name", Input).value == "orders-2", "the name")
+        paste(app, "\x1bafirst\x1ba:/Ka")
+        await until(pilot, lambda: app.screen.query("#field-name"), "the form again")
+        await until(pilot, lambda: app.screen.query_one("#field-name", Input).value == ":/Ka", "the next name")
 
 
-def test_a_pasted_filter_with_capitals_opens_no_question():
-    async def scenario():
-        app = recorded_app(start="failover")
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.3)
-            paste(app, "/KPAD")
-            await pilot.pause(0.5)
-            assert app.screen.query_one("#prompt-input", Input).value == "KPAD"
-            assert app.screen_below().current_filter() == "KPAD"
-
-    run(scenario())
+async def test_a_pasted_filter_with_capitals_opens_no_question():
+    async with on_recorded(start="failover") as (app, pilot):
+        await pilot.pause(0.3)
+        paste(app, "/KPAD")
+        await pilot.pause(0.5)
+        assert app.screen.query_one("#prompt-input", Input).value == "KPAD"
+        assert app.screen_below().current_filter() == "KPAD"
 
 
-def test_the_rail_shows_the_whole_address_of_a_cluster_without_a_name():
-    async def scenario():
-        app = recorded_app(context="", source=recorded_source(title="127.0.0.1:19092"))
-        async with app.run_test(size=(140, 40)) as pilot:
-            await pilot.pause(0.3)
-            assert "127.0.0.1:19092" in str(app.screen.query_one(Rail).content)
-
-    run(scenario())
+async def test_the_rail_shows_the_whole_address_of_a_cluster_without_a_name():
+    async with on_recorded(context="", source=recorded_source(title="127.0.0.1:19092"), size=(140, 40)) as (app, pilot):
+        await pilot.pause(0.3)
+        assert "127.0.0.1:19092" in str(app.screen.query_one(Rail).content)
 
 
-def test_a_checkbox_that_is_off_has_no_letter_in_it():
-    async def scenario():
-        app = recorded_app()
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.2)
-            app.push_screen(FormDialog("Choose", [Field("on", "It", "true", is_check=True)], command=lambda _: ""))
-            await pilot.pause(0.2)
-            box = app.screen.query_one("#field-on")
-            text = box.render_line(0).text
-            box.value = False
-            await pilot.pause(0.1)
-            assert ("X" in text, "X" in box.render_line(0).text) == (True, False)
-
-    run(scenario())
+async def test_a_checkbox_that_is_off_has_no_letter_in_it():
+    async with on_recorded() as (app, pilot):
+        await pilot.pause(0.2)
+        app.push_screen(FormDialog("Choose", [Field("on", "It", "true", is_check=True)], command=lambda _: ""))
+        await pilot.pause(0.2)
+        box = app.screen.query_one("#field-on")
+        text = box.render_line(0).text
+        box.value = False
+        await pilot.pause(0.1)
+        assert ("X" in text, "X" in box.render_line(0).text) == (True, False)
 
 
-def test_an_unknown_command_names_the_closest():
-    async def scenario():
-        app = recorded_app()
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.press("colon", *"activty", "enter")
-            await pilot.pause()
-            assert app.notices[-1][1].code == "unknown-command"
-            assert 'closest: "activity"' in app.notices[-1][1].why
-
-    run(scenario())
+async def test_an_unknown_command_names_the_closest():
+    async with on_recorded() as (app, pilot):
+        await pilot.press("colon", *"activty", "enter")
+        await pilot.pause()
+        assert app.notices[-1][1].code == "unknown-command"
+        assert 'closest: "activity"' in app.notices[-1][1].why
 
 
-def test_doctor_runs_as_every_yak_that_yak_starts(monkeypatch):
+async def test_doctor_runs_as_every_yak_that_yak_starts(monkeypatch):
     """Else a folder of the working directory could be taken for a library, see `yak_argv`."""
     monkeypatch.setattr("yak.tui.app.yak_argv", lambda *argv: ["echo", "yak", *argv])
 
-    async def scenario():
-        app = recorded_app()
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.3)
-            paste(app, ":doctor\r")
-            await until(pilot, lambda: isinstance(app.screen, TextDialog), "its report")
-            report = str(app.screen.query_one("#text").render())
-            assert report.strip() == f"yak doctor -b {app.source.bootstrap} --no-color"
-
-    run(scenario())
+    async with on_recorded() as (app, pilot):
+        await pilot.pause(0.3)
+        paste(app, ":doctor\r")
+        await until(pilot, lambda: isinstance(app.screen, TextDialog), "its report")
+        report = str(app.screen.query_one("#text").render())
+        assert report.strip() == f"yak doctor -b {app.source.bootstrap} --no-color"
 
 
-def test_a_filter_shows_as_it_is_typed_and_escape_clears_it():
-    async def scenario():
-        app = recorded_app(start="activity")
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.3)
-            grid = app.screen.query_one("#events", Grid)
-            every = grid.row_count
-            await pilot.press("slash", *"isr")
-            await pilot.pause()
-            app_screen = app.screen_below()
-            grid = app_screen.query_one("#events", Grid)
-            assert 0 < grid.row_count < every
-            few = grid.row_count
-            await pilot.press("enter")
-            await pilot.pause()
-            assert grid.row_count == few
-            await pilot.press("slash", "ctrl+u", "!", *"isr", "enter")
-            await pilot.pause()
-            assert grid.row_count == every - few
-            await pilot.press("escape")
-            await pilot.pause()
-            assert grid.row_count == every
-
-    run(scenario())
+async def test_a_filter_shows_as_it_is_typed_and_escape_clears_it():
+    async with on_recorded(start="activity") as (app, pilot):
+        await pilot.pause(0.3)
+        grid = app.screen.query_one("#events", Grid)
+        every = grid.row_count
+        await pilot.press("slash", *"isr")
+        await pilot.pause()
+        app_screen = app.screen_below()
+        grid = app_screen.query_one("#events", Grid)
+        assert 0 < grid.row_count < every
+        few = grid.row_count
+        await pilot.press("enter")
+        await pilot.pause()
+        assert grid.row_count == few
+        await pilot.press("slash", "ctrl+u", "!", *"isr", "enter")
+        await pilot.pause()
+        assert grid.row_count == every - few
+        await pilot.press("escape")
+        await pilot.pause()
+        assert grid.row_count == every
 
 
-def test_invalid_filter_shows_an_error_and_leaves_the_rows():
-    async def scenario():
-        app = recorded_app(start="activity")
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.3)
-            grid = app.screen.query_one("#events", Grid)
-            every = grid.row_count
-            await pilot.press("slash", "~", "(")
-            await pilot.pause()
-            assert "no regular expression" in str(app.screen.query_one("#prompt-error").render())
-            assert grid.row_count == every
-            await pilot.press("escape")
-
-    run(scenario())
+async def test_invalid_filter_shows_an_error_and_leaves_the_rows():
+    async with on_recorded(start="activity") as (app, pilot):
+        await pilot.pause(0.3)
+        grid = app.screen.query_one("#events", Grid)
+        every = grid.row_count
+        await pilot.press("slash", "~", "(")
+        await pilot.pause()
+        assert "no regular expression" in str(app.screen.query_one("#prompt-error").render())
+        assert grid.row_count == every
+        await pilot.press("escape")
 
 
-def test_enter_refuses_a_wrong_expression_and_escape_restores_the_filter_before():
-    async def scenario():
-        app = recorded_app(start="activity")
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.3)
-            grid = app.screen.query_one("#events", Grid)
-            await pilot.press("slash", *"isr", "enter")
-            await pilot.pause()
-            assert grid.filter_text == "isr"
-            await pilot.press("slash", "ctrl+u", *"~e[", "enter")
-            await pilot.pause()
-            assert isinstance(app.screen, Prompt)
-            assert "no regular expression" in str(app.screen.query_one("#prompt-error").render())
-            await pilot.press("]")
-            await pilot.pause()
-            assert app.screen.query_one("#prompt-input", Input).value == "~e[]", "it takes keys as before"
-            await pilot.press("escape")
-            await pilot.pause()
-            assert grid.filter_text == "isr"
-
-    run(scenario())
+async def test_enter_refuses_a_wrong_expression_and_escape_restores_the_filter_before():
+    async with on_recorded(start="activity") as (app, pilot):
+        await pilot.pause(0.3)
+        grid = app.screen.query_one("#events", Grid)
+        await pilot.press("slash", *"isr", "enter")
+        await pilot.pause()
+        assert grid.filter_text == "isr"
+        await pilot.press("slash", "ctrl+u", *"~e[", "enter")
+        await pilot.pause()
+        assert isinstance(app.screen, Prompt)
+        assert "no regular expression" in str(app.screen.query_one("#prompt-error").render())
+        await pilot.press("]")
+        await pilot.pause()
+        assert app.screen.query_one("#prompt-input", Input).value == "~e[]", "it takes keys as before"
+        await pilot.press("escape")
+        await pilot.pause()
+        assert grid.filter_text == "isr"
 
 
-def test_times_can_be_local_or_relative_and_columns_wide():
-    async def scenario():
-        app = recorded_app(start="activity")
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.3)
-            assert app.screen.query_one("#events", Grid).cursor_row.cells[0].text.endswith("Z")
-            await pilot.press("Z", "Z")
-            await pilot.pause(0.4)
-            assert app.screen.query_one("#events", Grid).cursor_row.cells[0].text.endswith("ago")
-            await pilot.press("w")
-            assert app.fmt.is_wide
-
-    run(scenario())
+async def test_times_can_be_local_or_relative_and_columns_wide():
+    async with on_recorded(start="activity") as (app, pilot):
+        await pilot.pause(0.3)
+        assert app.screen.query_one("#events", Grid).cursor_row.cells[0].text.endswith("Z")
+        await pilot.press("Z", "Z")
+        await pilot.pause(0.4)
+        assert app.screen.query_one("#events", Grid).cursor_row.cells[0].text.endswith("ago")
+        await pilot.press("w")
+        assert app.fmt.is_wide
 
 
-def test_a_lost_cluster_shows_a_banner_keeps_the_picture_and_comes_back():
-    async def scenario():
-        source = recorded_source()
-        app = recorded_app(source=source)
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.3)
-            rows = app.screen.query_one("#brokers", Grid).row_count
-            now_ms = app.now_ms()
-            source.more.put_nowait({"kind": "lost", "why": "connection refused", "retry_ms": 2000, "time_ms": now_ms})
-            await pilot.pause(0.5)
-            banner = app.screen.query_one("#banner")
-            assert banner.display
-            assert "lost the cluster; again in 2 s. connection refused" in str(banner.render())
-            grid = app.screen.query_one("#brokers", Grid)
-            assert (grid.row_count, grid.is_stale) == (rows, True)
-            snapshot = next(each for each in source.events if each["kind"] == "snapshot")
-            source.more.put_nowait({**snapshot, "time_ms": now_ms})
-            await pilot.pause(0.5)
-            assert not banner.display
-            assert not grid.is_stale
-
-    run(scenario())
+async def test_a_lost_cluster_shows_a_banner_keeps_the_picture_and_comes_back():
+    source = recorded_source()
+    async with on_recorded(source=source) as (app, pilot):
+        await pilot.pause(0.3)
+        rows = app.screen.query_one("#brokers", Grid).row_count
+        now_ms = app.now_ms()
+        source.more.put_nowait({"kind": "lost", "why": "connection refused", "retry_ms": 2000, "time_ms": now_ms})
+        await pilot.pause(0.5)
+        banner = app.screen.query_one("#banner")
+        assert banner.display
+        assert "lost the cluster; again in 2 s. connection refused" in str(banner.render())
+        grid = app.screen.query_one("#brokers", Grid)
+        assert (grid.row_count, grid.is_stale) == (rows, True)
+        snapshot = next(each for each in source.events if each["kind"] == "snapshot")
+        source.more.put_nowait({**snapshot, "time_ms": now_ms})
+        await pilot.pause(0.5)
+        assert not banner.display
+        assert not grid.is_stale
 
 
-def test_too_small_a_window_says_so():
-    async def scenario():
-        app = recorded_app()
-        async with app.run_test(size=(50, 12)) as pilot:
-            await pilot.pause(0.3)
-            assert app.screen.query_one("#too-small").display
-            await pilot.resize_terminal(80, 24)
-            await pilot.pause(0.3)
-            assert not app.screen.query_one("#too-small").display
-
-    run(scenario())
+async def test_too_small_a_window_says_so():
+    async with on_recorded(size=(50, 12)) as (app, pilot):
+        await pilot.pause(0.3)
+        assert app.screen.query_one("#too-small").display
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause(0.3)
+        assert not app.screen.query_one("#too-small").display
 
 
 @pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
-def test_the_key_bar_fits_and_ends_with_help(entry):
-    async def scenario():
-        app = recorded_app(start=entry.name)
-        async with app.run_test(size=(80, 24)) as pilot:
-            for size in ((80, 24), (100, 30), (140, 40)):
-                await pilot.resize_terminal(*size)
-                await pilot.pause(0.2)
-                bar = app.screen.query_one(KeyBar)
-                cells = bar._left
-                assert bar.size.width == size[0]
-                assert 1 <= len(cells) <= 8
-                assert sum(len(cell.text) + 2 for cell in cells) <= size[0]
-                assert all(" " in cell.text for cell in cells), "a key without a word"
-                assert "? help" in bar.render_line(0).text
-
-    run(scenario())
+async def test_the_key_bar_fits_and_ends_with_help(entry):
+    async with on_recorded(start=entry.name) as (app, pilot):
+        for size in ((80, 24), (100, 30), (140, 40)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause(0.2)
+            bar = app.screen.query_one(KeyBar)
+            cells = bar._left
+            assert bar.size.width == size[0]
+            assert 1 <= len(cells) <= 8
+            assert sum(len(cell.text) + 2 for cell in cells) <= size[0]
+            assert all(" " in cell.text for cell in cells), "a key without a word"
+            assert "? help" in bar.render_line(0).text
 
 
-def test_digits_go_and_minus_goes_back_and_quit_ends():
-    async def scenario():
-        app = recorded_app()
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.press("0")
-            await pilot.pause()
-            await pilot.press("minus")
-            await pilot.pause()
-            assert app.current_mode == "dashboard"
-            await pilot.press("Q")
-            await pilot.pause()
-        assert app.return_code == 0
-
-    run(scenario())
+async def test_digits_go_and_minus_goes_back_and_quit_ends():
+    async with on_recorded() as (app, pilot):
+        await pilot.press("0")
+        await pilot.pause()
+        await pilot.press("minus")
+        await pilot.pause()
+        assert app.current_mode == "dashboard"
+        await pilot.press("Q")
+        await pilot.pause()
+    assert app.return_code == 0
 
 
-def test_pause_stops_drawing_and_receiving_continues():
-    async def scenario():
-        source = recorded_source()
-        app = recorded_app(source=source)
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.4)
-            grid = app.screen.query_one("#events", Grid)
-            rows = grid.row_count
-            await pilot.press("space")
-            event = {
-                "kind": "topic-created",
-                "time_ms": app.now_ms(),
-                "node_id": 1,
-                "topic": "new",
-                "partitions": 1,
-                "replication_factor": 1,
-                "topic_id": "x",
-                "message": "topic new is made",
-            }
-            source.more.put_nowait(event)
-            await pilot.pause(0.6)
-            assert grid.row_count == rows
-            await pilot.press("space")
-            await pilot.pause(0.4)
-            assert grid.row_count == rows + 1
-
-    run(scenario())
+async def test_pause_stops_drawing_and_receiving_continues():
+    source = recorded_source()
+    async with on_recorded(source=source) as (app, pilot):
+        await pilot.pause(0.4)
+        grid = app.screen.query_one("#events", Grid)
+        rows = grid.row_count
+        await pilot.press("space")
+        event = {
+            "kind": "topic-created",
+            "time_ms": app.now_ms(),
+            "node_id": 1,
+            "topic": "new",
+            "partitions": 1,
+            "replication_factor": 1,
+            "topic_id": "x",
+            "message": "topic new is made",
+        }
+        source.more.put_nowait(event)
+        await pilot.pause(0.6)
+        assert grid.row_count == rows
+        await pilot.press("space")
+        await pilot.pause(0.4)
+        assert grid.row_count == rows + 1
 
 
-def test_letters_jump_to_panels():
-    async def scenario():
-        app = recorded_app()
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.3)
-            await pilot.press("apostrophe")
-            await pilot.pause()
-            await pilot.press("c")
-            await pilot.pause()
-            assert app.focused.id == "events"
-
-    run(scenario())
+async def test_letters_jump_to_panels():
+    async with on_recorded() as (app, pilot):
+        await pilot.pause(0.3)
+        await pilot.press("apostrophe")
+        await pilot.pause()
+        await pilot.press("c")
+        await pilot.pause()
+        assert app.focused.id == "events"
 
 
 def drawn(app):
@@ -465,58 +367,45 @@ def drawn(app):
 
 
 @pytest.mark.parametrize("is_ascii", [False, True])
-def test_name_wider_than_the_rail_wraps_to_the_next_line(is_ascii):
-    async def scenario():
-        app = recorded_app(context="", source=recorded_source(title="kafka-1.example:19092"), is_ascii=is_ascii)
-        async with app.run_test(size=(140, 40)) as pilot:
-            await pilot.pause(0.3)
-            rail = "".join(str(app.screen.query_one(Rail).content).partition("Context")[2].split())
-            assert rail.replace("●", "").replace("[up]", "") == "kafka-1.example:19092"
-
-    run(scenario())
+async def test_name_wider_than_the_rail_wraps_to_the_next_line(is_ascii):
+    async with on_recorded(
+        context="", source=recorded_source(title="kafka-1.example:19092"), is_ascii=is_ascii, size=(140, 40)
+    ) as (app, pilot):
+        await pilot.pause(0.3)
+        rail = "".join(str(app.screen.query_one(Rail).content).partition("Context")[2].split())
+        assert rail.replace("●", "").replace("[up]", "") == "kafka-1.example:19092"
 
 
-def test_a_large_dashboard_has_topics_beside_the_activity():
-    async def scenario():
-        app = recorded_app()
-        async with app.run_test(size=(200, 60)) as pilot:
-            await pilot.pause(0.5)
-            busiest = app.screen.query_one("#busiest", Grid)
-            assert busiest.size.height > 20
-            assert [busiest.displayed.at(place).key for place in range(2)] == ["orders", "payments"]
-            busiest.focus()
-            busiest.move_to("orders")
-            await pilot.press("enter")
-            await pilot.pause(0.3)
-            assert app.screen.crumbs() == ["topics", "orders"]
-
-    run(scenario())
+async def test_a_large_dashboard_has_topics_beside_the_activity():
+    async with on_recorded(size=(200, 60)) as (app, pilot):
+        await pilot.pause(0.5)
+        busiest = app.screen.query_one("#busiest", Grid)
+        assert busiest.size.height > 20
+        assert [busiest.displayed.at(place).key for place in range(2)] == ["orders", "payments"]
+        busiest.focus()
+        busiest.move_to("orders")
+        await pilot.press("enter")
+        await pilot.pause(0.3)
+        assert app.screen.crumbs() == ["topics", "orders"]
 
 
-def test_the_role_of_a_broker_and_the_leader_of_a_partition_have_names_of_their_own():
-    async def scenario():
-        app = recorded_app()
-        async with app.run_test(size=(140, 40)) as pilot:
-            for name, what, has_role in (
-                ("dashboard", None, True),
-                ("failover", None, True),
-                ("topics", "orders", False),
-            ):
-                app.go(name, what)
-                title, other = ("  ROLE  ", "  REPLICA  ") if has_role else ("  REPLICA  ", "  ROLE  ")
-                await until(pilot, lambda t=title, o=other: t in (text := drawn(app)) and o not in text, name)
-            app.go("dashboard")
-            assert "not of a partition" in dict(app.screen_below().EXPLAINED)["Role"]
-
-    run(scenario())
+async def test_the_role_of_a_broker_and_the_leader_of_a_partition_have_names_of_their_own():
+    async with on_recorded(size=(140, 40)) as (app, pilot):
+        for name, what, has_role in (
+            ("dashboard", None, True),
+            ("failover", None, True),
+            ("topics", "orders", False),
+        ):
+            app.go(name, what)
+            title, other = ("  ROLE  ", "  REPLICA  ") if has_role else ("  REPLICA  ", "  ROLE  ")
+            await until(pilot, lambda t=title, o=other: t in (text := drawn(app)) and o not in text, name)
+        app.go("dashboard")
+        assert "not of a partition" in dict(app.screen_below().EXPLAINED)["Role"]
 
 
-def test_a_focus_that_changes_while_the_app_ends_is_no_error():
-    async def scenario():
-        app = recorded_app()
-        async with app.run_test(size=(80, 24)):
-            pass
-        assert not app.screen_stack
-        app.on_descendant_focus()
-
-    run(scenario())
+async def test_a_focus_that_changes_while_the_app_ends_is_no_error():
+    app = recorded_app()
+    async with app.run_test(size=(80, 24)):
+        pass
+    assert not app.screen_stack
+    app.on_descendant_focus()

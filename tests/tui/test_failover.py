@@ -1,10 +1,10 @@
 """The failover screen without processes: what it shows and asks, on the recorded cluster."""
 
-import asyncio
 from typing import Any
 
 import pytest
-from pictures import recorded_app, recorded_source
+from driving import on_recorded
+from pictures import recorded_source
 
 from yak.errors import YakError
 from yak.local.status import BrokerStatus, ClusterStatus
@@ -69,18 +69,9 @@ class FakeControl:
         self.done.append("start redis")
 
 
-def drive(scenario: Any, control: FakeControl | None = None, size: tuple[int, int] = (100, 30), **settings: Any) -> Any:
-    """Run a scenario with the app on this screen; gives the source, with what was asked of it."""
-    source = recorded_source(local=control)
-    app = recorded_app(source=source, start="failover", **settings)
-
-    async def run() -> None:
-        async with app.run_test(size=size) as pilot:
-            await pilot.pause(0.4)
-            await scenario(app, pilot)
-
-    asyncio.run(run())
-    return source
+def on_failover(control: FakeControl | None = None, size: tuple[int, int] = (100, 30), **settings: Any) -> Any:
+    """The app on this screen, and its pilot."""
+    return on_recorded(size=size, source=recorded_source(local=control), start="failover", **settings)
 
 
 def lines_of(app: Any, name: str) -> str:
@@ -93,8 +84,8 @@ async def answer(app: Any, pilot: Any, key: str) -> None:
     await pilot.pause(0.2)
 
 
-def test_of_brokers_elsewhere_only_a_planned_failover_is_offered_and_it_says_why():
-    async def scenario(app, pilot):
+async def test_of_brokers_elsewhere_only_a_planned_failover_is_offered_and_it_says_why():
+    async with on_failover() as (app, pilot):
         said = str(app.screen.query_one("#failover-brokers").border_subtitle)
         assert said == "only F: no yak up of this machine started these brokers"
         bound = {active.binding.id for active in app.screen.active_bindings.values() if active.enabled}
@@ -106,11 +97,9 @@ def test_of_brokers_elsewhere_only_a_planned_failover_is_offered_and_it_says_why
         assert isinstance(app.screen, FailoverScreen)
         assert "No demo clients run here" in lines_of(app, "#delivery-lines")
 
-    drive(scenario)
 
-
-def test_lines_are_fitted_to_a_new_width_as_soon_as_the_window_has_it():
-    async def scenario(app, pilot):
+async def test_lines_are_fitted_to_a_new_width_as_soon_as_the_window_has_it():
+    async with on_failover(FakeControl(), size=(200, 60)) as (app, pilot):
         wide = lines_of(app, "#failover-lines")
         await pilot.press("space")  # drawing is paused: no tick draws again
         await pilot.resize_terminal(120, 40)
@@ -119,13 +108,11 @@ def test_lines_are_fitted_to_a_new_width_as_soon_as_the_window_has_it():
         narrow = lines_of(app, "#failover-lines")
         assert max(map(len, narrow.splitlines())) < width < max(map(len, wide.splitlines()))
 
-    drive(scenario, FakeControl(), size=(200, 60))
 
-
-def test_kill_confirmation_names_broker_and_command():
+async def test_kill_confirmation_names_broker_and_command():
     control = FakeControl()
 
-    async def scenario(app, pilot):
+    async with on_failover(control) as (app, pilot):
         await answer(app, pilot, "K")
         assert isinstance(app.screen, ConfirmDialog)
         assert app.screen._title == "Kill broker 1"
@@ -139,29 +126,25 @@ def test_kill_confirmation_names_broker_and_command():
         assert app.picture.activity.lines[-1].message == "yak node kill 1"
         assert "kill -9 of broker 1" in lines_of(app, "#failover-lines")
 
-    drive(scenario, control)
-
 
 @pytest.mark.parametrize(
     ("key", "done", "title"), [("P", "pause 2", "Pause broker 2"), ("T", "restart 2", "Restart broker 2")]
 )
-def test_action_keys_apply_to_the_broker_under_the_cursor(key, done, title):
+async def test_action_keys_apply_to_the_broker_under_the_cursor(key, done, title):
     control = FakeControl()
 
-    async def scenario(app, pilot):
+    async with on_failover(control) as (app, pilot):
         await pilot.press("j")
         await answer(app, pilot, key)
         assert app.screen._title == title
         await answer(app, pilot, "y")
         assert control.done == [done]
 
-    drive(scenario, control)
 
-
-def test_healing_undoes_what_was_broken_and_repeating_breaks_it_again():
+async def test_healing_undoes_what_was_broken_and_repeating_breaks_it_again():
     control = FakeControl()
 
-    async def scenario(app, pilot):
+    async with on_failover(control) as (app, pilot):
         await answer(app, pilot, "U")
         assert isinstance(app.screen, FailoverScreen), "there is nothing to heal"
         for key in ("P", "y"):
@@ -175,13 +158,11 @@ def test_healing_undoes_what_was_broken_and_repeating_breaks_it_again():
         await answer(app, pilot, "y")
         assert control.done[-1] == "pause 1"
 
-    drive(scenario, control)
 
-
-def test_metadata_store_can_be_killed_and_restarted():
+async def test_metadata_store_can_be_killed_and_restarted():
     control = FakeControl()
 
-    async def scenario(app, pilot):
+    async with on_failover(control) as (app, pilot):
         await pilot.press("G")
         for key in ("K", "y"):
             await answer(app, pilot, key)
@@ -193,36 +174,30 @@ def test_metadata_store_can_be_killed_and_restarted():
             await answer(app, pilot, key)
         assert control.done == ["stop redis", "start redis"]
 
-    drive(scenario, control)
 
-
-def test_failover_screen_adds_a_broker():
+async def test_failover_screen_adds_a_broker():
     control = FakeControl()
 
-    async def scenario(app, pilot):
+    async with on_failover(control) as (app, pilot):
         for key in ("A", "y"):
             await answer(app, pilot, key)
         assert control.done == ["add 4"]
 
-    drive(scenario, control)
 
-
-def test_refused_action_is_reported_and_is_no_drill():
+async def test_refused_action_is_reported_and_is_no_drill():
     control = FakeControl()
     control.refuse = YakError("node-paused", "node 1 is paused already", why="it was stopped before")
 
-    async def scenario(app, pilot):
+    async with on_failover(control) as (app, pilot):
         for key in ("P", "y"):
             await answer(app, pilot, key)
         assert app.notices[-1][1] is control.refuse
         assert app.screen_below().drills.last is None
         assert "SIGSTOP" not in lines_of(app, "#failover-lines")
 
-    drive(scenario, control)
 
-
-def test_planned_failover_updates_its_command_and_sends_the_request():
-    async def scenario(app, pilot):
+async def test_planned_failover_updates_its_command_and_sends_the_request():
+    async with on_failover() as (app, pilot):
         grid = app.screen.query_one("#brokers", Grid)
         leaders = {each.leader for each in app.picture.partitions.values()}
         grid.move_to(str(min(node for node in leaders if node is not None)))
@@ -250,11 +225,9 @@ def test_planned_failover_updates_its_command_and_sends_the_request():
         assert app.source.requests[-1] == ("POST", "/api/failover", body)
         assert len(app.screen_below().drills._done) == 2
 
-    drive(scenario)
 
-
-def test_failed_moves_are_reported_with_the_reason():
-    async def scenario(app, pilot):
+async def test_failed_moves_are_reported_with_the_reason():
+    async with on_failover() as (app, pilot):
         grid = app.screen.query_one("#brokers", Grid)
         leader = min(each.leader for each in app.picture.partitions.values() if each.leader is not None)
         grid.move_to(str(leader))
@@ -264,13 +237,11 @@ def test_failed_moves_are_reported_with_the_reason():
         await answer(app, pilot, "ctrl+s")
         assert app.notices[-1][1] == "1 stayed: orders-0: nobody else is in sync"
 
-    drive(scenario)
 
-
-def test_with_only_looking_allowed_nothing_can_be_broken():
+async def test_with_only_looking_allowed_nothing_can_be_broken():
     control = FakeControl()
 
-    async def scenario(app, pilot):
+    async with on_failover(control, is_readonly=True) as (app, pilot):
         assert "read-only" in str(app.screen.query_one("#failover-brokers").border_subtitle)
         for key in "FKPUTARX":
             await pilot.press(key)
@@ -278,27 +249,20 @@ def test_with_only_looking_allowed_nothing_can_be_broken():
         assert isinstance(app.screen, FailoverScreen)
         assert control.done == []
 
-    drive(scenario, control, is_readonly=True)
 
-
-def test_the_history_needs_a_wide_window():
-    async def narrow(app, _pilot):
+async def test_the_history_needs_a_wide_window():
+    async with on_failover(size=(80, 24)) as (app, _pilot):
         assert not app.screen.query_one("#failover-history").display
 
-    async def wide(app, _pilot):
+    async with on_failover(size=(140, 40)) as (app, _pilot):
         assert app.screen.query_one("#failover-history").display
 
-    drive(narrow, size=(80, 24))
-    drive(wide, size=(140, 40))
 
-
-def test_no_sentence_is_cut_beside_the_history_of_failovers():
-    async def scenario(app, pilot):
+async def test_no_sentence_is_cut_beside_the_history_of_failovers():
+    async with on_failover(size=(120, 40)) as (app, _pilot):
         screen = app.screen_below()
         lines = screen.query_one("#failover-lines", Lines)
         lines.show(nothing_yet_lines(is_local=True))
         drawn = " ".join(lines.render_line(y).text.strip() for y in range(lines.size.height))
         said = " ".join(cell.text for line in nothing_yet_lines(is_local=True) for cell in line)
         assert " ".join(drawn.split()) == said
-
-    drive(scenario, size=(120, 40))

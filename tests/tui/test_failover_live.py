@@ -1,6 +1,7 @@
 """The failover screen on a real cluster: what it breaks is broken, and what the cluster does then is seen."""
 
-import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from driving import until
@@ -31,28 +32,24 @@ async def press(pilot: Any, *keys: str) -> None:
         await pilot.pause(0.2)
 
 
-def drive(live: Any, topic: str, scenario: Any) -> None:
-    """With a topic of one partition on all three, and somebody who writes to it."""
+@asynccontextmanager
+async def on_failover(live: Any, topic: str) -> AsyncIterator[Any]:
+    """The app, its pilot, and a partition on all three brokers that a client writes to."""
     Admin(live.bootstrap).create_topic(topic, partitions=1, replication_factor=3, configs={"min.insync.replicas": "2"})
     probe = WriteProbe(live.bootstrap, TopicPartition(topic, 0))
-    app = live.app(start="failover", fps=8.0)
-
-    async def run() -> None:
-        async with app.run_test(size=(120, 40)) as pilot:
-            await until(pilot, lambda: (topic, 0) in app.picture.partitions and cells(app, "redis"))
-            await scenario(app, pilot, app.picture.partitions[topic, 0])
-
     probe.start()
     try:
-        asyncio.run(run())
+        async with live.open_app(size=(120, 40), start="failover", fps=8.0) as (app, pilot):
+            await until(pilot, lambda: (topic, 0) in app.picture.partitions and cells(app, "redis"))
+            yield app, pilot, app.picture.partitions[topic, 0]
     finally:
         probe.end()
 
 
-def test_failover_screen_kills_a_leader_shows_the_election_and_restarts_the_broker(live, new_topic):
+async def test_failover_screen_kills_a_leader_shows_the_election_and_restarts_the_broker(live, new_topic):
     topic = new_topic()
 
-    async def scenario(app, pilot, partition):
+    async with on_failover(live, topic) as (app, pilot, partition):
         leader = partition.leader
         app.screen.query_one("#brokers", Grid).move_to(str(leader))
         assert cells(app, str(leader))[5].endswith("running")
@@ -75,13 +72,11 @@ def test_failover_screen_kills_a_leader_shows_the_election_and_restarts_the_brok
         where = f"--data-dir {live.local.data_dir}"
         assert done == [f"yak node kill {leader} {where}", f"yak node restart {leader} {where}"]
 
-    drive(live, topic, scenario)
 
-
-def test_a_leadership_is_moved_in_order_with_writes_going_on(live, new_topic):
+async def test_a_leadership_is_moved_in_order_with_writes_going_on(live, new_topic):
     topic = new_topic()
 
-    async def scenario(app, pilot, partition):
+    async with on_failover(live, topic) as (app, pilot, partition):
         leader, to = partition.leader, next(node for node in partition.isr if node != partition.leader)
         app.screen.query_one("#brokers", Grid).move_to(str(leader))
         await press(pilot, "F")
@@ -100,14 +95,10 @@ def test_a_leadership_is_moved_in_order_with_writes_going_on(live, new_topic):
             for line in app.picture.activity.lines
         ), command
 
-    drive(live, topic, scenario)
 
-
-def test_paused_broker_resumes(live, new_topic):
-    async def scenario(app, pilot, _partition):
+async def test_paused_broker_resumes(live, new_topic):
+    async with on_failover(live, new_topic()) as (app, pilot, _partition):
         await press(pilot, "j", "P", "y")
         await until(pilot, lambda: cells(app, "2")[5].endswith("paused"))
         await press(pilot, "U", "y")
         await until(pilot, lambda: cells(app, "2")[5].endswith("running"))
-
-    drive(live, new_topic(), scenario)

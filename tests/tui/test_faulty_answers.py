@@ -1,6 +1,5 @@
 """What `yak ui` does with answers that it cannot read, and with its own bugs: a sentence, and no traceback on the screen."""
 
-import asyncio
 import copy
 
 import pytest
@@ -34,20 +33,16 @@ def reported(app):
     return [f"{each.message}: {each.why}" for each in errors if getattr(each, "code", "") == "bad-answer"]
 
 
-def shown(source, *screens):
+async def shown(source, *screens):
     """What an app on this source reports after it showed these screens."""
-
-    async def scenario():
-        app = recorded_app(source=source)
-        app.unreadable = UNREADABLE
-        async with app.run_test(size=(120, 40)) as pilot:
+    app = recorded_app(source=source)
+    app.unreadable = UNREADABLE
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        for name in screens:
+            app.go(name)
             await pilot.pause()
-            for name in screens:
-                app.go(name)
-                await pilot.pause()
-            return reported(app)
-
-    return asyncio.run(scenario())
+        return reported(app)
 
 
 @pytest.mark.parametrize(
@@ -60,24 +55,24 @@ def shown(source, *screens):
         ("snapshot", ("partitions", 0, "replicas"), None, "TypeError"),
     ],
 )
-def test_event_with_a_missing_field_or_another_type_is_reported_and_the_app_goes_on(kind, path, value, why):
+async def test_event_with_a_missing_field_or_another_type_is_reported_and_the_app_goes_on(kind, path, value, why):
     source = recorded_source()
     number = next(number for number, event in enumerate(source.events) if event["kind"] == kind)
     source.events = list(source.events)
     source.events[number] = with_fault(source.events[number], path, value)
-    found = shown(source, "topics", "dashboard")
+    found = await shown(source, "topics", "dashboard")
     assert found
     assert found[0].startswith("an event of a broker cannot be read: a field is missing or has another type")
     assert why in found[0]
 
 
-def test_rate_that_is_no_number_is_reported_and_the_app_goes_on():
+async def test_rate_that_is_no_number_is_reported_and_the_app_goes_on():
     source = recorded_source()
     source.events = [
         with_fault(event, ("bytes_out_per_second",), "much") if event["kind"] == "rates" else event
         for event in source.events
     ]
-    assert shown(source, "dashboard", "topics", "dashboard")
+    assert await shown(source, "dashboard", "topics", "dashboard")
 
 
 @pytest.mark.parametrize(
@@ -88,29 +83,28 @@ def test_rate_that_is_no_number_is_reported_and_the_app_goes_on():
         ("groups", "GET /api/groups", ("silent",), None),
     ],
 )
-def test_answer_with_a_missing_field_or_another_type_is_the_trouble_of_its_screen(screen, request_, path, value):
+async def test_answer_with_a_missing_field_or_another_type_is_the_trouble_of_its_screen(screen, request_, path, value):
     source = recorded_source()
     source.answers[request_] = with_fault(source.answers[request_], path, value)
-    (found,) = shown(source, screen)
+    (found,) = await shown(source, screen)
     assert found.startswith("an answer of a broker cannot be read: ")
 
 
-def test_group_with_a_faulty_partition_is_reported_when_the_cursor_moves_to_it():
+async def test_group_with_a_faulty_partition_is_reported_when_the_cursor_moves_to_it():
     source = recorded_source()
     for name in ("audit", "billing"):
         request = f"GET /api/groups/{name}"
         source.answers[request] = with_fault(source.answers[request], ("partitions", 0, "partition"), MISSING)
 
-    async def scenario():
-        app = recorded_app(source=source)
-        app.unreadable = UNREADABLE
-        async with app.run_test(size=(120, 40)) as pilot:
-            app.go("groups")
-            await answered(pilot)
-            await press(pilot, "j", "k")
-            return reported(app)
+    app = recorded_app(source=source)
+    app.unreadable = UNREADABLE
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.go("groups")
+        await answered(pilot)
+        await press(pilot, "j", "k")
+        found = reported(app)
 
-    assert any("KeyError: 'partition'" in each for each in asyncio.run(scenario()))
+    assert any("KeyError: 'partition'" in each for each in found)
 
 
 def test_bug_ends_the_app_with_its_exception_and_no_traceback_on_the_terminal(monkeypatch, capfd):

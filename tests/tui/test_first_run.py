@@ -1,6 +1,5 @@
 """`yak ui` where no cluster is named and none answers."""
 
-import asyncio
 import os
 import pty
 import select
@@ -15,18 +14,23 @@ from yak.tui.screens.first_run import CHOICES, FirstRunApp
 
 
 @pytest.mark.parametrize("size", [(80, 24), (140, 40)])
-def test_each_letter_chooses(size):
-    async def chosen(key):
-        app = FirstRunApp("127.0.0.1:9092")
-        async with app.run_test(size=size) as pilot:
-            await pilot.pause(0.2)
-            await pilot.press(key)
-            await pilot.pause(0.2)
-        return app.return_value
-
-    assert [asyncio.run(chosen(key)) for _, key, _, _ in CHOICES] == [choice for choice, *_ in CHOICES]
-    assert asyncio.run(chosen("escape")) == "quit"
-    assert asyncio.run(chosen("enter")) == "demo"
+@pytest.mark.parametrize(
+    ("keys", "choice"),
+    [
+        *((key, choice) for choice, key, *_ in CHOICES),
+        (["escape"], "quit"),
+        (["enter"], "demo"),
+        (["j", "j", "k", "enter"], "up"),
+    ],
+    ids=str,
+)
+async def test_first_run_screen_is_operable_by_keys_and_returns_the_choice(size, keys, choice):
+    app = FirstRunApp("127.0.0.1:9092")
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause(0.2)
+        await pilot.press(*keys)
+        await pilot.pause(0.2)
+    assert app.return_value == choice
 
 
 def test_a_context_can_be_added_and_is_written(tmp_path):

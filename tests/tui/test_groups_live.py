@@ -53,102 +53,87 @@ def cells(grid, key):
     return None if row is None else [cell.text for cell in row.cells]
 
 
-def test_a_group_is_seen_refused_moved_and_deleted(either, new_topic):
+async def test_a_group_is_seen_refused_moved_and_deleted(either, new_topic):
     topic, group = new_topic(), "tui-audit"
     Admin(either.bootstrap).create_topic(topic, partitions=1, replication_factor=3)
     produce(either.bootstrap, topic, 10)
     consumer = read(either.bootstrap, group, topic, 4)
 
-    async def scenario():
-        app = either.app(start="groups")
-        async with app.run_test(size=(120, 40)) as pilot:
-            grid = app.screen.query_one("#groups", Grid)
-            await until(pilot, lambda: (cells(grid, group) or [""] * 8)[5] == "6", "lag of 6")
-            assert cells(grid, group)[:4] == [group, "● Stable", "classic", "1"]
-            app.go("groups", group)
-            await until(pilot, lambda: isinstance(app.screen, GroupScreen) and app.screen.group.said, "group")
-            parts = app.screen.query_one("#partitions", Grid)
-            await until(pilot, lambda: "s" in cells(parts, f"{topic}:0")[5], "age of the oldest unread record")
-            assert cells(parts, f"{topic}:0")[2:5] == ["4", "10", "6"]
-            assert cells(parts, f"{topic}:0")[6] == "worker-1"
+    async with either.open_app(size=(120, 40), start="groups") as (app, pilot):
+        grid = app.screen.query_one("#groups", Grid)
+        await until(pilot, lambda: (cells(grid, group) or [""] * 8)[5] == "6", "lag of 6")
+        assert cells(grid, group)[:4] == [group, "● Stable", "classic", "1"]
+        app.go("groups", group)
+        await until(pilot, lambda: isinstance(app.screen, GroupScreen) and app.screen.group.said, "group")
+        parts = app.screen.query_one("#partitions", Grid)
+        await until(pilot, lambda: "s" in cells(parts, f"{topic}:0")[5], "age of the oldest unread record")
+        assert cells(parts, f"{topic}:0")[2:5] == ["4", "10", "6"]
+        assert cells(parts, f"{topic}:0")[6] == "worker-1"
 
-            await pilot.press("r")
-            await pilot.pause(0.3)
-            await pilot.press("ctrl+s")
-            await until(pilot, lambda: isinstance(app.screen, ResetPreview), "plan")
-            refused = app.screen.query_one("#preview-refused", Static)
-            await until(pilot, lambda: "worker-1 at 127.0.0.1" in str(refused.render()), "refusal")
-            await pilot.press("R")
-            assert isinstance(app.screen, ResetPreview)
-            await asyncio.to_thread(consumer.close)
-            await pilot.press("r")
-            button = app.screen.query_one("#yes", Button)
-            await until(pilot, lambda: not button.disabled, "plan that can be done")
-            assert cells(app.screen.query_one("#steps", Grid), f"{topic}:0")[2:6] == ["4", "→", "0", "-4"]
-            await pilot.press("R")
-            await until(pilot, lambda: isinstance(app.screen, GroupScreen), "end of the wizard")
-            assert await asyncio.to_thread(committed, either.bootstrap, group, topic) == 0
-            await until(pilot, lambda: cells(parts, f"{topic}:0")[2] == "0", "new committed offset")
+        await pilot.press("r")
+        await pilot.pause(0.3)
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: isinstance(app.screen, ResetPreview), "plan")
+        refused = app.screen.query_one("#preview-refused", Static)
+        await until(pilot, lambda: "worker-1 at 127.0.0.1" in str(refused.render()), "refusal")
+        await pilot.press("R")
+        assert isinstance(app.screen, ResetPreview)
+        await asyncio.to_thread(consumer.close)
+        await pilot.press("r")
+        button = app.screen.query_one("#yes", Button)
+        await until(pilot, lambda: not button.disabled, "plan that can be done")
+        assert cells(app.screen.query_one("#steps", Grid), f"{topic}:0")[2:6] == ["4", "→", "0", "-4"]
+        await pilot.press("R")
+        await until(pilot, lambda: isinstance(app.screen, GroupScreen), "end of the wizard")
+        assert await asyncio.to_thread(committed, either.bootstrap, group, topic) == 0
+        await until(pilot, lambda: cells(parts, f"{topic}:0")[2] == "0", "new committed offset")
 
-            await pilot.press("X")
-            await pilot.pause(0.3)
-            await pilot.press(*(each if each != "-" else "minus" for each in group), "enter")
-            await until(pilot, lambda: app.screen.CRUMB == "groups", "list")
-            await until(pilot, lambda: cells(app.screen.query_one("#groups", Grid), group) is None, "deleted group")
-            commands = [line.message for line in app.picture.activity.lines if line.kind == "you"]
-            assert commands == [
-                f"yak groups reset {group} --topic {topic} --to-earliest --execute",
-                f"yak groups delete {group} --yes",
-            ]
-
-    asyncio.run(scenario())
+        await pilot.press("X")
+        await pilot.pause(0.3)
+        await pilot.press(*(each if each != "-" else "minus" for each in group), "enter")
+        await until(pilot, lambda: app.screen.CRUMB == "groups", "list")
+        await until(pilot, lambda: cells(app.screen.query_one("#groups", Grid), group) is None, "deleted group")
+        commands = [line.message for line in app.picture.activity.lines if line.kind == "you"]
+        assert commands == [
+            f"yak groups reset {group} --topic {topic} --to-earliest --execute",
+            f"yak groups delete {group} --yes",
+        ]
 
 
-def test_log_follows_new_records_and_has_earlier_images(live, new_topic):
+async def test_log_follows_new_records_and_has_earlier_images(live, new_topic):
     topic = new_topic()
 
-    async def scenario():
-        app = live.app(start="metadata")
-        async with app.run_test(size=(140, 40)) as pilot:
-            screen = app.screen
-            image = screen.query_one("#image", Grid)
-            await until(pilot, lambda: image.row_count > 3, "cluster")
-            end = screen.log_.end
-            await pilot.press("equals_sign")
-            await asyncio.to_thread(
-                lambda: Admin(live.bootstrap).create_topic(topic, partitions=2, replication_factor=3)
-            )
-            await until(pilot, lambda: cells(image, f"partition:{topic}:1") is not None, "new topic")
-            assert screen.log_.end > end
-            assert screen.mark == end
-            assert cells(image, f"topic:{topic}") == [f"+ {topic}", "2 partitions"]
-            await pilot.press("equals_sign", "T", *str(end), "enter")
-            await until(
-                pilot, lambda: f"after record {end}" in str(screen.query_one("#metadata-image").border_title), "title"
-            )
-            await until(
-                pilot, lambda: cells(image, "controller") and not cells(image, f"topic:{topic}"), "cluster before"
-            )
-
-    asyncio.run(scenario())
+    async with live.open_app(size=(140, 40), start="metadata") as (app, pilot):
+        screen = app.screen
+        image = screen.query_one("#image", Grid)
+        await until(pilot, lambda: image.row_count > 3, "cluster")
+        end = screen.log_.end
+        await pilot.press("equals_sign")
+        await asyncio.to_thread(lambda: Admin(live.bootstrap).create_topic(topic, partitions=2, replication_factor=3))
+        await until(pilot, lambda: cells(image, f"partition:{topic}:1") is not None, "new topic")
+        assert screen.log_.end > end
+        assert screen.mark == end
+        assert cells(image, f"topic:{topic}") == [f"+ {topic}", "2 partitions"]
+        await pilot.press("equals_sign", "T", *str(end), "enter")
+        await until(
+            pilot, lambda: f"after record {end}" in str(screen.query_one("#metadata-image").border_title), "title"
+        )
+        await until(pilot, lambda: cells(image, "controller") and not cells(image, f"topic:{topic}"), "cluster before")
 
 
-def test_a_context_of_a_real_cluster_answers_and_is_used(live, tmp_path):
+async def test_a_context_of_a_real_cluster_answers_and_is_used(live, tmp_path):
     from yak.client.contexts import add_context, read_contexts
 
     path = str(tmp_path / "config.toml")
     add_context(path, "other", {"bootstrap_servers": live.bootstrap, "production": True})
 
-    async def scenario():
-        app = live.app(start="contexts", contexts=read_contexts(path), config_file=path)
+    contexts = read_contexts(path)
+    async with live.open_app(size=(100, 30), start="contexts", contexts=contexts, config_file=path) as (app, pilot):
         app._other_source = lambda _name: live.source()
-        async with app.run_test(size=(100, 30)) as pilot:
-            grid = app.screen.query_one("#contexts", Grid)
-            await until(pilot, lambda: cells(grid, "other")[3] == "● answers", "answer")
-            await pilot.press("enter")
-            await until(pilot, lambda: app.current_mode == "dashboard" and app.picture.is_loaded, "other cluster")
-            assert (app.context_name, app.is_production) == ("other", True)
-            await pilot.press("6")
-            await until(pilot, lambda: app.screen.CRUMB == "groups" and app.screen.groups.is_listed, "its groups")
-
-    asyncio.run(scenario())
+        grid = app.screen.query_one("#contexts", Grid)
+        await until(pilot, lambda: cells(grid, "other")[3] == "● answers", "answer")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.current_mode == "dashboard" and app.picture.is_loaded, "other cluster")
+        assert (app.context_name, app.is_production) == ("other", True)
+        await pilot.press("6")
+        await until(pilot, lambda: app.screen.CRUMB == "groups" and app.screen.groups.is_listed, "its groups")

@@ -1,8 +1,7 @@
 """Groups on the recorded cluster: what is asked and when, the wizard, what is refused."""
 
-import asyncio
-
-from pictures import recorded_app, recorded_source
+from driving import on_recorded
+from pictures import recorded_source
 from textual.widgets import Button, Input, Static
 
 from yak.client.groups.descriptions import active_group
@@ -26,10 +25,6 @@ LIVE = Group("billing", "classic", "Stable", "consumer", 1, (Member("m", "worker
 PLAN = ResetPlan(None, [Step(O0, 5, 0), Step(O1, 3, 3)], None)
 
 
-def run(scenario):
-    asyncio.run(scenario)
-
-
 def empty_group(**calls):
     """The recorded cluster, its group billing without members."""
     source = recorded_source()
@@ -46,294 +41,238 @@ async def at_group(pilot):
     assert isinstance(pilot.app.screen, GroupScreen)
 
 
-def test_only_visible_groups_are_requested():
-    async def scenario():
-        source = recorded_source()
-        names = [f"g{number:04}" for number in range(500)]
-        listed = [{"group": name, "type": "classic", "state": "Empty", "coordinator": 1} for name in names]
-        source.answers["GET /api/groups"] = {"groups": listed, "silent": []}
-        for name in names:
-            source.answers[f"GET /api/groups/{name}"] = {**EMPTY, "group": name}
-        app = recorded_app(source=source, start="groups")
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.5)
-            requested = {path for _method, path, _body in source.requests if path.startswith("/api/groups/")}
-            assert "/api/groups/g0000" in requested
-            assert 10 < len(requested) < 30
-            await pilot.press("G")
-            app.screen.ask_again()
-            await pilot.pause(0.5)
-            assert "/api/groups/g0499" in {path for _method, path, _body in source.requests}
-            assert app.screen.query_one("#groups", Grid).row_count == 500
-
-    run(scenario())
+async def test_only_visible_groups_are_requested():
+    source = recorded_source()
+    names = [f"g{number:04}" for number in range(500)]
+    listed = [{"group": name, "type": "classic", "state": "Empty", "coordinator": 1} for name in names]
+    source.answers["GET /api/groups"] = {"groups": listed, "silent": []}
+    for name in names:
+        source.answers[f"GET /api/groups/{name}"] = {**EMPTY, "group": name}
+    async with on_recorded(source=source, start="groups") as (app, pilot):
+        await pilot.pause(0.5)
+        requested = {path for _method, path, _body in source.requests if path.startswith("/api/groups/")}
+        assert "/api/groups/g0000" in requested
+        assert 10 < len(requested) < 30
+        await pilot.press("G")
+        app.screen.ask_again()
+        await pilot.pause(0.5)
+        assert "/api/groups/g0499" in {path for _method, path, _body in source.requests}
+        assert app.screen.query_one("#groups", Grid).row_count == 500
 
 
-def test_hidden_screen_sends_no_requests(monkeypatch):
+async def test_hidden_screen_sends_no_requests(monkeypatch):
     monkeypatch.setattr("yak.tui.screens.groups.GroupsScreen.EVERY_S", 0.05)
 
-    async def scenario():
-        source = recorded_source()
-        app = recorded_app(source=source, start="groups")
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.4)
-            requested = len([each for each in source.requests if each[1] == "/api/groups"])
-            assert requested > 2
-            await pilot.press("0")
-            await pilot.pause(0.2)
-            source.requests.clear()
-            await pilot.pause(0.4)
-            assert source.requests == []
-
-    run(scenario())
+    source = recorded_source()
+    async with on_recorded(source=source, start="groups") as (_app, pilot):
+        await pilot.pause(0.4)
+        requested = len([each for each in source.requests if each[1] == "/api/groups"])
+        assert requested > 2
+        await pilot.press("0")
+        await pilot.pause(0.2)
+        source.requests.clear()
+        await pilot.pause(0.4)
+        assert source.requests == []
 
 
-def test_enter_opens_a_group_and_escape_comes_back():
-    async def scenario():
-        app = recorded_app(start="groups")
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.4)
-            await pilot.press("j", "enter")
-            await pilot.pause(0.4)
-            screen = app.screen
-            assert isinstance(screen, GroupScreen)
-            assert screen.crumbs() == ["groups", "billing"]
-            assert screen.query_one("#members", Grid).row_count == 2
-            row = screen.query_one("#partitions", Grid).cursor_row
-            assert [cell.text for cell in row.cells[:2]] == ["orders", "0"]
-            assert row.cells[5].text == "1.0 s"
-            await pilot.press("escape")
-            await pilot.pause()
-            assert app.screen.CRUMB == "groups"
-
-    run(scenario())
+async def test_enter_opens_a_group_and_escape_comes_back():
+    async with on_recorded(start="groups") as (app, pilot):
+        await pilot.pause(0.4)
+        await pilot.press("j", "enter")
+        await pilot.pause(0.4)
+        screen = app.screen
+        assert isinstance(screen, GroupScreen)
+        assert screen.crumbs() == ["groups", "billing"]
+        assert screen.query_one("#members", Grid).row_count == 2
+        row = screen.query_one("#partitions", Grid).cursor_row
+        assert [cell.text for cell in row.cells[:2]] == ["orders", "0"]
+        assert row.cells[5].text == "1.0 s"
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.screen.CRUMB == "groups"
 
 
-def test_text_of_a_group_without_members_fits_the_smallest_window():
-    async def scenario():
-        app = recorded_app(source=empty_group())
-        async with app.run_test(size=(80, 24)) as pilot:
-            await at_group(pilot)
-            await pilot.pause(0.4)
-            lines = app.screen._compositor.render_strips()
-            text = "\n".join("".join(segment.text for segment in line) for line in lines)
-            assert "No members. The next member continues from the committed offsets." in text
-            assert "in 1 partition ·" in text
-
-    run(scenario())
+async def test_text_of_a_group_without_members_fits_the_smallest_window():
+    async with on_recorded(source=empty_group()) as (app, pilot):
+        await at_group(pilot)
+        await pilot.pause(0.4)
+        lines = app.screen._compositor.render_strips()
+        text = "\n".join("".join(segment.text for segment in line) for line in lines)
+        assert "No members. The next member continues from the committed offsets." in text
+        assert "in 1 partition ·" in text
 
 
-def test_group_that_does_not_exist_is_refused_once_and_the_list_stays():
-    async def scenario():
-        source = recorded_source()
-        missing = YakError("group-id-not-found", "group 'nosuch' does not exist", why="HTTP 404")
-        source.answers["GET /api/groups/nosuch"] = missing
-        app = recorded_app(source=source, start="groups")
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.4)
-            app.go("groups", "nosuch")
-            await pilot.pause(0.4)
-            assert isinstance(app.screen, GroupsScreen)
-            assert [str(text) for _, text, _ in app.notices] == ["there is no group nosuch"]
-
-    run(scenario())
+async def test_group_that_does_not_exist_is_refused_once_and_the_list_stays():
+    source = recorded_source()
+    missing = YakError("group-id-not-found", "group 'nosuch' does not exist", why="HTTP 404")
+    source.answers["GET /api/groups/nosuch"] = missing
+    async with on_recorded(source=source, start="groups") as (app, pilot):
+        await pilot.pause(0.4)
+        app.go("groups", "nosuch")
+        await pilot.pause(0.4)
+        assert isinstance(app.screen, GroupsScreen)
+        assert [str(text) for _, text, _ in app.notices] == ["there is no group nosuch"]
 
 
-def test_reset_moves_the_offsets_of_its_plan():
+async def test_reset_moves_the_offsets_of_its_plan():
     moved = []
 
     def move(group, changes):
         moved.append((group, dict(changes)))
         return dict.fromkeys(changes)
 
-    async def scenario():
-        app = recorded_app(source=empty_group(move_group_offsets=move))
-        async with app.run_test(size=(100, 40)) as pilot:
-            await at_group(pilot)
-            await pilot.press("r")
-            await pilot.pause(0.2)
-            assert isinstance(app.screen, FormDialog)
-            assert app.screen.query_one("#field-topics", Input).value == "orders"
-            command = str(app.screen.query_one("#form-command", Static).render())
-            assert command == "$ yak groups reset billing --topic orders --to-earliest"
-            await pilot.press("ctrl+s")
-            await pilot.pause(0.4)
-            preview = app.screen
-            assert isinstance(preview, ResetPreview)
-            rows = [
-                [cell.text for cell in preview.query_one("#steps", Grid).displayed.at(n).cells[2:5]] for n in range(2)
-            ]
-            assert rows == [["5", "→", "0"], ["3", "→", "3"]]
-            assert moved == []
-            await pilot.press("R")
-            await pilot.pause(0.4)
-            assert isinstance(app.screen, GroupScreen)
-            assert moved == [("billing", {O0: 0})]
-            assert app.picture.activity.lines[-1].message.endswith(
-                "yak groups reset billing --topic orders --to-earliest --execute"
-            )
-
-    run(scenario())
+    async with on_recorded(source=empty_group(move_group_offsets=move), size=(100, 40)) as (app, pilot):
+        await at_group(pilot)
+        await pilot.press("r")
+        await pilot.pause(0.2)
+        assert isinstance(app.screen, FormDialog)
+        assert app.screen.query_one("#field-topics", Input).value == "orders"
+        command = str(app.screen.query_one("#form-command", Static).render())
+        assert command == "$ yak groups reset billing --topic orders --to-earliest"
+        await pilot.press("ctrl+s")
+        await pilot.pause(0.4)
+        preview = app.screen
+        assert isinstance(preview, ResetPreview)
+        rows = [[cell.text for cell in preview.query_one("#steps", Grid).displayed.at(n).cells[2:5]] for n in range(2)]
+        assert rows == [["5", "→", "0"], ["3", "→", "3"]]
+        assert moved == []
+        await pilot.press("R")
+        await pilot.pause(0.4)
+        assert isinstance(app.screen, GroupScreen)
+        assert moved == [("billing", {O0: 0})]
+        assert app.picture.activity.lines[-1].message.endswith(
+            "yak groups reset billing --topic orders --to-earliest --execute"
+        )
 
 
-def test_offset_reset_of_a_group_with_members_is_refused_with_their_names():
+async def test_offset_reset_of_a_group_with_members_is_refused_with_their_names():
     refused = active_group(LIVE.group_id, LIVE.members, "no")
 
-    async def scenario():
-        source = empty_group(plan_group_reset=ResetPlan(LIVE, [Step(O0, 5, 0)], refused))
-        app = recorded_app(source=source)
-        async with app.run_test(size=(100, 40)) as pilot:
-            await at_group(pilot)
-            await pilot.press("r")
-            await pilot.pause(0.2)
-            await pilot.press("ctrl+s")
-            await pilot.pause(0.4)
-            text = str(app.screen.query_one("#preview-refused", Static).render())
-            assert "1 member is connected: worker-1 at 10.0.0.1" in text
-            assert app.screen.query_one("#yes", Button).disabled
-            await pilot.press("R", "ctrl+s")
-            await pilot.pause(0.2)
-            assert isinstance(app.screen, ResetPreview)
-            source.calls["plan_group_reset"] = PLAN
-            await pilot.press("r")
-            await pilot.pause(0.3)
-            assert not app.screen.query_one("#yes", Button).disabled
-            await pilot.press("escape")
-            await pilot.pause(0.2)
-            assert isinstance(app.screen, GroupScreen)
-
-    run(scenario())
+    source = empty_group(plan_group_reset=ResetPlan(LIVE, [Step(O0, 5, 0)], refused))
+    async with on_recorded(source=source, size=(100, 40)) as (app, pilot):
+        await at_group(pilot)
+        await pilot.press("r")
+        await pilot.pause(0.2)
+        await pilot.press("ctrl+s")
+        await pilot.pause(0.4)
+        text = str(app.screen.query_one("#preview-refused", Static).render())
+        assert "1 member is connected: worker-1 at 10.0.0.1" in text
+        assert app.screen.query_one("#yes", Button).disabled
+        await pilot.press("R", "ctrl+s")
+        await pilot.pause(0.2)
+        assert isinstance(app.screen, ResetPreview)
+        source.calls["plan_group_reset"] = PLAN
+        await pilot.press("r")
+        await pilot.pause(0.3)
+        assert not app.screen.query_one("#yes", Button).disabled
+        await pilot.press("escape")
+        await pilot.pause(0.2)
+        assert isinstance(app.screen, GroupScreen)
 
 
-def test_readonly_reset_has_a_plan_and_moves_nothing():
-    async def scenario():
-        app = recorded_app(source=empty_group(), is_readonly=True)
-        async with app.run_test(size=(100, 40)) as pilot:
-            await at_group(pilot)
-            await pilot.press("X", "D")
-            await pilot.pause(0.2)
-            assert isinstance(app.screen, GroupScreen)
-            await pilot.press("r")
-            await pilot.pause(0.2)
-            await pilot.press("ctrl+s")
-            await pilot.pause(0.4)
-            assert "Changes are not allowed" in str(app.screen.query_one("#preview-refused", Static).render())
-            await pilot.press("R", "ctrl+s")  # move_group_offsets is not recorded: it would be an error
-            await pilot.pause(0.3)
-            assert isinstance(app.screen, ResetPreview)
-            assert not app.notices
-
-    run(scenario())
+async def test_readonly_reset_has_a_plan_and_moves_nothing():
+    async with on_recorded(source=empty_group(), is_readonly=True, size=(100, 40)) as (app, pilot):
+        await at_group(pilot)
+        await pilot.press("X", "D")
+        await pilot.pause(0.2)
+        assert isinstance(app.screen, GroupScreen)
+        await pilot.press("r")
+        await pilot.pause(0.2)
+        await pilot.press("ctrl+s")
+        await pilot.pause(0.4)
+        assert "Changes are not allowed" in str(app.screen.query_one("#preview-refused", Static).render())
+        await pilot.press("R", "ctrl+s")  # move_group_offsets is not recorded: it would be an error
+        await pilot.pause(0.3)
+        assert isinstance(app.screen, ResetPreview)
+        assert not app.notices
 
 
-def test_a_plan_that_cannot_be_made_says_why():
-    async def scenario():
-        app = recorded_app(source=empty_group(plan_group_reset=YakError("x", "no such topic", why="it was deleted")))
-        async with app.run_test(size=(100, 40)) as pilot:
-            await at_group(pilot)
-            await pilot.press("r")
-            await pilot.pause(0.2)
-            await pilot.press("ctrl+s")
-            await pilot.pause(0.4)
-            assert str(app.screen.query_one("#preview-text", Static).render()) == "no such topic"
-            assert str(app.screen.query_one("#preview-refused", Static).render()) == "it was deleted"
-            assert app.screen.query_one("#yes", Button).disabled
-
-    run(scenario())
+async def test_a_plan_that_cannot_be_made_says_why():
+    async with on_recorded(
+        source=empty_group(plan_group_reset=YakError("x", "no such topic", why="it was deleted")), size=(100, 40)
+    ) as (app, pilot):
+        await at_group(pilot)
+        await pilot.press("r")
+        await pilot.pause(0.2)
+        await pilot.press("ctrl+s")
+        await pilot.pause(0.4)
+        assert str(app.screen.query_one("#preview-text", Static).render()) == "no such topic"
+        assert str(app.screen.query_one("#preview-refused", Static).render()) == "it was deleted"
+        assert app.screen.query_one("#yes", Button).disabled
 
 
-def test_a_group_is_deleted_once_its_name_is_typed():
+async def test_a_group_is_deleted_once_its_name_is_typed():
     deleted = []
 
-    async def scenario():
-        app = recorded_app(source=empty_group(delete_group=deleted.append))
-        async with app.run_test(size=(100, 40)) as pilot:
-            await at_group(pilot)
-            await pilot.press("X")
-            await pilot.pause(0.2)
-            assert isinstance(app.screen, ConfirmDialog)
-            await pilot.press(*"billin", "enter")
-            await pilot.pause(0.2)
-            assert deleted == []
-            await pilot.press("g", "enter")
-            await pilot.pause(0.4)
-            assert deleted == ["billing"]
-            assert app.screen.CRUMB == "groups"
-            assert app.picture.activity.lines[-1].message == "yak groups delete billing --yes"
-
-    run(scenario())
+    async with on_recorded(source=empty_group(delete_group=deleted.append), size=(100, 40)) as (app, pilot):
+        await at_group(pilot)
+        await pilot.press("X")
+        await pilot.pause(0.2)
+        assert isinstance(app.screen, ConfirmDialog)
+        await pilot.press(*"billin", "enter")
+        await pilot.pause(0.2)
+        assert deleted == []
+        await pilot.press("g", "enter")
+        await pilot.pause(0.4)
+        assert deleted == ["billing"]
+        assert app.screen.CRUMB == "groups"
+        assert app.picture.activity.lines[-1].message == "yak groups delete billing --yes"
 
 
-def test_group_with_members_is_not_deleted():
-    async def scenario():
-        app = recorded_app(start="groups")
-        async with app.run_test(size=(100, 40)) as pilot:
-            await pilot.pause(0.4)
-            await pilot.press("X")
-            await pilot.pause(0.2)
-            error = app.notices[-1][1]
-            assert error.code == "group-active"
-            assert "1 member is connected: audit-" in error.why
-            assert app.screen.CRUMB == "groups"
-
-    run(scenario())
+async def test_group_with_members_is_not_deleted():
+    async with on_recorded(start="groups", size=(100, 40)) as (app, pilot):
+        await pilot.pause(0.4)
+        await pilot.press("X")
+        await pilot.pause(0.2)
+        error = app.notices[-1][1]
+        assert error.code == "group-active"
+        assert "1 member is connected: audit-" in error.why
+        assert app.screen.CRUMB == "groups"
 
 
-def test_offsets_of_a_topic_are_forgotten_once_its_name_is_typed():
+async def test_offsets_of_a_topic_are_forgotten_once_its_name_is_typed():
     forgotten = []
 
     def forget(group, topic):
         forgotten.append((group, topic))
         return 1
 
-    async def scenario():
-        app = recorded_app(source=empty_group(forget_group_topic=forget))
-        async with app.run_test(size=(100, 40)) as pilot:
-            await at_group(pilot)
-            await pilot.press("D")
-            await pilot.pause(0.2)
-            await pilot.press(*"orders", "enter")
-            await pilot.pause(0.4)
-            assert forgotten == [("billing", "orders")]
-            assert app.picture.activity.lines[-1].message == "yak groups delete billing --topic orders --yes"
-
-    run(scenario())
+    async with on_recorded(source=empty_group(forget_group_topic=forget), size=(100, 40)) as (app, pilot):
+        await at_group(pilot)
+        await pilot.press("D")
+        await pilot.pause(0.2)
+        await pilot.press(*"orders", "enter")
+        await pilot.pause(0.4)
+        assert forgotten == [("billing", "orders")]
+        assert app.picture.activity.lines[-1].message == "yak groups delete billing --topic orders --yes"
 
 
-def test_a_cluster_that_does_not_answer_leaves_the_old_picture_and_says_why():
-    async def scenario():
-        source = recorded_source()
-        app = recorded_app(source=source, start="groups")
-        async with app.run_test(size=(100, 40)) as pilot:
-            await pilot.pause(0.4)
-            source.answers["GET /api/groups"] = YakError("no-broker", "no broker answered", why="it is dead")
-            app.screen.ask_again()
-            await pilot.pause(0.3)
-            assert app.screen.query_one("#groups", Grid).row_count == 2
-            assert "no broker answered: it is dead" in str(app.screen.query_one("#groups-panel").border_subtitle)
-            assert not app.notices
-
-    run(scenario())
+async def test_a_cluster_that_does_not_answer_leaves_the_old_picture_and_says_why():
+    source = recorded_source()
+    async with on_recorded(source=source, start="groups", size=(100, 40)) as (app, pilot):
+        await pilot.pause(0.4)
+        source.answers["GET /api/groups"] = YakError("no-broker", "no broker answered", why="it is dead")
+        app.screen.ask_again()
+        await pilot.pause(0.3)
+        assert app.screen.query_one("#groups", Grid).row_count == 2
+        assert "no broker answered: it is dead" in str(app.screen.query_one("#groups-panel").border_subtitle)
+        assert not app.notices
 
 
-def test_text_of_clients_does_not_drive_the_terminal_and_is_no_markup():
-    async def scenario():
-        name = "[red]\x1b]0;t\x07\u202ex"
-        source = empty_group()
-        source.answers["GET /api/groups"] = {
-            "groups": [{"group": name, "type": "classic", "state": "Empty", "coordinator": 1}],
-            "silent": [],
-        }
-        app = recorded_app(source=source, start="groups")
-        async with app.run_test(size=(100, 30)) as pilot:
-            await pilot.pause(0.5)
-            app.screen.query_one(Panel).entitle(f"Group {name}")
-            app.push_screen(ConfirmDialog(f"Delete {name}?", f"{name} goes."))
-            await pilot.pause(0.6)
-            strips = app.screen._compositor.render_strips()
-            text = "\n".join("".join(each.text for each in strip if not each.control) for strip in strips)
-            assert "[red]\\x1b]0;t\\x07" in text
-            assert "Delete [red]\\x1b" in text
-            assert not any(mark in text for mark in "\x1b\x07\u202e")
-
-    run(scenario())
+async def test_text_of_clients_does_not_drive_the_terminal_and_is_no_markup():
+    name = "[red]\x1b]0;t\x07\u202ex"
+    source = empty_group()
+    source.answers["GET /api/groups"] = {
+        "groups": [{"group": name, "type": "classic", "state": "Empty", "coordinator": 1}],
+        "silent": [],
+    }
+    async with on_recorded(source=source, start="groups", size=(100, 30)) as (app, pilot):
+        await pilot.pause(0.5)
+        app.screen.query_one(Panel).entitle(f"Group {name}")
+        app.push_screen(ConfirmDialog(f"Delete {name}?", f"{name} goes."))
+        await pilot.pause(0.6)
+        strips = app.screen._compositor.render_strips()
+        text = "\n".join("".join(each.text for each in strip if not each.control) for strip in strips)
+        assert "[red]\\x1b]0;t\\x07" in text
+        assert "Delete [red]\\x1b" in text
+        assert not any(mark in text for mark in "\x1b\x07\u202e")

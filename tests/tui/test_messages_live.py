@@ -64,22 +64,11 @@ async def fill_in(pilot, app, **values):
     await pilot.press("ctrl+s")
 
 
-def on(live, scenario, size=(140, 40), **settings):
-    """Run a scenario with the app on the cluster."""
-
-    async def run():
-        app = live.app(**settings)
-        async with app.run_test(size=size) as pilot:
-            await scenario(app, pilot)
-
-    asyncio.run(run())
-
-
-def test_a_topic_is_tailed_by_its_name(lone, new_topic):
+async def test_a_topic_is_tailed_by_its_name(lone, new_topic):
     topic = new_topic()
     fill(lone, topic, range(250))
 
-    async def scenario(app, pilot):
+    async with lone.open_app(size=(140, 40)) as (app, pilot):
         typed = [{" ": "space", "-": "minus"}.get(letter, letter) for letter in f"messages {topic}"]
         await pilot.press("colon", *typed, "enter")
         await until(pilot, lambda: isinstance(app.screen_below(), MessagesScreen), "the screen")
@@ -95,14 +84,12 @@ def test_a_topic_is_tailed_by_its_name(lone, new_topic):
         assert screen.grid_in_use().cursor_index == 259, "the end is followed"
         assert any(f"yak consume {topic} --tail 100" in line.message for line in app.picture.activity.lines)
 
-    on(lone, scenario)
 
-
-def test_a_filter_holds_while_it_is_typed_and_is_cleared_by_escape(lone, new_topic):
+async def test_a_filter_holds_while_it_is_typed_and_is_cleared_by_escape(lone, new_topic):
     topic = new_topic()
     fill(lone, topic, range(100))
 
-    async def scenario(app, pilot):
+    async with lone.open_app(size=(140, 40)) as (app, pilot):
         screen = await messages(app, pilot, topic)
         await until(pilot, lambda: screen.grid_in_use().row_count == 100, "all")
         await pilot.press("slash", "k", "colon", "k", "3")
@@ -123,14 +110,12 @@ def test_a_filter_holds_while_it_is_typed_and_is_cleared_by_escape(lone, new_top
         await pilot.press("n")
         await until(pilot, lambda: json.loads(screen.record_in_use().value)["n"] == 77, "the hit")
 
-    on(lone, scenario)
 
-
-def test_a_filter_that_is_wrong_is_said_where_it_is_typed(lone, new_topic):
+async def test_a_filter_that_is_wrong_is_said_where_it_is_typed(lone, new_topic):
     topic = new_topic()
     fill(lone, topic, range(3))
 
-    async def scenario(app, pilot):
+    async with lone.open_app(size=(140, 40)) as (app, pilot):
         screen = await messages(app, pilot, topic)
         await until(pilot, lambda: screen.grid_in_use().row_count == 3, "all")
         await pilot.press("slash", "k", "colon", "tilde", "left_parenthesis")
@@ -138,15 +123,13 @@ def test_a_filter_that_is_wrong_is_said_where_it_is_typed(lone, new_topic):
         await pilot.press("escape")
         assert screen.grid_in_use().row_count == 3
 
-    on(lone, scenario)
 
-
-def test_o_opens_the_form_of_the_position(lone, new_topic):
+async def test_o_opens_the_form_of_the_position(lone, new_topic):
     one, two = new_topic(), new_topic()
     fill(lone, one, range(30), partitions=1)
     fill(lone, two, range(100, 110), partitions=2)
 
-    async def scenario(app, pilot):
+    async with lone.open_app(size=(80, 24)) as (app, pilot):
         screen = await messages(app, pilot, Subscription((Choice(one),)))
         await until(pilot, lambda: screen.reader.status.phase == "reading", "the end")
         await pilot.press("o")
@@ -163,23 +146,19 @@ def test_o_opens_the_form_of_the_position(lone, new_topic):
         await pilot.pause()
         assert "not a time" in str(app.screen.query_one("#form-error").render())
 
-    on(lone, scenario, size=(80, 24))
 
-
-def test_a_topic_that_is_not_there_is_said_in_its_place(lone):
-    async def scenario(app, pilot):
+async def test_a_topic_that_is_not_there_is_said_in_its_place(lone):
+    async with lone.open_app(size=(80, 24)) as (app, pilot):
         screen = await messages(app, pilot, "nosuchtopic")
         await until(pilot, lambda: screen.reader.status.phase == "failed", "the error")
         await until(pilot, lambda: 'topic "nosuchtopic" does not exist' in screen.grid_in_use()._empty, "its words")
 
-    on(lone, scenario, size=(80, 24))
 
-
-def test_without_a_topic_one_is_chosen_from_a_list(lone, new_topic):
+async def test_without_a_topic_one_is_chosen_from_a_list(lone, new_topic):
     topic = new_topic()
     fill(lone, topic, range(7))
 
-    async def scenario(app, pilot):
+    async with lone.open_app(size=(140, 40)) as (app, pilot):
         await until(pilot, lambda: any(name == topic for name, _ in app.picture.partitions), "it is known")
         await pilot.press("3")
         screen = app.screen_below()
@@ -191,14 +170,12 @@ def test_without_a_topic_one_is_chosen_from_a_list(lone, new_topic):
         await pilot.press("y")
         await pilot.pause()
 
-    on(lone, scenario)
 
-
-def test_space_pauses_and_another_screen_does_too(lone, new_topic):
+async def test_space_pauses_and_another_screen_does_too(lone, new_topic):
     topic = new_topic()
     fill(lone, topic, range(5))
 
-    async def scenario(app, pilot):
+    async with lone.open_app(size=(140, 40)) as (app, pilot):
         screen = await messages(app, pilot, topic)
         await until(pilot, lambda: screen.grid_in_use().row_count == 5, "all")
         await pilot.press("space")
@@ -213,14 +190,12 @@ def test_space_pauses_and_another_screen_does_too(lone, new_topic):
         await pilot.press("3")
         await until(pilot, lambda: screen.reader.status.phase == "reading", "seen again")
 
-    on(lone, scenario)
 
-
-def test_all_about_a_message_is_beside_it(lone, new_topic):
+async def test_all_about_a_message_is_beside_it(lone, new_topic):
     topic = new_topic()
     fill(lone, topic, [42], headers=[("source", b"web")])
 
-    async def scenario(app, pilot):
+    async with lone.open_app(size=(80, 24)) as (app, pilot):
         screen = await messages(app, pilot, topic)
         await until(pilot, lambda: screen.grid_in_use().row_count == 1, "it")
         await pilot.press("enter")
@@ -237,14 +212,12 @@ def test_all_about_a_message_is_beside_it(lone, new_topic):
         assert not screen.query_one("#record-panel").has_class("-open")
         assert screen.focused is screen.grid_in_use()
 
-    on(lone, scenario, size=(80, 24))
 
-
-def test_copies_and_sending_again(lone, new_topic, monkeypatch):
+async def test_copies_and_sending_again(lone, new_topic, monkeypatch):
     topic = new_topic()
     fill(lone, topic, [42])
 
-    async def scenario(app, pilot):
+    async with lone.open_app(size=(140, 40)) as (app, pilot):
         screen = await messages(app, pilot, topic)
         await until(pilot, lambda: screen.grid_in_use().row_count == 1, "it")
         await pilot.press("y")
@@ -261,15 +234,13 @@ def test_copies_and_sending_again(lone, new_topic, monkeypatch):
         await pilot.press("p")
         assert gone == [("producer", Form.of(topic, b"k2", b'{"n": 42}'))]
 
-    on(lone, scenario)
 
-
-def test_marked_records_are_exported_and_yak_produce_accepts_the_file(lone, new_topic, tmp_path):
+async def test_marked_records_are_exported_and_yak_produce_accepts_the_file(lone, new_topic, tmp_path):
     topic, back = new_topic(), new_topic()
     fill(lone, topic, range(50))
     path = tmp_path / "some.ndjson"
 
-    async def scenario(app, pilot):
+    async with lone.open_app(size=(140, 40)) as (app, pilot):
         screen = await messages(app, pilot, topic)
         await until(pilot, lambda: screen.grid_in_use().row_count == 50, "all")
         await pilot.press("g", "v", "v", "j", "v")
@@ -284,8 +255,6 @@ def test_marked_records_are_exported_and_yak_produce_accepts_the_file(lone, new_
         await pilot.press("x")
         await fill_in(pilot, app, path=str(path))
         await until(pilot, lambda: any("is there already" in str(said) for _, said, _ in app.notices), "no overwriting")
-
-    on(lone, scenario)
     subprocess.run(
         yak_argv("-b", lone.bootstrap, "produce", back, "-f", str(path), "--create"),
         check=True,
@@ -304,11 +273,11 @@ def test_marked_records_are_exported_and_yak_produce_accepts_the_file(lone, new_
     assert sorted(sent) == sorted(came)
 
 
-def test_tail_continues_when_a_leader_dies_and_finds_new_partitions(live, new_topic):
+async def test_tail_continues_when_a_leader_dies_and_finds_new_partitions(live, new_topic):
     topic = new_topic()
     fill(live, topic, range(10), partitions=1)
 
-    async def scenario(app, pilot):
+    async with live.open_app(size=(140, 40)) as (app, pilot):
         screen = await messages(app, pilot, topic)
         await until(pilot, lambda: screen.grid_in_use().row_count == 10, "all")
         admin = Admin(live.bootstrap)
@@ -321,14 +290,12 @@ def test_tail_continues_when_a_leader_dies_and_finds_new_partitions(live, new_to
         await asyncio.to_thread(fill, live, topic, range(20, 25), partition=1)
         await until(pilot, lambda: numbers_of(screen.reader) == list(range(25)), "its messages")
 
-    on(live, scenario)
 
-
-def test_a_list_that_is_full_says_so_and_m_reads_on(lone, new_topic):
+async def test_a_list_that_is_full_says_so_and_m_reads_on(lone, new_topic):
     topic = new_topic()
     fill(lone, topic, range(1500), partitions=1)
 
-    async def scenario(app, pilot):
+    async with lone.open_app(size=(140, 40)) as (app, pilot):
         screen = await messages(app, pilot, Subscription((Choice(topic),)))
         screen.limits = Limits(rows=1000)
         screen.read(Subscription((Choice(topic),), Seek(START)))
@@ -337,17 +304,15 @@ def test_a_list_that_is_full_says_so_and_m_reads_on(lone, new_topic):
         await pilot.press("m")
         await until(pilot, lambda: numbers_of(screen.reader) == list(range(500, 1500)), "the newer half and more")
 
-    on(lone, scenario)
 
-
-def test_enter_loads_all_of_a_large_value(lone, new_topic):
+async def test_enter_loads_all_of_a_large_value(lone, new_topic):
     topic = new_topic()
     fill(lone, topic, [])
     sender = RecordSender(topic, open_producer(producer_settings(lone.bootstrap)))
     sender.send(Outgoing(value=json.dumps({"text": ["word"] * 30_000}).encode()), 0)
     sender.finish(SECONDS)
 
-    async def scenario(app, pilot):
+    async with lone.open_app(size=(140, 40)) as (app, pilot):
         screen = await messages(app, pilot, topic)
         await until(pilot, lambda: screen.grid_in_use().row_count == 1, "it")
         await pilot.press("enter")
@@ -356,15 +321,13 @@ def test_enter_loads_all_of_a_large_value(lone, new_topic):
         await pilot.press("G", "enter")
         await until(pilot, lambda: pane.text.count('"word"') == 30_000, "all of it")
 
-    on(lone, scenario)
 
-
-def test_in_a_browser_an_export_is_downloaded(lone, new_topic, monkeypatch):
+async def test_in_a_browser_an_export_is_downloaded(lone, new_topic, monkeypatch):
     topic = new_topic()
     fill(lone, topic, range(5))
     given = []
 
-    async def scenario(app, pilot):
+    async with lone.open_app(size=(140, 40)) as (app, pilot):
         screen = await messages(app, pilot, topic)
         await until(pilot, lambda: screen.grid_in_use().row_count == 5, "all")
         monkeypatch.setattr(type(app), "is_web", property(lambda _self: True))
@@ -375,8 +338,6 @@ def test_in_a_browser_an_export_is_downloaded(lone, new_topic, monkeypatch):
         text, name = given[0]
         assert len(text.splitlines()) == 5
         assert name.startswith(topic)
-
-    on(lone, scenario)
 
 
 # -- the consumer --------------------------------------------------------------------------------------------------------
@@ -407,11 +368,11 @@ def cli(live, *text):
     return subprocess.run(yak_argv("-b", live.bootstrap, *text), check=True, capture_output=True, env=os.environ).stdout
 
 
-def test_a_group_is_read_with_and_committed_for_when_it_is_said(lone, new_topic):
+async def test_a_group_is_read_with_and_committed_for_when_it_is_said(lone, new_topic):
     topic, group = new_topic(), new_topic()
     fill(lone, topic, range(40), partitions=2)
 
-    async def scenario(app, pilot):
+    async with lone.open_app(size=(140, 40)) as (app, pilot):
         screen = await consumer(app, pilot)
         await pilot.press("a")
         await fill_in(pilot, app, topics=topic, group=group, **{"from": "start"})
@@ -437,19 +398,17 @@ def test_a_group_is_read_with_and_committed_for_when_it_is_said(lone, new_topic)
         await until(
             pilot, lambda: screen.tile is not None and screen.tile.grid.row_count == 5, "what was not committed"
         )
-
-    on(lone, scenario)
     assert committed(lone, group, topic, 2) == 40
     visible = cli(lone, "groups", "describe", group, "-o", "json")
     assert {row["state"] for row in json.loads(visible)} == {"Empty"}, "the app left it when it ended"
 
 
-def test_tiles_side_by_side_and_in_one_list(lone, new_topic):
+async def test_tiles_side_by_side_and_in_one_list(lone, new_topic):
     one, two = new_topic(), new_topic()
     fill(lone, one, range(20))
     fill(lone, two, range(100, 130))
 
-    async def scenario(app, pilot):
+    async with lone.open_app(size=(140, 40)) as (app, pilot):
         screen = await consumer(app, pilot)
         for topic in (one, two):
             screen.read(Subscription((Choice(topic),), Seek(END, None, 50)))
@@ -478,14 +437,12 @@ def test_tiles_side_by_side_and_in_one_list(lone, new_topic):
         await pilot.press("1")
         await until(pilot, lambda: screen.tiles[0].reader.status.phase == "paused", "no focus")
 
-    on(lone, scenario)
 
-
-def test_six_at_most_and_a_failed_one_says_why(lone, new_topic):
+async def test_six_at_most_and_a_failed_one_says_why(lone, new_topic):
     topic = new_topic()
     fill(lone, topic, range(3))
 
-    async def scenario(app, pilot):
+    async with lone.open_app(size=(80, 24)) as (app, pilot):
         screen = await consumer(app, pilot)
         for _ in range(5):
             screen.opened(topic)
@@ -501,14 +458,12 @@ def test_six_at_most_and_a_failed_one_says_why(lone, new_topic):
         await fill_in(pilot, app, topics=topic, **{"from": "start"})
         await until(pilot, lambda: screen.tiles[5].grid.row_count == 3, "another topic")
 
-    on(lone, scenario, size=(80, 24))
 
-
-def test_read_only_consumer_screen_joins_no_group(lone, new_topic):
+async def test_read_only_consumer_screen_joins_no_group(lone, new_topic):
     topic = new_topic()
     fill(lone, topic, range(3))
 
-    async def scenario(app, pilot):
+    async with lone.open_app(size=(140, 40), is_readonly=True) as (app, pilot):
         screen = await consumer(app, pilot)
         await pilot.press("a")
         await fill_in(pilot, app, topics=topic, group="audit")
@@ -520,5 +475,3 @@ def test_read_only_consumer_screen_joins_no_group(lone, new_topic):
         await pilot.pause()
         assert not isinstance(app.screen, ConfirmDialog)
         assert not app.notices, "the key is not bound"
-
-    on(lone, scenario, is_readonly=True)

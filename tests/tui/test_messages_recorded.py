@@ -1,9 +1,7 @@
 """The Messages and Consumer screens without a cluster: what is drawn, at both sizes and in letters."""
 
-import asyncio
-
 import pytest
-from driving import until
+from driving import on_recorded, until
 from pictures import recorded_app
 from records import EACH, PARTITIONS, open_recorded
 
@@ -36,115 +34,87 @@ async def opened(app, pilot, name, what):
 
 
 @pytest.mark.parametrize("size", [(80, 24), (140, 40)])
-def test_a_list_of_records(size):
-    async def scenario():
-        app = recorded_app()
-        async with app.run_test(size=size) as pilot:
-            screen = await opened(app, pilot, "messages", ORDERS)
-            await until(pilot, lambda: screen.grid_in_use().row_count == EACH * PARTITIONS)
-            await pilot.pause(0.3)
-            text = drawn(app)
-            assert "OFFSET" in text
-            assert "0@1000" in text
-            assert "at the end" in text
-            assert f"{EACH * PARTITIONS} read" in text
-            assert ("HEADERS" in text) == (size[0] == 140), "columns go where there is no room"
-
-    asyncio.run(scenario())
+async def test_a_list_of_records(size):
+    async with on_recorded(size=size) as (app, pilot):
+        screen = await opened(app, pilot, "messages", ORDERS)
+        await until(pilot, lambda: screen.grid_in_use().row_count == EACH * PARTITIONS)
+        await pilot.pause(0.3)
+        text = drawn(app)
+        assert "OFFSET" in text
+        assert "0@1000" in text
+        assert "at the end" in text
+        assert f"{EACH * PARTITIONS} read" in text
+        assert ("HEADERS" in text) == (size[0] == 140), "columns go where there is no room"
 
 
-def test_ascii_mode_has_letters_for_signs():
-    async def scenario():
-        app = recorded_app(is_ascii=True)
-        async with app.run_test(size=(80, 24)) as pilot:
-            screen = await opened(app, pilot, "messages", ORDERS)
-            await until(pilot, lambda: screen.grid_in_use().row_count == EACH * PARTITIONS)
-            await pilot.pause(0.3)
-            assert "[up] at the end" in drawn(app)
-            await pilot.press("space")
-            await until(pilot, lambda: "[||] paused" in drawn(app))
-
-    asyncio.run(scenario())
+async def test_ascii_mode_has_letters_for_signs():
+    async with on_recorded(is_ascii=True) as (app, pilot):
+        screen = await opened(app, pilot, "messages", ORDERS)
+        await until(pilot, lambda: screen.grid_in_use().row_count == EACH * PARTITIONS)
+        await pilot.pause(0.3)
+        assert "[up] at the end" in drawn(app)
+        await pilot.press("space")
+        await until(pilot, lambda: "[||] paused" in drawn(app))
 
 
-def test_space_resumes_a_display_that_another_screen_paused():
-    async def scenario():
-        app = recorded_app()
-        async with app.run_test(size=(140, 40)) as pilot:
-            await pilot.press("space")
-            assert app.is_frozen
-            screen = await opened(app, pilot, "messages", ORDERS)
-            await pilot.press("space")
-            assert not app.is_frozen
-            await until(pilot, lambda: screen.grid_in_use().row_count == EACH * PARTITIONS)
-            await until(pilot, lambda: "‖ paused" not in drawn(app))
-            await pilot.press("space")
-            await until(pilot, lambda: "‖ paused" in drawn(app))
-            assert not app.is_frozen
-
-    asyncio.run(scenario())
+async def test_space_resumes_a_display_that_another_screen_paused():
+    async with on_recorded(size=(140, 40)) as (app, pilot):
+        await pilot.press("space")
+        assert app.is_frozen
+        screen = await opened(app, pilot, "messages", ORDERS)
+        await pilot.press("space")
+        assert not app.is_frozen
+        await until(pilot, lambda: screen.grid_in_use().row_count == EACH * PARTITIONS)
+        await until(pilot, lambda: "‖ paused" not in drawn(app))
+        await pilot.press("space")
+        await until(pilot, lambda: "‖ paused" in drawn(app))
+        assert not app.is_frozen
 
 
-def test_times_follow_the_zone_and_the_view_is_cycled():
-    async def scenario():
-        app = recorded_app()
-        async with app.run_test(size=(140, 40)) as pilot:
-            screen = await opened(app, pilot, "messages", ORDERS)
-            await until(pilot, lambda: screen.grid_in_use().row_count == EACH * PARTITIONS)
-            await pilot.press("Z", "Z")
-            await until(pilot, lambda: "60 s ago" in drawn(app) or "1 min ago" in drawn(app))
-            await pilot.press("J", "J")
-            await until(pilot, lambda: "⟨hex⟩ 7b 22 6f" in drawn(app))
-
-    asyncio.run(scenario())
+async def test_times_follow_the_zone_and_the_view_is_cycled():
+    async with on_recorded(size=(140, 40)) as (app, pilot):
+        screen = await opened(app, pilot, "messages", ORDERS)
+        await until(pilot, lambda: screen.grid_in_use().row_count == EACH * PARTITIONS)
+        await pilot.press("Z", "Z")
+        await until(pilot, lambda: "60 s ago" in drawn(app) or "1 min ago" in drawn(app))
+        await pilot.press("J", "J")
+        await until(pilot, lambda: "⟨hex⟩ 7b 22 6f" in drawn(app))
 
 
-def test_the_keys_of_both_screens_are_in_the_help():
-    async def scenario():
-        app = recorded_app()
-        async with app.run_test(size=(140, 40)) as pilot:
-            for name, text in (("messages", "Read other topics"), ("consumer", "Commit the offsets")):
-                await opened(app, pilot, name, None)
-                await pilot.press("question_mark")
-                await until(pilot, lambda: isinstance(app.screen, TextDialog))
-                assert text in str(app.screen.query_one("#text").render())
-                await pilot.press("escape")
-
-    asyncio.run(scenario())
+async def test_the_keys_of_both_screens_are_in_the_help():
+    async with on_recorded(size=(140, 40)) as (app, pilot):
+        for name, text in (("messages", "Read other topics"), ("consumer", "Commit the offsets")):
+            await opened(app, pilot, name, None)
+            await pilot.press("question_mark")
+            await until(pilot, lambda: isinstance(app.screen, TextDialog))
+            assert text in str(app.screen.query_one("#text").render())
+            await pilot.press("escape")
 
 
 @pytest.mark.parametrize(("size", "count"), [((80, 24), 3), ((140, 40), 6)])
-def test_tiles(size, count):
-    async def scenario():
-        app = recorded_app()
-        async with app.run_test(size=size) as pilot:
-            screen = await opened(app, pilot, "consumer", None)
-            assert "No subscriptions yet. a adds one" in drawn(app)
-            for number in range(count):
-                screen.read(Subscription((Choice(("orders", "payments")[number % 2]),), Seek(START)))
-            await until(pilot, lambda: sum(tile.grid.row_count for tile in screen.tiles) == count * EACH * PARTITIONS)
-            await pilot.pause(0.3)
-            text = drawn(app)
-            for tile in screen.tiles:
-                assert f"{tile.letter} {tile.reader.wanted.title}" in text
-                assert tile.size.height >= 6
-            assert text.count("at the end") == count
-            await pilot.press("m")
-            merged = screen.query_one("#merged")
-            await until(pilot, lambda: merged.row_count == count * EACH * PARTITIONS)
-
-    asyncio.run(scenario())
+async def test_tiles(size, count):
+    async with on_recorded(size=size) as (app, pilot):
+        screen = await opened(app, pilot, "consumer", None)
+        assert "No subscriptions yet. a adds one" in drawn(app)
+        for number in range(count):
+            screen.read(Subscription((Choice(("orders", "payments")[number % 2]),), Seek(START)))
+        await until(pilot, lambda: sum(tile.grid.row_count for tile in screen.tiles) == count * EACH * PARTITIONS)
+        await pilot.pause(0.3)
+        text = drawn(app)
+        for tile in screen.tiles:
+            assert f"{tile.letter} {tile.reader.wanted.title}" in text
+            assert tile.size.height >= 6
+        assert text.count("at the end") == count
+        await pilot.press("m")
+        merged = screen.query_one("#merged")
+        await until(pilot, lambda: merged.row_count == count * EACH * PARTITIONS)
 
 
-def test_the_value_of_a_record_is_in_sight_in_a_low_window():
-    async def scenario():
-        app = recorded_app()
-        async with app.run_test(size=(80, 24)) as pilot:
-            screen = await opened(app, pilot, "messages", ORDERS)
-            await until(pilot, lambda: screen.grid_in_use().row_count == EACH * PARTITIONS)
-            await pilot.press("d")
-            await until(pilot, lambda: '"order":' in drawn(app).partition("key text")[2])
-            pane = screen.query_one(RecordPane)
-            assert "partition" in pane.text, "the facts beside it follow the value"
-
-    asyncio.run(scenario())
+async def test_the_value_of_a_record_is_in_sight_in_a_low_window():
+    async with on_recorded() as (app, pilot):
+        screen = await opened(app, pilot, "messages", ORDERS)
+        await until(pilot, lambda: screen.grid_in_use().row_count == EACH * PARTITIONS)
+        await pilot.press("d")
+        await until(pilot, lambda: '"order":' in drawn(app).partition("key text")[2])
+        pane = screen.query_one(RecordPane)
+        assert "partition" in pane.text, "the facts beside it follow the value"

@@ -1,8 +1,9 @@
 """The metadata log on the recorded cluster, and on one with 100,000 records: pages, places, images, marks."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
-from driving import until
+from driving import on_recorded, until
 from pictures import recorded_app, recorded_source
 from recorded_source import RecordedSource
 
@@ -13,10 +14,6 @@ NOTHING = {
     "timestamp": 0.0, "clusterId": "c", "incarnation": 1, "controllerId": -1, "brokers": [], "topics": [], "partitions": [],
     "producers": [], "brokerConfigs": {"": {}},
 }  # fmt: skip
-
-
-def run(scenario):
-    asyncio.run(scenario)
 
 
 class LongSource(RecordedSource):
@@ -63,10 +60,14 @@ class LongSource(RecordedSource):
         return await super().ask(method, path, params=params, body=body)
 
 
-def long_app(source):
+@asynccontextmanager
+async def on_log(source, size=(80, 24)):
+    """The app on this screen, a moment after the log's last record, once its image is there, and its pilot."""
     app = recorded_app(source=source, start="metadata")
     app.now_ms = lambda: (1_795_000_000 + source.end + 5) * 1_000
-    return app
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause(0.6)
+        yield app, pilot
 
 
 def log_of(app):
@@ -78,228 +79,175 @@ def image_texts(app):
     return [[cell.text for cell in grid.displayed.at(index).cells] for index in range(grid.row_count)]
 
 
-def test_metadata_screen_opens_at_the_log_end_with_the_current_cluster_state():
-    async def scenario():
-        app = recorded_app(start="metadata")
-        async with app.run_test(size=(140, 40)) as pilot:
-            await pilot.pause(0.8)
-            assert (log_of(app).row_count, log_of(app).cursor_key) == (34, "34")
-            assert "record 34 of 34, live" in str(app.screen.query_one("#metadata-log").border_title)
-            assert ["  controller", "broker 2, epoch 2"] in image_texts(app)
-            assert any(name.startswith("◆") for name, _text in image_texts(app))
-            assert "PartitionChange" in str(app.screen.query_one("#record-json").render())
-
-    run(scenario())
+async def test_metadata_screen_opens_at_the_log_end_with_the_current_cluster_state():
+    async with on_recorded(start="metadata", size=(140, 40)) as (app, pilot):
+        await pilot.pause(0.8)
+        assert (log_of(app).row_count, log_of(app).cursor_key) == (34, "34")
+        assert "record 34 of 34, live" in str(app.screen.query_one("#metadata-log").border_title)
+        assert ["  controller", "broker 2, epoch 2"] in image_texts(app)
+        assert any(name.startswith("◆") for name, _text in image_texts(app))
+        assert "PartitionChange" in str(app.screen.query_one("#record-json").render())
 
 
-def test_record_that_does_not_exist_is_refused_with_the_newest():
-    async def scenario():
-        app = recorded_app(start="metadata")
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.8)
-            app.go("metadata", "999")
-            await until(pilot, lambda: app.notices, "the notice")
-            assert str(app.notices[-1][1]) == "record 999 does not exist yet: the newest is 34"
-            app.go("metadata", "12")
-            await until(pilot, lambda: log_of(app).cursor_key == "12", "the record")
-            assert len(app.notices) == 1
-
-    run(scenario())
+async def test_record_that_does_not_exist_is_refused_with_the_newest():
+    async with on_recorded(start="metadata") as (app, pilot):
+        await pilot.pause(0.8)
+        app.go("metadata", "999")
+        await until(pilot, lambda: app.notices, "the notice")
+        assert str(app.notices[-1][1]) == "record 999 does not exist yet: the newest is 34"
+        app.go("metadata", "12")
+        await until(pilot, lambda: log_of(app).cursor_key == "12", "the record")
+        assert len(app.notices) == 1
 
 
-def test_long_log_reads_only_the_visible_pages():
-    async def scenario():
-        source = LongSource(100_000)
-        app = long_app(source)
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.8)
-            assert (log_of(app).row_count, log_of(app).cursor_key) == (100_000, "100000")
-            await pilot.press("g")
-            await pilot.pause(0.5)
-            assert log_of(app).cursor_row.cells[1].text != "…"
-            app.screen.query_one(Timeline).post_message(Timeline.Moved(50_000))
-            await pilot.pause(0.8)
-            assert log_of(app).cursor_key == "50000"
-            assert log_of(app).cursor_row.cells[3].text == "broker 1 is the controller, epoch 50000"
-            requested = [each[2] for each in source.requests if each[1] == "/metadata/log"]
-            assert len(requested) < 15
-            assert all(each["limit"] <= 100 for each in requested)
-
-    run(scenario())
+async def test_long_log_reads_only_the_visible_pages():
+    source = LongSource(100_000)
+    async with on_log(source) as (app, pilot):
+        assert (log_of(app).row_count, log_of(app).cursor_key) == (100_000, "100000")
+        await pilot.press("g")
+        await pilot.pause(0.5)
+        assert log_of(app).cursor_row.cells[1].text != "…"
+        app.screen.query_one(Timeline).post_message(Timeline.Moved(50_000))
+        await pilot.pause(0.8)
+        assert log_of(app).cursor_key == "50000"
+        assert log_of(app).cursor_row.cells[3].text == "broker 1 is the controller, epoch 50000"
+        requested = [each[2] for each in source.requests if each[1] == "/metadata/log"]
+        assert len(requested) < 15
+        assert all(each["limit"] <= 100 for each in requested)
 
 
-def test_new_records_come_in_and_are_followed_only_from_the_end():
-    async def scenario():
-        source = LongSource(50)
-        app = long_app(source)
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.6)
-            source.end = 53
+async def test_new_records_come_in_and_are_followed_only_from_the_end():
+    source = LongSource(50)
+    async with on_log(source) as (app, pilot):
+        source.end = 53
+        app.screen.ask_again()
+        await pilot.pause(0.6)
+        assert log_of(app).cursor_key == "53"
+        assert 53 in source.images
+        await pilot.press("left_square_bracket", "left_square_bracket")
+        source.end = 60
+        app.screen.ask_again()
+        await pilot.pause(0.4)
+        assert log_of(app).cursor_key == "51"
+        assert "9 newer" in str(app.screen.query_one("#metadata-log").border_title)
+        await pilot.press("G")
+        source.end = 61
+        app.screen.ask_again()
+        await pilot.pause(0.4)
+        assert log_of(app).cursor_key == "61"
+
+
+async def test_image_is_requested_once_where_the_cursor_rests():
+    source = LongSource(500)
+    async with on_log(source) as (app, pilot):
+        source.images.clear()
+        for _ in range(12):
+            app.screen.action_step(-1)
+        await pilot.pause(0.6)
+        assert source.images == [488]
+        assert ["  controller", "▲ none, epoch 488"] in [
+            *image_texts(app),
+            *[[n.replace("◆", " "), w] for n, w in image_texts(app)],
+        ]
+        await pilot.press("right_square_bracket")
+        await pilot.pause(0.4)
+        await pilot.press("left_square_bracket")
+        await pilot.pause(0.4)
+        assert source.images == [488, 489]  # the first was kept
+
+
+async def test_the_latest_place_wins_when_answers_are_slow():
+    source = LongSource(500)
+    async with on_log(source) as (app, pilot):
+        source.slow = asyncio.Event()
+        for place in (100, 200, 300):
+            log_of(app).move_to(str(place))
+            await pilot.pause(0.25)
+        source.slow.set()
+        await pilot.pause(0.4)
+        assert any("epoch 300" in text for _name, text in image_texts(app))
+
+
+async def test_mark_compares_two_images():
+    async with on_log(LongSource(500)) as (app, pilot):
+        await pilot.press("equals_sign")
+        log_of(app).move_to("100")
+        await pilot.pause(0.5)
+        assert image_texts(app) == [["~ controller", "epoch 100 → 500"]]
+        assert str(app.screen.query_one("#metadata-image").border_title) == "What changed from record 100 to 500"
+        await pilot.press("escape")
+        await pilot.pause(0.4)
+        assert app.screen.mark is None
+        assert any("epoch 100" in text for _name, text in image_texts(app))
+
+
+async def test_metadata_screen_moves_to_a_time_or_to_a_record():
+    async with on_log(LongSource(500)) as (app, pilot):
+        await pilot.press("T", *"123", "enter")
+        await pilot.pause(0.4)
+        assert log_of(app).cursor_key == "123"
+        await pilot.press("T", "minus", *"1m", "enter")
+        await pilot.pause(0.4)
+        assert log_of(app).cursor_key == "445"
+        await pilot.press("T", *"noon", "enter")
+        await pilot.pause(0.3)
+        assert app.notices[-1][1].code == "bad-time"
+        assert log_of(app).cursor_key == "445"
+        await pilot.press("T", *"2099", "minus", *"01", "minus", *"01", "enter")
+        await pilot.pause(0.3)
+        assert "future" in app.notices[-1][1].message
+        await pilot.press("T", "0", "enter")
+        await pilot.pause(0.4)
+        assert log_of(app).cursor_key == "1"
+
+
+async def test_log_filter_searches_known_records_and_reads_more():
+    source = LongSource(700)
+    async with on_log(source) as (app, pilot):
+        await pilot.press("slash", *"epoch", "space", *"25", "enter")
+        for _ in range(8):
             app.screen.ask_again()
-            await pilot.pause(0.6)
-            assert log_of(app).cursor_key == "53"
-            assert 53 in source.images
-            await pilot.press("left_square_bracket", "left_square_bracket")
-            source.end = 60
-            app.screen.ask_again()
-            await pilot.pause(0.4)
-            assert log_of(app).cursor_key == "51"
-            assert "9 newer" in str(app.screen.query_one("#metadata-log").border_title)
-            await pilot.press("G")
-            source.end = 61
-            app.screen.ask_again()
-            await pilot.pause(0.4)
-            assert log_of(app).cursor_key == "61"
-
-    run(scenario())
+            await pilot.pause(0.2)
+        keys = [log_of(app).displayed.at(index).key for index in range(log_of(app).row_count)]
+        assert keys == ["25", *(str(number) for number in range(250, 260))]
+        await pilot.press("escape")
+        await pilot.pause(0.3)
+        assert log_of(app).row_count == 700
 
 
-def test_image_is_requested_once_where_the_cursor_rests():
-    async def scenario():
-        source = LongSource(500)
-        app = long_app(source)
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.6)
-            source.images.clear()
-            for _ in range(12):
-                app.screen.action_step(-1)
-            await pilot.pause(0.6)
-            assert source.images == [488]
-            assert ["  controller", "▲ none, epoch 488"] in [
-                *image_texts(app),
-                *[[n.replace("◆", " "), w] for n, w in image_texts(app)],
-            ]
-            await pilot.press("right_square_bracket")
-            await pilot.pause(0.4)
-            await pilot.press("left_square_bracket")
-            await pilot.pause(0.4)
-            assert source.images == [488, 489]  # the first was kept
-
-    run(scenario())
+async def test_metadata_log_of_another_history_replaces_the_old_records():
+    source = LongSource(50)
+    async with on_log(source) as (app, pilot):
+        source.history, source.end = "b", 20
+        app.screen.ask_again()
+        await pilot.pause(0.5)
+        app.screen.ask_again()
+        await pilot.pause(0.5)
+        assert log_of(app).row_count == 20
+        assert app.screen.log_.records[20]["hash"] == "b20"
 
 
-def test_the_latest_place_wins_when_answers_are_slow():
-    async def scenario():
-        source = LongSource(500)
-        app = long_app(source)
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.6)
-            source.slow = asyncio.Event()
-            for place in (100, 200, 300):
-                log_of(app).move_to(str(place))
-                await pilot.pause(0.25)
-            source.slow.set()
-            await pilot.pause(0.4)
-            assert any("epoch 300" in text for _name, text in image_texts(app))
+async def test_image_title_names_its_record():
+    source = LongSource(1_000)
+    async with on_log(source, size=(140, 40)) as (app, pilot):
+        panel = app.screen.query_one("#metadata-image")
+        assert "after record 1000," in str(panel.border_title)
+        source.answers.clear()
+        gate = asyncio.Event()
+        answer = source.ask
 
-    run(scenario())
+        async def late(method, path, **more):
+            if path == "/metadata/image":
+                await gate.wait()
+            return await answer(method, path, **more)
 
-
-def test_mark_compares_two_images():
-    async def scenario():
-        app = long_app(LongSource(500))
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.6)
-            await pilot.press("equals_sign")
-            log_of(app).move_to("100")
-            await pilot.pause(0.5)
-            assert image_texts(app) == [["~ controller", "epoch 100 → 500"]]
-            assert str(app.screen.query_one("#metadata-image").border_title) == "What changed from record 100 to 500"
-            await pilot.press("escape")
-            await pilot.pause(0.4)
-            assert app.screen.mark is None
-            assert any("epoch 100" in text for _name, text in image_texts(app))
-
-    run(scenario())
-
-
-def test_metadata_screen_moves_to_a_time_or_to_a_record():
-    async def scenario():
-        app = long_app(LongSource(500))
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.6)
-            await pilot.press("T", *"123", "enter")
-            await pilot.pause(0.4)
-            assert log_of(app).cursor_key == "123"
-            await pilot.press("T", "minus", *"1m", "enter")
-            await pilot.pause(0.4)
-            assert log_of(app).cursor_key == "445"
-            await pilot.press("T", *"noon", "enter")
-            await pilot.pause(0.3)
-            assert app.notices[-1][1].code == "bad-time"
-            assert log_of(app).cursor_key == "445"
-            await pilot.press("T", *"2099", "minus", *"01", "minus", *"01", "enter")
-            await pilot.pause(0.3)
-            assert "future" in app.notices[-1][1].message
-            await pilot.press("T", "0", "enter")
-            await pilot.pause(0.4)
-            assert log_of(app).cursor_key == "1"
-
-    run(scenario())
-
-
-def test_log_filter_searches_known_records_and_reads_more():
-    async def scenario():
-        source = LongSource(700)
-        app = long_app(source)
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.6)
-            await pilot.press("slash", *"epoch", "space", *"25", "enter")
-            for _ in range(8):
-                app.screen.ask_again()
-                await pilot.pause(0.2)
-            keys = [log_of(app).displayed.at(index).key for index in range(log_of(app).row_count)]
-            assert keys == ["25", *(str(number) for number in range(250, 260))]
-            await pilot.press("escape")
-            await pilot.pause(0.3)
-            assert log_of(app).row_count == 700
-
-    run(scenario())
-
-
-def test_metadata_log_of_another_history_replaces_the_old_records():
-    async def scenario():
-        source = LongSource(50)
-        app = long_app(source)
-        async with app.run_test(size=(80, 24)) as pilot:
-            await pilot.pause(0.6)
-            source.history, source.end = "b", 20
-            app.screen.ask_again()
-            await pilot.pause(0.5)
-            app.screen.ask_again()
-            await pilot.pause(0.5)
-            assert log_of(app).row_count == 20
-            assert app.screen.log_.records[20]["hash"] == "b20"
-
-    run(scenario())
-
-
-def test_image_title_names_its_record():
-    async def scenario():
-        source = LongSource(1_000)
-        app = long_app(source)
-        async with app.run_test(size=(140, 40)) as pilot:
-            await pilot.pause(0.8)
-            panel = app.screen.query_one("#metadata-image")
-            assert "after record 1000," in str(panel.border_title)
-            source.answers.clear()
-            gate = asyncio.Event()
-            answer = source.ask
-
-            async def late(method, path, **more):
-                if path == "/metadata/image":
-                    await gate.wait()
-                return await answer(method, path, **more)
-
-            source.ask = late
-            app.screen.query_one(Timeline).post_message(Timeline.Moved(500))
-            await pilot.pause(0.4)
-            assert log_of(app).cursor_key == "500"
-            assert "after record 1000," in str(panel.border_title), "as the body below it"
-            assert "reading record 500" in str(panel.border_subtitle)
-            gate.set()
-            await pilot.pause(0.4)
-            assert "after record 500," in str(panel.border_title)
-            assert any("epoch 500" in text for _name, text in image_texts(app))
-
-    run(scenario())
+        source.ask = late
+        app.screen.query_one(Timeline).post_message(Timeline.Moved(500))
+        await pilot.pause(0.4)
+        assert log_of(app).cursor_key == "500"
+        assert "after record 1000," in str(panel.border_title), "as the body below it"
+        assert "reading record 500" in str(panel.border_subtitle)
+        gate.set()
+        await pilot.pause(0.4)
+        assert "after record 500," in str(panel.border_title)
+        assert any("epoch 500" in text for _name, text in image_texts(app))

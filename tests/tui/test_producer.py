@@ -1,12 +1,12 @@
 """The producer on the recorded cluster: what is typed, judged, kept and asked; nothing is sent anywhere."""
 
-import asyncio
 import os
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 
 import pytest
-from driving import until
-from pictures import recorded_app, recorded_source
+from driving import on_recorded, until
+from pictures import recorded_source
 from textual.containers import Vertical
 from textual.widgets import Button, Input, Select, Static, TextArea
 from textual.worker import WorkerFailed
@@ -23,8 +23,6 @@ from yak.tui.widgets.dialogs import FormDialog
 from yak.tui.widgets.file_picker import FilePicker
 from yak.tui.widgets.frame import KeyBar
 from yak.tui.widgets.grid import Grid
-
-SIZE = (140, 40)
 
 
 @pytest.fixture(autouse=True)
@@ -52,18 +50,13 @@ class Sends:
         return run.stats
 
 
-def drive(scenario, *, error=None, **settings):
-    """Run a scenario with the app, its pilot and what was sent."""
-
-    async def whole():
-        source, sends = recorded_source(), Sends(error)
-        source.calls["send"] = sends
-        app = recorded_app(source=source, start="producer", **settings)
-        async with app.run_test(size=SIZE) as pilot:
-            await pilot.pause()
-            await scenario(app, pilot, sends)
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def on_producer(*, error=None, **settings):
+    """The app on this screen, its pilot, and what was sent."""
+    source, sends = recorded_source(), Sends(error)
+    source.calls["send"] = sends
+    async with on_recorded(size=(140, 40), source=source, start="producer", **settings) as (app, pilot):
+        yield app, pilot, sends
 
 
 async def typed(app, pilot, **fields):
@@ -77,8 +70,9 @@ async def typed(app, pilot, **fields):
     await pilot.pause(0.3)
 
 
-def test_key_bar_names_the_keys_of_the_screen_again_when_escape_leaves_a_field():
-    async def scenario(app, pilot, _sends):
+async def test_key_bar_names_the_keys_of_the_screen_again_when_escape_leaves_a_field():
+    async with on_producer() as (app, pilot, _sends):
+
         def text():
             return [cell.text for cell in app.screen.query_one(KeyBar)._left]
 
@@ -88,15 +82,13 @@ def test_key_bar_names_the_keys_of_the_screen_again_when_escape_leaves_a_field()
         await until(pilot, lambda: "S send" in text(), "the keys of the screen")
         assert "e edit" in text()
 
-    drive(scenario)
-
 
 def command(app):
     return str(app.screen.query_one("#one-command", Static).content)
 
 
-def test_s_sends_what_the_form_says_and_the_activity_has_it_as_a_command():
-    async def scenario(app, pilot, sends):
+async def test_s_sends_what_the_form_says_and_the_activity_has_it_as_a_command():
+    async with on_producer() as (app, pilot, sends):
         await typed(app, pilot, form_topic="orders", form_key="u1", form_value='{"a":1}', form_headers="s=web")
         assert command(app) == """$ yak produce orders -k u1 -m '{"a":1}' -H s=web"""
         await pilot.press("S")
@@ -108,11 +100,9 @@ def test_s_sends_what_the_form_says_and_the_activity_has_it_as_a_command():
         assert "yak produce orders" in app.picture.activity.lines[-1].message
         assert "written to orders-1 at offset 41 in 3 ms" in app.notices[-1][1]
 
-    drive(scenario)
 
-
-def test_letters_are_text_in_a_field_ctrl_s_sends_from_there_and_escape_leaves_it():
-    async def scenario(app, pilot, sends):
+async def test_letters_are_text_in_a_field_ctrl_s_sends_from_there_and_escape_leaves_it():
+    async with on_producer() as (app, pilot, sends):
         await pilot.press("e")
         assert isinstance(app.focused, TextArea)
         await pilot.press("tab", "shift+tab")
@@ -128,11 +118,9 @@ def test_letters_are_text_in_a_field_ctrl_s_sends_from_there_and_escape_leaves_i
         await pilot.press("escape")
         assert app.current_mode == "dashboard"
 
-    drive(scenario)
 
-
-def test_invalid_json_is_reported_while_typing_and_not_sent():
-    async def scenario(app, pilot, sends):
+async def test_invalid_json_is_reported_while_typing_and_not_sent():
+    async with on_producer() as (app, pilot, sends):
         await typed(app, pilot, form_topic="orders", form_value='{"a": 1,\n "b" 2}')
         problem = app.screen.query_one(MessageForm).problem
         assert (problem.line, problem.column) == (2, 6)
@@ -149,11 +137,9 @@ def test_invalid_json_is_reported_while_typing_and_not_sent():
         await typed(app, pilot, form_value='{"a": 1,\n "b": 2}')
         assert not app.screen.query_one("#send", Button).disabled
 
-    drive(scenario)
 
-
-def test_producer_screen_without_a_topic_sends_no_record_and_focuses_the_topic_field():
-    async def scenario(app, pilot, sends):
+async def test_producer_screen_without_a_topic_sends_no_record_and_focuses_the_topic_field():
+    async with on_producer() as (app, pilot, sends):
         await typed(app, pilot, form_value="1")
         await pilot.press("S")
         await pilot.pause()
@@ -164,11 +150,9 @@ def test_producer_screen_without_a_topic_sends_no_record_and_focuses_the_topic_f
         await pilot.press("right")
         assert app.focused.value == "orders"
 
-    drive(scenario)
 
-
-def test_read_only_producer_screen_sends_no_records():
-    async def scenario(app, pilot, sends):
+async def test_read_only_producer_screen_sends_no_records():
+    async with on_producer(is_readonly=True) as (app, pilot, sends):
         await typed(app, pilot, form_topic="orders", form_value="1")
         await pilot.press("S", "R", "ctrl+s")
         await pilot.pause(0.1)
@@ -176,11 +160,9 @@ def test_read_only_producer_screen_sends_no_records():
         assert not isinstance(app.screen, FormDialog)
         assert app.screen.query_one("#send", Button).disabled
 
-    drive(scenario, is_readonly=True)
 
-
-def test_repeat_form_has_count_rate_and_command():
-    async def scenario(app, pilot, sends):
+async def test_repeat_form_has_count_rate_and_command():
+    async with on_producer() as (app, pilot, sends):
         await typed(app, pilot, form_topic="orders", form_value="{{i}}")
         await pilot.press("R")
         await until(pilot, lambda: isinstance(app.screen, FormDialog))
@@ -193,11 +175,9 @@ def test_repeat_form_has_count_rate_and_command():
         await until(pilot, lambda: sends.runs)
         assert (sends.runs[0].plan.count, sends.runs[0].plan.rate) == (20, 50.0)
 
-    drive(scenario)
 
-
-def test_record_from_elsewhere_is_in_the_form_to_be_edited():
-    async def scenario(app, pilot, sends):
+async def test_record_from_elsewhere_is_in_the_form_to_be_edited():
+    async with on_producer() as (app, pilot, sends):
         app.go("dashboard")
         record = Form.of("orders", b"k", b"\xff\x00", (("a", b"b"), ("n", None)))
         app.go("producer", replace(record, partition="2"))
@@ -216,11 +196,9 @@ def test_record_from_elsewhere_is_in_the_form_to_be_edited():
         await until(pilot, lambda: sends.runs)
         assert next(sends.runs[0].feed.messages(None))[1].value == b"\xff\x00"
 
-    drive(scenario)
 
-
-def test_kinds_of_value_change_what_can_be_typed():
-    async def scenario(app, pilot, sends):
+async def test_kinds_of_value_change_what_can_be_typed():
+    async with on_producer() as (app, pilot, _sends):
         await typed(app, pilot, form_topic="orders", form_value="no json")
         app.screen.query_one("#form-value-kind", Select).value = "text"
         await pilot.pause(0.3)
@@ -230,11 +208,9 @@ def test_kinds_of_value_change_what_can_be_typed():
         assert app.screen.query_one("#form-value", TextArea).disabled
         assert "--null-value" in command(app)
 
-    drive(scenario)
 
-
-def test_the_preview_counts():
-    async def scenario(app, pilot, sends):
+async def test_the_preview_counts():
+    async with on_producer() as (app, pilot, _sends):
         await typed(app, pilot, form_topic="orders", form_value='{"n":{{i}}}')
         text = str(app.screen.query_one("#sample", Static).content)
         assert [line for line in text.splitlines() if "n" in line and "{" in line] == [
@@ -243,11 +219,9 @@ def test_the_preview_counts():
             '{"n":2}',
         ]
 
-    drive(scenario)
 
-
-def test_missing_topic_is_created_only_on_confirmation():
-    async def scenario(app, pilot, sends):
+async def test_missing_topic_is_created_only_on_confirmation():
+    async with on_producer(error=YakError("unknown-topic", 'topic "nosuch" does not exist')) as (app, pilot, sends):
         await typed(app, pilot, form_topic="nosuch", form_value="1")
         assert "no topic nosuch" in app.screen.query_one(MessageForm).border_title
         await pilot.press("S")
@@ -257,8 +231,6 @@ def test_missing_topic_is_created_only_on_confirmation():
         await pilot.pause(0.2)
         assert len(sends.runs) == 1
         assert ("POST", "/topics") not in [each[:2] for each in app.source.requests]
-
-    drive(scenario, error=YakError("unknown-topic", 'topic "nosuch" does not exist'))
 
 
 @pytest.fixture
@@ -270,10 +242,10 @@ def file(tmp_path):
     return path
 
 
-def test_a_file_is_chosen_from_the_uploads_first(file, monkeypatch):
+async def test_a_file_is_chosen_from_the_uploads_first(file, monkeypatch):
     monkeypatch.setenv("YAK_UI_UPLOADS", str(file.parent))
 
-    async def scenario(app, pilot, sends):
+    async with on_producer(start_with=None) as (app, pilot, _sends):
         await pilot.press("f")
         await until(pilot, lambda: isinstance(app.screen, FilePicker) and app.screen._entries)
         assert app.screen.query_one("#place-0", Button).label.plain == "uploads"
@@ -285,11 +257,9 @@ def test_a_file_is_chosen_from_the_uploads_first(file, monkeypatch):
         await pilot.press("j", "enter")
         await until(pilot, lambda: app.screen.query_one("#csv-path", Input).value == str(file))
 
-    drive(scenario, start_with=None)
 
-
-def test_a_file_that_the_browser_sends_is_the_one_to_be_sent_unless_another_was_chosen(file, tmp_path):
-    async def scenario(app, pilot, sends):
+async def test_a_file_that_the_browser_sends_is_the_one_to_be_sent_unless_another_was_chosen(file, tmp_path):
+    async with on_producer() as (app, pilot, _sends):
         app.post_message(FileUploaded(file))
         await until(pilot, lambda: app.screen.query_one("#csv-path", Input).value == str(file))
         assert isinstance(app.screen, ProducerScreen)
@@ -297,8 +267,6 @@ def test_a_file_that_the_browser_sends_is_the_one_to_be_sent_unless_another_was_
         app.post_message(FileUploaded(tmp_path / "other.csv"))
         await pilot.pause(0.2)
         assert app.screen.query_one("#csv-path", Input).value == str(file)
-
-    drive(scenario)
 
 
 def rows(app):
@@ -312,8 +280,8 @@ async def with_file(app, pilot, file):
     await until(pilot, lambda: rows(app), "the file's rows")
 
 
-def test_columns_are_mapped_and_the_first_rows_say_whether_they_can_be_sent(file):
-    async def scenario(app, pilot, sends):
+async def test_columns_are_mapped_and_the_first_rows_say_whether_they_can_be_sent(file):
+    async with on_producer() as (app, pilot, _sends):
         await with_file(app, pilot, file)
         app.screen.query_one("#csv-key", Select).value = "id"
         await typed(app, pilot, csv_headers="src=source")
@@ -335,15 +303,13 @@ def test_columns_are_mapped_and_the_first_rows_say_whether_they_can_be_sent(file
         assert 'column "nosuch"' in str(app.screen.query_one("#csv-error", Static).content)
         assert app.screen.query_one("#csv-send", Button).disabled
 
-    drive(scenario)
 
-
-def test_file_is_sent_after_confirmation_and_resumes_where_an_earlier_upload_stopped(file):
+async def test_file_is_sent_after_confirmation_and_resumes_where_an_earlier_upload_stopped(file):
     from yak.client.checkpoint import Checkpoint
 
     Checkpoint(checkpoint_path(str(file), "orders"), str(file), "orders").write(1)
 
-    async def scenario(app, pilot, sends):
+    async with on_producer() as (app, pilot, sends):
         await with_file(app, pilot, file)
         await pilot.press("S")
         await until(pilot, lambda: isinstance(app.screen, FormDialog))
@@ -362,11 +328,9 @@ def test_file_is_sent_after_confirmation_and_resumes_where_an_earlier_upload_sto
         await until(pilot, lambda: len(sends.runs) == 2)
         assert sends.runs[1].feed._skip == 0
 
-    drive(scenario)
 
-
-def test_a_file_that_cannot_be_read_says_why(tmp_path):
-    async def scenario(app, pilot, sends):
+async def test_a_file_that_cannot_be_read_says_why(tmp_path):
+    async with on_producer() as (app, pilot, sends):
         app.screen.query_one("TabbedContent").active = "producer-csv"
         await typed(app, pilot, csv_path=str(tmp_path / "none.csv"), csv_topic="orders")
         error = app.screen.query_one("#csv-error", Static)
@@ -376,36 +340,27 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path):
         assert not sends.runs
         assert "choose a file" in app.notices[-1][1]
 
-    drive(scenario)
-
 
 @pytest.mark.parametrize("is_left", [True, False])
-def test_worker_that_misses_a_removed_widget_fails_only_while_its_pane_stays(is_left):
-    async def scenario(app, pilot, sends):
-        pane = Vertical(Static(id="words"))
-        await app.screen.mount(pane)
+async def test_worker_that_misses_a_removed_widget_fails_only_while_its_pane_stays(is_left):
+    with nullcontext() if is_left else pytest.raises(WorkerFailed):
+        async with on_producer() as (app, pilot, _sends):
+            pane = Vertical(Static(id="words"))
+            await app.screen.mount(pane)
 
-        async def late():
-            await pane.query_one("#words").remove()
-            if is_left:
-                pane.remove()
-            pane.query_one("#words")
+            async def late():
+                await pane.query_one("#words").remove()
+                if is_left:
+                    pane.remove()
+                pane.query_one("#words")
 
-        pane.run_worker(late())
-        await pilot.pause(0.2)
-
-    if is_left:
-        drive(scenario, start_with=None)
-    else:
-        with pytest.raises(WorkerFailed):
-            drive(scenario, start_with=None)
+            pane.run_worker(late())
+            await pilot.pause(0.2)
 
 
 @pytest.mark.parametrize("topic", ["[/x]", "[red]orders", "[", "a\x1b[2Jb"])
-def test_topic_with_brackets_is_displayed_as_typed(topic):
-    async def scenario(app, pilot, _sends):
+async def test_topic_with_brackets_is_displayed_as_typed(topic):
+    async with on_producer() as (app, pilot, _sends):
         await typed(app, pilot, form_topic=topic)
         title = app.screen.query_one(MessageForm)._border_title.plain
         assert f"no topic {one_line(topic)} yet" in title
-
-    drive(scenario)

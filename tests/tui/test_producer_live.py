@@ -25,10 +25,6 @@ def own_config(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
-def run(scenario):
-    asyncio.run(asyncio.wait_for(scenario, 110))
-
-
 async def typed(app, pilot, **fields):
     for name, text in fields.items():
         field = app.screen.query_one(f"#{name.replace('_', '-')}")
@@ -78,29 +74,25 @@ def stats(app):
     return screen(app)._run.stats
 
 
-def test_displayed_command_writes_the_same_record(lone, new_topic):
+async def test_displayed_command_writes_the_same_record(lone, new_topic):
     topic = new_topic()
     make_topic(lone, topic)
 
-    async def scenario():
-        app = lone.app(start="producer")
-        async with app.run_test(size=(140, 40)) as pilot:
-            await until(pilot, lambda: app.picture.is_loaded, "the picture")
-            await typed(
-                app,
-                pilot,
-                form_topic=topic,
-                form_key="u'1",
-                form_value='{"a": "$HOME",\n "b": [1]}',
-                form_headers="h=w\nn",
-            )
-            await pilot.press("S")
-            await until(pilot, lambda: screen(app)._run and stats(app).is_over, "the message")
-            assert (stats(app).acknowledged, stats(app).failed) == (1, 0)
-            assert stats(app).few[0].topic == topic
-            return app.screen._command()
-
-    command = asyncio.run(scenario())
+    async with lone.open_app(size=(140, 40), start="producer") as (app, pilot):
+        await until(pilot, lambda: app.picture.is_loaded, "the picture")
+        await typed(
+            app,
+            pilot,
+            form_topic=topic,
+            form_key="u'1",
+            form_value='{"a": "$HOME",\n "b": [1]}',
+            form_headers="h=w\nn",
+        )
+        await pilot.press("S")
+        await until(pilot, lambda: screen(app)._run and stats(app).is_over, "the message")
+        assert (stats(app).acknowledged, stats(app).failed) == (1, 0)
+        assert stats(app).few[0].topic == topic
+        command = app.screen._command()
     shell = command.replace("yak produce", f"{sys.executable} -m yak.commands produce -b {lone.bootstrap}", 1)
     subprocess.run(shell, shell=True, check=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
     first, second = read_all(lone, topic)
@@ -108,85 +100,70 @@ def test_displayed_command_writes_the_same_record(lone, new_topic):
     assert first[1:] == (b"u'1", b'{"a": "$HOME",\n "b": [1]}', [("h", b"w"), ("n", None)])
 
 
-def test_messages_of_a_template_are_sent_at_a_rate_until_x_stops_them(lone, new_topic):
+async def test_messages_of_a_template_are_sent_at_a_rate_until_x_stops_them(lone, new_topic):
     topic = new_topic()
     make_topic(lone, topic)
 
-    async def scenario():
-        app = lone.app(start="producer")
-        async with app.run_test(size=(80, 24)) as pilot:
-            await typed(app, pilot, form_topic=topic, form_key="{{int 1 5}}", form_value='{"i":{{i}}}')
-            await pilot.press("R")
-            await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
-            await typed(app, pilot, field_rate="100")
-            await pilot.press("ctrl+s")
-            await until(pilot, lambda: screen(app)._run and stats(app).acknowledged >= 50, "fifty")
-            assert "sending" in app.screen.query_one("#statistics-panel").border_title
-            await pilot.press("X")
-            await until(pilot, lambda: stats(app).is_over, "the end")
-            ended = stats(app)
-            assert ended.state == "stopped"
-            assert ended.sent == ended.acknowledged
-            assert ended.p50_ms is not None
-            return ended
-
-    ended = asyncio.run(scenario())
+    async with lone.open_app(size=(80, 24), start="producer") as (app, pilot):
+        await typed(app, pilot, form_topic=topic, form_key="{{int 1 5}}", form_value='{"i":{{i}}}')
+        await pilot.press("R")
+        await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
+        await typed(app, pilot, field_rate="100")
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: screen(app)._run and stats(app).acknowledged >= 50, "fifty")
+        assert "sending" in app.screen.query_one("#statistics-panel").border_title
+        await pilot.press("X")
+        await until(pilot, lambda: stats(app).is_over, "the end")
+        ended = stats(app)
+        assert ended.state == "stopped"
+        assert ended.sent == ended.acknowledged
+        assert ended.p50_ms is not None
     found = read_all(lone, topic)
     assert sorted(json.loads(value)["i"] for _, _, value, _ in found) == list(range(ended.sent))
     assert {int(key) for _, key, _, _ in found} <= {1, 2, 3, 4, 5}
 
 
-def test_a_topic_that_is_not_there_is_created_on_request_and_then_written_to(lone, new_topic):
+async def test_a_topic_that_is_not_there_is_created_on_request_and_then_written_to(lone, new_topic):
     topic = new_topic()
 
-    async def scenario():
-        app = lone.app(start="producer")
-        async with app.run_test(size=(80, 24)) as pilot:
-            await typed(app, pilot, form_topic=topic, form_value="1")
-            await pilot.press("S")
-            await until(
-                pilot, lambda: isinstance(app.screen, FormDialog) and app.screen.query("#field-partitions"), "it"
-            )
-            await typed(app, pilot, field_partitions="2")
-            await pilot.press("ctrl+s")
-            await until(pilot, lambda: stats(app).state == "done", "the message")
-            assert stats(app).acknowledged == 1
-
-    run(scenario())
+    async with lone.open_app(size=(80, 24), start="producer") as (app, pilot):
+        await typed(app, pilot, form_topic=topic, form_value="1")
+        await pilot.press("S")
+        await until(pilot, lambda: isinstance(app.screen, FormDialog) and app.screen.query("#field-partitions"), "it")
+        await typed(app, pilot, field_partitions="2")
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: stats(app).state == "done", "the message")
+        assert stats(app).acknowledged == 1
     assert len(Admin(lone.bootstrap).metadata().topics[topic].partitions) == 2
     assert [value for _, _, value, _ in read_all(lone, topic)] == [b"1"]
 
 
-def test_a_broker_that_is_killed_meanwhile_loses_and_doubles_nothing(live, new_topic):
+async def test_a_broker_that_is_killed_meanwhile_loses_and_doubles_nothing(live, new_topic):
     topic = new_topic()
     make_topic(live, topic, configs={"min.insync.replicas": "2"})
 
-    async def scenario():
-        app = live.app(start="producer")
-        async with app.run_test(size=(80, 24)) as pilot:
-            await typed(app, pilot, form_topic=topic, form_value="{{i}}")
-            await pilot.press("R")
-            await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
-            await typed(app, pilot, field_rate="300")
-            await pilot.press("ctrl+s")
-            await until(pilot, lambda: screen(app)._run and stats(app).acknowledged >= 200, "the first ones")
-            leader = app.picture.partitions[topic, 0].leader
-            await asyncio.to_thread(live.local.kill, leader)
-            at_kill = stats(app).acknowledged
-            await until(
-                pilot,
-                lambda: (
-                    app.picture.partitions[topic, 0].leader not in (None, leader)
-                    and stats(app).acknowledged >= at_kill + 600
-                    and stats(app).waiting < 200
-                ),
-                "going on behind another leader",
-            )
-            await pilot.press("X")
-            await until(pilot, lambda: stats(app).is_over, "the end")
-            return stats(app)
-
-    ended = asyncio.run(scenario())
+    async with live.open_app(size=(80, 24), start="producer") as (app, pilot):
+        await typed(app, pilot, form_topic=topic, form_value="{{i}}")
+        await pilot.press("R")
+        await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
+        await typed(app, pilot, field_rate="300")
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: screen(app)._run and stats(app).acknowledged >= 200, "the first ones")
+        leader = app.picture.partitions[topic, 0].leader
+        await asyncio.to_thread(live.local.kill, leader)
+        at_kill = stats(app).acknowledged
+        await until(
+            pilot,
+            lambda: (
+                app.picture.partitions[topic, 0].leader not in (None, leader)
+                and stats(app).acknowledged >= at_kill + 600
+                and stats(app).waiting < 200
+            ),
+            "going on behind another leader",
+        )
+        await pilot.press("X")
+        await until(pilot, lambda: stats(app).is_over, "the end")
+        ended = stats(app)
     assert (ended.sent, ended.failed) == (ended.acknowledged, 0)
     assert sorted(int(value) for _, _, value, _ in read_all(live, topic)) == list(range(ended.sent))
 
@@ -214,7 +191,7 @@ async def upload(app, pilot, path, topic, rate=""):
     await until(pilot, lambda: screen(app).csv.run is not None, "the upload")
 
 
-def test_a_file_is_written_and_its_bad_rows_are_set_aside(lone, new_topic, tmp_path):
+async def test_a_file_is_written_and_its_bad_rows_are_set_aside(lone, new_topic, tmp_path):
     topic = new_topic()
     make_topic(lone, topic)
     path = csv_file(
@@ -223,17 +200,13 @@ def test_a_file_is_written_and_its_bad_rows_are_set_aside(lone, new_topic, tmp_p
         {3: "u3", 70: "u70,x,9", 900: 'u900,"x' + "y" * 1_100_000 + '",1', 1200: f"u1200,{'z' * 1_048_560},1"},
     )
 
-    async def scenario():
-        app = lone.app(start="producer")
-        async with app.run_test(size=(140, 40)) as pilot:
-            await until(pilot, lambda: (topic, 2) in app.picture.partitions, "the topic")
-            await upload(app, pilot, path, topic)
-            await until(pilot, lambda: screen(app).csv.run.stats.is_over, "the end")
-            ended, progress = screen(app).csv.run.stats, screen(app).csv._feed.progress
-            assert (ended.state, ended.acknowledged) == ("done", 4996)
-            assert (progress.settled, progress.rejected) == (5000, 4)
-
-    run(scenario())
+    async with lone.open_app(size=(140, 40), start="producer") as (app, pilot):
+        await until(pilot, lambda: (topic, 2) in app.picture.partitions, "the topic")
+        await upload(app, pilot, path, topic)
+        await until(pilot, lambda: screen(app).csv.run.stats.is_over, "the end")
+        ended, progress = screen(app).csv.run.stats, screen(app).csv._feed.progress
+        assert (ended.state, ended.acknowledged) == ("done", 4996)
+        assert (progress.settled, progress.rejected) == (5000, 4)
     with open(f"{path}.rejected.csv", newline="") as file:
         rejected = {int(row["line"]): row["reason"] for row in csv.DictReader(file)}
     assert sorted(rejected) == [5, 72, 902, 1202]
@@ -248,48 +221,40 @@ def test_a_file_is_written_and_its_bad_rows_are_set_aside(lone, new_topic, tmp_p
     assert all(int(key[1:]) % 3 == partition for partition, key, _, _ in found)
 
 
-def test_stopped_upload_resumes_where_it_stopped(lone, new_topic, tmp_path):
+async def test_stopped_upload_resumes_where_it_stopped(lone, new_topic, tmp_path):
     topic = new_topic()
     make_topic(lone, topic)
     path = csv_file(tmp_path, 1000)
 
-    async def scenario():
-        app = lone.app(start="producer")
-        async with app.run_test(size=(80, 24)) as pilot:
-            await upload(app, pilot, path, topic, rate="200")
-            await until(pilot, lambda: screen(app).csv.run.stats.acknowledged >= 100, "a hundred")
-            await pilot.press("X")
-            await until(pilot, lambda: screen(app).csv.run.stats.is_over, "the stop")
-            first = screen(app).csv.run
-            assert first.stats.state == "stopped"
-            assert 100 <= first.stats.acknowledged < 1000
-            await until(pilot, lambda: screen(app).csv._plan and screen(app).csv._plan.settled, "the checkpoint")
-            assert screen(app).csv._plan.settled == first.stats.acknowledged
-            await pilot.press("S")
-            await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
-            await pilot.press("ctrl+s")
-            await until(pilot, lambda: screen(app).csv.run is not first, "going on")
-            await until(pilot, lambda: screen(app).csv.run.stats.is_over, "the end")
-            assert screen(app).csv.run.stats.state == "done"
-
-    run(scenario())
+    async with lone.open_app(size=(80, 24), start="producer") as (app, pilot):
+        await upload(app, pilot, path, topic, rate="200")
+        await until(pilot, lambda: screen(app).csv.run.stats.acknowledged >= 100, "a hundred")
+        await pilot.press("X")
+        await until(pilot, lambda: screen(app).csv.run.stats.is_over, "the stop")
+        first = screen(app).csv.run
+        assert first.stats.state == "stopped"
+        assert 100 <= first.stats.acknowledged < 1000
+        await until(pilot, lambda: screen(app).csv._plan and screen(app).csv._plan.settled, "the checkpoint")
+        assert screen(app).csv._plan.settled == first.stats.acknowledged
+        await pilot.press("S")
+        await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: screen(app).csv.run is not first, "going on")
+        await until(pilot, lambda: screen(app).csv.run.stats.is_over, "the end")
+        assert screen(app).csv.run.stats.state == "done"
     assert sorted(int(key[1:]) for _, key, _, _ in read_all(lone, topic)) == list(range(1000))
 
 
-def test_a_form_that_is_left_while_it_sends_ends_its_thread(lone, new_topic):
+async def test_a_form_that_is_left_while_it_sends_ends_its_thread(lone, new_topic):
     topic = new_topic()
     make_topic(lone, topic)
 
-    async def scenario():
-        app = lone.app(start="producer")
-        async with app.run_test(size=(80, 24)) as pilot:
-            await typed(app, pilot, form_topic=topic, form_value="{{i}}")
-            await pilot.press("R")
-            await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
-            await typed(app, pilot, field_rate="50")
-            await pilot.press("ctrl+s")
-            await until(pilot, lambda: screen(app)._run and stats(app).acknowledged >= 5, "the first ones")
-            return screen(app)._run
-
-    sending = asyncio.run(scenario())  # would not end before the thread does
+    async with lone.open_app(size=(80, 24), start="producer") as (app, pilot):
+        await typed(app, pilot, form_topic=topic, form_value="{{i}}")
+        await pilot.press("R")
+        await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
+        await typed(app, pilot, field_rate="50")
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: screen(app)._run and stats(app).acknowledged >= 5, "the first ones")
+        sending = screen(app)._run
     assert sending.stats.is_over

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from driving import answered, press, run, shown, words
+from driving import answered, on_recorded, press, shown, words
 from pictures import recorded_source
 from textual.widgets import Select
 
@@ -45,8 +45,8 @@ class Broken:
         return lambda node: self.done.append((action, node))
 
 
-def test_replication_shows_what_is_not_well_first_and_how_the_last_failover_went():
-    async def scenario(app, pilot):
+async def test_replication_shows_what_is_not_well_first_and_how_the_last_failover_went():
+    async with on_recorded(start="replication") as (app, pilot):
         rows = shown(app.screen.query_one("#replication", Grid))
         assert rows[0]["PARTITION"] == "audit-log-0"
         assert rows[0]["STATE"] == "✗ under min ISR"
@@ -59,11 +59,9 @@ def test_replication_shows_what_is_not_well_first_and_how_the_last_failover_went
         await press(pilot, "o", "I")
         assert len(shown(app.screen.query_one("#replication", Grid))) == len(app.picture.partitions)
 
-    run(scenario, start="replication")
 
-
-def test_steps_of_a_slow_failover_wrap_to_the_next_line_in_a_narrow_window():
-    async def scenario(app, pilot):
+async def test_steps_of_a_slow_failover_wrap_to_the_next_line_in_a_narrow_window():
+    async with on_recorded(start="replication", size=(80, 24)) as (app, pilot):
         failover = app.picture.elections.failovers[-1]
         failover.elected_ms += 70_000
         failover.first_write_ms += 100_000
@@ -73,14 +71,12 @@ def test_steps_of_a_slow_failover_wrap_to_the_next_line_in_a_narrow_window():
         drawn = [lines.render_line(y).text for y in range(lines.size.height)]
         assert any("= 1 min 41 s" in line for line in drawn), drawn
 
-    run(scenario, start="replication", size=(80, 24))
 
-
-def test_a_leadership_is_moved_to_a_replica_that_is_chosen():
+async def test_a_leadership_is_moved_to_a_replica_that_is_chosen():
     source = recorded_source()
     source.answers["POST /api/failover"] = {"moved": [{}], "failed": [], "stayed": [], "took_ms": 41.0}
 
-    async def scenario(app, pilot):
+    async with on_recorded(source=source, start="replication") as (app, pilot):
         app.screen.query_one("#replication", Grid).move_to("orders-0")
         await press(pilot, "F")
         form = app.screen
@@ -91,15 +87,13 @@ def test_a_leadership_is_moved_to_a_replica_that_is_chosen():
         assert ("POST", "/api/failover", {"topic": "orders", "partition": 0, "to": 2}) in source.requests
         assert app.picture.activity.lines[-1].message == "yak failover orders:0 --to 2  moved in 41 ms"
 
-    run(scenario, source=source, start="replication")
-
 
 @pytest.mark.parametrize(("key", "action"), [("K", "kill"), ("P", "pause"), ("T", "restart")])
-def test_the_leader_is_broken_after_a_question_that_names_it(key, action):
+async def test_the_leader_is_broken_after_a_question_that_names_it(key, action):
     source = recorded_source()
     source.local = Broken()
 
-    async def scenario(app, pilot):
+    async with on_recorded(source=source, start="replication") as (app, pilot):
         app.screen.query_one("#replication", Grid).move_to("orders-1")
         await press(pilot, key)
         dialog = app.screen
@@ -113,15 +107,13 @@ def test_the_leader_is_broken_after_a_question_that_names_it(key, action):
         assert source.local.done == [(action, 2)]
         assert app.picture.activity.lines[-1].message == f"yak node {action} 2 --data-dir /data"
 
-    run(scenario, source=source, start="replication")
 
-
-def test_healing_wakes_and_starts_what_does_not_run():
+async def test_healing_wakes_and_starts_what_does_not_run():
     source = recorded_source()
     source.local = Broken()
     source.local.states = {1: "paused", 2: "running", 3: "dead"}
 
-    async def scenario(app, pilot):
+    async with on_recorded(source=source, start="replication") as (app, pilot):
         await press(pilot, "U")
         await pilot.pause(0.2)
         assert isinstance(app.screen, ConfirmDialog)
@@ -129,24 +121,20 @@ def test_healing_wakes_and_starts_what_does_not_run():
         await broken(app)
         assert source.local.done == [("resume", 1), ("restart", 3)]
 
-    run(scenario, source=source, start="replication")
-
 
 @pytest.mark.parametrize("settings", [{}, {"is_readonly": True}], ids=["not ours", "read-only"])
-def test_fault_keys_are_not_bound_without_a_local_cluster_or_when_read_only(settings):
+async def test_fault_keys_are_not_bound_without_a_local_cluster_or_when_read_only(settings):
     source = recorded_source()
     source.local = Broken() if settings else None
 
-    async def scenario(app, pilot):
+    async with on_recorded(source=source, start="replication", **settings) as (app, pilot):
         for key in ("K", "P", "U", "T"):
             await press(pilot, key)
             assert isinstance(app.screen, ReplicationScreen)
 
-    run(scenario, source=source, start="replication", **settings)
 
-
-def test_enter_opens_the_topic_with_the_cursor_on_the_partition():
-    async def scenario(app, pilot):
+async def test_enter_opens_the_topic_with_the_cursor_on_the_partition():
+    async with on_recorded(start="replication") as (app, pilot):
         app.screen.query_one("#replication", Grid).move_to("orders-2")
         await press(pilot, "enter")
         await answered(pilot)
@@ -155,30 +143,24 @@ def test_enter_opens_the_topic_with_the_cursor_on_the_partition():
         await press(pilot, "escape")
         assert isinstance(app.screen, TopicsScreen)
 
-    run(scenario, start="replication")
 
-
-def test_signs_are_letters_where_they_must_be():
-    async def scenario(app, pilot):
+async def test_signs_are_letters_where_they_must_be():
+    async with on_recorded(size=(140, 40), start="replication", is_ascii=True) as (app, pilot):
         assert all(text.isascii() for row in shown(app.screen.query_one("#replication", Grid)) for text in row.values())
         app.go("topics", "orders")
         await answered(pilot)
         for grid in ("#partitions", "#replicas-beside"):
             assert all(text.isascii() for row in shown(app.screen.query_one(grid, Grid)) for text in row.values())
 
-    run(scenario, size=(140, 40), start="replication", is_ascii=True)
 
-
-def test_a_leadership_that_stays_is_noted_with_its_reason():
+async def test_a_leadership_that_stays_is_noted_with_its_reason():
     source = recorded_source()
     refused = {"topic": "orders", "partition": 0, "reason": "the partition goes on changing"}
     source.answers["POST /api/failover"] = {"moved": [], "failed": [refused], "stayed": [], "took_ms": 41.0}
 
-    async def scenario(app, pilot):
+    async with on_recorded(source=source, start="replication") as (app, pilot):
         app.screen.query_one("#replication", Grid).move_to("orders-0")
         await press(pilot, "F", "ctrl+s")
         line = app.picture.activity.lines[-1].message
         assert line == "yak failover orders:0 --to 2  stayed: the partition goes on changing"
         assert app.notices[-1][1].startswith("orders-0 stayed")
-
-    run(scenario, source=source, start="replication")

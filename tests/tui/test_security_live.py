@@ -1,6 +1,7 @@
 """The security screen on a broker with logins and ACLs: as a super user, and as a user who may read nothing."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
 from driving import until
@@ -59,15 +60,13 @@ def lines(app, name):
     return [[cell.text for cell in grid.displayed.at(index).cells] for index in rows]
 
 
-def run(broker, tab, scenario):
-    async def whole():
-        app = YakApp(LiveSource(broker.bootstrap, title="test"), UiSettings(start="security", start_with=tab))
-        async with app.run_test(size=(120, 30)) as pilot:
-            await until(pilot, lambda: table(app, tab) is not None and app.focused is table(app, tab), "focus")
-            await scenario(app, pilot)
-            assert app._exception is None
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def on_security(broker, tab):
+    app = YakApp(LiveSource(broker.bootstrap, title="test"), UiSettings(start="security", start_with=tab))
+    async with app.run_test(size=(120, 30)) as pilot:
+        await until(pilot, lambda: table(app, tab) is not None and app.focused is table(app, tab), "focus")
+        yield app, pilot
+        assert app._exception is None
 
 
 async def fill(app, pilot, **values):
@@ -90,10 +89,10 @@ async def remove(app, pilot, typed=""):
     await pilot.press("enter" if typed else "y")
 
 
-def test_super_user_adds_and_removes_acls(broker, log_in):
+async def test_super_user_adds_and_removes_acls(broker, log_in):
     log_in("admin")
 
-    async def scenario(app, pilot):
+    async with on_security(broker, "acls") as (app, pilot):
         await fill(app, pilot, principal="ann", name="orders")
         expected = ["User:ann", "allow", "read", "topic orders", "literal", "*"]
         await until(pilot, lambda: lines(app, "acls") == [expected], "ACL")
@@ -103,13 +102,11 @@ def test_super_user_adds_and_removes_acls(broker, log_in):
         await until(pilot, lambda: lines(app, "acls") == [], "removal")
         assert security.list_acls(broker.bootstrap) == {}
 
-    run(broker, "acls", scenario)
 
-
-def test_super_user_sets_and_removes_quotas(broker, log_in):
+async def test_super_user_sets_and_removes_quotas(broker, log_in):
     log_in("admin")
 
-    async def scenario(app, pilot):
+    async with on_security(broker, "quotas") as (app, pilot):
         await fill(app, pilot, user="ann", client_id="<default>", value="1000000")
         expected = ["user=ann,client-id=<default>", "producer_byte_rate", "1 000 000 B/s"]
         await until(pilot, lambda: lines(app, "quotas") == [expected], "quota")
@@ -118,16 +115,14 @@ def test_super_user_sets_and_removes_quotas(broker, log_in):
         await until(pilot, lambda: lines(app, "quotas") == [], "removal")
         assert security.list_quotas(broker.bootstrap) == {}
 
-    run(broker, "quotas", scenario)
 
-
-def test_super_user_removes_a_user(broker, log_in):
+async def test_super_user_removes_a_user(broker, log_in):
     log_in("admin")
 
     for user in ("cid", "dan"):
         set_password(Admin(broker.bootstrap), user, "secret", ("SCRAM-SHA-256", "SCRAM-SHA-512"), 4096)
 
-    async def scenario(app, pilot):
+    async with on_security(broker, "users") as (app, pilot):
         mechanisms = ["SCRAM-SHA-256, SCRAM-SHA-512", "4 096"]
         await until(pilot, lambda: lines(app, "users") == [["cid", *mechanisms], ["dan", *mechanisms]], "users")
         table(app, "users").move_to("dan")
@@ -135,18 +130,14 @@ def test_super_user_removes_a_user(broker, log_in):
         await until(pilot, lambda: [line[0] for line in lines(app, "users")] == ["cid"], "removal")
         assert set(security.list_users(broker.bootstrap)) == {"cid"}
 
-    run(broker, "users", scenario)
 
-
-def test_user_without_rights_sees_the_needed_acl(broker, log_in):
+async def test_user_without_rights_sees_the_needed_acl(broker, log_in):
     log_in("ann")
 
-    async def scenario(app, pilot):
+    async with on_security(broker, "users") as (app, pilot):
         needs = {"users": "describe", "acls": "describe", "quotas": "describe-configs"}
         await until(pilot, lambda: all("need" in table(app, name)._empty for name in needs), "refusals")
         for name, operation in needs.items():
             said = table(app, name)._empty
             assert "Cluster authorization failed" in said
             assert said.endswith(f"yak acls add --allow USER --operation {operation} --cluster")
-
-    run(broker, "users", scenario)

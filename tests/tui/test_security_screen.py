@@ -1,10 +1,10 @@
 """The security screen on recorded data: its tabs, what is removed, what brokers refuse, and what is never asked."""
 
-import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
-from driving import until
-from pictures import recorded_app, recorded_source
+from driving import on_recorded, until
+from pictures import recorded_source
 from textual.widgets import Input, TabbedContent
 
 from yak.acls.bindings import bindings_of
@@ -18,20 +18,13 @@ from yak.tui.widgets.grid import Grid
 ACLS_OFF = YakError("acls-off", "the ACLs could not be read", why="the brokers have no authorizer")
 
 
-def run(scenario, source=None, **settings):
-    """The scenario on the security screen, when each table was asked for."""
-
-    async def whole():
-        app = recorded_app(source=source or recorded_source(), **{"start": "security", **settings})
-        async with app.run_test(size=(100, 30)) as pilot:
-            await pilot.pause()
-            if settings.get("start", "security") == "security":
-                await until(pilot, lambda: app.screen_below().query("#quotas"), "tables")
-                await until(pilot, lambda: "asking" not in text_of(app, "quotas"), "answers")
-            await scenario(app, pilot)
-            assert app._exception is None
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def on_security(source=None, **settings):
+    """The app on this screen, when each table was asked for, and its pilot."""
+    async with on_recorded(size=(100, 30), source=source, start="security", **settings) as (app, pilot):
+        await until(pilot, lambda: app.screen_below().query("#quotas"), "tables")
+        await until(pilot, lambda: "asking" not in text_of(app, "quotas"), "answers")
+        yield app, pilot
 
 
 def table(app, name):
@@ -56,8 +49,8 @@ def calls_of(source, function):
 
 
 @pytest.mark.parametrize("word", ["users", "acls", "quotas"])
-def test_command_of_a_tab_opens_the_tab_with_the_focus_on_its_table(word):
-    async def scenario(app, pilot):
+async def test_command_of_a_tab_opens_the_tab_with_the_focus_on_its_table(word):
+    async with on_recorded(size=(100, 30), start="dashboard") as (app, pilot):
         await pilot.press("colon", *word, "enter")
         await until(pilot, lambda: app.current_mode == "security", "screen")
         await until(pilot, lambda: app.screen.query(TabbedContent), "tabs")
@@ -65,25 +58,21 @@ def test_command_of_a_tab_opens_the_tab_with_the_focus_on_its_table(word):
         await until(pilot, lambda: app.focused is table(app, word), "focus")
         await until(pilot, lambda: table(app, word).row_count >= 2, "rows")
 
-    run(scenario, start="dashboard")
 
-
-def test_filter_applies_to_the_table_of_the_open_tab():
-    async def scenario(app, pilot):
+async def test_filter_applies_to_the_table_of_the_open_tab():
+    async with on_security() as (app, pilot):
         await pilot.press("L")
         await until(pilot, lambda: app.focused is table(app, "acls"), "focus")
         await pilot.press("slash", *"bob", "enter")
         await until(pilot, lambda: table(app, "acls").row_count == 1, "filtered rows")
         assert table(app, "users").row_count == 2
 
-    run(scenario)
 
-
-def test_user_is_removed_when_its_name_is_typed():
+async def test_user_is_removed_when_its_name_is_typed():
     source = recorded_source()
     calls = calls_of(source, "delete_user")
 
-    async def scenario(app, pilot):
+    async with on_security(source) as (app, pilot):
         await pilot.press("X")
         await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
         await pilot.press("y")
@@ -95,15 +84,13 @@ def test_user_is_removed_when_its_name_is_typed():
         await until(pilot, lambda: app.notices, "notice")
         assert app.notices[-1][1] == "removed user ann"
 
-    run(scenario, source)
-
 
 @pytest.mark.parametrize("tab", ["acls", "quotas"])
-def test_selected_line_is_removed_after_a_question_and_not_without_it(tab):
+async def test_selected_line_is_removed_after_a_question_and_not_without_it(tab):
     source = recorded_source()
     calls = calls_of(source, f"delete_{tab.removesuffix('s')}")
 
-    async def scenario(app, pilot):
+    async with on_security(source, start_with=tab) as (app, pilot):
         await until(pilot, lambda: app.focused is table(app, tab), "focus")
         await pilot.press("j", "X")
         await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
@@ -116,14 +103,12 @@ def test_selected_line_is_removed_after_a_question_and_not_without_it(tab):
         await until(pilot, lambda: calls, "removal")
         assert [key for key, _item in calls] == [keys_of(app, tab)[1]]
 
-    run(scenario, source, start_with=tab)
 
-
-def test_form_adds_an_acl():
+async def test_form_adds_an_acl():
     source = recorded_source()
     calls = calls_of(source, "add_acl")
 
-    async def scenario(app, pilot):
+    async with on_security(source, start_with="acls") as (app, pilot):
         await until(pilot, lambda: app.focused is table(app, "acls"), "focus")
         await pilot.press("a")
         await until(pilot, lambda: app.screen.query("#field-principal"), "form")
@@ -134,14 +119,12 @@ def test_form_adds_an_acl():
         await until(pilot, lambda: calls, "change")
         assert calls[0][0] == next(bindings_of({"TOPIC,LITERAL,orders": {"ALLOW,READ,*,User:bob": ""}}))
 
-    run(scenario, source, start_with="acls")
 
-
-def test_form_sets_a_quota():
+async def test_form_sets_a_quota():
     source = recorded_source()
     calls = calls_of(source, "set_quota")
 
-    async def scenario(app, pilot):
+    async with on_security(source, start_with="quotas") as (app, pilot):
         await until(pilot, lambda: app.focused is table(app, "quotas"), "focus")
         await pilot.press("a")
         await until(pilot, lambda: app.screen.query("#field-client-id"), "form")
@@ -154,25 +137,21 @@ def test_form_sets_a_quota():
         await until(pilot, lambda: app.notices, "notice")
         assert app.notices[-1][1] == "done: yak quotas set --client-id loader producer_byte_rate=1000000"
 
-    run(scenario, source, start_with="quotas")
 
-
-def test_user_is_added_by_the_command_so_that_no_password_is_typed_here():
-    async def scenario(app, pilot):
+async def test_user_is_added_by_the_command_so_that_no_password_is_typed_here():
+    async with on_security() as (app, pilot):
         await pilot.press("a")
         await until(pilot, lambda: app.notices, "notice")
         assert "yak users add NAME" in app.notices[-1][1]
         assert isinstance(app.screen, SecurityScreen)
 
-    run(scenario)
 
-
-def test_refused_tables_explain_why_and_have_nothing_to_remove():
+async def test_refused_tables_explain_why_and_have_nothing_to_remove():
     source = recorded_source()
     source.calls["list_acls"] = ACLS_OFF
     source.calls["list_quotas"] = YakError("quota-refused", "the quotas could not be read", why="refused")
 
-    async def scenario(app, pilot):
+    async with on_security(source, start_with="acls") as (app, pilot):
         assert "without authorizer.class.name every client may do everything" in text_of(app, "acls")
         assert "yak acls add --allow USER --operation describe-configs --cluster" in text_of(app, "quotas")
         assert table(app, "users").row_count == 2
@@ -181,13 +160,11 @@ def test_refused_tables_explain_why_and_have_nothing_to_remove():
         await pilot.pause(0.1)
         assert not isinstance(app.screen, ConfirmDialog)
 
-    run(scenario, source, start_with="acls")
 
-
-def test_rows_stay_while_the_brokers_are_silent_and_go_when_they_refuse():
+async def test_rows_stay_while_the_brokers_are_silent_and_go_when_they_refuse():
     source = recorded_source()
 
-    async def scenario(app, pilot):
+    async with on_security(source) as (app, pilot):
         source.calls["list_acls"] = Unreachable("unreachable", "the ACLs could not be read", why="no answer")
         await pilot.press("r")
         panel = app.screen.query_one("#acls-panel", Panel)
@@ -196,5 +173,3 @@ def test_rows_stay_while_the_brokers_are_silent_and_go_when_they_refuse():
         source.calls["list_acls"] = ACLS_OFF
         await pilot.press("r")
         await until(pilot, lambda: table(app, "acls").row_count == 0, "empty table")
-
-    run(scenario, source)

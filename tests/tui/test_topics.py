@@ -1,7 +1,7 @@
 """Topics, and one topic, on the recorded cluster: what they show, and what they send."""
 
 import pytest
-from driving import answered, press, run, shown, words
+from driving import answered, on_recorded, press, shown, words
 from pictures import recorded_source
 from textual.widgets import Button, Input, TabbedContent
 
@@ -21,10 +21,10 @@ def recorded(**answers):
 
 
 @pytest.mark.parametrize("what", [None, "orders"], ids=["topics", "one topic"])
-def test_screen_timer_sends_no_request_while_the_app_ends(what):
+async def test_screen_timer_sends_no_request_while_the_app_ends(what):
     """Textual empties the stack of screens before it stops their timers."""
 
-    async def scenario(app, pilot):
+    async with on_recorded(start="topics", start_with=what) as (app, _pilot):
         screen = app.screen
         assert isinstance(screen, TopicScreen if what else TopicsScreen)
         ask = screen.ask_seen if what else screen.ask_again
@@ -36,14 +36,12 @@ def test_screen_timer_sends_no_request_while_the_app_ends(what):
         finally:
             stack += below
 
-    run(scenario, start="topics", start_with=what)
-
 
 # the list
 
 
-def test_the_list_says_how_much_is_in_each_topic():
-    async def scenario(app, pilot):
+async def test_the_list_says_how_much_is_in_each_topic():
+    async with on_recorded(start="topics") as (app, pilot):
         app.screen.ask_again()
         await answered(pilot)
         rows = {row["TOPIC"]: row for row in shown(app.screen.query_one("#topics", Grid))}
@@ -54,22 +52,18 @@ def test_the_list_says_how_much_is_in_each_topic():
         assert orders["SIZE"] == "1.5 MiB"
         assert orders["CONFIGS SET"] == "min.insync.replicas=2 retention.ms=86400000"
 
-    run(scenario, start="topics")
 
-
-def test_internal_topics_are_listed_on_request():
-    async def scenario(app, pilot):
+async def test_internal_topics_are_listed_on_request():
+    async with on_recorded(start="topics") as (app, pilot):
         grid = app.screen.query_one("#topics", Grid)
         assert "__consumer_offsets" not in [row["TOPIC"] for row in shown(grid)]
         assert "internal" in app.screen.query_one(Panel).border_title
         await press(pilot, "I")
         assert "__consumer_offsets" in [row["TOPIC"] for row in shown(grid)]
 
-    run(scenario, start="topics")
 
-
-def test_a_filter_without_a_match_says_so():
-    async def scenario(app, pilot):
+async def test_a_filter_without_a_match_says_so():
+    async with on_recorded(start="topics") as (app, pilot):
         await press(pilot, "slash", *"nosuch", "enter")
         grid = app.screen.query_one("#topics", Grid)
         assert grid.row_count == 0
@@ -77,25 +71,21 @@ def test_a_filter_without_a_match_says_so():
         await press(pilot, "escape")
         assert grid.row_count == 3
 
-    run(scenario, start="topics")
 
-
-def test_a_cluster_without_topics_says_how_to_make_one():
+async def test_a_cluster_without_topics_says_how_to_make_one():
     source = recorded_source()
     snapshot = next(each for each in source.events if each["kind"] == "snapshot")
     source.events = [{**snapshot, "partitions": []}]
 
-    async def scenario(app, _pilot):
+    async with on_recorded(source=source, start="topics") as (app, _pilot):
         assert "Press a to create one" in app.screen.query_one("#topics", Grid)._empty
 
-    run(scenario, source=source, start="topics")
 
-
-def test_a_topic_is_made_by_a_form_that_shows_the_command_as_it_is_typed():
+async def test_a_topic_is_made_by_a_form_that_shows_the_command_as_it_is_typed():
     source = recorded(POST_to_=None)
     source.answers["POST /topics"] = {"name": "invoices"}
 
-    async def scenario(app, pilot):
+    async with on_recorded(source=source, start="topics") as (app, pilot):
         await press(pilot, "a")
         form = app.screen
         assert isinstance(form, FormDialog)
@@ -117,26 +107,22 @@ def test_a_topic_is_made_by_a_form_that_shows_the_command_as_it_is_typed():
         assert ("POST", "/topics", body) in source.requests
         assert app.picture.activity.lines[-1].message == "yak topics create invoices -p 3 -r 3 -c retention.ms=60000"
 
-    run(scenario, source=source, start="topics")
 
-
-def test_refused_change_is_displayed_and_recorded():
+async def test_refused_change_is_displayed_and_recorded():
     source = recorded_source()
     source.answers["POST /topics"] = YakError("topic-already-exists", "topic 'orders' exists", why="HTTP 409")
 
-    async def scenario(app, pilot):
+    async with on_recorded(source=source, start="topics") as (app, pilot):
         await press(pilot, "a", *"orders", "ctrl+s")
         assert app.notices[-1][1].message == "topic 'orders' exists"
         assert app.picture.activity.lines[-1].message.endswith("failed: topic 'orders' exists")
 
-    run(scenario, source=source, start="topics")
 
-
-def test_a_topic_is_deleted_only_once_its_name_was_typed():
+async def test_a_topic_is_deleted_only_once_its_name_was_typed():
     source = recorded_source()
     source.answers["DELETE /topics/orders"] = {"deleted": True}
 
-    async def scenario(app, pilot):
+    async with on_recorded(source=source, start="topics") as (app, pilot):
         app.screen.query_one("#topics", Grid).move_to("orders")
         await press(pilot, "X", *"order", "enter")
         assert isinstance(app.screen, ConfirmDialog)
@@ -145,14 +131,12 @@ def test_a_topic_is_deleted_only_once_its_name_was_typed():
         assert ("DELETE", "/topics/orders", None) in source.requests
         assert app.picture.activity.lines[-1].message == "yak topics delete orders --yes"
 
-    run(scenario, source=source, start="topics")
 
-
-def test_topic_change_displays_the_difference_for_confirmation():
+async def test_topic_change_displays_the_difference_for_confirmation():
     source, done = recorded_source(), []
     source.calls["alter_topic"] = lambda *arguments: done.append(arguments)
 
-    async def scenario(app, pilot):
+    async with on_recorded(source=source, start="topics") as (app, pilot):
         app.screen.query_one("#topics", Grid).move_to("orders")
         await press(pilot, "E")
         form = app.screen
@@ -169,35 +153,29 @@ def test_topic_change_displays_the_difference_for_confirmation():
         assert done == [("orders", {}, ("retention.ms",), 5)]
         assert app.picture.activity.lines[-1].message == "yak topics alter orders -p 5 --delete-config retention.ms"
 
-    run(scenario, source=source, start="topics")
-
 
 @pytest.mark.parametrize("key", ["a", "E", "X"])
-def test_read_only_topics_screen_changes_no_topic(key):
-    async def scenario(app, pilot):
+async def test_read_only_topics_screen_changes_no_topic(key):
+    async with on_recorded(start="topics", is_readonly=True) as (app, pilot):
         await press(pilot, key)
         assert isinstance(app.screen, TopicsScreen)
 
-    run(scenario, start="topics", is_readonly=True)
-
 
 @pytest.mark.parametrize(("key", "screen"), [("m", "messages"), ("p", "producer")])
-def test_messages_and_producer_are_opened_with_the_topic(key, screen, monkeypatch):
-    async def scenario(app, pilot):
+async def test_messages_and_producer_are_opened_with_the_topic(key, screen, monkeypatch):
+    async with on_recorded(start="topics") as (app, pilot):
         gone = []
         monkeypatch.setattr(app, "go", lambda name, what=None: gone.append((name, what)))
         app.screen.query_one("#topics", Grid).move_to("payments")
         await press(pilot, key)
         assert gone == [(screen, "payments")]
 
-    run(scenario, start="topics")
-
 
 # one topic
 
 
-def test_in_a_wide_window_the_replicas_stand_below_the_partitions():
-    async def scenario(app, pilot):
+async def test_in_a_wide_window_the_replicas_stand_below_the_partitions():
+    async with on_recorded(size=(140, 40), start="topics") as (app, pilot):
         await press(pilot, "d")
         app.go("topics", "orders-1")
         await answered(pilot)
@@ -219,11 +197,9 @@ def test_in_a_wide_window_the_replicas_stand_below_the_partitions():
         assert isinstance(app.screen, TextDialog)
         assert "orders-2 is led by" in str(app.screen._content)
 
-    run(scenario, size=(140, 40), start="topics")
 
-
-def test_in_a_low_window_enter_goes_to_the_replicas():
-    async def scenario(app, pilot):
+async def test_in_a_low_window_enter_goes_to_the_replicas():
+    async with on_recorded(size=(80, 20), start="topics", start_with="orders") as (app, pilot):
         screen = app.screen
         assert isinstance(screen, TopicScreen)
         assert not screen.query_one("#topic-beside").display
@@ -236,14 +212,12 @@ def test_in_a_low_window_enter_goes_to_the_replicas():
         await press(pilot, "G")
         assert "orders-2" in screen.query_one("#topic-replicas", Panel).border_title
 
-    run(scenario, size=(80, 20), start="topics", start_with="orders")
 
-
-def test_only_visible_panels_are_requested():
+async def test_only_visible_panels_are_requested():
     source = recorded_source()
     source.calls["read_tail"] = lambda _windows: pytest.fail("the messages are not seen")
 
-    async def scenario(app, pilot):
+    async with on_recorded(source=source, start="topics", start_with="orders") as (app, pilot):
         requested = [path for _, path, _ in source.requests]
         assert "/api/partitions/orders/0" in requested
         assert "/api/groups" not in requested
@@ -253,42 +227,36 @@ def test_only_visible_panels_are_requested():
         (row,) = shown(app.screen.query_one("#groups", Grid))
         assert (row["GROUP"], row["MEMBERS"], row["PARTITIONS"]) == ("billing", "2", "3")
 
-    run(scenario, source=source, start="topics", start_with="orders")
 
-
-def test_last_messages_are_newest_first():
+async def test_last_messages_are_newest_first():
     source = recorded_source()
     source.calls["read_tail"] = lambda windows: [
         ConsumerRecord(*place, 7, 1_000, "CreateTime", b"u1", b'{"total":12}', [], None) for place in windows
     ]
 
-    async def scenario(app, pilot):
+    async with on_recorded(source=source, start="topics", start_with="orders") as (app, pilot):
         app.screen.query_one(TabbedContent).active = "tab-messages"
         await answered(pilot)
         rows = shown(app.screen.query_one("#tail", Grid))
         assert {(row["KEY"], row["VALUE"]) for row in rows} == {("u1", '{"total":12}')}
         assert len(rows) == 3
 
-    run(scenario, source=source, start="topics", start_with="orders")
 
-
-def test_messages_that_cannot_be_read_say_why():
+async def test_messages_that_cannot_be_read_say_why():
     source = recorded_source()
     source.calls["read_tail"] = YakError("no-leader", "orders-0 has no leader", why="broker 3 is dead")
 
-    async def scenario(app, pilot):
+    async with on_recorded(source=source, start="topics", start_with="orders") as (app, pilot):
         app.screen.query_one(TabbedContent).active = "tab-messages"
         await answered(pilot)
         assert app.screen.query_one("#tail", Grid)._empty == "orders-0 has no leader. broker 3 is dead"
 
-    run(scenario, source=source, start="topics", start_with="orders")
 
-
-def test_config_tab_lists_sources_and_changes_the_chosen_config():
+async def test_config_tab_lists_sources_and_changes_the_chosen_config():
     source, done = recorded_source(), []
     source.calls["alter_topic"] = lambda *arguments: done.append(arguments)
 
-    async def scenario(app, pilot):
+    async with on_recorded(source=source, start="topics", start_with="orders") as (app, pilot):
         app.screen.query_one(TabbedContent).active = "tab-config"
         await answered(pilot)
         rows = shown(app.screen.query_one("#configs", Grid))
@@ -304,11 +272,9 @@ def test_config_tab_lists_sources_and_changes_the_chosen_config():
         await press(pilot, "ctrl+s", "y")
         assert done == [("orders", {"retention.ms": "5000"}, (), None)]
 
-    run(scenario, source=source, start="topics", start_with="orders")
 
-
-def test_the_timeline_is_of_this_topic_alone():
-    async def scenario(app, pilot):
+async def test_the_timeline_is_of_this_topic_alone():
+    async with on_recorded(start="topics", start_with="orders") as (app, pilot):
         app.note_command("yak topics alter orders -p 5")
         app.note_command("yak topics alter orders2 -p 5")
         app.screen.query_one(TabbedContent).active = "tab-timeline"
@@ -318,11 +284,9 @@ def test_the_timeline_is_of_this_topic_alone():
         assert len(events) > 5
         assert all("orders-" in each for each in events[1:])
 
-    run(scenario, start="topics", start_with="orders")
 
-
-def test_tabs_turn_by_their_keys_and_each_has_the_focus():
-    async def scenario(app, pilot):
+async def test_tabs_turn_by_their_keys_and_each_has_the_focus():
+    async with on_recorded(start="topics", start_with="orders") as (app, pilot):
         tabs = app.screen.query_one(TabbedContent)
         for name in ("replicas", "messages", "groups", "config", "timeline", "partitions"):
             await press(pilot, "L")
@@ -331,11 +295,9 @@ def test_tabs_turn_by_their_keys_and_each_has_the_focus():
         await press(pilot, "H")
         assert tabs.active == "tab-timeline"
 
-    run(scenario, start="topics", start_with="orders")
 
-
-def test_a_topic_that_is_deleted_meanwhile_says_so():
-    async def scenario(app, pilot):
+async def test_a_topic_that_is_deleted_meanwhile_says_so():
+    async with on_recorded(start="topics", start_with="orders") as (app, pilot):
         event = {
             "kind": "topic-deleted",
             "time_ms": app.now_ms(),
@@ -351,12 +313,8 @@ def test_a_topic_that_is_deleted_meanwhile_says_so():
             await press(pilot, key)
             assert isinstance(app.screen, TopicScreen)
 
-    run(scenario, start="topics", start_with="orders")
 
-
-def test_a_topic_that_there_is_not_is_named():
-    async def scenario(app, _pilot):
+async def test_a_topic_that_there_is_not_is_named():
+    async with on_recorded(start="topics", start_with="nosuch") as (app, _pilot):
         assert isinstance(app.screen, TopicsScreen)
         assert app.notices[-1][1] == "there is no topic nosuch"
-
-    run(scenario, start="topics", start_with="nosuch")

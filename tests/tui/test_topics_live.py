@@ -21,96 +21,86 @@ def text_of(lines):
     return " ".join(cell.text for line in lines._lines for cell in line)
 
 
-def test_a_topic_is_made_filled_changed_moved_and_deleted(either, new_topic):
+async def test_a_topic_is_made_filled_changed_moved_and_deleted(either, new_topic):
     name = new_topic()
 
-    async def scenario():
-        app = either.app(start="topics")
-        async with app.run_test(size=(140, 40)) as pilot:
-            await until(pilot, lambda: app.picture.is_loaded, "picture")
-            await pilot.press("a", *name, "ctrl+s")
-            grid = app.screen_below().query_one("#topics", Grid)
-            await until(pilot, lambda: name in [row[0] for row in texts(grid)], "new topic")
-            records = [{"key": "k", "payload": {"n": n}} for n in range(10)]
-            await app.source.ask("POST", "/produce", body={"topic": name, "records": records})
-            grid.move_to(name)
-            await until(pilot, lambda: "10" in next(row for row in texts(grid) if row[0] == name), "messages counted")
-            await pilot.press("enter")
-            await until(pilot, lambda: isinstance(app.screen, TopicScreen), "topic")
-            screen = app.screen
-            meaning = screen.query_one("#meaning-beside", Lines)
-            await until(pilot, lambda: "acks=all: accepted (ISR 3" in text_of(meaning), "meaning")
-            await until(pilot, lambda: screen.query_one("#tail-beside", Grid).row_count == 10, "tail")
-            await pilot.press("E")
-            await until(pilot, lambda: app.screen.query("#field-retention-ms"), "form")
-            app.screen.query_one("#field-retention-ms").value = "60000"
-            app.screen.query_one("#field-partitions").value = "4"
-            await pilot.press("ctrl+s")
-            await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "difference")
-            await pilot.press("y")
-            partitions = screen.query_one("#partitions", Grid)
-            await until(pilot, lambda: partitions.row_count == 4, "fourth partition")
-            await until(pilot, lambda: app.screen is screen, "topic again")
-            partition = screen.chosen_partition()
-            before = partition.leader
-            await pilot.press("F")
-            await until(pilot, lambda: app.screen.query("#field-to"), "choice of leader")
-            to = int(app.screen.query_one("#field-to").value)
-            await pilot.press("ctrl+s")
-            await until(pilot, lambda: partition.leader == to != before, "other leader")
-            await until(pilot, lambda: app.screen is screen, "topic again")
-            await pilot.press("X")
-            await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
-            await pilot.press(*name, "enter")
-            await until(pilot, lambda: name not in app.picture.topics, "deletion")
-            commands = [line.message for line in app.picture.activity.lines if line.kind == "you"]
-            assert commands[0].startswith(f"yak topics create {name} -p 3 -r 3")
-            assert commands[1] == f"yak topics alter {name} -p 4 -c retention.ms=60000"
-            assert commands[2].startswith(f"yak failover {name}:{partition.partition} --to {to}  moved in")
-            assert commands[3] == f"yak topics delete {name} --yes"
-        assert app._exception is None
-
-    asyncio.run(scenario())
+    async with either.open_app(size=(140, 40), start="topics") as (app, pilot):
+        await until(pilot, lambda: app.picture.is_loaded, "picture")
+        await pilot.press("a", *name, "ctrl+s")
+        grid = app.screen_below().query_one("#topics", Grid)
+        await until(pilot, lambda: name in [row[0] for row in texts(grid)], "new topic")
+        records = [{"key": "k", "payload": {"n": n}} for n in range(10)]
+        await app.source.ask("POST", "/produce", body={"topic": name, "records": records})
+        grid.move_to(name)
+        await until(pilot, lambda: "10" in next(row for row in texts(grid) if row[0] == name), "messages counted")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, TopicScreen), "topic")
+        screen = app.screen
+        meaning = screen.query_one("#meaning-beside", Lines)
+        await until(pilot, lambda: "acks=all: accepted (ISR 3" in text_of(meaning), "meaning")
+        await until(pilot, lambda: screen.query_one("#tail-beside", Grid).row_count == 10, "tail")
+        await pilot.press("E")
+        await until(pilot, lambda: app.screen.query("#field-retention-ms"), "form")
+        app.screen.query_one("#field-retention-ms").value = "60000"
+        app.screen.query_one("#field-partitions").value = "4"
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "difference")
+        await pilot.press("y")
+        partitions = screen.query_one("#partitions", Grid)
+        await until(pilot, lambda: partitions.row_count == 4, "fourth partition")
+        await until(pilot, lambda: app.screen is screen, "topic again")
+        partition = screen.chosen_partition()
+        before = partition.leader
+        await pilot.press("F")
+        await until(pilot, lambda: app.screen.query("#field-to"), "choice of leader")
+        to = int(app.screen.query_one("#field-to").value)
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: partition.leader == to != before, "other leader")
+        await until(pilot, lambda: app.screen is screen, "topic again")
+        await pilot.press("X")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
+        await pilot.press(*name, "enter")
+        await until(pilot, lambda: name not in app.picture.topics, "deletion")
+        commands = [line.message for line in app.picture.activity.lines if line.kind == "you"]
+        assert commands[0].startswith(f"yak topics create {name} -p 3 -r 3")
+        assert commands[1] == f"yak topics alter {name} -p 4 -c retention.ms=60000"
+        assert commands[2].startswith(f"yak failover {name}:{partition.partition} --to {to}  moved in")
+        assert commands[3] == f"yak topics delete {name} --yes"
     assert name not in Admin(either.bootstrap).metadata().topics
 
 
-def test_killed_leader_has_a_timeline_and_is_restarted(either, new_topic):
+async def test_killed_leader_has_a_timeline_and_is_restarted(either, new_topic):
     name = new_topic()
     Admin(either.bootstrap).create_topic(name, partitions=1, replication_factor=3)
 
-    async def scenario():
-        app = either.app(start="replication")
-        async with app.run_test(size=(120, 40)) as pilot:
-            await until(pilot, lambda: name in app.picture.topics, "topic")
-            # of what happens before all are listened to only the outcome is seen
-            await until(pilot, lambda: all(b.in_history for b in app.picture.brokers.values()), "rates of all")
-            grid = app.screen.query_one("#replication", Grid)
-            await until(pilot, lambda: grid.row_count, "rows")
-            grid.move_to(f"{name}-0")
-            partition = app.picture.partitions[name, 0]
-            leader = partition.leader
-            await pilot.press("K")
-            await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
-            assert f"broker {leader}" in app.screen._title
-            await pilot.press("y")
-            await until(pilot, lambda: partition.leader not in (leader, None), "other leader")
-            await until(pilot, lambda: leader not in partition.isr, "smaller ISR")
-            lines = app.screen_below().query_one("#failovers", Lines)
-            await until(pilot, lambda: f"broker {leader} lost" in text_of(lines), "failover in the time line")
-            # a writer goes on: of one write the figures may come before the election that it followed
-            deadline = asyncio.get_running_loop().time() + PATIENCE_S
-            while "write +" not in text_of(lines):
-                assert asyncio.get_running_loop().time() < deadline, text_of(lines)
-                await app.source.ask("POST", "/produce", body={"topic": name, "payload": 1})
-                await pilot.pause(0.2)
-            row = next(row for row in texts(grid) if row[2] == f"{name}-0")
-            assert row[0] == "▲ at min ISR"
-            assert any(cell.startswith(f"{leader}✗") for cell in row[7:])
-            await pilot.press("U")
-            await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
-            await pilot.press("y")
-            await until(pilot, lambda: not partition.replication.is_under_replicated, "whole ISR")
-            await until(pilot, lambda: "back after" in text_of(lines), "return")
-        assert app._exception is None
-
-    asyncio.run(scenario())
+    async with either.open_app(size=(120, 40), start="replication") as (app, pilot):
+        await until(pilot, lambda: name in app.picture.topics, "topic")
+        # of what happens before all are listened to only the outcome is seen
+        await until(pilot, lambda: all(b.in_history for b in app.picture.brokers.values()), "rates of all")
+        grid = app.screen.query_one("#replication", Grid)
+        await until(pilot, lambda: grid.row_count, "rows")
+        grid.move_to(f"{name}-0")
+        partition = app.picture.partitions[name, 0]
+        leader = partition.leader
+        await pilot.press("K")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
+        assert f"broker {leader}" in app.screen._title
+        await pilot.press("y")
+        await until(pilot, lambda: partition.leader not in (leader, None), "other leader")
+        await until(pilot, lambda: leader not in partition.isr, "smaller ISR")
+        lines = app.screen_below().query_one("#failovers", Lines)
+        await until(pilot, lambda: f"broker {leader} lost" in text_of(lines), "failover in the time line")
+        # a writer goes on: of one write the figures may come before the election that it followed
+        deadline = asyncio.get_running_loop().time() + PATIENCE_S
+        while "write +" not in text_of(lines):
+            assert asyncio.get_running_loop().time() < deadline, text_of(lines)
+            await app.source.ask("POST", "/produce", body={"topic": name, "payload": 1})
+            await pilot.pause(0.2)
+        row = next(row for row in texts(grid) if row[2] == f"{name}-0")
+        assert row[0] == "▲ at min ISR"
+        assert any(cell.startswith(f"{leader}✗") for cell in row[7:])
+        await pilot.press("U")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
+        await pilot.press("y")
+        await until(pilot, lambda: not partition.replication.is_under_replicated, "whole ISR")
+        await until(pilot, lambda: "back after" in text_of(lines), "return")

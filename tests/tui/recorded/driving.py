@@ -1,23 +1,21 @@
 """Drives the app on the recorded cluster, and reads what it shows."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 from pictures import recorded_app
 
 PATIENCE_S = 60.0
 
 
-def run(scenario, size=(80, 24), source=None, **settings):
-    """The scenario with the pilot of an app on recorded data."""
-
-    async def whole():
-        app = recorded_app(source=source, **settings)
-        async with app.run_test(size=size) as pilot:
-            await answered(pilot)
-            await scenario(app, pilot)
-            assert app._exception is None
-
-    asyncio.run(whole())
+@asynccontextmanager
+async def on_recorded(*, size=(80, 24), source=None, **settings):
+    """An app on recorded data, once what it asks for at first was answered, and its pilot."""
+    app = recorded_app(source=source, **settings)
+    async with app.run_test(size=size) as pilot:
+        await answered(pilot)
+        yield app, pilot
+        assert app._exception is None
 
 
 async def until(pilot, condition, what="it"):

@@ -83,23 +83,17 @@ def test_a_foreign_address_would_be_found(content_type, text):
     assert [name for name in named_files(content_type, text) if is_foreign(name)]
 
 
-def test_the_page_and_all_it_names_come_from_this_server(plain):
-    async def scenario():
-        async with aiohttp.ClientSession() as session:
-            return await crawl(session, plain.url)
-
-    seen, foreign = asyncio.run(scenario())
+async def test_the_page_and_all_it_names_come_from_this_server(plain):
+    async with aiohttp.ClientSession() as session:
+        seen, foreign = await crawl(session, plain.url)
     assert foreign == set()
     assert {"/static/terminal/js/textual.js", "/static/yak/page.js", "/static/terminal/css/xterm.css"} <= seen
     assert [name for name in seen if name.endswith(".ttf")] != []
 
 
-def test_content_security_policy_allows_only_this_server(plain):
-    async def scenario():
-        async with aiohttp.ClientSession() as session, session.get(plain.url) as answer:
-            return answer.headers
-
-    headers = asyncio.run(scenario())
+async def test_content_security_policy_allows_only_this_server(plain):
+    async with aiohttp.ClientSession() as session, session.get(plain.url) as answer:
+        headers = answer.headers
     policy = dict(part.strip().partition(" ")[::2] for part in headers["Content-Security-Policy"].split(";"))
     assert policy["default-src"] == "'none'"
     assert policy["script-src"] == "'self'"
@@ -109,16 +103,13 @@ def test_content_security_policy_allows_only_this_server(plain):
     assert headers["Server"] == "yak"
 
 
-def test_static_folders_are_not_listed_and_missing_files_are_404(plain):
-    async def scenario():
-        async with aiohttp.ClientSession() as session:
-            for path in ("/static/yak/", "/static/terminal", "/static/yak/../server.py", "/nosuch"):
-                async with session.get(plain.url + path) as answer:
-                    assert answer.status in (403, 404), path
-            async with session.get(f"{plain.url}/nosuch", headers={"Accept": "text/html"}) as answer:
-                return answer.content_type, await answer.text()
-
-    content_type, text = asyncio.run(scenario())
+async def test_static_folders_are_not_listed_and_missing_files_are_404(plain):
+    async with aiohttp.ClientSession() as session:
+        for path in ("/static/yak/", "/static/terminal", "/static/yak/../server.py", "/nosuch"):
+            async with session.get(plain.url + path) as answer:
+                assert answer.status in (403, 404), path
+        async with session.get(f"{plain.url}/nosuch", headers={"Accept": "text/html"}) as answer:
+            content_type, text = answer.content_type, await answer.text()
     assert content_type == "text/html"
     assert "Not Found" in text
 
@@ -126,66 +117,58 @@ def test_static_folders_are_not_listed_and_missing_files_are_404(plain):
 # ------------------------------------------------------------------------------------------------------------ who may
 
 
-def test_with_a_token_nothing_is_given_without_it(web):
+async def test_with_a_token_nothing_is_given_without_it(web):
     server = web(token="s3cret")
 
-    async def scenario():
-        async with aiohttp.ClientSession() as session:
-            for query in ("", "?token=", "?token=S3cret", "?token=s3cret%20"):
-                for path in ("/", "/static/yak/page.js", "/static/terminal/js/textual.js", "/download/x", "/nosuch"):
-                    async with session.get(server.url + path + query) as answer:
-                        assert answer.status == 401, path + query
-                        assert "Set-Cookie" not in answer.headers
-                        assert "s3cret" not in await answer.text()
-                async with session.post(f"{server.url}/upload{query}", data=b"a") as answer:
-                    assert answer.status == 401
-                with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-                    await session.ws_connect(f"{server.url}/ws{query}")
-                assert refused.value.status == 401
-
-    asyncio.run(scenario())
+    async with aiohttp.ClientSession() as session:
+        for query in ("", "?token=", "?token=S3cret", "?token=s3cret%20"):
+            for path in ("/", "/static/yak/page.js", "/static/terminal/js/textual.js", "/download/x", "/nosuch"):
+                async with session.get(server.url + path + query) as answer:
+                    assert answer.status == 401, path + query
+                    assert "Set-Cookie" not in answer.headers
+                    assert "s3cret" not in await answer.text()
+            async with session.post(f"{server.url}/upload{query}", data=b"a") as answer:
+                assert answer.status == 401
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                await session.ws_connect(f"{server.url}/ws{query}")
+            assert refused.value.status == 401
     (directory,) = server.upload_directories()
     assert list(directory.iterdir()) == []
 
 
-def test_the_token_comes_once_and_a_cookie_stands_for_it_afterwards(web, tab):
+async def test_the_token_comes_once_and_a_cookie_stands_for_it_afterwards(web, tab):
     server = web(token="s3cret")
 
-    async def scenario():
-        jar = aiohttp.CookieJar(unsafe=True)  # keeps cookies of addresses, as browsers do
-        async with aiohttp.ClientSession(cookie_jar=jar) as session:
-            async with session.get(server.address) as answer:
+    jar = aiohttp.CookieJar(unsafe=True)  # keeps cookies of addresses, as browsers do
+    async with aiohttp.ClientSession(cookie_jar=jar) as session:
+        async with session.get(server.address) as answer:
+            assert answer.status == 200
+            (cookie,) = answer.headers.getall("Set-Cookie")
+        for path in ("/", "/static/yak/page.js"):
+            async with session.get(server.url + path) as answer:
                 assert answer.status == 200
-                (cookie,) = answer.headers.getall("Set-Cookie")
-            for path in ("/", "/static/yak/page.js"):
-                async with session.get(server.url + path) as answer:
-                    assert answer.status == 200
-                    assert "Set-Cookie" not in answer.headers
-            async with session.post(f"{server.url}/upload?name=a.csv", data=b"a") as answer:
-                assert answer.status == 201
-            async with tab(session, server.url) as opened:
-                await opened.begun()
-            return cookie
-
-    cookie = asyncio.run(scenario())
+                assert "Set-Cookie" not in answer.headers
+        async with session.post(f"{server.url}/upload?name=a.csv", data=b"a") as answer:
+            assert answer.status == 201
+        async with tab(session, server.url) as opened:
+            await opened.begun()
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie
     assert "s3cret" not in cookie
     assert cookie.startswith(f"yak_ui_{server.host.rpartition(':')[2]}=")
 
 
-def test_a_cookie_of_another_run_is_not_taken(web):
+async def test_a_cookie_of_another_run_is_not_taken(web):
     first, second = web(token="s3cret"), web(token="s3cret")
 
-    async def scenario():
-        async with aiohttp.ClientSession() as session:
-            async with session.get(first.address) as answer:
-                value = answer.headers["Set-Cookie"].partition(";")[0].partition("=")[2]
-            cookie = f"yak_ui_{second.host.rpartition(':')[2]}={value}"
-            async with session.get(second.url, headers={"Cookie": cookie}) as answer:
-                return answer.status
+    async with aiohttp.ClientSession() as session:
+        async with session.get(first.address) as answer:
+            value = answer.headers["Set-Cookie"].partition(";")[0].partition("=")[2]
+        cookie = f"yak_ui_{second.host.rpartition(':')[2]}={value}"
+        async with session.get(second.url, headers={"Cookie": cookie}) as answer:
+            found = answer.status
 
-    assert asyncio.run(scenario()) == 401
+    assert found == 401
 
 
 @pytest.mark.parametrize(
@@ -201,143 +184,121 @@ def test_a_cookie_of_another_run_is_not_taken(web):
         (os.uname().nodename, 200),
     ],
 )
-def test_only_names_of_this_machine_are_answered(plain, host, status):
-    async def scenario():
-        async with aiohttp.ClientSession() as session:
-            for path in ("/", "/static/yak/page.js"):
-                async with session.get(plain.url + path, headers={"Host": host}) as answer:
-                    assert answer.status == status, path
-
-    asyncio.run(scenario())
+async def test_only_names_of_this_machine_are_answered(plain, host, status):
+    async with aiohttp.ClientSession() as session:
+        for path in ("/", "/static/yak/page.js"):
+            async with session.get(plain.url + path, headers={"Host": host}) as answer:
+                assert answer.status == status, path
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://localhost"])
-def test_a_page_of_another_site_opens_no_tab_and_uploads_nothing(plain, origin):
-    async def scenario():
-        async with aiohttp.ClientSession() as session:
-            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-                await session.ws_connect(f"{plain.url}/ws", headers={"Origin": origin})
-            async with session.post(f"{plain.url}/upload", data=b"a", headers={"Origin": origin}) as answer:
-                return refused.value.status, answer.status
+async def test_a_page_of_another_site_opens_no_tab_and_uploads_nothing(plain, origin):
+    async with aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await session.ws_connect(f"{plain.url}/ws", headers={"Origin": origin})
+        async with session.post(f"{plain.url}/upload", data=b"a", headers={"Origin": origin}) as answer:
+            found = refused.value.status, answer.status
 
-    assert asyncio.run(scenario()) == (403, 403)
+    assert found == (403, 403)
 
 
-def test_our_own_page_may(plain, tab):
-    async def scenario():
-        async with aiohttp.ClientSession() as session:
-            async with session.post(f"{plain.url}/upload", data=b"a", headers={"Origin": plain.url}) as answer:
-                assert answer.status == 201
-            async with tab(session, plain.url, headers={"Origin": plain.url}) as opened:
-                await opened.begun()
-
-    asyncio.run(scenario())
+async def test_our_own_page_may(plain, tab):
+    async with aiohttp.ClientSession() as session:
+        async with session.post(f"{plain.url}/upload", data=b"a", headers={"Origin": plain.url}) as answer:
+            assert answer.status == 201
+        async with tab(session, plain.url, headers={"Origin": plain.url}) as opened:
+            await opened.begun()
 
 
 # ------------------------------------------------------------------------------------------------------------ sessions
 
 
-def test_a_tab_draws_takes_keys_clicks_and_pastes_and_ends_when_the_app_does(plain, tab, gone):
-    async def scenario():
-        async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
-            await opened.socket.send_json(["focus"])
-            pid = await opened.begun()
-            await opened.see("somebody looks")
-            for row, text in ((5, "green grass grows"), (8, "cold water runs"), (11, "warm hay lies")):
-                await opened.click(5, row)
-                await opened.see(text)
-            await opened.socket.send_json(["resize", {"width": 100, "height": 30}])
-            await opened.see("size 100x30")
-            await opened.type("\x1b[200~some\nlines\x1b[201~")
-            await opened.see("pasted 10")
-            await opened.socket.send_json(["ping", "7"])
-            assert await opened.hear("pong") == "7"
-            await opened.socket.send_json(["blur"])
-            await opened.see("no focus")
-            await opened.type("q")
-            return pid, await opened.ended()
-
-    pid, said = asyncio.run(scenario())
+async def test_a_tab_draws_takes_keys_clicks_and_pastes_and_ends_when_the_app_does(plain, tab, gone):
+    async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
+        await opened.socket.send_json(["focus"])
+        pid = await opened.begun()
+        await opened.see("somebody looks")
+        for row, text in ((5, "green grass grows"), (8, "cold water runs"), (11, "warm hay lies")):
+            await opened.click(5, row)
+            await opened.see(text)
+        await opened.socket.send_json(["resize", {"width": 100, "height": 30}])
+        await opened.see("size 100x30")
+        await opened.type("\x1b[200~some\nlines\x1b[201~")
+        await opened.see("pasted 10")
+        await opened.socket.send_json(["ping", "7"])
+        assert await opened.hear("pong") == "7"
+        await opened.socket.send_json(["blur"])
+        await opened.see("no focus")
+        await opened.type("q")
+        said = await opened.ended()
     assert said == {"reason": "You left the UI.", "detail": ""}
     assert gone(pid)
 
 
-def test_page_focus_is_repeated_after_the_start(plain, tab):
-    async def scenario():
-        async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
-            await opened.socket.send_json(["focus"])
-            await opened.begun()
-            await opened.see("somebody looks")
-            await opened.type("u")
-            return await opened.see("files:")
+async def test_page_focus_is_repeated_after_the_start(plain, tab):
+    async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
+        await opened.socket.send_json(["focus"])
+        await opened.begun()
+        await opened.see("somebody looks")
+        await opened.type("u")
+        found = await opened.see("files:")
 
-    assert "no focus" not in asyncio.run(scenario())
-
-
-def test_a_size_that_no_screen_has_is_not_taken(plain, tab):
-    async def scenario():
-        async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
-            await opened.begun()
-            await opened.socket.send_json(["resize", {"width": 10**9, "height": -1}])
-            await opened.see("size 1000x5")
-
-    asyncio.run(scenario())
+    assert "no focus" not in found
 
 
-def test_an_app_that_fails_says_why_in_its_tab_and_in_the_terminal(web, tab):
+async def test_a_size_that_no_screen_has_is_not_taken(plain, tab):
+    async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
+        await opened.begun()
+        await opened.socket.send_json(["resize", {"width": 10**9, "height": -1}])
+        await opened.see("size 1000x5")
+
+
+async def test_an_app_that_fails_says_why_in_its_tab_and_in_the_terminal(web, tab):
     server = web()
 
-    async def scenario():
-        async with aiohttp.ClientSession() as session, tab(session, server.url) as opened:
-            await opened.begun()
-            await opened.type("f")
-            return await opened.ended()
+    async with aiohttp.ClientSession() as session, tab(session, server.url) as opened:
+        await opened.begun()
+        await opened.type("f")
+        found = await opened.ended()
 
-    assert asyncio.run(scenario()) == {
+    assert found == {
         "reason": "The UI ended by an error.",
         "detail": "error[tiny]: the tiny app failed\n  why:  it was told to",
     }
     assert "warning: a tab's UI said: error[tiny]: the tiny app failed" in server.stop()
 
 
-def test_a_command_that_is_no_app_says_why(web, tab):
+async def test_a_command_that_is_no_app_says_why(web, tab):
     server = web(arguments=["--nothing"], program="nosuch.py")
 
-    async def scenario():
-        async with aiohttp.ClientSession() as session, tab(session, server.url) as opened:
-            return await opened.ended()
+    async with aiohttp.ClientSession() as session, tab(session, server.url) as opened:
+        found = await opened.ended()
 
-    assert asyncio.run(scenario())["reason"] == "The UI ended by an error."
+    assert found["reason"] == "The UI ended by an error."
     assert "nosuch.py" in server.stop()
 
 
 @pytest.mark.parametrize("message", ["{", "7", '["nosuch"]', '["resize", {"width": "wide"}]', "[" * 100_000])
-def test_nonsense_ends_its_own_tab_only(plain, tab, gone, message):
-    async def scenario():
-        async with aiohttp.ClientSession() as session, tab(session, plain.url) as other:
-            await other.begun()
-            async with tab(session, plain.url) as opened:
-                pid = await opened.begun()
-                await opened.socket.send_str(message)
-                said = await opened.ended()
-            await other.click(5, 5)
-            await other.see("green grass grows")
-            return pid, said
-
-    pid, said = asyncio.run(scenario())
+async def test_nonsense_ends_its_own_tab_only(plain, tab, gone, message):
+    async with aiohttp.ClientSession() as session, tab(session, plain.url) as other:
+        await other.begun()
+        async with tab(session, plain.url) as opened:
+            pid = await opened.begun()
+            await opened.socket.send_str(message)
+            said = await opened.ended()
+        await other.click(5, 5)
+        await other.see("green grass grows")
     assert said["reason"] == "The page sent an unknown message."
     assert gone(pid)
 
 
 @pytest.mark.parametrize("arguments", [[], ["--deaf"]], ids=["well", "deaf"])
-def test_a_closed_tab_takes_its_process_along(web, tab, gone, arguments):
+async def test_a_closed_tab_takes_its_process_along(web, tab, gone, arguments):
     server = web(arguments=arguments)
 
-    async def scenario():
-        async with aiohttp.ClientSession() as session, tab(session, server.url) as opened:
-            return await opened.begun()
-
-    assert gone(asyncio.run(scenario()))
+    async with aiohttp.ClientSession() as session, tab(session, server.url) as opened:
+        pid = await opened.begun()
+    assert gone(pid)
 
 
 @pytest.mark.parametrize(
@@ -345,24 +306,20 @@ def test_a_closed_tab_takes_its_process_along(web, tab, gone, arguments):
     [([], signal.SIGINT), ([], signal.SIGTERM), ([], signal.SIGHUP), (["--deaf"], signal.SIGTERM)],
     ids=["int", "term", "hup", "deaf"],
 )
-def test_a_signal_ends_the_server_its_tabs_and_their_processes_quietly(web, tab, gone, arguments, number):
+async def test_a_signal_ends_the_server_its_tabs_and_their_processes_quietly(web, tab, gone, arguments, number):
     server = web(arguments=arguments)
 
-    async def scenario():
-        async with (
-            aiohttp.ClientSession() as session,
-            tab(session, server.url) as first,
-            tab(session, server.url) as second,
-            session.post(f"{server.url}/upload?name=a.csv", data=b"a") as answer,
-        ):
-            upload = Path((await answer.json())["path"])
-            pids = [await each.begun() for each in (first, second)]
-            server.process.send_signal(number)
-            ends = [await each.hear("ended") for each in (first, second)]
-            await asyncio.to_thread(server.process.wait, 20)
-            return pids, ends, upload
-
-    pids, ends, upload = asyncio.run(scenario())
+    async with (
+        aiohttp.ClientSession() as session,
+        tab(session, server.url) as first,
+        tab(session, server.url) as second,
+        session.post(f"{server.url}/upload?name=a.csv", data=b"a") as answer,
+    ):
+        upload = Path((await answer.json())["path"])
+        pids = [await each.begun() for each in (first, second)]
+        server.process.send_signal(number)
+        ends = [await each.hear("ended") for each in (first, second)]
+        await asyncio.to_thread(server.process.wait, 20)
     assert [end["reason"] for end in ends] == ["yak ui was stopped."] * 2
     assert server.process.returncode == 0
     assert [gone(pid) for pid in pids] == [True, True]
@@ -371,38 +328,31 @@ def test_a_signal_ends_the_server_its_tabs_and_their_processes_quietly(web, tab,
     assert "Traceback" not in server.stop()
 
 
-def test_a_killed_server_leaves_no_process_behind(web, tab, gone):
+async def test_a_killed_server_leaves_no_process_behind(web, tab, gone):
     server = web()
 
-    async def scenario():
-        async with aiohttp.ClientSession() as session, tab(session, server.url) as opened:
-            pid = await opened.begun()
-            server.process.kill()
-            await asyncio.to_thread(server.process.wait, 20)
-            return pid
-
-    assert gone(asyncio.run(scenario()))
+    async with aiohttp.ClientSession() as session, tab(session, server.url) as opened:
+        pid = await opened.begun()
+        server.process.kill()
+        await asyncio.to_thread(server.process.wait, 20)
+    assert gone(pid)
 
 
-def test_tab_beyond_the_limit_is_refused_with_the_reason(web, tab):
+async def test_tab_beyond_the_limit_is_refused_with_the_reason(web, tab):
     server = web(sessions_max=1)
 
-    async def scenario():
-        async with aiohttp.ClientSession() as session:
-            async with tab(session, server.url) as first:
-                await first.begun()
-                async with tab(session, server.url) as second:
-                    said = await second.ended()
-                async with session.get(server.url, headers={"Accept": "text/html"}) as answer:
-                    full = answer.status, await answer.text()
-            async with asyncio.timeout(20):
-                while (await session.get(server.url)).status != 200:
-                    pass
-            async with tab(session, server.url) as third:
-                await third.begun()
-            return said, full
-
-    said, (status, text) = asyncio.run(scenario())
+    async with aiohttp.ClientSession() as session:
+        async with tab(session, server.url) as first:
+            await first.begun()
+            async with tab(session, server.url) as second:
+                said = await second.ended()
+            async with session.get(server.url, headers={"Accept": "text/html"}) as answer:
+                status, text = answer.status, await answer.text()
+        async with asyncio.timeout(20):
+            while (await session.get(server.url)).status != 200:
+                pass
+        async with tab(session, server.url) as third:
+            await third.begun()
     assert said["reason"] == "1 tabs are open, and more are not served."
     assert status == 503
     assert said["reason"] in text
@@ -411,23 +361,19 @@ def test_tab_beyond_the_limit_is_refused_with_the_reason(web, tab):
 # ------------------------------------------------------------------------------------------------------ files to and fro
 
 
-def test_upload_is_private_and_notifies_its_tab(plain, tab):
-    async def scenario():
-        async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
-            await opened.begun()
-            name = await opened.hear("instance_id")
-            form = aiohttp.FormData(quote_fields=False)  # browsers do not
-            form.add_field("note", "no file")
-            form.add_field("file", b"a,b\n1,2\n", filename="../../etc/or ders.csv", content_type="text/csv")
-            async with session.post(f"{plain.url}/upload?session={name}", data=form) as answer:
-                assert answer.status == 201
-                upload = await answer.json()
-            await opened.see("came or ders.csv")
-            await opened.type("u")
-            await opened.see("or ders.csv=8")
-            return upload
-
-    upload = asyncio.run(scenario())
+async def test_upload_is_private_and_notifies_its_tab(plain, tab):
+    async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
+        await opened.begun()
+        name = await opened.hear("instance_id")
+        form = aiohttp.FormData(quote_fields=False)  # browsers do not
+        form.add_field("note", "no file")
+        form.add_field("file", b"a,b\n1,2\n", filename="../../etc/or ders.csv", content_type="text/csv")
+        async with session.post(f"{plain.url}/upload?session={name}", data=form) as answer:
+            assert answer.status == 201
+            upload = await answer.json()
+        await opened.see("came or ders.csv")
+        await opened.type("u")
+        await opened.see("or ders.csv=8")
     path = Path(upload["path"])
     assert upload == {"path": str(path), "name": "or ders.csv", "bytes": 8}
     assert path.read_bytes() == b"a,b\n1,2\n"
@@ -462,56 +408,46 @@ def test_a_file_of_64_mib_is_taken_and_one_byte_more_is_not(web):
     assert [path.name for path in directory.iterdir()] == ["fits.csv"]
 
 
-def test_an_upload_that_breaks_off_leaves_nothing(web):
+async def test_an_upload_that_breaks_off_leaves_nothing(web):
     server = web()
 
-    async def scenario():
-        host, _, port = server.host.partition(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(
-            f"POST /upload?name=half.csv HTTP/1.1\r\nHost: {server.host}\r\nContent-Length: 1000\r\n\r\nhalf".encode()
-        )
-        await writer.drain()
-        (directory,) = server.upload_directories()
-        async with asyncio.timeout(20):
-            await until(lambda: os.listdir(directory) != [])
-            writer.close()
-            await until(lambda: os.listdir(directory) == [])
-        del reader
-
-    asyncio.run(scenario())
+    host, _, port = server.host.partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(
+        f"POST /upload?name=half.csv HTTP/1.1\r\nHost: {server.host}\r\nContent-Length: 1000\r\n\r\nhalf".encode()
+    )
+    await writer.drain()
+    (directory,) = server.upload_directories()
+    async with asyncio.timeout(20):
+        await until(lambda: os.listdir(directory) != [])
+        writer.close()
+        await until(lambda: os.listdir(directory) == [])
+    del reader
 
 
-def test_readonly_refuses_uploads(web):
+async def test_readonly_refuses_uploads(web):
     server = web(readonly=True)
 
-    async def scenario():
-        async with aiohttp.ClientSession() as session:
-            async with session.get(server.url) as answer:
-                page = await answer.text()
-            async with session.post(f"{server.url}/upload", data=b"a") as answer:
-                return page, answer.status, (await answer.json())["error"]
-
-    page, status, code = asyncio.run(scenario())
+    async with aiohttp.ClientSession() as session:
+        async with session.get(server.url) as answer:
+            page = await answer.text()
+        async with session.post(f"{server.url}/upload", data=b"a") as answer:
+            status, code = answer.status, (await answer.json())["error"]
     assert (status, code) == (403, "readonly")
     assert 'id="attach"' not in page
     assert "read-only" in page
 
 
-def test_export_is_downloaded_once_as_an_attachment(plain, tab):
-    async def scenario():
-        async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
-            await opened.begun()
-            await opened.type("x")
-            key = await opened.hear("deliver_file_start")
-            async with session.get(f"{plain.url}/download/{key}") as answer:
-                first = answer.headers, await answer.text()
-            async with session.get(f"{plain.url}/download/{key}") as again:
-                second = again.status
-            await opened.see("exported")
-            return *first, second
-
-    headers, text, second = asyncio.run(scenario())
+async def test_export_is_downloaded_once_as_an_attachment(plain, tab):
+    async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
+        await opened.begun()
+        await opened.type("x")
+        key = await opened.hear("deliver_file_start")
+        async with session.get(f"{plain.url}/download/{key}") as answer:
+            headers, text = answer.headers, await answer.text()
+        async with session.get(f"{plain.url}/download/{key}") as again:
+            second = again.status
+        await opened.see("exported")
     assert text == "line\n" * 50_000
     assert headers["Content-Disposition"] == (
         "attachment; filename=\"the _big_ _xport.csv\"; filename*=UTF-8''the%20%22big%22%20%C3%A4xport.csv"
@@ -520,34 +456,29 @@ def test_export_is_downloaded_once_as_an_attachment(plain, tab):
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="what a process was given is read from /proc")
-def test_children_know_where_uploads_are_and_not_the_token(web, tab):
+async def test_children_know_where_uploads_are_and_not_the_token(web, tab):
     server = web(token="s3cret")
 
-    async def scenario():
-        async with aiohttp.ClientSession() as session, tab(session, server.url, token="s3cret") as opened:
-            pid = await opened.begun()
-            return await asyncio.to_thread(given_to, pid)
-
-    environment, command = asyncio.run(scenario())
+    async with aiohttp.ClientSession() as session, tab(session, server.url, token="s3cret") as opened:
+        pid = await opened.begun()
+        environment, command = await asyncio.to_thread(given_to, pid)
     (directory,) = server.upload_directories()
     assert f"YAK_UI_UPLOADS={directory}" in environment
     assert [line for line in environment if "s3cret" in line or line.startswith("YAK_UI_TOKEN")] == []
     assert [word for word in command if "s3cret" in word] == []
 
 
-def test_certificate_serves_https_and_encrypted_sockets(web: Callable[..., WebServer], tmp_path: Path) -> None:
+async def test_certificate_serves_https_and_encrypted_sockets(web: Callable[..., WebServer], tmp_path: Path) -> None:
     create_certificates(str(tmp_path / "certs"), ["localhost", "127.0.0.1"], 9, [], force=False, now=datetime.now(UTC))
     server = web(certificate=str(tmp_path / "certs" / "broker.pem"), token="a-long-token")
     context = ssl.create_default_context(cafile=str(tmp_path / "certs" / "ca.pem"))
 
-    async def main() -> None:
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
-            async with session.get(server.address) as answer:
-                assert answer.status == 200
-                assert "secure" in answer.headers["Set-Cookie"].lower()
-            async with open_tab(session, server.url, "a-long-token") as tab:
-                await tab.begun()
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+        async with session.get(server.address) as answer:
+            assert answer.status == 200
+            assert "secure" in answer.headers["Set-Cookie"].lower()
+        async with open_tab(session, server.url, "a-long-token") as tab:
+            await tab.begun()
 
     assert server.url.startswith("https://")
-    asyncio.run(main())
     assert "nothing is encrypted" not in server.stop()
