@@ -5,10 +5,11 @@ Meaning is never in a colour alone: every state has a sign and a word, and with 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
 from typing import Final, Literal
 
+from yak.client.times import parse_time_ms
 from yak.view.formats import format_age, format_count, format_size, group_digits
 
 Zone = Literal["utc", "local", "relative"]
@@ -83,6 +84,11 @@ class Formatter:
             return str(moment)
         zone = "Z" if self.zone == "utc" else moment.strftime("%z")
         return f"{moment:%Y-%m-%d %H:%M:%S}.{int(time_ms) % 1000:03}{zone}"
+
+    def parse_time_ms(self, text: str, now_ms: int) -> int:
+        """A time as typed; one without a zone is local if times are shown so, else in UTC. Raises UsageError (`bad-time`)."""
+        local: tzinfo | None = datetime.fromtimestamp(now_ms / 1000, UTC).astimezone().tzinfo
+        return parse_time_ms(text, now_ms=now_ms, zone=local or UTC if self.zone == "local" else UTC)
 
     def _moment(self, time_ms: float | None, now_ms: float) -> datetime | str:
         """The moment; as text if it is unknown, relative, or outside of the years 1 to 9999, as a timestamp may be."""

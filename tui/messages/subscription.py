@@ -8,14 +8,12 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from yak.client.filters import parse_filter
 from yak.client.offset_spec import END, START, Position, parse_edge, parse_range
-from yak.client.times import format_time, parse_time_ms
+from yak.client.times import format_time
 from yak.errors import UsageError
-from yak.tui.formatter import Zone
 
 _LAST = re.compile(r"(?:last|tail)\s*([0-9]{1,18})", re.IGNORECASE)
 _NUMBERS = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")
@@ -52,14 +50,23 @@ class Seek:
         return self.stop is None and (self.last > 0 or self.start == END)
 
     @property
+    def begin(self) -> str:
+        """The start as typed: `last 100`, `42`."""
+        return f"last {self.last}" if self.last else _written(self.start)
+
+    @property
+    def end(self) -> str:
+        """The stop as typed; empty without one."""
+        return "" if self.stop is None else _written(self.stop)
+
+    @property
     def description(self) -> str:
         """As text: `last 100 of each partition`, `from start to @2026-11-20T12:00:00.000Z`."""
-        begin = f"last {self.last} of each partition" if self.last else f"from {_written(self.start)}"
-        return begin if self.stop is None else f"{begin} to {_written(self.stop)}"
+        begin = f"{self.begin} of each partition" if self.last else f"from {self.begin}"
+        return f"{begin} to {self.end}" if self.end else begin
 
     def __str__(self) -> str:
-        begin = f"last {self.last}" if self.last else _written(self.start)
-        return begin if self.stop is None else f"{begin} to {_written(self.stop)}"
+        return f"{self.begin} to {self.end}" if self.end else self.begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,18 +234,6 @@ GROUP_HINT = "none: nothing is committed"
 FILTER_HINT = "k:u1 && v:.total > 10 && !h:test"
 
 
-def time_parser(now_ms: int, zone: Zone) -> Callable[[str], int]:
-    """A parser for times; local if times are shown so."""
-    where: tzinfo = UTC
-    if zone == "local":
-        where = datetime.fromtimestamp(now_ms / 1000).astimezone().tzinfo or UTC
-
-    def parse(text: str) -> int:
-        return parse_time_ms(text, now_ms=now_ms, zone=where)
-
-    return parse
-
-
 def subscription_of(values: Mapping[str, str], parse_time: Callable[[str], int], *, is_readonly: bool) -> Subscription:
     """The subscription from the form. Raises UsageError."""
     group = values.get("group", "").strip()
@@ -264,11 +259,10 @@ def subscription_of(values: Mapping[str, str], parse_time: Callable[[str], int],
 
 def fields_of(wanted: Subscription) -> dict[str, str]:
     """The fields for a subscription."""
-    seek = wanted.seek
     return {
         "topics": wanted.title,
-        "from": str(Seek(seek.start, None, seek.last)),
-        "to": "" if seek.stop is None else str(Seek(seek.start, seek.stop)).partition(" to ")[2],
+        "from": wanted.seek.begin,
+        "to": wanted.seek.end,
         "group": wanted.group,
         "committed": "true" if wanted.read_committed else "false",
     }

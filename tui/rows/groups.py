@@ -2,13 +2,11 @@
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, tzinfo
 from typing import Any, Final
 
 from yak.client.groups.partition_syntax import partitions_text
 from yak.client.groups.reset import Step, Target
 from yak.client.numbers import parse_long
-from yak.client.times import parse_time_ms
 from yak.errors import UsageError, YakError
 from yak.ids import TopicPartition
 from yak.tui.formatter import Formatter
@@ -300,7 +298,7 @@ def reset_command(group: str, values: Mapping[str, str], fmt: Formatter, *, is_d
     if way in _PLAIN:
         argv.append(_PLAIN[way])
     else:
-        _check(way, value)
+        _check(way, value, fmt)
         argv += [f"{_WITH[way]}={value}"] if value.startswith("-") else [_WITH[way], value]
     if way == "time" and fmt.zone == "local":
         argv.append("--local")
@@ -309,11 +307,11 @@ def reset_command(group: str, values: Mapping[str, str], fmt: Formatter, *, is_d
     return shlex.join(argv)
 
 
-def _check(way: str, value: str) -> None:
+def _check(way: str, value: str, fmt: Formatter) -> None:
     if not value:
         raise UsageError("usage", f"{way} needs a value")
     if way == "time":
-        parse_time_ms(value, now_ms=0)
+        fmt.parse_time_ms(value, 0)
     elif way == "offset" and parse_long(value) is None:
         raise UsageError("usage", f'"{value}" is no offset', why="it is a number from 0 on")
     elif way == "shift by" and parse_long(value[1:] if value[0] in "+-" else value) is None:
@@ -326,8 +324,7 @@ def reset_target(
     """The target from the form; `offsets` come from the file. Raises UsageError."""
     way, value = values["to"], values["value"]
     if way == "time":
-        zone: tzinfo | None = datetime.now(UTC).astimezone().tzinfo if fmt.zone == "local" else UTC
-        return Target("timestamp", parse_time_ms(value, now_ms=now_ms, zone=zone or UTC))
+        return Target("timestamp", fmt.parse_time_ms(value, now_ms))
     if way == "offset":
         return Target("offset", int(value))
     if way == "shift by":

@@ -46,7 +46,6 @@ from yak.tui.messages.subscription import (
     filter_parts,
     parse_topics,
     subscription_of,
-    time_parser,
 )
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.records import (
@@ -224,7 +223,7 @@ class ReadingScreen(YakScreen):
         with_group: bool,
     ) -> None:
         """Ask what to read, and from which position; then call `begin` with that and the filter."""
-        parse_time = time_parser(self.app.now_ms(), self.fmt.zone)
+        parse_time = partial(self.fmt.parse_time_ms, now_ms=self.app.now_ms())
         is_readonly = self.app.is_readonly
         group = Field("group", "Group", given.get("group", ""), GROUP_HINT)
         fields = [

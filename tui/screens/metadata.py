@@ -5,7 +5,6 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from rich.json import JSON
@@ -15,7 +14,6 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.timer import Timer
 from textual.widgets import Static
 
-from yak.client.times import parse_time_ms
 from yak.errors import UsageError, YakError
 from yak.tui.keys import keys
 from yak.tui.rows import metadata as image_rows
@@ -281,9 +279,8 @@ class MetadataScreen(AskingScreen):
     async def _offset_of(self, typed: str) -> int:
         if _OFFSET.fullmatch(typed):
             return int(typed)
-        zone = datetime.now(UTC).astimezone().tzinfo if self.fmt.zone == "local" else UTC
         now_ms = self.app.now_ms()
-        time_ms = parse_time_ms(typed, now_ms=now_ms, zone=zone or UTC)
+        time_ms = self.fmt.parse_time_ms(typed, now_ms)
         if time_ms > now_ms:
             raise UsageError("bad-time", f'"{typed}" is in the future', why="the log ends now")
         image = await self.app.source.ask("GET", "/metadata/image", params={"at": f"{time_ms / 1000:.3f}"})

@@ -1,8 +1,10 @@
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from yak.tui.formatter import GROUP, Formatter
+from yak.tui.formatter import GROUP, ZONES, Formatter
 
 FMT = Formatter()
 LETTERS = Formatter(is_ascii=True)
@@ -36,6 +38,17 @@ def test_times_are_in_the_zone_that_was_chosen():
     assert FMT.day_and_time(moment, moment) == "2026-11-20 22:24:17.745Z"
     assert Formatter("relative").time(moment, moment + 4_200) == "4 s ago"
     assert FMT.time(None, moment) == "–"
+
+
+def test_typed_time_without_a_zone_is_read_in_the_zone_of_the_display(monkeypatch):
+    monkeypatch.setenv("TZ", "UTC-2")
+    time.tzset()
+    try:
+        found = [Formatter(zone).parse_time_ms("2026-11-20T22:24:17.745", 1_795_300_000_000) for zone in ZONES]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert found == [1_795_213_457_745, 1_795_206_257_745, 1_795_213_457_745]
 
 
 @given(st.lists(st.floats(min_value=0, max_value=1e9), max_size=100), st.integers(1, 60))
