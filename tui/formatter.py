@@ -127,6 +127,16 @@ class Formatter:
         return self.sign("full") * filled + self.sign("empty") * (width - filled)
 
 
+def round_up(least: float) -> int:
+    """The smallest of 1, 2, 5, 10, 20, 50, ... that is at least this."""
+    power = 1
+    while True:
+        for step in (1, 2, 5):
+            if step * power >= least:
+                return step * power
+        power *= 10
+
+
 def _means(values: list[float], width: int) -> list[float]:
     if len(values) <= width:
         return values

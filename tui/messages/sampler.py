@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
+from yak.tui.formatter import round_up
+
 T = TypeVar("T")
 
 WINDOW_MS: Final = 1000.0
@@ -16,7 +18,6 @@ PATIENCE: Final = 1.1
 CALM_MS: Final = 3000.0
 """How long a smaller n must suffice before it is used."""
 _STRIDE: Final = 7919
-_STEPS: Final = (1, 2, 5)
 
 
 class RateMeter:
@@ -75,7 +76,7 @@ class Sampler:
         return picked
 
     def _adapt(self, rate: float, now_ms: float) -> None:
-        wanted = _enough(rate / (self.limit * PATIENCE))
+        wanted = round_up(rate / (self.limit * PATIENCE))
         if wanted >= self.every:
             self._lower_since_ms = None
         elif self._lower_since_ms is None:
@@ -84,13 +85,3 @@ class Sampler:
             self.every = wanted
             self._lower_since_ms = None
             self._seen = 0
-
-
-def _enough(least: float) -> int:
-    """The smallest of 1, 2, 5, 10, 20, 50… that is at least `least`."""
-    power = 1
-    while True:
-        for step in _STEPS:
-            if step * power >= least:
-                return step * power
-        power *= 10

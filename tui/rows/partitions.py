@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from yak.protocol.topic_names import is_internal
-from yak.tui.formatter import Formatter
+from yak.tui.formatter import Formatter, round_up
 from yak.tui.rows.cells import Cell, Column, Row, SlicedRows, Tone, figure
 from yak.tui.rows.topics import TONES, TopicFacts
 from yak.tui.state.picture import Broker, Partition, Picture
@@ -165,14 +165,7 @@ def window_of(partition: Partition) -> int:
     top = top_of(partition)
     ends = [end for end in partition.log_end_offsets.values() if end is not None]
     behind = max((lag_records(end, top) for end in ends), default=0)
-    wanted = max(100, behind * 1.25, partition.rate_in * 2)
-    window = 100
-    while window < wanted:
-        for factor in (1, 2, 5):
-            if window * factor >= wanted:
-                return window * factor
-        window *= 10
-    return window
+    return round_up(max(100, behind * 1.25, partition.rate_in * 2))
 
 
 def top_of(partition: Partition) -> int:

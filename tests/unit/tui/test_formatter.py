@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from yak.tui.formatter import GROUP, ZONES, Formatter
+from yak.tui.formatter import GROUP, ZONES, Formatter, round_up
 
 FMT = Formatter()
 LETTERS = Formatter(is_ascii=True)
@@ -67,6 +67,10 @@ def test_a_bar_is_full_or_empty_only_when_all_or_nothing_is(share, width):
     assert len(bar) == width
     assert (bar == "█" * width) == (share == 1)
     assert (bar == "░" * width) == (share == 0)
+
+
+def test_round_up_gives_the_next_of_1_2_5_10():
+    assert [round_up(least) for least in (0, 1, 1.1, 3, 6, 100, 501)] == [1, 1, 2, 5, 10, 100, 1000]
 
 
 def test_every_sign_has_letters():
