@@ -152,20 +152,27 @@ SLICE: Final = 500
 
 
 class SlicedRows:
-    """Caches a row for each key; `update` refreshes some. Rows that were never made are `bare`."""
+    """Caches a row for each key; `update` refreshes some."""
 
-    def __init__(self, make: Callable[[str], Row], bare: Callable[[str], Row]) -> None:
-        self._make, self._bare = make, bare
+    def __init__(self) -> None:
         self._rows: dict[str, Row] = {}
         self._next = 0
+        self._of: object = None
 
-    def forget(self) -> None:
-        """Drop all rows: their format changed."""
-        self._rows.clear()
-        self._next = 0
+    def update(
+        self,
+        keys: Sequence[str],
+        in_sight: Iterable[str],
+        make: Callable[[str], Row],
+        bare: Callable[[str], Row],
+        of: object,
+    ) -> list[Row]:
+        """The rows of these keys, in order. Makes the visible ones and the next slice again; the rest may be `bare`.
 
-    def update(self, keys: Sequence[str], in_sight: Iterable[str] = ()) -> list[Row]:
-        """The rows of these keys, in order. Refreshes the visible ones and the next slice."""
+        All rows are dropped when `of` changes: what they are made of, and their format.
+        """
+        if of != self._of:
+            self._of, self._rows, self._next = of, {}, 0
         rows = self._rows
         if len(rows) > 2 * len(keys):
             self._rows = rows = {key: rows[key] for key in keys if key in rows}
@@ -175,15 +182,15 @@ class SlicedRows:
         self._next += SLICE
         made = dict.fromkeys(turn)
         for key in turn:
-            rows[key] = self._make(key)
+            rows[key] = make(key)
         for key in in_sight:
             if key in rows and key not in made:
-                rows[key] = self._make(key)
+                rows[key] = make(key)
         found = []
         for key in keys:
             row = rows.get(key)
             if row is None:
-                row = rows[key] = self._bare(key)
+                row = rows[key] = bare(key)
             found.append(row)
         return found
 

@@ -437,15 +437,13 @@ class ReplicationTable:
     """The rows of all partitions, those with problems first."""
 
     def __init__(self) -> None:
-        self._picture = Picture()
-        self._shape: tuple[object, ...] = ()
-        self._fmt, self._now_ms, self._replicas, self._width = Formatter(), 0, 3, 8
+        self._replicas, self._width = 3, 8
         self._by_name: dict[str, Partition] = {}
         self._names: list[str] = []
         self._bad: list[str] = []
         self._known: tuple[object, ...] = ()
         self._scanned_ms = 0
-        self._rows = SlicedRows(self._make, self._bare)
+        self._rows = SlicedRows()
 
     @property
     def count(self) -> int:
@@ -464,24 +462,28 @@ class ReplicationTable:
         if is_new:
             self._learn(picture, with_internal=with_internal)
             self._known = known
-        shape = (id(picture), fmt, self._replicas, bar_width(width, self._replicas))
-        if shape != self._shape:
-            self._shape, self._fmt, self._width = shape, fmt, bar_width(width, self._replicas)
-            self._rows.forget()
-        self._now_ms = now_ms
+        replicas, bar = self._replicas, bar_width(width, self._replicas)
+        self._width = bar
         if is_new or len(self._by_name) <= SCAN_MAX or now_ms - self._scanned_ms >= 1_000:
             self._scanned_ms = now_ms
             states = [(each.state, name) for name, each in self._by_name.items()]
             bad = [(-state.severity, name) for state, name in states if state is not PartitionState.OK]
             self._bad = [name for _, name in sorted(bad, key=lambda each: each[0])]
-        if not self._bad:
-            return self._rows.update(self._names, in_sight)
-        first = set(self._bad)
-        ordered = self._bad + [name for name in self._names if name not in first]
-        return self._rows.update(ordered, in_sight)
+        ordered = self._names
+        if self._bad:
+            first = set(self._bad)
+            ordered = self._bad + [name for name in self._names if name not in first]
+
+        def make(name: str) -> Row:
+            return replication_row(self._by_name[name], picture, fmt, now_ms, replicas, bar)
+
+        def bare(name: str) -> Row:
+            empty = [Cell("")] * (4 + min(replicas, REPLICAS_MAX))
+            return Row(name, Cell(""), Cell(""), Cell(name, "strong"), *empty)
+
+        return self._rows.update(ordered, in_sight, make, bare, (picture, fmt, replicas, bar))
 
     def _learn(self, picture: Picture, *, with_internal: bool) -> None:
-        self._picture = picture
         found: list[Partition] = []
         for topic in sorted(picture.topics):
             if with_internal or not is_internal(topic):
@@ -498,11 +500,3 @@ class ReplicationTable:
 
     def columns(self) -> Sequence[Column]:
         return replication_columns(self._replicas, self._width)
-
-    def _make(self, name: str) -> Row:
-        return replication_row(self._by_name[name], self._picture, self._fmt, self._now_ms, self._replicas, self._width)
-
-    def _bare(self, name: str) -> Row:
-        return Row(
-            name, Cell(""), Cell(""), Cell(name, "strong"), *[Cell("")] * (4 + min(self._replicas, REPLICAS_MAX))
-        )

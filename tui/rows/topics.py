@@ -144,28 +144,26 @@ class TopicTable:
     def __init__(self) -> None:
         self.facts: dict[str, TopicFacts] = {}
         self._picture = Picture()
-        self._fmt = Formatter()
         self._names: list[str] = []
         self._names_of: tuple[object, ...] = ()
-        self._rows = SlicedRows(self._make, lambda name: bare_row(name, self._fmt))
+        self._rows = SlicedRows()
 
     def rows(
         self, picture: Picture, fmt: Formatter, in_sight: Sequence[str], *, with_internal: bool = False
     ) -> list[Row]:
-        if picture is not self._picture or fmt != self._fmt:
-            if picture is not self._picture:
-                self.facts.clear()
-            self._picture, self._fmt = picture, fmt
-            self._rows.forget()
+        if picture is not self._picture:
+            self._picture = picture
+            self.facts.clear()
         names_of = (id(picture), picture.topics_version, with_internal)
         if names_of != self._names_of:
             self._names, self._names_of = topic_names(picture, with_internal=with_internal), names_of
             self.facts = {name: each for name, each in self.facts.items() if name in picture.topics}
-        return self._rows.update(self._names, in_sight)
 
-    def _make(self, name: str) -> Row:
-        picture = self._picture
-        return topic_row(name, picture.topics.get(name, ()), picture.topic_rates(name), self.facts.get(name), self._fmt)
+        def make(name: str) -> Row:
+            partitions, rates = picture.topics.get(name, ()), picture.topic_rates(name)
+            return topic_row(name, partitions, rates, self.facts.get(name), fmt)
+
+        return self._rows.update(self._names, in_sight, make, lambda name: bare_row(name, fmt), (picture, fmt))
 
     def stale(self, in_sight: Sequence[str], now_ms: int, older_than_ms: int) -> list[str]:
         """Visible topics with outdated facts, those without facts first."""
