@@ -478,8 +478,8 @@ class ReplicationTable:
             return replication_row(self._by_name[name], picture, fmt, now_ms, replicas, bar)
 
         def bare(name: str) -> Row:
-            empty = [Cell("")] * (4 + min(replicas, REPLICAS_MAX))
-            return Row(name, Cell(""), Cell(""), Cell(name, "strong"), *empty)
+            labels = (column.label for column in self.columns())
+            return Row(name, *(Cell(name, "strong") if label == "PARTITION" else Cell("") for label in labels))
 
         return self._rows.update(ordered, in_sight, make, bare, (picture, fmt, replicas, bar))
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from yak.tui.formatter import Formatter
 from yak.tui.rows import partitions
-from yak.tui.rows.cells import packed
+from yak.tui.rows.cells import SLICE, packed
 from yak.tui.rows.failover import election_lines, failover_moves
 from yak.tui.rows.partitions import ReplicationTable, bar_width, replication_columns
 from yak.tui.rows.topics import TopicFacts
@@ -248,6 +248,13 @@ def test_rows_have_as_many_cells_as_columns_whatever_the_replicas():
     assert {len(row.cells) for row in rows} == {len(table.columns())}
     assert len(replication_columns(7, 4)) == len(replication_columns(5, 4))
     assert line(rows[0])[-4:] == ["", "", "", ""]
+
+
+def test_row_of_a_partition_that_waits_for_its_slice_has_as_many_cells_as_columns():
+    table = ReplicationTable()
+    rows = rows_of(picture_of(*(followed(number) for number in range(SLICE + 1))), table)
+    assert {len(row.cells) for row in rows} == {len(table.columns())}
+    assert line(rows[-1])[2] == f"orders-{SLICE}"
 
 
 def test_unhealthy_partitions_are_listed_first_with_the_worst_at_the_top():
