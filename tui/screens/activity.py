@@ -38,8 +38,7 @@ class ActivityScreen(YakScreen):
             return
         self._drawn = drawn
         nothing = "No events since yak ui started. Kill a broker or create a topic to see some."
-        grid = self.query_one("#events", Grid)
-        grid.show(COLUMNS, activity_rows(picture.activity.lines, fmt, now_ms), empty=nothing, is_wide=fmt.is_wide)
+        self.show_table("#events", COLUMNS, activity_rows(picture.activity.lines, fmt, now_ms), nothing)
         self.query_one(Panel).entitle(
             f"Activity: {picture.activity.count} since yak ui started", "enter all of it   / filter   y copy"
         )

@@ -16,9 +16,9 @@ from textual.widgets import Static
 from yak.errors import YakError
 from yak.tui.keys import change_actions
 from yak.tui.rows.cells import Cell, Column, Row, Rows
-from yak.tui.rows.cluster import header
+from yak.tui.rows.cluster import broker_lines, header
 from yak.tui.source.base import ClusterSource, unreadable
-from yak.tui.widgets.dialogs import ConfirmDialog, Field, FormCommand, FormDialog
+from yak.tui.widgets.dialogs import ConfirmDialog, Field, FormCommand, FormDialog, TextDialog
 from yak.tui.widgets.frame import KeyBar, Line, Panel, Rail
 from yak.tui.widgets.grid import Grid
 
@@ -174,6 +174,13 @@ class YakScreen(Screen[None]):
 
     def entitle(self, id_: str, title: str, subtitle: str = "") -> None:
         self.query_one(id_, Panel).entitle(title, subtitle)
+
+    def show_broker(self, node: str) -> None:
+        """Show all details of a broker, unless it is none."""
+        broker = self.picture.brokers.get(int(node)) if node.isdigit() else None
+        if broker is not None:
+            lines = broker_lines(broker, self.picture, self.fmt, self.app.now_ms())
+            self.app.push_screen(TextDialog(f"Broker {node}", "\n".join(lines)))
 
     @on(Grid.Opened)
     def open_screen(self, event: Grid.Opened) -> None:

@@ -7,7 +7,6 @@ from textual.containers import Horizontal
 from yak.tui.keys import keys
 from yak.tui.rows import activity, cluster, topics
 from yak.tui.screens.base import BROAD, YakScreen
-from yak.tui.widgets.dialogs import TextDialog
 from yak.tui.widgets.frame import Lines, Panel
 from yak.tui.widgets.grid import Grid
 
@@ -71,7 +70,4 @@ class DashboardScreen(YakScreen):
 
     @on(Grid.Opened, "#brokers")
     def describe(self, event: Grid.Opened) -> None:
-        broker = self.picture.brokers.get(int(event.row.key))
-        if broker is not None:
-            lines = cluster.broker_lines(broker, self.picture, self.fmt, self.app.now_ms())
-            self.app.push_screen(TextDialog(f"Broker {broker.node_id}", "\n".join(lines)))
+        self.show_broker(event.row.key)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rich.text import Text
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -13,11 +12,10 @@ from yak.local.demo.delivery_statistics import Pause
 from yak.tui.demo.source import DemoSource
 from yak.tui.keys import keys
 from yak.tui.rows import failover as rows
-from yak.tui.rows.cluster import broker_lines
 from yak.tui.screens.base import AskingScreen
 from yak.tui.screens.processes import ControlsBrokers, End
 from yak.tui.state.drills import FIRST_SIGNS, Drill, Drills, Timeline
-from yak.tui.widgets.dialogs import Field, TextDialog
+from yak.tui.widgets.dialogs import Field
 from yak.tui.widgets.frame import Lines, Panel
 from yak.tui.widgets.grid import Grid
 
@@ -195,10 +193,7 @@ class FailoverScreen(ControlsBrokers, AskingScreen):
 
     @on(Grid.Opened, "#brokers")
     def describe(self, event: Grid.Opened) -> None:
-        broker = None if event.row.key == rows.REDIS else self.picture.brokers.get(int(event.row.key))
-        if broker is not None:
-            lines = broker_lines(broker, self.picture, self.fmt, self.app.now_ms())
-            self.app.push_screen(TextDialog(f"Broker {broker.node_id}", Text("\n".join(lines))))
+        self.show_broker(event.row.key)
 
     def action_copy(self) -> None:
         last = self.drills.last

@@ -531,7 +531,7 @@ class MessagesScreen(ReadingScreen):
     def paint(self, now_ms: int) -> None:
         grid, reader, fmt = self.grid_in_use(), self.reader, self.fmt
         if reader is None:
-            self._paint_topics(grid)
+            self._paint_topics()
             return
         status, counts, wanted = reader.status, reader.store.counts(), reader.wanted
         grid.show_records(
@@ -553,10 +553,10 @@ class MessagesScreen(ReadingScreen):
             cells.append(Cell(f"{self.fmt.sign('mark')} {len(self.marks)} marked", "accent"))
         return cells
 
-    def _paint_topics(self, grid: MessageGrid) -> None:
+    def _paint_topics(self) -> None:
         rows = topic_choice_rows(self.picture, self.fmt)
         empty = "No topics yet. Topics hold messages. :topics makes one; so does :sample, with messages in it."
-        grid.show(TOPIC_CHOICE_COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
+        self.show_table("#records", TOPIC_CHOICE_COLUMNS, rows, empty)
         self.entitle("#records-panel", "Messages of which topic?", "enter read   o several topics, or a position")
         self.query_one("#records-status", Line).show([])
 

@@ -153,7 +153,7 @@ class MetadataScreen(AskingScreen):
         empty = self.error_text() or "reading the metadata log ..."
         if log.is_loaded and grid.filter_text:
             empty = f"No record of {fmt.number(len(log.records))} that were read matches. esc clears the filter."
-        grid.show(COLUMNS, rows, empty=empty, is_wide=fmt.is_wide)
+        self.show_table("#log", COLUMNS, rows, empty)
         if self._wished is not None and log.begin <= self._wished <= log.end:
             grid.move_to(str(self._wished))
             self._wished = None
@@ -252,7 +252,7 @@ class MetadataScreen(AskingScreen):
         if grid is not None and grid.id == "log":
             self._drawn = ()
             if text:  # only rows given as a list can be filtered
-                grid.show(COLUMNS, known_rows(self.log_, self.fmt, self.app.now_ms()), is_wide=self.fmt.is_wide)
+                self.show_table("#log", COLUMNS, known_rows(self.log_, self.fmt, self.app.now_ms()))
             grid.set_filter(text)
             self._show_log(self.app.now_ms())
             self.ask_again()
@@ -317,12 +317,11 @@ class MetadataScreen(AskingScreen):
                 if mark != offset
                 else "Go to another record: what changed is shown here."
             )
-        grid = self.query_one("#image", Grid)
-        grid.show(image_rows.IMAGE_COLUMNS, rows, empty=empty, is_wide=fmt.is_wide)
+        self.show_table("#image", image_rows.IMAGE_COLUMNS, rows, empty)
         if (offset, mark) != self._image_of and before is None:
             first = next((row.key for row in rows if row.key in touched), None)
             if first is not None:
-                grid.move_to(first)
+                self.query_one("#image", Grid).move_to(first)
         self._image_of = (offset, mark)
         self.paint_body()
 

@@ -65,7 +65,7 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
                 empty = "All partitions have a leader and all replicas in sync. o shows them."
             elif grid.filter_text and rows:
                 empty = f"No partition matches {grid.filter_text}. esc clears the filter."
-        grid.show(self._table.columns(), rows, empty=empty, is_wide=fmt.is_wide)
+        self.show_table("#replication", self._table.columns(), rows, empty)
         title = f"Replication: {fmt.number(self._table.count_ok)} of {fmt.number(self._table.count)} partitions ok"
         self.entitle(
             "#replication-table", title, "only partitions with problems: o shows all" if self._only_problems else ""

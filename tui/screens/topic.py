@@ -204,13 +204,13 @@ class TopicScreen(ChangesTopics):
                             "Last messages", Grid(id="tail-beside", has_cursor=False), id="topic-tail-beside",
                             subtitle="m all of them",
                         )  # fmt: skip
-                        yield Panel("Groups reading it", Grid(id="groups-beside"))
+                        yield Panel("Groups reading it", Grid(id="groups-beside"), id="topic-groups-beside")
             with TabPane("Replicas", id="tab-replicas"):
                 yield Panel("Replicas", Grid(id="replicas"), Lines(id="meaning"), id="topic-replicas")
             with TabPane("Messages", id="tab-messages"):
-                yield Panel("Last messages", Grid(id="tail"))
+                yield Panel("Last messages", Grid(id="tail"), id="topic-tail")
             with TabPane("Groups", id="tab-groups"):
-                yield Panel("Groups reading it", Grid(id="groups"))
+                yield Panel("Groups reading it", Grid(id="groups"), id="topic-groups")
             with TabPane("Config", id="tab-config"):
                 yield Panel("Configs", Grid(id="configs"), Lines(id="config-text"), id="topic-configs")
             with TabPane("Timeline", id="tab-timeline"):
@@ -302,7 +302,7 @@ class TopicScreen(ChangesTopics):
         gone = f"Topic {self.topic} is gone: it was deleted. esc goes back to the list."
         empty = gone if self.picture.is_loaded else "waiting for the first metadata ..."
         columns = partitions.partition_columns(grid.size.width or 78)
-        grid.show(columns, rows, empty=empty, is_wide=self.fmt.is_wide)
+        self.show_table("#partitions", columns, rows, empty)
         title = partitions.partitions_title(self.topic, found, answers.facts, self.fmt)
         self.entitle("#topic-partitions", title, "" if self.is_roomy else "enter its replicas")
         if self._wanted_partition is not None and rows:
@@ -319,9 +319,9 @@ class TopicScreen(ChangesTopics):
         self._paint_meaning("#meaning-beside", "#topic-replicas-beside", partition)
 
     def _paint_replicas(self, now_ms: int) -> None:
-        found, fmt, grid = self.picture.topics.get(self.topic, []), self.fmt, self.query_one("#replicas", Grid)
-        rows = partitions.topic_replica_rows(found, self._answers.details, self.picture.brokers, fmt, now_ms)
-        grid.show(partitions.TOPIC_REPLICA_COLUMNS, rows, is_wide=fmt.is_wide)
+        found, brokers = self.picture.topics.get(self.topic, []), self.picture.brokers
+        rows = partitions.topic_replica_rows(found, self._answers.details, brokers, self.fmt, now_ms)
+        self.show_table("#replicas", partitions.TOPIC_REPLICA_COLUMNS, rows)
         partition = self.chosen_partition()
         if partition is not None:
             self._paint_meaning("#meaning", "#topic-replicas", partition)
@@ -333,7 +333,8 @@ class TopicScreen(ChangesTopics):
         lines.styles.height = len(said)
         led = "no leader" if partition.leader is None else f"leader {partition.leader}"
         window = min(partitions.window_of(partition), max(1, partitions.top_of(partition)))
-        self.query_one(panel_id, Panel).entitle(
+        self.entitle(
+            panel_id,
             f"Replicas of {partition.name}: {led}, epoch {partition.leader_epoch}",
             f"bars: last {fmt.number(window)} offsets   [ ] other partition",
         )
@@ -341,45 +342,41 @@ class TopicScreen(ChangesTopics):
     def _paint_events(self, where: str, now_ms: int) -> None:
         rows = activity.activity_rows(self._events(), self.fmt, now_ms)
         nothing = f"No events of {self.topic} since yak ui started."
-        self.query_one(where, Grid).show(activity.COLUMNS, rows, empty=nothing, is_wide=self.fmt.is_wide)
+        self.show_table(where, activity.COLUMNS, rows, nothing)
 
     def _events(self, partition: int | None = None) -> list[Line]:
         found = [line for line in self.picture.activity.lines if is_about(line, self.topic, partition)]
         return found[-_EVENTS_MAX:]
 
     def _paint_tail(self, where: str, now_ms: int) -> None:
-        answers, grid = self._answers, self.query_one(where, Grid)
+        answers = self._answers
         messages = [each for held in answers.messages.values() for each in held]
         rows = topics.tail_rows(messages, self.fmt, now_ms, TAIL_MESSAGES)
         empty = f"{self.topic} has no records. p sends one." if answers.has_tail else "asking ..."
         if "tail" in answers.errors:
             empty = _error_text(answers, "tail")
-        grid.show(topics.TAIL_COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
-        rate = self.picture.topic_rates(self.topic).messages_in
+        self.show_table(where, topics.TAIL_COLUMNS, rows, empty)
         if where == "#tail":
+            rate = self.picture.topic_rates(self.topic).messages_in
             came = f"{format_rate(rate)} come in" if rate is not None and rate >= 1 else "no records arrive"
             title = f"Last messages of {self.topic}: {came}"
-            panel = grid.parent
-            if isinstance(panel, Panel):
-                panel.entitle(title, "m all of them: search, filter, copy, export")
+            self.entitle("#topic-tail", title, "m all of them: search, filter, copy, export")
 
     def _paint_groups(self, where: str, now_ms: int) -> None:
-        answers, grid = self._answers, self.query_one(where, Grid)
+        answers = self._answers
         empty = f"No group reads {self.topic}. A group appears when a consumer commits: yak consume {self.topic} --group NAME."
         if answers.readers is None:
             empty = _error_text(answers, "groups") if "groups" in answers.errors else "asking ..."
         rows = groups.topic_group_rows((answers.readers or {}).values(), self.fmt, now_ms)
-        grid.show(groups.TOPIC_GROUP_COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
-        panel = grid.parent
-        if isinstance(panel, Panel):
-            left_out = f"{answers.groups_left_out} more groups were not asked   " if answers.groups_left_out else ""
-            panel.entitle("Groups reading it", f"{left_out}enter the group")
+        self.show_table(where, groups.TOPIC_GROUP_COLUMNS, rows, empty)
+        left_out = f"{answers.groups_left_out} more groups were not asked   " if answers.groups_left_out else ""
+        self.entitle(where.replace("#", "#topic-"), "Groups reading it", f"{left_out}enter the group")
 
     def _paint_configs(self) -> None:
-        answers, grid = self._answers, self.query_one("#configs", Grid)
+        answers = self._answers
         rows = topics.config_rows(answers.configs, self.fmt) if answers.configs else []
         empty = _error_text(answers, "configs") if "configs" in answers.errors else "asking ..."
-        grid.show(topics.CONFIG_COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
+        self.show_table("#configs", topics.CONFIG_COLUMNS, rows, empty)
         own = sum(each.source == "topic" for each in answers.configs)
         self.entitle(
             "#topic-configs", f"Configs: {own} set for {self.topic}, {len(rows)} in all", "enter or E changes it"
@@ -387,10 +384,9 @@ class TopicScreen(ChangesTopics):
         config = self._config()
         if config is not None:
             first, second = topics.chosen_config_lines(config, self.fmt)
-            width = self.query_one("#config-text", Lines).size.width - 2
-            self.query_one("#config-text", Lines).show(
-                [first, *packed([Cell(each, "dim") for each in second[0].text.split()], width)]
-            )
+            lines = self.query_one("#config-text", Lines)
+            words = [Cell(each, "dim") for each in second[0].text.split()]
+            lines.show([first, *packed(words, lines.size.width - 2)])
 
     # choice
 

@@ -407,7 +407,7 @@ class TopicsScreen(ChangesTopics, AskingScreen):
         empty = _EMPTY if picture.is_loaded else "waiting for the first metadata ..."
         if grid.filter_text and rows:
             empty = f"No topic matches {grid.filter_text}: {len(rows)} searched. esc clears the filter."
-        grid.show(COLUMNS, rows, empty=empty, is_wide=self.fmt.is_wide)
+        self.show_table("#topics", COLUMNS, rows, empty)
         filtered = f"{grid.row_count} of {len(rows)} match {grid.filter_text}" if grid.filter_text else ""
         self.query_one(Panel).entitle(topics_title(picture, self.fmt, with_internal=self._with_internal), filtered)
         if self._wanted is not None and picture.is_loaded:
