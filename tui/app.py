@@ -572,7 +572,7 @@ class YakApp(App[int]):
         if name and name not in zones:
             raise UsageError("unknown-zone", f'there is no zone "{name}"', why=f"there are {', '.join(ZONES)}")
         zone = zones[name] if name else ZONES[(ZONES.index(self.fmt.zone) + 1) % len(ZONES)]
-        self.fmt = Formatter(zone, self.fmt.is_ascii, self.fmt.is_wide)
+        self.fmt = replace(self.fmt, zone=zone)
         self.repaint()
 
     def set_theme(self, name: str) -> None:
@@ -590,7 +590,7 @@ class YakApp(App[int]):
         self.notice(f"times are {ZONE_LABELS[self.fmt.zone]}")
 
     def action_wide(self) -> None:
-        self.fmt = Formatter(self.fmt.zone, self.fmt.is_ascii, not self.fmt.is_wide)
+        self.fmt = replace(self.fmt, is_wide=not self.fmt.is_wide)
         self.repaint()
         self.paint_now()
 

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
-    from textual.binding import BindingType
-
     from yak.tui.formatter import Formatter
     from yak.tui.screens.base import YakScreen
 
@@ -193,10 +192,8 @@ KEYS: Final = {key.id: key for key in _TABLE}
 EVERYWHERE: Final = frozenset(key.id for key in _TABLE if key.scope in ("go", "app", "grid"))
 
 
-def keys(*ids: str) -> "list[BindingType]":
+def keys(*ids: str) -> list[BindingType]:
     """Textual's bindings for actions, in the order of the key bar. Raises KeyError for an unknown id."""
-    from textual.binding import Binding
-
     return [
         Binding(key.keys, key.action_name, key.label, show=key.in_key_bar, id=key.id, tooltip=key.help)
         for key in (KEYS[each] for each in ids)

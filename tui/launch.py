@@ -123,20 +123,20 @@ def run_app(
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
+
+        def hang_up() -> None:
+            with suppress(RuntimeError):  # the loop is closed: the app is ending already
+                loop.call_soon_threadsafe(app.exit, EXIT_CODE)
+
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, app.exit, 128 + number)
-        watch_terminal(lambda: _ask(loop, lambda: app.exit(EXIT_CODE)))
+        watch_terminal(hang_up)
         await app.run_async()
 
     asyncio.run(run())
     if app.fault is not None:
         raise app.fault
     return app.return_value if app.return_value is not None else app.return_code or 0
-
-
-def _ask(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
-    with suppress(RuntimeError):  # the loop is closed: the app is ending already
-        loop.call_soon_threadsafe(what)
 
 
 def require_terminal() -> None:

@@ -93,7 +93,6 @@ class DetailLine:
 
     spans: tuple[Span, ...]
     path: str | None = None
-    is_folded: bool = False
     load: bool = False
 
     @property
@@ -127,7 +126,7 @@ def json_lines(
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     if path in folded or depth >= MAX_DEPTH:
         short: tuple[Span, ...] = ((opening, "dim"), (f" … {len(value)} ", "dim"), (closing, "dim"))
-        yield DetailLine((indent, *name, *short, *comma), path if depth < MAX_DEPTH else None, is_folded=True)
+        yield DetailLine((indent, *name, *short, *comma), path if depth < MAX_DEPTH else None)
         return
     yield DetailLine((indent, *name, (opening, "dim")), path)
     last = len(value) - 1

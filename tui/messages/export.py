@@ -61,11 +61,11 @@ class Progress:
     size_bytes: int = 0
 
 
-def file_name(title: str, format_: Format, now_ms: int) -> str:
+def file_name(title: str, ending: str, now_ms: int) -> str:
     """`orders-20261120-120304.ndjson`: from topics, only characters that every file system allows."""
     moment = datetime.fromtimestamp(now_ms / 1000, UTC)
     plain = "".join(character if character.isalnum() or character in "._-" else "-" for character in title)[:60]
-    return f"{plain.strip('-.') or 'messages'}-{moment:%Y%m%d-%H%M%S}.{format_}"
+    return f"{plain.strip('-.') or 'messages'}-{moment:%Y%m%d-%H%M%S}.{ending}"
 
 
 def format_of(path: str) -> Format:

@@ -84,7 +84,8 @@ def open_feed(servers: str, wanted: Subscription, *, now_ms: int, note: Callable
     metadata = admin.metadata()
     topics = [metadata.require_topic(choice.topic) for choice in wanted.choices]
     partitions = [each for choice, topic in zip(wanted.choices, topics, strict=True) for each in _chosen(choice, topic)]
-    windows = resolve_windows(admin, partitions, _range(wanted), read_committed=wanted.read_committed, now_ms=now_ms)
+    span = Range(wanted.seek.start, wanted.seek.stop)
+    windows = resolve_windows(admin, partitions, span, read_committed=wanted.read_committed, now_ms=now_ms)
     marks = admin.watermarks(partitions, read_committed=wanted.read_committed)
     if wanted.seek.last and not wanted.group:
         for each, start in tail_starts(
@@ -98,10 +99,6 @@ def open_feed(servers: str, wanted: Subscription, *, now_ms: int, note: Callable
     feed.choices = wanted.choices
     new_from = {each: high for each, (_, high) in marks.items() if windows[each].start < high}
     return OpenedFeed(feed, notes, new_from)
-
-
-def _range(wanted: Subscription) -> Range:
-    return Range(wanted.seek.start, wanted.seek.stop)
 
 
 def _chosen(choice: Choice, topic: Topic) -> list[TopicPartition]:

@@ -191,7 +191,6 @@ def broker_rows(picture: Picture, fmt: Formatter, spark: int = SPARK) -> list[Ro
 def _broker_row(broker: Broker, counts: BrokerCounts, picture: Picture, fmt: Formatter, spark: int) -> Row:
     leads, replicas, out_of_sync = counts
     rates, serves = broker.rates, broker.is_up
-    controller = " *" if fmt.is_ascii else " ◆"
     is_controller = broker.node_id == picture.controller_id
     disk = None
     if broker.disk_size_bytes and broker.disk_free_bytes is not None:
@@ -199,7 +198,7 @@ def _broker_row(broker: Broker, counts: BrokerCounts, picture: Picture, fmt: For
     return Row(
         str(broker.node_id),
         Cell(str(broker.node_id), "strong", broker.node_id),
-        Cell(broker.role + (controller if is_controller else ""), "accent" if is_controller else ""),
+        Cell(broker.role + (f" {fmt.sign('mark')}" if is_controller else ""), "accent" if is_controller else ""),
         broker_state_cell(broker, fmt, out_of_sync),
         figure(str(leads), leads),
         figure(str(replicas), replicas),

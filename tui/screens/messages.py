@@ -75,7 +75,6 @@ class MessageGrid(Grid):
     def begin(self, *, follows: bool) -> None:
         """Begin another reading, at its end if it follows, else at its beginning."""
         self.follows = follows
-        self.is_following = follows
         self.marked.clear()
         self.move_to(0)
         self.is_following = follows
@@ -370,11 +369,10 @@ class ReadingScreen(YakScreen):
         if len(text.encode("utf-8", "surrogatepass")) <= CLIPBOARD_BYTES:
             self.app.copy(text, f"the {name} of {record.id}")
             return
-        path = os.path.join(
-            FOLDER, file_name(f"{record.topic}-{record.partition}-{record.offset}", "ndjson", self.app.now_ms())
-        )
+        title = f"{record.topic}-{record.partition}-{record.offset}"
+        path = os.path.join(FOLDER, file_name(title, "txt", self.app.now_ms()))
         try:
-            path = await asyncio.to_thread(_write_text, path.removesuffix(".ndjson") + ".txt", text)
+            path = await asyncio.to_thread(_write_text, path, text)
         except OSError as error:
             self.app.show_error(YakError("export-failed", f"{path} was not written", why=str(error)))
             return

@@ -237,7 +237,7 @@ class ProducerScreen(YakScreen):
         self.csv.paint()
 
     def _paint_running(self) -> None:
-        if self.is_current and self.is_running_one:
+        if self.is_current and self.running is not None:
             self._paint_statistics()
             self.csv.paint()
 
@@ -246,11 +246,7 @@ class ProducerScreen(YakScreen):
         lines = self.query_one("#statistics", Lines)
         lines.show(statistics_lines(stats, self.fmt, lines.size.width or 74))
         self.entitle("#statistics-panel", statistics_title(stats, self.fmt))
-        self.query_one("#stop", Button).disabled = not self.is_running_one
-
-    @property
-    def is_running_one(self) -> bool:
-        return self.running is not None
+        self.query_one("#stop", Button).disabled = self.running is None
 
     def opened(self, what: object) -> None:
         self.query_one("#producer-tabs", TabbedContent).active = ONE

@@ -330,7 +330,7 @@ class CsvPane(Vertical):
     def _show_plan(self) -> None:
         plan, form = self._plan, self.form
         is_ready = plan is not None and bool(form.topic) and not self.app.is_readonly
-        self.query_one("#csv-send", Button).disabled = not is_ready or self.producer.is_running_one
+        self.query_one("#csv-send", Button).disabled = not is_ready or self.producer.running is not None
         text = "" if plan is None else csv_title(plan.preview, self._lines, self.app.fmt)
         self.form.border_subtitle = plain_title(text)
         self.command = ""
@@ -413,7 +413,7 @@ class CsvPane(Vertical):
         fmt, lines = self.app.fmt, self.query_one("#upload", Lines)
         width = lines.size.width or 74
         panel = self.query_one("#upload-panel", Panel)
-        self.query_one("#csv-stop", Button).disabled = not self.producer.is_running_one
+        self.query_one("#csv-stop", Button).disabled = self.producer.running is None
         if (
             self.run is not None
             and self._feed is not None

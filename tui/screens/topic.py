@@ -18,7 +18,7 @@ from yak.tui.rows import activity, groups, partitions, topics
 from yak.tui.rows.cells import Cell, packed
 from yak.tui.rows.partitions import PartitionDetail
 from yak.tui.rows.topics import TopicFacts
-from yak.tui.screens.topics import ChangesTopics, as_content
+from yak.tui.screens.topics import ChangesTopics
 from yak.tui.source.base import gather_few, unreadable
 from yak.tui.source.kafka import read_tail, topic_configs
 from yak.tui.source.live import path_of
@@ -451,10 +451,9 @@ class TopicScreen(ChangesTopics):
         elif partition is not None:
             lines = reversed(self._events(partition.partition))
             now_ms = self.app.now_ms()
-            said = [f"{self.fmt.time(line.time_ms, now_ms)}  {line.message}" for line in lines]
-            self.app.push_screen(
-                TextDialog(f"History of {partition.name}", as_content(said or ["No events since yak ui started."]))
-            )
+            said = "\n".join(f"{self.fmt.time(line.time_ms, now_ms)}  {line.message}" for line in lines)
+            title = f"History of {partition.name}"
+            self.app.push_screen(TextDialog(title, said or "No events since yak ui started."))
 
     @on(Grid.Opened, "#tail")
     def open_message(self) -> None:

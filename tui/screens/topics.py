@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from textual import on, work
 from textual.app import ComposeResult
-from textual.content import Content
 
 from yak.client.admin import ConfigValue
 from yak.client.numbers import parse_long
@@ -358,11 +357,6 @@ class ChangesTopics(YakScreen):
         reason = stayed[0]["reason"] if stayed else "nothing to do"
         self.app.note_command(command, f"stayed: {reason}")
         self.app.notice(f"{partition.name} stayed: {reason}", "warn")
-
-
-def as_content(lines: list[str]) -> Content:
-    """Lines as Content, without markup: text from a cluster may contain brackets."""
-    return Content("\n".join(lines))
 
 
 FACTS_MS = 5_000

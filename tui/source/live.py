@@ -54,7 +54,8 @@ class LiveSource:
     ) -> None:
         self.title = title or bootstrap.partition(",")[0]
         self.local = local
-        self._bootstrap = bootstrap
+        self.bootstrap = bootstrap
+        """The addresses that Kafka clients connect to first: those of the brokers that serve, once they are known."""
         self._addresses: dict[int, str] = dict(http or {})
         self._token = token
         self._client_made: httpx.AsyncClient | None = None
@@ -69,10 +70,6 @@ class LiveSource:
     def lacks(self) -> Collection[str]:
         """The metadata log, if the brokers answer no HTTP."""
         return ("metadata",) if self._kafka_only is not None else ()
-
-    @property
-    def bootstrap(self) -> str:
-        return self._bootstrap
 
     @property
     def _client(self) -> "httpx.AsyncClient":
@@ -100,7 +97,7 @@ class LiveSource:
             await asyncio.to_thread(self._kafka_only.close)
 
     async def kafka(self, function: Callable[Concatenate[str, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await _in_thread(function, self._bootstrap, *args, **kwargs)
+        return await _in_thread(function, self.bootstrap, *args, **kwargs)
 
     # requests
 
@@ -109,7 +106,7 @@ class LiveSource:
         if not self._addresses:
             await self._discover()
         if self._kafka_only is not None:
-            self._kafka_only.servers = self._bootstrap
+            self._kafka_only.servers = self.bootstrap
             return await _in_thread(self._kafka_only.ask, method, path, params or {}, body or {})
         silent = ""
         for node in sorted(self._addresses, key=lambda node: (node in self._silent, node not in self._up, node)):
@@ -158,7 +155,7 @@ class LiveSource:
     def _use_kafka_only(self) -> None:
         from yak.tui.source.kafka import KafkaAnswers
 
-        self._kafka_only = KafkaAnswers(self._bootstrap)
+        self._kafka_only = KafkaAnswers(self.bootstrap)
 
     async def _rediscover(self) -> None:
         """Look up the HTTP addresses again: restarted brokers may use other ports."""
@@ -229,7 +226,7 @@ class LiveSource:
                 await _report_lost(events, error, tries)
                 continue
             tries = 0
-            self._bootstrap = after.bootstrap or self._bootstrap
+            self.bootstrap = after.bootstrap or self.bootstrap
             for event in found:
                 await events.put(event)
             before = after
@@ -248,7 +245,7 @@ class LiveSource:
             raise Unreachable(found.code, found.message, why=found.why, try_=found.try_) from None
         self._addresses |= addresses
         if serving:
-            self._bootstrap = ",".join(serving)
+            self.bootstrap = ",".join(serving)
 
     async def _listen(self, node: int, events: asyncio.Queue[Event]) -> None:
         """Listen to one broker for ever. A new address is used at the next attempt."""

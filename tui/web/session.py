@@ -173,9 +173,6 @@ class Session(AppService):
             case other:
                 raise ValueError(f"no message of ours: {str(other)[:60]}")
 
-    async def notify_uploaded(self, path: Path) -> None:
-        await self.send_meta({"type": "uploaded", "path": str(path)})
-
     async def stop(self) -> None:
         """Ask the app to quit, kill it after a timeout, and notify the page. Idempotent."""
         task, self._task = self._task, None
@@ -386,7 +383,7 @@ class Sessions:
         """Notify a tab's app of an upload by its page, unless the tab is gone."""
         session = self._open.get(session_id)
         if session is not None:
-            await session.notify_uploaded(path)
+            await session.send_meta({"type": "uploaded", "path": str(path)})
 
     async def stop(self) -> None:
         """End all tabs at once, and accept no new ones."""

@@ -15,6 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from yak.plain_text import one_line
+from yak.tui.keys import EVERYWHERE, KEYS
 from yak.tui.rows.cells import Cell, Tone, cut, packed
 
 if TYPE_CHECKING:
@@ -157,8 +158,6 @@ class KeyBar(Line):
     """Up to eight keys with a word each, for the focused widget and the screen."""
 
     def refresh_keys(self) -> None:
-        from yak.tui.keys import EVERYWHERE, KEYS
-
         screen = self.screen
         own: list[Cell] = []
         general: list[Cell] = []

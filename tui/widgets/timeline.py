@@ -56,9 +56,9 @@ class Timeline(Widget):
 
     def _cell(self, cell: int, here: int, marked: int | None, fmt: Formatter) -> Segment:
         if cell == here:
-            return Segment("#" if fmt.is_ascii else "█", self._style("place"))
+            return Segment(fmt.sign("full"), self._style("place"))
         if cell == marked:
-            return Segment("*" if fmt.is_ascii else "◆", self._style("mark"))
+            return Segment(fmt.sign("mark"), self._style("mark"))
         if cell < here:
             return Segment("=" if fmt.is_ascii else "━", self._style("past"))
         return Segment("-" if fmt.is_ascii else "─", self._style("bar"))

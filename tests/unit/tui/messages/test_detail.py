@@ -86,7 +86,6 @@ def test_the_lines_of_a_tree_are_the_json(value):
 @given(DOCUMENT.filter(bool))
 def test_a_folded_document_is_one_line_with_its_count(value):
     (line,) = detail.json_lines(value, {""})
-    assert line.is_folded
     assert f" … {len(value)} " in line.text
 
 
@@ -179,7 +178,6 @@ def test_json_folds_by_its_path():
     foldable = [line.path for line in lines(made) if line.path is not None]
     assert foldable == ["", ".0"]
     folded = lines(made, folded={".0"})
-    assert [line.is_folded for line in folded if line.path == ".0"] == [True]
     assert '    "a": { … 1 },' in [line.text for line in folded]
 
 
