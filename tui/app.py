@@ -70,7 +70,7 @@ COMMANDS = (
     Command("doctor", "check that clients can reach and use the cluster", lambda app, *_: app.run_doctor()),
     Command("notices", "errors and notices so far", lambda app, *_: app.action_notices()),
     Command("explain", "what the numbers on this screen mean", lambda app, *_: app.action_explain()),
-    Command("sample", "make a topic named sample, with messages in it", lambda app, *_: app.make_sample()),
+    Command("sample", "make a topic named sample, with records in it", lambda app, *_: app.make_sample()),
     Command("k9s-keys", "keys as k9s has them", lambda app, *_: app.action_k9s_keys()),
     Command("quit", "end yak ui", lambda app, *_: app.action_leave(), aliases=("q", "q!", "wq", "exit")),
 )
@@ -691,8 +691,8 @@ class YakApp(App[int]):
         except YakError as error:
             self.show_error(error)
             return
-        self.note_command("yak topics create sample --partitions 3", "and 100 messages")
-        self.notice("topic sample has 100 messages")
+        self.note_command("yak topics create sample --partitions 3", "and 100 records")
+        self.notice("topic sample has 100 records")
 
 
 def _clock() -> int:

@@ -143,10 +143,10 @@ def test_produce_see_it_kill_the_leader_see_the_failover_and_quit(terminal: Term
     terminal.press("/")
     terminal.type("v:greeting")
     terminal.press("Enter")
-    terminal.until("No message matches v:greeting")
+    terminal.until("No record matches v:greeting")
 
     terminal.command("producer payments")
-    terminal.until("One message")
+    terminal.until("One record")
     terminal.press("e")
     terminal.type('{"greeting": "from tmux"}')
     terminal.press("C-s")

@@ -48,7 +48,7 @@ async def test_the_list_says_how_much_is_in_each_topic():
         assert list(rows) == ["audit-log", "orders", "payments"]
         orders = rows["orders"]
         assert (orders["PARTS"], orders["RF"], orders["STATE"]) == ("3", "3", "▲ 3 at min ISR")
-        assert orders["MESSAGES"].startswith("15")
+        assert orders["RECORDS"].startswith("15")
         assert orders["SIZE"] == "1.5 MiB"
         assert orders["CONFIGS SET"] == "min.insync.replicas=2 retention.ms=86400000"
 

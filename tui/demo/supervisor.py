@@ -156,7 +156,7 @@ class Supervisor(Scenario):
         """The last count, after the rest was read, if the screen waits for it."""
         assert self._flow is not None, "it was started"
         found = self._flow.settle(SETTLE_SECONDS) if self._is_end_requested else self._flow.counts()
-        promise = "every acknowledged message is there"
+        promise = "every acknowledged record is there"
         return Result(found.wrong == 0, promise, [asdict(found)], [], [], self._fields(self._flow, found))
 
     def clean_up(self, *, keeps: bool) -> None:

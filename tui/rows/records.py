@@ -194,18 +194,18 @@ def empty_text(status: Status, counts: Counts, wanted: Subscription, filter_text
     if counts.filtering is not None:
         return "Filtering ..."
     if filter_text:
-        return f"No message matches {filter_text}. {fmt.number(status.scanned)} scanned. esc clears the filter."
+        return f"No record matches {filter_text}. {fmt.number(status.scanned)} scanned. esc clears the filter."
     return f"{_nothing(status, wanted)}\n{notes}".strip()
 
 
 def _nothing(status: Status, wanted: Subscription) -> str:
     title = wanted.title
     if wanted.group:
-        return f"No new messages in {title} for group {wanted.group}. New ones appear here."
+        return f"No new records in {title} for group {wanted.group}. New ones appear here."
     if wanted.is_tail:
-        return f"No message in {title} yet. New ones appear here. p sends one; o reads from the beginning."
+        return f"No record in {title} yet. New ones appear here. p sends one; o reads from the beginning."
     if status.phase == "done" or status.behind == 0:
-        return f"No message in {title}, {wanted.seek.description}. o goes elsewhere; p sends one."
+        return f"No record in {title}, {wanted.seek.description}. o goes elsewhere; p sends one."
     return f"Reading {title} ..."
 
 

@@ -21,7 +21,7 @@ COLUMNS: Final = (
     Column("STATE", 11, flash=True),
     Column("PARTS", 5, is_right=True),
     Column("RF", 2, is_right=True),
-    Column("MESSAGES", 8, is_right=True),
+    Column("RECORDS", 8, is_right=True),
     Column("SIZE", 8, is_right=True),
     Column("IN", 7, is_right=True),
     Column("OUT", 7, is_right=True, rank=1),

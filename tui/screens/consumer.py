@@ -173,14 +173,14 @@ class ConsumerScreen(ReadingScreen):
             return
         grid = self.query_one("#merged", MessageGrid)
         merged = MergedStore([tile.reader.store for tile in tiles])
-        empty = "No message came yet in any of the subscriptions."
+        empty = "No record came yet in any of the subscriptions."
         grid.show_records(merged, fmt, now_ms, self.view, with_topic=True, empty=empty)
         rate = sum(tile.reader.status.rate for tile in tiles)
         lag = sum(tile.reader.status.behind or 0 for tile in tiles)
         self.entitle(
             "#merged-panel",
             ", ".join(f"{tile.letter} {tile.reader.wanted.title}" for tile in tiles),
-            f"{fmt.number(len(grid.records))} messages  {fmt.rate(rate)}  lag {fmt.number(lag)}",
+            f"{fmt.number(len(grid.records))} records  {fmt.rate(rate)}  lag {fmt.number(lag)}",
         )
 
     # keys
@@ -243,7 +243,7 @@ class ConsumerScreen(ReadingScreen):
             self.app.notice(f"group {group} has committed all that this tile has read")
             return
         command = f"{tile.reader.wanted.command().replace(' --no-commit', '')} --max-messages {count}"
-        text = f"Group {group} will go on after the {self.fmt.number(count)} messages that this tile has read since."
+        text = f"Group {group} will go on after the {self.fmt.number(count)} records that this tile has read since."
         if not await self.confirmed(f"Commit for {group}", text, command=command, yes="Commit"):
             return
         try:
@@ -267,7 +267,7 @@ class ConsumerScreen(ReadingScreen):
             return
         group, count = tile.reader.wanted.group, tile.reader.status.uncommitted
         if group and count:
-            text = f"{self.fmt.number(count)} messages were read and not committed: group {group} gets them again."
+            text = f"{self.fmt.number(count)} records were read and not committed: group {group} gets them again."
             if not await self.confirmed(f"Leave {group}", text, yes="Leave"):
                 return
         await tile.remove()

@@ -348,7 +348,7 @@ class ReadingScreen(YakScreen):
             lambda record: all(test(record) for test in tests) if tests else record.serial in marks,
         )
         if found is None:
-            self.app.notice(f"none of these messages matches {self.last_filter}" if tests else "no mark is here")
+            self.app.notice(f"none of these records matches {self.last_filter}" if tests else "no mark is here")
             return
         grid.move_to(str(found.serial))
 
@@ -358,7 +358,7 @@ class ReadingScreen(YakScreen):
     async def action_copy(self) -> None:  # type: ignore[override]  # a worker, as Textual allows
         record = self.record_in_use()
         if record is None:
-            self.app.notice("there is no message to copy")
+            self.app.notice("there is no record to copy")
             return
         choices = [(letter, name) for letter, (name, _) in COPIES.items()]
         letter = await self.app.push_screen_wait(ChoiceMenu(f"Copy of {record.id}", choices))
@@ -382,7 +382,7 @@ class ReadingScreen(YakScreen):
     async def action_export(self) -> None:
         wanted, grid = self.wanted_in_use(), self.grid_in_use()
         if wanted is None or grid is None or not grid.row_count:
-            self.app.notice("there is no message to export")
+            self.app.notice("there is no record to export")
             return
         values = await self.app.push_screen_wait(self._export_form(wanted, grid.row_count))
         if values is None:
@@ -410,14 +410,14 @@ class ReadingScreen(YakScreen):
         finally:
             self.export_progress = None
         self.app.note_command(f"{wanted.command(self.current_filter())} --output {_output(format_)} > {where}")
-        self.app.notice(f"{self.fmt.number(progress.written)} messages, {self.fmt.size(progress.size_bytes)}: {where}")
+        self.app.notice(f"{self.fmt.number(progress.written)} records, {self.fmt.size(progress.size_bytes)}: {where}")
 
     def _export_form(self, wanted: Subscription, count: int) -> FormDialog:
         name = file_name(wanted.title, "ndjson", self.app.now_ms())
         what = [f"shown: {self.fmt.number(count)}"]
         if self.marks:
             what.insert(0, f"marked: {self.fmt.number(len(self.marks))}")
-        fields = [Field("what", "Messages", choices=what), Field("format", "Format", choices=FORMATS)]
+        fields = [Field("what", "Records", choices=what), Field("format", "Format", choices=FORMATS)]
         if not self.app.is_web:
             fields.append(Field("path", "File", os.path.join(FOLDER, name), is_needed=True))
 
@@ -430,7 +430,7 @@ class ReadingScreen(YakScreen):
             return f"{wanted.command(self.current_filter())} --output {_output(values['format'])} > {path}"
 
         text = "NDJSON is what yak produce -f takes unchanged."
-        return FormDialog("Export messages", fields, command=command, text=text, yes="Export")
+        return FormDialog("Export records", fields, command=command, text=text, yes="Export")
 
     def action_resend(self) -> None:
         from yak.tui.produce.form import Form
@@ -481,7 +481,7 @@ class MessagesScreen(ReadingScreen):
     def body(self) -> ComposeResult:
         with Container(id="records-middle"):
             yield Panel("Messages", MessageGrid(id="records"), id="records-panel")
-            yield Panel("Message", RecordPane(id="record"), id="record-panel")
+            yield Panel("Record", RecordPane(id="record"), id="record-panel")
         yield Line(id="records-status")
 
     def crumbs(self) -> list[str]:
@@ -553,9 +553,9 @@ class MessagesScreen(ReadingScreen):
 
     def _paint_topics(self) -> None:
         rows = topic_choice_rows(self.picture, self.fmt)
-        empty = "No topics yet. Topics hold messages. :topics makes one; so does :sample, with messages in it."
+        empty = "No topics yet. Topics hold records. :topics makes one; so does :sample, with records in it."
         self.show_table("#records", TOPIC_CHOICE_COLUMNS, rows, empty)
-        self.entitle("#records-panel", "Messages of which topic?", "enter read   o several topics, or a position")
+        self.entitle("#records-panel", "Records of which topic?", "enter read   o several topics, or a position")
         self.query_one("#records-status", Line).show([])
 
     # the pane
@@ -589,7 +589,7 @@ class MessagesScreen(ReadingScreen):
         record: BufferedRecord | None = self.record_in_use()
         self._pane.show(record, self.fmt, now_ms, self.view)
         self.entitle(
-            "#record-panel", record.id if record is not None else "Message", "enter fold  J view  y copy  esc close"
+            "#record-panel", record.id if record is not None else "Record", "enter fold  J view  y copy  esc close"
         )
 
     # keys
@@ -598,7 +598,7 @@ class MessagesScreen(ReadingScreen):
         known = self.reader.wanted if self.reader is not None else None
         values = fields_of(known) if known is not None else {"topics": "", "from": f"last {LAST_AT_FIRST}", "to": ""}
         text = "No other reader is affected, and nothing is committed."
-        self.ask_subscription("Read messages", values, self.current_filter(), self.read, text=text, with_group=False)
+        self.ask_subscription("Read records", values, self.current_filter(), self.read, text=text, with_group=False)
 
     def action_more(self) -> None:
         if self.reader is not None:

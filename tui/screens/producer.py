@@ -53,7 +53,7 @@ class MessageForm(Vertical):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id, classes="panel")
-        self._title = self.border_title = "Message"
+        self._title = self.border_title = "Record"
         self.problem: FormError | None = None
         self._is_quiet = False
 
@@ -128,7 +128,7 @@ class MessageForm(Vertical):
 
     def show_topic(self) -> None:
         name = self.query_one("#form-topic", Input).value.strip()
-        text = f"Message: {self._topic_title(name)}" if name and self.app.picture.is_loaded else "Message"
+        text = f"Record: {self._topic_title(name)}" if name and self.app.picture.is_loaded else "Record"
         if text != self._title:
             self._title = text
             self.border_title = plain_title(text)
@@ -199,7 +199,7 @@ class ProducerScreen(YakScreen):
 
     def body(self) -> ComposeResult:
         with TabbedContent(id="producer-tabs"):
-            with TabPane("One message", id=ONE), Horizontal(id="one-body"):
+            with TabPane("One record", id=ONE), Horizontal(id="one-body"):
                 with Vertical(id="one-left"):
                     yield MessageForm(id="message-form")
                     yield Static("", id="one-command", markup=False)
@@ -336,7 +336,7 @@ class ProducerScreen(YakScreen):
         if self.is_busy():
             return
         if self.is_csv:
-            self.app.notice("a file is sent once, with S; R is for messages of a form", "warn")
+            self.app.notice("a file is sent once, with S; R is for records of a form", "warn")
             return
         try:
             self._what()
@@ -344,7 +344,7 @@ class ProducerScreen(YakScreen):
             self._show_problem(wrong)
             return
         fields = [
-            Field("count", "Messages", "", "empty: until X stops it"),
+            Field("count", "Records", "", "empty: until X stops it"),
             Field("rate", "In a second", "10", "empty: as fast as the cluster takes them"),
         ]
         values = await self.fill_form(

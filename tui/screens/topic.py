@@ -201,14 +201,14 @@ class TopicScreen(ChangesTopics):
                     yield Panel("Last events", Grid(id="events-beside", has_cursor=False), id="topic-events-beside")
                     with Horizontal(id="topic-pair"):
                         yield Panel(
-                            "Last messages", Grid(id="tail-beside", has_cursor=False), id="topic-tail-beside",
+                            "Last records", Grid(id="tail-beside", has_cursor=False), id="topic-tail-beside",
                             subtitle="m all of them",
                         )  # fmt: skip
                         yield Panel("Groups reading it", Grid(id="groups-beside"), id="topic-groups-beside")
             with TabPane("Replicas", id="tab-replicas"):
                 yield Panel("Replicas", Grid(id="replicas"), Lines(id="meaning"), id="topic-replicas")
             with TabPane("Messages", id="tab-messages"):
-                yield Panel("Last messages", Grid(id="tail"), id="topic-tail")
+                yield Panel("Last records", Grid(id="tail"), id="topic-tail")
             with TabPane("Groups", id="tab-groups"):
                 yield Panel("Groups reading it", Grid(id="groups"), id="topic-groups")
             with TabPane("Config", id="tab-config"):
@@ -359,7 +359,7 @@ class TopicScreen(ChangesTopics):
         if where == "#tail":
             rate = self.picture.topic_rates(self.topic).messages_in
             came = f"{format_rate(rate)} come in" if rate is not None and rate >= 1 else "no records arrive"
-            title = f"Last messages of {self.topic}: {came}"
+            title = f"Last records of {self.topic}: {came}"
             self.entitle("#topic-tail", title, "m all of them: search, filter, copy, export")
 
     def _paint_groups(self, where: str, now_ms: int) -> None:

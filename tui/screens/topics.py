@@ -248,9 +248,7 @@ class ChangesTopics(YakScreen):
             return
         partitions = self.picture.topics.get(topic, ())
         held = sum((each.high_watermark or 0) for each in partitions)
-        lost = (
-            f" {self.fmt.number(held)} messages were written to it." if held else " No message was ever written to it."
-        )
+        lost = f" {self.fmt.number(held)} records were written to it." if held else " No record was ever written to it."
         said = f"Topic {topic} has {len(partitions)} partitions.{lost} Its records are deleted at once and cannot be restored."
         command = f"yak topics delete {topic} --yes"
         if await self.confirmed(f"Delete {topic}", said, command=command, typed=topic, yes="Delete"):
@@ -365,7 +363,7 @@ OTHERS_MS = 30_000
 OTHERS_MAX = 300
 """With more topics than this, only visible ones are requested."""
 ROUND_MAX = 40
-_EMPTY = "No topics yet. Topics hold messages. Press a to create one, or type :sample."
+_EMPTY = "No topics yet. Topics hold records. Press a to create one, or type :sample."
 
 
 class TopicsScreen(ChangesTopics, AskingScreen):
@@ -381,7 +379,7 @@ class TopicsScreen(ChangesTopics, AskingScreen):
     EXPLAINED = (
         ("State", "Offline: a partition has no leader, and neither writes nor reads work. Under-replicated: a replica is outside of the ISR."),
         ("Parts, RF", "Partitions, and the replication factor: the number of replicas of each partition."),
-        ("Messages", "High watermark minus log start offset, of all partitions. A compacted topic has fewer records: compaction leaves gaps."),
+        ("Records", "High watermark minus log start offset, of all partitions. A compacted topic has fewer records: compaction leaves gaps."),
         ("Size", "Bytes on the disks of the leaders. Each follower holds as much again."),
         ("In, out", "Records written by producers, and read by consumers, per second."),
         ("Configs set", "The configs of this topic. All others have the brokers' values."),

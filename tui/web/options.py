@@ -63,7 +63,7 @@ class WebOptions:
         if is_loopback(self.host):
             return None
         if self.token is None:
-            return f"any client that reaches {self.host} can read this cluster's messages (--readonly without --token)"
+            return f"any client that reaches {self.host} can read this cluster's records (--readonly without --token)"
         if len(self.token) < _TOKEN_LENGTH_ADVISED:
             return f"a token of {len(self.token)} characters can be guessed; {_TOKEN_LENGTH_ADVISED} are better"
         if self.certificate is not None:

@@ -64,7 +64,7 @@ def test_state_cell_has_sign_and_label_of_the_state(leader, isr, min_isr, text):
 
 def test_the_title_says_how_much_is_in_the_topic():
     title = partitions.partitions_title("orders", [partition()], TopicFacts(0, {1: 611_300}, {1: 2048}), FMT)
-    assert title == "Partitions of orders: 1 × RF 3, min ISR 2, 10 messages, 2.0 KiB"
+    assert title == "Partitions of orders: 1 × RF 3, min ISR 2, 10 records, 2.0 KiB"
     assert partitions.partitions_title("orders", [], None, ASCII) == "Partitions of orders: 0 x RF 0"
 
 

@@ -167,7 +167,7 @@ def empty(status, wanted=TAIL, filter_text="", **preferred):
 def test_an_empty_list_says_what_why_and_which_key():
     assert (
         empty(Status("reading", scanned=18_204), filter_text="v:error")
-        == "No message matches v:error. 18 204 scanned. esc clears the filter."
+        == "No record matches v:error. 18 204 scanned. esc clears the filter."
     )
     assert "p sends one" in empty(Status("reading"))
     assert "last 100 of each partition" in empty(Status("done"), Subscription((Choice("orders"),), Seek(END, END, 100)))

@@ -53,7 +53,7 @@ def test_a_row_says_how_much_is_in_a_topic_and_what_is_set_for_it():
     row = topic_row("orders", [partition(0), partition(1)], rates, facts(**{"retention.ms": "60000"}), FMT)
     assert row.key == "orders"
     assert texts(row) == {
-        "TOPIC": "orders", "STATE": "✓ ok", "PARTS": "2", "RF": "3", "MESSAGES": "190", "SIZE": "3.0 KiB",
+        "TOPIC": "orders", "STATE": "✓ ok", "PARTS": "2", "RF": "3", "RECORDS": "190", "SIZE": "3.0 KiB",
         "IN": "840/s", "OUT": "0/s", "BYTES IN": "2.0 KiB/s", "CONFIGS SET": "retention.ms=60000",
     }  # fmt: skip
 
@@ -62,7 +62,7 @@ def test_figure_that_a_leader_does_not_report_is_displayed_as_a_dash():
     row = texts(
         topic_row("orders", [partition(0), partition(1)], Rates(), facts(starts=(0, None), sizes=(1, None)), FMT)
     )
-    assert (row["MESSAGES"], row["SIZE"]) == ("–", "–")
+    assert (row["RECORDS"], row["SIZE"]) == ("–", "–")
     assert facts(sizes=(1, None)).size_bytes is None
     assert facts(starts=(0,)).messages([partition(0, high=None)]) is None
 
