@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import driving
 import pytest
 from confluent_kafka import Consumer
 from driving import until
@@ -68,9 +69,7 @@ def member(bootstrap: str) -> Consumer:
 def texts(app, grid):
     """The lines of a table; none before the screen has it."""
     found = next(iter(app.screen_below().query(grid).results(Grid)), None)
-    if found is None:
-        return []
-    return [[cell.text for cell in found.displayed.at(index).cells] for index in range(found.row_count)]
+    return [] if found is None else driving.texts(found)
 
 
 def row(app, grid, number, text):
@@ -182,7 +181,9 @@ async def test_every_screen_that_kafka_can_fill_is_filled(kafka):
         await asyncio.to_thread(kafka.kill, victim)
         await until(pilot, lambda: picture.brokers[victim].state == "FENCED", "fenced broker")
         await until(pilot, lambda: partition.replication.is_under_replicated, "smaller ISR")
-        await until(pilot, lambda: "fenced" in _text(app.screen.query_one("#failover-lines", Lines)), "time line")
+        await until(
+            pilot, lambda: "fenced" in driving.words(app.screen.query_one("#failover-lines", Lines)), "time line"
+        )
         await asyncio.to_thread(kafka.restart, victim)
         await until(pilot, lambda: picture.brokers[victim].state == "ACTIVE", "broker back")
         await until(pilot, lambda: not partition.replication.is_under_replicated, "whole ISR")
@@ -196,10 +197,6 @@ async def test_every_screen_that_kafka_can_fill_is_filled(kafka):
         await until(pilot, lambda: TOPIC not in picture.topics, "deletion")
         assert TOPIC not in await asyncio.to_thread(lambda: Admin(kafka.bootstrap).metadata().topics)
     assert app._exception is None
-
-
-def _text(lines: Lines) -> str:
-    return " ".join(cell.text for line in lines._lines for cell in line)
 
 
 async def test_users_and_quotas_are_listed_and_removed_and_acls_are_off(kafka):

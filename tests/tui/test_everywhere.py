@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from driving import on_recorded, until
+from driving import drawn, on_recorded, until
 from pictures import recorded_app, recorded_source
 from textual import events
 from textual.widgets import Input, TextArea
@@ -359,11 +359,6 @@ async def test_letters_jump_to_panels():
         await pilot.press("c")
         await pilot.pause()
         assert app.focused.id == "events"
-
-
-def drawn(app):
-    """The whole screen as text."""
-    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
 
 @pytest.mark.parametrize("is_ascii", [False, True])

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from driving import until
+from driving import until, words
 
 from yak.client.admin import Admin
 from yak.ids import TopicPartition
@@ -22,8 +22,7 @@ def cells(app: Any, key: str) -> list[str]:
 
 
 def lines(app: Any) -> str:
-    found = app.screen_below().query_one("#failover-lines", Lines)._lines
-    return "\n".join(" ".join(cell.text for cell in line) for line in found)
+    return words(app.screen_below().query_one("#failover-lines", Lines))
 
 
 async def press(pilot: Any, *keys: str) -> None:

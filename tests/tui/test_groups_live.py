@@ -49,8 +49,8 @@ def committed(bootstrap, group, topic):
 
 
 def cells(grid, key):
-    row = next((grid.displayed.at(n) for n in range(grid.row_count) if grid.displayed.at(n).key == key), None)
-    return None if row is None else [cell.text for cell in row.cells]
+    index = grid.displayed.place_of(key)
+    return None if index is None else [cell.text for cell in grid.displayed.at(index).cells]
 
 
 async def test_a_group_is_seen_refused_moved_and_deleted(either, new_topic):

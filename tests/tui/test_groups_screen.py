@@ -1,6 +1,6 @@
 """Groups on the recorded cluster: what is asked and when, the wizard, what is refused."""
 
-from driving import on_recorded
+from driving import drawn, on_recorded
 from pictures import recorded_source
 from textual.widgets import Button, Input, Static
 
@@ -96,8 +96,7 @@ async def test_text_of_a_group_without_members_fits_the_smallest_window():
     async with on_recorded(source=empty_group()) as (app, pilot):
         await at_group(pilot)
         await pilot.pause(0.4)
-        lines = app.screen._compositor.render_strips()
-        text = "\n".join("".join(segment.text for segment in line) for line in lines)
+        text = drawn(app)
         assert "No members. The next member continues from the committed offsets." in text
         assert "in 1 partition ·" in text
 

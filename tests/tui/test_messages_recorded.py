@@ -1,7 +1,7 @@
 """The Messages and Consumer screens without a cluster: what is drawn, at both sizes and in letters."""
 
 import pytest
-from driving import on_recorded, until
+from driving import drawn, on_recorded, until
 from pictures import recorded_app
 from records import EACH, PARTITIONS, open_recorded
 
@@ -17,14 +17,6 @@ ORDERS = Subscription((Choice("orders"),), Seek(START))
 def records(monkeypatch):
     now_ms = recorded_app().now_ms()
     monkeypatch.setattr("yak.tui.messages.reader.open_feed", open_recorded(now_ms))
-
-
-def drawn(app):
-    """The whole screen as text."""
-    height = app.size.height
-    return "\n".join(
-        "".join(segment.text for segment in app.screen._compositor.render_strips()[y]) for y in range(height)
-    )
 
 
 async def opened(app, pilot, name, what):

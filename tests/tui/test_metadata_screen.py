@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import asynccontextmanager
 
-from driving import on_recorded, until
+from driving import on_recorded, texts, until
 from pictures import recorded_app, recorded_source
 from recorded_source import RecordedSource
 
@@ -75,8 +75,7 @@ def log_of(app):
 
 
 def image_texts(app):
-    grid = app.screen_below().query_one("#image", Grid)
-    return [[cell.text for cell in grid.displayed.at(index).cells] for index in range(grid.row_count)]
+    return texts(app.screen_below().query_one("#image", Grid))
 
 
 async def test_metadata_screen_opens_at_the_log_end_with_the_current_cluster_state():

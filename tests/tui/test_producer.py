@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 
 import pytest
-from driving import on_recorded, until
+from driving import on_recorded, typed, until
 from pictures import recorded_source
 from textual.containers import Vertical
 from textual.widgets import Button, Input, Select, Static, TextArea
@@ -57,17 +57,6 @@ async def on_producer(*, error=None, **settings):
     source.calls["send"] = sends
     async with on_recorded(size=(140, 40), source=source, start="producer", **settings) as (app, pilot):
         yield app, pilot, sends
-
-
-async def typed(app, pilot, **fields):
-    """Put texts into fields by name, and wait until they are judged."""
-    for name, text in fields.items():
-        field = app.screen.query_one(f"#{name.replace('_', '-')}")
-        if isinstance(field, TextArea):
-            field.text = text
-        else:
-            field.value = text
-    await pilot.pause(0.3)
 
 
 async def test_key_bar_names_the_keys_of_the_screen_again_when_escape_leaves_a_field():

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from driving import until
-from textual.widgets import Select, TextArea
+from driving import typed, until
+from textual.widgets import Select
 
 from yak.client.admin import Admin
 from yak.tui.produce.files import checkpoint_path
@@ -23,16 +23,6 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def own_config(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-
-
-async def typed(app, pilot, **fields):
-    for name, text in fields.items():
-        field = app.screen.query_one(f"#{name.replace('_', '-')}")
-        if isinstance(field, TextArea):
-            field.text = text
-        else:
-            field.value = text
-    await pilot.pause(0.4)
 
 
 def make_topic(live, name, partitions=3, configs=None):

@@ -1,48 +1,17 @@
 """Replication on the recorded cluster: what it shows, and what is moved and broken from it."""
 
-import asyncio
-
 import pytest
-from driving import answered, on_recorded, press, shown, words
+from driving import answered, on_recorded, press, shown, until, words
+from fake_control import FakeControl
 from pictures import recorded_source
 from textual.widgets import Select
 
-from yak.local.status import BrokerStatus, ClusterStatus
 from yak.tui.screens.replication import ReplicationScreen
 from yak.tui.screens.topic import TopicScreen
 from yak.tui.screens.topics import TopicsScreen
 from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
 from yak.tui.widgets.frame import Lines
 from yak.tui.widgets.grid import Grid
-
-
-async def broken(app):
-    pending = [each for each in app.workers if each.group == "break" and not each.is_finished]
-    if pending:  # of an empty list all would be waited for, and one listens for ever
-        await asyncio.wait_for(app.workers.wait_for_complete(pending), 5)
-
-
-class Broken:
-    """A local control that notes what it is told."""
-
-    data_dir = "/data"
-
-    def __init__(self):
-        self.done = []
-        self.states = {1: "running", 2: "running", 3: "dead"}
-
-    def status(self):
-        brokers = tuple(BrokerStatus(node, "leader", None, "", state) for node, state in self.states.items())
-        return ClusterStatus("id", self.data_dir, "redis://x", None, "", brokers)
-
-    def redis_pid(self):
-        return None
-
-    def command(self, words):
-        return f"yak {words} --data-dir {self.data_dir}"
-
-    def __getattr__(self, action):
-        return lambda node: self.done.append((action, node))
 
 
 async def test_replication_shows_what_is_not_well_first_and_how_the_last_failover_went():
@@ -91,7 +60,7 @@ async def test_a_leadership_is_moved_to_a_replica_that_is_chosen():
 @pytest.mark.parametrize(("key", "action"), [("K", "kill"), ("P", "pause"), ("T", "restart")])
 async def test_the_leader_is_broken_after_a_question_that_names_it(key, action):
     source = recorded_source()
-    source.local = Broken()
+    source.local = FakeControl()
 
     async with on_recorded(source=source, start="replication") as (app, pilot):
         app.screen.query_one("#replication", Grid).move_to("orders-1")
@@ -99,18 +68,17 @@ async def test_the_leader_is_broken_after_a_question_that_names_it(key, action):
         dialog = app.screen
         assert isinstance(dialog, ConfirmDialog)
         assert "broker 2" in dialog._title
-        assert dialog._command == f"yak node {action} 2 --data-dir /data"
+        assert dialog._command == f"yak node {action} 2"
         await press(pilot, "n", key)
         assert source.local.done == []
         await press(pilot, "y")
-        await broken(app)
-        assert source.local.done == [(action, 2)]
-        assert app.picture.activity.lines[-1].message == f"yak node {action} 2 --data-dir /data"
+        await until(pilot, lambda: app.picture.activity.lines[-1].message == f"yak node {action} 2", "the command")
+        assert source.local.done == [f"{action} 2"]
 
 
 async def test_healing_wakes_and_starts_what_does_not_run():
     source = recorded_source()
-    source.local = Broken()
+    source.local = FakeControl()
     source.local.states = {1: "paused", 2: "running", 3: "dead"}
 
     async with on_recorded(source=source, start="replication") as (app, pilot):
@@ -118,14 +86,13 @@ async def test_healing_wakes_and_starts_what_does_not_run():
         await pilot.pause(0.2)
         assert isinstance(app.screen, ConfirmDialog)
         await press(pilot, "y")
-        await broken(app)
-        assert source.local.done == [("resume", 1), ("restart", 3)]
+        await until(pilot, lambda: source.local.done == ["resume 1", "restart 3"], "both")
 
 
 @pytest.mark.parametrize("settings", [{}, {"is_readonly": True}], ids=["not ours", "read-only"])
 async def test_fault_keys_are_not_bound_without_a_local_cluster_or_when_read_only(settings):
     source = recorded_source()
-    source.local = Broken() if settings else None
+    source.local = FakeControl() if settings else None
 
     async with on_recorded(source=source, start="replication", **settings) as (app, pilot):
         for key in ("K", "P", "U", "T"):

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from driving import until
+from driving import texts, until
 from support.raft_cluster import RaftCluster
 from textual.widgets import Input
 
@@ -56,8 +56,7 @@ def table(app, name):
 
 def lines(app, name):
     grid = table(app, name)
-    rows = range(grid.row_count) if grid is not None else ()
-    return [[cell.text for cell in grid.displayed.at(index).cells] for index in rows]
+    return [] if grid is None else texts(grid)
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from driving import until
+from driving import texts, until, words
 
 from yak.client.admin import Admin
 from yak.tui.screens.topic import TopicScreen
@@ -11,14 +11,6 @@ from yak.tui.widgets.frame import Lines
 from yak.tui.widgets.grid import Grid
 
 PATIENCE_S = 20.0
-
-
-def texts(grid):
-    return [[cell.text for cell in grid.displayed.at(index).cells] for index in range(grid.row_count)]
-
-
-def text_of(lines):
-    return " ".join(cell.text for line in lines._lines for cell in line)
 
 
 async def test_a_topic_is_made_filled_changed_moved_and_deleted(either, new_topic):
@@ -37,7 +29,7 @@ async def test_a_topic_is_made_filled_changed_moved_and_deleted(either, new_topi
         await until(pilot, lambda: isinstance(app.screen, TopicScreen), "topic")
         screen = app.screen
         meaning = screen.query_one("#meaning-beside", Lines)
-        await until(pilot, lambda: "acks=all: accepted (ISR 3" in text_of(meaning), "meaning")
+        await until(pilot, lambda: "acks=all: accepted (ISR 3" in words(meaning), "meaning")
         await until(pilot, lambda: screen.query_one("#tail-beside", Grid).row_count == 10, "tail")
         await pilot.press("E")
         await until(pilot, lambda: app.screen.query("#field-retention-ms"), "form")
@@ -89,11 +81,11 @@ async def test_killed_leader_has_a_timeline_and_is_restarted(either, new_topic):
         await until(pilot, lambda: partition.leader not in (leader, None), "other leader")
         await until(pilot, lambda: leader not in partition.isr, "smaller ISR")
         lines = app.screen_below().query_one("#failovers", Lines)
-        await until(pilot, lambda: f"broker {leader} lost" in text_of(lines), "failover in the time line")
+        await until(pilot, lambda: f"broker {leader} lost" in words(lines), "failover in the time line")
         # a writer goes on: of one write the figures may come before the election that it followed
         deadline = asyncio.get_running_loop().time() + PATIENCE_S
-        while "write +" not in text_of(lines):
-            assert asyncio.get_running_loop().time() < deadline, text_of(lines)
+        while "write +" not in words(lines):
+            assert asyncio.get_running_loop().time() < deadline, words(lines)
             await app.source.ask("POST", "/produce", body={"topic": name, "payload": 1})
             await pilot.pause(0.2)
         row = next(row for row in texts(grid) if row[2] == f"{name}-0")
@@ -103,4 +95,4 @@ async def test_killed_leader_has_a_timeline_and_is_restarted(either, new_topic):
         await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
         await pilot.press("y")
         await until(pilot, lambda: not partition.replication.is_under_replicated, "whole ISR")
-        await until(pilot, lambda: "back after" in text_of(lines), "return")
+        await until(pilot, lambda: "back after" in words(lines), "return")

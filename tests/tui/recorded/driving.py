@@ -4,6 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 from pictures import recorded_app
+from textual.widgets import TextArea
 
 PATIENCE_S = 60.0
 
@@ -41,19 +42,32 @@ async def press(pilot, *keys):
     await answered(pilot)
 
 
+async def typed(app, pilot, **fields):
+    """Put texts into fields by name, and wait until they are checked."""
+    for name, text in fields.items():
+        field = app.screen.query_one(f"#{name.replace('_', '-')}")
+        if isinstance(field, TextArea):
+            field.text = text
+        else:
+            field.value = text
+    await pilot.pause(0.4)
+
+
+def texts(grid):
+    """The lines of a table."""
+    return [[cell.text for cell in grid.displayed.at(index).cells] for index in range(grid.row_count)]
+
+
 def shown(grid):
-    """Rows as dicts by heading."""
-    return [
-        dict(
-            zip(
-                (column.label for column in grid.columns),
-                (cell.text for cell in grid.displayed.at(index).cells),
-                strict=True,
-            )
-        )
-        for index in range(grid.row_count)
-    ]
+    """The lines of a table as dicts by heading."""
+    return [dict(zip((column.label for column in grid.columns), line, strict=True)) for line in texts(grid)]
+
+
+def drawn(app):
+    """The whole screen as text."""
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
 
 
 def words(lines):
+    """The text of `Lines`."""
     return " ".join(cell.text for line in lines._lines for cell in line)
