@@ -100,6 +100,9 @@ async def test_tiles(size, count):
         await pilot.press("m")
         merged = screen.query_one("#merged")
         await until(pilot, lambda: merged.row_count == count * EACH * PARTITIONS)
+        await pilot.press("escape")
+        await until(pilot, lambda: not screen.query_one("#merged-panel").display, "the tiles again")
+        assert app.current_mode == "consumer"
 
 
 async def test_the_value_of_a_record_is_in_sight_in_a_low_window():

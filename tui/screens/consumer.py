@@ -185,11 +185,13 @@ class ConsumerScreen(ReadingScreen):
 
     # keys
 
-    def unmerge(self) -> bool:
-        if self._is_merged:
+    def go_back(self) -> bool:
+        """Leave the merged list at last."""
+        if not super().go_back():
+            if not self._is_merged:
+                return False
             self.action_merge()
-            return True
-        return False
+        return True
 
     def action_merge(self) -> None:
         self._is_merged = not self._is_merged

@@ -191,17 +191,15 @@ class ReadingScreen(YakScreen):
         return next((reader.filter_text for reader in self.readers_in_use()), "")
 
     def go_back(self) -> bool:
-        """Undo the zoom, the pane, the filter, the marks, the merged list, in this order."""
+        """Undo the zoom, the filter, the marks, in this order."""
         if self.maximized is not None:
             self.minimize()
-        elif self.close_pane():
-            pass
         elif self.current_filter():
             self.set_filter("")
         elif self.marks:
             self.action_unmark()
         else:
-            return self.unmerge()
+            return False
         return True
 
     def opened(self, what: object) -> None:
@@ -276,14 +274,6 @@ class ReadingScreen(YakScreen):
     def grid_in_use(self) -> MessageGrid | None:
         """The list that keys act on."""
         raise NotImplementedError
-
-    def close_pane(self) -> bool:
-        """Close a pane beside the list; False if none is open."""
-        return False
-
-    def unmerge(self) -> bool:
-        """Leave the merged list; False if it is not shown."""
-        return False
 
     # records
 
@@ -518,11 +508,12 @@ class MessagesScreen(ReadingScreen):
     def on_unmount(self) -> None:
         self._close()
 
-    def close_pane(self) -> bool:
-        if self._is_pane_open:
+    def go_back(self) -> bool:
+        """Undo the zoom, then close the pane."""
+        if self.maximized is None and self._is_pane_open:
             self.action_detail()
             return True
-        return False
+        return super().go_back()
 
     # drawing
 
