@@ -59,7 +59,6 @@ async def test_every_screen_is_opened_by_its_digit_and_its_name(entry):
 @pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
 async def test_help_of_every_screen_lists_its_keys(entry):
     async with on_recorded(start=entry.name, size=(100, 40)) as (app, pilot):
-        await pilot.pause()
         screen = app.screen
         assert isinstance(screen, YakScreen)
         assert screen.CRUMB
@@ -79,7 +78,6 @@ async def test_help_of_every_screen_lists_its_keys(entry):
 async def test_read_only_screen_has_no_key_that_changes_the_cluster(entry):
     source = recorded_source()
     async with on_recorded(source=source, start=entry.name, is_readonly=True, size=(120, 40)) as (app, pilot):
-        await pilot.pause()
         for active in app.screen.active_bindings.values():
             key = KEYS.get(active.binding.id or "")
             assert key is None or not key.is_change or not active.enabled, key
@@ -96,8 +94,7 @@ async def test_read_only_screen_has_no_key_that_changes_the_cluster(entry):
 async def test_app_that_ends_while_a_screen_opens_reports_no_bug(name):
     """As SIGTERM and SIGHUP end it: they wait for no key."""
 
-    async with on_recorded(size=(120, 40)) as (app, pilot):
-        await pilot.pause(0.3)
+    async with on_recorded(size=(120, 40)) as (app, _pilot):
         app.go(name)
         await asyncio.sleep(0)
         app.exit(143)
@@ -114,7 +111,6 @@ def paste(app, text):
 @pytest.mark.parametrize("name", ["replication", "failover", "groups"])
 async def test_a_pasted_command_opens_its_screen(name):
     async with on_recorded(start="failover" if name == "replication" else "topics") as (app, pilot):
-        await pilot.pause(0.3)
         paste(app, f":{name}\r")
         await until(pilot, lambda: app.current_mode == name, name)
         await pilot.pause(0.3)
@@ -126,7 +122,6 @@ async def test_keys_behind_a_pasted_command_are_for_its_screen():
     """They went to the prompt while it closed, and were lost: the second command was not run."""
 
     async with on_recorded(start="failover") as (app, pilot):
-        await pilot.pause(0.3)
         paste(app, ":topics\r/ord\r:groups\r:topics\r")
         await until(pilot, lambda: app.current_mode == "topics" and len(app.screen_stack) == 1, "topics")
         assert app.screen.current_filter() == "ord"
@@ -138,7 +133,6 @@ async def test_keys_behind_one_that_goes_to_a_field_are_for_the_field():
     """The app took them before the screen had that key: `:` opened the command line, with the rest of the text in it."""
 
     async with on_recorded(start="producer", size=(120, 40)) as (app, pilot):
-        await pilot.pause(0.3)
         paste(app, 'e{"a": "b/K"}')
         await until(pilot, lambda: app.screen.query_one("#form-value", TextArea).text == '{"a": "b/K"}', "the value")
         paste(app, "\x1b:topics\r/ord\r")
@@ -150,7 +144,6 @@ async def test_keys_behind_one_that_opens_a_form_are_for_its_first_field():
     """The form took none until it was drawn: the first letters of a name were lost."""
 
     async with on_recorded(start="topics", size=(120, 40)) as (app, pilot):
-        await pilot.pause(0.3)
         paste(app, "aorders-2")
         await until(pilot, lambda: app.screen.query("#field-name"), "the form")
         await until(pilot, lambda: app.screen.query_one("#field-name", Input).value == "orders-2", "the name")
@@ -161,7 +154,6 @@ async def test_keys_behind_one_that_opens_a_form_are_for_its_first_field():
 
 async def test_a_pasted_filter_with_capitals_opens_no_question():
     async with on_recorded(start="failover") as (app, pilot):
-        await pilot.pause(0.3)
         paste(app, "/KPAD")
         await pilot.pause(0.5)
         assert app.screen.query_one("#prompt-input", Input).value == "KPAD"
@@ -169,14 +161,13 @@ async def test_a_pasted_filter_with_capitals_opens_no_question():
 
 
 async def test_the_rail_shows_the_whole_address_of_a_cluster_without_a_name():
-    async with on_recorded(context="", source=recorded_source(title="127.0.0.1:19092"), size=(140, 40)) as (app, pilot):
-        await pilot.pause(0.3)
+    source = recorded_source(title="127.0.0.1:19092")
+    async with on_recorded(size=(140, 40), source=source, context="") as (app, _pilot):
         assert "127.0.0.1:19092" in str(app.screen.query_one(Rail).content)
 
 
 async def test_a_checkbox_that_is_off_has_no_letter_in_it():
     async with on_recorded() as (app, pilot):
-        await pilot.pause(0.2)
         app.push_screen(FormDialog("Choose", [Field("on", "It", "true", is_check=True)], command=lambda _: ""))
         await pilot.pause(0.2)
         box = app.screen.query_one("#field-on")
@@ -199,7 +190,6 @@ async def test_doctor_runs_as_every_yak_that_yak_starts(monkeypatch):
     monkeypatch.setattr("yak.tui.app.yak_argv", lambda *argv: ["echo", "yak", *argv])
 
     async with on_recorded() as (app, pilot):
-        await pilot.pause(0.3)
         paste(app, ":doctor\r")
         await until(pilot, lambda: isinstance(app.screen, TextDialog), "its report")
         report = str(app.screen.query_one("#text").render())
@@ -208,7 +198,6 @@ async def test_doctor_runs_as_every_yak_that_yak_starts(monkeypatch):
 
 async def test_a_filter_shows_as_it_is_typed_and_escape_clears_it():
     async with on_recorded(start="activity") as (app, pilot):
-        await pilot.pause(0.3)
         grid = app.screen.query_one("#events", Grid)
         every = grid.row_count
         await pilot.press("slash", *"isr")
@@ -230,7 +219,6 @@ async def test_a_filter_shows_as_it_is_typed_and_escape_clears_it():
 
 async def test_invalid_filter_shows_an_error_and_leaves_the_rows():
     async with on_recorded(start="activity") as (app, pilot):
-        await pilot.pause(0.3)
         grid = app.screen.query_one("#events", Grid)
         every = grid.row_count
         await pilot.press("slash", "~", "(")
@@ -242,7 +230,6 @@ async def test_invalid_filter_shows_an_error_and_leaves_the_rows():
 
 async def test_enter_refuses_a_wrong_expression_and_escape_restores_the_filter_before():
     async with on_recorded(start="activity") as (app, pilot):
-        await pilot.pause(0.3)
         grid = app.screen.query_one("#events", Grid)
         await pilot.press("slash", *"isr", "enter")
         await pilot.pause()
@@ -261,7 +248,6 @@ async def test_enter_refuses_a_wrong_expression_and_escape_restores_the_filter_b
 
 async def test_times_can_be_local_or_relative_and_columns_wide():
     async with on_recorded(start="activity") as (app, pilot):
-        await pilot.pause(0.3)
         assert app.screen.query_one("#events", Grid).cursor_row.cells[0].text.endswith("Z")
         await pilot.press("Z", "Z")
         await pilot.pause(0.4)
@@ -273,7 +259,6 @@ async def test_times_can_be_local_or_relative_and_columns_wide():
 async def test_a_lost_cluster_shows_a_banner_keeps_the_picture_and_comes_back():
     source = recorded_source()
     async with on_recorded(source=source) as (app, pilot):
-        await pilot.pause(0.3)
         rows = app.screen.query_one("#brokers", Grid).row_count
         now_ms = app.now_ms()
         source.more.put_nowait({"kind": "lost", "why": "connection refused", "retry_ms": 2000, "time_ms": now_ms})
@@ -292,7 +277,6 @@ async def test_a_lost_cluster_shows_a_banner_keeps_the_picture_and_comes_back():
 
 async def test_too_small_a_window_says_so():
     async with on_recorded(size=(50, 12)) as (app, pilot):
-        await pilot.pause(0.3)
         assert app.screen.query_one("#too-small").display
         await pilot.resize_terminal(80, 24)
         await pilot.pause(0.3)
@@ -329,7 +313,6 @@ async def test_digits_go_and_minus_goes_back_and_quit_ends():
 async def test_pause_stops_drawing_and_receiving_continues():
     source = recorded_source()
     async with on_recorded(source=source) as (app, pilot):
-        await pilot.pause(0.4)
         grid = app.screen.query_one("#events", Grid)
         rows = grid.row_count
         await pilot.press("space")
@@ -353,7 +336,6 @@ async def test_pause_stops_drawing_and_receiving_continues():
 
 async def test_letters_jump_to_panels():
     async with on_recorded() as (app, pilot):
-        await pilot.pause(0.3)
         await pilot.press("apostrophe")
         await pilot.pause()
         await pilot.press("c")
@@ -363,17 +345,14 @@ async def test_letters_jump_to_panels():
 
 @pytest.mark.parametrize("is_ascii", [False, True])
 async def test_name_wider_than_the_rail_wraps_to_the_next_line(is_ascii):
-    async with on_recorded(
-        context="", source=recorded_source(title="kafka-1.example:19092"), is_ascii=is_ascii, size=(140, 40)
-    ) as (app, pilot):
-        await pilot.pause(0.3)
+    source = recorded_source(title="kafka-1.example:19092")
+    async with on_recorded(size=(140, 40), source=source, context="", is_ascii=is_ascii) as (app, _pilot):
         rail = "".join(str(app.screen.query_one(Rail).content).partition("Context")[2].split())
         assert rail.replace("●", "").replace("[up]", "") == "kafka-1.example:19092"
 
 
 async def test_a_large_dashboard_has_topics_beside_the_activity():
     async with on_recorded(size=(200, 60)) as (app, pilot):
-        await pilot.pause(0.5)
         busiest = app.screen.query_one("#busiest", Grid)
         assert busiest.size.height > 20
         assert [busiest.displayed.at(place).key for place in range(2)] == ["orders", "payments"]

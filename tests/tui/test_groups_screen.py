@@ -1,6 +1,6 @@
 """Groups on the recorded cluster: what is asked and when, the wizard, what is refused."""
 
-from driving import drawn, on_recorded
+from driving import answered, drawn, on_recorded, until
 from pictures import recorded_source
 from textual.widgets import Button, Input, Static
 
@@ -35,10 +35,9 @@ def empty_group(**calls):
 
 async def at_group(pilot):
     """In billing's own screen."""
-    await pilot.pause(0.4)
     pilot.app.go("groups", "billing")
-    await pilot.pause(0.4)
-    assert isinstance(pilot.app.screen, GroupScreen)
+    await until(pilot, lambda: isinstance(pilot.app.screen, GroupScreen) and pilot.app.screen.group.said, "the group")
+    await answered(pilot)
 
 
 async def test_only_visible_groups_are_requested():
@@ -49,7 +48,6 @@ async def test_only_visible_groups_are_requested():
     for name in names:
         source.answers[f"GET /api/groups/{name}"] = {**EMPTY, "group": name}
     async with on_recorded(source=source, start="groups") as (app, pilot):
-        await pilot.pause(0.5)
         requested = {path for _method, path, _body in source.requests if path.startswith("/api/groups/")}
         assert "/api/groups/g0000" in requested
         assert 10 < len(requested) < 30
@@ -65,7 +63,6 @@ async def test_hidden_screen_sends_no_requests(monkeypatch):
 
     source = recorded_source()
     async with on_recorded(source=source, start="groups") as (_app, pilot):
-        await pilot.pause(0.4)
         requested = len([each for each in source.requests if each[1] == "/api/groups"])
         assert requested > 2
         await pilot.press("0")
@@ -77,7 +74,6 @@ async def test_hidden_screen_sends_no_requests(monkeypatch):
 
 async def test_enter_opens_a_group_and_escape_comes_back():
     async with on_recorded(start="groups") as (app, pilot):
-        await pilot.pause(0.4)
         await pilot.press("j", "enter")
         await pilot.pause(0.4)
         screen = app.screen
@@ -95,7 +91,6 @@ async def test_enter_opens_a_group_and_escape_comes_back():
 async def test_text_of_a_group_without_members_fits_the_smallest_window():
     async with on_recorded(source=empty_group()) as (app, pilot):
         await at_group(pilot)
-        await pilot.pause(0.4)
         text = drawn(app)
         assert "No members. The next member continues from the committed offsets." in text
         assert "in 1 partition ·" in text
@@ -106,7 +101,6 @@ async def test_group_that_does_not_exist_is_refused_once_and_the_list_stays():
     missing = YakError("group-id-not-found", "group 'nosuch' does not exist", why="HTTP 404")
     source.answers["GET /api/groups/nosuch"] = missing
     async with on_recorded(source=source, start="groups") as (app, pilot):
-        await pilot.pause(0.4)
         app.go("groups", "nosuch")
         await pilot.pause(0.4)
         assert isinstance(app.screen, GroupsScreen)
@@ -220,7 +214,6 @@ async def test_a_group_is_deleted_once_its_name_is_typed():
 
 async def test_group_with_members_is_not_deleted():
     async with on_recorded(start="groups", size=(100, 40)) as (app, pilot):
-        await pilot.pause(0.4)
         await pilot.press("X")
         await pilot.pause(0.2)
         error = app.notices[-1][1]
@@ -249,7 +242,6 @@ async def test_offsets_of_a_topic_are_forgotten_once_its_name_is_typed():
 async def test_a_cluster_that_does_not_answer_leaves_the_old_picture_and_says_why():
     source = recorded_source()
     async with on_recorded(source=source, start="groups", size=(100, 40)) as (app, pilot):
-        await pilot.pause(0.4)
         source.answers["GET /api/groups"] = YakError("no-broker", "no broker answered", why="it is dead")
         app.screen.ask_again()
         await pilot.pause(0.3)
@@ -266,7 +258,6 @@ async def test_text_of_clients_does_not_drive_the_terminal_and_is_no_markup():
         "silent": [],
     }
     async with on_recorded(source=source, start="groups", size=(100, 30)) as (app, pilot):
-        await pilot.pause(0.5)
         app.screen.query_one(Panel).entitle(f"Group {name}")
         app.push_screen(ConfirmDialog(f"Delete {name}?", f"{name} goes."))
         await pilot.pause(0.6)
