@@ -95,6 +95,8 @@ NOTICE_MS = 8_000
 NOTICES_MAX = 500
 KEY_WAITS_S = 1.0
 """A key waits at most so long for what the one before does, in case that ends with its widget, or opens nothing."""
+_SCREENS_OF_ALL_CLUSTERS: Final = ("dashboard", "producer")
+"""Screens that stay in another context: the others begin again. A producer goes on sending where it began."""
 _OPENING: Final = ("change", "ask")
 """Groups of workers that open a form, some after they have read what it shows."""
 
@@ -460,6 +462,10 @@ class YakApp(App[int]):
         self.listen()
         self.go("dashboard")
         self.repaint()
+        for entry in SCREENS:
+            if entry.name not in _SCREENS_OF_ALL_CLUSTERS:
+                await self.remove_mode(entry.name)
+                self.add_mode(entry.name, entry.make)
         await old.close()
 
     # the commands after `:`

@@ -6,11 +6,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 from driving import on_recorded, until
-from pictures import recorded_source
+from pictures import recorded_app, recorded_source
+from records import open_recorded
 from textual.widgets import Checkbox, Input, Select, Static
 
 from yak.client.contexts import add_context, read_contexts
 from yak.tui.screens.contexts import why_silent
+from yak.tui.screens.groups import GroupScreen
 from yak.tui.widgets.grid import Grid
 
 
@@ -105,6 +107,26 @@ async def test_context_with_readonly_binds_no_key_that_changes_the_cluster(confi
             app.go("failover")
             await until(pilot, lambda: app.current_mode == "failover" and app.screen.is_mounted)
             assert bool(app.screen.check_action("move", ())) is not is_readonly
+
+
+async def test_screens_begin_again_in_another_context_and_read_its_records(config, monkeypatch):
+    monkeypatch.setattr("yak.tui.messages.reader.open_feed", open_recorded(recorded_app().now_ms()))
+    async with on_contexts(config) as (app, pilot):
+        app.go("messages", "orders")
+        await until(pilot, lambda: app.current_mode == "messages" and app.screen.is_mounted and app.screen.reader)
+        messages = app.screen
+        await until(pilot, lambda: messages.grid_in_use().row_count > 0, "records")
+        app.go("groups", "billing")
+        await until(pilot, lambda: isinstance(app.screen, GroupScreen), "a group")
+        app.use_context("prod")
+        await until(pilot, lambda: messages.reader.status.phase == "closed", "the end of the reading")
+        assert app.current_mode == "dashboard"
+        for name in ("groups", "messages"):
+            app.go(name)
+            await until(pilot, lambda name=name: app.current_mode == name and app.screen.is_mounted, name)
+            assert len(app.screen_stack) == 1
+        assert app.screen is not messages
+        assert app.screen.reader is None
 
 
 async def test_context_is_added_to_the_file_and_removed_again(config):

@@ -457,7 +457,7 @@ class ReplicationTable:
     def rows(
         self, picture: Picture, fmt: Formatter, now_ms: int, in_sight: Iterable[str], width: int, *, with_internal: bool
     ) -> list[Row]:
-        known = (id(picture), picture.topics_version, with_internal)
+        known = (picture.topics_version, with_internal)
         is_new = known != self._known
         if is_new:
             self._learn(picture, with_internal=with_internal)

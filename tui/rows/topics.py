@@ -143,7 +143,6 @@ class TopicTable:
 
     def __init__(self) -> None:
         self.facts: dict[str, TopicFacts] = {}
-        self._picture = Picture()
         self._names: list[str] = []
         self._names_of: tuple[object, ...] = ()
         self._rows = SlicedRows()
@@ -151,10 +150,7 @@ class TopicTable:
     def rows(
         self, picture: Picture, fmt: Formatter, in_sight: Sequence[str], *, with_internal: bool = False
     ) -> list[Row]:
-        if picture is not self._picture:
-            self._picture = picture
-            self.facts.clear()
-        names_of = (id(picture), picture.topics_version, with_internal)
+        names_of = (picture.topics_version, with_internal)
         if names_of != self._names_of:
             self._names, self._names_of = topic_names(picture, with_internal=with_internal), names_of
             self.facts = {name: each for name, each in self.facts.items() if name in picture.topics}

@@ -33,7 +33,7 @@ class ActivityScreen(YakScreen):
 
     def paint(self, now_ms: int) -> None:
         picture, fmt = self.picture, self.fmt
-        drawn = (picture.activity.count, fmt, now_ms // 1000 if fmt.zone == "relative" else 0, id(picture))
+        drawn = (picture.activity.count, fmt, now_ms // 1000 if fmt.zone == "relative" else 0)
         if drawn == self._drawn:
             return
         self._drawn = drawn

@@ -17,7 +17,7 @@ from yak.errors import YakError
 from yak.tui.keys import change_actions
 from yak.tui.rows.cells import Cell, Column, Row, Rows
 from yak.tui.rows.cluster import broker_lines, header
-from yak.tui.source.base import ClusterSource, unreadable
+from yak.tui.source.base import unreadable
 from yak.tui.widgets.dialogs import ConfirmDialog, Field, FormCommand, FormDialog, TextDialog
 from yak.tui.widgets.frame import KeyBar, Line, Panel, Rail
 from yak.tui.widgets.grid import Grid
@@ -261,7 +261,7 @@ class YakScreen(Screen[None]):
 class AskingScreen(YakScreen):
     """Calls `ask()` every `EVERY_S` seconds while the screen is visible, and when it becomes visible.
 
-    `forget()` is called when the cluster changes. `trouble` is the latest error, until an answer arrives.
+    `trouble` is the latest error, until an answer arrives.
     """
 
     EVERY_S: ClassVar[float] = 2.0
@@ -269,14 +269,10 @@ class AskingScreen(YakScreen):
     def __init__(self) -> None:
         super().__init__()
         self.trouble: YakError | None = None
-        self._known_source: ClusterSource | None = None
         self._is_asking = False
 
     async def ask(self) -> bool | None:
         """Request the data and take the answer; False if nothing is new. May raise YakError."""
-
-    def forget(self) -> None:
-        """Drop everything: the cluster is another one."""
 
     @property
     def is_seen(self) -> bool:
@@ -295,10 +291,6 @@ class AskingScreen(YakScreen):
 
     def ask_again(self) -> None:
         """Ask now, unless a request is under way."""
-        if self._known_source is not self.app.source:
-            if self._known_source is not None:
-                self.forget()
-            self._known_source = self.app.source
         if self.is_seen and not self._is_asking:
             self._is_asking = True
             self._ask()
@@ -308,13 +300,12 @@ class AskingScreen(YakScreen):
 
     @work(group="asking")
     async def _ask(self) -> None:
-        source, must_paint = self.app.source, True
+        must_paint = True
         try:
             must_paint = await self.ask() is not False or self.trouble is not None
             self.trouble = None
         except YakError as error:
-            if source is self.app.source:
-                self.trouble = error
+            self.trouble = error
         except self.app.unreadable as error:
             self.trouble = unreadable("an answer of a broker", error)
         finally:

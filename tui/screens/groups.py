@@ -296,14 +296,6 @@ class GroupScreen(GroupChangesScreen):
             return f"{self.fmt.sign('warn')} no time lag: {why}"[:120]
         return "m messages   t time lag now   r move offsets   D forget a topic"
 
-    def ask_again(self) -> None:
-        """Ask, unless the cluster has changed: the group does not exist there."""
-        if self._known_source not in (None, self.app.source):
-            if self.is_active:
-                self.dismiss()
-            return
-        super().ask_again()
-
     async def ask(self) -> None:
         """Ask its coordinator; the first time, find the age of its unread records too."""
         try:
@@ -416,15 +408,9 @@ class GroupsScreen(GroupChangesScreen):
             f"Partitions of {name}" if name else "Partitions", "enter on the group: members, time lag" if name else ""
         )
 
-    def forget(self) -> None:
-        self.groups = Groups()
-
     async def ask(self) -> None:
         source = self.app.source
-        listed = await source.ask("GET", "/api/groups")
-        if source is not self.app.source:
-            return
-        self.groups.listed(listed)
+        self.groups.listed(await source.ask("GET", "/api/groups"))
         self.paint_body()
         groups = self.groups
 

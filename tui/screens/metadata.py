@@ -77,20 +77,12 @@ class MetadataScreen(AskingScreen):
     def on_mount(self) -> None:
         self.query_one("#log", Grid).is_following = True
 
-    def forget(self) -> None:
-        self.log_ = MetadataLog()
-        self.mark, self._image_of, self._noted_json = None, None, None
-        self._things.clear()
-        self.query_one("#log", Grid).is_following = True
-
     # requests
 
     async def ask(self) -> None:
         log = self.log_
         first = log.end if log.is_loaded else 1
         page = await self._page(first)
-        if log is not self.log_:
-            return
         if not log.take(page, self._offset()) or not page["records"]:
             self._things.clear()
         if log.end - first > PAGE_RECORDS * 2 or (first == 1 and page["next"] is not None):
@@ -124,8 +116,6 @@ class MetadataScreen(AskingScreen):
             return
         for start in list(reversed(log.missing(min(wanted), max(wanted))))[:_PAGES_A_ROUND]:
             page = await self._page(start)
-            if log is not self.log_:
-                return
             log.take(page, self._offset())
             if not page["records"]:
                 break
@@ -145,7 +135,7 @@ class MetadataScreen(AskingScreen):
     def _show_log(self, now_ms: int) -> None:
         log, fmt, grid = self.log_, self.fmt, self.query_one("#log", Grid)
         of_time = now_ms // 1000 if fmt.zone == "relative" else 0
-        drawn = (id(log), log.version, fmt, of_time, bool(grid.filter_text), self._offset(), self.error_text())
+        drawn = (log.version, fmt, of_time, bool(grid.filter_text), self._offset(), self.error_text())
         if drawn == self._drawn:
             return
         self._drawn = drawn

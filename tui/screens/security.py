@@ -16,7 +16,6 @@ from yak.tui.rows import security as rows
 from yak.tui.rows.cells import Column, Row
 from yak.tui.screens.base import AskingScreen
 from yak.tui.source import security as requests
-from yak.tui.source.base import ClusterSource
 from yak.tui.widgets.dialogs import Field
 from yak.tui.widgets.frame import Panel
 from yak.tui.widgets.grid import Grid
@@ -121,28 +120,17 @@ class SecurityScreen(AskingScreen):
                 with TabPane(tab.label, id=f"tab-{tab.name}"):
                     yield Panel(tab.label, Grid(id=tab.name), id=f"{tab.name}-panel")
 
-    def forget(self) -> None:
-        self._items.clear()
-        self._errors.clear()
-
     async def ask(self) -> None:
-        await asyncio.gather(*(self._ask_tab(self.app.source, tab) for tab in TABS))
+        await asyncio.gather(*map(self._ask_tab, TABS))
 
-    async def _ask_tab(self, source: ClusterSource, tab: Tab) -> None:
-        found: Mapping[str, Any] | YakError
+    async def _ask_tab(self, tab: Tab) -> None:
         try:
-            found = await source.kafka(tab.read)
-        except YakError as error:
-            found = error
-        if source is not self.app.source:
-            return
-        if isinstance(found, YakError):
-            self._errors[tab.name] = found
-            if rows.is_refusal(found):
-                self._items.pop(tab.name, None)
-        else:
+            self._items[tab.name] = await self.app.source.kafka(tab.read)
             self._errors.pop(tab.name, None)
-            self._items[tab.name] = found
+        except YakError as error:
+            self._errors[tab.name] = error
+            if rows.is_refusal(error):
+                self._items.pop(tab.name, None)
 
     def paint(self, now_ms: int) -> None:  # noqa: ARG002 - nothing here has a time
         for tab in TABS:

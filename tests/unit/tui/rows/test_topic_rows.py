@@ -121,14 +121,6 @@ def test_stale_topics_without_facts_come_first():
     assert table.stale(["a", "b", "c"], 10_000, 5_000) == ["c", "b"]
 
 
-def test_another_cluster_begins_without_facts():
-    table = TopicTable()
-    table.rows(picture_of(["a"]), FMT, [])
-    table.facts["a"] = facts()
-    table.rows(picture_of(["a"]), FMT, [])
-    assert table.facts == {}
-
-
 def group(lag=9, topic="orders", members=(), name="audit", state="Stable"):
     partitions = (
         []
