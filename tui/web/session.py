@@ -17,15 +17,16 @@ import re
 import signal
 import urllib.parse
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from aiohttp import WSCloseCode, web
 from textual_serve.app_service import AppService
 from textual_serve.download_manager import DOWNLOAD_CHUNK_SIZE, Download, DownloadManager
 
+T = TypeVar("T")
 _CHUNK_SECONDS: Final = 30.0
 
 
@@ -218,15 +219,8 @@ class Session(AppService):
         return self._stderr.decode("utf-8", "replace").strip()
 
     async def on_data(self, payload: bytes) -> None:
-        """Send output to the page.
-
-        After the tab is closed it is dropped, so that the child does not block on writing.
-        """
-        if self._tab_is_there:
-            try:
-                await self._socket.send_bytes(payload)
-            except (ConnectionError, RuntimeError):
-                self._tab_is_there = False
+        """Send output to the page."""
+        await self._to_page(self._socket.send_bytes, payload)
 
     async def on_meta(self, data: bytes) -> None:
         """Relay the app's other messages, except for its exit, which is detected by the process's end."""
@@ -303,9 +297,13 @@ class Session(AppService):
             del self._stderr[:-_STDERR_BYTES_MAX]
 
     async def _say(self, kind: str, value: object) -> None:
+        await self._to_page(self._socket.send_str, json.dumps([kind, value]))
+
+    async def _to_page(self, send: Callable[[T], Awaitable[None]], payload: T) -> None:
+        """Send; after the tab is closed it is dropped, so that the child does not block on writing."""
         if self._tab_is_there:
             try:
-                await self._socket.send_str(json.dumps([kind, value]))
+                await send(payload)
             except (ConnectionError, RuntimeError):
                 self._tab_is_there = False
 
