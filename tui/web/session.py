@@ -113,6 +113,9 @@ _KILLED_SECONDS: Final = 0.3
 _START_SECONDS: Final = 30.0
 _STDERR_BYTES_MAX: Final = 16 * 1024
 _HEADER_BYTES: Final = 5
+_ESCAPE_KEY: Final = b"\x1b[27u"
+"""The Escape key in kitty's keyboard protocol. Textual waits 100 ms after an ESC alone, which can begin a sequence, and
+reads a key that follows in that time as Alt with that key. The page sends each sequence in one message."""
 _PACKET_BYTES_MAX: Final = 64 * 1024 * 1024
 _WIDTHS: Final = (20, 1000)
 _HEIGHTS: Final = (5, 500)
@@ -161,6 +164,8 @@ class Session(AppService):
     async def handle(self, text: str) -> None:
         """Handle one message of the page. Raises ValueError for an unknown message."""
         match json.loads(text):
+            case ["stdin", "\x1b"]:
+                await self.send_bytes(_ESCAPE_KEY)
             case ["stdin", str(typed)]:
                 await self.send_bytes(typed.encode("utf-8", "replace"))
             case ["resize", {"width": int(width), "height": int(height)}]:

@@ -235,6 +235,16 @@ async def test_a_tab_draws_takes_keys_clicks_and_pastes_and_ends_when_the_app_do
     assert gone(pid)
 
 
+async def test_a_key_typed_right_after_escape_is_not_read_as_alt_and_that_key(plain, tab):
+    async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
+        await opened.begun()
+        await opened.type("\x1b")
+        await opened.type("u")
+        found = await opened.see("files:")
+
+    assert "left a field" in found
+
+
 async def test_page_focus_is_repeated_after_the_start(plain, tab):
     async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
         await opened.socket.send_json(["focus"])

@@ -24,7 +24,13 @@ SCENES = {"meadow": "green grass grows", "river": "cold water runs", "stable": "
 
 class TinyApp(App[None]):
     CSS = "Button { width: 20; height: 3; } Label { width: 60; }"
-    BINDINGS: ClassVar = [("q", "quit", ""), ("x", "export", ""), ("f", "fail", ""), ("u", "uploads", "")]
+    BINDINGS: ClassVar = [
+        ("q", "quit", ""),
+        ("x", "export", ""),
+        ("f", "fail", ""),
+        ("u", "uploads", ""),
+        ("escape", "leave", ""),
+    ]
 
     def compose(self) -> ComposeResult:
         yield Label(f"pid {os.getpid()} tiny app is here", id="what")
@@ -62,6 +68,9 @@ class TinyApp(App[None]):
 
     def action_uploads(self) -> None:
         self.say("files: " + " ".join(f"{file.name}={file.size_bytes}" for file in list_directory(os.environ[UPLOADS])))
+
+    def action_leave(self) -> None:
+        self.say("left a field", "focus")
 
     def action_fail(self) -> None:
         self.exit(return_code=3)
