@@ -22,6 +22,15 @@ def test_page_requests_only_its_own_server(web, visit):
     assert visited.page.url == f"{server.url}/?reader=1"  # the token is gone from what is copied and remembered
 
 
+def test_ctrl_v_pastes_from_the_browsers_clipboard(web, visit):
+    visited = visit(web().address)
+    visited.see("tiny app is here")
+    visited.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    visited.page.evaluate("navigator.clipboard.writeText('some words')")
+    visited.page.keyboard.press("Control+v")
+    visited.see("pasted 10")
+
+
 def test_the_terminal_is_drawn_in_our_font_and_fills_the_page(web, visit):
     visited = visit(web().address)
     visited.see("tiny app is here")

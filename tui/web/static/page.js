@@ -19,6 +19,7 @@
     await fontsAreThere();
     const options = startAndFindOptions(() => startTerminal.call(window, event));
     if (document.body.dataset.reader === "1" && options) options.screenReaderMode = true;
+    at("terminal").addEventListener("keydown", letBrowserPaste, { capture: true });
     at("reload").onclick = () => location.reload();
     if (at("attach")) takeUploads();
   };
@@ -92,6 +93,11 @@
 
   function focusTerminal() {
     at("terminal").querySelector("textarea")?.focus();
+  }
+
+  // xterm.js would send Ctrl+V to the app, which does not know the browser's clipboard.
+  function letBrowserPaste(event) {
+    if (event.ctrlKey && !event.altKey && event.key.toLowerCase() === "v") event.stopPropagation();
   }
 
   function download(key) {
