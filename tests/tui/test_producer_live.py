@@ -235,16 +235,19 @@ async def test_stopped_upload_resumes_where_it_stopped(lone, new_topic, tmp_path
     assert sorted(int(key[1:]) for _, key, _, _ in read_all(lone, topic)) == list(range(1000))
 
 
-async def test_a_form_that_is_left_while_it_sends_ends_its_thread(lone, new_topic):
+def test_a_form_that_is_left_while_it_sends_ends_its_thread(lone, new_topic):
     topic = new_topic()
     make_topic(lone, topic)
 
-    async with lone.open_app(size=(80, 24), start="producer") as (app, pilot):
-        await typed(app, pilot, form_topic=topic, form_value="{{i}}")
-        await pilot.press("R")
-        await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
-        await typed(app, pilot, field_rate="50")
-        await pilot.press("ctrl+s")
-        await until(pilot, lambda: screen(app)._run and stats(app).acknowledged >= 5, "the first ones")
-        sending = screen(app)._run
+    async def left():
+        async with lone.open_app(size=(80, 24), start="producer") as (app, pilot):
+            await typed(app, pilot, form_topic=topic, form_value="{{i}}")
+            await pilot.press("R")
+            await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
+            await typed(app, pilot, field_rate="50")
+            await pilot.press("ctrl+s")
+            await until(pilot, lambda: screen(app)._run and stats(app).acknowledged >= 5, "the first ones")
+            return screen(app)._run
+
+    sending = asyncio.run(left())  # would not end before the thread does
     assert sending.stats.is_over
