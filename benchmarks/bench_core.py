@@ -66,7 +66,7 @@ def main() -> None:
     rig.create_topic("orders", partitions=1)
     broker = rig.node.broker
     assert broker is not None
-    connection_id = rig.node.connect()
+    connection_id = rig.client.connection_id
     now_ms = rig.world.now_ms
     one = frame_of(0, 9, produce_fields("orders", record_batch([b"x" * 100], now_ms)))
     bulk = frame_of(0, 9, produce_fields("orders", record_batch([b"x" * 100] * 100, now_ms)))

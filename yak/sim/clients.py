@@ -14,15 +14,12 @@ from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.sim.compacted_records import COMPACTED, value_in
 from yak.sim.deliveries import Deliveries
-from yak.sim.node import SimNode
-from yak.sim.request_fields import Fields, fetch_fields, frame_of, list_offsets_fields
+from yak.sim.request_fields import Fields, fetch_fields, list_offsets_fields
 from yak.sim.seeded_random import SeededRandom
-from yak.sim.wire import read_answer
 from yak.sim.world import World
 
 FETCH, LIST_OFFSETS = 1, 2
 RETRY_US = 20_000
-ANSWER_WAIT_US = 3_000_000
 
 
 class Sender(Protocol):
@@ -49,98 +46,6 @@ class ReadListener(Protocol):
 
     def damaged(self, topic: str, partition: int, offset: int) -> None:
         """The batch at this offset has a wrong checksum or is not the next one; the consumer rejects it."""
-
-
-class Channel:
-    """A client's connection, which reconnects after a loss. Responses call back in order; a loss calls back too."""
-
-    def __init__(self, world: World, node: SimNode, rng: SeededRandom) -> None:
-        self.world = world
-        self.node = node
-        self.rng = rng
-        self.connection_id: int | None = None
-        self._correlation = 0
-        self._arrives_us = 0
-        self._pending: dict[int, tuple[int, int, Callable[[Any | None], None]]] = {}
-
-    def send(self, api_key: int, version: int, fields: Fields, done: Callable[[Any | None], None]) -> None:
-        """Send one request; `done` gets the response body, or None after a lost connection or a timeout."""
-        if self.connection_id is None:
-            self.connection_id = self.node.connect()
-        if self.connection_id is None:
-            self.world.after(RETRY_US, lambda: done(None))
-            return
-        self._correlation += 1
-        correlation = self._correlation
-        self._pending[correlation] = (api_key, version, done)
-        frame = frame_of(api_key, version, correlation, fields)
-        connection_id, life = self.connection_id, self.node.starts_count
-
-        def arrive() -> None:
-            if self.connection_id == connection_id and self.node.starts_count == life:
-                self.node.receive(connection_id, [frame])
-
-        # a stream keeps its order: no request overtakes an earlier one
-        self._arrives_us = max(self._arrives_us, self.world.now_us + self.rng.between(30, 1_500))
-        self.world.after(self._arrives_us - self.world.now_us, arrive)
-        self.world.after(ANSWER_WAIT_US, lambda: self._give_up(correlation))
-
-    def on_reply(self, frame: bytes) -> None:
-        connection_id = self.connection_id
-
-        def arrive() -> None:
-            if self.connection_id != connection_id:
-                return
-            correlation = int.from_bytes(frame[4:8], "big")
-            held = self._pending.pop(correlation, None)
-            if held is not None:
-                api_key, version, done = held
-                done(read_answer(api_key, version, frame)[1])
-
-        self.world.after(1_000, arrive)
-
-    def lose(self) -> None:
-        """The connection is lost: pending requests get no response."""
-        self.connection_id = None
-        pending, self._pending = self._pending, {}
-        for _api_key, _version, done in pending.values():
-            done(None)
-
-    def _give_up(self, correlation: int) -> None:
-        if correlation in self._pending:
-            if self.connection_id is not None:
-                self.node.disconnect(self.connection_id)
-            self.lose()
-
-
-class Channels(list[Channel]):
-    """The connections of all clients of one broker: its responses and losses reach the right one."""
-
-    def __init__(self, node: SimNode, rng: SeededRandom) -> None:
-        super().__init__()
-        self._node, self._rng = node, rng
-        node.on_reply, node.on_close = self.on_reply, self._on_close
-
-    def open(self) -> Channel:
-        """Another connection, with a random source of its own."""
-        channel = Channel(self._node.world, self._node, self._rng.fork(f"channel {len(self)}"))
-        self.append(channel)
-        return channel
-
-    def lose(self) -> None:
-        for channel in self:
-            channel.lose()
-
-    def on_reply(self, connection_id: int, frame: bytes) -> None:
-        for channel in self._of(connection_id):
-            channel.on_reply(frame)
-
-    def _on_close(self, connection_id: int) -> None:
-        for channel in self._of(connection_id):
-            channel.lose()
-
-    def _of(self, connection_id: int) -> list[Channel]:
-        return [channel for channel in self if channel.connection_id == connection_id]
 
 
 class SimConsumer:

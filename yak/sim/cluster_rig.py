@@ -20,8 +20,7 @@ from yak.replication.partition import Partition
 from yak.sim.cluster import Cluster
 from yak.sim.node import SimNode
 from yak.sim.request_fields import create_fields, fetch_fields, produce_fields
-from yak.sim.rig import Pending
-from yak.sim.routing import Connection
+from yak.sim.rig import Client, Pending
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.wire import record_batch
 from yak.sim.world import World
@@ -65,7 +64,7 @@ class ClusterRig:
             metadata=metadata,
         )
         self.nodes: list[SimNode] = self.cluster.nodes
-        self._connections: dict[tuple[NodeId, int], Connection] = {}
+        self._clients: dict[tuple[NodeId, int], Client] = {}
         for node in self.nodes:
             node.start()
         self.run_until(lambda: all(node.is_ready and self._sees_all(node) for node in self.nodes))
@@ -151,11 +150,11 @@ class ClusterRig:
 
     def begin(self, node_id: NodeId, api_key: int, version: int, **fields: Any) -> Pending:
         """Send a request to one broker, with kio's fields of that version; over one connection per API."""
-        connection = self._connections.get((node_id, api_key))
-        if connection is None or not connection.is_open:
-            connection = self._connections[node_id, api_key] = Connection(self.cluster, node_id)
+        client = self._clients.get((node_id, api_key))
+        if client is None:
+            client = self._clients[node_id, api_key] = Client(self.cluster, node_id)
         pending = Pending()
-        connection.send(api_key, version, fields, pending.take)
+        client.send(api_key, version, fields, pending.take)
         return pending
 
     def ask(self, node_id: NodeId, api_key: int, version: int, **fields: Any) -> Any:

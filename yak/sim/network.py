@@ -109,12 +109,12 @@ class Line:
         self._caller = caller
         self._up = Stream(network, source, node.party, self._at_node)
         self._down = Stream(network, node.party, source, self._at_caller)
-        self._connection_id = 0
+        self.connection_id = 0
         self._caller_lives = True
         self._node_lives = True
 
     def accept(self) -> None:
-        self._connection_id = self.node.accept(self)
+        self.connection_id = self.node.accept(self)
         self._down.put(ACCEPTED)
 
     # ------------------------------------------------------------------------------------------ the caller's end
@@ -176,11 +176,11 @@ class Line:
             return
         frames = [item for item in items if isinstance(item, bytes)]
         if frames:
-            self.node.receive(self._connection_id, frames)
+            self.node.receive(self.connection_id, frames)
         if len(frames) < len(items) and self._node_lives:
             self._node_lives = False
             self._forget_if_over()
-            self.node.disconnect(self._connection_id)
+            self.node.disconnect(self.connection_id)
 
     def _node_ends(self, how: End | None) -> None:
         if self._node_lives:

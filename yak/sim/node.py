@@ -78,12 +78,12 @@ class SimNode:
         *,
         node_id: int,
         settings: dict[str, str],
-        directories: tuple[str, ...] = (DATA_DIRECTORY,),
-        cluster_settings: ClusterSettings | None = None,
-        network: Network | None = None,
-        role: str = "leader",
-        rack: str | None = None,
-        voters: VoterSet | None = None,
+        directories: tuple[str, ...],
+        cluster_settings: ClusterSettings,
+        network: Network,
+        role: str,
+        rack: str | None,
+        voters: VoterSet | None,
     ) -> None:
         self.world = world
         self.node_id = node_id
@@ -108,8 +108,6 @@ class SimNode:
         self.crashes_count = 0
         self.kernel_boot_id = "boot 0"
         self.notices: list[events.Notice] = []
-        self.on_reply: Callable[[int, bytes], None] = lambda _connection, _frame: None
-        self.on_close: Callable[[int], None] = lambda _connection: None
         self.on_stopped: Callable[[], None] = lambda: None
         self.on_refused: Callable[[events.Refused], None] = _cannot_join
         self.on_disks_lost: Callable[[], None] = lambda: None
@@ -123,12 +121,11 @@ class SimNode:
         self.on_fail_stop: Callable[[FailStop], None] = self.bugs.stopped
         self.on_request_failed: Callable[[events.Notice], None] = self.bugs.request_failed
         self.after_step: Callable[[], None] = lambda: None
-        self.cluster_settings = cluster_settings or ClusterSettings()
-        party = self.party if network is not None else ""
+        self.cluster_settings = cluster_settings
         redis = store.redis if isinstance(store, MovingStore) else store
         self._quorum_store = _quorum_store_of(store)
         # with a quorum alone it is not started
-        self.store_line = StoreLine(world, rng, cast("SimStore", redis), self.post, party=party, network=network)
+        self.store_line = StoreLine(world, rng, cast("SimStore", redis), self.post, party=self.party, network=network)
         self._rng = rng
         self._settings = settings
         self._role = role
@@ -281,8 +278,7 @@ class SimNode:
         """Lose power: unsynced data may be lost, and the next start is in a new kernel boot."""
         self.world.say(f"node {self.node_id} loses power")
         self.is_powered = False
-        if self._network is not None:
-            self._network.power_lost(self.party)
+        self._network.power_lost(self.party)
         self._end()
         self.crashes_count += 1
         self.kernel_boot_id = f"boot {self.crashes_count}"
@@ -326,8 +322,7 @@ class SimNode:
             self.enter(action)
 
     def _end_process(self) -> None:
-        if self._network is not None:
-            self._network.process_ended(self.party)
+        self._network.process_ended(self.party)
         self._end()
         self.disk.kill()
 
@@ -347,17 +342,9 @@ class SimNode:
 
     # ---------------------------------------------------------------------------------------------- connections
 
-    def connect(self) -> int | None:
-        """Open a connection. Returns None while the node does not listen."""
-        return self._open(None) if self.is_listening else None
-
     def accept(self, line: Line) -> int:
-        return self._open(line)
-
-    def _open(self, line: Line | None) -> int:
         self._next_connection += 1
-        if line is not None:
-            self._lines[self._next_connection] = line
+        self._lines[self._next_connection] = line
         self.post(events.ConnectionOpened(self._next_connection, f"client:{self._next_connection}"))
         return self._next_connection
 
@@ -482,8 +469,6 @@ class SimNode:
         line = self._lines.get(connection_id)
         if line is not None:
             line.reply(frame)
-        else:
-            self.on_reply(connection_id, frame)
 
     def _close(self, connection_id: int, reason: str) -> None:
         self.world.trace("close", reason.encode())
@@ -491,8 +476,6 @@ class SimNode:
         line = self._lines.get(connection_id)
         if line is not None:
             line.node_closes()
-        else:
-            self.on_close(connection_id)
         self.disconnect(connection_id)
 
     def _change_connection(

@@ -18,7 +18,7 @@ _ERROR_CODE = slice(13, 15)
 class Peers:
     """The connections of one incarnation of a broker."""
 
-    def __init__(self, node: SimNode, network: Network | None) -> None:
+    def __init__(self, node: SimNode, network: Network) -> None:
         self._node = node
         self._network = network
         self._peers: dict[int, _Peer] = {}
@@ -26,7 +26,6 @@ class Peers:
         self.sessions_lost = 0
 
     def connect(self, peer_id: int, host: str, port: int) -> None:
-        assert self._network is not None, "a broker without a network has no peers"
         assert peer_id > self._last_id, f"peer id {peer_id} comes after {self._last_id}"
         self._last_id = peer_id
         self._node.world.trace("dial", f"{peer_id} {host}:{port}".encode())

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from yak.sim.clients import Channel, Channels
-from yak.sim.node import DATA_DIRECTORY, SimNode
-from yak.sim.request_fields import build, create_fields, fetch_fields, produce_fields
+from yak.cluster.settings import ClusterSettings
+from yak.sim.cluster import Cluster
+from yak.sim.node import DATA_DIRECTORY
+from yak.sim.request_fields import Fields, build, create_fields, fetch_fields, produce_fields
+from yak.sim.routing import Connection, Done
 from yak.sim.seeded_random import SeededRandom
-from yak.sim.store import SimStore
 from yak.sim.wire import record_batch
 from yak.sim.world import World
 
@@ -44,33 +45,66 @@ class Pending:
         self.is_done = True
 
 
+class Client:
+    """A connection to one broker, which is opened again after a loss."""
+
+    def __init__(self, cluster: Cluster, node_id: int) -> None:
+        self._cluster, self._node_id = cluster, node_id
+        self._connection = Connection(cluster, node_id)
+
+    @property
+    def connection_id(self) -> int | None:
+        """The broker's id of the connection; None while there is none."""
+        return self._connection.connection_id
+
+    def send(self, api_key: int, version: int, fields: Fields, done: Done) -> None:
+        """Send one request; `done` gets the response body, or None after a lost connection or a timeout."""
+        if not self._connection.is_open:
+            self._connection = Connection(self._cluster, self._node_id)
+        self._connection.send(api_key, version, fields, done)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
 class Rig:
-    """One simulated broker, ready to serve, and any number of clients."""
+    """One simulated broker, ready to serve, and any number of clients on a network without faults."""
 
     def __init__(
         self, *, seed: int = 1, settings: dict[str, str] | None = None, directories: tuple[str, ...] = (DATA_DIRECTORY,)
     ) -> None:
         self.world = World()
-        self._rng = SeededRandom(seed)
-        self.store = SimStore()
-        self.node = SimNode(
-            self.world, self._rng.fork("node"), self.store, node_id=1, settings=settings or {}, directories=directories
+        self._cluster = Cluster(
+            self.world,
+            SeededRandom(seed),
+            size=1,
+            settings=settings or {},
+            cluster_settings=ClusterSettings(),
+            roles=("leader",),
+            racks=(None,),
+            directories=directories,
         )
-        self.channels = Channels(self.node, self._rng)
+        self.store, self.node = self._cluster.store, self._cluster.nodes[0]
+        self.node.after_step = lambda: None  # no check reads the history
+        self._clients: list[Client] = []
         self.node.start()
         self.run_until_ready()
         self.client = self.new_client()
 
-    def new_client(self) -> Channel:
-        return self.channels.open()
+    def new_client(self) -> Client:
+        """Another client, connected to the broker."""
+        client = Client(self._cluster, self.node.node_id)
+        self._clients.append(client)
+        self.world.run(lambda: client.connection_id is not None, events_max=EVENTS_MAX)
+        return client
 
-    def begin(self, api_key: int, version: int, *, client: Channel | None = None, **fields: Any) -> Pending:
+    def begin(self, api_key: int, version: int, *, client: Client | None = None, **fields: Any) -> Pending:
         """Send a request with kio's fields of that version; dicts become kio's structures."""
         pending = Pending()
         (client or self.client).send(api_key, version, fields, pending.take)
         return pending
 
-    def ask(self, api_key: int, version: int, *, client: Channel | None = None, **fields: Any) -> Any:
+    def ask(self, api_key: int, version: int, *, client: Client | None = None, **fields: Any) -> Any:
         """Send a request and run the world until its response; None if the connection was lost."""
         pending = self.begin(api_key, version, client=client, **fields)
         self.world.run(lambda: pending.is_done, events_max=EVENTS_MAX)
@@ -91,7 +125,8 @@ class Rig:
             self.node.crash()
         else:
             self.node.kill()
-        self.channels.lose()
+        for client in self._clients:
+            client.close()
         self.node.start()
         self.run_until_ready()
 

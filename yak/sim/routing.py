@@ -52,6 +52,11 @@ class Connection:
     def is_busy(self) -> bool:
         return bool(self._pending)
 
+    @property
+    def connection_id(self) -> int | None:
+        """The broker's id of this connection; None before it accepted, and after the end."""
+        return self._line.connection_id if self._line is not None and self.is_open else None
+
     def send(self, api_key: int, version: int, fields: Fields, done: Done) -> None:
         """Send a request; `done` gets the response body, or None after a lost connection or a timeout."""
         self._correlation += 1
@@ -169,10 +174,7 @@ class View:
 
 
 class Channel:
-    """Requests for one partition, to its leader; or to any broker, for requests without a partition.
-
-    It has the interface of `yak.sim.clients.Channel`, so the same producers and consumers use both.
-    """
+    """Requests for one partition, to its leader; or to any broker, for requests without a partition."""
 
     def __init__(self, view: View, rng: SeededRandom, partition: tuple[str, int] | None = None) -> None:
         self.world = view.cluster.world

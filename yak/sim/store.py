@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from yak.ids import Offset
     from yak.quorum.quorum import Quorum
 
+RECORDS_A_READ = 500
 _NOT_JOURNALLED = frozenset({"verify", "report_hw"})
 
 
@@ -64,7 +65,7 @@ class SimStore:
             self._journal.append(_ExecutedCall(request, now_ms, outcome.offset))
         return outcome
 
-    def records_after(self, offset: int, limit: int = 500) -> list[TailedRecord]:
+    def records_after(self, offset: int, limit: int = RECORDS_A_READ) -> list[TailedRecord]:
         """Records after `offset`, in order; if they were trimmed, the snapshot comes first."""
         state = self.served
         if not state.log:
@@ -158,7 +159,7 @@ class CommittedStore:
         """The state after the newest command that a broker has applied."""
         return self._machine.state
 
-    def records_after(self, offset: int, limit: int = 500) -> list[TailedRecord]:
+    def records_after(self, offset: int, limit: int = RECORDS_A_READ) -> list[TailedRecord]:
         return self._machine.records_after(offset, limit)
 
     def watch(self, quorum: Quorum, node_id: int) -> None:
@@ -222,5 +223,5 @@ class MovingStore:
     def restart(self) -> None:
         self.redis.restart()
 
-    def records_after(self, offset: int, limit: int = 500) -> list[TailedRecord]:
+    def records_after(self, offset: int, limit: int = RECORDS_A_READ) -> list[TailedRecord]:
         return (self.committed if self.is_in_quorum else self.redis).records_after(offset, limit)

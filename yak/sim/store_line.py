@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from yak.core import events
 from yak.sim.seeded_random import SeededRandom
+from yak.sim.store import RECORDS_A_READ
 from yak.sim.world import World
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _CALM = frozenset({"verify", "register", "heartbeat", "acquire_lease", "report_h
 
 
 class StoreLine:
-    """Connects, calls and tails for one broker. `party` names the broker in `network`, if there is one."""
+    """Connects, calls and tails for one broker. `party` names the broker in `network`."""
 
     def __init__(
         self,
@@ -37,8 +38,8 @@ class StoreLine:
         store: SimStore,
         post: Callable[[events.Event], None],
         *,
-        party: str = "",
-        network: Network | None = None,
+        party: str,
+        network: Network,
     ) -> None:
         self.late_percent = 0
         """The percentage of calls in flight at the end of a connection that are still executed."""
@@ -64,8 +65,7 @@ class StoreLine:
         self._connection: _Connection | None = None
         self._pause_us = FIRST_PAUSE_US
         self._attempts = 0
-        if network is not None:
-            network.on_reconnect.append(self._reconnected)
+        network.on_reconnect.append(self._reconnected)
 
     # -------------------------------------------------------------------------------------------- called by the node
 
@@ -134,11 +134,11 @@ class StoreLine:
 
     def is_cut_there(self) -> bool:
         """Whether the direction from the broker to the store is blocked."""
-        return self._network is not None and self._network.is_cut((self._party, STORE))
+        return self._network.is_cut((self._party, STORE))
 
     def is_cut_back(self) -> bool:
         """Whether the direction from the store to the broker is blocked."""
-        return self._network is not None and self._network.is_cut((STORE, self._party))
+        return self._network.is_cut((STORE, self._party))
 
     def delay(self) -> int:
         """The delay of one direction, in µs."""
@@ -299,4 +299,6 @@ class _Connection:
         records = self._store.records_after(self._position)
         if records:
             self._position = records[-1].offset
+            if len(records) == RECORDS_A_READ:
+                self.bring_later()
             self._post(events.RecordsTailed(records))

@@ -8,8 +8,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from yak.groups.offsets import OFFSETS_TOPIC
-from yak.sim.clients import Channel
-from yak.sim.rig import Pending, Rig
+from yak.sim.rig import Client, Pending, Rig
 
 NONE = ErrorCode.none
 JOIN, SYNC, HEARTBEAT, LEAVE, COMMIT, FETCH = 11, 14, 12, 13, 8, 9
@@ -63,7 +62,7 @@ class GroupsRig(Rig):
         rebalance_ms: int = 30_000,
         kind: str = "consumer",
         protocols: dict[str, bytes] | None = None,
-        client: Channel | None = None,
+        client: Client | None = None,
     ) -> Pending:
         """A JoinGroup on its way."""
         given = {"range": subscription("orders")} if protocols is None else protocols

@@ -1,14 +1,11 @@
 """Connections to a listener with SASL on a simulated broker, request by request, for tests."""
 
-from functools import partial
-
 from kio.schema.errors import ErrorCode
 
 from yak.security.oauth_messages import OAUTHBEARER, TokenMessage
 from yak.security.plain import PlainToken
 from yak.security.scram import MECHANISMS, ScramClient
 from yak.sim.rig import Rig
-from yak.sim.wire import read_answer
 
 METADATA, HANDSHAKE, API_VERSIONS, AUTHENTICATE = 3, 17, 18, 36
 PASSWORD, SALT = "pass=word,", b"salt of the user"
@@ -28,23 +25,12 @@ def make_rig(**configs):
     return made
 
 
-def deliver(channel, frame):
-    """Take an answer at once: the simulated network would lose it with the close behind it."""
-    held = channel._pending.pop(int.from_bytes(frame[4:8], "big"), None)
-    if held is not None:
-        api_key, version, done = held
-        done(read_answer(api_key, version, frame)[1])
-
-
 class Client:
     """A connection to a listener with SASL."""
 
     def __init__(self, rig):
         self.rig, self.channel = rig, rig.new_client()
-        self.channel.on_reply = partial(deliver, self.channel)
-        self.channel.connection_id = rig.node.connect()
         self.connection_id = self.channel.connection_id
-        rig.run_for(10)
         self.connection = rig.node.broker.connections[self.connection_id]
         rig.node.broker.logins.begin(self.connection)
 

@@ -20,8 +20,9 @@ class BareClient(Client):
     def __init__(self, rig):
         super().__init__(rig)
         self.answers = []
-        deliver = self.channel.on_reply
-        self.channel.on_reply = lambda frame: self.answers.append(frame) if self.is_exchanging else deliver(frame)
+        connection = self.channel._connection
+        take = connection.answered
+        connection.answered = lambda frames: self.answers.extend(frames) if self.is_exchanging else take(frames)
         self.is_exchanging = False
 
     def bare(self, token):

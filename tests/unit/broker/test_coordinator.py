@@ -283,8 +283,7 @@ def test_a_member_whose_client_dies_while_it_waits_holds_up_the_others_for_its_s
     waiting = ask.begin_join(rig, 9, "g", second, client=doomed, session_ms=6_000)
     rig.run_for(50)
     assert not waiting.is_done
-    rig.node.disconnect(doomed.connection_id)
-    doomed.lose()
+    doomed.close()
     rig.run_for(4_000)
     assert ask.heartbeat(rig, first) == ErrorCode.rebalance_in_progress
     again = ask.begin_join(rig, 9, "g", first.member_id, session_ms=6_000)

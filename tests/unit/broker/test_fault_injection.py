@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.raw_connection import RawConnection
 from tests.unit.faults.sample_requests import BETWEEN_BROKERS, sample_request
 from yak.broker.apis import TABLE
 from yak.faults import COMMAND
@@ -340,7 +341,7 @@ def test_closed_connection_of_a_blackholed_client_is_forgotten(rig):
     client = rig.new_client()
     rig.begin(18, 3, client=client, client_software_name="x", client_software_version="1")
     rig.run_for(10)
-    rig.node.disconnect(client.connection_id)
+    client.close()
     rig.run_for(10)
     assert len(rig.node.broker.purgatory) == 0
     assert clear(rig) == ["r0"]
@@ -424,13 +425,11 @@ def test_every_api_is_answered_with_an_injected_error(rig, after):
         version = min(max(api.VERSIONS), 3) if key == 24 else max(api.VERSIONS)
         add(rig, "inject_error", id=str(key), api=api.NAME, error="POLICY_VIOLATION", times=1, after=after)
         frame = request_frame(key, version, 1, sample_request(key, version))
-        answers = []
-        rig.node.on_reply = lambda _connection, reply, answers=answers: answers.append(reply)
-        connection_id = rig.node.connect()
-        rig.node.receive(connection_id, [frame])
+        connection = RawConnection(rig)
+        connection.send(frame)
         rig.run_for(1_500)
-        rig.node.disconnect(connection_id)
-        rig.node.on_reply = rig.channels.on_reply
+        connection.close()
+        answers = connection.answers
         assert len(answers) == 1, api.NAME
         if key == 65:  # kio cannot read the start time of an empty transaction, -1
             assert ErrorCode.policy_violation.to_bytes(2, "big") in answers[0]
@@ -492,8 +491,6 @@ def test_no_rules_about_one_client_keep_another_from_its_answers(wanted, data):
     for _ in range(data.draw(st.integers(1, 6))):
         victim = rig.new_client()
         frame = victim_frame(rig, data.draw(st.sampled_from([0, 1, 3])))
-        if victim.connection_id is None:
-            victim.connection_id = rig.node.connect()
         rig.node.receive(victim.connection_id, [frame])
         assert code(rig) == 0
         acked += 1

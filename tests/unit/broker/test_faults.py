@@ -298,8 +298,6 @@ def test_the_logs_are_closed_only_after_the_checkpoint_under_way():
     rig.run_for(2_000)
     assert not rig.node.disk.exists("/data/.kafka_cleanshutdown"), "closed beside a checkpoint"
     rig.world.run(lambda: rig.node.broker is None, check=lambda: None, events_max=50_000)
-    for channel in rig.channels:
-        channel.lose()
     rig.node.start()
     rig.run_until_ready()
     assert log_of(rig, "orders").log_end_offset == 6
@@ -317,8 +315,6 @@ def test_a_stop_waits_for_the_flushes_under_way_and_starts_no_other():
     assert not notices(rig, "stop-not-clean")
     rig.run_for(10)
     assert pending.answer.responses[0].partition_responses[0].error_code == ErrorCode.none
-    for channel in rig.channels:
-        channel.lose()
     rig.node.start()
     rig.run_until_ready()
     assert rig.node.broker.log_store.report.was_clean

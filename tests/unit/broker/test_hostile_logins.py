@@ -50,7 +50,7 @@ def recorded(client):
 def test_any_other_api_before_the_login_closes_the_connection_unread(rig, client, api_key, state):
     ANSWERED[state](client)
     frames = []
-    client.channel.on_reply = frames.append
+    client.channel._connection.answered = frames.extend
     for version in (TABLE[api_key].VERSIONS[-1] if api_key in TABLE else 0,):
         header = api_key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big") + b"\0\0\0\1\xff\xff\0"
         rig.node.receive(client.connection_id, [header + b"\x7f" * 40])

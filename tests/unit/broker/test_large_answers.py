@@ -202,8 +202,7 @@ def test_closed_connection_drops_the_rest_of_a_large_answer(rig):
     rig.begin(FIND, 0, client=client, key="g")
     while not rig.node.broker.held_bytes:
         rig.run_for(1)
-    rig.node.disconnect(client.connection_id)
-    client.lose()
+    client.close()
     rig.run_for(5)
     broker = rig.node.broker
     assert len(broker.large_requests) == len(broker.purgatory) == broker.held_bytes == 0

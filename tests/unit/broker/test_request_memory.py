@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.broker import group_requests as ask
+from tests.unit.broker.raw_connection import RawConnection
 from yak.protocol.record_batch import compute_crc
 from yak.sim.rig import Rig, build, produce_fields
 from yak.sim.wire import record_batch, request_class, request_frame
@@ -55,11 +56,9 @@ REQUESTS: dict[str, Callable[[Rig], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_produce_after_its_step_keeps_no_view_of_the_receive_buffer(rig: Rig, name: str) -> None:
-    connection = rig.node.connect()
-    assert connection is not None
     body = build(request_class(PRODUCE, 9), REQUESTS[name](rig))
     frame = bytearray(request_frame(PRODUCE, 9, 1, body))
-    rig.node.receive(connection, [frame])  # type: ignore[list-item]
+    RawConnection(rig).send(frame)
     # a bytearray that is exported to a view cannot be resized
     frame.clear()
 

@@ -231,7 +231,7 @@ def test_offset_fetch_at_another_broker_has_unstable_partitions_for_librdkafka_o
     """librdkafka repeats the request for the sake of these partitions, and queries an offset of -1000 again."""
     other = rig.leader(OFFSETS_TOPIC) % 3 + 1
     rig.ask(other, OFFSET_FETCH, 1, group_id=GROUP, topics=[])
-    rig._connections[other, API_VERSIONS] = rig._connections[other, OFFSET_FETCH]
+    rig._clients[other, API_VERSIONS] = rig._clients[other, OFFSET_FETCH]
     rig.ask(other, API_VERSIONS, 3, client_software_name=name, client_software_version="2.16.0")
     if version < 8:
         answer = rig.ask(other, OFFSET_FETCH, version, group_id=GROUP, topics=topics, require_stable=False)

@@ -310,7 +310,7 @@ def test_metadata_lists_a_dead_broker_for_a_moment_to_clients_on_librdkafka_only
         return [each.node_id for each in rig.ask(asked, 3, 12, **question(topics)).brokers]
 
     assert listed(NAMED) == [1, 2, 3]
-    rig._connections[asked, 18] = rig._connections[asked, 3]
+    rig._clients[asked, 18] = rig._clients[asked, 3]
     rig.ask(asked, 18, 3, client_software_name=name, client_software_version=version)
     rig.nodes[leader - 1].kill()
     rig.run_until(lambda: rig.leader("orders") not in (leader, -1))
@@ -330,7 +330,7 @@ def test_metadata_lists_a_dead_broker_for_a_moment_to_clients_on_librdkafka_only
 def restored_image_of_node_1(rig) -> None:
     """The store lost everything and was restored; in node 1's new image no broker serves yet. It asks as librdkafka."""
     rig.ask(1, 18, 3, client_software_name="librdkafka", client_software_version="2.16.1")
-    rig._connections[1, 3] = rig._connections[1, 18]
+    rig._clients[1, 3] = rig._clients[1, 18]
     rig.restore_lost_store()
     rig.run_until(lambda: not serving_brokers(rig.nodes[0].broker.image))
 

@@ -6,6 +6,7 @@ import itertools
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.raw_connection import RawConnection
 from yak.broker.apis import API_TABLE
 from yak.broker.call import Call
 from yak.broker.connections import Connection
@@ -92,18 +93,16 @@ def test_rate_of_a_throttled_producer_is_the_quota(rig):
 @pytest.mark.parametrize("version", [3, 5, 8, 9, 12])
 def test_every_version_of_produce_has_the_throttle_time(rig, version):
     set_quota(rig, {"client-id": "sim"}, "producer_byte_rate", 1_000)
-    replies = []
-    rig.node.on_reply = lambda _connection, frame: replies.append(frame)
-    connection_id = rig.node.connect()
-    rig.node.receive(connection_id, [bytes(produce_frame(rig, version=version))])
+    connection = RawConnection(rig)
+    connection.send(bytes(produce_frame(rig, version=version)))
     rig.run_for(50)
-    assert ms(read_answer(0, version, replies[0])[1].throttle_time) > 1_000
+    assert ms(read_answer(0, version, connection.answers[0])[1].throttle_time) > 1_000
 
 
 def test_produce_without_answer_mutes_the_channel(rig):
     set_quota(rig, {"client-id": "sim"}, "producer_byte_rate", 1_000)
-    connection_id = rig.node.connect()
-    rig.node.receive(connection_id, [bytes(produce_frame(rig, acks=0))] * 2)
+    frame = bytes(produce_frame(rig, acks=0))
+    RawConnection(rig).send(frame, frame)
     rig.run_for(100)
     end = rig.node.broker.partitions["orders", 0].log.log_end_offset
     assert end == len(RECORDS)
@@ -114,7 +113,7 @@ def test_produce_without_answer_mutes_the_channel(rig):
 def test_closing_a_muted_channel_forgets_it(rig):
     set_quota(rig, {"client-id": "sim"}, "producer_byte_rate", 1_000)
     produced(rig)
-    rig.node.disconnect(rig.client.connection_id)
+    rig.client.close()
     rig.run_for(10)
     assert len(throttling(rig)) == 0
     rig.run_for(30_000)
@@ -226,7 +225,7 @@ def test_time_of_a_request_that_another_completes_is_counted_once(rig):
     recorded = []
     record = throttling(rig).quotas.record
     throttling(rig).quotas.record = lambda quota, *of: recorded.append(of[-1]) or record(quota, *of)
-    connection = rig.node.broker.connections[rig.client.connection_id or next(iter(rig.node.broker.connections))]
+    connection = rig.node.broker.connections[rig.client.connection_id]
     frame = produce_frame(rig)
 
     def inner(_connection, _request):

@@ -104,7 +104,7 @@ def test_a_client_that_leaves_is_forgotten(rig):
     client = rig.new_client()
     create(rig, "orders", client=client)
     rig.run_for(50)
-    rig.node.disconnect(client.connection_id)
+    client.close()
     rig.run_for(WAIT_MS + 100)
     assert not rig.node.broker.image.topics
     assert not rig.node.broker.expected_followers._waiting

@@ -36,8 +36,6 @@ def end(rig, *, power_loss):
     rig.node.kill()
     if power_loss:
         rig.node.disk.crash(KeepsNothing())
-    for channel in rig.channels:
-        channel.lose()
     rig.node.start()
     rig.run_until_ready()
 

@@ -22,8 +22,6 @@ def restart_without(rig: Rig, *paths: str) -> None:
     rig.node.kill()
     for path in paths:
         rig.node.disk.remove_tree(path)
-    for channel in rig.channels:
-        channel.lose()
     rig.node.start()
     rig.run_until_ready()
 

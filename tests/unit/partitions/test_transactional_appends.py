@@ -67,6 +67,7 @@ def produce(
 def answered(rig: Rig, coordinator: Coordinator, code: ErrorCode) -> None:
     coordinator.then(code)
     rig.ask(18, 0)  # the next step sends what was answered
+    rig.run_for(5)
 
 
 def result(pending) -> tuple[ErrorCode, int]:

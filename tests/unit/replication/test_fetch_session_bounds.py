@@ -9,8 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from yak.replication import fetch_sessions
 from yak.replication.fetch_sessions import ConsumerSessions
-from yak.sim.clients import Channel
-from yak.sim.rig import Pending, Rig, fetch_fields
+from yak.sim.rig import Client, Pending, Rig, fetch_fields
 
 PARTITIONS = 4
 
@@ -37,13 +36,13 @@ def fields_of(session_id: int, epoch: int, indexes: list[int], topic: str = "ord
     return fields | {"topics": [{**asked, "partitions": rows}] if rows else []}
 
 
-def opened(rig: Rig, client: Channel, indexes: list[int] | None = None) -> int:
+def opened(rig: Rig, client: Client, indexes: list[int] | None = None) -> int:
     """The id of the session that a full fetch gets, 0 for none."""
     indexes = list(range(PARTITIONS)) if indexes is None else indexes
     return int(rig.ask(1, 12, client=client, **fields_of(0, 0, indexes)).session_id)
 
 
-def waiting(rig: Rig, client: Channel, indexes: list[int]) -> Pending:
+def waiting(rig: Rig, client: Client, indexes: list[int]) -> Pending:
     """A fetch without a session that waits 10 s, or is answered at once."""
     pending = rig.begin(1, 12, client=client, **fields_of(0, -1, indexes, max_wait_ms=10_000))
     rig.run_for(100)
@@ -146,8 +145,7 @@ def test_session_of_a_closed_connection_is_evicted_and_one_in_use_is_not(rig: Ri
     gone = rig.new_client()
     first, second = opened(rig, gone), opened(rig, rig.new_client())
     assert opened(rig, rig.client) == 0, "both are in use"
-    assert gone.connection_id is not None
-    rig.node.disconnect(gone.connection_id)
+    gone.close()
     third = opened(rig, rig.client)
     assert list(held(rig)._sessions) == [second, third]
     assert first not in held(rig)._sessions
@@ -182,14 +180,13 @@ def test_fetch_is_answered_at_once_when_too_many_partitions_are_delayed(rig: Rig
 def test_delayed_fetches_of_a_closed_connection_are_not_counted(rig: Rig) -> None:
     greedy = rig.new_client()
     waiting(rig, greedy, [0, 1, 2, 3])
-    assert greedy.connection_id is not None
-    rig.node.disconnect(greedy.connection_id)
+    greedy.close()
     rig.run_for(100)
     assert held(rig).delayed_count == 0
 
 
 def by_id(
-    rig: Rig, client: Channel, topic_ids: list[uuid.UUID], session_id: int = 0, epoch: int = 0, **named: Any
+    rig: Rig, client: Client, topic_ids: list[uuid.UUID], session_id: int = 0, epoch: int = 0, **named: Any
 ) -> Any:
     """The answer to a fetch of partition 0 of these topics, by id."""
     wait_ms = named.pop("wait_ms", 0)

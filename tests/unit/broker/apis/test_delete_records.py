@@ -110,7 +110,7 @@ def test_a_client_that_leaves_is_forgotten(rig, replicas):
     asked = {"name": "orders", "partitions": [{"partition_index": 0, "offset": 2}]}
     rig.begin(21, 2, client=client, topics=[asked], timeout=dt.timedelta(seconds=5))
     rig.run_for(10)
-    rig.node.disconnect(client.connection_id)
+    client.close()
     replicas.replica_states[2].log_start_offset = replicas.replica_states[3].log_start_offset = 2
     rig.node.broker.partition_changed(replicas, PartitionEvent.FOLLOWER_LOG_START_MOVED)
     assert not rig.node.broker.record_deletions._waiting

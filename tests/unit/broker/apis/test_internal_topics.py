@@ -1,6 +1,7 @@
 """Internal topics are written and deleted by the brokers alone; the word of a client that it is an administrator proves nothing."""
 
 import datetime as dt
+from types import SimpleNamespace
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -19,7 +20,7 @@ CONNECTION = 900
 def ask(rig: Rig, api_key: int, version: int, peer: str, client_id: str, *, is_in_process: bool = False, **fields):
     """The answer to one request of a client with this address and id."""
     answers: list[bytes] = []
-    rig.node.on_reply = lambda connection, frame: answers.append(frame) if connection == CONNECTION else None
+    rig.node._lines[CONNECTION] = SimpleNamespace(reply=answers.append)
     rig.node.post(events.ConnectionOpened(CONNECTION, peer, is_in_process=is_in_process))
     body = build(request_class(api_key, version), fields)
     rig.node.receive(CONNECTION, [request_frame(api_key, version, 1, body, client_id)])

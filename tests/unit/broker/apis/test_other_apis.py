@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.raw_connection import RawConnection
 from tests.unit.broker.replicated import add_broker, set_partition
 from yak.broker.apis import APIS
 from yak.broker.apis.quorum import BETWEEN_BROKERS, OF_A_QUORUM
@@ -63,11 +64,9 @@ def test_client_that_reached_another_cluster_or_broker_gets_rebootstrap_required
 
 
 def test_an_unknown_api_versions_version_is_answered_as_version_0_with_a_lower_maximum(rig):
-    connection = rig.node.connect()
-    answers = []
-    rig.node.on_reply = lambda _connection, frame: answers.append(frame)
-    rig.node.receive(connection, [bytes([0, 18, 0, 99, 0, 0, 0, 5, 0, 1]) + b"x" + b"\0\0\0"])
-    correlation, body = read_answer(18, 0, answers[0])
+    connection = RawConnection(rig)
+    connection.send(bytes([0, 18, 0, 99, 0, 0, 0, 5, 0, 1]) + b"x" + b"\0\0\0")
+    correlation, body = read_answer(18, 0, connection.answers[0])
     assert correlation == 5
     assert body.error_code == ErrorCode.unsupported_version
     assert {row.api_key: row.max_version for row in body.api_keys}[18] < 4
@@ -75,11 +74,9 @@ def test_an_unknown_api_versions_version_is_answered_as_version_0_with_a_lower_m
 
 @pytest.mark.parametrize(("key", "version"), [(999, 0), (0, 2), (1, 99), (3, 14), (7, 0), (4, 0)])
 def test_unsupported_api_or_version_closes_the_connection(rig, key, version):
-    connection = rig.node.connect()
-    closed = []
-    rig.node.on_close = closed.append
-    rig.node.receive(connection, [key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\1\0\1x\0\0"])
-    assert closed == [connection]
+    connection = RawConnection(rig)
+    connection.send(key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\1\0\1x\0\0")
+    assert connection.is_closed
 
 
 def describe(rig, kind, name, names=None, *, version=4):
