@@ -62,22 +62,12 @@ class GroupHistory:
 
     def key(self, group: str) -> Key | None:
         """The `__consumer_offsets` partition of a group; None while it is not known."""
-        wanted: dict[str, int | None] = {}
-        for key, copies in self._cluster.history.copies.items():
-            copy = next(iter(copies.values()), None)
-            if copy is not None and copy.topic_partition.topic == OFFSETS_TOPIC:
-                if key.topic_id not in wanted:
-                    wanted[key.topic_id] = self._partition_of(group, key.topic_id)
-                if key.partition == wanted[key.topic_id]:
-                    return key
-        return None
-
-    def _partition_of(self, group: str, wanted_id: str) -> int | None:
-        """The group's partition if this is the offsets topic, None if the store has no topic of this id."""
-        state = self._cluster.store.state
-        if wanted_id not in state.topics:
+        history, state = self._cluster.history, self._cluster.store.state
+        topic_id = state.topic_ids.get(OFFSETS_TOPIC)
+        if topic_id is None:
             return None
-        return partition_of(group, sum(topic_id == wanted_id for topic_id, _partition in state.partitions))
+        key = Key(topic_id, partition_of(group, sum(each == topic_id for each, _partition in state.partitions)))
+        return key if history.copies.get(key) else None
 
     def promises(self, group: str) -> bool:
         """Whether the group's `__consumer_offsets` partition is not forfeited."""

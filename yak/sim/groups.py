@@ -203,13 +203,11 @@ class Groups:
                 continue
             ends: dict[Place, Offset] = {}
             for topic_id, partition in state.partitions:
-                place = (state.topics[topic_id]["name"], partition)
-                if place[0] not in group.topics or not self._deliveries.promises(*place):
-                    continue
-                chain = committed.get(Key(topic_id, partition))
-                ends[place] = 0 if chain is None else chain.end
-            # an empty partition has no offset to commit
-            found = group.trouble({place: end for place, end in ends.items() if end})
+                place, chain = (state.topics[topic_id]["name"], partition), committed.get(Key(topic_id, partition))
+                # an empty partition has no offset to commit
+                if place[0] in group.topics and chain is not None and chain.end and self._deliveries.promises(*place):
+                    ends[place] = chain.end
+            found = group.trouble(ends)
             if found is not None:
                 return found
         return None
