@@ -57,6 +57,8 @@ class Mirror:
     applied_offset: Offset = 0
     led_epoch: LeaderEpoch = -1
     """The epoch in which this incarnation leads; -1 if it does not."""
+    checked: tuple[object, ...] = ()
+    """What the checks compared last (`_state_of`)."""
 
     def has_durably(self, offset: Offset, epoch: LeaderEpoch) -> bool:
         """Whether a power loss leaves the entry there."""
@@ -550,8 +552,10 @@ class Checks:
     # ---------------------------------------------------------------------------------------------------- internals
 
     def _check(self, node: QuorumNode, quorum: Quorum) -> None:
+        mirror, state = self.mirror(node), _state_of(quorum)
+        if mirror.checked == state and not self.is_final:
+            return
         before = self._follow_log(node, quorum)
-        mirror = self.mirror(node)
         for check in self._after_step:
             check.after_step(node, quorum, before)
         mirror.high_watermark, mirror.applied_offset = quorum.high_watermark, quorum.applied_offset
@@ -559,6 +563,7 @@ class Checks:
             self.counts["leaders elected"] += 1
             self.on_elected()
         mirror.led_epoch = -1 if quorum.leader is None else quorum.leader.epoch
+        mirror.checked = state
 
     def _follow_log(self, node: QuorumNode, quorum: Quorum) -> Mirror:
         """Update the mirror of a node's log; returns the fields of before, with the epochs of now."""
@@ -611,6 +616,14 @@ class Checks:
         for node in nodes:
             self.touched(node)
         self.after_event()
+
+
+def _state_of(quorum: Quorum) -> tuple[object, ...]:
+    """All of a node that the checks of a step compare: most steps change nothing of it."""
+    log, leader = quorum.log, quorum.leader
+    last = log.entries(log.end_offset - 1, log.end_offset)
+    offsets = (log.start_offset, log.end_offset, log.flushed_offset, quorum.high_watermark, quorum.applied_offset)
+    return (log.snapshot_id, last, offsets, None if leader is None else leader.epoch)
 
 
 @lru_cache(_CACHED)
