@@ -462,10 +462,13 @@ class YakApp(App[int]):
         self.listen()
         self.go("dashboard")
         self.repaint()
+        ended = []
         for entry in SCREENS:
             if entry.name not in _SCREENS_OF_ALL_CLUSTERS:
-                await self.remove_mode(entry.name)
-                self.add_mode(entry.name, entry.make)
+                ended.append(self.remove_mode(entry.name))
+                self.add_mode(entry.name, entry.make)  # at once: the next key may go there
+        for each in ended:
+            await each
         await old.close()
 
     # the commands after `:`

@@ -1,5 +1,6 @@
 """Contexts: which answer, using another one, adding one."""
 
+import asyncio
 import socket
 import threading
 from contextlib import asynccontextmanager
@@ -165,3 +166,21 @@ async def test_unwritable_config_file_shows_an_error(config, tmp_path):
         await pilot.pause(0.4)
         assert app.notices[-1][1].code == "config-file"
         assert len(rows_of(app)) == 3
+
+
+async def test_keys_typed_while_the_screens_begin_again_open_screens(config, monkeypatch):
+    names = ("topics", "groups", "metadata", "replication")
+    async with on_contexts(config) as (app, pilot):
+        remove = app.remove_mode
+
+        async def later(removed):
+            await removed
+            await asyncio.sleep(0.05)
+
+        monkeypatch.setattr(app, "remove_mode", lambda name: later(remove(name)))
+        app.use_context("prod")
+        await until(pilot, lambda: app.current_mode == "dashboard", "the dashboard")
+        for name in (*names, *reversed(names)):
+            app.go(name)
+            await asyncio.sleep(0.02)
+        await until(pilot, lambda: app.current_mode == names[0] and app.screen.is_mounted, "the last of them")
