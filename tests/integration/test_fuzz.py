@@ -12,6 +12,7 @@ from support.client_kinds import Confluent
 from support.fuzzing import fuzz, mutated_requests, valid_requests
 from support.raw import Health, RawClient, RawTarget, assert_no_bugs
 
+from tests.unit.broker.raw_connection import RawConnection
 from yak.sim.rig import Rig
 
 SECONDS = float(os.environ.get("YAK_FUZZ_SECONDS", "5"))
@@ -25,11 +26,10 @@ def test_the_core_takes_any_request(kind):
     rig.create_topic("fuzz-2")
 
     def attempt(frame: bytes) -> None:
-        connection = rig.node.connect()
-        assert connection is not None
-        rig.node.receive(connection, [frame])
+        connection = RawConnection(rig)
+        connection.send(frame)
         rig.run_for(2)
-        rig.node.disconnect(connection)
+        connection.close()
 
     tried = fuzz(SECONDS / 4, valid_requests() if kind == "valid" else mutated_requests(), attempt)
     assert tried > 50

@@ -13,6 +13,7 @@ from support.loads import SteadyLoad
 from support.raw import Health, RawClient, RawTarget, assert_no_bugs
 from support.waiting import wait_until
 
+from tests.unit.broker.raw_connection import RawConnection
 from yak.sim.rig import Rig
 from yak.sim.wire import read_answer
 
@@ -207,11 +208,10 @@ def test_the_core_takes_any_request_about_groups(kind):
     seeded(rig)
 
     def attempt(frame: bytes) -> None:
-        connection = rig.node.connect()
-        assert connection is not None
-        rig.node.receive(connection, [frame])
+        connection = RawConnection(rig)
+        connection.send(frame)
         rig.run_for(2)
-        rig.node.disconnect(connection)
+        connection.close()
 
     frames: st.SearchStrategy[bytes] = (valid_requests if kind == "valid" else mutated_requests)(GROUP_APIS)
     assert fuzz(1.0, frames, attempt) > 50

@@ -13,6 +13,7 @@ from yak.commands.faults import _values as parse_fault
 from yak.commands.sim import numbers
 from yak.commands.units import parse_size_bytes
 from yak.errors import UsageError
+from yak.tui.formatter import Formatter
 from yak.tui.messages.subscription import parse_seek, parse_topics
 from yak.tui.rows.groups import _check as check_reset
 from yak.tui.screens.producer import _how_often
@@ -43,8 +44,8 @@ READERS = {
     "fault": lambda text: parse_fault("delay", ["Produce", text]),
     "TUI: topics": lambda text: parse_topics(f"orders:{text}"),
     "TUI: last": lambda text: parse_seek(f"last {text}", "", time_of),
-    "TUI: reset to an offset": lambda text: check_reset("offset", text),
-    "TUI: shift": lambda text: check_reset("shift by", f"-{text}"),
+    "TUI: reset to an offset": lambda text: check_reset("offset", text, Formatter()),
+    "TUI: shift": lambda text: check_reset("shift by", f"-{text}", Formatter()),
     "TUI: records": lambda text: _how_often({"count": text, "rate": ""}),
     "TUI: partitions": lambda text: whole_number(text, "partitions"),
 }
