@@ -1,6 +1,7 @@
 """The order of a whole run: what is quick and small first, real brokers last, so that a plain mistake shows at once."""
 
 import gc
+import inspect
 import os
 import signal
 import sys
@@ -130,3 +131,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         _use_own_ports()
     _preloaded.is_wanted = item.get_closest_marker("exec_yak") is None
     return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine, in a Trio loop of its own, on the clock that it asks for."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    import trio
+
+    trio.run(lambda: pyfuncitem.obj(**given), clock=given.get("autojump_clock"))
+    return True

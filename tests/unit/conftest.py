@@ -1,10 +1,11 @@
-"""A stand-in for the broker: quick, and able to fail in every way one wants."""
+"""A stand-in for the broker: quick, and able to fail in every way one wants. Also the clock of tests that wait long."""
 
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import trio.testing
 
 from yak.local import broker_process
 
@@ -38,6 +39,12 @@ os.replace(flags["--ready-file"] + ".new", flags["--ready-file"])
 while True:
     time.sleep(60)
 """
+
+
+@pytest.fixture
+def autojump_clock() -> trio.testing.MockClock:
+    """A clock that stands while a task can run, and jumps when all wait."""
+    return trio.testing.MockClock(autojump_threshold=0)
 
 
 @pytest.fixture

@@ -89,7 +89,8 @@ def test_listed_flaky_tests_exist_in_a_whole_run():
     assert flaky.unused(LISTED, found) == ["tests/test_b.py::test_other"]
     for pattern in flaky.load():
         path, _, name = pattern.partition("::")
-        names = {each.name for each in ast.walk(ast.parse(Path(path).read_text())) if isinstance(each, ast.FunctionDef)}
+        tree = ast.parse(Path(path).read_text())
+        names = {each.name for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
         assert name.partition("[")[0] in names
 
 

@@ -57,30 +57,27 @@ def test_file_that_cannot_be_used_is_named(known: Identities) -> None:
         assert refused.value.code == "client-certificate"
 
 
-def probed(identities: Identities, configs: dict[str, str], client: ClientSecurity, host: str = "localhost") -> str:
+async def probed(
+    identities: Identities, configs: dict[str, str], client: ClientSecurity, host: str = "localhost"
+) -> str:
     """What a probe says of a listener with TLS whose core echoes: outcome and detail."""
     security.use(client)
-    found = []
-
-    async def main() -> None:
-        async with running_tls(configs) as (broker, _):
-            found.append(await trio.to_thread.run_sync(probe, f"{host}:{broker.port}", 3.0))
-
-    trio.run(main)
-    return f"{found[0].outcome}: {found[0].detail}"
+    async with running_tls(configs) as (broker, _):
+        found = await trio.to_thread.run_sync(probe, f"{host}:{broker.port}", 3.0)
+    return f"{found.outcome}: {found.detail}"
 
 
-def test_probe_reaches_a_tls_listener(known: Identities) -> None:
+async def test_probe_reaches_a_tls_listener(known: Identities) -> None:
     # the echo of a request is no answer of Kafka's, but it came
-    assert probed(known, known.configs, secure(known)).startswith("other: it answered")
+    assert (await probed(known, known.configs, secure(known))).startswith("other: it answered")
 
 
-def test_plain_probe_of_a_tls_listener_says_so(known: Identities) -> None:
-    assert "it speaks TLS" in probed(known, known.configs, ClientSecurity())
+async def test_plain_probe_of_a_tls_listener_says_so(known: Identities) -> None:
+    assert "it speaks TLS" in await probed(known, known.configs, ClientSecurity())
 
 
-def test_probe_explains_a_certificate_that_is_refused(known: Identities, strange: Identities) -> None:
-    assert "certificate is refused" in probed(known, known.configs, secure(strange))
+async def test_probe_explains_a_certificate_that_is_refused(known: Identities, strange: Identities) -> None:
+    assert "certificate is refused" in await probed(known, known.configs, secure(strange))
 
 
 def test_explain_tls_says_nothing_of_other_errors() -> None:
@@ -88,31 +85,25 @@ def test_explain_tls_says_nothing_of_other_errors() -> None:
     assert "does not speak TLS" in explain_tls(ssl.SSLEOFError(8, "EOF occurred"))
 
 
-def checked(listener: Identities, client: ClientSecurity) -> Finding:
+async def checked(listener: Identities, client: ClientSecurity) -> Finding:
     """What `yak doctor` finds at a listener."""
     security.use(client)
-    found = []
-
-    async def main() -> None:
-        async with running_tls(listener.configs) as (broker, _):
-            found.append(await trio.to_thread.run_sync(check_tls, f"localhost:{broker.port}", 3.0))
-
-    trio.run(main)
-    return found[0]
+    async with running_tls(listener.configs) as (broker, _):
+        return await trio.to_thread.run_sync(check_tls, f"localhost:{broker.port}", 3.0)
 
 
-def test_doctor_shows_version_names_and_end_of_a_certificate(known: Identities) -> None:
-    found = checked(known, secure(known))
+async def test_doctor_shows_version_names_and_end_of_a_certificate(known: Identities) -> None:
+    found = await checked(known, secure(known))
     assert found.state == "ok"
     assert "TLSv1.3; its certificate names localhost, 127.0.0.1 and is valid until 20" in found.detail
 
 
-def test_doctor_warns_of_a_certificate_that_expires_soon(tmp_path: Path) -> None:
+async def test_doctor_warns_of_a_certificate_that_expires_soon(tmp_path: Path) -> None:
     short = make(tmp_path / "short", days=9)
-    found = checked(short, secure(short))
+    found = await checked(short, secure(short))
     assert (found.state, "9 days" in found.detail or "8 days" in found.detail) == ("warn", True)
 
 
-def test_doctor_fails_for_another_authority(known: Identities, strange: Identities) -> None:
-    found = checked(known, secure(strange))
+async def test_doctor_fails_for_another_authority(known: Identities, strange: Identities) -> None:
+    found = await checked(known, secure(strange))
     assert (found.state, "certificate is refused" in found.detail) == ("FAIL", True)

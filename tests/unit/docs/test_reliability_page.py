@@ -47,7 +47,7 @@ def test_every_row_says_how_it_is_checked() -> None:
 @pytest.mark.parametrize(("file", "test"), NAMED_TESTS)
 def test_every_test_that_is_named_is_there(file: str, test: str) -> None:
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    assert test in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    assert test in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
 def test_every_check_of_the_simulator_that_is_named_is_there() -> None:

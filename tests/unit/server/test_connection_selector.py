@@ -94,21 +94,18 @@ class Fake:
         self._other.close()
 
 
-def test_brokers_are_served_behind_the_turn_of_the_clients_and_one_heavy_connection_in_a_pass() -> None:
-    async def main() -> None:
-        served: list[tuple[str, bool]] = []
-        weights = {"heavy": Weight.HEAVY, "broker": Weight.OWN, "other": Weight.HEAVY, "client": Weight.LIGHT}
-        async with running() as broker:
-            fakes = [Fake(name, weight, broker, served) for name, weight in weights.items()]
-            with trio.fail_after(5):
-                async with trio.open_nursery() as nursery:
-                    for each in fakes:
-                        nursery.start_soon(broker.shell.selector.wait, each)
-            for each in fakes:
-                each.close()
-        first, *others = served
-        assert first == ("client", True)
-        assert others[0] == ("broker", False)
-        assert sorted(others[1:]) == [("heavy", False), ("other", False)]
-
-    trio.run(main)
+async def test_brokers_are_served_behind_the_turn_of_the_clients_and_one_heavy_connection_in_a_pass() -> None:
+    served: list[tuple[str, bool]] = []
+    weights = {"heavy": Weight.HEAVY, "broker": Weight.OWN, "other": Weight.HEAVY, "client": Weight.LIGHT}
+    async with running() as broker:
+        fakes = [Fake(name, weight, broker, served) for name, weight in weights.items()]
+        with trio.fail_after(5):
+            async with trio.open_nursery() as nursery:
+                for each in fakes:
+                    nursery.start_soon(broker.shell.selector.wait, each)
+        for each in fakes:
+            each.close()
+    first, *others = served
+    assert first == ("client", True)
+    assert others[0] == ("broker", False)
+    assert sorted(others[1:]) == [("heavy", False), ("other", False)]

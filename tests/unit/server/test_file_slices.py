@@ -139,26 +139,22 @@ async def ask(port: int, sizes: list[int], pause: float) -> bytes:
 
 
 @pytest.mark.parametrize("pause", [0, 0.0005])
-def test_slices_and_bytes_arrive_in_order(file, pause):
+async def test_slices_and_bytes_arrive_in_order(file, pause):
     from yak.config.listeners import PLAINTEXT_LISTENER
     from yak.server.listener import Acceptor, Bound, bind, start_listening
 
     sizes = [70_000, 2_500_000, 64_000]
-
-    async def main() -> bytes:
-        async with trio.open_nursery() as nursery:
-            shell = Shell(Slicer(file), nursery, disk=SimDisk())
-            sockets = bind("127.0.0.1", 0)
-            start_listening(sockets, "127.0.0.1")
-            nursery.start_soon(Acceptor(shell).run, [Bound(PLAINTEXT_LISTENER, sockets)])
-            nursery.start_soon(shell.selector.run)
-            with trio.fail_after(20):
-                got = await ask(sockets[0].getsockname()[1], sizes, pause)
-            nursery.cancel_scope.cancel()
-        return got
-
+    async with trio.open_nursery() as nursery:
+        shell = Shell(Slicer(file), nursery, disk=SimDisk())
+        sockets = bind("127.0.0.1", 0)
+        start_listening(sockets, "127.0.0.1")
+        nursery.start_soon(Acceptor(shell).run, [Bound(PLAINTEXT_LISTENER, sockets)])
+        nursery.start_soon(shell.selector.run)
+        with trio.fail_after(20):
+            got = await ask(sockets[0].getsockname()[1], sizes, pause)
+        nursery.cancel_scope.cancel()
     expected = b"".join(b"<" * 10 + DATA[1_000 : 1_000 + size] + b">" * 20_000 for size in sizes)
-    assert trio.run(main) == expected
+    assert got == expected
 
 
 def tcp_pair() -> tuple[socket.socket, socket.socket]:

@@ -1,7 +1,8 @@
 """Questions of this process to its own core: answered, refused, given up, and what a bug costs."""
 
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 import trio
@@ -65,32 +66,28 @@ def reply(connection_id: int, data: bytes) -> Reply:
     return Reply(connection_id, [struct.pack(">i", len(data)), data])
 
 
-def run(test: Callable[[Shell, Core], Awaitable[None]]) -> None:
-    async def main() -> None:
-        core = Core()
-        async with trio.open_nursery() as nursery:
-            shell = Shell(core, nursery, disk=SimDisk())  # type: ignore[arg-type]
-            await test(shell, core)
-            nursery.cancel_scope.cancel()
-        assert len(shell.in_process) == 0
-        assert sorted(core.opened()) == sorted(core.closed())
-
-    trio.run(main)
+@asynccontextmanager
+async def running() -> AsyncIterator[tuple[Shell, Core]]:
+    core = Core()
+    async with trio.open_nursery() as nursery:
+        shell = Shell(core, nursery, disk=SimDisk())  # type: ignore[arg-type]
+        yield shell, core
+        nursery.cancel_scope.cancel()
+    assert len(shell.in_process) == 0
+    assert sorted(core.opened()) == sorted(core.closed())
 
 
-def test_an_answer_comes_back_without_its_length() -> None:
-    async def test(shell: Shell, core: Core) -> None:
+async def test_an_answer_comes_back_without_its_length() -> None:
+    async with running() as (shell, core):
         assert await shell.in_process.ask(b"hello") == b"hello"
         assert core.events[0] == ConnectionOpened(-1, "in-process", is_in_process=True)
         assert await shell.in_process.ask(b"again", "somebody") == b"again"
         assert core.opened() == [-1, -2]
         assert ConnectionOpened(-2, "somebody", is_in_process=True) in core.events
 
-    run(test)
 
-
-def test_a_late_answer_holds_up_no_other_question() -> None:
-    async def test(shell: Shell, core: Core) -> None:
+async def test_a_late_answer_holds_up_no_other_question() -> None:
+    async with running() as (shell, core):
         answers: dict[bytes, bytes] = {}
 
         async def ask(frame: bytes) -> None:
@@ -105,18 +102,14 @@ def test_a_late_answer_holds_up_no_other_question() -> None:
             shell.carry_out([reply(connection_id, data + b"!") for connection_id, data in reversed(core.held)])
         assert answers == {b"hold %d" % number: b"hold %d!" % number for number in range(3)}
 
-    run(test)
 
-
-def test_frame_that_the_core_refuses_raises_closed() -> None:
-    async def test(shell: Shell, core: Core) -> None:
+async def test_frame_that_the_core_refuses_raises_closed() -> None:
+    async with running() as (shell, _):
         with pytest.raises(ClosedByBroker, match="it is no request"):
             await shell.in_process.ask(b"close me")
         with pytest.raises(ClosedByBroker, match="it is no request"):
             shell.in_process.send(b"close me")
         assert await shell.in_process.ask(b"hello") == b"hello"
-
-    run(test)
 
 
 def test_exception_out_of_core_in_a_question_halts_process() -> None:
@@ -129,8 +122,8 @@ def test_exception_out_of_core_in_a_question_halts_process() -> None:
     assert raised.value.subgroup(ProcessHalted)
 
 
-def test_cancelled_in_process_request_is_dropped_and_so_is_its_late_response() -> None:
-    async def test(shell: Shell, core: Core) -> None:
+async def test_cancelled_in_process_request_is_dropped_and_so_is_its_late_response() -> None:
+    async with running() as (shell, core):
         with trio.move_on_after(0.01) as scope:
             await shell.in_process.ask(b"hold on")
         assert scope.cancelled_caught
@@ -139,21 +132,17 @@ def test_cancelled_in_process_request_is_dropped_and_so_is_its_late_response() -
         shell.carry_out([CloseConnection(core.held[0][0], "too late")])
         assert await shell.in_process.ask(b"hello") == b"hello"
 
-    run(test)
 
-
-def test_request_without_response_waits_for_nothing() -> None:
-    async def test(shell: Shell, core: Core) -> None:
+async def test_request_without_response_waits_for_nothing() -> None:
+    async with running() as (shell, core):
         shell.in_process.send(b"silent")
         assert [type(event) for event in core.events] == [ConnectionOpened, FrameReceived, ConnectionClosed]
         shell.in_process.send(b"echoed")  # an answer that nobody waits for
         assert await shell.in_process.ask(b"hello") == b"hello"
 
-    run(test)
 
-
-def test_an_answer_is_a_copy() -> None:
-    async def test(shell: Shell, core: Core) -> None:
+async def test_an_answer_is_a_copy() -> None:
+    async with running() as (shell, core):
         lent = bytearray(b"answer")
 
         def step(event: Event, now_ms: int) -> list[Effect]:
@@ -167,5 +156,3 @@ def test_an_answer_is_a_copy() -> None:
         core.step = step  # type: ignore[method-assign]
         assert await shell.in_process.ask(b"hello") == b"answer"
         core.events = [event for event in core.events if not isinstance(event, TurnEnd)]
-
-    run(test)

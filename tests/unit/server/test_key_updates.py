@@ -146,43 +146,35 @@ def test_records_that_come_in_pieces_of_any_size_are_decrypted(known: Identities
     assert not pair.tls.has_pending
 
 
-def test_client_that_floods_key_updates_is_closed_alone_and_logged(
+async def test_client_that_floods_key_updates_is_closed_alone_and_logged(
     known: Identities, tmp_path: Path, client: ssl.SSLContext, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        async with running_tls(known.configs) as (broker, _):
-            other = await secured(broker, trusting(known))
-            stream = await secured(broker, client)
-            records = ClientRecords(tmp_path / "keys")
-            await stream.transport_stream.send_all(records.key_update(REQUESTED) + records.record(frame(b"a request")))
-            assert (await stream.receive_some())[4:] == b"a request"
-            await flood(stream, records)
-            await broker.until(lambda: len(broker.shell.connections) == 1)
-            assert broker.shell.counters.bad_requests == {"tls-key-updates": 1}
-            assert await ask(other, b"still here") == b"still here"
-
-    trio.run(main)
+    async with running_tls(known.configs) as (broker, _):
+        other = await secured(broker, trusting(known))
+        stream = await secured(broker, client)
+        records = ClientRecords(tmp_path / "keys")
+        await stream.transport_stream.send_all(records.key_update(REQUESTED) + records.record(frame(b"a request")))
+        assert (await stream.receive_some())[4:] == b"a request"
+        await flood(stream, records)
+        await broker.until(lambda: len(broker.shell.connections) == 1)
+        assert broker.shell.counters.bad_requests == {"tls-key-updates": 1}
+        assert await ask(other, b"still here") == b"still here"
     fields = caplog.records[-1].yak_fields  # type: ignore[attr-defined]
     assert (caplog.messages[-1], fields["kind"]) == ("tls-connection-refused", "tls-key-updates")
     assert "key updates in succession" in fields["hint"]
 
 
-def test_http_client_that_floods_key_updates_is_closed(
+async def test_http_client_that_floods_key_updates_is_closed(
     known: Identities, tmp_path: Path, client: ssl.SSLContext
 ) -> None:
-    async def main() -> None:
-        async with serving((), tls=ListenerTls("HTTP", known.configs, uses_sasl=True)) as rig:
-            stream = trio.SSLStream(
-                await trio.open_tcp_stream("127.0.0.1", rig.port), client, server_hostname="localhost"
-            )
-            await stream.do_handshake()
-            records = ClientRecords(tmp_path / "keys")
-            request = b"GET /none HTTP/1.1\r\nhost: localhost\r\n\r\n"
-            await stream.transport_stream.send_all(records.key_update(REQUESTED) + records.record(request))
-            assert (await stream.receive_some()).startswith(b"HTTP/1.1 404")
-            await flood(stream, records)
-
-    trio.run(main)
+    async with serving((), tls=ListenerTls("HTTP", known.configs, uses_sasl=True)) as rig:
+        stream = trio.SSLStream(await trio.open_tcp_stream("127.0.0.1", rig.port), client, server_hostname="localhost")
+        await stream.do_handshake()
+        records = ClientRecords(tmp_path / "keys")
+        request = b"GET /none HTTP/1.1\r\nhost: localhost\r\n\r\n"
+        await stream.transport_stream.send_all(records.key_update(REQUESTED) + records.record(request))
+        assert (await stream.receive_some()).startswith(b"HTTP/1.1 404")
+        await flood(stream, records)
 
 
 async def flood(stream: trio.SSLStream[trio.SocketStream], records: ClientRecords) -> None:

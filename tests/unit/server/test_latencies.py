@@ -70,25 +70,22 @@ class Answering:
         return 0
 
 
-def test_the_shell_measures_turns_and_jobs() -> None:
-    async def main() -> None:
-        latencies = Latencies(Counters())
-        core = Answering(latencies.counters)
-        async with trio.open_nursery() as nursery:
-            shell = Shell(core, nursery, disk=SimDisk(), latencies=latencies)
-            before_ns = shell.clock.now_ns()
-            shell.begin_turn()
-            shell.end_turn()
-            with trio.fail_after(5):
-                await core.done.wait()
-            after_ns = shell.clock.now_ns()
-            assert before_ns <= core.began_ns[0] <= after_ns
-            for key in (0, 1):
-                _, count, seconds = latencies.by_api[key].cumulative()
-                assert count == 1
-                assert 0 < seconds <= (after_ns - before_ns) / 1e9
-            assert latencies.by_api[1].cells[-1] > latencies.by_api[0].cells[-1]
-            assert shell.jobs.durations["flush"].cumulative()[1] == 1
-            assert shell.jobs.durations["read"].cumulative()[1] == 0
-
-    trio.run(main)
+async def test_the_shell_measures_turns_and_jobs() -> None:
+    latencies = Latencies(Counters())
+    core = Answering(latencies.counters)
+    async with trio.open_nursery() as nursery:
+        shell = Shell(core, nursery, disk=SimDisk(), latencies=latencies)
+        before_ns = shell.clock.now_ns()
+        shell.begin_turn()
+        shell.end_turn()
+        with trio.fail_after(5):
+            await core.done.wait()
+        after_ns = shell.clock.now_ns()
+        assert before_ns <= core.began_ns[0] <= after_ns
+        for key in (0, 1):
+            _, count, seconds = latencies.by_api[key].cumulative()
+            assert count == 1
+            assert 0 < seconds <= (after_ns - before_ns) / 1e9
+        assert latencies.by_api[1].cells[-1] > latencies.by_api[0].cells[-1]
+        assert shell.jobs.durations["flush"].cumulative()[1] == 1
+        assert shell.jobs.durations["read"].cumulative()[1] == 0

@@ -19,55 +19,43 @@ async def muted(broker):
     return stream, connection
 
 
-def test_requests_behind_the_one_that_mutes_wait_for_the_end_of_it() -> None:
-    async def main() -> None:
-        async with running() as broker:
-            stream, connection = await muted(broker)
-            await stream.send_all(frame(LATER))
-            other = await broker.connect()
-            assert await ask(other, b"another client") == b"another client"
-            await other.aclose()
-            with trio.move_on_after(0.1):
-                assert await stream.receive_some() == b"nothing"
-            assert [each for turn in broker.core.turns for each in turn if each == LATER] == []
-            assert broker.shell.counters.pauses == 0
-            broker.shell.carry_out([UnmuteConnection(connection.connection_id)])
-            assert await receive(stream, 3 * len(frame(LATER))) == 3 * frame(LATER)
-            await stream.aclose()
-            await broker.is_healthy()
-
-    trio.run(main)
+async def test_requests_behind_the_one_that_mutes_wait_for_the_end_of_it() -> None:
+    async with running() as broker:
+        stream, connection = await muted(broker)
+        await stream.send_all(frame(LATER))
+        other = await broker.connect()
+        assert await ask(other, b"another client") == b"another client"
+        await other.aclose()
+        with trio.move_on_after(0.1):
+            assert await stream.receive_some() == b"nothing"
+        assert [each for turn in broker.core.turns for each in turn if each == LATER] == []
+        assert broker.shell.counters.pauses == 0
+        broker.shell.carry_out([UnmuteConnection(connection.connection_id)])
+        assert await receive(stream, 3 * len(frame(LATER))) == 3 * frame(LATER)
+        await stream.aclose()
+        await broker.is_healthy()
 
 
-def test_muted_client_that_closes_is_disconnected() -> None:
-    async def main() -> None:
-        async with running() as broker:
-            stream, _connection = await muted(broker)
-            await stream.aclose()
-            await broker.until(lambda: bool(broker.core.of(ConnectionClosed)))
-            await broker.is_healthy()
-
-    trio.run(main)
+async def test_muted_client_that_closes_is_disconnected() -> None:
+    async with running() as broker:
+        stream, _connection = await muted(broker)
+        await stream.aclose()
+        await broker.until(lambda: bool(broker.core.of(ConnectionClosed)))
+        await broker.is_healthy()
 
 
-def test_a_muted_connection_is_closed_by_the_broker() -> None:
-    async def main() -> None:
-        async with running() as broker:
-            stream, connection = await muted(broker)
-            broker.shell.begin_turn()
-            broker.shell.carry_out([CloseConnection(connection.connection_id, "too many connections")])
-            broker.shell.end_turn()
-            assert await receive(stream, 1) == b""
-            await stream.aclose()
-            await broker.is_healthy()
-
-    trio.run(main)
+async def test_a_muted_connection_is_closed_by_the_broker() -> None:
+    async with running() as broker:
+        stream, connection = await muted(broker)
+        broker.shell.begin_turn()
+        broker.shell.carry_out([CloseConnection(connection.connection_id, "too many connections")])
+        broker.shell.end_turn()
+        assert await receive(stream, 1) == b""
+        await stream.aclose()
+        await broker.is_healthy()
 
 
-def test_unmuting_a_connection_that_no_longer_exists_does_nothing() -> None:
-    async def main() -> None:
-        async with running() as broker:
-            broker.shell.carry_out([UnmuteConnection(99)])
-            await broker.is_healthy()
-
-    trio.run(main)
+async def test_unmuting_a_connection_that_no_longer_exists_does_nothing() -> None:
+    async with running() as broker:
+        broker.shell.carry_out([UnmuteConnection(99)])
+        await broker.is_healthy()

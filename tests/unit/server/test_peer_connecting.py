@@ -14,109 +14,93 @@ from yak.server import peer_connect
 from yak.server.peer_connect import NotConnectedError, _handshake, connect_peer
 
 
-def test_peer_answers_a_request() -> None:
-    async def main() -> None:
-        async with running() as (broker, listening):
-            stream = await broker.connected_to(listening)
-            broker.ask(SendPeer(1, [frame(b"request")]))
-            assert await receive(stream, 11) == frame(b"request")
-            await stream.send_all(frame(b"answer"))
-            await broker.until(lambda: broker.core.answers == [b"answer"])
-            broker.ask(ClosePeer(1))
-            assert await stream.receive_some() == b""
-            assert len(broker.shell.peers) == 0
-            await trio.testing.wait_all_tasks_blocked()
-            assert broker.core.events == [PeerConnected(1)]
-
-    trio.run(main)
+async def test_peer_answers_a_request() -> None:
+    async with running() as (broker, listening):
+        stream = await broker.connected_to(listening)
+        broker.ask(SendPeer(1, [frame(b"request")]))
+        assert await receive(stream, 11) == frame(b"request")
+        await stream.send_all(frame(b"answer"))
+        await broker.until(lambda: broker.core.answers == [b"answer"])
+        broker.ask(ClosePeer(1))
+        assert await stream.receive_some() == b""
+        assert len(broker.shell.peers) == 0
+        await trio.testing.wait_all_tasks_blocked()
+        assert broker.core.events == [PeerConnected(1)]
 
 
-def test_data_sent_before_the_peer_connection_is_open_is_sent_when_it_opens() -> None:
-    async def main() -> None:
-        async with running() as (broker, listening):
-            broker.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)), SendPeer(1, [b"ear", b"ly"]))
-            sock, _ = await trio.socket.from_stdlib_socket(listening).accept()
-            assert await receive(trio.SocketStream(sock), 5) == b"early"
-
-    trio.run(main)
+async def test_data_sent_before_the_peer_connection_is_open_is_sent_when_it_opens() -> None:
+    async with running() as (broker, listening):
+        broker.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)), SendPeer(1, [b"ear", b"ly"]))
+        sock, _ = await trio.socket.from_stdlib_socket(listening).accept()
+        assert await receive(trio.SocketStream(sock), 5) == b"early"
 
 
-def test_name_is_resolved_and_every_address_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async with running() as (broker, listening):
-            with socket.socket() as other:
-                other.bind(("127.0.0.1", 0))  # bound and not listening: refuses
+async def test_name_is_resolved_and_every_address_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as (broker, listening):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))  # bound and not listening: refuses
 
-                async def resolve(host: str, port: int, **_: object) -> list[object]:
-                    assert host == "two.example"
-                    return [
-                        (socket.AF_INET, socket.SOCK_STREAM, 0, "", address)
-                        for address in [other.getsockname(), ("127.0.0.1", port)]
-                    ]
+            async def resolve(host: str, port: int, **_: object) -> list[object]:
+                assert host == "two.example"
+                return [
+                    (socket.AF_INET, socket.SOCK_STREAM, 0, "", address)
+                    for address in [other.getsockname(), ("127.0.0.1", port)]
+                ]
 
-                monkeypatch.setattr(trio.socket, "getaddrinfo", resolve)
-                broker.ask(ConnectPeer(1, "two.example", port_of(listening)))
-                await broker.until(lambda: broker.core.events == [PeerConnected(1)])
-
-    trio.run(main)
+            monkeypatch.setattr(trio.socket, "getaddrinfo", resolve)
+            broker.ask(ConnectPeer(1, "two.example", port_of(listening)))
+            await broker.until(lambda: broker.core.events == [PeerConnected(1)])
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_port_without_listener_refuses(host: str) -> None:
-    async def main() -> None:
-        async with running() as (broker, listening):
-            port = port_of(listening)
-            listening.close()
-            broker.ask(ConnectPeer(1, host, port))
-            assert await broker.lost() == PeerLost(1, "refused", "Connection refused")
-
-    trio.run(main)
+async def test_port_without_listener_refuses(host: str) -> None:
+    async with running() as (broker, listening):
+        port = port_of(listening)
+        listening.close()
+        broker.ask(ConnectPeer(1, host, port))
+        assert await broker.lost() == PeerLost(1, "refused", "Connection refused")
 
 
-def test_a_listener_that_takes_no_more_is_a_timeout_and_no_refusal() -> None:
-    async def main() -> None:
-        async with running(peer_connect_ms_max=150) as (broker, listening):
-            listening.listen(0)
-            with socket.socket() as first, socket.socket() as second:
-                for sock in (first, second):
-                    sock.setblocking(False)
-                    assert sock.connect_ex(listening.getsockname()) in (0, errno.EINPROGRESS)
-                await trio.sleep(0.02)
-                broker.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)))
-                assert await broker.lost() == PeerLost(1, "timeout", "no answer in 0.15 s")
-
-    trio.run(main)
+async def test_a_listener_that_takes_no_more_is_a_timeout_and_no_refusal() -> None:
+    async with running(peer_connect_ms_max=150) as (broker, listening):
+        listening.listen(0)
+        with socket.socket() as first, socket.socket() as second:
+            for sock in (first, second):
+                sock.setblocking(False)
+                assert sock.connect_ex(listening.getsockname()) in (0, errno.EINPROGRESS)
+            await trio.sleep(0.02)
+            broker.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)))
+            assert await broker.lost() == PeerLost(1, "timeout", "no answer in 0.15 s")
 
 
-def test_refused_is_said_only_when_no_address_of_a_name_might_be_the_peers(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async with running(peer_connect_ms_max=200) as (broker, listening):
-            listening.listen(0)
-            with socket.socket() as refusing, socket.socket() as first, socket.socket() as second:
-                refusing.bind(("127.0.0.1", 0))
-                for sock in (first, second):
-                    sock.setblocking(False)
-                    sock.connect_ex(listening.getsockname())
-                await trio.sleep(0.02)
-                unknown = (9999, ("::1", 1, 0, 0))  # a family that this host has not
-                addresses = {
-                    "half": [(socket.AF_INET, refusing.getsockname()), (socket.AF_INET, listening.getsockname())],
-                    "turned": [(socket.AF_INET, listening.getsockname()), (socket.AF_INET, refusing.getsockname())],
-                    "one-family": [unknown, (socket.AF_INET, refusing.getsockname())],
-                    "no-family": [unknown],
-                }
+async def test_refused_is_said_only_when_no_address_of_a_name_might_be_the_peers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running(peer_connect_ms_max=200) as (broker, listening):
+        listening.listen(0)
+        with socket.socket() as refusing, socket.socket() as first, socket.socket() as second:
+            refusing.bind(("127.0.0.1", 0))
+            for sock in (first, second):
+                sock.setblocking(False)
+                sock.connect_ex(listening.getsockname())
+            await trio.sleep(0.02)
+            unknown = (9999, ("::1", 1, 0, 0))  # a family that this host has not
+            addresses = {
+                "half": [(socket.AF_INET, refusing.getsockname()), (socket.AF_INET, listening.getsockname())],
+                "turned": [(socket.AF_INET, listening.getsockname()), (socket.AF_INET, refusing.getsockname())],
+                "one-family": [unknown, (socket.AF_INET, refusing.getsockname())],
+                "no-family": [unknown],
+            }
 
-                async def resolve(host: str, *_: object, **__: object) -> list[object]:
-                    return [(family, socket.SOCK_STREAM, 0, "", address) for family, address in addresses[host]]
+            async def resolve(host: str, *_: object, **__: object) -> list[object]:
+                return [(family, socket.SOCK_STREAM, 0, "", address) for family, address in addresses[host]]
 
-                monkeypatch.setattr(trio.socket, "getaddrinfo", resolve)
-                for peer_id, host in enumerate(addresses):
-                    broker.ask(ConnectPeer(peer_id, host, 1))
-                await broker.until(lambda: len(broker.core.events) == len(addresses))
-                lost = {event.peer_id: event.how for event in broker.core.events if isinstance(event, PeerLost)}
-                assert lost == {0: "timeout", 1: "timeout", 2: "refused", 3: "unreachable"}
-
-    trio.run(main)
+            monkeypatch.setattr(trio.socket, "getaddrinfo", resolve)
+            for peer_id, host in enumerate(addresses):
+                broker.ask(ConnectPeer(peer_id, host, 1))
+            await broker.until(lambda: len(broker.core.events) == len(addresses))
+            lost = {event.peer_id: event.how for event in broker.core.events if isinstance(event, PeerLost)}
+            assert lost == {0: "timeout", 1: "timeout", 2: "refused", 3: "unreachable"}
 
 
 @pytest.mark.parametrize(
@@ -131,64 +115,51 @@ def test_refused_is_said_only_when_no_address_of_a_name_might_be_the_peers(monke
         ("\0", 1),
     ],
 )
-def test_an_address_that_is_none_is_unreachable(host: str, port: int) -> None:
-    async def main() -> None:
-        async with running() as (broker, _):
-            broker.ask(ConnectPeer(1, host, port))
-            lost = await broker.lost()
-            assert lost.how == "unreachable"
-            assert lost.reason
-
-    trio.run(main)
+async def test_an_address_that_is_none_is_unreachable(host: str, port: int) -> None:
+    async with running() as (broker, _):
+        broker.ask(ConnectPeer(1, host, port))
+        lost = await broker.lost()
+        assert lost.how == "unreachable"
+        assert lost.reason
 
 
-def test_no_handle_for_a_socket_is_no_suspicion(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async with running() as (broker, listening):
+async def test_no_handle_for_a_socket_is_no_suspicion(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as (broker, listening):
 
-            def none_left(*_: object) -> socket.socket:
-                raise OSError(errno.EMFILE, "Too many open files")
+        def none_left(*_: object) -> socket.socket:
+            raise OSError(errno.EMFILE, "Too many open files")
 
-            with monkeypatch.context() as patched:
-                patched.setattr("yak.server.peer_connect.socket.socket", none_left)
-                broker.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)))
-                assert await broker.lost() == PeerLost(1, "unreachable", "Too many open files")
-
-    trio.run(main)
+        with monkeypatch.context() as patched:
+            patched.setattr("yak.server.peer_connect.socket.socket", none_left)
+            broker.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)))
+            assert await broker.lost() == PeerLost(1, "unreachable", "Too many open files")
 
 
-def test_a_connection_that_met_itself_counts_as_refused() -> None:
+async def test_a_connection_that_met_itself_counts_as_refused() -> None:
     """The kernel may lend the very port that is called; it happens once in some 28,000 attempts, so the port is chosen."""
-
-    async def main() -> None:
-        with socket.socket() as sock:
-            sock.bind(("127.0.0.1", 0))
-            sock.setblocking(False)
-            with pytest.raises(ConnectionRefusedError):
-                await _handshake(sock, sock.getsockname())
-
-    trio.run(main)
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.setblocking(False)
+        with pytest.raises(ConnectionRefusedError):
+            await _handshake(sock, sock.getsockname())
 
 
-def test_peer_connection_may_be_closed_while_it_connects() -> None:
-    async def main() -> None:
-        async with running() as (broker, listening):
-            listening.listen(0)
-            with socket.socket() as first, socket.socket() as second:
-                for sock in (first, second):
-                    sock.setblocking(False)
-                    sock.connect_ex(listening.getsockname())
-                await trio.sleep(0.02)
-                broker.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)), SendPeer(1, [b"x"]))
-                await trio.sleep(0.01)
-                broker.ask(ClosePeer(1), ClosePeer(1), SendPeer(1, [b"x"]))
-                assert len(broker.shell.peers) == 0
-                broker.ask(ConnectPeer(2, "127.0.0.1", 1), ClosePeer(2))
-                await trio.testing.wait_all_tasks_blocked()
-                assert not broker.shell.nursery.child_tasks
-                assert broker.core.events == []
-
-    trio.run(main)
+async def test_peer_connection_may_be_closed_while_it_connects() -> None:
+    async with running() as (broker, listening):
+        listening.listen(0)
+        with socket.socket() as first, socket.socket() as second:
+            for sock in (first, second):
+                sock.setblocking(False)
+                sock.connect_ex(listening.getsockname())
+            await trio.sleep(0.02)
+            broker.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)), SendPeer(1, [b"x"]))
+            await trio.sleep(0.01)
+            broker.ask(ClosePeer(1), ClosePeer(1), SendPeer(1, [b"x"]))
+            assert len(broker.shell.peers) == 0
+            broker.ask(ConnectPeer(2, "127.0.0.1", 1), ClosePeer(2))
+            await trio.testing.wait_all_tasks_blocked()
+            assert not broker.shell.nursery.child_tasks
+            assert broker.core.events == []
 
 
 def test_process_resumed_after_the_deadline_makes_no_connection(

@@ -26,90 +26,75 @@ from yak.server.listener import Acceptor, Bound
 from yak.server.sweeper import run_sweeper
 
 
-def test_orderly_end_is_reported_as_closed_after_the_last_answer() -> None:
-    async def main() -> None:
-        async with running() as (broker, listening):
-            stream = await broker.connected_to(listening)
-            await stream.send_all(frame(b"last words") + b"\0\0")
-            await stream.aclose()
-            assert await broker.lost() == PeerLost(1, "closed", "the peer closed the connection")
-            assert broker.core.answers == [b"last words"]
-
-    trio.run(main)
+async def test_orderly_end_is_reported_as_closed_after_the_last_answer() -> None:
+    async with running() as (broker, listening):
+        stream = await broker.connected_to(listening)
+        await stream.send_all(frame(b"last words") + b"\0\0")
+        await stream.aclose()
+        assert await broker.lost() == PeerLost(1, "closed", "the peer closed the connection")
+        assert broker.core.answers == [b"last words"]
 
 
-def test_reset_is_reported_as_reset() -> None:
-    async def main() -> None:
-        async with running() as (broker, listening):
-            reset(await broker.connected_to(listening))
-            assert await broker.lost() == PeerLost(1, "reset", "Connection reset by peer")
-
-    trio.run(main)
+async def test_reset_is_reported_as_reset() -> None:
+    async with running() as (broker, listening):
+        reset(await broker.connected_to(listening))
+        assert await broker.lost() == PeerLost(1, "reset", "Connection reset by peer")
 
 
 @pytest.mark.parametrize("in_order", [True, False])
-def test_a_send_that_fails_first_hides_neither_the_last_answers_nor_how_it_ended(in_order: bool) -> None:
-    async def main() -> None:
-        async with running() as (broker, listening):
-            stream = await broker.connected_to(listening)
-            await stream.send_all(frame(b"last words"))
-            if in_order:
-                stream.socket.close()
-            else:
-                reset(stream)
-            broker.ask(SendPeer(1, [b"one"]))
-            broker.ask(SendPeer(1, [b"two"]))
-            lost = await broker.lost()
-            assert lost.how == ("closed" if in_order else "reset")
-            assert broker.core.answers == [b"last words"]
-
-    trio.run(main)
+async def test_a_send_that_fails_first_hides_neither_the_last_answers_nor_how_it_ended(in_order: bool) -> None:
+    async with running() as (broker, listening):
+        stream = await broker.connected_to(listening)
+        await stream.send_all(frame(b"last words"))
+        if in_order:
+            stream.socket.close()
+        else:
+            reset(stream)
+        broker.ask(SendPeer(1, [b"one"]))
+        broker.ask(SendPeer(1, [b"two"]))
+        lost = await broker.lost()
+        assert lost.how == ("closed" if in_order else "reset")
+        assert broker.core.answers == [b"last words"]
 
 
 @pytest.mark.parametrize(
     ("number", "how"), [(errno.ETIMEDOUT, "unreachable"), (errno.EHOSTUNREACH, "unreachable"), (errno.EPIPE, "closed")]
 )
-def test_other_ends_are_reported_by_their_error(number: int, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        async with running() as (broker, listening):
-            stream = await broker.connected_to(listening)
+async def test_other_ends_are_reported_by_their_error(number: int, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as (broker, listening):
+        stream = await broker.connected_to(listening)
 
-            def fail(*_: object) -> int:
-                raise OSError(number, "words")
+        def fail(*_: object) -> int:
+            raise OSError(number, "words")
 
-            monkeypatch.setattr(AnswerBuffer, "receive", fail)
-            await stream.send_all(b"x")
-            assert await broker.lost() == PeerLost(1, how, "words")
-
-    trio.run(main)
+        monkeypatch.setattr(AnswerBuffer, "receive", fail)
+        await stream.send_all(b"x")
+        assert await broker.lost() == PeerLost(1, how, "words")
 
 
-def test_a_killed_peer_is_seen_at_once_on_an_idle_connection() -> None:
-    async def main() -> None:
-        async with running() as (broker, _):
-            script = "import socket, sys, time; s = socket.create_server(('127.0.0.1', 0)); "
-            script += "print(s.getsockname()[1], flush=True); c = s.accept(); time.sleep(60)"
-            process = await trio.lowlevel.open_process([sys.executable, "-c", script], stdout=subprocess.PIPE)
-            assert process.stdout is not None
-            broker.ask(ConnectPeer(1, "127.0.0.1", int(await process.stdout.receive_some())))
-            await broker.until(lambda: PeerConnected(1) in broker.core.events)
-            process.kill()
-            await process.wait()
-            with trio.fail_after(0.5):
-                assert (await broker.lost()).how in ("closed", "reset")
-
-    trio.run(main)
+async def test_a_killed_peer_is_seen_at_once_on_an_idle_connection() -> None:
+    async with running() as (broker, _):
+        script = "import socket, sys, time; s = socket.create_server(('127.0.0.1', 0)); "
+        script += "print(s.getsockname()[1], flush=True); c = s.accept(); time.sleep(60)"
+        process = await trio.lowlevel.open_process([sys.executable, "-c", script], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        broker.ask(ConnectPeer(1, "127.0.0.1", int(await process.stdout.receive_some())))
+        await broker.until(lambda: PeerConnected(1) in broker.core.events)
+        process.kill()
+        await process.wait()
+        with trio.fail_after(0.5):
+            assert (await broker.lost()).how in ("closed", "reset")
 
 
-def test_a_silent_connection_that_a_broker_ends_after_a_time_worries_neither_side(
+async def test_a_silent_connection_that_a_broker_ends_after_a_time_worries_neither_side(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A watch connection asks once and is silent; a probe does not even ask."""
 
-    async def main() -> None:
-        def answer(event: Event) -> list[Effect]:
-            return [Reply(event.connection_id, [frame(b"versions")])] if isinstance(event, FrameReceived) else []
+    def answer(event: Event) -> list[Effect]:
+        return [Reply(event.connection_id, [frame(b"versions")])] if isinstance(event, FrameReceived) else []
 
+    with caplog.at_level("INFO", logger="yak"):
         async with running() as (broker, _), running(FakeCore(reaction=answer), idle_ms_max=80) as (other, listening):
             other.shell.nursery.start_soon(Acceptor(other.shell).run, [Bound(PLAINTEXT_LISTENER, [listening])])
             other.shell.nursery.start_soon(run_sweeper, other.shell, 0.01)
@@ -122,21 +107,15 @@ def test_a_silent_connection_that_a_broker_ends_after_a_time_worries_neither_sid
             await other.until(lambda: not other.shell.connections)
             for shell in (broker.shell, other.shell):
                 assert shell.counters.bad_requests == {}
-
-    with caplog.at_level("INFO", logger="yak"):
-        trio.run(main)
     assert caplog.records == []
 
 
-def test_all_of_them_end_with_the_nursery_and_quietly() -> None:
-    async def main() -> None:
-        core = FakeCore()
-        async with running(core) as (broker, listening):
-            stream = await broker.connected_to(listening)
-            listening.listen(0)
-            broker.ask(SendPeer(1, [bytes(12_000_000)]))
-            broker.ask(ConnectPeer(2, "127.0.0.1", port_of(listening)), ConnectPeer(3, "no-such-host.invalid", 1))
-        assert core.events == [PeerConnected(1)]
-        stream.socket.close()
-
-    trio.run(main)
+async def test_all_of_them_end_with_the_nursery_and_quietly() -> None:
+    core = FakeCore()
+    async with running(core) as (broker, listening):
+        stream = await broker.connected_to(listening)
+        listening.listen(0)
+        broker.ask(SendPeer(1, [bytes(12_000_000)]))
+        broker.ask(ConnectPeer(2, "127.0.0.1", port_of(listening)), ConnectPeer(3, "no-such-host.invalid", 1))
+    assert core.events == [PeerConnected(1)]
+    stream.socket.close()

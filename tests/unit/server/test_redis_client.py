@@ -3,13 +3,12 @@
 import socket
 
 import pytest
-import trio
 
 from yak.server.redis_client import ConnectionLost, RedisAddress
 
 
-def test_refused_connection_has_the_systems_message():
+async def test_refused_connection_has_the_systems_message():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(ConnectionLost, match=f"^127.0.0.1:{port}: Connection refused$"):
-        trio.run(RedisAddress("127.0.0.1", port).open, 5.0)
+        await RedisAddress("127.0.0.1", port).open(5.0)

@@ -20,13 +20,13 @@ def write_users(path, text):
     return str(path)
 
 
-def test_reload_reads_the_users_file_and_every_certificate(tmp_path, caplog):
+async def test_reload_reads_the_users_file_and_every_certificate(tmp_path, caplog):
     caplog.set_level("INFO")
     own = make(tmp_path / "certs")
     listeners = [ListenerTls(name, own.configs) for name in ("SSL", "EXTERNAL")]
     before = [each.contexts for each in listeners]
     posted = []
-    trio.run(reload_files, listeners, write_users(tmp_path / "users", "ann:first\nbob:second\n"), posted.append)
+    await reload_files(listeners, write_users(tmp_path / "users", "ann:first\nbob:second\n"), posted.append)
     assert all(each.contexts is not old for each, old in zip(listeners, before, strict=True))
     (event,) = posted
     assert isinstance(event, OwnUsersChanged)
@@ -36,37 +36,34 @@ def test_reload_reads_the_users_file_and_every_certificate(tmp_path, caplog):
     assert "bob" not in repr(event)
 
 
-def test_newest_listener_configs_win_whatever_task_runs_first():
+async def test_newest_listener_configs_win_whatever_task_runs_first():
     class Listener:
         used = None
 
         def reload(self, configs):
             self.used = configs["name"]
 
-    async def main():
-        listener = Listener()
-        reloads = ListenerReloads([listener])
-        for _ in range(20):  # Trio runs two tasks of one turn in either order
-            async with trio.open_nursery() as nursery:
-                reloads.begin(nursery, {"name": "older"})
-                reloads.begin(nursery, {"name": "newer"})
-            assert listener.used == "newer"
-
-    trio.run(main)
+    listener = Listener()
+    reloads = ListenerReloads([listener])
+    for _ in range(20):  # Trio runs two tasks of one turn in either order
+        async with trio.open_nursery() as nursery:
+            reloads.begin(nursery, {"name": "older"})
+            reloads.begin(nursery, {"name": "newer"})
+        assert listener.used == "newer"
 
 
-def test_reload_of_a_bad_users_file_posts_nothing_and_logs_the_reason(tmp_path, caplog):
+async def test_reload_of_a_bad_users_file_posts_nothing_and_logs_the_reason(tmp_path, caplog):
     posted = []
-    trio.run(reload_files, [], write_users(tmp_path / "users", "ann-without-a-password-secret\n"), posted.append)
+    await reload_files([], write_users(tmp_path / "users", "ann-without-a-password-secret\n"), posted.append)
     assert posted == []
     assert caplog.messages == ["users-reload-failed"]
     assert "line 1" in caplog.records[0].yak_fields["why"]
     assert "secret" not in str(caplog.records[0].yak_fields)
 
 
-def test_reload_without_a_users_file_posts_nothing(caplog):
+async def test_reload_without_a_users_file_posts_nothing(caplog):
     posted = []
-    trio.run(reload_files, [], None, posted.append)
+    await reload_files([], None, posted.append)
     assert posted == []
     assert caplog.messages == []
 

@@ -13,75 +13,61 @@ from tests.unit.server.shell_rig import ProcessHalted, ask, is_closed, receive, 
 from yak.server import connection, log
 
 
-def test_a_frame_is_answered() -> None:
-    async def main() -> None:
-        async with running() as broker:
-            stream = await broker.connect()
-            assert await ask(stream, b"hello there") == b"hello there"
-            await stream.aclose()
-            await broker.is_healthy()
-
-    trio.run(main)
+async def test_a_frame_is_answered() -> None:
+    async with running() as broker:
+        stream = await broker.connect()
+        assert await ask(stream, b"hello there") == b"hello there"
+        await stream.aclose()
+        await broker.is_healthy()
 
 
-def test_all_frames_of_one_read_are_one_turn_and_one_send(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_frames_of_one_read_are_one_turn_and_one_send(monkeypatch: pytest.MonkeyPatch) -> None:
     # on a busy machine 100 frames take longer than a slice
     monkeypatch.setattr(connection, "TURN_SLICE_NS", 10**10)
-
-    async def main() -> None:
-        async with running() as broker:
-            stream = await broker.connect()
-            frames = [b"frame %03d" % number for number in range(100)]
-            data = b"".join(map(frame, frames))
-            await stream.send_all(data)
-            assert await receive(stream, len(data)) == data
-            assert broker.core.turns[0] == frames
-            assert broker.shell.counters.sends == 1
-
-    trio.run(main)
+    async with running() as broker:
+        stream = await broker.connect()
+        frames = [b"frame %03d" % number for number in range(100)]
+        data = b"".join(map(frame, frames))
+        await stream.send_all(data)
+        assert await receive(stream, len(data)) == data
+        assert broker.core.turns[0] == frames
+        assert broker.shell.counters.sends == 1
 
 
 @pytest.mark.parametrize("size", [8, 1000, 200_000, 300_000, 3_000_000])
 @pytest.mark.parametrize("piece", [7, 5_000, 100_000, 10_000_000])
-def test_frames_of_any_size_arrive_whole_however_they_are_cut(size: int, piece: int) -> None:
+async def test_frames_of_any_size_arrive_whole_however_they_are_cut(size: int, piece: int) -> None:
     if size > 20_000 * piece:
         pytest.skip("too many pieces to be quick")
     if piece == 7:
         size = min(size, 1000)
+    async with running() as broker:
+        stream = await broker.connect()
+        frames = [os.urandom(size), b"a small one", os.urandom(size), os.urandom(size // 2 + 8)]
+        data = b"".join(map(frame, frames))
+        received: list[bytes] = []
+        async with trio.open_nursery() as nursery:
 
-    async def main() -> None:
-        async with running() as broker:
-            stream = await broker.connect()
-            frames = [os.urandom(size), b"a small one", os.urandom(size), os.urandom(size // 2 + 8)]
-            data = b"".join(map(frame, frames))
-            received: list[bytes] = []
-            async with trio.open_nursery() as nursery:
+            async def collect() -> None:
+                received.append(await receive(stream, len(data)))
 
-                async def collect() -> None:
-                    received.append(await receive(stream, len(data)))
-
-                nursery.start_soon(collect)
-                for start in range(0, len(data), piece):
-                    await stream.send_all(data[start : start + piece])
-                    await trio.lowlevel.checkpoint()
-            assert received == [data]
-            await stream.aclose()
-            await broker.is_healthy()
-
-    trio.run(main)
+            nursery.start_soon(collect)
+            for start in range(0, len(data), piece):
+                await stream.send_all(data[start : start + piece])
+                await trio.lowlevel.checkpoint()
+        assert received == [data]
+        await stream.aclose()
+        await broker.is_healthy()
 
 
-def refused(data: bytes, kind: str) -> None:
-    async def main() -> None:
-        async with running() as broker:
-            stream = await broker.connect()
-            await stream.send_all(data)
-            assert await is_closed(stream)
-            assert broker.shell.counters.bad_requests == {kind: 1}
-            assert not broker.core.turns[0]
-            await broker.is_healthy()
-
-    trio.run(main)
+async def refused(data: bytes, kind: str) -> None:
+    async with running() as broker:
+        stream = await broker.connect()
+        await stream.send_all(data)
+        assert await is_closed(stream)
+        assert broker.shell.counters.bad_requests == {kind: 1}
+        assert not broker.core.turns[0]
+        await broker.is_healthy()
 
 
 @pytest.mark.parametrize(
@@ -99,35 +85,29 @@ def refused(data: bytes, kind: str) -> None:
         (struct.pack(">i", 2**31 - 1), "frame-too-large"),
     ],
 )
-def test_a_length_that_cannot_be_closes_the_connection(data: bytes, kind: str) -> None:
-    refused(data, kind)
+async def test_a_length_that_cannot_be_closes_the_connection(data: bytes, kind: str) -> None:
+    await refused(data, kind)
 
 
-def test_frames_before_a_bad_one_are_answered() -> None:
-    async def main() -> None:
-        async with running() as broker:
-            stream = await broker.connect()
-            await stream.send_all(frame(b"a good one") + struct.pack(">i", -5))
-            assert await receive(stream, 1000) == frame(b"a good one")
-            await broker.is_healthy()
-
-    trio.run(main)
+async def test_frames_before_a_bad_one_are_answered() -> None:
+    async with running() as broker:
+        stream = await broker.connect()
+        await stream.send_all(frame(b"a good one") + struct.pack(">i", -5))
+        assert await receive(stream, 1000) == frame(b"a good one")
+        await broker.is_healthy()
 
 
 @pytest.mark.parametrize("reset", [False, True])
-def test_half_a_frame_and_then_the_end_is_dropped_in_silence(reset: bool) -> None:
-    async def main() -> None:
-        async with running() as broker:
-            stream = await broker.connect()
-            await stream.send_all(struct.pack(">i", 1000) + b"half")
-            if reset:
-                stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            await stream.aclose()
-            await broker.is_healthy()
-            assert broker.core.turns[0] == [b"healthy?"]
-            assert broker.shell.counters.bugs == 0
-
-    trio.run(main)
+async def test_half_a_frame_and_then_the_end_is_dropped_in_silence(reset: bool) -> None:
+    async with running() as broker:
+        stream = await broker.connect()
+        await stream.send_all(struct.pack(">i", 1000) + b"half")
+        if reset:
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await stream.aclose()
+        await broker.is_healthy()
+        assert broker.core.turns[0] == [b"healthy?"]
+        assert broker.shell.counters.bugs == 0
 
 
 @pytest.mark.parametrize("word", [b"bug.....", b"assert..", b"effect.."])
@@ -155,13 +135,10 @@ def test_exception_out_of_core_halts_process_and_nothing_of_that_turn_is_sent(
     assert as_json["during"]
 
 
-def test_close_sends_what_is_queued_first() -> None:
-    async def main() -> None:
-        async with running() as broker:
-            stream = await broker.connect()
-            await stream.send_all(frame(b"big..... 1") + frame(b"close... now") + frame(b"not stepped"))
-            assert len(await receive(stream, 10_000_000)) == 3_000_004 + 7
-            await broker.is_healthy()
-            assert broker.core.turns[0] == [b"big..... 1"] or broker.core.turns[0][-1] == b"close... now"
-
-    trio.run(main)
+async def test_close_sends_what_is_queued_first() -> None:
+    async with running() as broker:
+        stream = await broker.connect()
+        await stream.send_all(frame(b"big..... 1") + frame(b"close... now") + frame(b"not stepped"))
+        assert len(await receive(stream, 10_000_000)) == 3_000_004 + 7
+        await broker.is_healthy()
+        assert broker.core.turns[0] == [b"big..... 1"] or broker.core.turns[0][-1] == b"close... now"

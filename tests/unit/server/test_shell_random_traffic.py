@@ -215,21 +215,17 @@ def limits_of(seed: int) -> ConnectionLimits:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_every_request_of_any_traffic_is_answered_once_and_in_order(seed: int) -> None:
-    async def main() -> None:
-        limits = limits_of(seed)
-        async with running(limits, core=DelayingCore()) as broker:  # type: ignore[arg-type]
-            await exchange(broker, seed, broker.connect)
-
-    trio.run(main)
+async def test_every_request_of_any_traffic_is_answered_once_and_in_order(seed: int) -> None:
+    limits = limits_of(seed)
+    async with running(limits, core=DelayingCore()) as broker:  # type: ignore[arg-type]
+        await exchange(broker, seed, broker.connect)
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_every_request_of_any_traffic_under_tls_is_answered_once_and_in_order(known: Identities, seed: int) -> None:
-    async def main() -> None:
-        limits = limits_of(seed)
-        core = DelayingCore()
-        async with running_tls(known.configs, limits, core) as (broker, _tls):  # type: ignore[arg-type]
-            await exchange(broker, seed, partial(secured, broker, trusting(known)))
-
-    trio.run(main)
+async def test_every_request_of_any_traffic_under_tls_is_answered_once_and_in_order(
+    known: Identities, seed: int
+) -> None:
+    limits = limits_of(seed)
+    core = DelayingCore()
+    async with running_tls(known.configs, limits, core) as (broker, _tls):  # type: ignore[arg-type]
+        await exchange(broker, seed, partial(secured, broker, trusting(known)))

@@ -36,47 +36,41 @@ def time_frames(broker: Running) -> None:
     broker.shell.clock = FrameClock(lambda: sum(map(len, broker.core.turns)))
 
 
-def test_pipelined_requests_of_one_connection_are_cut_into_slices() -> None:
-    async def main() -> None:
-        async with running() as broker:
-            time_frames(broker)
-            stream = await broker.connect()
-            data = b"".join(frame(b"frame %03d" % number) for number in range(FRAMES_PER_SLICE * ALONE_TURNS))
-            await stream.send_all(data)
-            assert await receive(stream, len(data)) == data
-            assert max(map(len, broker.core.turns)) == FRAMES_PER_SLICE
+async def test_pipelined_requests_of_one_connection_are_cut_into_slices() -> None:
+    async with running() as broker:
+        time_frames(broker)
+        stream = await broker.connect()
+        data = b"".join(frame(b"frame %03d" % number) for number in range(FRAMES_PER_SLICE * ALONE_TURNS))
+        await stream.send_all(data)
+        assert await receive(stream, len(data)) == data
+        assert max(map(len, broker.core.turns)) == FRAMES_PER_SLICE
+        await stream.aclose()
+        await broker.is_healthy()
+
+
+async def test_slices_of_a_connection_are_longer_only_while_no_other_has_a_turn() -> None:
+    async with running() as broker:
+        time_frames(broker)
+        greedy, other = await broker.connect(), await broker.connect()
+        await ask(other, b"another 0")
+        data = b"".join(frame(b"greedy %04d" % number) for number in range(4000))
+        await greedy.send_all(data)
+        longer = FRAMES_PER_SLICE * TURN_SLICE_ALONE_NS // TURN_SLICE_NS
+        await broker.until(lambda: max(map(len, broker.core.turns)) == longer)
+        broker.shell.post(TimerDue())
+        before = len(broker.core.turns)
+        await broker.until(lambda: len(broker.core.turns) > before + 2)
+        assert next(len(turn) for turn in broker.core.turns[before:] if turn) == longer, "a timer is no client"
+        assert await ask(other, b"another 1") == b"another 1"
+        turns = [turn for turn in broker.core.turns if turn]
+        at = turns.index([b"another 1"])
+        assert len(turns[at - 1]) == longer
+        assert await receive(greedy, len(data)) == data
+        turns = [turn for turn in broker.core.turns if turn]
+        assert [len(turn) for turn in turns[at + 1 : at + ALONE_TURNS]] == [FRAMES_PER_SLICE] * (ALONE_TURNS - 1)
+        for stream in greedy, other:
             await stream.aclose()
-            await broker.is_healthy()
-
-    trio.run(main)
-
-
-def test_slices_of_a_connection_are_longer_only_while_no_other_has_a_turn() -> None:
-    async def main() -> None:
-        async with running() as broker:
-            time_frames(broker)
-            greedy, other = await broker.connect(), await broker.connect()
-            await ask(other, b"another 0")
-            data = b"".join(frame(b"greedy %04d" % number) for number in range(4000))
-            await greedy.send_all(data)
-            longer = FRAMES_PER_SLICE * TURN_SLICE_ALONE_NS // TURN_SLICE_NS
-            await broker.until(lambda: max(map(len, broker.core.turns)) == longer)
-            broker.shell.post(TimerDue())
-            before = len(broker.core.turns)
-            await broker.until(lambda: len(broker.core.turns) > before + 2)
-            assert next(len(turn) for turn in broker.core.turns[before:] if turn) == longer, "a timer is no client"
-            assert await ask(other, b"another 1") == b"another 1"
-            turns = [turn for turn in broker.core.turns if turn]
-            at = turns.index([b"another 1"])
-            assert len(turns[at - 1]) == longer
-            assert await receive(greedy, len(data)) == data
-            turns = [turn for turn in broker.core.turns if turn]
-            assert [len(turn) for turn in turns[at + 1 : at + ALONE_TURNS]] == [FRAMES_PER_SLICE] * (ALONE_TURNS - 1)
-            for stream in greedy, other:
-                await stream.aclose()
-            await broker.is_healthy()
-
-    trio.run(main)
+        await broker.is_healthy()
 
 
 async def pipeline(broker: Running, connections: list[trio.SocketStream]) -> bytes:
@@ -88,82 +82,72 @@ async def pipeline(broker: Running, connections: list[trio.SocketStream]) -> byt
     return data
 
 
-def test_other_connections_are_served_between_the_slices_of_many_pipelining_ones() -> None:
-    async def main() -> None:
-        async with running() as broker:
-            time_frames(broker)
-            healthy = await broker.connect()
-            await ask(healthy, b"healthy 0")
-            greedy = [await broker.connect() for _ in range(20)]
-            data = await pipeline(broker, greedy)
-            seen = sum(map(len, broker.core.turns))
-            assert await ask(healthy, b"healthy 1") == b"healthy 1"
-            waited = sum(map(len, broker.core.turns)) - seen
-            assert waited <= 10 * FRAMES_PER_SLICE, "in a few passes, not behind 2,000 frames"
-            for stream in greedy:
-                assert await receive(stream, len(data)) == data
-                await stream.aclose()
-            await healthy.aclose()
-            await broker.is_healthy()
-
-    trio.run(main)
+async def test_other_connections_are_served_between_the_slices_of_many_pipelining_ones() -> None:
+    async with running() as broker:
+        time_frames(broker)
+        healthy = await broker.connect()
+        await ask(healthy, b"healthy 0")
+        greedy = [await broker.connect() for _ in range(20)]
+        data = await pipeline(broker, greedy)
+        seen = sum(map(len, broker.core.turns))
+        assert await ask(healthy, b"healthy 1") == b"healthy 1"
+        waited = sum(map(len, broker.core.turns)) - seen
+        assert waited <= 10 * FRAMES_PER_SLICE, "in a few passes, not behind 2,000 frames"
+        for stream in greedy:
+            assert await receive(stream, len(data)) == data
+            await stream.aclose()
+        await healthy.aclose()
+        await broker.is_healthy()
 
 
-def test_first_request_of_a_new_connection_does_not_wait_for_many_pipelining_ones() -> None:
-    async def main() -> None:
-        async with running() as broker:
-            time_frames(broker)
-            greedy = [await broker.connect() for _ in range(50)]
-            data = await pipeline(broker, greedy)
-            seen = sum(map(len, broker.core.turns))
-            new = await broker.connect()
-            await new.send_all(first_request(API_VERSIONS))
-            assert await receive(new, len(first_request(API_VERSIONS))) == first_request(API_VERSIONS)
-            waited = sum(map(len, broker.core.turns)) - seen
-            assert waited <= 20 * FRAMES_PER_SLICE, "in some passes, not behind a slice of each"
-            for stream in greedy:
-                assert await receive(stream, len(data)) == data
-                await stream.aclose()
-            await new.aclose()
-            await broker.is_healthy()
-
-    trio.run(main)
+async def test_first_request_of_a_new_connection_does_not_wait_for_many_pipelining_ones() -> None:
+    async with running() as broker:
+        time_frames(broker)
+        greedy = [await broker.connect() for _ in range(50)]
+        data = await pipeline(broker, greedy)
+        seen = sum(map(len, broker.core.turns))
+        new = await broker.connect()
+        await new.send_all(first_request(API_VERSIONS))
+        assert await receive(new, len(first_request(API_VERSIONS))) == first_request(API_VERSIONS)
+        waited = sum(map(len, broker.core.turns)) - seen
+        assert waited <= 20 * FRAMES_PER_SLICE, "in some passes, not behind a slice of each"
+        for stream in greedy:
+            assert await receive(stream, len(data)) == data
+            await stream.aclose()
+        await new.aclose()
+        await broker.is_healthy()
 
 
 @pytest.mark.parametrize(
     ("api_key", "weight"), [(API_VERSIONS, Weight.NEW), (SASL_HANDSHAKE, Weight.NEW), (FETCH, Weight.HEAVY)]
 )
-def test_new_connection_waits_for_heavy_ones_unless_its_first_request_is_cheap(api_key: int, weight: Weight) -> None:
-    async def main() -> None:
-        async with running() as broker:
-            with socket.create_connection(("127.0.0.1", broker.port)) as client:
-                await broker.until(lambda: len(broker.shell.selector) == 1)
-                (connection,) = broker.shell.connections.values()
-                client.sendall(first_request(api_key))
-                assert select.select([connection.sock], [], [], 5)[0]
-                assert connection.weight is weight
-            await broker.is_healthy()
+async def test_new_connection_waits_for_heavy_ones_unless_its_first_request_is_cheap(
+    api_key: int, weight: Weight
+) -> None:
+    async with running() as broker:
+        with socket.create_connection(("127.0.0.1", broker.port)) as client:
+            await broker.until(lambda: len(broker.shell.selector) == 1)
+            (connection,) = broker.shell.connections.values()
+            client.sendall(first_request(api_key))
+            assert select.select([connection.sock], [], [], 5)[0]
+            assert connection.weight is weight
+        await broker.is_healthy()
 
-    trio.run(main)
 
-
-def test_large_frame_is_received_in_bounded_reads() -> None:
-    async def main() -> None:
-        async with running(ConnectionLimits(unsent_reply_bytes_max=100 << 20)) as broker:
-            stream = await broker.connect()
-            data = frame(b"large..." * (1 << 20))
-            received: list[int] = []
-            note = broker.shell.memory.change_frames
-            broker.shell.memory.change_frames = lambda by: (received.append(by), note(by))[1]  # type: ignore[method-assign,assignment]
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(stream.send_all, data)
-                assert await receive(stream, len(data)) == data
-            assert len(received) > len(data) // LARGE_FRAME_READ_BYTES_MAX
-            assert max(received) <= LARGE_FRAME_READ_BYTES_MAX
-            await stream.aclose()
-            await broker.is_healthy()
-
-    trio.run(main)
+async def test_large_frame_is_received_in_bounded_reads() -> None:
+    async with running(ConnectionLimits(unsent_reply_bytes_max=100 << 20)) as broker:
+        stream = await broker.connect()
+        data = frame(b"large..." * (1 << 20))
+        received: list[int] = []
+        note = broker.shell.memory.change_frames
+        broker.shell.memory.change_frames = lambda by: (received.append(by), note(by))[1]  # type: ignore[method-assign,assignment]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stream.send_all, data)
+            assert await receive(stream, len(data)) == data
+        assert len(received) > len(data) // LARGE_FRAME_READ_BYTES_MAX
+        assert max(received) <= LARGE_FRAME_READ_BYTES_MAX
+        await stream.aclose()
+        await broker.is_healthy()
 
 
 def test_large_frames_fill_half_of_the_memory_and_small_requests_continue() -> None:
@@ -183,18 +167,15 @@ def test_large_frames_fill_half_of_the_memory_and_small_requests_continue() -> N
     assert waiting.is_set()
 
 
-def test_connection_that_used_many_slices_stays_heavy_for_a_while() -> None:
-    async def main() -> None:
-        async with running() as broker:
-            time_frames(broker)
-            stream = await broker.connect()
-            await ask(stream, b"small one")
-            (connection,) = broker.shell.connections.values()
-            assert connection.weight is Weight.LIGHT
-            data = b"".join(frame(b"frame %03d" % number) for number in range(100))
-            await stream.send_all(data)
-            await receive(stream, len(data))
-            assert connection.weight is Weight.HEAVY
-            await stream.aclose()
-
-    trio.run(main)
+async def test_connection_that_used_many_slices_stays_heavy_for_a_while() -> None:
+    async with running() as broker:
+        time_frames(broker)
+        stream = await broker.connect()
+        await ask(stream, b"small one")
+        (connection,) = broker.shell.connections.values()
+        assert connection.weight is Weight.LIGHT
+        data = b"".join(frame(b"frame %03d" % number) for number in range(100))
+        await stream.send_all(data)
+        await receive(stream, len(data))
+        assert connection.weight is Weight.HEAVY
+        await stream.aclose()

@@ -28,80 +28,66 @@ CLIENT_HELLO_HEAD = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_client_is_served_with_either_version(known: Identities, version: ssl.TLSVersion) -> None:
-    async def main() -> None:
-        async with running_tls(known.configs) as (broker, _):
-            context = trusting(known)
-            context.minimum_version = context.maximum_version = version
-            stream = await secured(broker, context)
-            assert await ask(stream, b"hello TLS") == b"hello TLS"
-            await stream.aclose()
-            await broker.until(lambda: not broker.shell.connections)
-            assert broker.shell.counters.bad_requests == {}
-            assert [type(event) for event in broker.core.events] == [ConnectionOpened, ConnectionClosed]
-
-    trio.run(main)
+async def test_client_is_served_with_either_version(known: Identities, version: ssl.TLSVersion) -> None:
+    async with running_tls(known.configs) as (broker, _):
+        context = trusting(known)
+        context.minimum_version = context.maximum_version = version
+        stream = await secured(broker, context)
+        assert await ask(stream, b"hello TLS") == b"hello TLS"
+        await stream.aclose()
+        await broker.until(lambda: not broker.shell.connections)
+        assert broker.shell.counters.bad_requests == {}
+        assert [type(event) for event in broker.core.events] == [ConnectionOpened, ConnectionClosed]
 
 
-def test_principal_comes_from_the_certificate_by_the_rules(known: Identities) -> None:
+async def test_principal_comes_from_the_certificate_by_the_rules(known: Identities) -> None:
     rules = {"ssl.principal.mapping.rules": "RULE:^CN=(.*?),.*$/$1/"}
-
-    async def main() -> None:
-        async with running_tls(known.configs | CLIENT_AUTH | rules) as (broker, _):
-            await ask(await secured(broker, trusting(known, certificate=known.client)), b"who am I")
-            (opened,) = broker.core.of(ConnectionOpened)
-            assert isinstance(opened, ConnectionOpened)
-            assert opened.principal == "User:alice"
-
-    trio.run(main)
+    async with running_tls(known.configs | CLIENT_AUTH | rules) as (broker, _):
+        await ask(await secured(broker, trusting(known, certificate=known.client)), b"who am I")
+        (opened,) = broker.core.of(ConnectionOpened)
+        assert isinstance(opened, ConnectionOpened)
+        assert opened.principal == "User:alice"
 
 
-def test_client_without_a_certificate_is_anonymous_where_one_is_requested(known: Identities) -> None:
-    async def main() -> None:
-        async with running_tls(known.configs | {"ssl.client.auth": "requested"}) as (broker, _):
-            await ask(await secured(broker, trusting(known)), b"who am I")
-            (opened,) = broker.core.of(ConnectionOpened)
-            assert isinstance(opened, ConnectionOpened)
-            assert opened.principal == "User:ANONYMOUS"
-
-    trio.run(main)
+async def test_client_without_a_certificate_is_anonymous_where_one_is_requested(known: Identities) -> None:
+    async with running_tls(known.configs | {"ssl.client.auth": "requested"}) as (broker, _):
+        await ask(await secured(broker, trusting(known)), b"who am I")
+        (opened,) = broker.core.of(ConnectionOpened)
+        assert isinstance(opened, ConnectionOpened)
+        assert opened.principal == "User:ANONYMOUS"
 
 
-def refused(configs: dict[str, str], context: ssl.SSLContext, kind: str = "tls-handshake-failed") -> None:
+async def refused(configs: dict[str, str], context: ssl.SSLContext, kind: str = "tls-handshake-failed") -> None:
     """A client with this context is refused, for this reason, and the core has not seen it."""
-
-    async def main() -> None:
-        async with running_tls(configs) as (broker, _):
-            with pytest.raises((trio.BrokenResourceError, AssertionError)):
-                await ask(await secured(broker, context), b"let me in")
-            await broker.until(lambda: not broker.shell.connections)
-            assert broker.shell.counters.bad_requests == {kind: 1}
-            assert broker.core.of(ConnectionOpened) == []
-            assert broker.shell.counters.bugs == 0
-
-    trio.run(main)
+    async with running_tls(configs) as (broker, _):
+        with pytest.raises((trio.BrokenResourceError, AssertionError)):
+            await ask(await secured(broker, context), b"let me in")
+        await broker.until(lambda: not broker.shell.connections)
+        assert broker.shell.counters.bad_requests == {kind: 1}
+        assert broker.core.of(ConnectionOpened) == []
+        assert broker.shell.counters.bugs == 0
 
 
-def test_client_without_a_certificate_is_refused_where_one_is_required(
+async def test_client_without_a_certificate_is_refused_where_one_is_required(
     known: Identities, caplog: pytest.LogCaptureFixture
 ) -> None:
-    refused(known.configs | CLIENT_AUTH, trusting(known))
+    await refused(known.configs | CLIENT_AUTH, trusting(known))
     assert "the client sent no certificate" in str([record.__dict__ for record in caplog.records])
 
 
 @pytest.mark.parametrize("auth", ["required", "requested"])
-def test_client_with_a_certificate_of_another_authority_is_refused(
+async def test_client_with_a_certificate_of_another_authority_is_refused(
     known: Identities, strange: Identities, auth: str
 ) -> None:
-    refused(known.configs | {"ssl.client.auth": auth}, trusting(known, certificate=strange.client))
+    await refused(known.configs | {"ssl.client.auth": auth}, trusting(known, certificate=strange.client))
 
 
 @pytest.mark.parametrize(("made_days_ago", "reason"), [(30, "certificate has expired"), (-30, "not yet valid")])
-def test_client_with_a_certificate_outside_its_dates_is_refused(
+async def test_client_with_a_certificate_outside_its_dates_is_refused(
     known: Identities, tmp_path: Path, caplog: pytest.LogCaptureFixture, made_days_ago: int, reason: str
 ) -> None:
     outdated = of_the_same_authority(known, tmp_path / "certs", made_days_ago)
-    refused(known.configs | CLIENT_AUTH, trusting(known, certificate=outdated.client))
+    await refused(known.configs | CLIENT_AUTH, trusting(known, certificate=outdated.client))
     assert reason in str([record.__dict__ for record in caplog.records])
 
 
@@ -115,7 +101,7 @@ def of_the_same_authority(known: Identities, folder: Path, made_days_ago: int) -
     return Identities(folder)
 
 
-def test_client_refuses_a_broker_with_a_certificate_of_another_name(known: Identities) -> None:
+async def test_client_refuses_a_broker_with_a_certificate_of_another_name(known: Identities) -> None:
     def connect(port: int) -> None:
         with (
             socket.create_connection(("127.0.0.1", port)) as sock,
@@ -123,48 +109,42 @@ def test_client_refuses_a_broker_with_a_certificate_of_another_name(known: Ident
         ):
             trusting(known).wrap_socket(sock, server_hostname="elsewhere.example")
 
-    async def main() -> None:
-        async with running_tls(known.configs) as (broker, _):
-            await trio.to_thread.run_sync(connect, broker.port)
-            await broker.until(lambda: broker.shell.counters.bad_requests == {"tls-handshake-failed": 1})
-
-    trio.run(main)
+    async with running_tls(known.configs) as (broker, _):
+        await trio.to_thread.run_sync(connect, broker.port)
+        await broker.until(lambda: broker.shell.counters.bad_requests == {"tls-handshake-failed": 1})
 
 
-def test_client_that_does_not_know_the_authority_is_noted(
+async def test_client_that_does_not_know_the_authority_is_noted(
     known: Identities, strange: Identities, caplog: pytest.LogCaptureFixture
 ) -> None:
     def connect(port: int) -> None:
         with socket.create_connection(("127.0.0.1", port)) as sock, pytest.raises(ssl.SSLCertVerificationError):
             trusting(strange).wrap_socket(sock, server_hostname="localhost")
 
-    async def main() -> None:
-        async with running_tls(known.configs) as (broker, _):
-            await trio.to_thread.run_sync(connect, broker.port)
-            await broker.until(lambda: broker.shell.counters.bad_requests == {"tls-handshake-failed": 1})
-
-    trio.run(main)
+    async with running_tls(known.configs) as (broker, _):
+        await trio.to_thread.run_sync(connect, broker.port)
+        await broker.until(lambda: broker.shell.counters.bad_requests == {"tls-handshake-failed": 1})
     assert "unknown CA" in str([record.__dict__ for record in caplog.records])
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1:DeprecationWarning")
-def test_client_that_offers_tls_11_is_refused(known: Identities) -> None:
+async def test_client_that_offers_tls_11_is_refused(known: Identities) -> None:
     context = trusting(known)
     context.set_ciphers("ALL:@SECLEVEL=0")
     context.minimum_version = ssl.TLSVersion.TLSv1
     context.maximum_version = ssl.TLSVersion.TLSv1_1
-    refused(known.configs, context)
+    await refused(known.configs, context)
 
 
-def test_client_of_tls_12_is_refused_where_only_tls_13_is_enabled(known: Identities) -> None:
+async def test_client_of_tls_12_is_refused_where_only_tls_13_is_enabled(known: Identities) -> None:
     context = trusting(known)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    refused(known.configs | {"ssl.enabled.protocols": "TLSv1.3"}, context)
+    await refused(known.configs | {"ssl.enabled.protocols": "TLSv1.3"}, context)
 
 
-def test_certificate_that_no_rule_names_is_refused(known: Identities) -> None:
+async def test_certificate_that_no_rule_names_is_refused(known: Identities) -> None:
     rules = {"ssl.principal.mapping.rules": "RULE:^OU=(.*)$/$1/"}
-    refused(
+    await refused(
         known.configs | CLIENT_AUTH | rules, trusting(known, certificate=known.client), kind="tls-principal-refused"
     )
 
@@ -178,58 +158,46 @@ def test_certificate_that_no_rule_names_is_refused(known: Identities) -> None:
         (b"\x16\x03\x01\xff\xff" + bytes(100), "tls-handshake-failed"),
     ],
 )
-def test_peer_that_speaks_no_tls_is_closed_with_a_reason(known: Identities, data: bytes, kind: str) -> None:
-    async def main() -> None:
-        async with running_tls(known.configs) as (broker, _):
-            stream = await broker.connect()
-            await stream.send_all(data)
-            assert await is_closed(stream)
-            await broker.until(lambda: not broker.shell.connections)
-            assert broker.shell.counters.bad_requests == {kind: 1}
-            assert await ask(await secured(broker, trusting(known)), b"still here") == b"still here"
-
-    trio.run(main)
+async def test_peer_that_speaks_no_tls_is_closed_with_a_reason(known: Identities, data: bytes, kind: str) -> None:
+    async with running_tls(known.configs) as (broker, _):
+        stream = await broker.connect()
+        await stream.send_all(data)
+        assert await is_closed(stream)
+        await broker.until(lambda: not broker.shell.connections)
+        assert broker.shell.counters.bad_requests == {kind: 1}
+        assert await ask(await secured(broker, trusting(known)), b"still here") == b"still here"
 
 
-def test_half_a_handshake_ends_at_its_deadline(known: Identities) -> None:
-    async def main() -> None:
-        async with running_tls(known.configs, ConnectionLimits(tls_handshake_ms_max=100)) as (broker, tls):
-            silent, half = await broker.connect(), await broker.connect()
-            await half.send_all(CLIENT_HELLO_HEAD)
-            assert await is_closed(silent)
-            assert await is_closed(half)
-            await broker.until(lambda: not broker.shell.connections)
-            assert broker.shell.counters.bad_requests == {"tls-handshake-deadline": 2}
-            assert tls.handshaking == {}
-            assert broker.core.of(ConnectionOpened) == []
-
-    trio.run(main)
+async def test_half_a_handshake_ends_at_its_deadline(known: Identities) -> None:
+    async with running_tls(known.configs, ConnectionLimits(tls_handshake_ms_max=100)) as (broker, tls):
+        silent, half = await broker.connect(), await broker.connect()
+        await half.send_all(CLIENT_HELLO_HEAD)
+        assert await is_closed(silent)
+        assert await is_closed(half)
+        await broker.until(lambda: not broker.shell.connections)
+        assert broker.shell.counters.bad_requests == {"tls-handshake-deadline": 2}
+        assert tls.handshaking == {}
+        assert broker.core.of(ConnectionOpened) == []
 
 
-def test_peer_that_closes_during_the_handshake_is_only_counted(known: Identities) -> None:
-    async def main() -> None:
-        async with running_tls(known.configs) as (broker, _):
-            await (await broker.connect()).aclose()
-            await broker.until(lambda: broker.shell.counters.bad_requests == {"tls-handshake-closed": 1})
-            await broker.until(lambda: not broker.shell.connections)
-
-    trio.run(main)
+async def test_peer_that_closes_during_the_handshake_is_only_counted(known: Identities) -> None:
+    async with running_tls(known.configs) as (broker, _):
+        await (await broker.connect()).aclose()
+        await broker.until(lambda: broker.shell.counters.bad_requests == {"tls-handshake-closed": 1})
+        await broker.until(lambda: not broker.shell.connections)
 
 
-def test_unfinished_tls_handshake_above_the_limit_closes_the_oldest(known: Identities) -> None:
-    async def main() -> None:
-        async with running_tls(known.configs, ConnectionLimits(tls_handshakes_max=2)) as (broker, tls):
-            streams = [await broker.connect() for _ in range(2)]
-            await broker.until(lambda: len(tls.handshaking) == 2)
-            streams.append(await broker.connect())
-            assert await is_closed(streams[0])
-            assert broker.shell.counters.bad_requests == {"tls-too-many-handshakes": 1}
-            assert len(tls.handshaking) == 2
-
-    trio.run(main)
+async def test_unfinished_tls_handshake_above_the_limit_closes_the_oldest(known: Identities) -> None:
+    async with running_tls(known.configs, ConnectionLimits(tls_handshakes_max=2)) as (broker, tls):
+        streams = [await broker.connect() for _ in range(2)]
+        await broker.until(lambda: len(tls.handshaking) == 2)
+        streams.append(await broker.connect())
+        assert await is_closed(streams[0])
+        assert broker.shell.counters.bad_requests == {"tls-too-many-handshakes": 1}
+        assert len(tls.handshaking) == 2
 
 
-def test_half_handshakes_that_end_together_are_ended_one_at_a_time(known: Identities) -> None:
+async def test_half_handshakes_that_end_together_are_ended_one_at_a_time(known: Identities) -> None:
     """Else those that are connected wait for all of them: a close costs more than a request."""
 
     class ConnectionsPerPass(trio.abc.Instrument):
@@ -239,146 +207,116 @@ def test_half_handshakes_that_end_together_are_ended_one_at_a_time(known: Identi
         def before_io_wait(self, timeout: float) -> None:
             self.counts.append(len(self.broker.shell.connections))
 
-    async def main() -> None:
-        async with running_tls(known.configs) as (broker, _):
-            streams = [await broker.connect() for _ in range(30)]
-            for stream in streams:
-                await stream.send_all(CLIENT_HELLO_HEAD)
-            await broker.until(lambda: len(broker.shell.connections) == 30)
-            passes = ConnectionsPerPass(broker)
-            trio.lowlevel.add_instrument(passes)
-            for stream in streams:
-                stream.socket.close()
-            await broker.until(lambda: not broker.shell.connections)
-            assert max(before - after for before, after in itertools.pairwise(passes.counts)) <= 2
-
-    trio.run(main)
+    async with running_tls(known.configs) as (broker, _):
+        streams = [await broker.connect() for _ in range(30)]
+        for stream in streams:
+            await stream.send_all(CLIENT_HELLO_HEAD)
+        await broker.until(lambda: len(broker.shell.connections) == 30)
+        passes = ConnectionsPerPass(broker)
+        trio.lowlevel.add_instrument(passes)
+        for stream in streams:
+            stream.socket.close()
+        await broker.until(lambda: not broker.shell.connections)
+        assert max(before - after for before, after in itertools.pairwise(passes.counts)) <= 2
 
 
-def test_client_that_finished_its_handshake_has_to_send_a_request(known: Identities) -> None:
-    async def main() -> None:
-        async with running_tls(known.configs, ConnectionLimits(first_byte_ms_max=100)) as (broker, _):
-            stream = await secured(broker, trusting(known))
-            assert await is_closed(stream.transport_stream)
-            assert broker.shell.counters.bad_requests == {"first-byte-deadline": 1}
-
-    trio.run(main)
+async def test_client_that_finished_its_handshake_has_to_send_a_request(known: Identities) -> None:
+    async with running_tls(known.configs, ConnectionLimits(first_byte_ms_max=100)) as (broker, _):
+        stream = await secured(broker, trusting(known))
+        assert await is_closed(stream.transport_stream)
+        assert broker.shell.counters.bad_requests == {"first-byte-deadline": 1}
 
 
 @pytest.mark.parametrize("size", [8, 4_000, 16_384, 100_000, 262_144, 1_000_000, 20_000_000])
-def test_frames_of_every_size_go_both_ways(known: Identities, size: int) -> None:
-    async def main() -> None:
-        async with running_tls(known.configs) as (broker, _):
-            stream = await secured(broker, trusting(known))
-            data = (b"yak " * (size // 4 + 1))[:size]
-            assert await ask(stream, data) == data
-            assert await ask(stream, b"and then") == b"and then"
-            assert broker.shell.memory.frame_bytes == 0
-
-    trio.run(main)
+async def test_frames_of_every_size_go_both_ways(known: Identities, size: int) -> None:
+    async with running_tls(known.configs) as (broker, _):
+        stream = await secured(broker, trusting(known))
+        data = (b"yak " * (size // 4 + 1))[:size]
+        assert await ask(stream, data) == data
+        assert await ask(stream, b"and then") == b"and then"
+        assert broker.shell.memory.frame_bytes == 0
 
 
-def test_many_small_frames_in_one_send_are_all_answered(known: Identities) -> None:
-    async def main() -> None:
-        async with running_tls(known.configs) as (broker, _):
-            stream = await secured(broker, trusting(known))
-            frames = b"".join(frame(b"%08d" % number) for number in range(50_000))
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(stream.send_all, frames)
-                assert await receive(stream, len(frames)) == frames
-
-    trio.run(main)
+async def test_many_small_frames_in_one_send_are_all_answered(known: Identities) -> None:
+    async with running_tls(known.configs) as (broker, _):
+        stream = await secured(broker, trusting(known))
+        frames = b"".join(frame(b"%08d" % number) for number in range(50_000))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stream.send_all, frames)
+            assert await receive(stream, len(frames)) == frames
 
 
-def test_frames_in_records_of_one_byte_are_put_together(known: Identities) -> None:
-    async def main() -> None:
-        async with running_tls(known.configs) as (broker, _):
-            stream = await secured(broker, trusting(known))
-            for byte in frame(b"drop by drop"):
-                await stream.send_all(bytes([byte]))
-            assert await receive(stream, 16) == frame(b"drop by drop")
-
-    trio.run(main)
+async def test_frames_in_records_of_one_byte_are_put_together(known: Identities) -> None:
+    async with running_tls(known.configs) as (broker, _):
+        stream = await secured(broker, trusting(known))
+        for byte in frame(b"drop by drop"):
+            await stream.send_all(bytes([byte]))
+        assert await receive(stream, 16) == frame(b"drop by drop")
 
 
-def test_first_request_may_come_with_the_end_of_the_handshake(known: Identities) -> None:
-    async def main() -> None:
-        async with running_tls(known.configs) as (broker, _):
-            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-            tls = trusting(known).wrap_bio(incoming, outgoing, server_hostname="localhost")
-            stream = await broker.connect()
-            while True:
+async def test_first_request_may_come_with_the_end_of_the_handshake(known: Identities) -> None:
+    async with running_tls(known.configs) as (broker, _):
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = trusting(known).wrap_bio(incoming, outgoing, server_hostname="localhost")
+        stream = await broker.connect()
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                await stream.send_all(outgoing.read())
+                incoming.write(await stream.receive_some())
+        tls.write(frame(b"at once!"))
+        await stream.send_all(outgoing.read())
+        received = b""
+        with trio.fail_after(5):
+            while len(received) < 12:
+                incoming.write(await stream.receive_some())
                 try:
-                    tls.do_handshake()
-                    break
+                    received += tls.read(100)
                 except ssl.SSLWantReadError:
-                    await stream.send_all(outgoing.read())
-                    incoming.write(await stream.receive_some())
-            tls.write(frame(b"at once!"))
-            await stream.send_all(outgoing.read())
-            received = b""
-            with trio.fail_after(5):
-                while len(received) < 12:
-                    incoming.write(await stream.receive_some())
-                    try:
-                        received += tls.read(100)
-                    except ssl.SSLWantReadError:
-                        continue
-            assert received == frame(b"at once!")
-
-    trio.run(main)
+                    continue
+        assert received == frame(b"at once!")
 
 
-def test_client_that_does_not_read_pauses_and_then_gets_everything(known: Identities) -> None:
-    async def main() -> None:
-        async with running_tls(known.configs) as (broker, _):
-            stream = await secured(broker, trusting(known))
-            await stream.send_all(frame(b"big.....") * 20)
-            await broker.until(lambda: broker.shell.counters.pauses > 0)
-            assert len(await receive(stream, 20 * 3_000_004)) == 20 * 3_000_004
-            await stream.aclose()
-            await broker.until(lambda: not broker.shell.connections)
-            assert broker.shell.memory.held_bytes == 0
-
-    trio.run(main)
+async def test_client_that_does_not_read_pauses_and_then_gets_everything(known: Identities) -> None:
+    async with running_tls(known.configs) as (broker, _):
+        stream = await secured(broker, trusting(known))
+        await stream.send_all(frame(b"big.....") * 20)
+        await broker.until(lambda: broker.shell.counters.pauses > 0)
+        assert len(await receive(stream, 20 * 3_000_004)) == 20 * 3_000_004
+        await stream.aclose()
+        await broker.until(lambda: not broker.shell.connections)
+        assert broker.shell.memory.held_bytes == 0
 
 
-def test_reset_in_the_middle_of_an_answer_frees_its_memory(known: Identities) -> None:
-    async def main() -> None:
-        async with running_tls(known.configs) as (broker, _):
-            stream = await secured(broker, trusting(known))
-            await stream.send_all(frame(b"big.....") * 20)
-            await broker.until(lambda: broker.shell.memory.held_bytes > 0)
-            stream.transport_stream.socket.close()
-            await broker.until(lambda: not broker.shell.connections)
-            assert broker.shell.memory.held_bytes == 0
-            assert broker.shell.counters.bugs == 0
-
-    trio.run(main)
+async def test_reset_in_the_middle_of_an_answer_frees_its_memory(known: Identities) -> None:
+    async with running_tls(known.configs) as (broker, _):
+        stream = await secured(broker, trusting(known))
+        await stream.send_all(frame(b"big.....") * 20)
+        await broker.until(lambda: broker.shell.memory.held_bytes > 0)
+        stream.transport_stream.socket.close()
+        await broker.until(lambda: not broker.shell.connections)
+        assert broker.shell.memory.held_bytes == 0
+        assert broker.shell.counters.bugs == 0
 
 
-def test_length_that_no_frame_has_closes_the_connection(known: Identities) -> None:
-    async def main() -> None:
-        async with running_tls(known.configs) as (broker, _):
-            stream = await secured(broker, trusting(known))
-            await stream.send_all(struct.pack(">i", REQUEST_BYTES_MAX + 1) + bytes(20))
-            assert await is_closed(stream.transport_stream)
-            assert broker.shell.counters.bad_requests == {"frame-too-large": 1}
-
-    trio.run(main)
+async def test_length_that_no_frame_has_closes_the_connection(known: Identities) -> None:
+    async with running_tls(known.configs) as (broker, _):
+        stream = await secured(broker, trusting(known))
+        await stream.send_all(struct.pack(">i", REQUEST_BYTES_MAX + 1) + bytes(20))
+        assert await is_closed(stream.transport_stream)
+        assert broker.shell.counters.bad_requests == {"frame-too-large": 1}
 
 
-def test_record_that_does_not_decrypt_ends_its_connection_alone(known: Identities) -> None:
-    async def main() -> None:
-        async with running_tls(known.configs) as (broker, _):
-            stream = await secured(broker, trusting(known))
-            assert await ask(stream, b"a record") == b"a record"
-            await stream.transport_stream.send_all(b"\x17\x03\x03\x00\x20" + bytes(32))
-            assert await is_closed(stream.transport_stream)
-            assert broker.shell.counters.bugs == 0
-            assert await ask(await secured(broker, trusting(known)), b"still here") == b"still here"
-
-    trio.run(main)
+async def test_record_that_does_not_decrypt_ends_its_connection_alone(known: Identities) -> None:
+    async with running_tls(known.configs) as (broker, _):
+        stream = await secured(broker, trusting(known))
+        assert await ask(stream, b"a record") == b"a record"
+        await stream.transport_stream.send_all(b"\x17\x03\x03\x00\x20" + bytes(32))
+        assert await is_closed(stream.transport_stream)
+        assert broker.shell.counters.bugs == 0
+        assert await ask(await secured(broker, trusting(known)), b"still here") == b"still here"
 
 
 class SlicingCore(ScriptedCore):
@@ -390,7 +328,7 @@ class SlicingCore(ScriptedCore):
         return super().step(event, now_ms)
 
 
-def test_slice_of_a_file_is_encrypted_piece_by_piece(known: Identities, tmp_path: Path) -> None:
+async def test_slice_of_a_file_is_encrypted_piece_by_piece(known: Identities, tmp_path: Path) -> None:
     content = bytes(range(256)) * 20_000
     (tmp_path / "log").write_bytes(content)
     file = RealDisk(max_open_files=4).open(str(tmp_path / "log"))
@@ -399,33 +337,25 @@ def test_slice_of_a_file_is_encrypted_piece_by_piece(known: Identities, tmp_path
     core.slice_of = lambda size: file.slice_cached(size, 0)  # type: ignore[attr-defined]
     if file.slice_cached(len(content), 0) is None:
         pytest.skip("this kernel does not say what is cached")
-
-    async def main() -> None:
-        async with running_tls(known.configs, core=core) as (broker, _):
-            stream = await secured(broker, trusting(known))
-            await stream.send_all(frame(b"fetch it"))
-            assert (await receive(stream, len(content) + 4))[4:] == content
-
-    trio.run(main)
+    async with running_tls(known.configs, core=core) as (broker, _):
+        stream = await secured(broker, trusting(known))
+        await stream.send_all(frame(b"fetch it"))
+        assert (await receive(stream, len(content) + 4))[4:] == content
 
 
-def test_a_connection_that_closes_itself_and_has_an_alert_to_send_ends_alone(
+async def test_a_connection_that_closes_itself_and_has_an_alert_to_send_ends_alone(
     known: Identities, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a client of TLS 1.2 whose bad request and renegotiation come at once: it ended the selector's task."""
-
-    async def main() -> None:
-        async with running_tls(known.configs) as (broker, _):
-            stream = await secured(broker, trusting(known))
-            while not len(broker.shell.selector):  # the first turns of a connection are its own task's
-                assert await ask(stream, b"a request") == b"a request"
-                await trio.lowlevel.checkpoint()
-            monkeypatch.setattr(TlsSocket, "has_output", True)
-            await stream.send_all(struct.pack(">i", -5) + b"bad length")
-            await broker.until(lambda: not broker.shell.connections)
-            monkeypatch.undo()
-            assert len(broker.shell.selector) == 0
-            other = await secured(broker, trusting(known))
-            assert await ask(other, b"another one") == b"another one"
-
-    trio.run(main)
+    async with running_tls(known.configs) as (broker, _):
+        stream = await secured(broker, trusting(known))
+        while not len(broker.shell.selector):  # the first turns of a connection are its own task's
+            assert await ask(stream, b"a request") == b"a request"
+            await trio.lowlevel.checkpoint()
+        monkeypatch.setattr(TlsSocket, "has_output", True)
+        await stream.send_all(struct.pack(">i", -5) + b"bad length")
+        await broker.until(lambda: not broker.shell.connections)
+        monkeypatch.undo()
+        assert len(broker.shell.selector) == 0
+        other = await secured(broker, trusting(known))
+        assert await ask(other, b"another one") == b"another one"

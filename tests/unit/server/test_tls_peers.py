@@ -20,95 +20,76 @@ def use_tls(caller: Running, configs: dict[str, str]) -> None:
     connect_with_tls(caller.shell.peers, ListenerTls("SSL", configs))
 
 
-def test_peer_answers_a_request_under_tls(known: Identities) -> None:
-    async def main() -> None:
-        async with running_tls(known.configs | CLIENT_AUTH) as (broker, _), running() as (caller, _listening):
-            use_tls(caller, known.configs)
-            caller.ask(ConnectPeer(1, "localhost", broker.port), SendPeer(1, [frame(b"sent early")]))
-            await caller.until(lambda: caller.core.answers == [b"sent early"])
-            requests = [frame(b"%08d" % number) for number in range(5_000)] + [frame(b"large" * 1_000_000)]
-            caller.ask(SendPeer(1, requests))
-            await caller.until(lambda: len(caller.core.answers) == 5_002)
-            assert caller.core.answers[1:] == [each[4:] for each in requests]
-            (opened,) = broker.core.of(ConnectionOpened)
-            assert isinstance(opened, ConnectionOpened)
-            assert opened.principal == "User:CN=broker,O=YAK"
-            caller.ask(ClosePeer(1))
-            await broker.until(lambda: not broker.shell.connections)
-            assert caller.core.events == [PeerConnected(1)]
-
-    trio.run(main)
+async def test_peer_answers_a_request_under_tls(known: Identities) -> None:
+    async with running_tls(known.configs | CLIENT_AUTH) as (broker, _), running() as (caller, _listening):
+        use_tls(caller, known.configs)
+        caller.ask(ConnectPeer(1, "localhost", broker.port), SendPeer(1, [frame(b"sent early")]))
+        await caller.until(lambda: caller.core.answers == [b"sent early"])
+        requests = [frame(b"%08d" % number) for number in range(5_000)] + [frame(b"large" * 1_000_000)]
+        caller.ask(SendPeer(1, requests))
+        await caller.until(lambda: len(caller.core.answers) == 5_002)
+        assert caller.core.answers[1:] == [each[4:] for each in requests]
+        (opened,) = broker.core.of(ConnectionOpened)
+        assert isinstance(opened, ConnectionOpened)
+        assert opened.principal == "User:CN=broker,O=YAK"
+        caller.ask(ClosePeer(1))
+        await broker.until(lambda: not broker.shell.connections)
+        assert caller.core.events == [PeerConnected(1)]
 
 
-def lost_reason(listener: dict[str, str], caller_configs: dict[str, str], host: str) -> PeerLost:
-    found = []
-
-    async def main() -> None:
-        async with running_tls(listener) as (broker, _), running() as (caller, _listening):
-            use_tls(caller, caller_configs)
-            caller.ask(ConnectPeer(1, host, broker.port))
-            found.append(await caller.lost())
-            await broker.until(lambda: not broker.shell.connections)
-
-    trio.run(main)
-    return found[0]
+async def lost_reason(listener: dict[str, str], caller_configs: dict[str, str], host: str) -> PeerLost:
+    async with running_tls(listener) as (broker, _), running() as (caller, _listening):
+        use_tls(caller, caller_configs)
+        caller.ask(ConnectPeer(1, host, broker.port))
+        lost = await caller.lost()
+        await broker.until(lambda: not broker.shell.connections)
+    return lost
 
 
-def test_peer_of_another_authority_is_lost(known: Identities, strange: Identities) -> None:
-    lost = lost_reason(strange.configs, known.configs, "localhost")
+async def test_peer_of_another_authority_is_lost(known: Identities, strange: Identities) -> None:
+    lost = await lost_reason(strange.configs, known.configs, "localhost")
     assert lost.how == "unreachable"
     assert "certificate is refused" in lost.reason
 
 
-def test_peer_with_another_host_name_is_lost_unless_names_are_not_checked(known: Identities, tmp_path: Path) -> None:
+async def test_peer_with_another_host_name_is_lost_unless_names_are_not_checked(
+    known: Identities, tmp_path: Path
+) -> None:
     elsewhere = make(tmp_path / "certs", hosts=["elsewhere.example"])
-    lost = lost_reason(elsewhere.configs, elsewhere.configs, "127.0.0.1")
+    lost = await lost_reason(elsewhere.configs, elsewhere.configs, "127.0.0.1")
     assert "IP address mismatch" in lost.reason
-
-    async def main() -> None:
-        async with running_tls(elsewhere.configs) as (broker, _), running() as (caller, _listening):
-            use_tls(caller, elsewhere.configs | {"ssl.endpoint.identification.algorithm": ""})
-            caller.ask(ConnectPeer(1, "127.0.0.1", broker.port))
-            await caller.until(lambda: caller.core.events == [PeerConnected(1)])
-            caller.ask(ClosePeer(1))
-
-    trio.run(main)
+    async with running_tls(elsewhere.configs) as (broker, _), running() as (caller, _listening):
+        use_tls(caller, elsewhere.configs | {"ssl.endpoint.identification.algorithm": ""})
+        caller.ask(ConnectPeer(1, "127.0.0.1", broker.port))
+        await caller.until(lambda: caller.core.events == [PeerConnected(1)])
+        caller.ask(ClosePeer(1))
 
 
-def test_peer_that_speaks_no_tls_is_lost_in_time(known: Identities) -> None:
-    async def main() -> None:
-        async with running(peer_connect_ms_max=500) as (caller, listening):
-            use_tls(caller, known.configs)
-            caller.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)))
-            lost = await caller.lost()
-            assert (lost.how, lost.reason) == ("timeout", "no TLS handshake in 500 ms")
-
-    trio.run(main)
+async def test_peer_that_speaks_no_tls_is_lost_in_time(known: Identities) -> None:
+    async with running(peer_connect_ms_max=500) as (caller, listening):
+        use_tls(caller, known.configs)
+        caller.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)))
+        lost = await caller.lost()
+        assert (lost.how, lost.reason) == ("timeout", "no TLS handshake in 500 ms")
 
 
-def test_peer_that_closes_during_the_handshake_is_lost(known: Identities) -> None:
-    async def main() -> None:
-        async with running() as (caller, listening):
-            use_tls(caller, known.configs)
-            caller.ask(ConnectPeer(1, "localhost", port_of(listening)))
-            sock, _ = await trio.socket.from_stdlib_socket(listening).accept()
-            sock.close()
-            assert (await caller.lost()).how == "reset"
-
-    trio.run(main)
+async def test_peer_that_closes_during_the_handshake_is_lost(known: Identities) -> None:
+    async with running() as (caller, listening):
+        use_tls(caller, known.configs)
+        caller.ask(ConnectPeer(1, "localhost", port_of(listening)))
+        sock, _ = await trio.socket.from_stdlib_socket(listening).accept()
+        sock.close()
+        assert (await caller.lost()).how == "reset"
 
 
 @pytest.mark.parametrize("when", ["at once", "in the handshake"])
-def test_close_during_the_handshake_leaves_nothing(known: Identities, when: str) -> None:
-    async def main() -> None:
-        async with running() as (caller, listening):
-            use_tls(caller, known.configs)
-            caller.ask(ConnectPeer(1, "localhost", port_of(listening)))
-            if when == "in the handshake":
-                sock, _ = await trio.socket.from_stdlib_socket(listening).accept()
-                assert await sock.recv(3) == b"\x16\x03\x01"
-            caller.ask(ClosePeer(1))
-            await caller.until(lambda: len(caller.shell.peers) == 0)
-            assert caller.core.events == []
-
-    trio.run(main)
+async def test_close_during_the_handshake_leaves_nothing(known: Identities, when: str) -> None:
+    async with running() as (caller, listening):
+        use_tls(caller, known.configs)
+        caller.ask(ConnectPeer(1, "localhost", port_of(listening)))
+        if when == "in the handshake":
+            sock, _ = await trio.socket.from_stdlib_socket(listening).accept()
+            assert await sock.recv(3) == b"\x16\x03\x01"
+        caller.ask(ClosePeer(1))
+        await caller.until(lambda: len(caller.shell.peers) == 0)
+        assert caller.core.events == []

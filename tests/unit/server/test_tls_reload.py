@@ -23,36 +23,28 @@ def renew(identities: Identities, hosts: list[str]) -> None:
     create_certificates(str(identities.folder), hosts, 90, [], force=True, now=datetime.now(UTC))
 
 
-def test_new_connections_get_the_new_certificate_and_old_connections_continue(tmp_path: Path) -> None:
+async def test_new_connections_get_the_new_certificate_and_old_connections_continue(tmp_path: Path) -> None:
     own = make(tmp_path / "certs")
-
-    async def main() -> None:
-        async with running_tls(own.configs) as (broker, tls):
-            old = await secured(broker, trusting(own))
-            assert await ask(old, b"before it") == b"before it"
-            renew(own, ["renewed.example"])
-            assert tls.reload_if_changed()
-            await ask(await secured(broker, trusting(own), host="renewed.example"), b"after it")
-            assert await ask(old, b"still on") == b"still on"
-
-    trio.run(main)
+    async with running_tls(own.configs) as (broker, tls):
+        old = await secured(broker, trusting(own))
+        assert await ask(old, b"before it") == b"before it"
+        renew(own, ["renewed.example"])
+        assert tls.reload_if_changed()
+        await ask(await secured(broker, trusting(own), host="renewed.example"), b"after it")
+        assert await ask(old, b"still on") == b"still on"
 
 
-def test_watch_notices_a_new_file(tmp_path: Path) -> None:
+async def test_watch_notices_a_new_file(tmp_path: Path) -> None:
     own = make(tmp_path / "certs")
-
-    async def main() -> None:
-        tls = ListenerTls("SSL", own.configs)
-        first = tls.contexts
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(tls.watch, 0.01)
-            renew(own, ["localhost"])
-            with trio.fail_after(5):
-                while tls.contexts is first:  # noqa: ASYNC110 - it sets no event
-                    await trio.sleep(0.01)
-            nursery.cancel_scope.cancel()
-
-    trio.run(main)
+    tls = ListenerTls("SSL", own.configs)
+    first = tls.contexts
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tls.watch, 0.01)
+        renew(own, ["localhost"])
+        with trio.fail_after(5):
+            while tls.contexts is first:  # noqa: ASYNC110 - it sets no event
+                await trio.sleep(0.01)
+        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("damage", ["empty", "missing", "expired"])

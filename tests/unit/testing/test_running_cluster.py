@@ -89,22 +89,19 @@ def test_asyncio_task_that_is_cancelled_during_the_start_ends_the_cluster(sessio
     assert session.said == [SHAPE, "closed"]
 
 
-def test_trio_scope_that_is_cancelled_during_the_start_ends_the_cluster(session: FakeSession) -> None:
-    async def main() -> None:
-        session.go_on.clear()
-        with trio.CancelScope() as scope:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(sleep_in_it)
-                await trio.to_thread.run_sync(session.begun.wait, 10)
-                scope.cancel()
-                session.go_on.set()
-        assert scope.cancelled_caught
-
+async def test_trio_scope_that_is_cancelled_during_the_start_ends_the_cluster(session: FakeSession) -> None:
     async def sleep_in_it() -> None:
         async with running_cluster.run_cluster(3, as_kafka="2.8"):
             await trio.sleep_forever()
 
-    trio.run(main)
+    session.go_on.clear()
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(sleep_in_it)
+            await trio.to_thread.run_sync(session.begun.wait, 10)
+            scope.cancel()
+            session.go_on.set()
+    assert scope.cancelled_caught
     assert session.said == [SHAPE, "closed"]
 
 

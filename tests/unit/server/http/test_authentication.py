@@ -133,25 +133,21 @@ def test_password_is_ignored_without_basic() -> None:
     assert users.hashed == []
 
 
-def test_login_that_succeeded_is_not_hashed_again_until_the_credential_changes() -> None:
+async def test_login_that_succeeded_is_not_hashed_again_until_the_credential_changes() -> None:
     users = Users()
-
-    async def main() -> None:
-        logins = BasicLogins(users.password_credential)
-        assert await logins.is_right("ann", PASSWORD)
-        assert await logins.is_right("ann", PASSWORD)
-        assert len(users.hashed) == 1
-        assert not await logins.is_right("ann", "wrong")
-        assert not await logins.is_right("ann", "wrong")
-        assert len(users.hashed) == 3
-        users.known["ann"] = credential(PASSWORD, b"another salt")
-        assert await logins.is_right("ann", PASSWORD)
-        assert len(users.hashed) == 4
-        users.known.clear()
-        assert not await logins.is_right("ann", PASSWORD)
-        assert PASSWORD.encode() not in b"".join(logins._remembered)
-
-    trio.run(main)
+    logins = BasicLogins(users.password_credential)
+    assert await logins.is_right("ann", PASSWORD)
+    assert await logins.is_right("ann", PASSWORD)
+    assert len(users.hashed) == 1
+    assert not await logins.is_right("ann", "wrong")
+    assert not await logins.is_right("ann", "wrong")
+    assert len(users.hashed) == 3
+    users.known["ann"] = credential(PASSWORD, b"another salt")
+    assert await logins.is_right("ann", PASSWORD)
+    assert len(users.hashed) == 4
+    users.known.clear()
+    assert not await logins.is_right("ann", PASSWORD)
+    assert PASSWORD.encode() not in b"".join(logins._remembered)
 
 
 @given(st.text(), st.text(), st.text(), st.text())
@@ -206,8 +202,5 @@ def test_refusal_of_the_authorizer_is_403_audited_and_counted() -> None:
     assert outcome(context, request(), is_open=True) == ANONYMOUS
 
 
-def test_password_with_other_characters_is_read_as_utf8() -> None:
-    async def main() -> None:
-        assert await authenticate(context_of(Users()), request(basic("ann", PASSWORD))) == "User:ann"
-
-    trio.run(main)
+async def test_password_with_other_characters_is_read_as_utf8() -> None:
+    assert await authenticate(context_of(Users()), request(basic("ann", PASSWORD))) == "User:ann"

@@ -68,9 +68,9 @@ def make_broker_client(core: Any = None, others: Any = None) -> tuple[BrokerClie
 
 
 @pytest.mark.parametrize("node_id", [None, 1])
-def test_request_without_a_node_goes_to_this_broker(node_id: int | None) -> None:
+async def test_request_without_a_node_goes_to_this_broker(node_id: int | None) -> None:
     broker_client, core, others = make_broker_client()
-    found = trio.run(lambda: broker_client.ask(METADATA, {"topics": None}, node_id=node_id, version=9))
+    found = await broker_client.ask(METADATA, {"topics": None}, node_id=node_id, version=9)
     assert (found.cluster_id, found.controller_id) == ("c", 5)
     assert others.frames == []
     header = read_request_header(memoryview(core.frames[0]))
@@ -78,9 +78,9 @@ def test_request_without_a_node_goes_to_this_broker(node_id: int | None) -> None
     assert decode_request(METADATA, 9, memoryview(core.frames[0]), header.body_offset).topics is None
 
 
-def test_request_to_another_node_has_the_newest_version() -> None:
+async def test_request_to_another_node_has_the_newest_version() -> None:
     broker_client, core, others = make_broker_client()
-    found = trio.run(lambda: broker_client.ask(METADATA, {"topics": []}, node_id=2))
+    found = await broker_client.ask(METADATA, {"topics": []}, node_id=2)
     assert found.controller_id == 5
     assert (core.frames, others.addresses) == ([], [("other.example", 9093)])
 
@@ -96,10 +96,10 @@ def test_request_to_another_node_has_the_newest_version() -> None:
         (None, "never", 504, "no-answer", "node 1 did not answer within 0.05 s"),
     ],
 )
-def test_each_failure_is_a_problem(node_id: int | None, how: Any, status: int, error: str, text: str) -> None:
+async def test_each_failure_is_a_problem(node_id: int | None, how: Any, status: int, error: str, text: str) -> None:
     broker_client, _, _ = make_broker_client(how, how)
     with pytest.raises(Problem) as raised:
-        trio.run(lambda: broker_client.ask(METADATA, {"topics": None}, node_id=node_id, timeout_s=0.05))
+        await broker_client.ask(METADATA, {"topics": None}, node_id=node_id, timeout_s=0.05)
     assert (raised.value.status, raised.value.error) == (status, error)
     assert text in raised.value.message
     assert raised.value.hint
@@ -162,114 +162,94 @@ async def other_broker(
         nursery.cancel_scope.cancel()
 
 
-def test_connection_to_a_broker_serves_one_request_after_the_other() -> None:
-    async def main() -> None:
-        async with other_broker() as other:
-            brokers = RemoteBrokers()
-            for number in range(5):
-                frame = b"question %d" % number
-                assert await brokers.exchange(("127.0.0.1", other.port), frame) == b"corr" + frame
-            assert other.connections == 1
-
-    trio.run(main)
+async def test_connection_to_a_broker_serves_one_request_after_the_other() -> None:
+    async with other_broker() as other:
+        brokers = RemoteBrokers()
+        for number in range(5):
+            frame = b"question %d" % number
+            assert await brokers.exchange(("127.0.0.1", other.port), frame) == b"corr" + frame
+        assert other.connections == 1
 
 
-def test_parallel_requests_have_own_connections_and_few_stay_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_parallel_requests_have_own_connections_and_few_stay_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broker_client, "_IDLE_PER_BROKER_MAX", 3)
+    everybody = trio.Event()
+    waiting = 0
 
-    async def main() -> None:
-        everybody = trio.Event()
-        waiting = 0
+    async def handle(frame: bytes, _stream: trio.SocketStream) -> bytes:
+        nonlocal waiting
+        waiting += 1
+        if waiting == 10:
+            everybody.set()
+        await everybody.wait()
+        return framed(b"corr" + frame)
 
-        async def handle(frame: bytes, _stream: trio.SocketStream) -> bytes:
-            nonlocal waiting
-            waiting += 1
-            if waiting == 10:
-                everybody.set()
-            await everybody.wait()
-            return framed(b"corr" + frame)
-
-        async with other_broker(handle) as other:
-            brokers = RemoteBrokers()
-            async with trio.open_nursery() as nursery:
-                for number in range(10):
-                    nursery.start_soon(brokers.exchange, ("127.0.0.1", other.port), b"%d" % number)
-            assert other.connections == 10
-            async with trio.open_nursery() as nursery:
-                for number in range(3):
-                    nursery.start_soon(brokers.exchange, ("127.0.0.1", other.port), b"%d" % number)
-            assert other.connections == 10
-            await trio.testing.wait_all_tasks_blocked(0.01)
-            still_open = [stream for stream in other.open if stream.socket.fileno() != -1]
-            assert len(still_open) == 3
-
-    trio.run(main)
+    async with other_broker(handle) as other:
+        brokers = RemoteBrokers()
+        async with trio.open_nursery() as nursery:
+            for number in range(10):
+                nursery.start_soon(brokers.exchange, ("127.0.0.1", other.port), b"%d" % number)
+        assert other.connections == 10
+        async with trio.open_nursery() as nursery:
+            for number in range(3):
+                nursery.start_soon(brokers.exchange, ("127.0.0.1", other.port), b"%d" % number)
+        assert other.connections == 10
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        still_open = [stream for stream in other.open if stream.socket.fileno() != -1]
+        assert len(still_open) == 3
 
 
 @pytest.mark.parametrize("says_more", [True, False])
-def test_an_idle_connection_that_was_closed_or_spoken_on_is_not_used_again(says_more: bool) -> None:
-    async def main() -> None:
-        async with other_broker() as other:
-            brokers = RemoteBrokers()
-            await brokers.exchange(("127.0.0.1", other.port), b"first")
-            await trio.testing.wait_all_tasks_blocked(0.01)
-            if says_more:
-                await other.open[0].send_all(framed(b"nobody asked"))
-            else:
-                await other.open[0].aclose()
-            await trio.sleep(0.05)
-            assert await brokers.exchange(("127.0.0.1", other.port), b"second") == b"corrsecond"
-            assert other.connections == 2
-
-    trio.run(main)
-
-
-def test_an_idle_connection_that_is_old_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker_client, "_IDLE_SECONDS_MAX", 0.02)
-
-    async def main() -> None:
-        async with other_broker() as other:
-            brokers = RemoteBrokers()
-            for frame in (b"first", b"second"):
-                assert await brokers.exchange(("127.0.0.1", other.port), frame) == b"corr" + frame
-                await trio.sleep(0.05)
-            assert other.connections == 2
-
-    trio.run(main)
-
-
-def test_a_broker_that_came_back_is_found_again() -> None:
-    async def main() -> None:
+async def test_an_idle_connection_that_was_closed_or_spoken_on_is_not_used_again(says_more: bool) -> None:
+    async with other_broker() as other:
         brokers = RemoteBrokers()
-        async with other_broker() as other:
-            await brokers.exchange(("127.0.0.1", other.port), b"first")
-            port = other.port
-        with pytest.raises(RemoteLost):
-            await brokers.exchange(("127.0.0.1", port), b"second")
-        async with other_broker() as other:
-            assert await brokers.exchange(("127.0.0.1", other.port), b"third") == b"corrthird"
+        await brokers.exchange(("127.0.0.1", other.port), b"first")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        if says_more:
+            await other.open[0].send_all(framed(b"nobody asked"))
+        else:
+            await other.open[0].aclose()
+        await trio.sleep(0.05)
+        assert await brokers.exchange(("127.0.0.1", other.port), b"second") == b"corrsecond"
+        assert other.connections == 2
 
-    trio.run(main)
+
+async def test_an_idle_connection_that_is_old_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_client, "_IDLE_SECONDS_MAX", 0.02)
+    async with other_broker() as other:
+        brokers = RemoteBrokers()
+        for frame in (b"first", b"second"):
+            assert await brokers.exchange(("127.0.0.1", other.port), frame) == b"corr" + frame
+            await trio.sleep(0.05)
+        assert other.connections == 2
 
 
-def test_cancelled_request_to_a_broker_closes_its_connection() -> None:
-    async def main() -> None:
-        async def handle(frame: bytes, _stream: trio.SocketStream) -> bytes:
-            if frame == b"slow":
-                await trio.sleep(0.1)
-            return framed(b"corr" + frame)
+async def test_a_broker_that_came_back_is_found_again() -> None:
+    brokers = RemoteBrokers()
+    async with other_broker() as other:
+        await brokers.exchange(("127.0.0.1", other.port), b"first")
+        port = other.port
+    with pytest.raises(RemoteLost):
+        await brokers.exchange(("127.0.0.1", port), b"second")
+    async with other_broker() as other:
+        assert await brokers.exchange(("127.0.0.1", other.port), b"third") == b"corrthird"
 
-        async with other_broker(handle) as other:
-            brokers = RemoteBrokers()
-            await brokers.exchange(("127.0.0.1", other.port), b"first")
-            with trio.move_on_after(0.02):
-                await brokers.exchange(("127.0.0.1", other.port), b"slow")
-            for _ in range(5):  # the answer to the slow one must never come to another
-                assert await brokers.exchange(("127.0.0.1", other.port), b"next") == b"corrnext"
-                await trio.sleep(0.03)
-            assert other.connections == 2
 
-    trio.run(main)
+async def test_cancelled_request_to_a_broker_closes_its_connection() -> None:
+    async def handle(frame: bytes, _stream: trio.SocketStream) -> bytes:
+        if frame == b"slow":
+            await trio.sleep(0.1)
+        return framed(b"corr" + frame)
+
+    async with other_broker(handle) as other:
+        brokers = RemoteBrokers()
+        await brokers.exchange(("127.0.0.1", other.port), b"first")
+        with trio.move_on_after(0.02):
+            await brokers.exchange(("127.0.0.1", other.port), b"slow")
+        for _ in range(5):  # the answer to the slow one must never come to another
+            assert await brokers.exchange(("127.0.0.1", other.port), b"next") == b"corrnext"
+            await trio.sleep(0.03)
+        assert other.connections == 2
 
 
 @pytest.mark.parametrize(
@@ -286,47 +266,38 @@ def test_cancelled_request_to_a_broker_closes_its_connection() -> None:
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
     ],
 )
-def test_invalid_broker_answer_is_a_lost_broker_and_its_connection_is_dropped(answer: bytes | None) -> None:
-    async def main() -> None:
-        async def handle(frame: bytes, stream: trio.SocketStream) -> bytes | None:
-            if frame == b"well":
-                return framed(b"corrwell")
-            if answer:
-                await stream.send_all(answer)
-            return None
+async def test_invalid_broker_answer_is_a_lost_broker_and_its_connection_is_dropped(answer: bytes | None) -> None:
+    async def handle(frame: bytes, stream: trio.SocketStream) -> bytes | None:
+        if frame == b"well":
+            return framed(b"corrwell")
+        if answer:
+            await stream.send_all(answer)
+        return None
 
-        async with other_broker(handle) as other:
-            brokers = RemoteBrokers()
-            with pytest.raises(RemoteLost, match=r"\w"), trio.fail_after(5):
-                await brokers.exchange(("127.0.0.1", other.port), b"badly")
-            assert await brokers.exchange(("127.0.0.1", other.port), b"well") == b"corrwell"
-            assert other.connections == 2
-
-    trio.run(main)
+    async with other_broker(handle) as other:
+        brokers = RemoteBrokers()
+        with pytest.raises(RemoteLost, match=r"\w"), trio.fail_after(5):
+            await brokers.exchange(("127.0.0.1", other.port), b"badly")
+        assert await brokers.exchange(("127.0.0.1", other.port), b"well") == b"corrwell"
+        assert other.connections == 2
 
 
-def test_refused_connection_is_a_lost_broker() -> None:
-    async def main() -> None:
-        async with other_broker() as other:
-            port = other.port
-        with pytest.raises(RemoteLost, match=r"refused|connect"):
-            await RemoteBrokers().exchange(("127.0.0.1", port), b"question")
-        with pytest.raises(RemoteLost):
-            await RemoteBrokers().exchange(("no.such.host.invalid", port), b"question")
-
-    trio.run(main)
+async def test_refused_connection_is_a_lost_broker() -> None:
+    async with other_broker() as other:
+        port = other.port
+    with pytest.raises(RemoteLost, match=r"refused|connect"):
+        await RemoteBrokers().exchange(("127.0.0.1", port), b"question")
+    with pytest.raises(RemoteLost):
+        await RemoteBrokers().exchange(("no.such.host.invalid", port), b"question")
 
 
-def test_an_answer_in_many_pieces_is_put_together() -> None:
-    async def main() -> None:
-        async def handle(frame: bytes, stream: trio.SocketStream) -> bytes:
-            whole = framed(b"corr" + bytes(1_000_000))
-            for start in range(20):
-                await stream.send_all(whole[start : start + 1])
-                await trio.sleep(0.001)
-            return whole[20:]
+async def test_an_answer_in_many_pieces_is_put_together() -> None:
+    async def handle(frame: bytes, stream: trio.SocketStream) -> bytes:
+        whole = framed(b"corr" + bytes(1_000_000))
+        for start in range(20):
+            await stream.send_all(whole[start : start + 1])
+            await trio.sleep(0.001)
+        return whole[20:]
 
-        async with other_broker(handle) as other:
-            assert len(await RemoteBrokers().exchange(("127.0.0.1", other.port), b"much")) == 1_000_004
-
-    trio.run(main)
+    async with other_broker(handle) as other:
+        assert len(await RemoteBrokers().exchange(("127.0.0.1", other.port), b"much")) == 1_000_004

@@ -9,7 +9,7 @@ from hypercorn.events import Closed, RawData
 from yak.server.http.connection import HttpConnection, _Inbox, _run
 
 
-def test_a_second_head_that_cannot_be_sent_ends_nothing_but_the_request() -> None:
+async def test_a_second_head_that_cannot_be_sent_ends_nothing_but_the_request() -> None:
     sent: list[Any] = []
 
     async def app(*_arguments: Any) -> None:
@@ -19,12 +19,9 @@ def test_a_second_head_that_cannot_be_sent_ends_nothing_but_the_request() -> Non
         sent.append(message)
         raise h11.LocalProtocolError("can't handle event type Response when role=SERVER and state=SEND_BODY")
 
-    async def main() -> None:
-        with trio.move_on_after(0.01) as scope:
-            await _run(app, {}, _Inbox(1), send)  # type: ignore[arg-type]
-        assert scope.cancelled_caught
-
-    trio.run(main)
+    with trio.move_on_after(0.01) as scope:
+        await _run(app, {}, _Inbox(1), send)  # type: ignore[arg-type]
+    assert scope.cancelled_caught
     assert sent == [None]
 
 
@@ -45,13 +42,9 @@ class Protocol:
         self.events.append(event)
 
 
-def test_answer_on_a_connection_that_another_answer_is_closing_counts_as_closed() -> None:
+async def test_answer_on_a_connection_that_another_answer_is_closing_counts_as_closed() -> None:
     connection: Any = object.__new__(HttpConnection)
     connection.stream, connection.protocol = BusyStream(), Protocol()
-
-    async def main() -> None:
-        connection.send_lock = trio.Lock()
-        await connection.protocol_send(RawData(b"HTTP/1.1 400 \r\n"))
-
-    trio.run(main)
+    connection.send_lock = trio.Lock()
+    await connection.protocol_send(RawData(b"HTTP/1.1 400 \r\n"))
     assert [type(event) for event in connection.protocol.events] == [Closed]

@@ -4,7 +4,6 @@ import csv
 import io
 
 import pytest
-import trio
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -171,7 +170,7 @@ def test_utf_16_without_its_byte_order_is_refused_with_a_hint():
     [(b"x" * 10, [500, 500, 20]), (b"x" * 5_000, [10] * 12), (b"," * 5_000, [10] * 12)],
     ids=["narrow", "wide", "many cells"],
 )
-def test_rows_written_at_once_are_bounded_in_number_and_in_characters(monkeypatch, row, rows_in_batches):
+async def test_rows_written_at_once_are_bounded_in_number_and_in_characters(monkeypatch, row, rows_in_batches):
     context = context_of(image_of({"t": [1]}), None, csv_batch_chars_max=50_000)
     written = []
 
@@ -184,14 +183,11 @@ def test_rows_written_at_once_are_bounded_in_number_and_in_characters(monkeypatc
         yield b",".join([b"c%d" % number for number in range(row.count(b",") + 1)]) + b"\n"
         yield (row + b"\n") * sum(rows_in_batches)
 
-    async def main():
-        upload = CsvUpload(context, "t", pieces(), CsvRows("utf-8", ",", 1_000_000), None)
-        await upload.begin()
-        async for _ in upload.upload_rest():
-            pass
-        assert upload.progress.written == sum(rows_in_batches)
-
     monkeypatch.setattr(csv_upload, "write", write)
     monkeypatch.setattr(csv_upload, "COLUMNS_MAX", 10_000)
-    trio.run(main)
+    upload = CsvUpload(context, "t", pieces(), CsvRows("utf-8", ",", 1_000_000), None)
+    await upload.begin()
+    async for _ in upload.upload_rest():
+        pass
+    assert upload.progress.written == sum(rows_in_batches)
     assert written == rows_in_batches

@@ -150,16 +150,12 @@ async def snapshot(context):
         (json, "loads", answered_by_another_broker),
     ],
 )
-def test_large_answers_are_made_by_one_thread_at_a_time(module, name, read, monkeypatch):
+async def test_large_answers_are_made_by_one_thread_at_a_time(module, name, read, monkeypatch):
     decoding = Decoding()
     monkeypatch.setattr(module, name, decoding.of(getattr(module, name)))
-
-    async def main():
-        context = context_of(image_of({"t": [1]}), answer)
-        async with trio.open_nursery() as nursery:
-            for _ in range(4):
-                nursery.start_soon(read, context)
-
-    trio.run(main)
+    context = context_of(image_of({"t": [1]}), answer)
+    async with trio.open_nursery() as nursery:
+        for _ in range(4):
+            nursery.start_soon(read, context)
     assert decoding.calls >= 4
     assert decoding.most == 1

@@ -86,22 +86,19 @@ def test_without_kafka_the_limit_is_lifted():
     assert (share.share, share.wait_s()) == (1.0, 0.0)
 
 
-def test_a_long_wait_ends_early_when_the_loop_has_idle_time():
+async def test_a_long_wait_ends_early_when_the_loop_has_idle_time(autojump_clock):
     # A step that another process interrupted counts as long: at the least share, 200 ms are a wait of 4 s.
-    async def main() -> float:
-        share = FairShare(Counters(), lambda: int(trio.current_time() * 1e9))
-        share._window_start, share._paid_at_ns = share._now(), share._now_ns()
-        share.share = SHARE_MIN
-        share._counters.busy_ns += 10_000_000
-        share.spent(202_000_000)
-        began = trio.current_time()
-        await share.turn()
-        return trio.current_time() - began
-
-    assert trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0)) < 1.0
+    share = FairShare(Counters(), lambda: int(trio.current_time() * 1e9))
+    share._window_start, share._paid_at_ns = share._now(), share._now_ns()
+    share.share = SHARE_MIN
+    share._counters.busy_ns += 10_000_000
+    share.spent(202_000_000)
+    began = trio.current_time()
+    await share.turn()
+    assert trio.current_time() - began < 1.0
 
 
-def test_the_steps_of_a_task_are_counted_and_its_waiting_is_not():
+async def test_the_steps_of_a_task_are_counted_and_its_waiting_is_not():
     share = FairShare(Counters())
 
     async def work() -> str:
@@ -111,12 +108,9 @@ def test_the_steps_of_a_task_are_counted_and_its_waiting_is_not():
         await trio.sleep(0.2)
         return "done"
 
-    async def main() -> None:
-        share.enter()
-        assert await share.timed(work()) == "done"
-        share.leave()
-
-    trio.run(main)
+    share.enter()
+    assert await share.timed(work()) == "done"
+    share.leave()
     assert 0.02e9 <= share._spent_ns < 0.15e9
 
 
@@ -147,7 +141,7 @@ def test_requests_served_during_a_wait_are_not_counted_as_idle_time():
     assert idle.total_ns < -counters.served_ns / 2 < 0  # each pass says that it took a second
 
 
-def test_fair_share_passes_exceptions_and_cancellation_through():
+async def test_fair_share_passes_exceptions_and_cancellation_through():
     share = FairShare(Counters())
 
     async def fail() -> None:
@@ -157,11 +151,8 @@ def test_fair_share_passes_exceptions_and_cancellation_through():
     async def wait() -> None:
         await trio.sleep_forever()
 
-    async def main() -> None:
-        with pytest.raises(ValueError, match="mine"):
-            await share.timed(fail())
-        with trio.move_on_after(0.01) as scope:
-            await share.timed(wait())
-        assert scope.cancelled_caught
-
-    trio.run(main)
+    with pytest.raises(ValueError, match="mine"):
+        await share.timed(fail())
+    with trio.move_on_after(0.01) as scope:
+        await share.timed(wait())
+    assert scope.cancelled_caught

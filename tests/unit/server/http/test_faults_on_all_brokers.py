@@ -4,7 +4,6 @@ import json
 from types import SimpleNamespace
 
 import pytest
-import trio
 
 from yak.errors import ErrorCode
 from yak.faults import COMMAND
@@ -41,35 +40,35 @@ class Brokers:
         return SimpleNamespace(error_code=ErrorCode.none, response_data=json.dumps({"result": []}).encode())
 
 
-def refused(brokers):
+async def refused(brokers):
     with pytest.raises(Problem) as error:
-        trio.run(add_to_all, SimpleNamespace(broker_client=brokers), RULE, [1, 2, 3])
+        await add_to_all(SimpleNamespace(broker_client=brokers), RULE, [1, 2, 3])
     return error.value
 
 
-def test_fault_is_added_to_all_brokers():
+async def test_fault_is_added_to_all_brokers():
     brokers = Brokers()
-    trio.run(add_to_all, SimpleNamespace(broker_client=brokers), RULE, [1, 2, 3])
+    await add_to_all(SimpleNamespace(broker_client=brokers), RULE, [1, 2, 3])
     assert brokers.rules == {1: {"f00d"}, 2: {"f00d"}, 3: {"f00d"}}
 
 
-def test_fault_is_taken_back_from_a_broker_that_did_not_answer_which_the_hint_names():
+async def test_fault_is_taken_back_from_a_broker_that_did_not_answer_which_the_hint_names():
     brokers = Brokers(silent=[2])
-    problem = refused(brokers)
+    problem = await refused(brokers)
     assert (problem.status, problem.error) == (504, "no-answer")
     assert problem.hint == "broker 2 may have it: DELETE /api/faults/f00d once all brokers answer"
     assert brokers.rules == {1: set(), 2: set(), 3: set()}
 
 
-def test_broker_that_does_not_answer_the_removal_keeps_no_other_broker_from_it():
+async def test_broker_that_does_not_answer_the_removal_keeps_no_other_broker_from_it():
     brokers = Brokers(silent=[3], deaf_to_clear=[1])
-    problem = refused(brokers)
+    problem = await refused(brokers)
     assert problem.hint == "broker 3, 1 may have it: DELETE /api/faults/f00d once all brokers answer"
     assert brokers.rules == {1: {"f00d"}, 2: set(), 3: set()}
 
 
-def test_fault_refused_by_one_broker_is_set_on_no_broker_and_has_the_refusals_hint():
+async def test_fault_refused_by_one_broker_is_set_on_no_broker_and_has_the_refusals_hint():
     brokers = Brokers(without_faults=[3])
-    problem = refused(brokers)
+    problem = await refused(brokers)
     assert (problem.status, problem.error, problem.hint) == (409, "faults-off", "")
     assert brokers.rules == {1: set(), 2: set(), 3: set()}

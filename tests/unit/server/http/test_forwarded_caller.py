@@ -158,7 +158,7 @@ def test_forwarded_principal_of_the_token_needs_no_token_here() -> None:
     assert refusal(header(Caller(TOKEN_PRINCIPAL, None, ANN.peer)), token="another", guard="change")[0] == "not-allowed"
 
 
-def test_need_of_the_route_is_checked_for_the_forwarded_caller() -> None:
+async def test_need_of_the_route_is_checked_for_the_forwarded_caller() -> None:
     checked: list[Any] = []
     at = broker()
     at.authorization.authorize = lambda *given: checked.append(given) or True
@@ -168,5 +168,5 @@ def test_need_of_the_route_is_checked_for_the_forwarded_caller() -> None:
         raise AssertionError
 
     route = Route(METHOD, PATH, handler, "x", "T", parameters=(Parameter("topic", {"type": "string"}, "the topic"),))
-    trio.run(guard.check, made, request(header()), route)
+    await guard.check(made, request(header()), route)
     assert checked == [(ANN.principal, "10.0.0.9", Operation.DESCRIBE, ResourceType.TOPIC, "a b")]

@@ -93,7 +93,7 @@ def test_request_to_a_coordinator_or_a_leader_waits_three_seconds_at_most() -> N
     assert set(context.broker_client.timeouts_s) == {3.0}
 
 
-def test_log_start_and_log_end_offsets_are_read_at_the_same_time() -> None:
+async def test_log_start_and_log_end_offsets_are_read_at_the_same_time() -> None:
     both_are_requested = trio.Event()
     answer = coordinator(["open"], ["open"])
     waiting = 0
@@ -112,11 +112,8 @@ def test_log_start_and_log_end_offsets_are_read_at_the_same_time() -> None:
         return answer(api_key, fields, node_id)
 
     image = image_of({OFFSETS_TOPIC: [2], "open": [2], "secret": [2]})
-
-    async def main() -> Any:
-        CALLER.set(ANN)
-        with trio.fail_after(5):
-            return await describe_group(context_of(image, answer_later, authorization=Acls(*MAY)), "billing")
-
-    rows = trio.run(main)["partitions"]
-    assert [(row["log_start_offset"], row["high_watermark"]) for row in rows] == [(9, 9)]
+    CALLER.set(ANN)
+    with trio.fail_after(5):
+        found = await describe_group(context_of(image, answer_later, authorization=Acls(*MAY)), "billing")
+    rows = [(row["log_start_offset"], row["high_watermark"]) for row in found["partitions"]]
+    assert rows == [(9, 9)]

@@ -3,7 +3,8 @@
 import json
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import pytest
@@ -72,13 +73,11 @@ ROUTES: Final = (
 )
 
 
-def run(test: Callable[[Rig], Awaitable[None]], **limits: int) -> None:
-    async def main() -> None:
-        PIECES.update({word: trio.Event() for word in ("began", "go on", "ended")})
-        async with serving(ROUTES, HttpLimits(**limits)) as rig:
-            await test(rig)
-
-    trio.run(main)
+@asynccontextmanager
+async def running(**limits: int) -> AsyncIterator[Rig]:
+    PIECES.update({word: trio.Event() for word in ("began", "go on", "ended")})
+    async with serving(ROUTES, HttpLimits(**limits)) as rig:
+        yield rig
 
 
 def get(path: str, *headers: str) -> bytes:
@@ -104,15 +103,13 @@ def problem(answer: bytes) -> tuple[int, str]:
     return int(head.split()[1]), json.loads(body)["error"]
 
 
-def test_json_with_commas_in_strings_alone_is_taken_whatever_their_number() -> None:
-    async def test(rig: Rig) -> None:
+async def test_json_with_commas_in_strings_alone_is_taken_whatever_their_number() -> None:
+    async with running(json_values_max=20) as rig:
         body = json.dumps({"a": ',"' * 100_000, "b": 1}).encode()
         assert (await rig.ask(post(body, "Connection: close"))).endswith(body)
 
-    run(test, json_values_max=20)
 
-
-def test_large_bodies_are_parsed_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_large_bodies_are_parsed_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     parsing: list[int] = [0]
     most: list[int] = [0]
 
@@ -123,28 +120,24 @@ def test_large_bodies_are_parsed_one_at_a_time(monkeypatch: pytest.MonkeyPatch) 
         parsing[0] -= 1
         return json.loads(raw)
 
-    async def test(rig: Rig) -> None:
+    monkeypatch.setattr("yak.server.http.bodies.parse_json", parse)
+    async with running() as rig:
         body = json.dumps("x" * 200_000).encode()
         async with trio.open_nursery() as nursery:
             for _ in range(4):
                 nursery.start_soon(rig.ask, post(body, "Connection: close"))
-
-    monkeypatch.setattr("yak.server.http.bodies.parse_json", parse)
-    run(test)
     assert most == [1]
 
 
-def test_silent_connection_is_closed_without_an_answer() -> None:
-    async def test(rig: Rig) -> None:
+async def test_silent_connection_is_closed_without_an_answer() -> None:
+    async with running(head_deadline_ms=50) as rig:
         assert await rig.ask(b"") == b""
         await rig.until_alone()
         assert rig.log.lines == []
 
-    run(test, head_deadline_ms=50)
 
-
-def test_a_head_that_trickles_is_ended_by_its_deadline() -> None:
-    async def test(rig: Rig) -> None:
+async def test_a_head_that_trickles_is_ended_by_its_deadline() -> None:
+    async with running(head_deadline_ms=100) as rig:
         async with await rig.connect() as stream:
             with trio.fail_after(5):
                 try:
@@ -155,46 +148,37 @@ def test_a_head_that_trickles_is_ended_by_its_deadline() -> None:
                     return
         raise AssertionError("it could go on for ever")
 
-    run(test, head_deadline_ms=100)
 
-
-def test_incomplete_head_is_answered_with_408() -> None:
-    async def test(rig: Rig) -> None:
+async def test_incomplete_head_is_answered_with_408() -> None:
+    async with running(head_deadline_ms=100) as rig:
         assert problem(await rig.ask(b"GET /big HTTP/1.1\r\nHost: ")) == (408, "head-too-slow")
         assert problem(await rig.ask(b"P")) == (408, "head-too-slow")
         await rig.until_alone()
 
-    run(test, head_deadline_ms=100)
+
+async def test_the_second_head_has_a_deadline_of_its_own() -> None:
+    async with running(head_deadline_ms=200) as rig, await rig.connect() as stream:
+        for _ in range(4):  # together longer than a head may take
+            await stream.send_all(post(b"1"))
+            assert await said(stream, b"1")
+            await trio.sleep(0.1)
+        await stream.send_all(b"GET /big")
+        assert problem(await read_all(stream)) == (408, "head-too-slow")
 
 
-def test_the_second_head_has_a_deadline_of_its_own() -> None:
-    async def test(rig: Rig) -> None:
-        async with await rig.connect() as stream:
-            for _ in range(4):  # together longer than a head may take
-                await stream.send_all(post(b"1"))
-                assert await said(stream, b"1")
-                await trio.sleep(0.1)
-            await stream.send_all(b"GET /big")
-            assert problem(await read_all(stream)) == (408, "head-too-slow")
-
-    run(test, head_deadline_ms=200)
-
-
-def test_a_connection_that_is_idle_between_requests_is_closed() -> None:
-    async def test(rig: Rig) -> None:
+async def test_a_connection_that_is_idle_between_requests_is_closed() -> None:
+    async with running(idle_ms_max=100) as rig:
         async with await rig.connect() as stream:
             await stream.send_all(post(b"1"))
             answer = await read_all(stream)
         assert answer.endswith(b"1")
         await rig.until_alone()
 
-    run(test, idle_ms_max=100)
-
 
 @pytest.mark.parametrize("begun", [b"", b'{"a": '])
 @pytest.mark.parametrize("expect", [(), ("Expect: 100-continue",)])
-def test_a_body_that_does_not_come_is_ended_by_its_deadline(begun: bytes, expect: tuple[str, ...]) -> None:
-    async def test(rig: Rig) -> None:
+async def test_a_body_that_does_not_come_is_ended_by_its_deadline(begun: bytes, expect: tuple[str, ...]) -> None:
+    async with running(body_deadline_ms=100) as rig:
         answer = await rig.ask(post(begun, *expect, declared=1000))
         if expect:
             go_on, _, answer = answer.partition(b"\r\n\r\n")
@@ -203,27 +187,22 @@ def test_a_body_that_does_not_come_is_ended_by_its_deadline(begun: bytes, expect
         await rig.until_alone()
         assert rig.context.body_bytes_held == 0
 
-    run(test, body_deadline_ms=100)
+
+async def test_a_body_that_trickles_is_ended_by_its_deadline() -> None:
+    async with running(body_deadline_ms=100) as rig, await rig.connect() as stream:
+        await stream.send_all(post(b"", declared=100_000))
+        with trio.move_on_after(0.5):
+            try:
+                while True:
+                    await stream.send_all(b" ")
+                    await trio.sleep(0.01)
+            except trio.BrokenResourceError:
+                pass
+        assert problem(await read_all(stream)) == (408, "body-too-slow")
 
 
-def test_a_body_that_trickles_is_ended_by_its_deadline() -> None:
-    async def test(rig: Rig) -> None:
-        async with await rig.connect() as stream:
-            await stream.send_all(post(b"", declared=100_000))
-            with trio.move_on_after(0.5):
-                try:
-                    while True:
-                        await stream.send_all(b" ")
-                        await trio.sleep(0.01)
-                except trio.BrokenResourceError:
-                    pass
-            assert problem(await read_all(stream)) == (408, "body-too-slow")
-
-    run(test, body_deadline_ms=100)
-
-
-def test_a_body_is_held_once_and_given_back() -> None:
-    async def test(rig: Rig) -> None:
+async def test_a_body_is_held_once_and_given_back() -> None:
+    async with running(body_in_flight_bytes_max=1000) as rig:
         async with await rig.connect() as first:
             await first.send_all(post(b'"' + b"a" * 900, declared=1000))
             with trio.fail_after(5):
@@ -234,12 +213,10 @@ def test_a_body_is_held_once_and_given_back() -> None:
         assert rig.context.body_bytes_held == 0
         assert (await rig.ask(post(b"[1]", "Connection: close"))).endswith(b"[1]")
 
-    run(test, body_in_flight_bytes_max=1000)
-
 
 @pytest.mark.parametrize("declared", [True, False])
-def test_a_body_over_the_bound_is_refused_and_the_answer_arrives(declared: bool) -> None:
-    async def test(rig: Rig) -> None:
+async def test_a_body_over_the_bound_is_refused_and_the_answer_arrives(declared: bool) -> None:
+    async with running(body_bytes_max=1000) as rig:
         body = b"1" * 500_000
         if declared:
             sent = post(body)
@@ -249,11 +226,9 @@ def test_a_body_over_the_bound_is_refused_and_the_answer_arrives(declared: bool)
         assert problem(await rig.ask(sent)) == (413, "body-too-large")
         await rig.until_alone()
 
-    run(test, body_bytes_max=1000)
 
-
-def test_answer_before_the_end_of_the_body_announces_the_close() -> None:
-    async def test(rig: Rig) -> None:
+async def test_answer_before_the_end_of_the_body_announces_the_close() -> None:
+    async with running() as rig:
         async with await rig.connect() as stream:
             await stream.send_all(post(b"", declared=3).replace(b"/echo", b"/nowhere"))
             early = await read_all(stream)
@@ -267,22 +242,18 @@ def test_answer_before_the_end_of_the_body_announces_the_close() -> None:
         assert b"connection: close" not in refused.lower()
         assert answered.endswith(b"[2]")
 
-    run(test)
 
-
-def test_client_that_reads_nothing_is_disconnected() -> None:
-    async def test(rig: Rig) -> None:
+async def test_client_that_reads_nothing_is_disconnected() -> None:
+    async with running(send_deadline_ms=200) as rig:
         async with await rig.connect() as stream:
             stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             await stream.send_all(get("/big"))
             await rig.until_alone()
         assert rig.log.lines == []
 
-    run(test, send_deadline_ms=200)
 
-
-def test_slow_client_gets_the_whole_answer() -> None:
-    async def test(rig: Rig) -> None:
+async def test_slow_client_gets_the_whole_answer() -> None:
+    async with running(send_deadline_ms=1_500) as rig:
         async with await rig.connect() as stream:
             await stream.send_all(get("/big", "Connection: close"))
             received, began = 0, trio.current_time()
@@ -292,37 +263,32 @@ def test_slow_client_gets_the_whole_answer() -> None:
         assert received > len(BIG)
         assert trio.current_time() - began > 1.5, "longer than the deadline, which is one of progress"
 
-    run(test, send_deadline_ms=1_500)
 
-
-def test_connections_over_the_bounds_are_closed_and_the_others_served() -> None:
-    async def test(rig: Rig) -> None:
-        streams = [await rig.connect() for _ in range(3)]
-        for stream in streams:
-            await stream.send_all(post(b"1"))
-            assert await said(stream, b"1")
-        assert await rig.ask(b"") in {b"", b"(reset)"}
-        assert rig.context.shell.counters.bad_requests == {"http-connections": 1}
-        await streams.pop().aclose()
-        with trio.fail_after(5):
-            while rig.context.connections > 2:  # noqa: ASYNC110
-                await trio.sleep(0.005)
-        assert (await rig.ask(post(b"2", "Connection: close"))).endswith(b"2")
-        for stream in streams:
-            await stream.aclose()
-
-    run(test, connections_max=3)
-    run(test, connections_per_ip_max=3)
+async def test_connections_over_the_bounds_are_closed_and_the_others_served() -> None:
+    for limit in ("connections_max", "connections_per_ip_max"):
+        async with running(**{limit: 3}) as rig:
+            streams = [await rig.connect() for _ in range(3)]
+            for stream in streams:
+                await stream.send_all(post(b"1"))
+                assert await said(stream, b"1")
+            assert await rig.ask(b"") in {b"", b"(reset)"}
+            assert rig.context.shell.counters.bad_requests == {"http-connections": 1}
+            await streams.pop().aclose()
+            with trio.fail_after(5):
+                while rig.context.connections > 2:  # noqa: ASYNC110
+                    await trio.sleep(0.005)
+            assert (await rig.ask(post(b"2", "Connection: close"))).endswith(b"2")
+            for stream in streams:
+                await stream.aclose()
 
 
 @pytest.mark.parametrize("path", ["/bug", "/late-bug"])
-def test_a_bug_of_ours_is_said_in_the_log_and_not_to_the_client(
+async def test_a_bug_of_ours_is_said_in_the_log_and_not_to_the_client(
     path: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[tuple[Any, ...]] = []
     monkeypatch.setattr("yak.server.log.write", lambda *args, **named: written.append(args))
-
-    async def test(rig: Rig) -> None:
+    async with running() as rig:
         answer = await rig.ask(get(path, "Connection: close"))
         assert b"secret" not in answer
         assert b"Traceback" not in answer
@@ -330,22 +296,18 @@ def test_a_bug_of_ours_is_said_in_the_log_and_not_to_the_client(
             assert problem(answer) == (500, "internal-error")
         assert rig.context.shell.counters.bugs == 1
         assert (await rig.ask(post(b"1", "Connection: close"))).endswith(b"1")
-
-    run(test)
     assert [(level, event) for level, event, _ in written] == [("error", "http-bug")]
 
 
-def test_an_endless_answer_has_a_head_that_ends() -> None:
-    async def test(rig: Rig) -> None:
+async def test_an_endless_answer_has_a_head_that_ends() -> None:
+    async with running() as rig:
         answer = await rig.ask(b"HEAD /endless HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 200")
         assert b"text/event-stream" in answer
 
-    run(test)
 
-
-def test_an_endless_answer_ends_with_its_client() -> None:
-    async def test(rig: Rig) -> None:
+async def test_an_endless_answer_ends_with_its_client() -> None:
+    async with running() as rig:
         async with await rig.connect() as stream:
             await stream.send_all(get("/endless"))
             assert await stream.receive_some(65536)
@@ -354,14 +316,12 @@ def test_an_endless_answer_ends_with_its_client() -> None:
         await rig.until_alone()
         assert rig.log.lines == []
 
-    run(test)
-
 
 # --------------------------------------------------------------------------------------------------------------- the end
 
 
-def test_an_answer_under_way_at_the_stop_is_given() -> None:
-    async def test(rig: Rig) -> None:
+async def test_an_answer_under_way_at_the_stop_is_given() -> None:
+    async with running(graceful_stop_ms=5_000) as rig:
         async with await rig.connect() as stream:
             await stream.send_all(get("/slow"))
             await PIECES["began"].wait()
@@ -373,8 +333,6 @@ def test_an_answer_under_way_at_the_stop_is_given() -> None:
             assert (await read_all(stream)).endswith(b"done")
         with trio.fail_after(1):
             await rig.ended.wait()
-
-    run(test, graceful_stop_ms=5_000)
 
 
 def test_two_brokers_that_start_at_once_get_two_ports() -> None:
@@ -391,8 +349,8 @@ def test_two_brokers_that_start_at_once_get_two_ports() -> None:
             sock.close()
 
 
-def test_unfinished_responses_are_ended_when_the_http_server_stops() -> None:
-    async def test(rig: Rig) -> None:
+async def test_unfinished_responses_are_ended_when_the_http_server_stops() -> None:
+    async with running(graceful_stop_ms=200) as rig:
         streams = []
         for path in ("/endless", "/slow", "/big"):
             stream = await rig.connect()
@@ -411,14 +369,12 @@ def test_unfinished_responses_are_ended_when_the_http_server_stops() -> None:
             await stream.aclose()
         assert rig.log.lines == []
 
-    run(test, graceful_stop_ms=200)
-
 
 @pytest.mark.parametrize(("seconds", "has_left"), [(0.3, True), (5.0, False)])
-def test_stop_waits_longer_for_what_clients_hold_in_the_cluster_than_for_answers(
+async def test_stop_waits_longer_for_what_clients_hold_in_the_cluster_than_for_answers(
     seconds: float, has_left: bool
 ) -> None:
-    async def test(rig: Rig) -> None:
+    async with running(graceful_stop_ms=50, give_back_ms=1_000) as rig:
         left = []
 
         async def leave() -> None:
@@ -437,11 +393,9 @@ def test_stop_waits_longer_for_what_clients_hold_in_the_cluster_than_for_answers
         assert bool(left) is has_left
         await stream.aclose()
 
-    run(test, graceful_stop_ms=50, give_back_ms=1_000)
 
-
-def test_idle_connections_do_not_hold_up_the_stop() -> None:
-    async def test(rig: Rig) -> None:
+async def test_idle_connections_do_not_hold_up_the_stop() -> None:
+    async with running(graceful_stop_ms=30_000) as rig:
         idle = await rig.connect()
         await idle.send_all(post(b"1"))
         assert await said(idle, b"1")
@@ -451,8 +405,6 @@ def test_idle_connections_do_not_hold_up_the_stop() -> None:
             await rig.ended.wait()
         await idle.aclose()
         await silent.aclose()
-
-    run(test, graceful_stop_ms=30_000)
 
 
 @pytest.mark.parametrize(
@@ -466,11 +418,8 @@ def test_idle_connections_do_not_hold_up_the_stop() -> None:
         ("http://localhost@evil.example/echo", "wrong-host"),
     ],
 )
-def test_absolute_target_is_taken_and_names_the_host(target: str, outcome: str) -> None:
+async def test_absolute_target_is_taken_and_names_the_host(target: str, outcome: str) -> None:
     """RFC 9112 section 3.2.2: a server accepts it, and ignores the Host header then."""
-
-    async def test(rig: Rig) -> None:
+    async with running() as rig:
         answer = await rig.ask(post(b"{}", "Connection: close").replace(b"/echo", target.encode(), 1))
         assert outcome in answer.partition(b"\r\n\r\n")[2].decode()
-
-    run(test)

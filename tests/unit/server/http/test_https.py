@@ -70,92 +70,69 @@ def client(known: Identities, port: int, *, certificate: bool = False) -> httpx.
     return httpx.AsyncClient(base_url=f"https://localhost:{port}", verify=context, trust_env=False, timeout=20)
 
 
-def test_requests_answers_and_large_bodies_cross_tls(known: Identities) -> None:
-    async def main() -> None:
-        async with serving(ROUTES, tls=https(known)) as rig, client(known, rig.port) as asking:
-            assert (await asking.get("/state")).json() == {"scheme": "https", "principal": "User:ANONYMOUS"}
-            assert (await asking.get("/large")).content == LARGE
-            assert (await asking.post("/count", content=LARGE)).json() == len(LARGE)
-            assert rig.context.scheme == "https"
-            assert not [event for _, event, _ in rig.log.lines]
-
-    trio.run(main)
+async def test_requests_answers_and_large_bodies_cross_tls(known: Identities) -> None:
+    async with serving(ROUTES, tls=https(known)) as rig, client(known, rig.port) as asking:
+        assert (await asking.get("/state")).json() == {"scheme": "https", "principal": "User:ANONYMOUS"}
+        assert (await asking.get("/large")).content == LARGE
+        assert (await asking.post("/count", content=LARGE)).json() == len(LARGE)
+        assert rig.context.scheme == "https"
+        assert not [event for _, event, _ in rig.log.lines]
 
 
-def test_answer_before_the_end_of_a_large_body_arrives(known: Identities) -> None:
-    async def main() -> None:
-        async with serving(ROUTES, tls=https(known)) as rig, client(known, rig.port) as asking:
-            answer = await asking.post("/early", content=LARGE)
-            assert (answer.status_code, answer.headers["connection"]) == (200, "close")
-
-    trio.run(main)
+async def test_answer_before_the_end_of_a_large_body_arrives(known: Identities) -> None:
+    async with serving(ROUTES, tls=https(known)) as rig, client(known, rig.port) as asking:
+        answer = await asking.post("/early", content=LARGE)
+        assert (answer.status_code, answer.headers["connection"]) == (200, "close")
 
 
-def test_bytes_that_are_sent_at_once_arrive_whole(known: Identities) -> None:
-    async def main() -> None:
-        async with serving(ROUTES, tls=https(known)) as rig:
-            async with client(known, rig.port) as asking, asking.stream("GET", "/now") as answer:
-                body = await answer.aread()
-            assert body == b"y" * 1_000_000
-
-    trio.run(main)
+async def test_bytes_that_are_sent_at_once_arrive_whole(known: Identities) -> None:
+    async with serving(ROUTES, tls=https(known)) as rig:
+        async with client(known, rig.port) as asking, asking.stream("GET", "/now") as answer:
+            body = await answer.aread()
+        assert body == b"y" * 1_000_000
 
 
-def test_certificate_of_a_client_is_its_principal(known: Identities) -> None:
+async def test_certificate_of_a_client_is_its_principal(known: Identities) -> None:
     configs = {"listener.name.http.ssl.client.auth": "required"}
-
-    async def main() -> None:
-        tls = ListenerTls("HTTP", known.configs | configs, uses_sasl=True)
-        async with serving(ROUTES, tls=tls) as rig:
-            async with client(known, rig.port, certificate=True) as asking:
-                assert (await asking.get("/state")).json()["principal"] == "User:CN=alice,O=YAK"
-            async with client(known, rig.port) as asking:
-                with pytest.raises(httpx.HTTPError):
-                    await asking.get("/state")
-            await rig.until_alone()
-            assert [event for _, event, _ in rig.log.lines] == ["http-tls-refused"]
-
-    trio.run(main)
+    tls = ListenerTls("HTTP", known.configs | configs, uses_sasl=True)
+    async with serving(ROUTES, tls=tls) as rig:
+        async with client(known, rig.port, certificate=True) as asking:
+            assert (await asking.get("/state")).json()["principal"] == "User:CN=alice,O=YAK"
+        async with client(known, rig.port) as asking:
+            with pytest.raises(httpx.HTTPError):
+                await asking.get("/state")
+        await rig.until_alone()
+        assert [event for _, event, _ in rig.log.lines] == ["http-tls-refused"]
 
 
-def test_plain_request_is_answered_with_the_remedy(known: Identities) -> None:
-    async def main() -> None:
-        async with serving(ROUTES, tls=https(known)) as rig:
-            answer = await rig.ask(b"GET /state HTTP/1.1\r\nhost: localhost\r\n\r\n")
-            assert answer.startswith(b"HTTP/1.1 400 ")
-            assert b'"error":"tls-needed"' in answer
-            assert b"https://" in answer
-
-    trio.run(main)
+async def test_plain_request_is_answered_with_the_remedy(known: Identities) -> None:
+    async with serving(ROUTES, tls=https(known)) as rig:
+        answer = await rig.ask(b"GET /state HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b'"error":"tls-needed"' in answer
+        assert b"https://" in answer
 
 
-def test_client_that_does_not_shake_hands_is_closed_in_time(known: Identities) -> None:
-    async def main() -> None:
-        async with serving(ROUTES, tls=https(known)) as rig:
-            rig.context.limits.head_deadline_ms = 50
-            assert await rig.ask(b"") in (b"", b"(reset)")
-            await rig.until_alone()
-
-    trio.run(main)
+async def test_client_that_does_not_shake_hands_is_closed_in_time(known: Identities) -> None:
+    async with serving(ROUTES, tls=https(known)) as rig:
+        rig.context.limits.head_deadline_ms = 50
+        assert await rig.ask(b"") in (b"", b"(reset)")
+        await rig.until_alone()
 
 
-def test_renewed_certificate_is_used_for_new_connections(tmp_path: Path) -> None:
+async def test_renewed_certificate_is_used_for_new_connections(tmp_path: Path) -> None:
     from tests.unit.security.identities import make
     from yak.security.certificates import create_certificates
 
     own = make(tmp_path / "certs", hosts=["elsewhere.example"])
+    tls = https(own)
+    async with serving(ROUTES, tls=tls) as rig:
+        async with client(own, rig.port) as asking:
+            with pytest.raises(httpx.ConnectError):
+                await asking.get("/state")
+        from datetime import UTC, datetime
 
-    async def main() -> None:
-        tls = https(own)
-        async with serving(ROUTES, tls=tls) as rig:
-            async with client(own, rig.port) as asking:
-                with pytest.raises(httpx.ConnectError):
-                    await asking.get("/state")
-            from datetime import UTC, datetime
-
-            create_certificates(str(own.folder), ["localhost"], 9, [], force=True, now=datetime.now(UTC))
-            assert tls.reload()
-            async with client(own, rig.port) as asking:
-                assert (await asking.get("/state")).status_code == 200
-
-    trio.run(main)
+        create_certificates(str(own.folder), ["localhost"], 9, [], force=True, now=datetime.now(UTC))
+        assert tls.reload()
+        async with client(own, rig.port) as asking:
+            assert (await asking.get("/state")).status_code == 200

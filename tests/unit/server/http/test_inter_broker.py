@@ -4,7 +4,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import trio
 
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
@@ -45,7 +44,7 @@ class Stream:
         self.is_closed = True
 
 
-def authenticate(rig: Rig, *, node_id: int = 1, epoch: int = 0, secret: ClusterSecret | None = None) -> Stream:
+async def authenticate(rig: Rig, *, node_id: int = 1, epoch: int = 0, secret: ClusterSecret | None = None) -> Stream:
     """Broker 2 connects to the broker of the rig, which its image has as `node_id`."""
     there = BrokerInfo(node_id, epoch, "boot", (), *ADDRESS, None, "leader", BrokerState.ACTIVE,
                        endpoints=(Listener(SASL.name, SASL.security_protocol, *ADDRESS),))  # fmt: skip
@@ -57,7 +56,7 @@ def authenticate(rig: Rig, *, node_id: int = 1, epoch: int = 0, secret: ClusterS
     caller: Any = SimpleNamespace(identity=SimpleNamespace(inter_broker=SASL), image=image, peers=peers)
     stream: Any = Stream(rig)
     try:
-        trio.run(secure, caller, None, stream, ADDRESS)
+        await secure(caller, None, stream, ADDRESS)
     except ProtocolViolation:
         assert stream.is_closed
         raise
@@ -66,30 +65,30 @@ def authenticate(rig: Rig, *, node_id: int = 1, epoch: int = 0, secret: ClusterS
     return found
 
 
-def test_brokers_authenticate_each_other() -> None:
+async def test_brokers_authenticate_each_other() -> None:
     rig = Rig()
-    authenticate(rig)
+    await authenticate(rig)
     assert any(connection.proven is not None for connection in rig.node.broker.connections.values())
 
 
-def test_broker_without_the_secret_is_rejected() -> None:
+async def test_broker_without_the_secret_is_rejected() -> None:
     with pytest.raises(ProtocolViolation, match="rejected"):
-        authenticate(Rig(), secret=ClusterSecret(b"x" * 32))
+        await authenticate(Rig(), secret=ClusterSecret(b"x" * 32))
 
 
 @pytest.mark.parametrize(("node_id", "epoch"), [(3, 0), (1, 10**9)])
-def test_another_broker_or_an_earlier_incarnation_gets_no_proof(node_id: int, epoch: int) -> None:
+async def test_another_broker_or_an_earlier_incarnation_gets_no_proof(node_id: int, epoch: int) -> None:
     rig = Rig()
     with pytest.raises(ProtocolViolation, match="is not that broker"):
-        authenticate(rig, node_id=node_id, epoch=epoch)
+        await authenticate(rig, node_id=node_id, epoch=epoch)
     assert all(connection.proven is None for connection in rig.node.broker.connections.values())
 
 
-def test_address_of_no_broker_is_refused() -> None:
+async def test_address_of_no_broker_is_refused() -> None:
     caller: Any = SimpleNamespace(
         identity=SimpleNamespace(inter_broker=SASL), image=SimpleNamespace(brokers={}), peers=None
     )
     stream: Any = Stream(Rig())
     with pytest.raises(ProtocolViolation, match="no broker is registered"):
-        trio.run(secure, caller, None, stream, ADDRESS)
+        await secure(caller, None, stream, ADDRESS)
     assert stream.is_closed

@@ -18,7 +18,7 @@ def instance_of(owner: Caller) -> SimpleNamespace:
     return SimpleNamespace(pattern="topic-.*", matched=None, owner=owner)
 
 
-def test_other_tasks_run_while_the_rights_on_many_topics_are_read():
+async def test_other_tasks_run_while_the_rights_on_many_topics_are_read():
     checked: list[str] = []
 
     def authorize(_principal, _host, _operation, _kind, name):
@@ -36,18 +36,15 @@ def test_other_tasks_run_while_the_rights_on_many_topics_are_read():
             seen.append(len(checked))
             await trio.lowlevel.checkpoint()
 
-    async def main() -> None:
-        done = trio.Event()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(other, done)
-            found = await instances.matchable(instance_of(Caller("User:ann", peer="127.0.0.1:5000")))
-            done.set()
-        assert found.seen[0] is TOPICS
-        assert found.names == [name for name in TOPICS if name.startswith("topic-") and not name.endswith("7")]
-        await instances.matchable(instance_of(Caller("User:ann", peer="127.0.0.1:5000")))
-        assert len(checked) == 6_000, "once for a user and an image"
-
-    trio.run(main)
+    done = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(other, done)
+        found = await instances.matchable(instance_of(Caller("User:ann", peer="127.0.0.1:5000")))
+        done.set()
+    assert found.seen[0] is TOPICS
+    assert found.names == [name for name in TOPICS if name.startswith("topic-") and not name.endswith("7")]
+    await instances.matchable(instance_of(Caller("User:ann", peer="127.0.0.1:5000")))
+    assert len(checked) == 6_000, "once for a user and an image"
     assert len(set(seen)) > 1
     assert max(after - before for before, after in itertools.pairwise(seen)) <= 2 * 500, (
         "Trio may run a task twice in turn"

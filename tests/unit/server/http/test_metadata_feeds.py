@@ -86,125 +86,125 @@ def value(image):
     return image.offset, image.default_broker_configs.get("n")
 
 
-def at(history, **point):
-    return value(trio.run(history.image_at, Point(**point)))
+async def at(history, **point):
+    return value(await history.image_at(Point(**point)))
 
 
-def test_page_ends_at_its_limit_and_returns_the_next_offset(make):
+async def test_page_ends_at_its_limit_and_returns_the_next_offset(make):
     history = make(FakeStore(records()), [])
-    page = trio.run(history.page, 5, RECORDS_PER_READ + 20)
+    page = await history.page(5, RECORDS_PER_READ + 20)
     assert [each["offset"] for each in page["records"]] == list(range(5, RECORDS_PER_READ + 25))
     assert (page["begin"], page["end"], page["next"], page["source"]) == (1, COUNT, RECORDS_PER_READ + 25, "store")
-    last = trio.run(history.page, COUNT - 2, 50)
+    last = await history.page(COUNT - 2, 50)
     assert ([each["offset"] for each in last["records"]], last["next"]) == ([COUNT - 2, COUNT - 1, COUNT], None)
 
 
-def test_a_page_ends_before_it_becomes_large(make, monkeypatch):
+async def test_a_page_ends_before_it_becomes_large(make, monkeypatch):
     monkeypatch.setattr(metadata_feeds, "PAGE_BYTES_MAX", 1_000)
     for store in (FakeStore(records()), None):
         history = make(store, [] if store else records())
-        page = trio.run(history.page, 1, 1_000)
+        page = await history.page(1, 1_000)
         assert 0 < len(page["records"]) <= RECORDS_PER_READ
         assert page["next"] == len(page["records"]) + 1
 
 
-def test_page_of_a_quorum_comes_from_the_log_that_this_node_applied(make):
+async def test_page_of_a_quorum_comes_from_the_log_that_this_node_applied(make):
     history = make(None, [], quorum=quorum_with(records()[100:]))
-    page = trio.run(history.page, 5, RECORDS_PER_READ + 20)
+    page = await history.page(5, RECORDS_PER_READ + 20)
     assert [each["offset"] for each in page["records"]] == list(range(101, RECORDS_PER_READ + 121))
     assert (page["begin"], page["end"], page["next"], page["source"]) == (101, COUNT, RECORDS_PER_READ + 121, "store")
-    last = trio.run(history.page, COUNT - 2, 50)
+    last = await history.page(COUNT - 2, 50)
     assert ([each["offset"] for each in last["records"]], last["next"]) == ([COUNT - 2, COUNT - 1, COUNT], None)
-    assert trio.run(history.page, COUNT + 1, 50)["records"] == []
-    nothing = trio.run(make(None, [], quorum=quorum_with([])).page, 1, 50)
+    assert (await history.page(COUNT + 1, 50))["records"] == []
+    nothing = await make(None, [], quorum=quorum_with([])).page(1, 50)
     assert (nothing["records"], nothing["begin"], nothing["end"]) == ([], 0, 0)
 
 
-def test_state_in_a_quorum_is_replayed_from_its_log_and_its_snapshot(make):
+async def test_state_in_a_quorum_is_replayed_from_its_log_and_its_snapshot(make):
     history = make(None, [], quorum=quorum_with(records()))
-    assert at(history, offset=150) == (150, "150")
-    assert at(history, time_ms=10_999) == (10, "10")
+    assert await at(history, offset=150) == (150, "150")
+    assert await at(history, time_ms=10_999) == (10, "10")
     base = write_snapshot(Image().apply_all(records(120))[0])
     trimmed = make(None, [], quorum=quorum_with(records()[100:], base))
-    assert at(trimmed, offset=130) == (130, "130")
+    assert await at(trimmed, offset=130) == (130, "130")
     with pytest.raises(Problem, match="begins at record 120"):
-        at(trimmed, offset=119)
+        await at(trimmed, offset=119)
 
 
-def test_metadata_history_is_read_from_the_copy_while_the_store_is_unreachable(make):
+async def test_metadata_history_is_read_from_the_copy_while_the_store_is_unreachable(make):
     store = FakeStore(records())
     store.is_away = True
     history = make(store, records()[9:20], snapshot_at=9)
-    page = trio.run(history.page, 0, 5)
+    page = await history.page(0, 5)
     assert ([each["offset"] for each in page["records"]], page["source"]) == ([10, 11, 12, 13, 14], "copy")
     assert (page["begin"], page["end"], page["next"]) == (10, 20, 15)
 
 
-def test_the_state_of_now_needs_no_reading(make):
+async def test_the_state_of_now_needs_no_reading(make):
     store = FakeStore(records())
     history = make(store, [])
-    assert at(history, offset=COUNT) == at(history, time_ms=COUNT * 1000 + 1) == (COUNT, str(COUNT))
+    assert await at(history, offset=COUNT) == await at(history, time_ms=COUNT * 1000 + 1) == (COUNT, str(COUNT))
     assert store.reads == []
 
 
-def test_state_in_the_copy_is_not_read_from_the_store(make):
+async def test_state_in_the_copy_is_not_read_from_the_store(make):
     store = FakeStore(records())
     history = make(store, records()[50:], snapshot_at=50)
-    assert at(history, offset=50) == (50, "50")
-    assert at(history, offset=RECORDS_PER_READ + 51) == (RECORDS_PER_READ + 51, str(RECORDS_PER_READ + 51))
-    assert at(history, time_ms=60_999) == (60, "60")
+    assert await at(history, offset=50) == (50, "50")
+    assert await at(history, offset=RECORDS_PER_READ + 51) == (RECORDS_PER_READ + 51, str(RECORDS_PER_READ + 51))
+    assert await at(history, time_ms=60_999) == (60, "60")
     assert store.reads == []
-    assert at(history, offset=49) == (49, "49")
+    assert await at(history, offset=49) == (49, "49")
     assert store.reads
 
 
-def test_next_state_continues_from_the_last_state(make):
+async def test_next_state_continues_from_the_last_state(make):
     store = FakeStore(records())
     history = make(store, [])
-    assert at(history, offset=150) == (150, "150")
+    assert await at(history, offset=150) == (150, "150")
     store.reads.clear()
-    assert at(history, offset=160) == (160, "160")
+    assert await at(history, offset=160) == (160, "160")
     assert store.reads == [1, 151]
-    assert at(history, offset=10) == (10, "10"), "an earlier one begins anew"
+    assert await at(history, offset=10) == (10, "10"), "an earlier one begins anew"
 
 
-def test_trimmed_state_returns_410_and_the_hint_names_the_first_available_record(make):
+async def test_trimmed_state_returns_410_and_the_hint_names_the_first_available_record(make):
     base = write_snapshot(Image().apply_all(records(120))[0])
     history = make(FakeStore(records()[100:], base), [])
-    assert at(history, offset=130) == (130, "130")
-    assert at(history, offset=120) == (120, "120")
+    assert await at(history, offset=130) == (130, "130")
+    assert await at(history, offset=120) == (120, "120")
     with pytest.raises(Problem, match="begins at record 120") as gone:
-        at(history, offset=119)
+        await at(history, offset=119)
     assert gone.value.status == 410
     without = make(FakeStore(records()[100:]), [])
     with pytest.raises(Problem) as nothing:
-        at(without, offset=130)
+        await at(without, offset=130)
     assert nothing.value.status == 410
 
 
-def test_state_that_only_the_store_has_needs_the_store(make):
+async def test_state_that_only_the_store_has_needs_the_store(make):
     store = FakeStore(records())
     store.is_away = True
     history = make(store, records()[50:], snapshot_at=50)
     with pytest.raises(Problem, match="it is away") as away:
-        at(history, offset=10)
+        await at(history, offset=10)
     assert (away.value.status, away.value.error) == (503, "metadata-store-unavailable")
     with pytest.raises(Problem) as later:
-        at(history, offset=COUNT + 1)
+        await at(history, offset=COUNT + 1)
     assert (later.value.status, later.value.error) == (404, "not-yet")
 
 
-def test_a_log_that_does_not_fit_together_is_said_to_be_broken(make):
+async def test_a_log_that_does_not_fit_together_is_said_to_be_broken(make):
     broken = records(10) + records(COUNT - 10, first=11, previous="another")
     with pytest.raises(Problem, match="are inconsistent") as found:
-        at(make(FakeStore(broken), []), offset=20)
+        await at(make(FakeStore(broken), []), offset=20)
     assert found.value.status == 503
 
 
-def test_replay_that_takes_too_long_is_refused(make, monkeypatch):
+async def test_replay_that_takes_too_long_is_refused(make, monkeypatch):
     monkeypatch.setattr(metadata_feeds, "REPLAY_SECONDS_MAX", 0.0)
     with pytest.raises(Problem) as slow:
-        at(make(FakeStore(records()), []), offset=20)
+        await at(make(FakeStore(records()), []), offset=20)
     assert slow.value.status == 504
 
 

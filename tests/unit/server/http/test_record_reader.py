@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import cramjam
 import pytest
-import trio
 
 from tests.unit.server.http.fake_context import context_of, image_of
 from yak.ids import TopicPartition
@@ -105,11 +104,11 @@ def test_unreadable_batch_names_the_next_offset():
     assert walk_from(at(4, [b"a"]) + bytes(batch), 4, **BOUNDS).next_offset == 5
 
 
-def test_read_that_a_quota_left_empty_is_too_busy():
+async def test_read_that_a_quota_left_empty_is_too_busy():
     answer = SimpleNamespace(responses=(), throttle_time=dt.timedelta(milliseconds=1_500))
 
     context = context_of(image_of({"orders": [2]}), lambda *_: answer)
     with pytest.raises(Problem) as caught:
-        trio.run(record_reader._ask, context, TopicPartition("orders", 0), FETCH, {}, 12, 5.0)
+        await record_reader._ask(context, TopicPartition("orders", 0), FETCH, {}, 12, 5.0)
     assert (caught.value.status, caught.value.error) == (503, "too-busy")
     assert "1.5 s" in caught.value.hint

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 import trio
-from trio.testing import MockClock
 
 from tests.unit.server.http.fake_context import context_of, image_of
 from yak.errors import ErrorCode
@@ -48,26 +47,19 @@ async def wait_for_ever(*_):
     await trio.sleep_forever()
 
 
-def run(main):
-    trio.run(main, clock=MockClock(autojump_threshold=0))
-
-
-def writes(context, positions, seconds=100):
+async def writes(context, positions, seconds=100):
     """What a stream writes until it ends, or the time is over."""
     written = []
 
     async def write(data):
         written.append(data)
 
-    async def main():
-        with trio.move_on_after(seconds):
-            await RecordStream(context, positions, "json").run(write)
-
-    run(main)
+    with trio.move_on_after(seconds):
+        await RecordStream(context, positions, "json").run(write)
     return written
 
 
-def first_writes(context, positions, seconds=100):
+async def first_writes(context, positions, seconds=100):
     """What a stream writes to a listener that takes four writes and then no more."""
     written = []
 
@@ -76,19 +68,16 @@ def first_writes(context, positions, seconds=100):
         if len(written) == 4:
             await trio.sleep_forever()
 
-    async def main():
-        with trio.move_on_after(seconds):
-            await RecordStream(context, positions, "json").run(write)
-
-    run(main)
+    with trio.move_on_after(seconds):
+        await RecordStream(context, positions, "json").run(write)
     return written
 
 
-def test_a_listener_that_takes_nothing_has_nothing_queued():
+async def test_a_listener_that_takes_nothing_has_nothing_queued(autojump_clock):
     context = context_of(
         image_of({"t": [1]}), lambda _key, fields, _node: fetch_answer(batch_at(requested_offset(fields)))
     )
-    written = first_writes(context, {TopicPartition("t", 0): 0})
+    written = await first_writes(context, {TopicPartition("t", 0): 0})
     # one chunk with the listener, one waiting for it, and no more was asked for
     assert len(context.broker_client.requests) == 4
     assert all(fields["max_bytes"] == CHUNK_BYTES for _, fields, _ in context.broker_client.requests)
@@ -96,24 +85,21 @@ def test_a_listener_that_takes_nothing_has_nothing_queued():
     assert b':0=30\ndata: {"topic":"t","partition":0,"offset":29,' in written[-1]
 
 
-def test_idle_stream_sends_a_comment():
+async def test_idle_stream_sends_a_comment(autojump_clock):
     context = context_of(image_of({"t": [1]}), wait_for_ever, heartbeat_ms=15_000)
     written = []
 
     async def write(data):
         written.append((trio.current_time(), data))
 
-    async def main():
-        with trio.move_on_after(50):
-            await RecordStream(context, {TopicPartition("t", 0): 7}, "json").run(write)
-
-    run(main)
+    with trio.move_on_after(50):
+        await RecordStream(context, {TopicPartition("t", 0): 7}, "json").run(write)
     assert re.fullmatch(rb"retry: 2000\nid: t@[\w-]{22}:0=7\n\n", written[0][1])
     assert [data for _, data in written[1:]] == [b": still here\n\n"] * 3
     assert 14 < written[2][0] - written[1][0] < 16
 
 
-def test_fetch_is_retried_and_follows_the_leader():
+async def test_fetch_is_retried_and_follows_the_leader(autojump_clock):
     requested = []
 
     def answer(_key, fields, node):
@@ -125,7 +111,7 @@ def test_fetch_is_retried_and_follows_the_leader():
         return fetch_answer(batch_at(requested_offset(fields)))
 
     context = context_of(image_of({"t": [1]}), answer)
-    done = trio.Event
+    done = trio.Event()
     written = []
 
     async def write(data):
@@ -133,21 +119,16 @@ def test_fetch_is_retried_and_follows_the_leader():
         if len(written) == 3:
             done.set()
 
-    async def main():
-        nonlocal done
-        done = trio.Event()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(RecordStream(context, {TopicPartition("t", 0): 5}, "json").run, write)
-            await done.wait()
-            nursery.cancel_scope.cancel()
-
-    run(main)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(RecordStream(context, {TopicPartition("t", 0): 5}, "json").run, write)
+        await done.wait()
+        nursery.cancel_scope.cancel()
     assert requested[:5] == [1] * 5
     assert 1 not in requested[5:]
     assert b'"offset":5,' in written[1]
 
 
-def test_recreated_topic_is_another_topic():
+async def test_recreated_topic_is_another_topic(autojump_clock):
     context = context_of(image_of({"t": [1]}), wait_for_ever)
     written = []
 
@@ -155,21 +136,14 @@ def test_recreated_topic_is_another_topic():
         written.append(data)
         context.broker.image = image_of({"other": [1]})
 
-    async def main():
-        await RecordStream(context, {TopicPartition("t", 0): 0}, "json").run(write)
-
-    run(main)
+    await RecordStream(context, {TopicPartition("t", 0): 0}, "json").run(write)
     assert written[-1].startswith(b'event: end\ndata: {"error":"unknown-topic-or-partition"')
 
 
-def test_a_stream_has_so_many_partitions_and_no_more():
+async def test_a_stream_has_so_many_partitions_and_no_more(autojump_clock):
     context = context_of(image_of({"t": [1] * 5}), wait_for_ever, stream_partitions_max=4)
-
-    async def main():
-        with pytest.raises(Problem, match="at most 4"):
-            await first_positions(context, ["t"], ResumePoint({}, {}), False)
-
-    run(main)
+    with pytest.raises(Problem, match="at most 4"):
+        await first_positions(context, ["t"], ResumePoint({}, {}), False)
 
 
 def test_an_event_id_says_where_one_is():
@@ -196,7 +170,7 @@ def test_event_id_that_no_stream_sent_is_refused_at_once(text):
     assert (refused.value.status, refused.value.error) == (400, "bad-event-id")
 
 
-def test_stream_resumed_reads_partitions_that_its_event_id_lacks_from_their_start():
+async def test_stream_resumed_reads_partitions_that_its_event_id_lacks_from_their_start():
     """They were added after the event was sent, and the client has none of their records."""
 
     def answer(key, fields, _node):
@@ -219,12 +193,12 @@ def test_stream_resumed_reads_partitions_that_its_event_id_lacks_from_their_star
 
     context = context_of(image_of({"t": [1, 1], "new": [1]}), answer)
     resumed = ResumePoint({TopicPartition("t", 0): 7}, {})
-    found = trio.run(first_positions, context, ["t", "new"], resumed, False)
+    found = await first_positions(context, ["t", "new"], resumed, False)
     assert found == {TopicPartition("t", 0): 7, TopicPartition("t", 1): 3, TopicPartition("new", 0): 100}
 
 
 @pytest.mark.parametrize("has_ids", [False, True])
-def test_stream_resumed_on_a_topic_that_was_created_again_reads_it_from_its_start(has_ids):
+async def test_stream_resumed_on_a_topic_that_was_created_again_reads_it_from_its_start(has_ids):
     def answer(key, fields, _node):
         assert key == LIST_OFFSETS
         (topic,) = fields["topics"]
@@ -239,11 +213,11 @@ def test_stream_resumed_on_a_topic_that_was_created_again_reads_it_from_its_star
     resumed = read_event_id(event_id({again: 7, same: 8}, ids))
     if not has_ids:
         resumed = resumed._replace(topic_ids={})
-    found = trio.run(first_positions, context, ["again", "same"], resumed, False)
+    found = await first_positions(context, ["again", "same"], resumed, False)
     assert found == {again: 0 if has_ids else 7, same: 8}
 
 
-def test_many_small_records_are_written_a_few_at_a_time():
+async def test_many_small_records_are_written_a_few_at_a_time(autojump_clock):
     """Rendering and sending them at once held the event loop; the records of one read are bounded in number."""
     context = context_of(
         image_of({"t": [1]}),
@@ -251,7 +225,7 @@ def test_many_small_records_are_written_a_few_at_a_time():
         records_per_request_max=2_000,
     )
     context.broker_client.answer = one_batch(context.broker_client.answer)
-    written = writes(context, {TopicPartition("t", 0): 0}, seconds=1)
+    written = await writes(context, {TopicPartition("t", 0): 0}, seconds=1)
     counts = [data.count(b"data: ") for data in written[1:]]
     assert max(counts) <= EVENTS_MAX
     assert re.findall(rb"id: t@[^:]+:0=(\d+)\n", b"".join(written[1:])) == [
@@ -271,17 +245,17 @@ def one_batch(answer):
     return waiting
 
 
-def test_ids_of_many_partitions_are_written_within_a_bound():
+async def test_ids_of_many_partitions_are_written_within_a_bound(autojump_clock):
     context = context_of(image_of({"t": [1] * 200}), lambda _key, fields, _node: fetch_answer(batch_at(0, 3_000)))
     positions = {TopicPartition("t", each): 10**9 if each else 0 for each in range(200)}
-    written = first_writes(context, positions, seconds=1)
+    written = await first_writes(context, positions, seconds=1)
     assert len(written) == 4
     for data in written[1:]:
         assert 1 < data.count(b"data: ") <= EVENTS_MAX
         assert len(data) < 2 * IDS_BYTES_MAX
 
 
-def test_a_partition_with_a_backlog_does_not_keep_the_others_waiting():
+async def test_a_partition_with_a_backlog_does_not_keep_the_others_waiting(autojump_clock):
     """A leader fills its answer with the first partitions of the request (KIP-74)."""
 
     def first_with_records(_key, fields, _node):
@@ -289,19 +263,19 @@ def test_a_partition_with_a_backlog_does_not_keep_the_others_waiting():
         return fetch_answer(batch_at(first["fetch_offset"]), first["partition"])
 
     context = context_of(image_of({"t": [1, 1, 1]}), first_with_records)
-    written = first_writes(context, {TopicPartition("t", each): 0 for each in range(3)})
+    written = await first_writes(context, {TopicPartition("t", each): 0 for each in range(3)})
     assert [data.count(b"data: ") for data in written[1:]] == [10] * 3
     assert {data.split(b'"partition":')[1][:1] for data in written[1:]} == {b"0", b"1", b"2"}
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_stream_of_a_topic_that_its_client_may_not_read_ends_with_the_reason(elsewhere):
+async def test_stream_of_a_topic_that_its_client_may_not_read_ends_with_the_reason(elsewhere, autojump_clock):
     def answer(_key, _fields, _node):
         if elsewhere:  # this broker checks the rights before it asks another one
             raise Problem(403, "not-allowed", "User:ann may not READ topic 't'")
         return fetch_answer(b"", error=ErrorCode.topic_authorization_failed)
 
     context = context_of(image_of({"t": [2 if elsewhere else 1]}), answer)
-    written = writes(context, {TopicPartition("t", 0): 0})
+    written = await writes(context, {TopicPartition("t", 0): 0})
     error = b"not-allowed" if elsewhere else b"topic-authorization-failed"
     assert written[-1].startswith(b'event: end\ndata: {"error":"%b"' % error)

@@ -2,7 +2,6 @@
 
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -69,17 +68,15 @@ class Consumer:
         return {}
 
 
-def run(test: Callable[[Any, Any], Awaitable[None]], monkeypatch: pytest.MonkeyPatch, *allowed: Any) -> None:
-    async def main() -> None:
-        context: Any = context_of(image_of({"a": [1], "b": [1]}), None, authorization=Acls(*allowed))
-        context.shell.nursery = SimpleNamespace(start_soon=lambda *_: None)
-        monkeypatch.setattr(module, "KafkaConsumer", Consumer)
-        monkeypatch.setattr(module, "connection_settings", lambda _context: {})
-        CALLER.set(ANN)
-        made = await context.part(Instances).create("g", Settings("me"))
-        await test(context, made.consumer)
-
-    trio.run(main)
+async def created(monkeypatch: pytest.MonkeyPatch, *allowed: Any) -> tuple[Any, Any]:
+    """The context of an instance of Ann's, and its consumer."""
+    context: Any = context_of(image_of({"a": [1], "b": [1]}), None, authorization=Acls(*allowed))
+    context.shell.nursery = SimpleNamespace(start_soon=lambda *_: None)
+    monkeypatch.setattr(module, "KafkaConsumer", Consumer)
+    monkeypatch.setattr(module, "connection_settings", lambda _context: {})
+    CALLER.set(ANN)
+    made = await context.part(Instances).create("g", Settings("me"))
+    return context, made.consumer
 
 
 def request(body: object = None) -> Request:
@@ -95,92 +92,86 @@ def partitions(*topics: str) -> dict[str, Any]:
     return {"partitions": [{"topic": topic, "partition": 0} for topic in topics]}
 
 
-def test_consumer_instance_serves_only_the_user_that_created_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_consumer_instance_serves_only_the_user_that_created_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another user of the group would read with the rights of its owner."""
-
-    async def test(context: Any, consumer: Any) -> None:
-        CALLER.set(BOB)
-        for work, body in ((routes.subscribe, {"topics": ["a"]}), (routes.delete, None), (routes.assignments, None)):
-            with pytest.raises(Problem) as refused:
-                await work(context, request(body))
-            assert (refused.value.status, refused.value.more["error_code"]) == (403, 40301)
-        CALLER.set(ANN)
-        await routes.subscribe(context, request({"topics": ["a"]}))
-        assert consumer.taken == [["a"]]
-
-    run(test, monkeypatch, READ_A)
+    context, consumer = await created(monkeypatch, READ_A)
+    CALLER.set(BOB)
+    for work, body in ((routes.subscribe, {"topics": ["a"]}), (routes.delete, None), (routes.assignments, None)):
+        with pytest.raises(Problem) as refused:
+            await work(context, request(body))
+        assert (refused.value.status, refused.value.more["error_code"]) == (403, 40301)
+    CALLER.set(ANN)
+    await routes.subscribe(context, request({"topics": ["a"]}))
+    assert consumer.taken == [["a"]]
 
 
 @pytest.mark.parametrize(
     ("work", "body"), [(routes.subscribe, {"topics": ["a", "b"]}), (routes.assign, partitions("a", "b"))]
 )
-def test_topic_that_the_owner_may_not_read_is_refused(work: Any, body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(context: Any, consumer: Any) -> None:
-        with pytest.raises(Problem, match="User:ann may not READ topic b") as refused:
-            await work(context, request(body))
-        assert (refused.value.status, refused.value.more["error_code"]) == (403, 40301)
-        assert consumer.taken == []
+async def test_topic_that_the_owner_may_not_read_is_refused(
+    work: Any, body: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, consumer = await created(monkeypatch, READ_A)
+    with pytest.raises(Problem, match="User:ann may not READ topic b") as refused:
+        await work(context, request(body))
+    assert (refused.value.status, refused.value.more["error_code"]) == (403, 40301)
+    assert consumer.taken == []
 
-    run(test, monkeypatch, READ_A)
 
-
-def test_records_of_a_topic_that_the_owner_may_no_longer_read_are_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_records_of_a_topic_that_the_owner_may_no_longer_read_are_not_returned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """They stay for the owner, who may get the right back."""
-
-    async def test(context: Any, consumer: Any) -> None:
-        context.part(Instances).find("g", "me").source = "topics"
-        with pytest.raises(Problem, match="User:ann may not READ topic b") as refused:
-            await routes.records(context, request())
-        assert (refused.value.status, refused.value.more["error_code"]) == (403, 40301)
-        assert (len(consumer.inbox), consumer.inbox.uncommitted()) == (2, {})
-        context.broker.authorization = Acls(READ_A, READ_B)
-        found = json.loads((await routes.records(context, request())).body)
-        assert [each["topic"] for each in found] == ["a", "b"]
-
-    run(test, monkeypatch, READ_A)
+    context, consumer = await created(monkeypatch, READ_A)
+    context.part(Instances).find("g", "me").source = "topics"
+    with pytest.raises(Problem, match="User:ann may not READ topic b") as refused:
+        await routes.records(context, request())
+    assert (refused.value.status, refused.value.more["error_code"]) == (403, 40301)
+    assert (len(consumer.inbox), consumer.inbox.uncommitted()) == (2, {})
+    context.broker.authorization = Acls(READ_A, READ_B)
+    found = json.loads((await routes.records(context, request())).body)
+    assert [each["topic"] for each in found] == ["a", "b"]
 
 
 @pytest.mark.parametrize("body", [None, marks("a", "b"), marks("nosuch")], ids=["positions", "given", "missing"])
-def test_commit_for_a_topic_that_the_owner_may_not_read_is_refused(body: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(context: Any, consumer: Any) -> None:
-        with pytest.raises(Problem, match="User:ann may not READ topic") as refused:
-            await routes.commit(context, request(body))
-        assert (refused.value.status, refused.value.more["error_code"]) == (403, 40301)
-        assert consumer.calls == []
-        await routes.commit(context, request(marks("a")))
-        assert len(consumer.calls) == 1
-
-    run(test, monkeypatch, READ_A)
+async def test_commit_for_a_topic_that_the_owner_may_not_read_is_refused(
+    body: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, consumer = await created(monkeypatch, READ_A)
+    with pytest.raises(Problem, match="User:ann may not READ topic") as refused:
+        await routes.commit(context, request(body))
+    assert (refused.value.status, refused.value.more["error_code"]) == (403, 40301)
+    assert consumer.calls == []
+    await routes.commit(context, request(marks("a")))
+    assert len(consumer.calls) == 1
 
 
 @pytest.mark.parametrize(
     "body", [None, partitions("a", "b"), partitions("nosuch")], ids=["assigned", "given", "missing"]
 )
-def test_committed_offsets_of_a_topic_that_the_owner_may_not_describe_are_refused(
+async def test_committed_offsets_of_a_topic_that_the_owner_may_not_describe_are_refused(
     body: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test(context: Any, consumer: Any) -> None:
-        with pytest.raises(Problem, match="User:ann may not DESCRIBE topic"):
-            await routes.committed(context, request(body))
-        assert consumer.calls == []
-        await routes.committed(context, request(partitions("a")))
-        assert consumer.calls == [[TopicPartition("a", 0)]]
-
-    run(test, monkeypatch, DESCRIBE_A)
+    context, consumer = await created(monkeypatch, DESCRIBE_A)
+    with pytest.raises(Problem, match="User:ann may not DESCRIBE topic"):
+        await routes.committed(context, request(body))
+    assert consumer.calls == []
+    await routes.committed(context, request(partitions("a")))
+    assert consumer.calls == [[TopicPartition("a", 0)]]
 
 
-def test_pattern_matches_a_topic_from_the_acl_on_that_lets_the_owner_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(context: Any, consumer: Any) -> None:
-        instances = context.part(Instances)
-        instance = instances.find("g", "me")
-        await routes.subscribe(context, request({"topic_pattern": ".*"}))
-        context.broker.authorization = Acls(READ_A, READ_B)
-        context.broker.image = replace(context.broker.image, acls={"another": {}})
-        instances.follow_pattern(instance, await instances.matchable(instance))
-        assert consumer.taken == [["a"], ["a", "b"]]
-        assert await instances.matchable(instance) is None
-
-    run(test, monkeypatch, READ_A)
+async def test_pattern_matches_a_topic_from_the_acl_on_that_lets_the_owner_read_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    context, consumer = await created(monkeypatch, READ_A)
+    instances = context.part(Instances)
+    instance = instances.find("g", "me")
+    await routes.subscribe(context, request({"topic_pattern": ".*"}))
+    context.broker.authorization = Acls(READ_A, READ_B)
+    context.broker.image = replace(context.broker.image, acls={"another": {}})
+    instances.follow_pattern(instance, await instances.matchable(instance))
+    assert consumer.taken == [["a"], ["a", "b"]]
+    assert await instances.matchable(instance) is None
 
 
 def test_every_route_of_instances_needs_the_token_where_there_is_one() -> None:
@@ -189,20 +180,18 @@ def test_every_route_of_instances_needs_the_token_where_there_is_one() -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_instance_that_is_created_while_the_broker_stops_is_refused(
+async def test_instance_that_is_created_while_the_broker_stops_is_refused(
     fails: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test(context: Any, _consumer: Any) -> None:
-        instances = context.part(Instances)
+    context, _ = await created(monkeypatch)
+    instances = context.part(Instances)
 
-        def stop(_self: Any, *_: object) -> None:
-            trio.from_thread.run_sync(lambda: instances._start_closing(instances._table["g", "late"]))
-            if fails:
-                raise Problem(503, "unreachable", "no broker")
+    def stop(_self: Any, *_: object) -> None:
+        trio.from_thread.run_sync(lambda: instances._start_closing(instances._table["g", "late"]))
+        if fails:
+            raise Problem(503, "unreachable", "no broker")
 
-        monkeypatch.setattr(Consumer, "open", stop)
-        with pytest.raises(Problem) as refused:
-            await instances.create("g", Settings("late"))
-        assert refused.value.status == 503
-
-    run(test, monkeypatch)
+    monkeypatch.setattr(Consumer, "open", stop)
+    with pytest.raises(Problem) as refused:
+        await instances.create("g", Settings("late"))
+    assert refused.value.status == 503

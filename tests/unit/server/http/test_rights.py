@@ -4,7 +4,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import trio
 
 from tests.unit.server.http.rig import NO_AUTHORIZER, Acls, Log
 from tests.unit.server.http.test_broker_client import make_broker_client
@@ -63,15 +62,11 @@ def test_without_acls_nothing_is_checked() -> None:
     check_rights(SimpleNamespace(authorization=NO_AUTHORIZER), Log(), ANN, 0, {})
 
 
-def test_client_of_other_brokers_sends_nothing_that_the_caller_may_not() -> None:
+async def test_client_of_other_brokers_sends_nothing_that_the_caller_may_not() -> None:
     client, core, others = make_broker_client()
     client._broker.authorization = broker_that_allows().authorization
-
-    async def main() -> None:
-        CALLER.set(ANN)
-        with pytest.raises(Problem, match="may not ALTER cluster"):
-            await client.ask(3, {"topics": None}, node_id=2)
-        await client.ask(3, {"topics": None})  # this broker's own handler checks it
-
-    trio.run(main)
+    CALLER.set(ANN)
+    with pytest.raises(Problem, match="may not ALTER cluster"):
+        await client.ask(3, {"topics": None}, node_id=2)
+    await client.ask(3, {"topics": None})  # this broker's own handler checks it
     assert (len(core.frames), len(others.frames)) == (1, 0)

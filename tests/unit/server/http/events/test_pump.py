@@ -2,11 +2,11 @@
 
 import json
 import time
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from unittest.mock import Mock, patch
 
 import trio
-import trio.testing
 
 from yak.cluster.image import Delta, Image
 from yak.core.events import Notice
@@ -37,24 +37,22 @@ class Ear:
         return [json.loads(line[6:])["group"] for line in self.raw.split(b"\n") if line.startswith(b"data: ")]
 
 
-def run(play):
-    """Run `play(pump)` on a clock that jumps, on which a round takes no time."""
+@asynccontextmanager
+async def pumping():
+    """A pump on a clock that jumps, on which a round takes no time."""
 
     def now_ms():
         return round(trio.current_time() * 1000)
 
-    async def main():
+    with patch("yak.server.http.events.pump.time", Mock(wraps=time, perf_counter=trio.current_time)):
         async with trio.open_nursery() as nursery:
             clock = SimpleNamespace(now_ms=now_ms, wall_ms=lambda: WALL_MS + now_ms())
             shell = SimpleNamespace(clock=clock, nursery=nursery, counters=Counters())
             broker = SimpleNamespace(now_ms=0, wall_ms=WALL_MS, node_id=1, partitions={}, metadata_in_quorum=False)
             pump = Pump(shell, broker, EventRing("1-abc", 100), FairShare(shell.counters))
-            await play(pump)
+            yield pump
             nursery.cancel_scope.cancel()
             assert shell.counters.bugs == 0
-
-    with patch("yak.server.http.events.pump.time", Mock(wraps=time, perf_counter=trio.current_time)):
-        trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
 def happen(pump, group):
@@ -68,8 +66,8 @@ def join(pump, subscription=QUIET, position=None):
     return ear, listener
 
 
-def test_events_and_gaps_carry_the_time_of_the_wall_clock():
-    async def play(pump):
+async def test_events_and_gaps_carry_the_time_of_the_wall_clock(autojump_clock):
+    async with pumping() as pump:
         ear, _ = join(pump)
         pump.ring.lose()
         happen(pump, "a")
@@ -78,11 +76,9 @@ def test_events_and_gaps_carry_the_time_of_the_wall_clock():
         assert [line for line in lines if line.startswith(b"event: ")] == [b"event: gap", b"event: group-empty"]
         assert min(json.loads(line[6:])["time_ms"] for line in lines if line.startswith(b"data: {")) >= WALL_MS
 
-    run(play)
 
-
-def test_listener_receives_each_event_of_its_filter_once_and_in_order():
-    async def play(pump):
+async def test_listener_receives_each_event_of_its_filter_once_and_in_order(autojump_clock):
+    async with pumping() as pump:
         (one, _), (two, _), (other, _) = join(pump), join(pump), join(pump, OTHERS)
         for group in ("a", "b"):
             happen(pump, group)
@@ -93,11 +89,9 @@ def test_listener_receives_each_event_of_its_filter_once_and_in_order():
         assert one.raw == two.raw
         assert other.groups() == []
 
-    run(play)
 
-
-def test_the_first_goes_at_once_and_what_follows_goes_together():
-    async def play(pump):
+async def test_the_first_goes_at_once_and_what_follows_goes_together(autojump_clock):
+    async with pumping() as pump:
         ear, _ = join(pump)
         await trio.sleep(1)
         happen(pump, "first")
@@ -111,11 +105,9 @@ def test_the_first_goes_at_once_and_what_follows_goes_together():
         assert len(ear.groups()) == 6
         assert ear.sends == 2
 
-    run(play)
 
-
-def test_listener_that_joins_later_receives_the_events_after_its_position():
-    async def play(pump):
+async def test_listener_that_joins_later_receives_the_events_after_its_position(autojump_clock):
+    async with pumping() as pump:
         one, _ = join(pump)
         happen(pump, "a")
         happen(pump, "b")
@@ -128,11 +120,9 @@ def test_listener_that_joins_later_receives_the_events_after_its_position():
         assert late.groups() == ["b", "c"]
         assert ahead.groups() == ["c"]
 
-    run(play)
 
-
-def test_pump_stops_without_listeners_and_starts_again():
-    async def play(pump):
+async def test_pump_stops_without_listeners_and_starts_again(autojump_clock):
+    async with pumping() as pump:
         for _ in range(2):
             ear, listener = join(pump)
             await trio.sleep(1)
@@ -144,11 +134,9 @@ def test_pump_stops_without_listeners_and_starts_again():
         await trio.sleep(1)
         assert ear.groups() == ["unheard", "unheard"]
 
-    run(play)
 
-
-def test_quiet_listener_gets_comments_while_others_are_busy():
-    async def play(pump):
+async def test_quiet_listener_gets_comments_while_others_are_busy(autojump_clock):
+    async with pumping() as pump:
         ear, _ = join(pump, OTHERS)
         join(pump)
         for _ in range(round(KEEP_ALIVE_SECONDS * 2.5)):
@@ -156,11 +144,9 @@ def test_quiet_listener_gets_comments_while_others_are_busy():
             await trio.sleep(1)
         assert ear.raw.count(b": still here") == 2
 
-    run(play)
 
-
-def test_many_listeners_get_fewer_rounds():
-    async def play(pump):
+async def test_many_listeners_get_fewer_rounds(autojump_clock):
+    async with pumping() as pump:
         ears = [join(pump)[0] for _ in range(300)]
         for number in range(100):
             happen(pump, f"g{number}")
@@ -173,11 +159,9 @@ def test_many_listeners_get_fewer_rounds():
         # five seconds at 1,000 sends a second
         assert 12 <= ears[0].sends <= 18
 
-    run(play)
 
-
-def test_listener_that_leaves_during_a_round_is_sent_nothing_more():
-    async def play(pump):
+async def test_listener_that_leaves_during_a_round_is_sent_nothing_more(autojump_clock):
+    async with pumping() as pump:
         joined = [join(pump) for _ in range(30)]
         await trio.sleep(1)
         happen(pump, "a")
@@ -188,8 +172,6 @@ def test_listener_that_leaves_during_a_round_is_sent_nothing_more():
         await trio.sleep(1)
         assert ear.sends == 0
         assert all(other.groups() == ["a"] for other, _ in joined[:-1])
-
-    run(play)
 
 
 def gathering_of(events_max=10_000):
@@ -212,7 +194,7 @@ def all_of(ring):
     return ring.collect(ring.first, ring.next, EventFilter(), 1 << 30)[0].decode()
 
 
-def test_events_have_the_order_of_their_notes():
+async def test_events_have_the_order_of_their_notes():
     ring, gathering, woken = gathering_of()
     gathering.is_heard = True
     gathering.note_notice(empty("g1"))
@@ -220,41 +202,41 @@ def test_events_have_the_order_of_their_notes():
     gathering.note_notice(Notice("info", "segments-removed", {"partition": "a-0"}))
     gathering.note_notice(empty("g2"))
     assert len(woken) == 3
-    trio.run(gathering.digest)
+    await gathering.digest()
     kinds = [line for line in all_of(ring).splitlines() if line.startswith("event: ")]
     assert kinds == ["event: group-empty", "event: controller-changed", "event: group-empty"]
     assert '"time_ms":7200005,"node_id":1,"message":"group g1 has no members"' in all_of(ring)
 
 
-def test_without_listeners_few_notes_are_buffered_and_the_loss_is_a_gap():
+async def test_without_listeners_few_notes_are_buffered_and_the_loss_is_a_gap():
     ring, gathering, woken = gathering_of()
     gathering.is_heard = True
     gathering.note_notice(empty("known"))
-    trio.run(gathering.digest)
+    await gathering.digest()
     gathering.is_heard = False
     for number in range(NOTES_UNHEARD_MAX):
         gathering.note_image(*controller(number))
     assert len(woken) == 1
-    trio.run(gathering.digest)
+    await gathering.digest()
     assert ring.after("1-abc:1") == 2, "nothing was lost yet"
     for number in range(NOTES_UNHEARD_MAX + 1):
         gathering.note_image(*controller(number))
     cursor = ring.event_id(ring.next - 1)
-    trio.run(gathering.digest)
+    await gathering.digest()
     assert ring.after(cursor) is None
     assert ring.next - ring.first == NOTES_UNHEARD_MAX
 
 
-def test_notes_are_bounded_with_listeners_too():
+async def test_notes_are_bounded_with_listeners_too():
     ring, gathering, _woken = gathering_of()
     gathering.is_heard = True
     for _ in range(NOTES_MAX + 10):
         gathering.note_notice(empty("g"))
-    trio.run(gathering.digest)
+    await gathering.digest()
     assert ring.next - ring.first == NOTES_MAX
 
 
-def test_others_have_the_loop_while_many_events_are_made():
+async def test_others_have_the_loop_while_many_events_are_made():
     _ring, gathering, _woken = gathering_of()
     gathering.is_heard = True
     for _ in range(1000):
@@ -267,12 +249,9 @@ def test_others_have_the_loop_while_many_events_are_made():
                 passes.append(True)
                 await trio.lowlevel.checkpoint()
 
-    async def main() -> None:
-        scope = trio.CancelScope()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(other, scope)
-            await gathering.digest()
-            scope.cancel()
-
-    trio.run(main)
+    scope = trio.CancelScope()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(other, scope)
+        await gathering.digest()
+        scope.cancel()
     assert len(passes) > 10

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 import trio
@@ -24,25 +25,20 @@ from yak.sim.rig import Rig
 OPEN_METRICS = "application/openmetrics-text;version=1.0.0"
 
 
-def with_rendering(
-    test: Callable[[Rig, Rendering], Awaitable[None]], clock: trio.abc.Clock | None = None, **limits: float
-) -> None:
+@asynccontextmanager
+async def rendering_of(**limits: float) -> AsyncIterator[tuple[Rig, Rendering]]:
     """A shell around a simulated broker."""
     rig = Rig()
     rig.create_topic("orders", partitions=3)
     broker = rig.node.broker
     assert broker is not None
-
-    async def main() -> None:
-        async with trio.open_nursery() as nursery:
-            shell = Shell(broker, nursery, disk=SimDisk(), latencies=Latencies(broker.counters))
-            broker_client = BrokerClient(broker, shell.in_process, shell.rate_limit)
-            context = Context(shell, broker, broker_client, http_port=1, host="127.0.0.1", advertised_host="localhost")
-            with trio.fail_after(20):
-                await test(rig, Rendering(context, MetricsLimits(**limits)))
-            nursery.cancel_scope.cancel()
-
-    trio.run(main, clock=clock)
+    async with trio.open_nursery() as nursery:
+        shell = Shell(broker, nursery, disk=SimDisk(), latencies=Latencies(broker.counters))
+        broker_client = BrokerClient(broker, shell.in_process, shell.rate_limit)
+        context = Context(shell, broker, broker_client, http_port=1, host="127.0.0.1", advertised_host="localhost")
+        with trio.fail_after(20):
+            yield rig, Rendering(context, MetricsLimits(**limits))
+        nursery.cancel_scope.cancel()
 
 
 def number(text: list[bytes], name: str) -> float:
@@ -54,8 +50,8 @@ def number(text: list[bytes], name: str) -> float:
     raise AssertionError(name)
 
 
-def test_accept_header_chooses_the_format():
-    async def test(_rig: Rig, rendering: Rendering) -> None:
+async def test_accept_header_chooses_the_format():
+    async with rendering_of() as (_, rendering):
         kind, text = await rendering.text("")
         assert kind == "text/plain; version=0.0.4; charset=utf-8"
         plain = {family.name for family in parser.text_string_to_metric_families(b"".join(text).decode())}
@@ -65,54 +61,50 @@ def test_accept_header_chooses_the_format():
         assert plain == {family.name for family in families}
         assert {"yak_build_info", "yak_request_seconds", "process_resident_memory_bytes"} <= plain
 
-    with_rendering(test)
-
 
 @pytest.mark.parametrize(
     "accept",
     ["application/openmetrics-text;version=x", "text/plain;version=nan", "*/*", f"{OPEN_METRICS}<script>", ",;=,;;q"],
 )
-def test_accept_header_that_makes_no_sense_gets_plain_text(accept):
-    async def test(_rig: Rig, rendering: Rendering) -> None:
+async def test_accept_header_that_makes_no_sense_gets_plain_text(accept):
+    async with rendering_of() as (_, rendering):
         assert (await rendering.text(accept))[0] == "text/plain; version=0.0.4; charset=utf-8"
-
-    with_rendering(test)
 
 
 def test_scrapes_within_a_second_share_one_text():
     clock = trio.testing.MockClock()
 
-    async def test(rig: Rig, rendering: Rendering) -> None:
-        found: list[tuple[str, list[bytes]]] = []
+    async def main() -> None:
+        async with rendering_of(fresh_seconds=0.2) as (rig, rendering):
+            found: list[tuple[str, list[bytes]]] = []
 
-        async def ask(accept: str) -> None:
-            found.append(await rendering.text(accept))
+            async def ask(accept: str) -> None:
+                found.append(await rendering.text(accept))
 
-        async with trio.open_nursery() as nursery:
-            for accept in ("", "", OPEN_METRICS, ""):
-                nursery.start_soon(ask, accept)
-        plain = [text for kind, text in found if kind.startswith("text/plain")]
-        assert len(plain) == 3
-        assert plain[0] is plain[1] is plain[2]
-        before = number(plain[0], "yak_in_messages_total")
-        rig.produce("orders", [b"x"] * 5)
-        assert number((await rendering.text(""))[1], "yak_in_messages_total") == before
-        clock.jump(rendering.limits.fresh_seconds * 1.1)
-        assert number((await rendering.text(""))[1], "yak_in_messages_total") == before + 5
-        # and megabytes are not kept for the next one, who may never ask
-        await trio.testing.wait_all_tasks_blocked()  # what forgets them looks at the clock when it begins
-        clock.jump(rendering.limits.fresh_seconds * 3)
-        await trio.testing.wait_all_tasks_blocked()
-        assert rendering._gathered is None
-        assert rendering._pieces == {}
+            async with trio.open_nursery() as nursery:
+                for accept in ("", "", OPEN_METRICS, ""):
+                    nursery.start_soon(ask, accept)
+            plain = [text for kind, text in found if kind.startswith("text/plain")]
+            assert len(plain) == 3
+            assert plain[0] is plain[1] is plain[2]
+            before = number(plain[0], "yak_in_messages_total")
+            rig.produce("orders", [b"x"] * 5)
+            assert number((await rendering.text(""))[1], "yak_in_messages_total") == before
+            clock.jump(rendering.limits.fresh_seconds * 1.1)
+            assert number((await rendering.text(""))[1], "yak_in_messages_total") == before + 5
+            # and megabytes are not kept for the next one, who may never ask
+            await trio.testing.wait_all_tasks_blocked()  # what forgets them looks at the clock when it begins
+            clock.jump(rendering.limits.fresh_seconds * 3)
+            await trio.testing.wait_all_tasks_blocked()
+            assert rendering._gathered is None
+            assert rendering._pieces == {}
 
-    with_rendering(test, clock, fresh_seconds=0.2)
+    trio.run(main, clock=clock)
 
 
-def test_others_run_while_it_is_made(monkeypatch):
+async def test_others_run_while_it_is_made(monkeypatch):
     """With slices of no length the loop goes round after every step: nothing is done in one go."""
-
-    async def test(rig: Rig, rendering: Rendering) -> None:
+    async with rendering_of(fresh_seconds=0) as (rig, rendering):
         await rendering.text("")
         rounds = 0
 
@@ -131,11 +123,9 @@ def test_others_run_while_it_is_made(monkeypatch):
         assert number(text, "yak_replicas") == 3_003
         assert rounds > 3_000 / 32 + 18_000 / 1_000
 
-    with_rendering(test, fresh_seconds=0)
 
-
-def test_omitted_metrics_are_reported_as_truncated():
-    async def test(_rig: Rig, rendering: Rendering) -> None:
+async def test_omitted_metrics_are_reported_as_truncated():
+    async with rendering_of(partitions_max=2) as (_, rendering):
         text = b"".join((await rendering.text(""))[1]).decode()
         (family,) = (f for f in parser.text_string_to_metric_families(text) if f.name == "yak_metrics_truncated")
         assert {sample.labels["what"]: sample.value for sample in family.samples} == {
@@ -145,8 +135,6 @@ def test_omitted_metrics_are_reported_as_truncated():
             "group_topics": 0,
             "group_offsets": 0,
         }
-
-    with_rendering(test, partitions_max=2)
 
 
 def test_the_library_is_loaded_by_the_first_scrape_only():
