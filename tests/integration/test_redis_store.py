@@ -6,7 +6,8 @@ import shutil
 import signal
 import tempfile
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 import redis as redis_py
@@ -85,20 +86,17 @@ class Shell:
         return [record for event in self.events if isinstance(event, RecordsTailed) for record in event.records]
 
 
-def run(shell: Shell, body) -> None:
-    async def main() -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(shell.store.run, shell.post)
-            await body()
-            nursery.cancel_scope.cancel()
-
-    trio.run(main)
+@asynccontextmanager
+async def running(shell: Shell) -> AsyncIterator[None]:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(shell.store.run, shell.post)
+        yield
+        nursery.cancel_scope.cancel()
 
 
-def test_calls_are_answered_and_records_are_tailed_as_they_come(server):
+async def test_calls_are_answered_and_records_are_tailed_as_they_come(server):
     shell = Shell(server.url, namespace="ns")
-
-    async def body():
+    async with running(shell):
         await shell.join()
         shell.store.tail(0)
         await shell.next(RecordsTailed, where=lambda event: event.records[-1].offset >= 4)
@@ -107,14 +105,12 @@ def test_calls_are_answered_and_records_are_tailed_as_they_come(server):
         offsets = [record.offset for record in shell.tailed()]
         assert offsets == list(range(1, 6))
         assert Image().apply_all(shell.tailed())[0].cluster_id == "c"
-
-    run(shell, body)
     keys = redis_py.Redis.from_url(server.url).keys("*")
     assert keys
     assert all(key.startswith(b"ns:{y}:") for key in keys)
 
 
-def test_server_that_still_loads_its_data_does_not_count_as_connected(directory, monkeypatch):
+async def test_server_that_still_loads_its_data_does_not_count_as_connected(directory, monkeypatch):
     """It refuses every script meanwhile, and a broker took that for a store without its history."""
     with EmbeddedRedis(directory) as filled, redis_py.Redis.from_url(filled.url) as client:
         pipeline = client.pipeline(transaction=False)
@@ -126,24 +122,20 @@ def test_server_that_still_loads_its_data_does_not_count_as_connected(directory,
     loading = EmbeddedRedis(directory)
     shell = Shell(loading.url)
 
-    async def body():
-        async with trio.open_nursery() as nursery:
+    try:
+        async with running(shell), trio.open_nursery() as nursery:
             nursery.start_soon(trio.to_thread.run_sync, loading.start)
             await shell.next(StoreConnected)
             outcome = await shell.call("bootstrap", new_cluster_id="c", new_incarnation_id="i")
             assert outcome.code == "OK", outcome
-
-    try:
-        run(shell, body)
     finally:
         loading.stop()
     assert any("is loading its data" in event.reason for event in shell.events if isinstance(event, StoreLost))
 
 
-def test_tailing_again_from_another_offset_interrupts_the_blocking_read(server):
+async def test_tailing_again_from_another_offset_interrupts_the_blocking_read(server):
     shell = Shell(server.url)
-
-    async def body():
+    async with running(shell):
         await shell.join()
         shell.store.tail(4)
         await trio.sleep(0.05)
@@ -152,26 +144,20 @@ def test_tailing_again_from_another_offset_interrupts_the_blocking_read(server):
             await shell.next(RecordsTailed)
         assert [record.offset for record in shell.tailed()] == [2, 3, 4]
 
-    run(shell, body)
 
-
-def test_scripts_that_the_server_forgot_are_sent_again_in_order(server):
+async def test_scripts_that_the_server_forgot_are_sent_again_in_order(server):
     shell = Shell(server.url)
-
-    async def body():
+    async with running(shell):
         await shell.join()
         await shell.call("alloc_pid")
         redis_py.Redis.from_url(server.url).script_flush()
         outcomes = [await shell.call("alloc_pid") for _ in range(2)]
         assert [outcome.value["first"] for outcome in outcomes] == [1000, 2000]
 
-    run(shell, body)
 
-
-def test_a_server_that_does_not_answer_is_lost_and_found_again(server):
+async def test_a_server_that_does_not_answer_is_lost_and_found_again(server):
     shell = Shell(server.url, timeout_seconds=0.3)
-
-    async def body():
+    async with running(shell):
         await shell.join()
         os.kill(server.pid, signal.SIGSTOP)
         try:
@@ -184,13 +170,10 @@ def test_a_server_that_does_not_answer_is_lost_and_found_again(server):
         await shell.next(StoreConnected, after=seen)
         assert (await shell.call("verify")).code == "OK"
 
-    run(shell, body)
 
-
-def test_a_killed_server_has_everything_that_it_had_answered(server):
+async def test_a_killed_server_has_everything_that_it_had_answered(server):
     shell = Shell(server.url)
-
-    async def body():
+    async with running(shell):
         await shell.join()
         first = await shell.next(StoreConnected)
         await shell.call("alloc_pid")
@@ -203,13 +186,10 @@ def test_a_killed_server_has_everything_that_it_had_answered(server):
         assert again.process_id != first.process_id
         assert (await shell.call("alloc_pid")).value == {"first": 1000, "next": 2000}
 
-    run(shell, body)
 
-
-def test_call_submitted_without_a_connection_is_not_buffered(server):
+async def test_call_submitted_without_a_connection_is_not_buffered(server):
     shell = Shell("redis://127.0.0.1:1/0")
-
-    async def body():
+    async with running(shell):
         lost = await shell.next(StoreLost)
         assert "127.0.0.1" in lost.reason
         shell.submit("verify")
@@ -217,37 +197,28 @@ def test_call_submitted_without_a_connection_is_not_buffered(server):
         await shell.next(StoreLost, after=len(shell.events))
         assert not any(isinstance(event, StoreReplied) for event in shell.events)
 
-    run(shell, body)
 
-
-def test_unsafe_redis_settings_are_reported_in_plain_text(server):
+async def test_unsafe_redis_settings_are_reported_in_plain_text(server):
     client = redis_py.Redis.from_url(server.url)
     client.config_set("appendfsync", "everysec")
     client.config_set("maxmemory-policy", "allkeys-lru")
     shell = Shell(server.url)
-
-    async def body():
+    async with running(shell):
         connected = await shell.next(StoreConnected)
         assert len(connected.unsafe) == 2
         assert connected.unsafe[0].startswith("appendfsync is everysec, not always")
         assert connected.unsafe[1].startswith("maxmemory-policy is allkeys-lru")
 
-    run(shell, body)
 
-
-def test_an_embedded_server_has_nothing_unsafe(server):
+async def test_an_embedded_server_has_nothing_unsafe(server):
     shell = Shell(server.url)
-
-    async def body():
+    async with running(shell):
         assert (await shell.next(StoreConnected)).unsafe == ()
 
-    run(shell, body)
 
-
-def test_a_full_store_refuses_and_changes_nothing(server):
+async def test_a_full_store_refuses_and_changes_nothing(server):
     shell = Shell(server.url)
-
-    async def body():
+    async with running(shell):
         await shell.join()
         client = redis_py.Redis.from_url(server.url)
         client.config_set("maxmemory", "1")
@@ -257,31 +228,26 @@ def test_a_full_store_refuses_and_changes_nothing(server):
         client.config_set("maxmemory", "0")
         assert (await shell.call("alloc_pid")).value["first"] == 0
 
-    run(shell, body)
 
-
-def test_a_password_and_a_database_are_used(directory):
+async def test_a_password_and_a_database_are_used(directory):
     port = find_free("127.0.0.1")
     server = redis_child.start(directory, port, os.path.join(directory, "redis.log"))
     try:
         redis_py.Redis.from_url(server.url).config_set("requirepass", "se cret")
         wrong, right = Shell(server.url), Shell(f"redis://:se%20cret@127.0.0.1:{port}/3")
-
-        async def refused():
+        async with running(wrong):
             assert "NOAUTH" in (await wrong.next(StoreLost)).reason
-
-        run(wrong, refused)
-        run(right, right.join)
+        async with running(right):
+            await right.join()
         client = redis_py.Redis(port=port, password="se cret", db=3)
         assert client.exists("{y}:cluster")
     finally:
         redis_child.stop(server.process)
 
 
-def test_a_reader_of_a_trimmed_log_starts_with_the_snapshot(server):
+async def test_a_reader_of_a_trimmed_log_starts_with_the_snapshot(server):
     shell = Shell(server.url)
-
-    async def body():
+    async with running(shell):
         await shell.join()
         shell.store.tail(0)
         for _ in range(5):
@@ -299,8 +265,6 @@ def test_a_reader_of_a_trimmed_log_starts_with_the_snapshot(server):
         late = [r for e in shell.events[seen:] if isinstance(e, RecordsTailed) for r in e.records]
         fresh = late[[r.kind for r in late].index("Snapshot") :]
         assert Image().apply_all(fresh)[0].next_producer_id == 6000
-
-    run(shell, body)
 
 
 @pytest.mark.parametrize(

@@ -96,15 +96,8 @@ def topic(cluster, new_name):
     return name
 
 
-def run(work, *args: Any) -> None:
-    trio.run(work, *args)
-
-
-def test_idle_instance_is_closed_and_leaves_its_group(cluster, topic, new_name):
-    run(_idle, cluster, topic, new_name())
-
-
-async def _idle(cluster, topic: str, group: str) -> None:
+async def test_idle_instance_is_closed_and_leaves_its_group(cluster, topic, new_name):
+    group = new_name()
     async with serving(cluster, consumer_idle_ms_max=1_500) as routes:
         used, idle = await routes.make(group, name="used"), await routes.make(group, name="idle")
         for uri in (used, idle):
@@ -134,11 +127,8 @@ async def _idle(cluster, topic: str, group: str) -> None:
         assert (await routes.client.get(f"{used}/subscription")).status_code == 200
 
 
-def test_consumer_instances_beyond_the_maximum_are_refused(cluster, new_name):
-    run(_too_many, cluster, new_name(), new_name())
-
-
-async def _too_many(cluster, one: str, other: str) -> None:
+async def test_consumer_instances_beyond_the_maximum_are_refused(cluster, new_name):
+    one, other = new_name(), new_name()
     async with serving(cluster, consumers_max=3, consumers_per_group_max=2) as routes:
         first = await routes.make(one)
         await routes.make(one)
@@ -152,17 +142,13 @@ async def _too_many(cluster, one: str, other: str) -> None:
         assert len(routes.instances) == 3
 
 
-def test_no_answer_is_larger_than_allowed(cluster, topic, new_name):
+async def test_no_answer_is_larger_than_allowed(cluster, topic, new_name):
     producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     for _ in range(50):
         producer.produce(topic, b"x" * 1_000, partition=0)
     assert producer.flush(30) == 0
-    run(_small_answers, cluster, topic, new_name())
-
-
-async def _small_answers(cluster, topic: str, group: str) -> None:
     async with serving(cluster, consumer_answer_bytes_max=10_500) as routes:
-        uri = await routes.make(group)
+        uri = await routes.make(new_name())
         await routes.subscribe(uri, topic)
         counts: list[int] = []
 
@@ -178,7 +164,7 @@ async def _small_answers(cluster, topic: str, group: str) -> None:
 def test_closing_all_consumer_instances_at_once_leaves_empty_groups_and_no_threads(cluster, topic, new_name):
     before = threading.active_count()
     group = new_name()
-    run(_all_end, cluster, topic, group)
+    trio.run(_all_end, cluster, topic, group)
     assert members(cluster, group) == 0
     assert threading.active_count() <= before + 20, "Trio keeps some threads for the next"
 

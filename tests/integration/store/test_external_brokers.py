@@ -106,41 +106,41 @@ def broker(node_id, state=BrokerState.ACTIVE):
     return ExternalBroker(node_id, 1, f"u{node_id}", "h", 9092, "r/ä", "SSL", state)
 
 
-def put(registry, new):
-    return trio.run(registry.change, new.node_id, lambda _old: new)
+async def put(registry, new):
+    return await registry.change(new.node_id, lambda _old: new)
 
 
-def listed(registry):
-    return trio.run(registry.read).brokers
+async def listed(registry):
+    return (await registry.read()).brokers
 
 
-def test_every_broker_reads_what_another_one_registered(store):
+async def test_every_broker_reads_what_another_one_registered(store):
     first, second = registry(store), registry(store)
-    made = put(first, broker(9))
+    made = await put(first, broker(9))
     assert made == broker(9)
-    reading = trio.run(second.read)
+    reading = await second.read()
     assert reading.brokers == {9: made}
     assert 1_600_000_000_000 < reading.brokers[9].changed_ms <= reading.at_ms
 
 
-def test_a_full_registry_forgets_the_broker_closed_first_and_refuses_when_none_is(store, monkeypatch):
+async def test_a_full_registry_forgets_the_broker_closed_first_and_refuses_when_none_is(store, monkeypatch):
     monkeypatch.setattr(module, "EXTERNAL_BROKERS_MAX", 3)
     mine = registry(store)
     for node_id in (8, 7, 9):
-        put(mine, broker(node_id))
+        await put(mine, broker(node_id))
     with pytest.raises(Problem) as refused:
-        put(mine, broker(10))
+        await put(mine, broker(10))
     assert (refused.value.status, refused.value.error) == (409, "too-many-brokers")
     for node_id in (9, 7):
-        put(mine, broker(node_id, BrokerState.CLOSED))
-        trio.run(trio.sleep, 0.002)
-    put(mine, broker(10))
-    assert sorted(listed(mine)) == [7, 8, 10]
+        await put(mine, broker(node_id, BrokerState.CLOSED))
+        await trio.sleep(0.002)
+    await put(mine, broker(10))
+    assert sorted(await listed(mine)) == [7, 8, 10]
 
 
-def test_a_change_that_conflicts_is_planned_again_with_the_newer_entry(store):
+async def test_a_change_that_conflicts_is_planned_again_with_the_newer_entry(store):
     mine, other = registry(store), registry(store)
-    put(mine, broker(9))
+    await put(mine, broker(9))
     seen = []
 
     def plan(old):
@@ -150,16 +150,16 @@ def test_a_change_that_conflicts_is_planned_again_with_the_newer_entry(store):
         seen.append(old.broker_epoch)
         return replace(old, broker_epoch=old.broker_epoch + 1, port=1)
 
-    made = trio.run(mine.change, 9, plan)
+    made = await mine.change(9, plan)
     assert seen == [1, 2]
     assert (made.broker_epoch, made.host, made.port) == (3, "other", 1)
-    assert listed(other) == {9: made}
+    assert await listed(other) == {9: made}
 
 
-def test_two_registrations_at_the_same_time_stay_within_the_bound(store, monkeypatch):
+async def test_two_registrations_at_the_same_time_stay_within_the_bound(store, monkeypatch):
     monkeypatch.setattr(module, "EXTERNAL_BROKERS_MAX", 2)
     mine = registry(store)
-    put(mine, broker(8))
+    await put(mine, broker(8))
 
     def plan(_old):
         if 10 not in store.ids():
@@ -167,58 +167,54 @@ def test_two_registrations_at_the_same_time_stay_within_the_bound(store, monkeyp
         return broker(9)
 
     with pytest.raises(Problem) as refused:
-        trio.run(mine.change, 9, plan)
+        await mine.change(9, plan)
     assert refused.value.error == "too-many-brokers"
-    assert sorted(listed(mine)) == [8, 10]
+    assert sorted(await listed(mine)) == [8, 10]
 
 
-def test_entries_of_an_older_yak_are_taken_over(store):
+async def test_entries_of_an_older_yak_are_taken_over(store):
     old = {"broker_epoch": 4, "boot_id": "u9", "host": "h", "port": 9092, "rack": None, "security_protocol": "SSL"}
     store.put(9, json.dumps(old | {"state": "CLOSED", "nonce": "n", "changed": 12}))
-    (found,) = listed(registry(store)).values()
+    (found,) = (await listed(registry(store))).values()
     assert (found.broker_epoch, found.state, found.rack, found.changed_ms) == (4, BrokerState.CLOSED, None, 77)
 
 
-def test_an_id_that_a_yak_broker_took_is_hidden_and_makes_room_first(store, monkeypatch):
+async def test_an_id_that_a_yak_broker_took_is_hidden_and_makes_room_first(store, monkeypatch):
     monkeypatch.setattr(module, "EXTERNAL_BROKERS_MAX", 3)
     mine = registry(store)
-    put(mine, broker(6, BrokerState.CLOSED))
-    put(mine, broker(7))
-    put(mine, broker(8))
+    await put(mine, broker(6, BrokerState.CLOSED))
+    await put(mine, broker(7))
+    await put(mine, broker(8))
     later = registry(store, unregistered={7: 5})
-    assert sorted(listed(later)) == [6, 8]
-    put(later, broker(9))
-    assert sorted(listed(later)) == [6, 8, 9]
+    assert sorted(await listed(later)) == [6, 8]
+    await put(later, broker(9))
+    assert sorted(await listed(later)) == [6, 8, 9]
     assert store.ids() == [6, 8, 9]
 
 
-def test_newest_registry_snapshot_is_returned_and_changes_refused_during_an_outage(store):
+async def test_newest_registry_snapshot_is_returned_and_changes_refused_during_an_outage(store):
     mine = registry(store)
-    put(mine, broker(9))
+    await put(mine, broker(9))
     store.is_away = True
-    reading = trio.run(mine.read)
+    reading = await mine.read()
     assert (list(reading.brokers), reading.at_ms) == ([9], reading.brokers[9].changed_ms)
-    assert trio.run(registry(store).read) == module.RegistrySnapshot({}, 0)
+    assert await registry(store).read() == module.RegistrySnapshot({}, 0)
     with pytest.raises(Problem) as refused:
-        put(mine, broker(10))
+        await put(mine, broker(10))
     assert (refused.value.status, refused.value.error) == (503, "metadata-store-unavailable")
 
 
-def test_recent_registry_snapshot_is_returned_without_a_call_to_the_store(store, monkeypatch):
+async def test_recent_registry_snapshot_is_returned_without_a_call_to_the_store(store, monkeypatch):
     mine = registry(store)
-    put(mine, broker(9))
+    await put(mine, broker(9))
     monkeypatch.setattr(module, "_FRESH_SECONDS", 60.0)
-
-    async def read_twice():
-        await mine.read()
-        before = store.calls
-        store.is_away = True
-        mine._tried_at = float("-inf")
-        await mine.read()
-        await mine.read()
-        return store.calls - before
-
-    assert trio.run(read_twice) == 1, "also after a failure"
+    await mine.read()
+    before = store.calls
+    store.is_away = True
+    mine._tried_at = float("-inf")
+    await mine.read()
+    await mine.read()
+    assert store.calls - before == 1, "also after a failure"
 
 
 def entry_of(broker):
@@ -235,13 +231,13 @@ def entry_of(broker):
 
 
 @pytest.mark.parametrize("state", ["EXPORTED", "MOVED"])
-def test_registry_whose_metadata_move_takes_no_change(embedded, state):
+async def test_registry_whose_metadata_move_takes_no_change(embedded, state):
     store = Store(embedded.url)
     store.client.delete(KEY)
     store.client.hset("registry:cluster", "state", state)
     try:
         with pytest.raises(Problem) as caught:
-            put(registry(store), broker(1))
+            await put(registry(store), broker(1))
         assert (caught.value.status, store.ids()) == (503, [])
     finally:
         store.client.delete("registry:cluster")
