@@ -245,7 +245,7 @@ def _meant_command(argv: list[str], wrong: str, right: str) -> str:
 
 def _translate(error: Exception) -> "YakError":
     """A YakError for an exception of Typer, of the system, or of a bug."""
-    from yak.errors import UsageError, YakError
+    from yak.errors import UsageError, YakError, first_in
 
     describe = getattr(error, "format_message", None)
     if callable(describe):
@@ -267,9 +267,8 @@ def _translate(error: Exception) -> "YakError":
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         try_ = ("df -h          make room on that disk, and repeat the command",) if full else ()
         return YakError("system", what, why=f"the operating system refused ({type(error).__name__})", try_=try_)
-    while isinstance(error, ExceptionGroup):  # raised by a broker's tasks; the inner exception says more
-        error = error.exceptions[0]
-    why = f"{type(error).__name__}: {error}".splitlines()[0]
+    inner = first_in(error)  # a broker's tasks raise a group; the inner exception says more
+    why = f"{type(inner).__name__}: {inner}".splitlines()[0]
     return YakError("internal", "yak has a bug", why=why, try_=("report it with its traceback",))
 
 

@@ -128,17 +128,22 @@ async def test_a_topic_that_is_not_there_is_created_on_request_and_then_written_
     assert [value for _, _, value, _ in read_all(lone, topic)] == [b"1"]
 
 
+async def repeat(app, pilot, topic, *, rate, acknowledged):
+    """Send numbered records to a topic until stopped; returns when so many are acknowledged."""
+    await typed(app, pilot, form_topic=topic, form_value="{{i}}")
+    await pilot.press("R")
+    await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
+    await typed(app, pilot, field_rate=str(rate))
+    await pilot.press("ctrl+s")
+    await until(pilot, lambda: screen(app)._run and stats(app).acknowledged >= acknowledged, "the first ones")
+
+
 async def test_a_broker_that_is_killed_meanwhile_loses_and_doubles_nothing(live, new_topic):
     topic = new_topic()
     make_topic(live, topic, configs={"min.insync.replicas": "2"})
 
     async with live.open_app(size=(80, 24), start="producer") as (app, pilot):
-        await typed(app, pilot, form_topic=topic, form_value="{{i}}")
-        await pilot.press("R")
-        await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
-        await typed(app, pilot, field_rate="300")
-        await pilot.press("ctrl+s")
-        await until(pilot, lambda: screen(app)._run and stats(app).acknowledged >= 200, "the first ones")
+        await repeat(app, pilot, topic, rate=300, acknowledged=200)
         leader = app.picture.partitions[topic, 0].leader
         await asyncio.to_thread(live.local.kill, leader)
         at_kill = stats(app).acknowledged
@@ -241,12 +246,7 @@ def test_a_form_that_is_left_while_it_sends_ends_its_thread(lone, new_topic):
 
     async def left():
         async with lone.open_app(size=(80, 24), start="producer") as (app, pilot):
-            await typed(app, pilot, form_topic=topic, form_value="{{i}}")
-            await pilot.press("R")
-            await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
-            await typed(app, pilot, field_rate="50")
-            await pilot.press("ctrl+s")
-            await until(pilot, lambda: screen(app)._run and stats(app).acknowledged >= 5, "the first ones")
+            await repeat(app, pilot, topic, rate=50, acknowledged=5)
             return screen(app)._run
 
     sending = asyncio.run(left())  # would not end before the thread does

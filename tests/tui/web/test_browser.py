@@ -12,7 +12,7 @@ def test_page_requests_only_its_own_server(web, visit):
     server = web(token="s3cret")
     visited = visit(server.address)
     visited.see("tiny app is here")
-    visited.see("somebody looks")
+    visited.see("the page is looked at")
     for place, text in (("meadow", "green grass grows"), ("river", "cold water runs"), ("stable", "warm hay lies")):
         visited.click(place)
         visited.see(text)

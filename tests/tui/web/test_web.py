@@ -217,7 +217,7 @@ async def test_a_tab_draws_takes_keys_clicks_and_pastes_and_ends_when_the_app_do
     async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
         await opened.socket.send_json(["focus"])
         pid = await opened.begun()
-        await opened.see("somebody looks")
+        await opened.see("the page is looked at")
         for row, text in ((5, "green grass grows"), (8, "cold water runs"), (11, "warm hay lies")):
             await opened.click(5, row)
             await opened.see(text)
@@ -249,7 +249,7 @@ async def test_page_focus_is_repeated_after_the_start(plain, tab):
     async with aiohttp.ClientSession() as session, tab(session, plain.url) as opened:
         await opened.socket.send_json(["focus"])
         await opened.begun()
-        await opened.see("somebody looks")
+        await opened.see("the page is looked at")
         await opened.type("u")
         found = await opened.see("files:")
 

@@ -57,7 +57,7 @@ class TinyApp(App[None]):
         self.say(f"size {event.size.width}x{event.size.height}", "size")
 
     def on_app_focus(self, _event: AppFocus) -> None:
-        self.say("somebody looks", "focus")
+        self.say("the page is looked at", "focus")
 
     def on_app_blur(self, _event: AppBlur) -> None:
         self.say("no focus", "focus")

@@ -27,7 +27,7 @@ def rig() -> Rig:
 
 
 def make_rig(**settings: str) -> Rig:
-    """A broker with a topic `orders` of three partitions; a group's first rebalance waits for nobody."""
+    """A broker with a topic `orders` of three partitions; a group's first rebalance is not delayed."""
     rig = Rig(settings=SETTINGS | {name.replace("_", "."): value for name, value in settings.items()})
     rig.create_topic("orders", partitions=3)
     assert ask.find(rig, "g").error_code == NONE

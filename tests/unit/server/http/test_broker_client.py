@@ -206,7 +206,7 @@ async def test_an_idle_connection_that_was_closed_or_spoken_on_is_not_used_again
         await brokers.exchange(("127.0.0.1", other.port), b"first")
         await trio.testing.wait_all_tasks_blocked(0.01)
         if says_more:
-            await other.open[0].send_all(framed(b"nobody asked"))
+            await other.open[0].send_all(framed(b"unasked"))
         else:
             await other.open[0].aclose()
         await trio.sleep(0.05)

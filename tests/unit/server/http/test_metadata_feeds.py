@@ -165,7 +165,7 @@ async def test_next_state_continues_from_the_last_state(make):
     store.reads.clear()
     assert await at(history, offset=160) == (160, "160")
     assert store.reads == [1, 151]
-    assert await at(history, offset=10) == (10, "10"), "an earlier one begins anew"
+    assert await at(history, offset=10) == (10, "10"), "an earlier one begins again"
 
 
 async def test_trimmed_state_returns_410_and_the_hint_names_the_first_available_record(make):
