@@ -1,10 +1,18 @@
-"""docs/architecture.md: the table of questions names files and symbols that exist, and every path in the page does."""
+"""docs/architecture.md names files and symbols that exist, and the bounds that the code has."""
 
 import ast
 import re
 from pathlib import Path
 
 import pytest
+
+from yak.broker.delayed_leader_requests import DECISION_MS_MAX
+from yak.lifecycle.failure_watch import PROBE_MS_MAX
+from yak.limits import ALONE_TURNS, HEAVY_SLICES, LARGE_REQUEST_ELEMENTS, TURN_SLICE_ALONE_NS
+from yak.partitions.maintenance import SLICE_PARTITIONS
+from yak.partitions.metadata_loader import PARTITIONS_A_SLICE
+from yak.replication.fetch_sessions import WATERMARK_WAIT_MS
+from yak.replication.replica_fetchers import PARTITIONS_A_FETCH
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
@@ -51,3 +59,22 @@ def test_architecture_page_names_files_that_exist():
     named = set(PATH.findall(PAGE.read_text()))
     assert named
     assert [path for path in sorted(named) if not (ROOT / path).is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("architecture.md", f"used up {HEAVY_SLICES} slices without a pause"),
+        ("architecture.md", f"slices of {TURN_SLICE_ALONE_NS // 1_000_000} ms after {ALONE_TURNS} turns"),
+        ("architecture.md", f"has more than {LARGE_REQUEST_ELEMENTS:,} elements"),
+        ("architecture.md", f"applies the new image to {PARTITIONS_A_SLICE} partitions a turn"),
+        ("architecture.md", f"the expiry of producers process {SLICE_PARTITIONS} logs a turn"),
+        ("architecture.md", f"(fetch sessions, KIP-227), at most {PARTITIONS_A_FETCH};"),
+        ("architecture.md", f"with the next records, or {WATERMARK_WAIT_MS} ms later"),
+        ("architecture.md", f"waits for the decision, {DECISION_MS_MAX} ms at most"),
+        ("architecture.md", f"delays the first answer by {PROBE_MS_MAX} ms"),
+        ("reliability.md", f"applies the new metadata {PARTITIONS_A_SLICE} partitions a turn"),
+    ],
+)
+def test_pages_have_the_bounds_of_the_code(page: str, words: str) -> None:
+    assert words in " ".join((ROOT / "docs" / page).read_text().split())
