@@ -4,7 +4,7 @@ A broker coordinates a partition's keys once it has read the partition (`loader`
 is decided on the state in memory; its records are appended, then replayed. The answer is sent when they are committed. A
 broker that loses the partition drops the state, and the next leader reads the log.
 
-The runtime does not know what it coordinates: a `Shard` holds the state of one partition. Groups run on it.
+The runtime does not know what it coordinates, groups or transactions: a `Shard` holds the state of one partition.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Local clusters: an embedded Redis server and brokers as child processes."""
+"""Local clusters: brokers, and the Redis of those without a metadata quorum, as child processes."""

@@ -1,5 +1,6 @@
-"""Every file and every page that the documentation names is there."""
+"""Every file and every page that the documentation names is there, and every module that a package's docstring lists."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -9,6 +10,9 @@ ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 WHEEL = re.compile(r"([\w/]+)/(?:yak_broker|pytest_yak)\S*\.whl")
+PACKAGES = sorted(each for top in ("yak", "tui", "spark") for each in (ROOT / top).rglob("__init__.py"))
+LISTED = re.compile(r"^ {0,4}((?:[a-z]\w+(?:\.py)?, )*[a-z]\w+(?:\.py)?)  ", re.MULTILINE)
+"""A row of a list of modules: one or more names, and behind two spaces what they are."""
 NAMED = re.compile(r"`((?:yak|commands|tests|packaging|docs)/[\w./-]+)`")
 
 
@@ -23,3 +27,14 @@ def test_links_and_file_names_in_the_documentation_point_to_existing_files(page:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_wheels_in_the_documentation_are_in_the_folder_of_make_wheels(page: Path) -> None:
     assert {*WHEEL.findall(page.read_text())} <= {"build/wheel"}
+
+
+def test_modules_that_the_docstrings_of_packages_list_exist() -> None:
+    listed = [
+        package.with_name(name.removesuffix(".py"))
+        for package in PACKAGES
+        for row in LISTED.findall(ast.get_docstring(ast.parse(package.read_text())) or "")
+        for name in row.split(", ")
+    ]
+    assert len(listed) > 40
+    assert [path for path in listed if not path.exists() and not path.with_suffix(".py").exists()] == []
