@@ -1,6 +1,6 @@
 """Decodes record batches into columns with numpy and pyarrow: no Python code runs per record.
 
-Only the chain of record lengths is sequential (`record_chain`). After it, each varint field is decoded for all records
+Only the chain of record lengths is sequential (`record_bounds`). After it, each varint field is decoded for all records
 at once. pyarrow then gathers keys and values: one binary array over the raw bytes has the positions (key start, key
 end, value start, value end) of each record, and `take` picks every fourth element, with nulls in its indices.
 

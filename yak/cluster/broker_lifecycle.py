@@ -2,7 +2,7 @@
 
     DISCONNECTED -> VERIFYING -> (BOOTSTRAPPING ->) REGISTERING -> CATCHING_UP -> ACTIVE
                         ^                                                         |
-                        +---------- FROZEN (the store lost the history) <---------+        REFUSED: for good
+                        +---------- FROZEN (the store lost the history) <---------+        REFUSED, LEFT: for good
 
 While the store does not answer, a broker is DISCONNECTED: produce and fetch go on, changes of metadata wait. A broker that
 was fenced although it is alive registers again: ACTIVE -> REGISTERING.
@@ -106,7 +106,7 @@ class BrokerLifecycle:
         self.awaited = ""
         """The event that a restore waits for while the metadata are frozen, as text."""
         self._dues: dict[str, int] = {}
-        """Due times in ms, by name: `recheck`, `register`, `leave`."""
+        """Due times in ms, by name: `recheck`, `register`, `stop`, `leave`."""
         self.is_ready = False
         """Whether the broker became ready once, and so serves clients."""
         self._is_stopping = False
@@ -326,7 +326,7 @@ class BrokerLifecycle:
         return self._session.take_outputs()
 
     def on_peer_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch, now_ms: int) -> list[Output]:
-        """Two probes found that a broker's address refuses connections.
+        """Two connects in a row were refused by a broker's address.
 
         The controller fences that broker. If it is the controller, this broker tries to become controller.
         """

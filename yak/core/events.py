@@ -78,7 +78,7 @@ class StoreConnected:
 
     process_id: str
     unsafe: tuple[str, ...] = ()
-    """The store's unsafe settings, as text (see reliability rules: appendonly, appendfsync…)."""
+    """The store's settings that could lose metadata, such as `appendfsync`, as text."""
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ from yak.storage.log_store import CheckpointPlan, LogStore
 from yak.storage.segment import FilesRemoval
 
 SLICE_PARTITIONS = 100
+"""Partitions that one step visits for retention, a checkpoint, or the expiry of producers."""
 SLICE_GAP_MS = 10
 MARKS_A_SLICE = 20
 """Marks of new logs that one step removes."""
@@ -67,7 +68,7 @@ class Maintenance:
         self._context.after((self, removal), delay_ms, delete)
 
     def checkpoint_soon(self) -> None:
-        """Write a checkpoint within a second, after DeleteRecords moved a log start."""
+        """Write a checkpoint within a second: a log start, a directory, or the compacted part of a log has changed."""
         self._context.within((self, "checkpoint"), 1_000, self._checkpoint)
 
     def retain(self, partition: Partition) -> None:

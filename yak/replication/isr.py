@@ -7,7 +7,7 @@ its broker is alive under the epoch with which it joined (KIP-841, KIP-903).
 
 Leaders send proposals in batches. A proposal counts (for the maximal ISR) from when it is sent until it has a definite
 answer and the image includes that answer. Without a definite answer the same proposal, with the same nonce, is sent again
-(reliability rules 4.6; Kafka's Partition.handleAlterPartitionError). A new leader epoch ends it.
+(Kafka's Partition.handleAlterPartitionError): the first one may yet be executed. A new leader epoch ends it.
 
 A replica whose log is offline, lost or damaged leaves by itself (`IsrExits`). The store answers both kinds of requests
 (`alter_isr` and `leave_isr` in `yak.metadata_store.isr`), and refuses what it knows to be out of date.

@@ -134,7 +134,7 @@ class ReceiveBuffer:
         self.frame_bytes = 0
         """Announced size, prefix included, of the partly received frame (4 while the prefix is incomplete); or 0."""
         self.has_whole_frames = False
-        """Stepping stopped early: `step_kept` continues without reading."""
+        """Stepping stopped early: `step_rest` continues without reading."""
         self.is_in_large_frame = False
         """A partly received frame has a buffer of its own."""
         self._shared = shared

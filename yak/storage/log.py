@@ -390,7 +390,10 @@ class Log:
             self.roll_timestamp = _ALWAYS
 
     def _must_roll(self, end: FilePosition, max_timestamp: int, last_offset: Offset, now_ms: int) -> bool:
-        """Kafka's LogSegment.shouldRoll, for a batch that would end at `end` of the active segment."""
+        """Kafka's LogSegment.shouldRoll, for a batch that would end at `end` of the active segment.
+
+        Syncs a truncation that is not synced yet: until then `_set_roll_limits` makes every append come here.
+        """
         if self.unsynced_truncation is not None:
             self.sync_truncation()
         segment = self.active

@@ -1,4 +1,4 @@
-"""Every file and every page that the documentation names is there, and every module that a package's docstring lists."""
+"""Every file, page, module and name that the documentation and the docstrings name is there."""
 
 import ast
 import re
@@ -13,6 +13,13 @@ WHEEL = re.compile(r"([\w/]+)/(?:yak_broker|pytest_yak)\S*\.whl")
 PACKAGES = sorted(each for top in ("yak", "tui", "spark") for each in (ROOT / top).rglob("__init__.py"))
 LISTED = re.compile(r"^ {0,4}((?:[a-z]\w+(?:\.py)?, )*[a-z]\w+(?:\.py)?)  ", re.MULTILINE)
 """A row of a list of modules: one or more names, and behind two spaces what they are."""
+CODE = [
+    *(each for top in ("yak", "commands", "tui", "spark") for each in (ROOT / top).rglob("*.py")),
+    *(ROOT / "yak").rglob("*.lua"),
+]
+NAMED_IN_CODE = re.compile(r"`([a-z]+(?:_[a-z]+)+)`")
+OF_OTHERS = {"epoll_wait", "java_exception", "start_guest_run", "throttle_time_ms"}
+"""Names of the kernel, Py4J, Trio and Kafka."""
 NAMED = re.compile(r"`((?:yak|commands|tests|packaging|docs)/[\w./-]+)`")
 
 
@@ -38,3 +45,11 @@ def test_modules_that_the_docstrings_of_packages_list_exist() -> None:
     ]
     assert len(listed) > 40
     assert [path for path in listed if not path.exists() and not path.with_suffix(".py").exists()] == []
+
+
+def test_names_in_docstrings_and_comments_exist() -> None:
+    texts = {path: path.read_text() for path in CODE}
+    known = OF_OTHERS.union(*(re.findall(r"(?<!`)\b[a-z]+(?:_[a-z]+)+\b(?!`)", text) for text in texts.values()))
+    named = [(path, name) for path, text in texts.items() for name in NAMED_IN_CODE.findall(text)]
+    assert len(named) > 500
+    assert [f"{path}: {name}" for path, name in named if name not in known] == []

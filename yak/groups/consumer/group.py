@@ -1,6 +1,6 @@
 """One consumer group: decisions that read its state, the replay that changes it, and the members' deadlines.
 
-    decision = group.heartbeat(beat, ...)         # or leave_classic, on_time, ...: nothing has changed
+    decision = group.heartbeat(heartbeat, ...)    # or leave_classic, on_time, ...: nothing has changed
     append decision.records to the log
     for record in decision.records: group.replay(decode(record))
     group.accepted(decision, world)               # sets the deadlines
