@@ -61,9 +61,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if acks == 0:
         _close_on_error(broker, call, topics)
     if wait is not None:
-        wait.remaining -= 1
-        wait.has_error = has_error
-        return Later(wait)
+        return wait.begin(has_error=has_error)
     if acks == 0:
         _throttle_ms(broker, call)
         return None
@@ -90,9 +88,7 @@ def slices(broker: Broker, call: Call) -> Slices:
     if request.acks == 0:
         _close_on_error(broker, call, topics)
     if wait is not None:
-        wait.remaining -= 1
-        wait.has_error = has_error
-        return Later(wait)
+        return wait.begin(has_error=has_error)
     if request.acks == 0:
         _throttle_ms(broker, call)
         return None
@@ -111,13 +107,6 @@ def slices(broker: Broker, call: Call) -> Slices:
 def _throttle_ms(broker: Broker, call: Call) -> int:
     """The time for which the producer must wait (KafkaApis.handleProduceRequest)."""
     return broker.throttling.produced(call) if broker.throttling.is_active else 0
-
-
-def _refusal(request: Any) -> tuple[ErrorCode, str] | None:
-    """The error for the whole request, if any."""
-    if request.acks not in (-1, 0, 1):
-        return ErrorCode.invalid_required_acks, f"acks must be -1, 0 or 1, not {request.acks}"
-    return None
 
 
 def _denied_transaction(
@@ -143,8 +132,7 @@ def _append(
     broker: Broker, call: Call, request: Any, topic_data_list: list[Any], topics: _Topics, wait: DelayedProduce | None
 ) -> tuple[DelayedProduce | None, bool]:
     """Append the batches of some topics. Returns the delayed request, if any, and whether a batch was refused."""
-    acks = request.acks
-    refusal, transactional_id = None if acks in (-1, 0, 1) else _refusal(request), request.transactional_id
+    acks, transactional_id = request.acks, request.transactional_id
     by_id = call.version >= _TOPIC_ID_VERSION
     has_error = False
     authorization, denied = broker.authorization, None
@@ -163,8 +151,8 @@ def _append(
             continue
         for data in topic_data.partition_data:
             try:
-                if refusal is not None:
-                    raise PeerError(*refusal)
+                if acks not in (-1, 0, 1):
+                    raise PeerError(ErrorCode.invalid_required_acks, f"acks must be -1, 0 or 1, not {acks}")
                 if name is None:
                     raise PeerError(ErrorCode.unknown_topic_id, "no topic with this id exists")
                 if may_not_write(broker, call, name):
@@ -210,11 +198,8 @@ def _answer(broker: Broker, call: Call, topics: _Topics, *, has_error: bool) -> 
     if has_error:
         for _topic, answers in topics:
             _count(broker, answers)
-    throttle_ms = broker.throttling.produced(call) if broker.throttling.is_active else 0
-    if has_error and call.version >= _LEADER_VERSION:
-        endpoints = _hints(broker, call, topics)
-        return produce_response(call.version, call.correlation_id, topics, endpoints, throttle_ms)
-    return produce_response(call.version, call.correlation_id, topics, (), throttle_ms)
+    endpoints = _hints(broker, call, topics) if has_error and call.version >= _LEADER_VERSION else ()
+    return produce_response(call.version, call.correlation_id, topics, endpoints, _throttle_ms(broker, call))
 
 
 def _hints(broker: Broker, call: Call, topics: _Topics) -> tuple[NodeEndpoint, ...]:
@@ -252,7 +237,7 @@ class DelayedProduce(DelayedOperation):
         self._acks: int = call.request.acks
         call.request = None
         self.remaining = 1
-        """Batches that still wait, and one for the handler: until it is done, the answer is incomplete."""
+        """Batches that still wait, and one for the handler until `begin`: the answer is incomplete before."""
         self.has_error = False
         """Whether a batch was refused, or failed."""
         self._broker, self._topics = broker, topics
@@ -263,6 +248,12 @@ class DelayedProduce(DelayedOperation):
         self.remaining += 1
         self._held.append((info, answer))
         info.wait_with(self, answer)
+
+    def begin(self, *, has_error: bool) -> Later:
+        """The handler is done, and a batch was refused if `has_error`: wait for the batches that are held."""
+        self.remaining -= 1
+        self.has_error = has_error
+        return Later(self)
 
     def resolve(self) -> None:
         """One batch may be acknowledged, or failed; after the last one the answer is sent."""
