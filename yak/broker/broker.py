@@ -159,7 +159,7 @@ class Broker:
         self._api_handlers = parts.apis.handlers
         self.as_kafka = None if parts.config.yak_as_kafka is None else KafkaRelease(parts.config.yak_as_kafka)
         self._handlers = self._handlers_by_event()
-        self.takes_clients = self.quorum is None  # a node of a quorum listens before it has joined the cluster
+        self.takes_clients = self.quorum is None
         """Whether this broker answers clients: a node of a quorum listens before it has joined the cluster."""
         self._begin()
 
@@ -800,6 +800,11 @@ class Broker:
         self.notice("warning", "wall-clock-moved", by_ms=moved_ms)
 
     def _on_turn_end(self, event: events.TurnEnd) -> None:  # noqa: ARG002
+        """Do once what all events of the turn made due.
+
+        An answer to a follower may take a fetch offset that advances a high watermark or puts the follower in sync. So
+        it comes before the ISR changes and the second check. Flushes come last: they cover all that the turn appended.
+        """
         purgatory = self.purgatory
         purgatory.check_advanced()
         self.replica_fetchers.run()
