@@ -42,7 +42,8 @@ PROBE_MS_MAX = 100
 broker that is silent for longer is hung: its session decides, and no request waits for it until it answers."""
 SUSPECTED_MS_MAX = 2_000
 """A broker that is not fenced by then is left to its session: perhaps only this broker cannot reach it."""
-PROBE_PAUSE_FIRST_MS, PROBE_PAUSE_SPREAD_MS = 20, 31
+REFUSED_PAUSE_MS, REFUSED_PAUSE_SPREAD_MS = 20, 31
+"""Shortest pause after a refused connect, and what is drawn on top: two refusals are 20 to 50 ms apart."""
 REFUSALS_MAX = 2
 RECONNECT_FIRST_MS, RECONNECT_MS = 20, 500
 """First and longest pause between connects to a broker not reached yet: it is registered a moment before it listens."""
@@ -213,7 +214,7 @@ class SuspectedBrokers(Generic[W]):
 class _State(Enum):
     CONNECTING = "connecting"
     ESTABLISHED = "established"
-    PROBING = "probing"
+    RECONNECTING = "reconnecting"
 
 
 @dataclass(slots=True, eq=False)
@@ -228,7 +229,7 @@ class _Watched:
     refusals: int = 0
     pause_ms: int = RECONNECT_FIRST_MS
     since_ms: int = 0
-    """Start of the connection, or of the probing, in ms."""
+    """When the connection was established, or when it broke, in ms."""
 
 
 class FailureWatch:
@@ -359,7 +360,7 @@ class FailureWatch:
         watched.peer_id = None
         if watched.state is _State.ESTABLISHED and how in ("reset", "closed"):
             lasted_ms = now_ms - watched.since_ms
-            watched.state, watched.refusals, watched.since_ms = _State.PROBING, 0, now_ms
+            watched.state, watched.refusals, watched.since_ms = _State.RECONNECTING, 0, now_ms
             self._suspected_brokers.add(watched.info.node_id)
             if lasted_ms < RECONNECT_MS:
                 # a load balancer may accept and drop connections for a broker that is gone: avoid a busy loop
@@ -368,8 +369,8 @@ class FailureWatch:
                 self._connect(watched)
             watched.probes.end()
         elif how == "refused" and self._is_for_us(watched) and self._is_suspected(watched):
-            if watched.state is not _State.PROBING:
-                watched.state, watched.refusals, watched.since_ms = _State.PROBING, 0, now_ms
+            if watched.state is not _State.RECONNECTING:
+                watched.state, watched.refusals, watched.since_ms = _State.RECONNECTING, 0, now_ms
             watched.refusals += 1
             if watched.refusals < REFUSALS_MAX:
                 self._connect_after(watched, self._pause_ms())
@@ -382,10 +383,10 @@ class FailureWatch:
             watched.probes.end()
 
     def _is_suspected(self, watched: _Watched) -> bool:
-        return watched.state is _State.PROBING or self._suspected_brokers.has(watched.info.node_id)
+        return watched.state is _State.RECONNECTING or self._suspected_brokers.has(watched.info.node_id)
 
     def _pause_ms(self) -> int:
-        return PROBE_PAUSE_FIRST_MS + self._rng.below(PROBE_PAUSE_SPREAD_MS)
+        return REFUSED_PAUSE_MS + self._rng.below(REFUSED_PAUSE_SPREAD_MS)
 
     def _is_dead(self, watched: _Watched) -> None:
         watched.state = _State.CONNECTING
