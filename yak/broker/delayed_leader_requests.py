@@ -5,9 +5,9 @@ a closed port, and librdkafka then waits a second before it retries. So the answ
 most `DECISION_MS_MAX`. After that it names no leader, and every client retries soon.
 
 The kernel of a killed process closes its connections one by one, so a client's request may arrive before our connection
-breaks. So an answer names another broker only after that broker answered a liveness probe sent since the request, or
-lost its connection (`yak.lifecycle.failure_watch`). Its image must be as new as ours: a new leader that does not know
-it yet would send the client away.
+breaks. So an answer names another broker as leader only after that broker answered a liveness probe sent since the
+request, or lost its connection (`yak.lifecycle.failure_watch`). Its image must be as new as ours: a new leader that
+does not know it yet would send the client away.
 """
 
 from __future__ import annotations
