@@ -109,7 +109,7 @@ def test_committed_offsets_are_found_while_the_instance_leaves_its_group(
 ) -> None:
     monkeypatch.setattr(kafka_consumer, "make_handle", lambda *_: Committed())
     consumer._handle = Closed(consumer.unsubscribe)  # type: ignore[assignment]
-    consumer._shares = True
+    consumer._is_subscribed = True
     assert consumer.committed([ZERO]) == {ZERO: Mark(7, "")}
 
 

@@ -34,16 +34,16 @@ SLICE_S: Final = 0.2
 QUIET_S: Final = 0.05
 """A read ends with the records it has when nothing more arrives for this long."""
 _BATCH: Final = 200
-_ASK_S: Final = 10.0
-_SEEK_S: Final = 5.0
+_REQUEST_TIMEOUT_S: Final = 10.0
+_SEEK_TIMEOUT_S: Final = 5.0
 _TENDED_BYTES: Final = 64 * 1024
 _TENDED_RECORDS: Final = 1_000
 _EVENTS_PER_TENDING: Final = 10
 _LOG_LINES_MAX: Final = 20
-_ASIDE_S: Final = 0.02
+_READERS_PAUSE_S: Final = 0.02
 """Long enough for a waiting read-only call to get in between two polls: it tries every few milliseconds."""
-_PASSING: Final = UNKNOWN_TOPIC | {"_MAX_POLL_EXCEEDED"}
-"""More errors that pass: like Java's consumer, an instance waits for a topic that does not exist yet."""
+_TRANSIENT: Final = UNKNOWN_TOPIC | {"_MAX_POLL_EXCEEDED"}
+"""More transient errors: like Java's consumer, an instance waits for a topic that does not exist yet."""
 _BEGINNING: Final = -2
 _END: Final = -1
 
@@ -76,10 +76,10 @@ class KafkaConsumer:
         self._connect: Mapping[str, str] = {}
         self._is_interrupted = False
         self._is_ending = False
-        self._shares = False
-        self._resting = False
+        self._is_subscribed = False
+        self._is_paused = False
         self._failure: Any = None
-        self._ours: dict[TopicPartition, None] = {}
+        self._assignment: dict[TopicPartition, None] = {}
         self.has_readers = False
         """A read-only call is waiting for the handle."""
 
@@ -115,7 +115,7 @@ class KafkaConsumer:
             return
         with explained("the subscription failed"):
             self._open.subscribe(names, Callbacks(self._assigned, self._revoked, self._lost))
-        self._shares = True
+        self._is_subscribed = True
 
     def unsubscribe(self) -> None:
         """Leave the group, or drop the assignment; the consumer may subscribe again.
@@ -125,14 +125,14 @@ class KafkaConsumer:
         """
         self._store_given()
         with explained("unsubscribing failed"):
-            if self._shares:
+            if self._is_subscribed:
                 # replaced first: a read-only call that waited for the closed handle finds the new one
                 left, self._handle = self._open, make_handle(self._settings, self._connect, self.inbox, self.log_lines)
                 left.close()
             else:
                 self._open.consumer.unassign()
-        self._shares = False
-        self._nothing_is_ours()
+        self._is_subscribed = False
+        self._forget_assignment()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Assign these directly, each from the group's committed offset; replaces the previous assignment."""
@@ -140,18 +140,18 @@ class KafkaConsumer:
         self._store_given()
         with explained("assigning the partitions failed"):
             self._open.assign(wanted)
-        self._shares = False
-        self._nothing_is_ours()
-        self._ours = wanted
+        self._is_subscribed = False
+        self._forget_assignment()
+        self._assignment = wanted
 
     def assignment(self) -> list[TopicPartition]:
         """The current partitions, sorted. Never blocks."""
-        return sorted(self._ours)
+        return sorted(self._assignment)
 
     def _assigned(self, partitions: list[TopicPartition]) -> None:
-        if self._resting:
+        if self._is_paused:
             self.inbox.pause(partitions)
-        self._ours = dict.fromkeys(partitions)
+        self._assignment = dict.fromkeys(partitions)
 
     def _revoked(self, partitions: list[TopicPartition]) -> None:
         # librdkafka commits the stored offsets once this returns.
@@ -159,12 +159,12 @@ class KafkaConsumer:
         self._lost(partitions)
 
     def _lost(self, partitions: list[TopicPartition]) -> None:
-        self._ours = {each: None for each in self._ours if each not in partitions}
+        self._assignment = {each: None for each in self._assignment if each not in partitions}
 
-    def _nothing_is_ours(self) -> None:
-        self._ours = {}
+    def _forget_assignment(self) -> None:
+        self._assignment = {}
         self.inbox.forget_all()
-        self._resting = False
+        self._is_paused = False
 
     # --------------------------------------------------------------------------------------------------- records
 
@@ -207,7 +207,7 @@ class KafkaConsumer:
                 return
             self._accept([message])
             if self.has_readers:
-                time.sleep(_ASIDE_S)
+                time.sleep(_READERS_PAUSE_S)
 
     def _accept(self, messages: Iterable[Any]) -> None:
         for message in messages:
@@ -220,7 +220,7 @@ class KafkaConsumer:
                         source_of(message), message.offset(), message.key(), message.value(), message.leader_epoch()
                     )
                 )
-            elif is_transient(error, _PASSING):
+            elif is_transient(error, _TRANSIENT):
                 self.log_lines.append(error.str())
             else:
                 self._open.note_error(message)
@@ -232,14 +232,14 @@ class KafkaConsumer:
         Fetched records are buffered for the next read; with many buffered, fetching is paused until then.
         """
         with contextlib.suppress(Problem), explained(""):
-            if not self._resting:
+            if not self._is_paused:
                 while self.inbox.bytes_held < _TENDED_BYTES and len(self.inbox) < _TENDED_RECORDS:
                     messages = self._open.consumer.consume(_BATCH, 0)
                     if not messages:
                         return
                     self._accept(messages)
-                self._open.pause(self._ours)
-                self._resting = True
+                self._open.pause(self._assignment)
+                self._is_paused = True
             for _ in range(_EVENTS_PER_TENDING):
                 message = self._open.consumer.poll(0)
                 if message is None:
@@ -247,11 +247,11 @@ class KafkaConsumer:
                 self._accept([message])
 
     def _wake(self) -> None:
-        if self._resting:
-            self._resting = False
+        if self._is_paused:
+            self._is_paused = False
             self.inbox.resume(self.inbox.paused)
             with explained("resuming the fetches failed"):
-                self._open.resume(self._ours)
+                self._open.resume(self._assignment)
 
     # --------------------------------------------------------------------------------------------------- offsets
 
@@ -284,11 +284,11 @@ class KafkaConsumer:
         with explained("the committed offsets are unavailable"):
             handle = self._open
             try:
-                answers = handle.committed(wanted, _ASK_S)
+                answers = handle.committed(wanted, _REQUEST_TIMEOUT_S)
             except RuntimeError:  # `unsubscribe` closed it while this call waited for it
                 if self._open is handle:
                     raise
-                answers = self._open.committed(wanted, _ASK_S)
+                answers = self._open.committed(wanted, _REQUEST_TIMEOUT_S)
         if (refused := refusal_in(answers)) is not None:
             raise kafka_failure(refused[1], f"the committed offset of {refused[0]} is unavailable")
         return {each: Mark(found.offset, found.metadata or "") for each, found in answers.items() if found.offset >= 0}
@@ -299,17 +299,17 @@ class KafkaConsumer:
             return
         # A partition revoked at this moment is read by another member, from the committed offset.
         with contextlib.suppress(Problem), explained(""):
-            self._open.store_given(lambda: self._ours)
+            self._open.store_given(lambda: self._assignment)
 
     # ------------------------------------------------------------------------------------------------- positions
 
     def seek(self, offsets: Mapping[TopicPartition, Offset]) -> None:
         """Continue at these offsets; moves nothing unless all partitions are assigned to this consumer."""
-        self._require_ours(offsets)
+        self._require_assigned(offsets)
         self._wake()
         for each, offset in offsets.items():
             with explained(f"seeking {each} to {offset} failed"):
-                self._open.seek(each, offset, _SEEK_S, lambda: not self._is_ending)
+                self._open.seek(each, offset, _SEEK_TIMEOUT_S, lambda: not self._is_ending)
             self.inbox.seek(each, offset)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition]) -> None:
@@ -328,18 +328,18 @@ class KafkaConsumer:
 
     def _offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, Offset]:
         """ListOffsets accepts -1 and -2 as times: the end and the beginning, by the consumer's isolation level."""
-        self._require_ours(times_ms)
+        self._require_assigned(times_ms)
         if not times_ms:
             return {}
         with explained("the offsets are unavailable"):
-            answers = self._open.offsets_at(times_ms, _ASK_S)
+            answers = self._open.offsets_at(times_ms, _REQUEST_TIMEOUT_S)
         if (refused := refusal_in(answers)) is not None:
             raise kafka_failure(refused[1], f"the offset of {refused[0]} is unavailable")
         return {each: found.offset for each, found in answers.items()}
 
-    def _require_ours(self, partitions: Iterable[TopicPartition]) -> None:
+    def _require_assigned(self, partitions: Iterable[TopicPartition]) -> None:
         for each in partitions:
-            if each not in self._ours:
+            if each not in self._assignment:
                 raise illegal_state(
                     f"{each} is not assigned to this instance",
                     "GET .../assignments lists the assigned partitions; a group assigns them within seconds",
@@ -354,7 +354,7 @@ class KafkaConsumer:
             self._store_given()
         with contextlib.suppress(Problem), explained(""):
             handle.close()
-        self._nothing_is_ours()
+        self._forget_assignment()
         # The handle's callbacks refer to this object, and the broker does not collect cycles.
         self._handle = None
 
