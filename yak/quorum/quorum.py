@@ -686,9 +686,7 @@ class Quorum:
         self.voter_changes.committed(entry.base_offset)
         if self.leader is not None and len(self._voter_sets) == 1 and not self.is_voter:
             # removed: the others elect a leader among themselves (KIP-853)
-            self.stop()
-            self._is_stopped = False
-            self._become_unattached(self.epoch)
+            self._resign(self.leader)
 
     # ------------------------------------------------------------------------------------------- requests of brokers
 

@@ -141,6 +141,7 @@ def test_leader_that_is_removed_commits_that_without_its_own_vote_and_resigns(le
     assert answers[0].error_code == ErrorCode.none
     assert leader.quorum.role is Role.UNATTACHED
     assert {request.address.node_id for request in leader.take(END_QUORUM_EPOCH)} == {2, 3}
+    assert len(leader.take(FETCH)) == 1, "it looks for the next leader"
     leader.advance(5_000)
     assert leader.take(VOTE) == []
 
