@@ -326,7 +326,7 @@ class BrokerLifecycle:
         return self._session.take_outputs()
 
     def on_peer_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch, now_ms: int) -> list[Output]:
-        """Two connects in a row were refused by a broker's address.
+        """Two connects in a row were refused by the address of a broker.
 
         The controller fences that broker. If it is the controller, this broker tries to become controller.
         """

@@ -86,7 +86,7 @@ class Metadata:
         self._arm_lifecycle()
 
     def peer_is_dead(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> None:
-        """Two probes found no process at the address of that broker."""
+        """Two connects in a row were refused by the address of that broker."""
         self._carry_out(self.lifecycle.on_peer_dead(node_id, broker_epoch, self._context.clock.now_ms))
 
     def begin_stopping(self) -> None:
