@@ -6,6 +6,7 @@
 - Textual starts with a blur event, which often arrives after the page's focus event. The app would go on drawing
   seldom, so the page's focus event is repeated.
 - The app is notified of an upload of the same tab by `FileUploaded`.
+- The terminal gets the theme's background, for the part of the page that no cell covers.
 """
 
 import os
@@ -17,6 +18,7 @@ from typing import Any
 from textual import events, messages
 from textual.app import App
 from textual.drivers.web_driver import WebDriver
+from textual.theme import Theme
 
 from yak.tui.screens.base import FileUploaded
 
@@ -32,6 +34,7 @@ class TabDriver(WebDriver):
     def start_application_mode(self) -> None:
         super().start_application_mode()
         self._app.call_later(self._repeat_focus)
+        self._app.call_later(self._follow_theme)
 
     def run_input_thread(self) -> None:
         """Read until the end of the input, then end the app."""
@@ -50,6 +53,14 @@ class TabDriver(WebDriver):
     def _repeat_focus(self) -> None:
         if self._is_seen:
             self._app.post_message(events.AppFocus())
+
+    def _follow_theme(self) -> None:
+        self._app.theme_changed_signal.subscribe(self._app, self._send_background)
+        self._send_background(self._app.current_theme)
+
+    def _send_background(self, theme: Theme) -> None:
+        """Set the terminal's background with OSC 11; a theme of the terminal's own colours resets it with OSC 111."""
+        self.write("\x1b]111\x1b\\" if theme.ansi else f"\x1b]11;{self._app.theme_variables['background']}\x1b\\")
 
 
 def write_whole(descriptor: int, data: bytes, *, lock: threading.Lock) -> int:

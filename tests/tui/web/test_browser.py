@@ -45,6 +45,19 @@ def test_the_terminal_is_drawn_in_our_font_and_fills_the_page(web, visit):
     assert rows == visited.page.locator(f"{SCREEN} > div").count() > 25
 
 
+def test_background_of_the_theme_fills_the_page_around_the_cells(web, visit):
+    from playwright.sync_api import expect
+
+    visited = visit(web().address)
+    visited.see("tiny app is here")
+    around = visited.page.locator(".xterm-viewport")
+    assert around.bounding_box() == visited.page.locator("#terminal").bounding_box()
+    for key, background in (("", "rgb(18, 18, 18)"), ("l", "rgb(224, 224, 224)"), ("a", "rgb(0, 0, 0)")):
+        if key:
+            visited.page.keyboard.press(key)
+        expect(around).to_have_css("background-color", background, timeout=20_000)
+
+
 def test_a_csv_is_uploaded_by_the_button_and_by_a_drop(web, visit):
     server = web()
     visited = visit(server.address)

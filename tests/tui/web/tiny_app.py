@@ -29,6 +29,8 @@ class TinyApp(App[None]):
         ("x", "export", ""),
         ("f", "fail", ""),
         ("u", "uploads", ""),
+        ("l", "theme('textual-light')", ""),
+        ("a", "theme('ansi-dark')", ""),
         ("escape", "leave", ""),
     ]
 
@@ -68,6 +70,9 @@ class TinyApp(App[None]):
 
     def action_uploads(self) -> None:
         self.say("files: " + " ".join(f"{file.name}={file.size_bytes}" for file in list_directory(os.environ[UPLOADS])))
+
+    def action_theme(self, name: str) -> None:
+        self.theme = name
 
     def action_leave(self) -> None:
         self.say("left a field", "focus")
