@@ -355,6 +355,7 @@ class WebServer:
         application.add_routes(
             [
                 web.get("/", self._page),
+                web.get("/favicon.ico", _icon),
                 web.get("/ws", self._socket),
                 web.post("/upload", self._upload),
                 web.get("/download/{key}", self._download, allow_head=False),
@@ -427,6 +428,11 @@ class WebServer:
         if download is None:
             raise web.HTTPNotFound
         return await downloads.send(download, request)
+
+
+async def _icon(_request: web.Request) -> web.FileResponse:
+    """The page names its icon; browsers request this path for what has no page, such as a download."""
+    return web.FileResponse(OWN_FILES / "icon.svg")
 
 
 def _number(request: web.Request, name: str, otherwise: int) -> int:

@@ -114,6 +114,13 @@ async def test_static_folders_are_not_listed_and_missing_files_are_404(plain):
     assert "Not Found" in text
 
 
+async def test_icon_has_the_path_that_browsers_request_without_a_page(plain):
+    async with aiohttp.ClientSession() as session, session.get(f"{plain.url}/favicon.ico") as answer:
+        found = answer.status, answer.content_type
+
+    assert found == (200, "image/svg+xml")
+
+
 # ------------------------------------------------------------------------------------------------------------ who may
 
 

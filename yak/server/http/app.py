@@ -25,7 +25,10 @@ def make_app(context: Context, routes: Sequence[Route] | None = None) -> Starlet
     """The ASGI application of one broker. Tests pass routes of their own."""
     table = by_path(ROUTES if routes is None else routes)
     app = Starlette(
-        routes=[StarletteRoute(path, _endpoint(context, each), methods=sorted(each)) for path, each in table.items()],
+        routes=[
+            StarletteRoute("/favicon.ico", _no_icon),
+            *(StarletteRoute(path, _endpoint(context, each), methods=sorted(each)) for path, each in table.items()),
+        ],
         exception_handlers={HTTPException: _http_exception, Exception: partial(_bug, context)},
     )
     # Starlette's redirect from /health/ would repeat the Host header of the request, whatever it says.
@@ -73,6 +76,11 @@ def _endpoint(context: Context, table: dict[str, Route]) -> Callable[[Request], 
         return _head_of(response) if request.method == "HEAD" else response
 
     return answer
+
+
+async def _no_icon(_request: Request) -> Response:
+    """Browsers request an icon for each page, and log an error as the answer. It is no route of the API."""
+    return Response(status_code=204, headers={**SECURITY_HEADERS, "cache-control": "max-age=86400"})
 
 
 def problem_response(problem: Problem) -> Response:

@@ -299,6 +299,14 @@ async def test_a_bug_of_ours_is_said_in_the_log_and_not_to_the_client(
     assert [(level, event) for level, event, _ in written] == [("error", "http-bug")]
 
 
+async def test_request_for_an_icon_is_answered_without_a_body_or_a_login() -> None:
+    async with serving([], authentication="basic") as rig:
+        answer = await rig.ask(get("/favicon.ico", "Connection: close"))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 204 ")
+    assert body == b""
+
+
 async def test_an_endless_answer_has_a_head_that_ends() -> None:
     async with running() as rig:
         answer = await rig.ask(b"HEAD /endless HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
