@@ -45,6 +45,11 @@ async def connect_peer(host: str, port: int, limit_seconds: float) -> socket.soc
     raise min(failures, key=lambda failure: 2 if failure.no_way else 1 if failure.how == "refused" else 0)
 
 
+async def connect_stream(host: str, port: int, limit_seconds: float) -> trio.SocketStream:
+    """As `connect_peer`, for Trio. Raises NotConnectedError."""
+    return trio.SocketStream(trio.socket.from_stdlib_socket(await connect_peer(host, port, limit_seconds)))
+
+
 async def _addresses(host: str, port: int) -> list[tuple[int, int, int, Any]]:
     if not 0 < port < 65536:
         # getaddrinfo would take the port modulo 65536, and a connect to port 0 is always refused.

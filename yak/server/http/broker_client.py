@@ -18,6 +18,7 @@ import trio
 
 from yak.broker.apis import TABLE
 from yak.broker.broker import Broker
+from yak.config.listeners import bracketed
 from yak.core.peers import CLIENT_ID as PEERS_CLIENT_ID
 from yak.errors import ErrorCode, ProtocolViolation
 from yak.ids import NodeId
@@ -29,6 +30,7 @@ from yak.server.http.authentication import CALLER
 from yak.server.http.problems import Problem
 from yak.server.http.rights import check_rights
 from yak.server.in_process import ClosedByBroker, InProcess
+from yak.server.peer_connect import NotConnectedError, connect_stream
 from yak.server.tls_socket import explain
 
 if TYPE_CHECKING:
@@ -91,12 +93,7 @@ class BrokerClient:
                 504, "no-answer", f"node {node_id} did not answer within {timeout_s:g} s", "try again"
             ) from None
         except (RemoteLost, ClosedByBroker, ProtocolViolation) as error:
-            raise Problem(
-                503,
-                "broker-unreachable",
-                f"node {node_id} did not answer: {error}",
-                "it may be restarting: retry; GET /get_active_brokers lists the live brokers",
-            ) from None
+            raise _unreachable(f"node {node_id} did not answer: {error}") from None
 
     async def send(self, api_key: int, version: int, fields: Mapping[str, object], node_id: NodeId) -> None:
         """Send a request without an answer (acks=0). Raises Problem 503 `broker-unreachable` when it cannot be sent."""
@@ -104,10 +101,10 @@ class BrokerClient:
         try:
             with trio.fail_after(TIMEOUT_SECONDS):
                 await self._exchange(frame, node_id, has_answer=False)
-        except (RemoteLost, ClosedByBroker, trio.TooSlowError) as error:
-            raise Problem(
-                503, "broker-unreachable", f"node {node_id} rejected the request: {error}", "try again"
-            ) from None
+        except trio.TooSlowError:
+            raise _unreachable(f"node {node_id} did not take the request within {TIMEOUT_SECONDS:g} s") from None
+        except (RemoteLost, ClosedByBroker) as error:
+            raise _unreachable(f"node {node_id} did not take the request: {error}") from None
 
     def _frame(self, api_key: int, version: int, fields: Mapping[str, object], node_id: NodeId) -> bytes:
         """The request. Raises Problem 403 `not-allowed` if another broker gets it, and the caller may not send it."""
@@ -127,6 +124,11 @@ class BrokerClient:
             raise RemoteLost("it is not registered")
         address = info.endpoint_for(self._broker.identity.inter_broker)
         return await self._remote.exchange(address, frame, has_answer=has_answer)
+
+
+def _unreachable(message: str) -> Problem:
+    hint = "it may be restarting: retry; GET /get_active_brokers lists the live brokers"
+    return Problem(503, "broker-unreachable", message, hint)
 
 
 class RemoteLost(Exception):
@@ -149,7 +151,7 @@ class RemoteBrokers:
             answer = await receive_frame(stream) if has_answer else b""
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             await trio.aclose_forcefully(stream)
-            raise RemoteLost(str(error.__cause__ or error) or type(error).__name__) from None
+            raise _lost(address, error) from None
         except BaseException:  # cancelled before the response: the connection cannot be reused
             with trio.CancelScope(shield=True):
                 await trio.aclose_forcefully(stream)
@@ -166,17 +168,28 @@ class RemoteBrokers:
             await trio.aclose_forcefully(stream)
         try:
             with trio.fail_after(_CONNECT_SECONDS):
-                stream = await trio.open_tcp_stream(*address)
+                stream = await connect_stream(*address, _CONNECT_SECONDS)
                 return stream if self._secure is None else await self._secure(stream, address)
-        except (OSError, trio.BrokenResourceError, trio.TooSlowError, ProtocolViolation) as error:
-            is_late = isinstance(error, trio.TooSlowError)
-            raise RemoteLost("the connection timed out" if is_late else str(error.__cause__ or error)) from None
+        except (OSError, NotConnectedError, trio.BrokenResourceError, trio.TooSlowError, ProtocolViolation) as error:
+            raise _lost(address, error) from None
 
     def _keep(self, address: tuple[str, int], stream: Stream) -> None:
         idle = self._idle.setdefault(address, [])
         idle.append((trio.current_time(), stream))
         if len(idle) > _IDLE_PER_BROKER_MAX:
             _socket_of(idle.pop(0)[1]).close()
+
+
+def _lost(address: tuple[str, int], error: Exception) -> RemoteLost:
+    return RemoteLost(f"{reason_of(error)} ({bracketed(address[0])}:{address[1]})")
+
+
+def reason_of(error: Exception) -> str:
+    """Why a connection failed: the system's reason, or the one in the error. Trio's own errors have it as cause."""
+    if isinstance(error, trio.TooSlowError):
+        return "the connection timed out"
+    cause = error.__cause__ if isinstance(error, trio.BrokenResourceError) and error.__cause__ else error
+    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
 
 
 def _socket_of(stream: Stream) -> trio.socket.SocketType:
@@ -227,18 +240,25 @@ async def secure(
 ) -> Stream:
     """A new connection, under TLS and authenticated as the inter-broker listener demands.
 
-    Raises OSError, ProtocolViolation.
+    Raises OSError, BrokenResourceError, ProtocolViolation.
     """
-    stream: Stream = plain
     try:
-        if tls is not None:
-            stream = trio.SSLStream(plain, tls.contexts.connecting, server_hostname=address[0], https_compatible=True)
-            await stream.do_handshake()
+        stream: Stream = plain if tls is None else await handshake(plain, tls, address[0])
         if needs_authentication(broker):
             await _authenticate(broker, stream, address)
-    except BaseException as error:
+    except BaseException:
         with trio.CancelScope(shield=True):
             await trio.aclose_forcefully(plain)
+        raise
+    return stream
+
+
+async def handshake(plain: trio.SocketStream, tls: "ListenerTls", host: str) -> "trio.SSLStream[trio.SocketStream]":
+    """The connection to this host under TLS. Raises OSError with the reason, BrokenResourceError."""
+    stream = trio.SSLStream(plain, tls.contexts.connecting, server_hostname=host, https_compatible=True)
+    try:
+        await stream.do_handshake()
+    except trio.BrokenResourceError as error:
         if isinstance(error.__cause__, ssl.SSLError):
             raise OSError(f"TLS: {explain(error.__cause__)}") from None
         raise

@@ -14,8 +14,10 @@ from yak.cluster.image import BrokerInfo
 from yak.config.listeners import bracketed
 from yak.server.http.authentication import CALLER
 from yak.server.http.bodies import PARSED_AT_ONCE_BYTES_MAX, in_thread
+from yak.server.http.broker_client import Stream, handshake, reason_of
 from yak.server.http.forwarded_caller import forwarding_header
 from yak.server.http.problems import Problem
+from yak.server.peer_connect import NotConnectedError, connect_stream
 
 if TYPE_CHECKING:
     from yak.server.http.context import Context
@@ -48,14 +50,13 @@ async def ask_broker(context: "Context", broker: BrokerInfo, method: str, target
     """
     if not broker.http_port:
         raise _unreachable(broker, "it has no HTTP address")
+    address = f"{bracketed(broker.host)}:{broker.http_port}"
     try:
         with trio.fail_after(CONNECT_SECONDS):
             stream = await _connect(context, broker.host, broker.http_port)
-    except trio.TooSlowError:
-        raise _unreachable(broker, "the connection timed out") from None
-    except (OSError, trio.BrokenResourceError) as error:
-        raise _unreachable(broker, str(error.__cause__ or error)) from None
-    fields = {"host": f"{bracketed(broker.host)}:{broker.http_port}", "connection": "close"}
+    except (OSError, NotConnectedError, trio.BrokenResourceError, trio.TooSlowError) as error:
+        raise _unreachable(broker, f"{reason_of(error)} ({address})") from None
+    fields = {"host": address, "connection": "close"}
     caller = CALLER.get()
     fields |= forwarding_header(context.broker, caller, broker.node_id, method, target)
     if caller.authorization is not None:
@@ -69,24 +70,20 @@ async def ask_broker(context: "Context", broker: BrokerInfo, method: str, target
                 headers = [(name.encode(), value.encode("latin-1")) for name, value in fields.items()]
                 return await _exchange(stream, h11.Request(method=method, target=target, headers=headers))
     except trio.TooSlowError:
-        raise _unreachable(broker, f"no answer within {ANSWER_SECONDS:g} s") from None
+        raise _unreachable(broker, f"no answer within {ANSWER_SECONDS:g} s ({address})") from None
     except (OSError, trio.BrokenResourceError, trio.ClosedResourceError, h11.RemoteProtocolError) as error:
-        raise _unreachable(broker, str(error) or type(error).__name__) from None
+        raise _unreachable(broker, f"{reason_of(error)} ({address})") from None
 
 
-async def _connect(context: "Context", host: str, port: int) -> trio.abc.Stream:
-    """Raises OSError, BrokenResourceError."""
-    if context.tls is None:
-        return await trio.open_tcp_stream(host, port)
-    connecting = context.tls.contexts.connecting
-    stream = await trio.open_ssl_over_tcp_stream(host, port, ssl_context=connecting, https_compatible=True)
+async def _connect(context: "Context", host: str, port: int) -> Stream:
+    """Raises OSError, NotConnectedError, BrokenResourceError."""
+    plain = await connect_stream(host, port, CONNECT_SECONDS)
     try:
-        await stream.do_handshake()
+        return plain if context.tls is None else await handshake(plain, context.tls, host)
     except BaseException:
         with trio.CancelScope(shield=True):
-            await trio.aclose_forcefully(stream)
+            await trio.aclose_forcefully(plain)
         raise
-    return stream
 
 
 async def _exchange(stream: trio.abc.Stream, request: h11.Request) -> BrokerAnswer:
