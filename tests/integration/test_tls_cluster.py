@@ -1,8 +1,10 @@
-"""Three brokers that replicate over TLS, and lose one of them."""
+"""Brokers with TLS between them: they replicate, lose one of them, and answer HTTP for each other."""
 
+import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from conftest import BrokerHarness
@@ -10,6 +12,8 @@ from support.tls import Certificates, consume, produce
 from support.waiting import wait_until
 
 RECORDS = 500
+V2 = "application/vnd.kafka.v2+json"
+JSON = "application/vnd.kafka.json.v2+json"
 
 
 @pytest.fixture
@@ -58,3 +62,40 @@ def test_broker_whose_certificate_names_another_host_does_not_replicate(
         lambda: any("tls-peer-refused" in each.log() and "mismatch" in each.log() for each in brokers[:2]),
         "a line about the host name",
     )
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_http_of_one_broker_produces_to_and_consumes_from_another_over_tls(
+    brokers: list[BrokerHarness], tmp_path: Path, protocol: str
+) -> None:
+    certificates = Certificates(tmp_path / "certs")
+    for node_id, each in enumerate(brokers[:2], 1):
+        configs = certificates.configs(ssl_client_auth="required", yak_http_security_protocol=protocol)
+        each.start(node_id=node_id, http_port=0, **configs)
+    config = certificates.client(brokers[0].bootstrap, certificate=certificates.folder / "alice.pem")
+    admin = AdminClient(config)
+    admin.create_topics([NewTopic("orders", 2, replica_assignment=[[2], [2]])])["orders"].result(20)
+    scheme = "http" if protocol == "PLAINTEXT" else "https"
+    context = ssl.create_default_context(cafile=certificates.folder / "ca.pem")
+    with httpx.Client(base_url=f"{scheme}://127.0.0.1:{brokers[0].http_port}", verify=context, timeout=30) as client:
+        for number in range(4):
+            record = {"topic": "orders", "partition": number % 2, "payload": number}
+            assert client.post("/produce", json=record).raise_for_status().json()["partition"] == number % 2
+        assert client.get("/api/partitions/orders/0").raise_for_status().json()["told_by"] == 2
+        made = client.post("/consumers/billing", json={"format": "json", "auto.offset.reset": "earliest"}).json()
+        assert made["base_uri"].startswith(str(client.base_url))
+        sent = client.post(
+            f"{made['base_uri']}/subscription", json={"topics": ["orders"]}, headers={"content-type": V2}
+        )
+        assert sent.status_code == 204, sent.text
+        found: list[int] = []
+
+        def read() -> bool:
+            answer = client.get(f"{made['base_uri']}/records", headers={"accept": JSON}).raise_for_status()
+            found.extend(each["value"] for each in answer.json())
+            return len(found) >= 4
+
+        wait_until(read, "the records of both partitions")
+        assert sorted(found) == [0, 1, 2, 3]
+        client.post(f"{made['base_uri']}/offsets").raise_for_status()
+        assert client.delete(made["base_uri"]).status_code == 204
