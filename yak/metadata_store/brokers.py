@@ -79,7 +79,8 @@ def register(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
         "lossy_epoch": epoch if lossy else (old["lossy_epoch"] if old is not None else 0),
         "acted_epoch": old["acted_epoch"] if old is not None else 0,
         "fast_fenced_ms": 0,
-        "persisted": 0,
+        # until the first heartbeat of this incarnation: a later one could have an older disk
+        "persisted": old["persisted"] if old is not None else 0,
         "min_isr": a.get("min_isr", 1),
         "http_port": a.get("http_port", 0),
     }

@@ -644,6 +644,8 @@ class Quorum:
                 self._applied_control(entry)
                 continue
             outcome = self.machine.apply(value_of(entry.batch))
+            if self.leader is not None:
+                self.leader.facts.follow(self.machine.state)
             done = None if self.leader is None else self.leader.pending.pop(entry.base_offset, None)
             if done is not None:
                 self.counters.committed(entry.base_offset, self.now_ms)

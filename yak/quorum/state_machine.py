@@ -84,6 +84,13 @@ class VolatileState:
             else:
                 state.full.pop(node_id, None)
 
+    def follow(self, state: StoreState) -> None:
+        """Take the metadata on the disk of an incarnation as those of the next one, until that one reports."""
+        for node_id, (epoch, heartbeats, persisted, _is_full) in self.brokers.items():
+            broker = state.brokers.get(node_id)
+            if broker is not None and broker["broker_epoch"] != epoch:
+                self.brokers[node_id] = (broker["broker_epoch"], heartbeats, persisted, False)
+
 
 class StateMachine:
     """The replicated state of one node."""

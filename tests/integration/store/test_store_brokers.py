@@ -147,6 +147,18 @@ def test_disk_that_lacks_the_newest_metadata_of_the_boot_before_is_lossy(backend
     assert two.register("boot-3", last_epoch=epoch, persisted=had + 1).value["lossy"] is True
 
 
+def test_metadata_of_a_boot_count_until_a_later_one_reports_its_own(backend):
+    _one, two = brokers(backend, 2)
+    had, epoch = backend.records()[-1].offset, two.who["broker_epoch"]
+    two("heartbeat", persisted=had)
+    assert two.register("boot-2", last_epoch=epoch, persisted=had).value["lossy"] is False
+    two("heartbeat", persisted=had + 1)
+    two.register("boot-2", last_epoch=epoch, persisted=had, renew=True)
+    # neither the renewal nor boot 3 lives until its first heartbeat
+    assert two.register("boot-3", last_epoch=epoch, persisted=had + 1).value["lossy"] is False
+    assert two.register("boot-4", last_epoch=epoch, persisted=had).value["lossy"] is True
+
+
 def test_a_missing_directory_is_lossy_and_another_one_more_is_not(backend):
     _one, two = brokers(backend, 2, directory="x,y")
     assert two.register("boot-2", "x,y,z").value["lossy"] is False

@@ -19,12 +19,12 @@ from yak.quorum.quorum import Role
 from yak.quorum.transport import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, VOTE
 
 
-def register(node: Node, node_id: int = 1) -> list:
+def register(node: Node, node_id: int = 1, boot_id: str = "", **more: object) -> list:
     return node.propose(
         "register",
         node_id=node_id,
         broker_epoch=0,
-        boot_id=f"b{node_id}",
+        boot_id=boot_id or f"b{node_id}",
         directories=f"d{node_id}",
         host="h",
         port=1,
@@ -32,6 +32,7 @@ def register(node: Node, node_id: int = 1) -> list:
         role="any",
         lossy=False,
         secret="s",
+        **more,
     )
 
 
@@ -436,6 +437,20 @@ def test_heartbeat_that_is_a_command_counts_among_the_soft_facts():
     call("alloc_pid")
     assert node.quorum.machine.state.cluster["lease_n"] == command_renewals
     assert call("heartbeat", persisted=2)["lease_n"] == command_renewals + 1
+
+
+def test_metadata_on_the_disk_of_an_incarnation_count_until_a_later_one_reports_its_own():
+    node = Node(voters=voter_set(1))
+    node.quorum.start()
+    node.run_jobs()
+    register(node)
+    node.run_jobs()
+    node.propose("heartbeat", node_id=1, broker_epoch=2, controller_epoch=0, persisted=7)
+    node.run_jobs()
+    for boot_id, persisted, is_lossy in (("same disk", 7, False), ("older disk", 6, True)):
+        outcomes = register(node, boot_id=boot_id, persisted=persisted)
+        node.run_jobs()
+        assert outcomes[0].value["lossy"] is is_lossy, boot_id
 
 
 def test_restarted_node_votes_no_second_time_as_a_candidate(node):

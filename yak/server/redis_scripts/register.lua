@@ -48,7 +48,8 @@ local lossy_epoch = lossy and epoch or (old and old.lossy_epoch or 0)
 local id = broker_key(A.node_id)
 redis.call('HSET', id, 'broker_epoch', text(epoch), 'boot_id', A.boot_id, 'directories', A.directories, 'host', A.host,
   'port', text(A.port), 'role', A.role, 'state', 'FENCED', 'lossy', lossy and '1' or '0', 'lossy_epoch',
-  text(lossy_epoch), 'acted_epoch', text(old and old.acted_epoch or 0), 'fast_fenced_ms', 0, 'persisted', 0,
+  text(lossy_epoch), 'acted_epoch', text(old and old.acted_epoch or 0), 'fast_fenced_ms', 0, 'persisted',
+  text(old and old.persisted or 0), -- until the first heartbeat of this boot: a later one could have an older disk
   'min_isr', text(A.min_isr or 1), 'http_port', text(A.http_port or 0))
 if given(A.rack) then redis.call('HSET', id, 'rack', A.rack) else redis.call('HDEL', id, 'rack') end
 redis.call('SADD', key('brokers'), text(A.node_id))
