@@ -9,8 +9,8 @@ as `yak up` does, forks them from a copy of that process.
 
 A test about the start of a process has the mark `exec_yak`, and `make test-all` runs all tests with `--exec-yak`.
 Systems other than Linux use exec, and so do starts with other settings of Python, with `preexec_fn` or with other
-descriptors. What differs: `/proc/PID/environ` is that of the preloaded process, and modules are not taken apart at the
-end.
+descriptors. What differs: `/proc/PID/environ` is that of the preloaded process, modules are not taken apart at the end,
+and a broker neither prepares schemas after its start nor collects the garbage that the start left.
 """
 
 import atexit
@@ -29,6 +29,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 _PYTHON_WORDS = ("-P", "-m", "yak.commands")
@@ -151,11 +152,12 @@ def preload() -> None:
         importlib.import_module(name)
     from yak.broker import apis
     from yak.protocol import codec
-    from yak.server import boot
+    from yak.server import background, boot
 
     boot.preload_hot()
     codec.preload((key, sorted(api.VERSIONS)[-2:]) for key, api in apis.TABLE.items())
     codec.preload(_CLIENTS_VERSIONS.items())
+    background.apis = SimpleNamespace(TABLE={})  # 200 times a broker would wake up, and find that a schema is prepared
 
 
 def fork_on_request(way: socket.socket) -> list[str]:
@@ -245,6 +247,7 @@ def main() -> None:
     preload()
     gc.collect()
     gc.freeze()
+    gc.unfreeze = _leave_frozen
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.chdir("/")
     arguments = fork_on_request(socket.socket(fileno=int(sys.argv[1])))
@@ -258,6 +261,10 @@ def main() -> None:
         if isinstance(stop.code, int):
             _end(stop.code)
         raise
+
+
+def _leave_frozen() -> None:
+    """In place of `gc.unfreeze`: the collection that follows would copy all memory of the preloaded process."""
 
 
 def _end(code: int) -> NoReturn:
