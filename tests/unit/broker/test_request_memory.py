@@ -122,7 +122,6 @@ def garbage_of(act: Callable[[], object]) -> list[str]:
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
-        gc.unfreeze()
 
 
 _CREATE: dict[str, Any] = {"timeout": dt.timedelta(seconds=1), "validate_only": False}

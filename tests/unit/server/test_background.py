@@ -17,7 +17,6 @@ SCANNED_AT_ONCE_MAX = 50_000
 def usual_collector() -> Iterator[None]:
     thresholds = gc.get_threshold()
     yield
-    gc.unfreeze()
     gc.set_threshold(*thresholds)
 
 
