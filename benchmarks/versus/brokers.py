@@ -12,7 +12,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -179,11 +179,11 @@ def spawn(
     return subprocess.Popen(command, stdout=out, stderr=out, cwd=folder, env=environment, start_new_session=True)
 
 
-def java_command(jars: Path, folder: Path, *arguments: str) -> list[str]:
+def java_command(jars: Path, folder: Path, *arguments: str, flags: Sequence[str] = JVM_FLAGS) -> list[str]:
     """A command line that runs a class of Kafka's jars with the broker's JVM flags, logging as the folder says."""
     heap = os.environ.get("KAFKA_HEAP_OPTS", "").split()
     logging = f"-Dlog4j2.configurationFile={folder / 'log4j2.yaml'}"
-    return ["java", *JVM_FLAGS, *heap, logging, "-cp", f"{jars}/*", *arguments]
+    return ["java", *flags, *heap, logging, "-cp", f"{jars}/*", *arguments]
 
 
 @dataclass(slots=True)
@@ -199,6 +199,7 @@ class KafkaBroker(Watched):
     tls_port: int = 0
     """Of a second listener with TLS, whose key store is `key_store`; 0 for none."""
     key_store: Path | None = None
+    jvm_flags: Sequence[str] = tuple(JVM_FLAGS)
 
     @property
     def bootstrap(self) -> str:
@@ -206,7 +207,7 @@ class KafkaBroker(Watched):
 
     def java(self, *arguments: str) -> list[str]:
         """A command line that runs a class of Kafka's jars with the broker's JVM flags."""
-        return java_command(self.jars, self.folder, *arguments)
+        return java_command(self.jars, self.folder, *arguments, flags=self.jvm_flags)
 
     def prepare(self) -> None:
         """Write the config and format the storage, as the quick start says. Raises CalledProcessError."""

@@ -21,6 +21,9 @@ JVM_FLAGS = [
 TOOL_JVM_FLAGS = ["-Xmx512M", *JVM_FLAGS[2:]]
 """A tool's: kafka-producer-perf-test.sh and kafka-consumer-perf-test.sh."""
 
+SHORT_JVM_FLAGS = ["-Xmx512M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]
+"""A test's, whose JVM runs for seconds: the second compiler and threads that collect garbage take more than they give."""
+
 POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>

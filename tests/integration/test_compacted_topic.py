@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "benchmarks"))
-from versus.kafka_jars import KAFKA_VERSION, TOOL_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
+from versus.kafka_jars import KAFKA_VERSION, SHORT_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
 
 TOPIC = "prices"
 SETTINGS = {
@@ -185,8 +185,7 @@ def test_kafkas_dump_log_segments_reads_what_is_left(broker):
     broker.stop()
     command = [
         "java",
-        *TOOL_JVM_FLAGS,
-        "-XX:TieredStopAtLevel=1",
+        *SHORT_JVM_FLAGS,
         "-cp",
         f"{libs}/*",
         "org.apache.kafka.tools.DumpLogSegments",

@@ -16,7 +16,7 @@ from support.client_kinds import ALL_CODECS, CLIENT_KINDS, Message
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "benchmarks"))
-from versus.kafka_jars import KAFKA_VERSION, TOOL_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
+from versus.kafka_jars import KAFKA_VERSION, SHORT_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
 
 T0 = 1_700_000_000_000
 SMALL = {"retention.ms": "-1", "segment.bytes": "16384", "index.interval.bytes": "512"}
@@ -200,7 +200,7 @@ def dump_log(fed):
         pytest.skip(str(missing))
 
     def run(files: list[Path], *arguments: str) -> str:
-        command = ["java", *TOOL_JVM_FLAGS, "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*"]
+        command = ["java", *SHORT_JVM_FLAGS, "-cp", f"{libs}/*"]
         command += ["org.apache.kafka.tools.DumpLogSegments", *arguments, "--files", ",".join(map(str, files))]
         done = subprocess.run(command, capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stderr[-2000:]

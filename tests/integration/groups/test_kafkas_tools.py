@@ -19,7 +19,7 @@ from support.kafka_tools import CONSUMER_GROUPS, KafkaTools
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.append(str(ROOT / "benchmarks"))
 
-from versus.kafka_jars import KAFKA_VERSION, TOOL_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
+from versus.kafka_jars import KAFKA_VERSION, SHORT_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
 
 pytestmark = pytest.mark.jvm
 RECORDS = 120
@@ -39,7 +39,7 @@ def libs() -> Path:
 @pytest.fixture(scope="module")
 def java(libs: Path) -> list[str]:
     """The command line up to the class."""
-    return ["java", *TOOL_JVM_FLAGS, "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*"]
+    return ["java", *SHORT_JVM_FLAGS, "-cp", f"{libs}/*"]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ sys.path += [str(ROOT / "benchmarks"), str(ROOT / "tests/kafka")]
 from suites import VERSION, pom  # noqa: E402
 from versus.kafka_jars import (  # noqa: E402
     KAFKA_VERSION,
-    TOOL_JVM_FLAGS,
+    SHORT_JVM_FLAGS,
     Missing,
     fetched_jars,
     java_version,
@@ -34,7 +34,7 @@ def libs() -> Path:
 @pytest.fixture(scope="session")
 def java(libs: Path) -> list[str]:
     """The command line up to the class."""
-    return ["java", *TOOL_JVM_FLAGS, "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*"]
+    return ["java", *SHORT_JVM_FLAGS, "-cp", f"{libs}/*"]
 
 
 @pytest.fixture(scope="session")
@@ -58,4 +58,4 @@ def streams_java(libs: Path) -> list[str]:
         jars = fetched_jars(ROOT / "build/kafka-tests" / VERSION, pom(), f"the tests of Kafka {VERSION}")
     except Missing as missing:
         pytest.skip(str(missing))
-    return ["java", *TOOL_JVM_FLAGS, "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*"]
+    return ["java", *SHORT_JVM_FLAGS, "-cp", f"{jars}/*"]

@@ -282,7 +282,7 @@ def test_submitted_program_reports_progress_and_the_line_of_its_error(topic: str
 
 def test_too_little_memory_is_refused_before_a_read(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Java counts all 200 MiB with this collector. The one for small machines keeps some of them for itself.
-    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-XX:+UseG1GC")
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-XX:+UseG1GC -XX:TieredStopAtLevel=1")
     ran = typed("spark", "sql", f"SELECT * FROM `{topic}`", "--driver-memory", "200m", "--master", "local[1]")
     assert ran.returncode == 2
     assert ran.stderr.startswith("error[spark-memory]: 200 MiB are too little memory for Spark's driver")

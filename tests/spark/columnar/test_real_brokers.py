@@ -25,7 +25,7 @@ from yak.spark.source.librdkafka import read as by_librdkafka
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.append(str(ROOT / "benchmarks"))
 from versus.brokers import KafkaBroker, running  # noqa: E402
-from versus.kafka_jars import KAFKA_VERSION, Missing, java_version, kafka_jars  # noqa: E402
+from versus.kafka_jars import KAFKA_VERSION, SHORT_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -52,7 +52,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
         jars = kafka_jars(ROOT / "build/kafka", KAFKA_VERSION)
     except Missing as missing:
         pytest.skip(str(missing))
-    with running(KafkaBroker(jars, tmp_path_factory.mktemp("kafka") / "broker")) as broker:
+    with running(KafkaBroker(jars, tmp_path_factory.mktemp("kafka") / "broker", jvm_flags=SHORT_JVM_FLAGS)) as broker:
         yield broker
 
 
