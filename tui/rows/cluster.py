@@ -45,8 +45,8 @@ def header(
         right.append(Cell(f"{fmt.sign('paused')} paused", "warn"))
     if is_readonly:
         right.append(Cell("READ-ONLY", "warn"))
-    if picture.lost_since_ms is not None and picture.heard_ms is not None:
-        right.append(Cell(f"as of {format_age(now_ms - picture.heard_ms)}", "dim"))
+    if picture.lost_since_ms is not None and picture.last_event_ms is not None:
+        right.append(Cell(f"as of {format_age(now_ms - picture.last_event_ms)}", "dim"))
     zoned = Formatter("utc" if fmt.zone == "relative" else fmt.zone, fmt.is_ascii)
     right.append(Cell(zoned.time(now_ms, now_ms), "dim"))
     return left, right
@@ -224,7 +224,7 @@ def broker_lines(broker: Broker, picture: Picture, fmt: Formatter, now_ms: int) 
     led = sum(each.leader == broker.node_id for each in picture.partitions.values())
     held = [each for each in picture.partitions.values() if broker.node_id in each.replicas]
     out = [each.name for each in held if broker.node_id in out_of_sync(each)]
-    heard = "never" if broker.heard_ms is None else f"{format_duration(now_ms - broker.heard_ms)} ago"
+    last_event = "never" if broker.last_event_ms is None else f"{format_duration(now_ms - broker.last_event_ms)} ago"
     return [
         f"broker role {broker.role}, state {broker.state}"
         + (f", broker epoch {broker.broker_epoch}" if broker.broker_epoch >= 0 else "")
@@ -234,5 +234,5 @@ def broker_lines(broker: Broker, picture: Picture, fmt: Formatter, now_ms: int) 
         f"in {fmt.rate(broker.rates.messages_in)} {fmt.size_rate(broker.rates.bytes_in)}",
         f"out {fmt.rate(broker.rates.messages_out)} {fmt.size_rate(broker.rates.bytes_out)}",
         f"memory {fmt.size(broker.memory_bytes)}   disk free {fmt.size(broker.disk_free_bytes)} of {fmt.size(broker.disk_size_bytes)}",
-        f"heard {heard}" + (f"; {broker.link_why}" if broker.link == "down" else ""),
+        f"heard {last_event}" + (f"; {broker.link_why}" if broker.link == "down" else ""),
     ]

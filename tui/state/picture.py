@@ -73,7 +73,7 @@ class Broker:
     http_address: str | None = None
     link: str = "unknown"
     link_why: str = ""
-    heard_ms: int | None = None
+    last_event_ms: int | None = None
     rates: Rates = field(default_factory=Rates)
     topic_rates: dict[str, Rates] = field(default_factory=dict)
     in_history: deque[float] = field(default_factory=lambda: deque(maxlen=RATES_MAX))
@@ -164,7 +164,7 @@ class Picture:
         self.rate_history: deque[Rates] = deque(maxlen=RATES_MAX)
         self.isr_changes_ms: deque[int] = deque(maxlen=1_000)
         self.is_loaded = False
-        self.heard_ms: int | None = None
+        self.last_event_ms: int | None = None
         """When a broker last sent anything."""
         self.lost_since_ms: int | None = None
         self.lost_why = ""
@@ -183,11 +183,11 @@ class Picture:
             return
         if kind == "source":
             return  # the source has something new to show that is not about the cluster
-        self.heard_ms = max(self.heard_ms or 0, event["time_ms"])
+        self.last_event_ms = max(self.last_event_ms or 0, event["time_ms"])
         self.lost_since_ms = self.retry_at_ms = None
-        teller = self.brokers.get(event.get("node_id", -1))
-        if teller is not None:
-            teller.heard_ms = event["time_ms"]
+        broker = self.brokers.get(event.get("node_id", -1))
+        if broker is not None:
+            broker.last_event_ms = event["time_ms"]
         if kind == "progress":
             for row in event["partitions"]:
                 self._progress(row, event["time_ms"])

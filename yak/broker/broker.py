@@ -233,7 +233,7 @@ class Broker:
             context, partitions, self.isr_changes, changed, self.advanced, self.moved_high_watermarks.mark
         )
         self.store_outage = StoreOutage(
-            context, self.metadata, session_timeout_ms, partitions, self.follower_sessions.heard_ms
+            context, self.metadata, session_timeout_ms, partitions, self.follower_sessions.last_fetch_ms
         )
         self.leadership = Leadership(context, partitions, self.store_outage.is_isolated)
         self.leader_appends = LeaderAppends(

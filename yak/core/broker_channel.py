@@ -77,7 +77,8 @@ class BrokerChannel:
         """The other broker's incarnation in the image when the connection was opened."""
         self._is_connected = self.is_proven = False
         """Whether requests may be sent."""
-        self._heard_ms = 0
+        self._awaited_since_ms = 0
+        """Since when the next answer is awaited: the connect, the last answer, or the first request behind it."""
         self._refusals = 0
         self._pause_ms = RECONNECT_FIRST_MS
 
@@ -85,7 +86,7 @@ class BrokerChannel:
         """Send one whole request, which has the next correlation id. Only while the connection is proven."""
         assert self._peer_id is not None
         if not self.in_flight:
-            self._heard_ms = self._context.clock.now_ms
+            self._awaited_since_ms = self._context.clock.now_ms
         self.in_flight.append(self.next_correlation_id)
         self.next_correlation_id = self.next_correlation_id % _CORRELATION_ID_MAX + 1
         self._peers.send(self._peer_id, [frame])
@@ -164,7 +165,7 @@ class BrokerChannel:
         now_ms = self._context.clock.now_ms
         due_ms = now_ms + self._answer_ms_max
         if self.in_flight or not self.is_proven:
-            due_ms = self._heard_ms + self._answer_ms_max
+            due_ms = self._awaited_since_ms + self._answer_ms_max
         if due_ms > now_ms:
             self._context.timers.arm((self, "answer"), due_ms, self._check_answers)
         else:
@@ -174,7 +175,7 @@ class BrokerChannel:
 
     def on_connected(self, peer_id: PeerId) -> None:  # noqa: ARG002
         """The other broker's kernel accepted the connection."""
-        self._is_connected, self._heard_ms = True, self._context.clock.now_ms
+        self._is_connected, self._awaited_since_ms = True, self._context.clock.now_ms
         self._check_answers()
 
     def on_proven(self, peer_id: PeerId) -> None:  # noqa: ARG002
@@ -184,7 +185,7 @@ class BrokerChannel:
 
     def on_answer(self, peer_id: PeerId, frame: memoryview) -> None:
         """Pass an answer to the user."""
-        self._heard_ms = self._context.clock.now_ms
+        self._awaited_since_ms = self._context.clock.now_ms
         awaited = self.in_flight.popleft() if self.in_flight else None
         if len(frame) < _CORRELATION_ID.size or _CORRELATION_ID.unpack_from(frame)[0] != awaited:
             self.give_up(self._events.broken, "the response does not match the request")

@@ -47,11 +47,11 @@ class StoreOutage:
         metadata: Metadata,
         session_timeout_ms: int,
         partitions: Mapping[TopicPartition, Partition],
-        heard_ms: Mapping[NodeId, int],
+        last_fetch_ms: Mapping[NodeId, int],
     ) -> None:
         self._context, self._metadata, self._session_timeout_ms = context, metadata, session_timeout_ms
-        self._partitions, self._heard_ms = partitions, heard_ms
-        """`heard_ms`: when each follower last fetched."""
+        self._partitions, self._last_fetch_ms = partitions, last_fetch_ms
+        """`last_fetch_ms`: when each follower last fetched."""
         self.since_ms: int | None = None
         """When the store stopped answering; None while it answers."""
         self.count = 0
@@ -104,7 +104,7 @@ class StoreOutage:
             return False
         silent_ms = self._context.clock.now_ms - self._session_timeout_ms
         return self.since_ms <= silent_ms and all(
-            self._heard_ms.get(node_id, 0) <= silent_ms for node_id in partition.replica_states
+            self._last_fetch_ms.get(node_id, 0) <= silent_ms for node_id in partition.replica_states
         )
 
     def is_isolated_leader(self, topic: str, info: PartitionInfo) -> bool:

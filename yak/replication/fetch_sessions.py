@@ -527,7 +527,7 @@ class FollowerSessions:
         """Called with a partition whose high watermark advanced, or of which only a follower's log end did."""
         self._sessions: dict[NodeId, FollowerSession] = {}
         self._next_session_id = 1
-        self.heard_ms: dict[NodeId, int] = {}
+        self.last_fetch_ms: dict[NodeId, int] = {}
         """When each follower last fetched."""
         self._appended: dict[FollowerSession, None] = {}
         self._watermark_due: OrderedDict[FollowerSession, int] = OrderedDict()
@@ -679,7 +679,7 @@ class FollowerSessions:
         """
         self._check_sender(connection, request)
         node_id, broker_epoch = request.replica_id, request.replica_epoch
-        self.heard_ms[node_id] = self._context.clock.now_ms
+        self.last_fetch_ms[node_id] = self._context.clock.now_ms
         session = self._sessions.get(node_id)
         if request.session_epoch == INITIAL_EPOCH:
             if session is not None:
@@ -721,7 +721,7 @@ class FollowerSessions:
         partition = item.partition
         if partition is None or self._partitions.get(partition.topic_partition) is not partition:
             return None
-        self.heard_ms[session.node_id] = self._context.clock.now_ms
+        self.last_fetch_ms[session.node_id] = self._context.clock.now_ms
         session.epoch = epoch % EPOCH_MAX + 1
         self._complete_fetch(session)
         item.ask(offset, last_epoch, leader_epoch, start_offset, bytes_max)

@@ -231,7 +231,7 @@ class GroupMember:
         def answered(answer: Any | None) -> None:
             code = None if answer is None else fetch_error(answer)
             if answer is None or code != NONE:
-                self._link.heard(code or NONE)
+                self._link.note_answer(code or NONE)
                 self._in_this_round(RETRY_US, lambda: self._read_from_commits(partitions, then))
                 return
             starts = committed_offsets(answer)
@@ -336,7 +336,7 @@ class GroupMember:
             else:
                 outcome = Outcome.INFO
             for code in dict.fromkeys(codes.values()):
-                link.heard(code)
+                link.note_answer(code)
                 if code != NONE:
                     group.count(f"commits refused: {code.name}")
             group.history.committed(group.group_id, commit, outcome, is_classic=self.is_classic)
@@ -386,7 +386,7 @@ class ClassicMember(GroupMember):
 
     def _again(self, code: ErrorCode | None) -> None:
         if code is not None:
-            self._link.heard(code)
+            self._link.note_answer(code)
             if code in (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id):
                 self._fenced()
                 return
@@ -456,7 +456,7 @@ class ClassicMember(GroupMember):
                 self._fenced()
         else:
             if code is not None:
-                self._link.heard(code)
+                self._link.note_answer(code)
             self._heartbeat_later()
 
     def _rejoin(self) -> None:
@@ -515,7 +515,7 @@ class ConsumerMember(GroupMember):
                 self._fenced()
                 return
             if code is not None:
-                self._link.heard(code)
+                self._link.note_answer(code)
             self._says_all = True
             self._in_this_round(RETRY_US, self._heartbeat)
             return

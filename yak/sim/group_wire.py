@@ -180,7 +180,7 @@ class CoordinatorLink:
         else:
             finder.send(FIND_COORDINATOR, 4, {"key_type": 1, "coordinator_keys": [self._key]}, found)
 
-    def heard(self, code: ErrorCode) -> None:
+    def note_answer(self, code: ErrorCode) -> None:
         """Handle a response's error code: it may mean that the coordinator has moved."""
         if code in MOVED:
             self.close()

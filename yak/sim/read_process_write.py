@@ -211,7 +211,7 @@ class _Processor(SimTransactionalProducer):
         elif answer is not None and answer.error_code in FATAL:
             self._give_up()
         else:
-            self._heard(answer)
+            self._leave_unless_concurrent(answer)
             self._after(RETRY_US, self._add_group)
 
     def _commit_offsets(self) -> None:
@@ -240,7 +240,7 @@ class _Processor(SimTransactionalProducer):
 
     def _offsets_committed(self, codes: set[ErrorCode]) -> None:
         for code in sorted(codes - {NONE}):
-            self._link.heard(code)
+            self._link.note_answer(code)
             self._group.count(f"transactional commits refused: {code.name}")
         if codes == {NONE}:
             self._after(self._rng.between(0, self._pause_us), self._end)

@@ -86,7 +86,7 @@ class SimTransactionalProducer:
 
     def _on_id(self, answer: Any | None) -> None:
         if answer is None or answer.error_code != ErrorCode.none:
-            self._heard(answer)
+            self._leave_unless_concurrent(answer)
             self._after(RETRY_US, self.start)
             return
         self._producer = (answer.producer_id, answer.producer_epoch)
@@ -222,7 +222,7 @@ class SimTransactionalProducer:
         elif answer is not None and answer.error_code in FATAL:
             self._give_up()
         else:
-            self._heard(answer)
+            self._leave_unless_concurrent(answer)
             self._after(RETRY_US, self._end)
 
     def _is_over(self, outcome: Outcome) -> None:
@@ -242,7 +242,7 @@ class SimTransactionalProducer:
     def _after(self, wait_us: int, then: Any) -> None:
         self._world.after(wait_us, then)
 
-    def _heard(self, answer: Any | None) -> None:
+    def _leave_unless_concurrent(self, answer: Any | None) -> None:
         if answer is None or answer.error_code != ErrorCode.concurrent_transactions:
             self._coordinator.leave()
 

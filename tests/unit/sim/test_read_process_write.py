@@ -41,7 +41,7 @@ class Scripted(_Processor):
         member = SimpleNamespace(group=group, instance=None, is_classic=True)
         super().__init__(member, "p", "id", SeededRandom("scripted"))
         self._channels = [SimpleNamespace(send=self.produced, close=lambda: None)] * 2
-        self._link = SimpleNamespace(send=self.committing, heard=lambda _code: None, close=lambda: None)
+        self._link = SimpleNamespace(send=self.committing, note_answer=lambda _code: None, close=lambda: None)
 
     def commits(self, process, group, generation, offsets):
         return CommitInFlight(process, group, offsets, 0.0, 0)

@@ -51,7 +51,7 @@ class InboxReader:
         self._serdes = (keys, values)
         self._auto_commit = auto_commit
         self._failure: YakError | None = None
-        self._heard_at_s = 0.0
+        self._polled_at_s = 0.0
 
     def require_open(self) -> None:
         """Raise UsageError (`closed`) when the consumer is closed."""
@@ -66,14 +66,14 @@ class InboxReader:
         return sorted({*found, *self._handle.rebalancing.arriving})
 
     @property
-    def must_hear(self) -> bool:
+    def must_poll(self) -> bool:
         """Whether buffered records are so old that their partitions may have been reassigned since."""
-        return time.monotonic() - self._heard_at_s > SLICE_S and self._handle.inbox.has_some()
+        return time.monotonic() - self._polled_at_s > SLICE_S and self._handle.inbox.has_some()
 
-    def hear(self) -> None:
+    def poll_if_old(self) -> None:
         """Check for a rebalance or an error before old records are returned; this also counts as a poll for the
         group."""
-        if self.must_hear:
+        if self.must_poll:
             self.fetch(0.0, 1)
 
     def take(self, count: int) -> list[Message]:
@@ -94,7 +94,7 @@ class InboxReader:
         self._handle.rebalancing.raise_pending()
         failure, self._failure = self._failure, None
         # After an error the partitions may be lost; force the check before the next records.
-        self._heard_at_s = time.monotonic() if failure is None else 0.0
+        self._polled_at_s = time.monotonic() if failure is None else 0.0
         if failure is not None:
             raise failure
 
@@ -321,7 +321,7 @@ class Consumer:
         `max.poll.interval.ms` (5 min). Raises YakError for a permanent error.
         """
         deadline = time.monotonic() + timeout
-        self.reading.hear()
+        self.reading.poll_if_old()
         while not (taken := self.reading.take(max_messages)):
             left = deadline - time.monotonic()
             self.reading.fetch(max(0.0, min(SLICE_S, left)), max_messages)
@@ -334,7 +334,7 @@ class Consumer:
         return self
 
     def __next__(self) -> Message:
-        self.reading.hear()
+        self.reading.poll_if_old()
         while not (taken := self.reading.take(1)):
             self.reading.fetch(SLICE_S, BATCH)
         return taken[0]

@@ -274,7 +274,7 @@ class ClassicGroup(Roster):
         if not is_same:
             self._rejoin(member, ticket, f"static member {request.instance_id} rejoins", now_ms)
             return
-        self.heard_of(member, now_ms)
+        self.restart_session(member, now_ms)
         generation = self.generation
 
         def written(error_code: ErrorCode) -> None:
@@ -310,7 +310,7 @@ class ClassicGroup(Roster):
         elif self.state is ClassicState.COMPLETING_REBALANCE:
             if member.protocols == request.protocols:
                 # its response was lost, so it is sent again
-                self.heard_of(member, now_ms)
+                self.restart_session(member, now_ms)
                 ticket.reply(self._joined(member))
             else:
                 self._update(member, request)
@@ -326,7 +326,7 @@ class ClassicGroup(Roster):
                     now_ms,
                 )
             else:
-                self.heard_of(member, now_ms)
+                self.restart_session(member, now_ms)
                 ticket.reply(self._joined(member))
         else:
             raise PeerError(ErrorCode.unknown_member_id)
@@ -358,7 +358,7 @@ class ClassicGroup(Roster):
             member.deadline_ms = now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS
             self.port.schedule(self, member.deadline_ms)
         else:
-            self.heard_of(member, now_ms)
+            self.restart_session(member, now_ms)
         if self.state is ClassicState.PREPARING_REBALANCE:
             self.try_complete_join(now_ms)
         else:
@@ -381,7 +381,7 @@ class ClassicGroup(Roster):
             self.unsynced[member_id] = None
         self.rename(member, member_id)
 
-    def heard_of(self, member: Member, now_ms: int) -> None:
+    def restart_session(self, member: Member, now_ms: int) -> None:
         """Restart a member's session."""
         member.deadline_ms = now_ms + member.session_timeout_ms
         self.port.schedule(self, member.deadline_ms)
@@ -430,7 +430,7 @@ class ClassicGroup(Roster):
             for member in self.members.values():
                 member.assignment = b""
                 if self.answer_sync(member, refused_sync(ErrorCode.rebalance_in_progress)):
-                    self.heard_of(member, now_ms)
+                    self.restart_session(member, now_ms)
         self.unsynced.clear()
         self.sync_due_ms = None
         self.is_initial = self.state is ClassicState.EMPTY
@@ -493,7 +493,7 @@ class ClassicGroup(Roster):
         self.port.schedule(self, self.sync_due_ms)
         for member in self.members.values():
             self.unsynced[member.member_id] = None
-            self.heard_of(member, now_ms)
+            self.restart_session(member, now_ms)
             self.answer_join(member, self._joined(member))
             member.is_new = False
             member.knows_id = True
@@ -519,7 +519,7 @@ class ClassicGroup(Roster):
         for member in self.members.values():
             member.assignment = assignments.get(member.member_id, b"")
             if self.answer_sync(member, self._synced(member)):
-                self.heard_of(member, now_ms)
+                self.restart_session(member, now_ms)
 
     def member_left(self, reason: str, now_ms: int) -> None:
         """Rebalance after members were removed."""
@@ -556,7 +556,7 @@ class ClassicGroup(Roster):
             ticket.reply(refused_sync(refusal.error_code))
             return
         self.unsynced.pop(member.member_id, None)
-        self.heard_of(member, now_ms)
+        self.restart_session(member, now_ms)
         if self.state is ClassicState.STABLE:
             ticket.reply(self._synced(member))
             return
@@ -577,7 +577,7 @@ class ClassicGroup(Roster):
                 return
             for member in self.members.values():
                 if self.answer_sync(member, refused_sync(error_code)):
-                    self.heard_of(member, self.port.now_ms)
+                    self.restart_session(member, self.port.now_ms)
             self.prepare_rebalance(f"the assignment could not be written: {error_code.name}", self.port.now_ms)
 
         self.port.write(self, assignments, written)
@@ -589,7 +589,7 @@ class ClassicGroup(Roster):
             raise PeerError(ErrorCode.unknown_member_id)
         if generation != self.generation:
             raise PeerError(ErrorCode.illegal_generation)
-        self.heard_of(member, now_ms)
+        self.restart_session(member, now_ms)
         if self.state is ClassicState.PREPARING_REBALANCE:
             raise PeerError(ErrorCode.rebalance_in_progress)
 
@@ -645,7 +645,7 @@ class ClassicGroup(Roster):
             raise PeerError(ErrorCode.illegal_generation)
         if self.state is ClassicState.COMPLETING_REBALANCE:
             raise PeerError(ErrorCode.rebalance_in_progress)
-        self.heard_of(member, now_ms)
+        self.restart_session(member, now_ms)
 
     def check_transactional_commit(self, member_id: str, instance_id: str | None, generation: int) -> None:
         """Raise PeerError unless a producer may commit offsets in a transaction: in any state of the group.
@@ -697,7 +697,7 @@ class ClassicGroup(Roster):
             return  # the end of another session has removed it, or answered its request, which restarts its session
         if not member.is_new and (member.joining is not None or member.syncing is not None):
             # its request is pending here, so its session goes on
-            self.heard_of(member, now_ms)
+            self.restart_session(member, now_ms)
             return
         self.port.say("group-member-expired", group=self.group_id, member=member.member_id)
         self.remove(member)
@@ -728,7 +728,7 @@ class ClassicGroup(Roster):
             self.take_sync(member)
         else:
             return
-        self.heard_of(member, now_ms)
+        self.restart_session(member, now_ms)
 
     # ------------------------------------------------------------------------------------------- load and unload
 
@@ -751,7 +751,7 @@ class ClassicGroup(Roster):
         A group above `group.max.size`, which may be lower now, rebalances (GroupMetadataManager.onLoaded).
         """
         for member in self.members.values():
-            self.heard_of(member, now_ms)
+            self.restart_session(member, now_ms)
         if len(self.members) > self.settings.max_size:
             self.prepare_rebalance("it has more members than group.max.size", now_ms)
 

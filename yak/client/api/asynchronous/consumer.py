@@ -96,7 +96,7 @@ class AsyncConsumer:
         """
         consumer = self._begun
         deadline = time.monotonic() + timeout
-        await self._hear(consumer)
+        await self._poll_if_old(consumer)
         while True:
             await self._loop.sleep(0)
             if taken := consumer.reading.take(max_messages):
@@ -106,9 +106,9 @@ class AsyncConsumer:
                 return []
             await self._fetch(min(SLICE_S, left), max_messages)
 
-    async def _hear(self, consumer: Consumer) -> None:
-        if consumer.reading.must_hear:
-            await self._call(lambda consumer: consumer.reading.hear())
+    async def _poll_if_old(self, consumer: Consumer) -> None:
+        if consumer.reading.must_poll:
+            await self._call(lambda consumer: consumer.reading.poll_if_old())
 
     async def _fetch(self, wait_s: float, count: int) -> None:
         await self._call(lambda consumer: consumer.reading.fetch(wait_s, count))
@@ -119,7 +119,7 @@ class AsyncConsumer:
 
     async def __anext__(self) -> Message:
         consumer = self._begun
-        await self._hear(consumer)
+        await self._poll_if_old(consumer)
         while True:
             await self._loop.sleep(0)
             if taken := consumer.reading.take(1):

@@ -203,7 +203,7 @@ _PAUSE_SECONDS: Final = 0.002
 """The pause, so that readers on the same machine do not all wake at the same time either."""
 NOTES_MAX: Final = 4096
 """Of images and notices not yet turned into events."""
-NOTES_UNHEARD_MAX: Final = 64
+NOTES_WITHOUT_LISTENERS_MAX: Final = 64
 """The same without listeners: each entry keeps an image in memory."""
 _MADE_AT_ONCE: Final = 50
 """Events made before the loop continues: about a millisecond."""
@@ -233,7 +233,7 @@ class PendingEvents:
         self._has_lost = False
         self._group_states: dict[str, tuple[str, int]] = {}
         self._lock = trio.Lock()
-        self.is_heard = False
+        self.has_listeners = False
 
     def note_image(self, before: Image, after: Image, delta: Delta) -> None:
         """Queue a new image."""
@@ -246,11 +246,11 @@ class PendingEvents:
 
     def _note(self, note: _Images | Notice) -> None:
         notes = self._notes
-        if len(notes) >= (NOTES_MAX if self.is_heard else NOTES_UNHEARD_MAX):
+        if len(notes) >= (NOTES_MAX if self.has_listeners else NOTES_WITHOUT_LISTENERS_MAX):
             notes.popleft()
             self._has_lost = True
         notes.append((self._broker.wall_ms, note))
-        if self.is_heard:
+        if self.has_listeners:
             self._on_note()
 
     @property
@@ -346,7 +346,7 @@ class Pump:
         if interval is not None and interval not in self._rates:
             self._rates[interval] = Rates(self._broker, interval, self._clock.now_ms())
         self.listeners += 1
-        self.gathering.is_heard = True
+        self.gathering.has_listeners = True
         self._wake_up()
         if not self._is_running:
             self._is_running = True
@@ -364,7 +364,7 @@ class Pump:
         if not any(each.has_progress for each in self._audiences):
             self._progress.forget()
         if not self.listeners:
-            self.gathering.is_heard = False
+            self.gathering.has_listeners = False
             self._wake_up()
 
     def _wake_up(self) -> None:

@@ -11,7 +11,7 @@ import trio
 from yak.cluster.image import Delta, Image
 from yak.core.events import Notice
 from yak.server.http.events.listeners import EventFilter, EventRing, Listener, Subscription
-from yak.server.http.events.pump import KEEP_ALIVE_SECONDS, NOTES_MAX, NOTES_UNHEARD_MAX, PendingEvents, Pump
+from yak.server.http.events.pump import KEEP_ALIVE_SECONDS, NOTES_MAX, NOTES_WITHOUT_LISTENERS_MAX, PendingEvents, Pump
 from yak.server.http.fair_share import FairShare
 from yak.server.shell import Counters
 
@@ -196,7 +196,7 @@ def all_of(ring):
 
 async def test_events_have_the_order_of_their_notes():
     ring, gathering, woken = gathering_of()
-    gathering.is_heard = True
+    gathering.has_listeners = True
     gathering.note_notice(empty("g1"))
     gathering.note_image(*controller(1))
     gathering.note_notice(Notice("info", "segments-removed", {"partition": "a-0"}))
@@ -210,26 +210,26 @@ async def test_events_have_the_order_of_their_notes():
 
 async def test_without_listeners_few_notes_are_buffered_and_the_loss_is_a_gap():
     ring, gathering, woken = gathering_of()
-    gathering.is_heard = True
+    gathering.has_listeners = True
     gathering.note_notice(empty("known"))
     await gathering.digest()
-    gathering.is_heard = False
-    for number in range(NOTES_UNHEARD_MAX):
+    gathering.has_listeners = False
+    for number in range(NOTES_WITHOUT_LISTENERS_MAX):
         gathering.note_image(*controller(number))
     assert len(woken) == 1
     await gathering.digest()
     assert ring.after("1-abc:1") == 2, "nothing was lost yet"
-    for number in range(NOTES_UNHEARD_MAX + 1):
+    for number in range(NOTES_WITHOUT_LISTENERS_MAX + 1):
         gathering.note_image(*controller(number))
     cursor = ring.event_id(ring.next - 1)
     await gathering.digest()
     assert ring.after(cursor) is None
-    assert ring.next - ring.first == NOTES_UNHEARD_MAX
+    assert ring.next - ring.first == NOTES_WITHOUT_LISTENERS_MAX
 
 
 async def test_notes_are_bounded_with_listeners_too():
     ring, gathering, _woken = gathering_of()
-    gathering.is_heard = True
+    gathering.has_listeners = True
     for _ in range(NOTES_MAX + 10):
         gathering.note_notice(empty("g"))
     await gathering.digest()
@@ -238,7 +238,7 @@ async def test_notes_are_bounded_with_listeners_too():
 
 async def test_others_have_the_loop_while_many_events_are_made():
     _ring, gathering, _woken = gathering_of()
-    gathering.is_heard = True
+    gathering.has_listeners = True
     for _ in range(1000):
         gathering.note_notice(empty("g"))
     passes = []
