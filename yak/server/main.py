@@ -111,7 +111,7 @@ class Server:
         self._http_port = listener.bound_port(self._http_sockets) if self._http_sockets else 0
         self._config = BrokerConfig.from_settings(options.broker_settings(self._http_port))
         self._accepting = trio.CancelScope()
-        self._shares = trio.Event()
+        self._shared_listen = trio.Event()
         self._stopping = trio.Event()
         self._http: HttpServer | None = None
         self._opened: boot.LoadedState | None = None
@@ -271,14 +271,14 @@ class Server:
         """Open the shared ports, which clients of other brokers of this machine use too: only a ready broker answers."""
         for each in self._shared:
             listener.start_listening(each.sockets, each.listener.host)
-        self._shares.set()
+        self._shared_listen.set()
 
     async def _accept(self, shell: Shell) -> None:
         acceptor = listener.Acceptor(shell, self._tls)
         with self._accepting:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(acceptor.run, self._bound)
-                await self._shares.wait()
+                await self._shared_listen.wait()
                 nursery.start_soon(acceptor.run, self._shared)
 
     # ------------------------------------------------------------------------------------------------- ready
