@@ -213,7 +213,7 @@ PRODUCER_BATCHES_REMEMBERED: Final = 5
 # --------------------------------------------------------------------------------------------------------- compaction
 
 COMPACTION_MAP_BYTES: Final = 64 * MIB
-"""Memory for the keys of one round (`log.cleaner.dedupe.buffer.size`): some 330,000 keys, more than 10,000 groups of 30
+"""Memory for the keys of one round (`log.cleaner.dedupe.buffer.size`): some 240,000 keys, as many as 10,000 groups of 24
 partitions have. A log with more keys takes more rounds. Half of Kafka's default, which is as large as a whole YAK broker."""
 NEW_LOG_BYTES_MIN: Final = 256 * KIB
 """Free space that a broker needs in its emptiest log directory to get a new replica: folder, files and first records."""

@@ -15,7 +15,7 @@ TransactionLogConfig and TransactionStateManagerConfig of Kafka. Notable default
   within that time, and each join prolongs it.
 - `offsets.topic.segment.bytes` is 16 MiB (Kafka: 100 MiB): only closed segments are compacted, and a coordinator reads
   the rest record by record before it serves its groups. `transaction.state.log.segment.bytes` is the same.
-- `log.cleaner.dedupe.buffer.size` is 64 MiB (Kafka: 128 MiB), and counts about 200 bytes per key (Kafka: 24).
+- `log.cleaner.dedupe.buffer.size` is 64 MiB (Kafka: 128 MiB), and counts about 280 bytes per key (Kafka: 24).
 - `group.consumer.{min,max}.{heartbeat.interval,session.timeout}.ms` do not limit (Kafka: 5 to 15 s, 45 to 60 s): a
   broker for tests takes small values without other settings.
 - `group.consumer.assignment.interval.ms` is 0 (Kafka 4.3: 1,000): a changed group gets its assignment at once.
@@ -182,7 +182,7 @@ _WITH_EFFECT: Final = (
     define("log.cleaner.enable", _BOOLEAN, "true")("Whether the logs of compacted topics are compacted."),
     _dynamic("log.cleaner.backoff.ms", _LONG, 15000, at_least(0))("How often logs are checked for compaction."),
     _dynamic("log.cleaner.dedupe.buffer.size", _LONG, COMPACTION_MAP_BYTES, at_least(1024))(
-        "Memory for the keys of a log during compaction, about 200 bytes per key; a log with more keys needs more rounds."
+        "Memory for the keys of a log during compaction, about 280 bytes per key; a log with more keys needs more rounds."
     ),
     define("connections.max.idle.ms", _LONG, IDLE_MS_MAX, at_least(1))(
         "A connection that is idle for longer is closed."

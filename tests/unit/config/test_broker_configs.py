@@ -11,6 +11,7 @@ from yak.config.definitions import ConfigSource, Update
 from yak.config.describe import describe_broker
 from yak.config.topic_configs import TOPIC_CONFIGS
 from yak.errors import ErrorCode, PeerError, UsageError
+from yak.storage.offset_map import ENTRY_BYTES
 
 
 def test_defaults_are_kafkas_but_for_those_that_say_so():
@@ -215,3 +216,8 @@ def test_node_id_has_both_of_its_names_as_in_kafka(name):
         ("broker.id", "7", ConfigSource.STATIC_BROKER),
         ("node.id", "7", ConfigSource.STATIC_BROKER),
     ]
+
+
+def test_dedupe_buffer_names_the_memory_of_one_key():
+    about = BROKER_CONFIGS["log.cleaner.dedupe.buffer.size"].documentation
+    assert f"about {ENTRY_BYTES} bytes per key" in about
