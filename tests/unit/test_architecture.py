@@ -1,7 +1,8 @@
-"""docs/architecture.md names files and symbols that exist, and the bounds that the code has."""
+"""docs/architecture.md names files, symbols and bounds of the code; CONTRIBUTING.md has the map of its imports."""
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,19 @@ def test_architecture_page_names_files_that_exist():
 )
 def test_pages_have_the_bounds_of_the_code(page: str, words: str) -> None:
     assert words in " ".join((ROOT / "docs" / page).read_text().split())
+
+
+def test_map_of_contributing_has_the_layers_of_the_import_contract() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(each["layers"] for each in contracts if each["id"] == "layers")
+    layer_of = {name: number for number, layer in enumerate(layers) for name in re.findall(r"\w+", layer)}
+    drawn = (ROOT / "CONTRIBUTING.md").read_text().split("Imports point down only:\n\n```\n")[1].split("```")[0]
+    rows = [line.split("  ")[0].split(" | ") for line in drawn.splitlines() if not line.startswith(" ")]
+    numbers = [[layer_of[name] for name in row] for row in rows]
+    assert (
+        [min(row) for row in numbers]
+        == [max(row) for row in numbers]
+        == sorted({each for row in numbers for each in row})
+    )
+    packages = {path.parent.name for path in (ROOT / "yak").glob("*/__init__.py")}
+    assert packages <= {name for row in rows for name in row}
