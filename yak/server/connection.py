@@ -102,7 +102,7 @@ class Connection(SendQueue):
         self._low_water = LowWater()
         self.closing = False
         self.is_muted = False
-        """Whether its requests are left in the socket: the client exceeded a quota."""
+        """Whether its requests are left in the socket: for a quota, during a login, or at a stop."""
         self.close_reason = ""
         self.has_sent = False
         self.frame_since_ms = 0
