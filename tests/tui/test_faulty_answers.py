@@ -3,7 +3,7 @@
 import copy
 
 import pytest
-from driving import answered, press
+from driving import answered, drawn, press, until
 from pictures import recorded_app, recorded_source
 
 from yak.tui import launch
@@ -105,6 +105,24 @@ async def test_group_with_a_faulty_partition_is_reported_when_the_cursor_moves_t
         found = reported(app)
 
     assert any("KeyError: 'partition'" in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("path", "keys"),
+    [(("brokerConfigs",), ()), (("topics", 0, "topicUUID"), ()), (("offset",), ("T", *"-1s", "enter"))],
+)
+async def test_metadata_image_with_a_missing_field_is_reported_and_the_app_goes_on(path, keys):
+    source = recorded_source()
+    source.answers["GET /metadata/image"] = with_fault(source.answers["GET /metadata/image"], path, MISSING)
+    app = recorded_app(source=source)
+    app.unreadable = UNREADABLE
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.go("metadata")
+        await answered(pilot)
+        await press(pilot, *keys)
+        await until(
+            pilot, lambda: any("the metadata image cannot be read" in each for each in (drawn(app), *reported(app)))
+        )
 
 
 def test_bug_ends_the_app_with_its_exception_and_no_traceback_on_the_terminal(monkeypatch, capfd):

@@ -20,6 +20,7 @@ from yak.tui.rows import metadata as image_rows
 from yak.tui.rows.cells import Row
 from yak.tui.rows.metadata import COLUMNS, LogRows, Things, diff_rows, known_rows, moment, things, touched_by
 from yak.tui.screens.base import AskingScreen
+from yak.tui.source.base import unreadable
 from yak.tui.state.metadata_log import PAGE_RECORDS, MetadataLog
 from yak.tui.widgets.dialogs import Prompt, TextDialog
 from yak.tui.widgets.frame import Panel
@@ -274,7 +275,10 @@ class MetadataScreen(AskingScreen):
         if time_ms > now_ms:
             raise UsageError("bad-time", f'"{typed}" is in the future', why="the log ends now")
         image = await self.app.source.ask("GET", "/metadata/image", params={"at": f"{time_ms / 1000:.3f}"})
-        return int(image["offset"])
+        try:
+            return int(image["offset"])
+        except self.app.unreadable as error:
+            raise unreadable("the metadata image", error) from error
 
     # the image
 
@@ -320,8 +324,11 @@ class MetadataScreen(AskingScreen):
             self._things.move_to_end(offset)
             return self._things[offset]
         image = await self.app.source.ask("GET", "/metadata/image", params={"at": offset})
-        found = await asyncio.to_thread(things, image)
-        self.log_.learn_names(image)
+        try:
+            found = await asyncio.to_thread(things, image)
+            self.log_.learn_names(image)
+        except self.app.unreadable as error:
+            raise unreadable("the metadata image", error) from error
         self._things[offset] = found
         while len(self._things) > _IMAGES_MAX:
             self._things.popitem(last=False)
