@@ -15,6 +15,7 @@ from versus.kafka_jars import (  # noqa: E402
     KAFKA_VERSION,
     SHORT_JVM_FLAGS,
     Missing,
+    compared_jars,
     fetched_jars,
     java_version,
     kafka_jars,
@@ -35,6 +36,17 @@ def libs() -> Path:
 def java(libs: Path) -> list[str]:
     """The command line up to the class."""
     return ["java", *SHORT_JVM_FLAGS, "-cp", f"{libs}/*"]
+
+
+@pytest.fixture(scope="session")
+def newest_java() -> list[str]:
+    """The command line up to the class, with the broker and tools of `COMPARED_VERSION`."""
+    try:
+        java_version()
+        libs = compared_jars(ROOT / "build/kafka")
+    except Missing as missing:
+        pytest.skip(str(missing))
+    return ["java", *TOOL_JVM_FLAGS, "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*"]
 
 
 @pytest.fixture(scope="session")

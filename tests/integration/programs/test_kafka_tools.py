@@ -34,7 +34,7 @@ class Tool(NamedTuple):
 
 CONSUMER_GROUPS = f"{TOOLS}consumer.group.ConsumerGroupCommand"
 REASSIGN = f"{TOOLS}reassign.ReassignPartitionsCommand"
-CONFIGS = "kafka.admin.ConfigCommand"
+CONFIGS = f"{TOOLS}ConfigCommand"
 WORKING = [
     Tool("kafka-topics", f"{TOOLS}TopicCommand", "@ --create --topic made --partitions 2", "Created topic made"),
     Tool("kafka-topics", f"{TOOLS}TopicCommand", "@ --describe --topic orders", r"PartitionCount: 2.*Isr: 1,2,3"),
@@ -229,7 +229,7 @@ class Bench(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def bench(java: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def bench(newest_java: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     folder = tmp_path_factory.mktemp("tools")
     cluster = LocalCluster(str(folder / "cluster"))
     try:
@@ -244,14 +244,15 @@ def bench(java: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator
         log = next((folder / "cluster").rglob("orders-0/00000000000000000000.log"))
         segments = (folder / "cluster").rglob("__consumer_offsets-*/00000000000000000000.log")
         offsets = next(path for path in segments if path.stat().st_size)
-        yield Bench(bootstrap, java, folder, log, offsets)
+        yield Bench(bootstrap, newest_java, folder, log, offsets)
     finally:
         cluster.discard()
 
 
 def _fill(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic("orders", 2, 3)])["orders"].result(20)
+    for made in admin.create_topics([NewTopic("orders", 2, 3), NewTopic("verified", 1, 3)]).values():
+        made.result(20)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "payments"})
     producer.init_transactions(20)
     producer.begin_transaction()
@@ -325,7 +326,7 @@ def test_tool_that_runs_until_it_is_ended(
 
 
 def test_reassignment_moves_a_replica_to_another_directory_of_its_broker(
-    java: list[str],
+    newest_java: list[str],
     make_broker: Callable[..., Any],
     redis_databases: Any,
     tmp_path: Path,
@@ -341,7 +342,7 @@ def test_reassignment_moves_a_replica_to_another_directory_of_its_broker(
         (target,) = [each for each in directories if not (each / "orders-0").exists()]
         moved = {"topic": "orders", "partition": 0, "replicas": [1], "log_dirs": [str(target)]}
         (tmp_path / "moved.json").write_text(json.dumps({"partitions": [moved], "version": 1}))
-        command = [*java, REASSIGN, "--bootstrap-server", broker.bootstrap]
+        command = [*newest_java, REASSIGN, "--bootstrap-server", broker.bootstrap]
         command += ["--reassignment-json-file", str(tmp_path / "moved.json")]
 
         def said(word: str) -> str:
@@ -356,7 +357,7 @@ def test_reassignment_moves_a_replica_to_another_directory_of_its_broker(
 
 
 def test_kafka_acls_adds_lists_and_removes_acls(
-    java: list[str], make_broker: Callable[..., Any], redis_databases: Any, tmp_path: Path
+    newest_java: list[str], make_broker: Callable[..., Any], redis_databases: Any, tmp_path: Path
 ) -> None:
     with redis_databases.borrow() as url:
         broker = make_broker(tmp_path / "broker", url)
@@ -364,7 +365,7 @@ def test_kafka_acls_adds_lists_and_removes_acls(
         broker.start(authorizer_class_name=authorizer, super_users="User:ANONYMOUS")
 
         def said(*words: str) -> str:
-            command = [*java, f"{TOOLS}AclCommand", "--bootstrap-server", broker.bootstrap, *words]
+            command = [*newest_java, f"{TOOLS}AclCommand", "--bootstrap-server", broker.bootstrap, *words]
             done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
             return done.stdout
