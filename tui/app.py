@@ -85,6 +85,8 @@ def completion(typed: str) -> str:
     return next((name for name in _BY_WORD if name.startswith(word)), "")
 
 
+PAINT_SHARE: Final = 4
+"""The pause between two paints is at least this many times as long as a paint: those of a large cluster take long."""
 STALE_FPS = 0.2
 """Frames per second while the terminal has no focus."""
 COMPLETED_MAX = 20
@@ -158,6 +160,8 @@ class YakApp(App[int]):
         """The keys behind that one, or behind the one that closes that prompt, until its answer was taken."""
         self._painted_version = -1
         self._painted_ms = 0
+        self._paint_again_at = 0.0
+        """When a paint may follow the last one, on the monotonic clock."""
         self._is_away = False
         for theme in THEMES:
             self.register_theme(theme)
@@ -172,9 +176,12 @@ class YakApp(App[int]):
     def paint_now(self) -> None:
         self._painted_version = self.picture.version
         self._painted_ms = self.now_ms()
+        began = time.monotonic()
         screen = self.screen_below()
         if screen is not None:
             screen.paint_all(self._painted_ms)
+        ended = time.monotonic()
+        self._paint_again_at = ended + PAINT_SHARE * (ended - began)
 
     def screen_below(self) -> YakScreen | None:
         """The visible screen, even under a dialog."""
@@ -405,7 +412,8 @@ class YakApp(App[int]):
             self.complete_topics()
         if self.is_frozen or (self._is_away and now_ms - self._painted_ms < 1_000 / STALE_FPS):
             return
-        if self.picture.version != self._painted_version or now_ms - self._painted_ms >= 1_000:
+        is_due = self.picture.version != self._painted_version or now_ms - self._painted_ms >= 1_000
+        if is_due and time.monotonic() >= self._paint_again_at:
             self.paint_now()
 
     @work(group="complete")

@@ -1,9 +1,10 @@
 """What is the same on all screens, on the recorded cluster."""
 
 import asyncio
+import time
 
 import pytest
-from driving import drawn, on_recorded, until
+from driving import answered, drawn, on_recorded, until
 from pictures import recorded_app, recorded_source
 from textual import events
 from textual.widgets import Input, TextArea
@@ -349,6 +350,28 @@ async def test_name_wider_than_the_rail_wraps_to_the_next_line(is_ascii):
     async with on_recorded(size=(140, 40), source=source, context="", is_ascii=is_ascii) as (app, _pilot):
         rail = "".join(str(app.screen.query_one(Rail).content).partition("Context")[2].split())
         assert rail.replace("●", "").replace("[up]", "") == "kafka-1.example:19092"
+
+
+async def test_paints_take_a_share_of_the_time_however_long_one_is(monkeypatch):
+    app = recorded_app(fps=0.2)
+    async with app.run_test() as pilot:
+        await answered(pilot)
+        painted = []
+
+        def paint(now_ms):
+            painted.append(now_ms)
+            time.sleep(0.05)
+
+        monkeypatch.setattr(app.screen, "paint_all", paint)
+        app.paint_now()
+        ended = time.monotonic()
+        app.repaint()
+        app._tick()
+        assert len(painted) == 1
+        assert app._paint_again_at >= ended + 0.1
+        app._paint_again_at = 0.0
+        app._tick()
+        assert len(painted) == 2
 
 
 async def test_a_large_dashboard_has_topics_beside_the_activity():

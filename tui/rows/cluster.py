@@ -37,7 +37,7 @@ def header(
             Cell(f"{fmt.sign('up' if whole else 'warn')} {up}/{len(picture.brokers)} up", "good" if whole else "warn")
         )
         left.append(_controller(picture))
-        text, tone, severity = state_of(picture.partitions.values())
+        text, tone, severity = state_of(picture.degraded)
         if severity:
             left.append(Cell(f"{fmt.sign(tone)} {text}", tone))
     right = []
@@ -71,7 +71,8 @@ def health_rows(picture: Picture, fmt: Formatter, now_ms: int) -> list[Row]:
             "dashboard:brokers", f"{good if up == count else bad} brokers", f"{up} of {count} up", up == count, "bad"
         )
     ]
-    offline = [each.name for each in picture.partitions.values() if each.replication.is_offline]
+    degraded = picture.degraded
+    offline = [each.name for each in degraded if each.replication.is_offline]
     if offline:
         rows.append(
             _health_row(f"topics:{offline[0]}", f"{bad} leaders", f"{len(offline)} offline: {offline[0]}", False, "bad")
@@ -80,7 +81,7 @@ def health_rows(picture: Picture, fmt: Formatter, now_ms: int) -> list[Row]:
         rows.append(
             _health_row("topics:", f"{good} leaders", f"{len(picture.partitions)} of {len(picture.partitions)}", True)
         )
-    under_replicated = [each for each in picture.partitions.values() if each.replication.is_under_replicated]
+    under_replicated = [each for each in degraded if each.replication.is_under_replicated]
     if under_replicated:
         worst = min(under_replicated, key=lambda each: (-each.state.severity, len(each.isr), each.name))
         since = "" if worst.since_ms is None else f", {format_duration(now_ms - worst.since_ms)}"

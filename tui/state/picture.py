@@ -15,7 +15,7 @@ from uuid import UUID
 from yak.tui.state.activity import Activity
 from yak.tui.state.elections import Elections
 from yak.view.broker_state import SeenState
-from yak.view.partition_state import Replicated
+from yak.view.partition_state import Replicated, is_offline
 
 RATES_MAX: Final = 300
 """Samples of the rates, one per second."""
@@ -239,6 +239,11 @@ class Picture:
             else:
                 del self.topics[topic]
         self.topics_version += bool(gone)
+
+    @property
+    def degraded(self) -> list[Partition]:
+        """The partitions that have no leader or are under-replicated: those whose state is not OK."""
+        return [each for each in self.partitions.values() if len(each.isr) < len(each.replicas) or is_offline(each)]
 
     def _store(self, said: dict[str, Any], time_ms: int) -> None:
         self.store_state = said["state"]

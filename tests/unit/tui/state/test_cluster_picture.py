@@ -228,3 +228,18 @@ def test_quorum_leader_that_does_not_answer_leads_no_more():
     elected = {"kind": "quorum-leader-elected", "time_ms": 3_010, "node_id": 3, "leader": 3, "epoch": 5, "message": ""}
     made.take(elected)
     assert made.quorum == Quorum(5, 3, 3, None)
+
+
+def test_degraded_partitions_are_those_whose_state_is_not_ok():
+    random_source = random.Random(5)
+    rows = [
+        {**SNAPSHOT["partitions"][0], "partition": number, "leader": random_source.choice((None, -1, 1)),
+         "replicas": [1, 2, 3][: random_source.randint(1, 3)], "isr": [1, 2, 3][: random_source.randint(0, 3)],
+         "min_isr": random_source.randint(1, 4)}
+        for number in range(500)
+    ]  # fmt: skip
+    rows = [{**row, "isr": [node for node in row["isr"] if node in row["replicas"]]} for row in rows]
+    made = picture({**SNAPSHOT, "partitions": rows})
+    assert len(made.partitions) == 500
+    assert made.degraded == [each for each in made.partitions.values() if each.state != "ok"]
+    assert 0 < len(made.degraded) < 500
