@@ -80,6 +80,7 @@ async def test_rate_that_is_no_number_is_reported_and_the_app_goes_on():
     [
         ("groups", "GET /api/groups", ("groups",), 7),
         ("groups", "GET /api/groups", ("groups", 0, "group"), MISSING),
+        ("groups", "GET /api/groups", ("groups", 0, "type"), None),
         ("groups", "GET /api/groups", ("silent",), None),
     ],
 )

@@ -22,6 +22,10 @@ class Cell:
     tone: Tone = ""
     order: float | str | None = None
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):  # of an answer: here the screen can report it, in the layout it cannot
+            raise TypeError(f"{self.text!r} is no text")
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class Row:
