@@ -117,7 +117,7 @@ def print_status(g: "Globals", status: "ClusterStatus", *, with_state: bool = Tr
         return
     has_machines = any(broker.machine is not None for broker in status.brokers)
     node = "node" if g.out.for_people else "node_id"
-    columns = (node, *(("machine",) if has_machines else ()), "role", "epoch", "address", "pid")
+    columns = (node, *(("machine",) if has_machines else ()), "role", "address", "pid")
     g.out.table(
         [{"node": broker.node_id, **asdict(broker)} for broker in status.brokers],
         (*columns, "state") if with_state else columns,

@@ -172,7 +172,7 @@ def test_ctrl_c_stops_broker_and_redis_and_exits_with_0(yak: Any) -> None:
         foreground.send_signal(signal.SIGINT)
         out, err = foreground.communicate(timeout=30)
     assert foreground.returncode == 0, err
-    assert out.startswith("NODE  ROLE    EPOCH  ADDRESS")
+    assert out.startswith("NODE  ROLE    ADDRESS")
     assert not is_running(broker)
     assert broker_of(yak.run("up", "--status", "-o", "json").json)["state"] == "stopped"
 

@@ -59,7 +59,7 @@ def test_three_brokers_make_topics_with_three_replicas(yak: Any) -> None:
     wait_until(lambda: isrs(status["bootstrap"], "orders") == [[1, 2, 3]] * 3, "all replicas come in sync")
     write(status["bootstrap"], "orders", *NUMBERS, partitions=3)
     shown = yak.run("up", "--status").out
-    assert shown.splitlines()[0].split() == ["NODE", "ROLE", "EPOCH", "ADDRESS", "PID", "STATE"]
+    assert shown.splitlines()[0].split() == ["NODE", "ROLE", "ADDRESS", "PID", "STATE"]
     assert yak.run("down").code == 0
     assert all(identify(broker["pid"]) is None for broker in brokers.values())
 
