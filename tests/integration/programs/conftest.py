@@ -46,7 +46,7 @@ def newest_java() -> list[str]:
         libs = compared_jars(ROOT / "build/kafka")
     except Missing as missing:
         pytest.skip(str(missing))
-    return ["java", *TOOL_JVM_FLAGS, "-XX:TieredStopAtLevel=1", "-cp", f"{libs}/*"]
+    return ["java", *SHORT_JVM_FLAGS, "-cp", f"{libs}/*"]
 
 
 @pytest.fixture(scope="session")
