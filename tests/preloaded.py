@@ -5,7 +5,9 @@ folder, session, descriptors, signals, command line and exit code are as after e
 from the memory of the preloaded process: they cost a broker 0.3 to 0.7 s of processor time. A `yak` that starts others,
 as `yak up` does, forks them from a copy of that process.
 
-`python -mpytest`, which pytest's own `pytester` starts, is forked likewise, for the clusters that its tests start.
+`python -mpytest`, which pytest's own `pytester` starts, is forked likewise, for the clusters that its tests start; and so
+are the programs of `tests/tui/web`. The first of them, or the first `yak ui`, lets the preloaded process import Textual
+and aiohttp, of which no other process has more memory.
 
 A test about the start of a process has the mark `exec_yak`, and `make test-all` runs all tests with `--exec-yak`.
 Systems other than Linux use exec, and so do starts with other settings of Python, with `preexec_fn` or with other
@@ -34,6 +36,10 @@ from typing import Any, NoReturn
 
 _PYTHON_WORDS = ("-P", "-m", "yak.commands")
 _PYTEST_WORD = "-mpytest"
+_SCRIPTS = tuple(
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), "tui/web", name)
+    for name in ("serve_tiny_app.py", "tiny_app.py")
+)
 _PACKAGES = ("yak.client", "yak.commands", "yak.quorum", "yak.server")
 _MODULES = (
     *(
@@ -47,6 +53,8 @@ _MODULES = (
     *("encodings.ascii", "encodings.idna", "encodings.unicode_escape", "encodings.utf_16_be"),
 )
 """What commands and brokers import when they need it."""
+_UI_MODULES = ("yak.tui.app", "yak.tui.launch", "yak.tui.web.driver", "yak.tui.web.launch")
+"""What `yak ui` and its server import, half a second of processor time."""
 _CLIENTS_VERSIONS = {1: (12,), 2: (7,), 3: (5, 10, 11), 8: (8,), 9: (8,), 10: (2, 4), 11: (5,), 13: (1,), 14: (3,), 18: (0,),
                      19: (4,), 32: (1,), 35: (1,)}  # fmt: skip
 """Versions that librdkafka, or YAK's own commands, ask for, by API key: a broker prepares only the newest two."""
@@ -100,7 +108,7 @@ class Preloaded:
         session, group, *user, preexec_fn = asked[15:22]
         arguments = [os.fsdecode(word) for word in words]
         is_pytest = arguments[:2] == [sys.executable, _PYTEST_WORD]
-        if not is_pytest and arguments[:4] != [sys.executable, *_PYTHON_WORDS]:
+        if not (is_pytest or arguments[:4] == [sys.executable, *_PYTHON_WORDS] or _is_script(arguments)):
             return b"", []
         variables = dict(os.environ)
         if environment is not None:
@@ -119,6 +127,10 @@ class Preloaded:
         if not is_plain or len(request) > _REQUEST_BYTES_MAX or sum(map(len, arguments)) > _COMMAND_LINE_BYTES // 4:
             return b"", []
         return request, [each if each != -1 else number for number, each in enumerate((asked[6], asked[9], asked[11]))]
+
+
+def _is_script(arguments: Sequence[str]) -> bool:
+    return len(arguments) > 2 and arguments[:2] == [sys.executable, "-P"] and arguments[2] in _SCRIPTS
 
 
 def _before_main(variables: Mapping[str, str]) -> dict[str, str]:
@@ -166,6 +178,11 @@ def fork_on_request(way: socket.socket) -> list[str]:
         request, streams, _, _ = socket.recv_fds(way, 2 * _REQUEST_BYTES_MAX, 3)
         if not request:
             os._exit(0)
+        arguments = json.loads(request)[0]
+        if "ui" in arguments or _is_script(arguments):
+            for name in _UI_MODULES:
+                importlib.import_module(name)
+            gc.freeze()
         hears, says = os.pipe()
         middle = os.fork()
         if middle == 0:
@@ -211,6 +228,8 @@ def _become(
     os.environ.clear()
     os.environ.update(variables)
     time.tzset()
+    if constants := sys.modules.get("textual.constants"):
+        importlib.reload(constants)  # it reads the environment once
     if PORTS in variables:
         first, end = map(int, variables[PORTS].split())
         sys.modules["yak.local.ports"]._LASTING = (first, end)
@@ -256,7 +275,11 @@ def main() -> None:
         module, sys.argv = "pytest", arguments[1:]
         sys.path[:0] = [os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        if _is_script(arguments):
+            sys.argv = arguments[2:]
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        else:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as stop:
         if isinstance(stop.code, int):
             _end(stop.code)

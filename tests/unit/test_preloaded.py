@@ -113,3 +113,22 @@ def test_a_forked_yak_ends_by_a_signal_as_an_executed_one(tmp_path):
             time.sleep(0.01)
         child.send_signal(number)
         assert child.wait(30) == code
+
+
+def test_a_forked_program_of_the_web_ui_has_its_own_arguments_and_settings_of_textual(tmp_path):
+    folder = Path(__file__).parents[1] / "tui" / "web"
+    environment = {**os.environ, "TEXTUAL_DRIVER": "no.such:Driver", "TMPDIR": str(tmp_path)}
+
+    def run(script, *words, **by):
+        command = [sys.executable, "-P", str(folder / script), *words]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, **by)
+        return done.returncode, done.stdout, done.stderr.splitlines()[-1]
+
+    for script, words, error in (
+        ("serve_tiny_app.py", ['{"port": "x"}'], "the name has no address"),
+        ("tiny_app.py", [], "ModuleNotFoundError: No module named 'no'"),
+    ):
+        forked = run(script, *words)
+        assert forked == run(script, *words, close_fds=False)  # which needs exec
+        assert forked[0] == 1
+        assert error in forked[2]

@@ -31,7 +31,7 @@ class WebServer:
     def __init__(self, settings: dict[str, Any], temporary: Path) -> None:
         self.temporary = temporary
         self.process = subprocess.Popen(
-            [sys.executable, str(SERVE), json.dumps({"port": 0, **settings})],
+            [sys.executable, "-P", str(SERVE), json.dumps({"port": 0, **settings})],
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "TMPDIR": str(temporary), "YAK_UI_TOKEN": "not-for-children"},

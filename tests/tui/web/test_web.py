@@ -473,6 +473,7 @@ async def test_export_is_downloaded_once_as_an_attachment(plain, tab):
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="what a process was given is read from /proc")
+@pytest.mark.exec_yak  # /proc has the environment of a forked process before its start
 async def test_children_know_where_uploads_are_and_not_the_token(web, tab):
     server = web(token="s3cret")
 
