@@ -1,19 +1,21 @@
-"""Three shipped brokers under seeded faults, sometimes two or four: every invariant of replication after every step."""
+"""Three shipped brokers under seeded faults, sometimes one, two or four: every invariant after every step."""
 
 from collections import Counter
 
 import pytest
 
 from tests.sim.seeds import must_be_the_same_in_another_process, must_hold, report_of
-from yak.sim.cluster_faults import BUG, CLASSES, CLOCK, LOST_HISTORY, MISDIRECTED, POWER_AFTER_TRUNCATION
+from yak.sim.cluster_faults import ALONE, BUG, CLASSES, CLOCK, LOST_HISTORY, MISDIRECTED, POWER_AFTER_TRUNCATION
 from yak.sim.spec import Spec
 
 SEEDS = {
+    1: (*range(1, 13), 66, 112, 137, 180, 194, 211, 245),
     3: (61, 64, 76, 77, 78, 79, 83, 84, 89, 97, 98, 106, 108, 110, 113, 120, 122, 127, 129, 134, 136, 138, 139),
     2: (1, 2, 7, 8, 12, 16, 18, 20),
     4: (2, 3, 4, 5, 6, 9),
 }
-"""By the number of brokers. A test below asks that those of three have each class of faults. `make test-all` runs 6,000 more.
+"""By the number of brokers. Tests below ask that those of one and of three have each class of faults. `make test-all` runs
+7,000 more.
 """
 MOVING = (2, 5, 6, 14, 15, 23, 28, 31, 35, 39)
 """Seeds in which the store gives each answer about its move that it gives in seeds 1 to 40."""
@@ -23,7 +25,7 @@ BATCHES = [
     for brokers, seeds in SEEDS.items()
     for first in range(0, len(seeds), SEEDS_PER_TEST)
 ]
-TRACED = [(76, 3), (77, 3), (1, 2), (2, 4)]
+TRACED = [(1, 1), (2, 1), (76, 3), (77, 3), (1, 2), (2, 4)]
 """Seeds and numbers of brokers whose traces are compared."""
 COVERING = (61, 301)
 """Seeds of three brokers that together reach each state below; one seed in a hundred has some of them."""
@@ -34,6 +36,38 @@ COVERING = (61, 301)
 )
 def test_every_invariant_of_replication_holds_over_seeded_faults(brokers, seeds):
     must_hold(Spec(seed, brokers) for seed in seeds)
+
+
+def test_seeds_of_one_broker_have_each_class_of_faults():
+    totals: Counter[str] = Counter()
+    for seed in SEEDS[1]:
+        totals.update(report_of(Spec(seed)).counts)
+    for name in (
+        *ALONE,
+        "disk failures: sync",
+        "disk failures: append",
+        "disks that fail at the start",
+        "halts for the last directory",
+        "requests failed by a bug",
+        "fail-stops",
+        "killed inside a write",
+        "killed inside a start",
+        "stores brought back",
+        "stores restored",
+        "topics deleted",
+        "records deleted on request",
+        "log starts moved",
+        "replicas moved",
+        "tails lost",
+        "refused kafka_storage_error",
+        "acknowledged in short-lived topics",
+        "transactions committed",
+        "members crashed",
+        "logs compacted",
+    ):
+        assert totals[name] > 0, f"no seed has {name}: {totals}"
+    assert totals["acknowledged"] > 1_000
+    assert totals["read"] > 1_000
 
 
 def test_seeds_of_three_brokers_have_each_class_of_faults():

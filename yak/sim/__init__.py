@@ -10,7 +10,7 @@ delays are drawn from the seed. Checks run after every event. `yak sim run --see
 - `clients`: producers and consumers that record a history
 - `faults`: the faults and their times
 - `checks`: one invariant per file
-- `run`, `cluster_run`, `quorum.run`: one seed from start to report; `trial` chooses among them
+- `cluster_run`, `quorum.run`: one seed from start to report; `trial` chooses among them
 """
 
 from yak.lean_imports import import_kio

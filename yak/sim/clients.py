@@ -13,13 +13,13 @@ from kio.schema.errors import ErrorCode
 from yak.protocol.record_batch import compute_crc, iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.sim.compacted_records import COMPACTED, value_in
-from yak.sim.deliveries import Deliveries
 from yak.sim.request_fields import Fields, fetch_fields, list_offsets_fields
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.world import World
 
 FETCH, LIST_OFFSETS = 1, 2
-RETRY_US = 20_000
+RETRY_US = 120_000
+"""The clients' retry backoff."""
 
 
 class Sender(Protocol):
@@ -60,7 +60,6 @@ class SimConsumer:
         *,
         wait_ms: int = 300,
         pause_us: int = 2_000,
-        retry_us: int = RETRY_US,
         bytes_min: int = 1,
         read_committed: bool = False,
     ) -> None:
@@ -73,16 +72,11 @@ class SimConsumer:
         self._wait_ms = wait_ms
         self.pause_us = pause_us
         """The longest pause between a response and the next fetch."""
-        self._retry_us = retry_us
         self.position = 0
         self.is_stopped = False
 
     def start(self) -> None:
         self._fetch()
-
-    def rewind(self, deliveries: Deliveries) -> None:
-        """The broker has restarted: go to the first offset that was acknowledged and not read."""
-        self.position = min(self.position, deliveries.of(self._topic, self._partition).next_wanted())
 
     def _fetch(self) -> None:
         if self.is_stopped:
@@ -118,7 +112,7 @@ class SimConsumer:
         self.channel.world.after(self.channel.rng.between(0, self.pause_us), self._fetch)
 
     def _pause(self) -> None:
-        self.channel.world.after(self._retry_us, self._fetch)
+        self.channel.world.after(RETRY_US, self._fetch)
 
     def _on_start(self, answer: Any | None) -> None:
         result = None if answer is None else answer.topics[0].partitions[0]

@@ -24,10 +24,11 @@ _NOTICED = {
     "replica-resync-started": "full resyncs",
     "metadata-snapshot-requested": "positions trimmed",
     "group-log-unreadable": "damage noticed by coordinators",
+    "replica-moved": "replicas moved",
     "transaction-timed-out": "transactions timed out",
     "transaction-markers-fenced": "transactions ended by another coordinator",
 }
-"""Log events of brokers that report damaged bytes, trimmed metadata, and ends of transactions."""
+"""Log events of brokers that report damaged bytes, trimmed metadata, moves to another directory, and ends of transactions."""
 
 
 class Counts(Watcher):

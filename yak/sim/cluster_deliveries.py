@@ -35,6 +35,13 @@ class TopicPlan(NamedTuple):
     """Configs of its compaction; None if it is not compacted."""
     allows_unclean: bool = False
     """Whether a replica outside of the ISR may be elected: then it keeps nothing, but must be written again."""
+    compression: str | None = None
+    """`compression.type`, by which the broker compresses again; None for what the producers send."""
+
+    def on(self, brokers: int) -> TopicPlan:
+        """The plan with as many replicas as so many brokers can have."""
+        replication = min(self.replication, brokers)
+        return self._replace(replication=replication, min_isr=min(self.min_isr, replication))
 
     def configs(self) -> dict[str, str]:
         configs = {"min.insync.replicas": str(self.min_isr), "segment.bytes": "4096"}
@@ -44,6 +51,8 @@ class TopicPlan(NamedTuple):
             configs |= {"cleanup.policy": policy, **dict(self.compaction)}
         if self.allows_unclean:
             configs["unclean.leader.election.enable"] = "true"
+        if self.compression is not None:
+            configs["compression.type"] = self.compression
         return configs | {"flush.messages": "1"} if self.is_flushed else configs
 
     @property

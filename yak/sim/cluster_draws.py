@@ -11,7 +11,7 @@ from yak.sim.compacted_records import COMPACT, COMPACT_SHORT
 from yak.sim.seeded_random import SeededRandom
 
 BROKERS_A_MACHINE = 2
-SHORT, UNCLEAN = "t-short", "t-unclean"
+SHORT, UNCLEAN, PACKED = "t-short", "t-unclean", "t-packed"
 _SMALL = (("segment.bytes", "1024"), ("file.delete.delay.ms", "500"))
 RETENTIONS = (_SMALL, (*_SMALL, ("retention.bytes", "2048")), (*_SMALL, ("retention.ms", "2500")))
 """How `t-short` deletes records, besides DeleteRecords: not at all, by size, or by age."""
@@ -19,20 +19,22 @@ RETENTIONS = (_SMALL, (*_SMALL, ("retention.bytes", "2048")), (*_SMALL, ("retent
 
 def draw_plans(rng: SeededRandom, brokers: int) -> dict[str, TopicPlan]:
     """Topics of several kinds; in some runs all of them flush every record, so that all brokers may lose power."""
-    three, all_flushed = min(3, brokers), rng.chance(25)
+    all_flushed = rng.chance(25 if brokers > 1 else 75)
     plans = [
-        TopicPlan("t-three", rng.between(1, 2), three, 2, all_flushed),
-        TopicPlan("t-safe", 1, three, 2, is_flushed=True),
-        TopicPlan("t-loose", 1, three, 1, all_flushed),
+        TopicPlan("t-three", rng.between(1, 2), 3, 2, all_flushed),
+        TopicPlan("t-safe", 1, 3, 2, is_flushed=True),
+        TopicPlan("t-loose", 1, 3, 1, all_flushed),
         TopicPlan("t-two", 1, 2, rng.between(1, 2), all_flushed),
         TopicPlan("t-one", 1, 1, 1, all_flushed),
-        TopicPlan(SHORT, 1, three, 2, all_flushed, rng.choice(RETENTIONS)),
+        TopicPlan(SHORT, 1, 3, 2, all_flushed, rng.choice(RETENTIONS)),
     ]
     chosen = [plan for plan in plans if rng.chance(50)] or plans[:1]
-    return {plan.name: plan for plan in (*chosen, TopicPlan(CHURN, rng.between(1, 2), three, 1, all_flushed))}
+    if brokers == 1 and rng.chance(50):
+        chosen.append(TopicPlan(PACKED, 1, 1, 1, all_flushed, compression="gzip"))
+    return {plan.name: plan for plan in (*chosen, TopicPlan(CHURN, rng.between(1, 2), 3, 1, all_flushed))}
 
 
-def draw_compaction(rng: SeededRandom, brokers: int, *, is_flushed: bool) -> tuple[list[TopicPlan], dict[str, str]]:
+def draw_compaction(rng: SeededRandom, *, is_flushed: bool) -> tuple[list[TopicPlan], dict[str, str]]:
     """The compacted topic, in some runs, and broker configs; in some runs the committed offsets are compacted as well."""
     settings = {"log.cleaner.backoff.ms": str(rng.choice((20, 200, 1_000)))}
     if rng.chance(40):
@@ -52,14 +54,14 @@ def draw_compaction(rng: SeededRandom, brokers: int, *, is_flushed: bool) -> tup
         return [], settings
     if rng.chance(25):
         retention = rng.choice(((), (("retention.bytes", "3000"),), (("retention.ms", "2500"),)))
-        return [TopicPlan(COMPACT_SHORT, 1, min(3, brokers), 2, is_flushed, retention, configs)], settings
-    return [TopicPlan(COMPACT, 1, min(3, brokers), 2, is_flushed, compaction=configs)], settings
+        return [TopicPlan(COMPACT_SHORT, 1, 3, 2, is_flushed, retention, configs)], settings
+    return [TopicPlan(COMPACT, 1, 3, 2, is_flushed, compaction=configs)], settings
 
 
 def draw_unclean(rng: SeededRandom, brokers: int) -> list[TopicPlan]:
-    """In some runs a topic that allows unclean elections."""
-    plan = TopicPlan(UNCLEAN, 1, min(3, brokers), 1, rng.chance(25), allows_unclean=True)
-    return [plan] if rng.chance(30) else []
+    """In some runs of several brokers a topic that allows unclean elections."""
+    plan = TopicPlan(UNCLEAN, 1, 3, 1, rng.chance(25), allows_unclean=True)
+    return [plan] if rng.chance(30) and brokers > 1 else []
 
 
 class MetadataLengths(NamedTuple):
@@ -76,11 +78,11 @@ def draw_metadata_lengths(rng: SeededRandom) -> MetadataLengths | None:
     return lengths if rng.chance(40) else None
 
 
-def draw_settings(rng: SeededRandom) -> dict[str, str]:
+def draw_settings(rng: SeededRandom, brokers: int) -> dict[str, str]:
     """Configs of all brokers."""
     return {
         "auto.create.topics.enable": "false",
-        "min.insync.replicas": str(rng.choice((1, 2, 2))),
+        "min.insync.replicas": str(min(rng.choice((1, 2, 2)), brokers)),
         "offsets.topic.num.partitions": str(rng.between(1, 2)),
         "log.retention.check.interval.ms": str(rng.choice((500, 2_000))),
         "group.initial.rebalance.delay.ms": str(rng.choice((0, 300))),

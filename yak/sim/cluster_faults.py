@@ -61,7 +61,7 @@ in this percentage of the seeds, or as often as one of `CLASSES`.
 ALL_CLASSES = (*CLASSES, *LATER_CLASSES)
 LONGEST_US = 9_000_000
 LONGEST_ALONE_US = 3_000_000
-"""With one broker, whose clients wait for it."""
+"""With one broker: no other takes its place."""
 STRANDED_US = (2_000_000, LONGEST_US)
 """A stranded leader is away so long: another leads before."""
 STRANDED_MS = 12_000

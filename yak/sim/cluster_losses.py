@@ -24,6 +24,7 @@ class Losses:
         self._cluster = cluster
         self._plans = plans
         self._counts = counts
+        self._is_alone = len(cluster.nodes) == 1
         self._powerless: dict[NodeId, BrokerEpoch] = {}
         """Brokers whose machine lost power, and the broker epoch: they will report a possible loss, whatever they lost.
         """
@@ -74,6 +75,8 @@ class Losses:
         broker = state.brokers.get(node.node_id)
         for key in forfeits:
             history.forfeit(key, f"broker {node.node_id} lost its disk's tail")
+            if self._is_alone:
+                history.unclean.add(key)
             self._counts["partitions forfeited"] += 1
         if broker is not None:
             history.lost_until[node.node_id] = broker["broker_epoch"]
@@ -247,6 +250,8 @@ class Losses:
             if self._sound(key, row) and not (is_moved and self._may_another_have_more(key, row)):
                 continue
             plan = self._plan(key)
+            if self._is_alone and plan is not None and plan.is_flushed:
+                continue
             if plan is None or plan.may_be_lost or is_moved:
                 history.forfeit(key, "only members that lost something are left")
 

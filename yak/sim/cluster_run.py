@@ -1,4 +1,4 @@
-"""One seed of several brokers, from start to report."""
+"""One seed of one broker or of several, from start to report."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ from yak.sim.checks.log_start_sound import LogStartSound
 from yak.sim.checks.markers_follow_decisions import MarkersFollowDecisions
 from yak.sim.checks.metadata_linear import MetadataLinear
 from yak.sim.checks.nothing_acked_is_lost import check_nothing_acked_is_lost
+from yak.sim.checks.offsets_contiguous import OffsetsContiguous
 from yak.sim.checks.one_replica_a_machine import OneReplicaAMachine
 from yak.sim.checks.one_store_open import OneStoreOpen
 from yak.sim.checks.outage_fences_no_broker import OutageFencesNoBroker
 from yak.sim.checks.replicas_equal import check_replicas_equal
+from yak.sim.checks.restart_keeps_records import RestartKeepsRecords
 from yak.sim.checks.single_leader import SingleLeader
 from yak.sim.checks.strong_isr import StrongIsr
 from yak.sim.checks.watermark_monotonic import WatermarkMonotonic
+from yak.sim.churn import TopicChurn
 from yak.sim.clients import SimConsumer
 from yak.sim.cluster import Cluster
 from yak.sim.cluster_admin import CHURN, Admin
@@ -57,6 +60,8 @@ from yak.sim.groups import Groups
 from yak.sim.history import Chain, Copy, Key, NewBatch, Watcher
 from yak.sim.impostor import Impostor
 from yak.sim.jobs import PAUSES
+from yak.sim.log_mover import LogMover
+from yak.sim.node import DATA_DIRECTORY
 from yak.sim.offsets_prober import OffsetsProber
 from yak.sim.producer import SimProducer
 from yak.sim.rack_reader import RackChannel
@@ -66,6 +71,7 @@ from yak.sim.records_deleter import RecordsDeleter
 from yak.sim.routing import Channel, View
 from yak.sim.seed_report import SeedReport
 from yak.sim.seeded_random import SeededRandom
+from yak.sim.session_consumer import SimSessionConsumer
 from yak.sim.sloppy_writer import SloppyWriter
 from yak.sim.spec import Spec
 from yak.sim.store import MovingStore
@@ -79,6 +85,10 @@ ADMIN, ENTITIES, SLOPPY, DELETER, IMPOSTOR, PROBER = "admin", "entities", "slopp
 """Clients that `Spec.without` may leave out of a run; it may also leave out topics and the clocks' skew."""
 RACK_READERS = "rack-readers"
 """More of them: consumers that read in their own rack."""
+SHORT_LIVED, MOVER = "short-lived", "mover"
+"""With one broker: the topic that is repeatedly created, written, read and deleted, and the administrator who moves
+replicas between its log directories, in half of the runs that have two."""
+DIRECTORIES = (DATA_DIRECTORY, "/more")
 TRANSACTIONS_PERCENT = 40
 """The share of the seeds that have transactional producers."""
 PROCESSING_PERCENT = 60
@@ -98,8 +108,6 @@ READERS_PAUSES_US = (2_000, 300_000)
 
 A fetch ends with a segment: a slow reader needs more than L2's time limit for a log of five hundred tiny ones.
 """
-RETRY_US = 120_000
-"""The clients' retry backoff."""
 WRITABLE_MS = 10_000
 """L1: this long plus one session after the last fault, every partition accepts acks=all again."""
 IN_SYNC_MS = 60_000
@@ -107,7 +115,7 @@ IN_SYNC_MS = 60_000
 
 
 class ClusterRun:
-    """Several brokers, a store, their clients and their faults."""
+    """One broker or several, a store, their clients and their faults."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
@@ -117,16 +125,18 @@ class ClusterRun:
         self._rng = rng.fork("run")
         self.session_ms = self._rng.choice((1_500, 3_000, 6_000))
         plans = draw_plans(self._rng, brokers)
-        keyed, cleaning = draw_compaction(spec.random("compaction"), brokers, is_flushed=plans[CHURN].is_flushed)
+        keyed, cleaning = draw_compaction(spec.random("compaction"), is_flushed=plans[CHURN].is_flushed)
         unclean = draw_unclean(spec.random("unclean"), brokers)
         plans |= {plan.name: plan for plan in (*keyed, *unclean)}
         self._transactions_rng = spec.random("transactions")
         if self._transactions_rng.chance(TRANSACTIONS_PERCENT):
             names = (TRANSACTIONS, OUTPUT) if self._transactions_rng.chance(PROCESSING_PERCENT) else (TRANSACTIONS,)
             for name in names:
-                plans[name] = TopicPlan(name, PARTITIONS, min(3, brokers), 2, plans[CHURN].is_flushed)
-        self.plans = {name: plan for name, plan in plans.items() if not spec.leaves_out(name) or name == CHURN}
-        settings = draw_settings(self._rng) | cleaning
+                plans[name] = TopicPlan(name, PARTITIONS, 3, 2, plans[CHURN].is_flushed)
+        self.plans = {
+            name: plan.on(brokers) for name, plan in plans.items() if not spec.leaves_out(name) or name == CHURN
+        }
+        settings = draw_settings(self._rng, brokers) | cleaning
         lengths = draw_metadata_lengths(spec.random("metadata lengths"))
         cluster_settings = ClusterSettings(
             heartbeat_interval_ms=self.session_ms // 6,
@@ -136,7 +146,7 @@ class ClusterRun:
         )
         if lengths is not None:
             cluster_settings = replace(cluster_settings, trim_every=lengths.trim_every, trim_keeps=lengths.trim_keeps)
-        self.offsets_plan = TopicPlan(OFFSETS_TOPIC, 1, min(3, brokers), int(settings["min.insync.replicas"]), False)
+        self.offsets_plan = TopicPlan(OFFSETS_TOPIC, 1, 3, int(settings["min.insync.replicas"]), False).on(brokers)
         settings |= {
             "transaction.state.log.num.partitions": "1",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
@@ -145,7 +155,7 @@ class ClusterRun:
         has_entities, has_acls = entities_rng.chance(ENTITIES_PERCENT), entities_rng.chance(50)
         if has_entities and has_acls:
             settings |= AUTHORIZED
-        self.transactions_plan = TopicPlan(TRANSACTION_TOPIC, 1, min(3, brokers), 2, is_flushed=False)
+        self.transactions_plan = TopicPlan(TRANSACTION_TOPIC, 1, 3, 2, is_flushed=False).on(brokers)
         roles, racks = draw_roles(self._rng, brokers), draw_racks(self._rng, brokers)
         wanted = MACHINE_DEATH in (spec.faults or ())
         machines = draw_machines(spec.random("machines"), brokers, wanted=wanted)
@@ -164,6 +174,7 @@ class ClusterRun:
             roles=roles,
             racks=racks,
             metadata=spec.metadata,
+            directories=DIRECTORIES[: spec.random("directories").between(1, 2) if brokers == 1 else 1],
         )
         for node in self.cluster.nodes:
             # so that other events run between the partitions of a new image, or of a follower's fetches
@@ -185,6 +196,7 @@ class ClusterRun:
         topics = [name for name in plans if name not in _WITH_OWN_CLIENTS]
         self.groups = Groups(self.view, rng.fork("groups"), self.deliveries, topics, spec.leaves_out)
         self.impostor = Impostor(self.cluster, spec.random("impostor"), self.deliveries)
+        self.churn = self._short_lived_topic()
         self.counts = Counts(self.cluster)
         self.metadata = MetadataLinear(self.cluster.store)
         watchers: list[Watcher] = [
@@ -213,6 +225,8 @@ class ClusterRun:
             OutageFencesNoBroker(self.cluster, cluster_settings.patience_ms),
             self.counts,
         ]
+        if brokers == 1:
+            watchers += [OffsetsContiguous(), RestartKeepsRecords()]
         history.watch(watchers)
         self.producers: list[SimProducer] = []
         self.transactional: list[SimTransactionalProducer] = []
@@ -222,7 +236,7 @@ class ClusterRun:
         self.probes: list[tuple[str, int, SimProducer]] = []
         self.sloppy: list[SloppyWriter | RecordsDeleter | OffsetsProber] = []
         """Clients that run until all faults have ended."""
-        self.readers: dict[tuple[str, int], SimConsumer] = {}
+        self.readers: dict[tuple[str, int], SimConsumer | SimSessionConsumer] = {}
         self.store_moves: StoreMoves | None = None
         if isinstance(self.cluster.store, MovingStore):
             self.store_moves = StoreMoves(Channel(self.view, spec.random("store moves"), None), self.cluster.store)
@@ -249,7 +263,7 @@ class ClusterRun:
         if self.store_moves is not None:
             self.store_moves.start()
         self.faults.start()
-        self.world.run(lambda: self.faults.are_over, events_max=EVENTS_MAX)
+        self.world.run(lambda: self.faults.are_over and self.churn.is_done, events_max=EVENTS_MAX)
         self._end_faults()
         self.world.run(self._is_writable, events_max=EVENTS_MAX)
         self.world.run(self._is_whole, events_max=EVENTS_MAX)
@@ -289,6 +303,8 @@ class ClusterRun:
                 IMPOSTOR,
                 PROBER,
                 RACK_READERS,
+                SHORT_LIVED,
+                MOVER,
                 SKEW,
                 PAUSES,
             ),
@@ -304,9 +320,12 @@ class ClusterRun:
         return Channel(self.view, self._rng.fork(f"channel {partition}"), partition)
 
     def _start_clients(self) -> None:
+        sessions_rng = self.spec.random("sessions")
         for plan in self.plans.values():
             if plan.name in _WITH_OWN_CLIENTS:
                 continue
+            if self.spec.brokers == 1 and sessions_rng.chance(50):
+                self._consume_in_session(plan, sessions_rng)
             for partition in range(plan.partitions):
                 for _ in range(self._rng.choice((1, 1, 2))):
                     producer = self._producer(plan.name, partition, self.spec.count(self._rng.choice(COUNTS)))
@@ -314,7 +333,8 @@ class ClusterRun:
                     if self.spec.has_producer(len(self.producers)):
                         self.producers.append(producer)
                         self.world.after(begin_us, producer.start)
-                self._consume(plan.name, partition)
+                if (plan.name, partition) not in self.readers:
+                    self._consume(plan.name, partition)
                 if plan.name in (SHORT, COMPACT_SHORT) and self._rng.chance(60) and not self.spec.leaves_out(DELETER):
                     self._delete_records(plan.name, partition)
                 if self._rng.chance(20) and not self.spec.leaves_out(SLOPPY):
@@ -328,6 +348,20 @@ class ClusterRun:
             self._write_to_unclean()
         if not self.spec.leaves_out(PROBER):
             self._probe_offsets()
+        self.churn.start()
+        self._move_logs()
+
+    def _short_lived_topic(self) -> TopicChurn:
+        rng, node = self.spec.random(SHORT_LIVED), self.cluster.nodes[0]
+        rounds = 0 if self.spec.brokers > 1 or self.spec.leaves_out(SHORT_LIVED) else rng.between(0, 4)
+        return TopicChurn(Channel(self.view, rng), self.deliveries, SHORT_LIVED, rounds, lambda: node.crashes_count)
+
+    def _move_logs(self) -> None:
+        """Move replicas between the directories, in half of the runs that have two."""
+        rng, directories = self.spec.random(MOVER), self.cluster.nodes[0].directories
+        if len(directories) > 1 and rng.chance(50) and not self.spec.leaves_out(MOVER):
+            topics = {plan.name: plan.partitions for plan in self.plans.values() if plan.name != CHURN}
+            LogMover(Channel(self.view, rng), topics, directories, lambda: self.faults.are_over).start()
 
     def _write_to_unclean(self) -> None:
         """Two producers throughout the faults, one of which never sends again."""
@@ -341,7 +375,6 @@ class ClusterRun:
             count=self.spec.count(rng.choice(COUNTS)),
             window=rng.choice((1, 5)),
             pause_us=rng.choice(PAUSES_US),
-            retry_us=RETRY_US,
         )
         if self.spec.has_producer(number):
             self.producers.append(producer)
@@ -369,7 +402,6 @@ class ClusterRun:
                 ReadRecorder(self.deliveries, self.recorder, process, place, self.deliveries.read_by_another),
                 *place,
                 pause_us=rng.choice(READERS_PAUSES_US),
-                retry_us=RETRY_US,
             ).start()
 
     def _probe_offsets(self) -> None:
@@ -415,23 +447,35 @@ class ClusterRun:
                 *place,
                 wait_ms=1_500,
                 pause_us=rng.choice(READERS_PAUSES_US),
-                retry_us=RETRY_US,
                 read_committed=True,
             )
             self.committed_readers[place] = reader
             self.world.after(rng.between(0, 50_000), reader.start)
 
-    def _consume(self, topic: str, partition: int) -> None:
-        process, place = f"consumer of {topic}-{partition}", (topic, partition)
+    def _consume_in_session(self, plan: TopicPlan, rng: SeededRandom) -> None:
+        """Read a topic whose partitions all have one leader, through one fetch session."""
+        targets = [(plan.name, partition) for partition in range(plan.partitions)]
+        recorders = [self._recorded(target) for target in targets]
+        channel = Channel(self.view, rng.fork(plan.name), targets[0])
+        consumer = SimSessionConsumer(channel, recorders, plan.name, pause_us=rng.choice(READERS_PAUSES_US))
+        self.readers |= dict.fromkeys(targets, consumer)
+        self.world.after(rng.between(0, 50_000), consumer.start)
+
+    def _recorded(self, place: tuple[str, int]) -> ReadRecorder:
+        """What the consumer that reads all of a partition reports to."""
+        process = f"consumer of {place[0]}-{place[1]}"
         self.recorder.reads_all(process, place)
+        return ReadRecorder(self.deliveries, self.recorder, process, place)
+
+    def _consume(self, topic: str, partition: int) -> None:
+        recorder = self._recorded((topic, partition))
         consumer = SimConsumer(
-            self._channel(place),
-            ReadRecorder(self.deliveries, self.recorder, process, place),
+            self._channel((topic, partition)),
+            recorder,
             topic,
             partition,
             wait_ms=1_500,
             pause_us=self._rng.choice(READERS_PAUSES_US),
-            retry_us=RETRY_US,
         )
         self.readers[topic, partition] = consumer
         self.world.after(self._rng.between(0, 50_000), consumer.start)
@@ -465,7 +509,6 @@ class ClusterRun:
             count=count,
             window=self._rng.choice((1, 1, 2, 5)),
             pause_us=self._rng.choice(PAUSES_US),
-            retry_us=RETRY_US,
         )
 
     # ----------------------------------------------------------------------------------------------- the end

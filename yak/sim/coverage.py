@@ -19,7 +19,7 @@ ALONE: Mapping[str, tuple[str, ...]] = {
     "connections": ("break", "cut clients", "slow way"),
     "disk": names_in("""
         disk; disks that fail at the start; halts for the last directory; slow disk; cold cache;
-        unflushed, lost with the power
+        partitions forfeited; tails lost
     """)
     + UNSYNCED
     + tuple(f"disk failures: {what}" for what in _FAILING),
@@ -27,6 +27,11 @@ ALONE: Mapping[str, tuple[str, ...]] = {
         outage; slow store; cut store; flutter; lost calls; lost history; stores brought back; stores restored
     """),
     "log": ("topics deleted", "records deleted on request", "log starts moved", "replicas moved"),
+    "groups and transactions": names_in("""
+        joins; rebalances; members crashed; commits: ok; transactions committed; transactions aborted;
+        inputs processed once
+    """),
+    "compaction": names_in("logs compacted; committed offsets compacted; records compacted away; tombstones removed"),
     "refusals": ("refused kafka_storage_error",),
 }
 CLUSTER: Mapping[str, tuple[str, ...]] = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from yak.sim.clients import SimConsumer
+from yak.sim.clients import RETRY_US, SimConsumer
 from yak.sim.group_wire import (
     GROUP_HEARTBEAT,
     HEARTBEAT,
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from yak.sim.groups import SimGroup
     from yak.sim.seeded_random import SeededRandom
 
-RETRY_US = 120_000
 HEARTBEAT_US = 500_000
 JOINING, LEAVING, LEAVING_FOR_NOW = 0, -1, -2
 NONE = ErrorCode.none
@@ -253,7 +252,6 @@ class GroupMember:
             *place,
             wait_ms=1_500,
             pause_us=group.fetch_pause_us,
-            retry_us=RETRY_US,
             bytes_min=2_048,
             read_committed=self.read_committed,
         )

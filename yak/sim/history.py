@@ -292,7 +292,9 @@ class History:
         self.forfeited: dict[Key, str] = {}
         """Partitions that lost more than the guarantees cover, and why. They are no longer checked."""
         self.unclean: set[Key] = set()
-        """Those of them that had an unclean election: they must be written again, by replicas that are equal."""
+        """Those of them that must be written again, by replicas that are equal: they had an unclean election, or the only
+        broker lost its disk's tail.
+        """
         self.lost_until: dict[NodeId, BrokerEpoch] = {}
         """The newest broker epoch whose disk lost data; data of earlier epochs on that disk counts as lost too."""
         self.rotten: dict[Key, NodeId] = {}
@@ -376,9 +378,8 @@ class History:
         elif copy.log is None and partition.log is not None:
             copy.births += 1
         if partition.log is None:
-            # missing, damaged or unreachable: a later log is another one
-            copy.log = None
-        if partition.log is not None:
+            self._log_lost(copy, life)
+        else:
             self._log_changed(copy, life, partition.log)
         copy.life = life
         copy.high_watermark = partition.high_watermark
@@ -427,14 +428,27 @@ class History:
             elif was_here:
                 for watcher in self.watchers:
                     watcher.reopened(copy, before)
-        elif log.log_end_offset != copy.chain.end:
-            batches = copy.read_on()
-            for watcher in self._append_watchers:
-                watcher.appended(copy, batches)
+        else:
+            self._read_appended(copy, log)
         if copy.swaps != log.swaps:
             copy.swaps = log.swaps
             for watcher in self.watchers:
                 watcher.swapped(copy)
+
+    def _log_lost(self, copy: Copy, life: int) -> None:
+        """It is missing, damaged or unreachable, and a later log is another one.
+
+        Its directory may have failed in a step that appended before.
+        """
+        if copy.log is not None and copy.life == life:
+            self._read_appended(copy, copy.log)
+        copy.log = None
+
+    def _read_appended(self, copy: Copy, log: Log) -> None:
+        if log.log_end_offset != copy.chain.end:
+            batches = copy.read_on()
+            for watcher in self._append_watchers:
+                watcher.appended(copy, batches)
 
     def _reread(self, copy: Copy, log: Log) -> None:
         """Read a whole log. Batches below its first segment come from the committed chain, or else from the copy's own.

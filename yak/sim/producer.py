@@ -41,7 +41,6 @@ class SimProducer:
         count: int,
         window: int,
         pause_us: int,
-        retry_us: int = RETRY_US,
     ) -> None:
         self.channel = channel
         self.is_done = False
@@ -52,7 +51,6 @@ class SimProducer:
         self._left = count
         self._window = window
         self._pause_us = pause_us
-        self._retry_us = retry_us
         self._producer: tuple[int, int] | None = None
         self._sequence = 0
         self._value_number = 0
@@ -110,7 +108,7 @@ class SimProducer:
         """After an error: wait for the batches in flight, then resend everything unacknowledged."""
         self._is_halted = True
         if not self._under_way:
-            self.channel.world.after(self._retry_us, self._resume)
+            self.channel.world.after(RETRY_US, self._resume)
 
     def _resume(self) -> None:
         if self._is_halted and not self._under_way:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
+from yak.sim.clients import RETRY_US
 from yak.sim.deliveries import Violation
-from yak.sim.group_member import DEFINITE, NONE, RETRY_US, ClassicMember, ConsumerMember, GroupMember, PossibleCommit
+from yak.sim.group_member import DEFINITE, NONE, ClassicMember, ConsumerMember, GroupMember, PossibleCommit
 from yak.sim.group_wire import ADD_OFFSETS, TXN_OFFSET_COMMIT, CoordinatorLink, Place, txn_commit_request
 from yak.sim.groups import COMMIT_US, SimGroup
 from yak.sim.history_checker.history import Outcome

@@ -5,23 +5,25 @@ It sends only what changed since its last fetch, and starts a new session if the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from yak.sim.clients import FETCH, LIST_OFFSETS, RETRY_US, Sender, take_records
-from yak.sim.deliveries import Deliveries
+from yak.sim.clients import FETCH, LIST_OFFSETS, RETRY_US, ReadListener, Sender, take_records
 from yak.sim.request_fields import fetch_fields, list_offsets_fields, partition_fields
 
 
 class SimSessionConsumer:
-    """Reads its partitions from their positions on, by long polling, and reports every record."""
+    """Reads partitions from their starts on, by long polling, and reports the records of each to its listener."""
 
-    def __init__(self, channel: Sender, deliveries: Deliveries, topic: str, partitions: int) -> None:
+    def __init__(self, channel: Sender, listeners: Sequence[ReadListener], topic: str, *, pause_us: int) -> None:
         self.channel = channel
-        self._deliveries = deliveries
+        self._listeners = listeners
         self._topic = topic
-        self._positions = dict.fromkeys(range(partitions), 0)
+        self.pause_us = pause_us
+        """The longest pause between a response and the next fetch."""
+        self._positions = dict.fromkeys(range(len(listeners)), 0)
         self._sent: dict[int, int] = {}
         """The position of each partition in the broker's session."""
         self._session_id = 0
@@ -29,11 +31,6 @@ class SimSessionConsumer:
 
     def start(self) -> None:
         self._fetch()
-
-    def rewind(self, deliveries: Deliveries) -> None:
-        """The broker has restarted: go to the first offset that was acknowledged and not read."""
-        for partition, position in self._positions.items():
-            self._positions[partition] = min(position, deliveries.of(self._topic, partition).next_wanted())
 
     def _fetch(self) -> None:
         rng = self.channel.rng
@@ -70,12 +67,12 @@ class SimSessionConsumer:
                     failed = True
                 elif self._positions[partition] == requested[partition]:
                     self._positions[partition] = take_records(
-                        self._deliveries, self._topic, partition, requested[partition], result
+                        self._listeners[partition], self._topic, partition, requested[partition], result
                     )
         if lost is not None:
             self._ask_for_the_start(lost)
         else:
-            self.channel.world.after(RETRY_US if failed else self.channel.rng.between(0, 2_000), self._fetch)
+            self.channel.world.after(RETRY_US if failed else self.channel.rng.between(0, self.pause_us), self._fetch)
 
     def _restart_session(self) -> None:
         self._forget_session()
@@ -91,7 +88,7 @@ class SimSessionConsumer:
         def on_start(answer: Any | None) -> None:
             result = None if answer is None else answer.topics[0].partitions[0]
             if result is not None and result.error_code == ErrorCode.none and self._positions[partition] == position:
-                self._positions[partition] = self._deliveries.position_lost(
+                self._positions[partition] = self._listeners[partition].position_lost(
                     self._topic, partition, position, result.offset
                 )
             self._restart_session()

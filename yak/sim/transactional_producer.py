@@ -11,6 +11,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from yak.sim.clients import RETRY_US
 from yak.sim.cluster_deliveries import ClusterDeliveries
 from yak.sim.compacted_records import COMPACT, batch_for
 from yak.sim.group_wire import CoordinatorLink
@@ -23,7 +24,6 @@ from yak.sim.seeded_random import SeededRandom
 TRANSACTIONS = "t-txn"
 PARTITIONS = 2
 PRODUCE, INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 0, 22, 24, 26
-RETRY_US = 120_000
 FATAL = frozenset(
     {
         ErrorCode.invalid_producer_epoch,

@@ -8,7 +8,6 @@ from yak.sim.cluster_run import ClusterRun
 from yak.sim.mutants.catalogue import BY_NAME
 from yak.sim.one_processor import on_one_processor
 from yak.sim.quorum.run import QuorumRun
-from yak.sim.run import Run
 from yak.sim.seed_report import SeedReport
 from yak.sim.spec import Spec
 
@@ -20,11 +19,7 @@ def run_spec(spec: Spec, *, lines: list[str] | None = None) -> SeedReport:
     `lines` collects the log lines of the run.
     """
     with BY_NAME[spec.mutant].on() if spec.mutant else nullcontext():
-        run: QuorumRun | Run | ClusterRun
-        if spec.brokers == 0:
-            run = QuorumRun(spec)
-        else:
-            run = Run(spec) if spec.brokers == 1 else ClusterRun(spec)
+        run = QuorumRun(spec) if spec.brokers == 0 else ClusterRun(spec)
         run.world.log = lines
         try:
             return run.go()

@@ -25,7 +25,7 @@ def test_the_command_prints_the_table_and_fails_when_one_is_not_found(yak, two_m
     ran = yak("sim", "mutants", "--workers", "1")
     assert ran.code == 4
     assert ran.out.splitlines()[-1] == "1 of 2 found"
-    assert "acked_is_committed" in ran.out
+    assert "deliveries" in ran.out
     assert "idle: no check noticed within 2 seeds" in ran.err
     ran = yak("sim", "mutants", "--workers", "1", "--name", "ack-before-flush", "-o", "json")
     (row,) = json.loads(ran.out)

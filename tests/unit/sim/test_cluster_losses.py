@@ -21,7 +21,9 @@ def losses():
     state = SimpleNamespace(partitions={(str(KEY.topic_id), 0): row}, brokers=brokers, topics=topics)
     old_marks = set()
     node_of = lambda number: SimpleNamespace(has_old_boot_mark=number in old_marks)  # noqa: E731
-    cluster = SimpleNamespace(store=SimpleNamespace(state=state), history=history, node=node_of, old_marks=old_marks)
+    cluster = SimpleNamespace(
+        nodes=[1, 2, 3], store=SimpleNamespace(state=state), history=history, node=node_of, old_marks=old_marks
+    )
     return Losses(cluster, lambda _name: SimpleNamespace(may_be_lost=False), Counter())
 
 

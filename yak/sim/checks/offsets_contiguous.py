@@ -23,8 +23,8 @@ class OffsetsContiguous(Watcher):
         self._life = -1
         self._scanned: dict[str, tuple[int, int, int]] = {}
         """file -> (position, next offset, newest epoch)"""
-        self._checked: dict[Log, tuple[int, int, int]] = {}
-        """log -> (end offset, start offset, segments replaced) at the last scan: only a change needs a scan"""
+        self._checked: dict[Log, tuple[int, int, int, str]] = {}
+        """log -> (end offset, start offset, segments replaced, folder) at the last scan: only a change needs a scan"""
 
     def stepped(self, node: SimNode) -> None:
         broker = node.broker
@@ -39,10 +39,10 @@ class OffsetsContiguous(Watcher):
             log = partition.log
             if log is None:
                 continue
-            seen, now = self._checked.get(log), (log.log_end_offset, log.log_start_offset, log.swaps)
+            seen, now = self._checked.get(log), (log.log_end_offset, log.log_start_offset, log.swaps, log.path)
             if seen == now:
                 continue
-            if seen is None or seen[2] != log.swaps:
+            if seen is None or seen[2:] != now[2:]:
                 for path in [path for path in self._scanned if path.startswith(f"{log.path}/")]:
                     del self._scanned[path]
             self._checked[log] = now

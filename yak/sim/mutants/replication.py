@@ -112,7 +112,7 @@ def _ack_a_failed_flush(real: Any, self: Partition, **_code: ErrorCode) -> None:
     real(self, ErrorCode.none)
 
 
-@mutant("ack-of-repeat", "a repeated batch waits for its first copy", seeds=400, brokers=1)
+@mutant("ack-of-repeat", "a repeated batch waits for its first copy", seeds=50, brokers=1, faults=("break",))
 @around(LeaderAppends, "append_to_leader_log")
 def _ack_a_repeat_at_once(real: Any, self: LeaderAppends, partition: Any, *arguments: Any, **named: Any) -> Any:
     end = partition.log.log_end_offset

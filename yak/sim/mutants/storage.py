@@ -288,7 +288,7 @@ def _truncation_keeps_recovery_point(real: Any, self: Truncations, truncation: T
 mutant(
     "handed-over-log-written",
     "a log that is handed over to another directory takes no appends",
-    seeds=60,
+    seeds=300,
     brokers=1,
     faults=_FAULTS,
 )(replacement(Partition, "is_handed_over", property(lambda _self: False, lambda _self, _value: None)))
