@@ -8,10 +8,10 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from yak.sim.cluster_deliveries import ClusterDeliveries, TopicPlan
+from yak.sim.deliveries import Deliveries
 from yak.sim.request_fields import Fields, topic_fields
 from yak.sim.routing import Channel
-from yak.sim.topics import CREATE_TOPICS, create_topics
+from yak.sim.topics import CREATE_TOPICS, TopicPlan, create_topics
 
 DELETE_TOPICS, CREATE_PARTITIONS = 20, 37
 ELECT_LEADERS, INCREMENTAL_ALTER_CONFIGS, ALTER_PARTITION_REASSIGNMENTS = 43, 44, 45
@@ -24,9 +24,7 @@ CHURN = "t-churn"
 class Admin:
     """Creates the topics of a run, and then changes them now and then until it is stopped."""
 
-    def __init__(
-        self, channel: Channel, deliveries: ClusterDeliveries, plans: dict[str, TopicPlan], brokers: int
-    ) -> None:
+    def __init__(self, channel: Channel, deliveries: Deliveries, plans: dict[str, TopicPlan], brokers: int) -> None:
         self._channel = channel
         self._rng = channel.rng
         self._deliveries = deliveries

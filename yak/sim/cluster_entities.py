@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from yak.sim.cluster_deliveries import ClusterDeliveries
+    from yak.sim.deliveries import Deliveries
     from yak.sim.routing import Channel
 
 AUTHORIZED = {
@@ -27,7 +27,7 @@ _PAUSES_US = (200_000, 1_000_000, 4_000_000)
 class EntitiesAdmin:
     """Sets and removes one of them now and then, until it is stopped."""
 
-    def __init__(self, channel: Channel, deliveries: ClusterDeliveries, *, has_acls: bool) -> None:
+    def __init__(self, channel: Channel, deliveries: Deliveries, *, has_acls: bool) -> None:
         self._channel, self._rng, self._deliveries = channel, channel.rng, deliveries
         self._pause_us = self._rng.choice(_PAUSES_US)
         self._works = [self._config, self._quota, self._user]

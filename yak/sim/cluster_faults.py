@@ -29,7 +29,7 @@ from yak.sim.spec import Spec, names_in
 from yak.sim.store_line import STORE
 
 if TYPE_CHECKING:
-    from yak.sim.cluster_deliveries import TopicPlan
+    from yak.sim.topics import TopicPlan
 
 CLASSES = names_in("""
     kill; kill inside; power; stop; pause; cut brokers; cut clients; cut store; break; flutter; lost calls;

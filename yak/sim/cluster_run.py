@@ -39,7 +39,6 @@ from yak.sim.clients import SimConsumer
 from yak.sim.cluster import Cluster
 from yak.sim.cluster_admin import CHURN, Admin
 from yak.sim.cluster_counts import Counts
-from yak.sim.cluster_deliveries import ClusterDeliveries, TopicPlan
 from yak.sim.cluster_draws import (
     SHORT,
     UNCLEAN,
@@ -55,7 +54,7 @@ from yak.sim.cluster_draws import (
 from yak.sim.cluster_entities import AUTHORIZED, EntitiesAdmin
 from yak.sim.cluster_faults import MACHINE_DEATH, SKEW, ClusterFaults
 from yak.sim.compacted_records import COMPACT, COMPACT_SHORT, COMPACTED
-from yak.sim.deliveries import PartitionDeliveries, Violation
+from yak.sim.deliveries import Deliveries, PartitionDeliveries, Violation
 from yak.sim.groups import Groups
 from yak.sim.history import Chain, Copy, Key, NewBatch, Watcher
 from yak.sim.impostor import Impostor
@@ -76,6 +75,7 @@ from yak.sim.sloppy_writer import SloppyWriter
 from yak.sim.spec import Spec
 from yak.sim.store import MovingStore
 from yak.sim.store_moves import StoreMoves
+from yak.sim.topics import TopicPlan
 from yak.sim.transactional_producer import PARTITIONS, TRANSACTIONS, SimTransactionalProducer
 from yak.sim.world import World
 from yak.transactions.records import TRANSACTION_TOPIC
@@ -187,7 +187,7 @@ class ClusterRun:
         history.keyed = frozenset((*COMPACTED, OFFSETS_TOPIC, TRANSACTION_TOPIC))
         self.view = View(self.cluster, rng.fork("view"))
         self.recorder = Recorder(self.world)
-        self.deliveries = ClusterDeliveries(history, self.view.stored_ids.get, self.recorder)
+        self.deliveries = Deliveries(history, self.view.stored_ids.get, self.recorder)
         self.faults = ClusterFaults(self.cluster, rng.fork("faults"), self._plan_of, spec)
         self.admin = Admin(self._channel(None), self.deliveries, self.plans, brokers)
         self.entities: EntitiesAdmin | None = None

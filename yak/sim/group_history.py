@@ -21,7 +21,7 @@ from yak.sim.recorder import CommitInFlight, CommitMark, Place
 
 if TYPE_CHECKING:
     from yak.sim.cluster import Cluster
-    from yak.sim.cluster_deliveries import ClusterDeliveries
+    from yak.sim.deliveries import Deliveries
 
 
 class _Group:
@@ -44,7 +44,7 @@ class _Group:
 class GroupHistory:
     """The delivery histories of all groups of a run."""
 
-    def __init__(self, cluster: Cluster, deliveries: ClusterDeliveries) -> None:
+    def __init__(self, cluster: Cluster, deliveries: Deliveries) -> None:
         self._cluster = cluster
         self._deliveries = deliveries
         self._recorder = deliveries.recorder

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import uuid
     from collections.abc import Callable
 
-    from yak.sim.cluster_deliveries import ClusterDeliveries
+    from yak.sim.deliveries import Deliveries
     from yak.sim.recorder import ReadRecord, Recorder
     from yak.sim.routing import View
     from yak.sim.seeded_random import SeededRandom
@@ -40,7 +40,7 @@ class SimGroup:
         group_id: str,
         view: View,
         rng: SeededRandom,
-        deliveries: ClusterDeliveries,
+        deliveries: Deliveries,
         history: GroupHistory,
         topics: tuple[str, ...],
         *,
@@ -169,7 +169,7 @@ class Groups:
         self,
         view: View,
         rng: SeededRandom,
-        deliveries: ClusterDeliveries,
+        deliveries: Deliveries,
         topics: list[str],
         leaves_out: Callable[[str], bool],
     ) -> None:

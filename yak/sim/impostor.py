@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from yak.cluster.payload import IsrMember
     from yak.replication.partition import Partition
     from yak.sim.cluster import Cluster
-    from yak.sim.cluster_deliveries import ClusterDeliveries
+    from yak.sim.deliveries import Deliveries
     from yak.sim.seeded_random import SeededRandom
 
 FETCH, FETCH_VERSION = 1, 17
@@ -34,7 +34,7 @@ PERCENT = 40
 class Impostor:
     """Sends a fetch at the leader's log end offset now and then; if accepted, it would commit unreplicated records."""
 
-    def __init__(self, cluster: Cluster, rng: SeededRandom, deliveries: ClusterDeliveries) -> None:
+    def __init__(self, cluster: Cluster, rng: SeededRandom, deliveries: Deliveries) -> None:
         self._cluster = cluster
         self._rng = rng
         self._deliveries = deliveries

@@ -19,7 +19,7 @@ from yak.sim.request_fields import list_offsets_fields
 
 if TYPE_CHECKING:
     from yak.ids import LeaderEpoch, NodeId, Offset
-    from yak.sim.cluster_deliveries import ClusterDeliveries
+    from yak.sim.deliveries import Deliveries
     from yak.sim.routing import Channel
 
 LATEST, _VERSION = -1, 6
@@ -39,7 +39,7 @@ class _TimedRecord(NamedTuple):
 class OffsetsProber:
     """Asks the leader of one partition, until it is stopped."""
 
-    def __init__(self, channel: Channel, deliveries: ClusterDeliveries, topic: str, partition: int) -> None:
+    def __init__(self, channel: Channel, deliveries: Deliveries, topic: str, partition: int) -> None:
         self._channel, self._rng, self._deliveries = channel, channel.rng, deliveries
         self._place = topic, partition
         self._pause_us = self._rng.choice(_PAUSES_US)

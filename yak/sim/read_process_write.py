@@ -26,7 +26,7 @@ from yak.transactions.records import TRANSACTION_TOPIC
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from yak.sim.cluster_deliveries import ClusterDeliveries
+    from yak.sim.deliveries import Deliveries
     from yak.sim.group_history import GroupHistory
     from yak.sim.request_fields import Fields
     from yak.sim.routing import View
@@ -44,7 +44,7 @@ _REFUSALS = DEFINITE - {ErrorCode.coordinator_load_in_progress}
 class CommittedReads:
     """What `read_committed` readers of one run got, and that it was committed; the recorded history has the rest."""
 
-    def __init__(self, deliveries: ClusterDeliveries) -> None:
+    def __init__(self, deliveries: Deliveries) -> None:
         self._deliveries = deliveries
         self.values: dict[tuple[str, int, int], bytes] = {}
         """By topic, partition and offset."""
@@ -390,7 +390,7 @@ class ProcessingConsumerMember(ProcessingMember, ConsumerMember):
 class ProcessingGroup(SimGroup):
     """The group of a run that processes transactions."""
 
-    def __init__(self, view: View, rng: SeededRandom, deliveries: ClusterDeliveries, history: GroupHistory) -> None:
+    def __init__(self, view: View, rng: SeededRandom, deliveries: Deliveries, history: GroupHistory) -> None:
         self.may_abort = True
         self.is_protocol_2 = rng.chance(50)
         self.is_fenced_by_generation = rng.chance(50)

@@ -60,11 +60,7 @@ def found_by(error: BaseException) -> str:
     if isinstance(error, Violation):
         if str(error)[:2] in ("L1", "L2"):
             return f"{str(error)[:2]}, liveness"
-        checks = [
-            name
-            for name in modules
-            if name.startswith(("yak.sim.checks.", "yak.sim.deliveries", "yak.sim.cluster_deliveries"))
-        ]
+        checks = [name for name in modules if name.startswith(("yak.sim.checks.", "yak.sim.deliveries"))]
         return (checks or [last])[-1].rpartition(".")[2]
     if isinstance(error, AssertionError):
         return f"an assertion in {last}"

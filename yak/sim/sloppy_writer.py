@@ -13,8 +13,8 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from yak.sim.cluster_deliveries import ClusterDeliveries
 from yak.sim.compacted_records import batch_for
+from yak.sim.deliveries import Deliveries
 from yak.sim.producer import PRODUCE
 from yak.sim.request_fields import produce_fields
 from yak.sim.routing import Channel
@@ -31,7 +31,7 @@ class SloppyWriter:
     def __init__(
         self,
         channel: Channel,
-        deliveries: ClusterDeliveries,
+        deliveries: Deliveries,
         number: int,
         topic: str,
         partition: int,

@@ -12,8 +12,8 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from yak.sim.clients import RETRY_US
-from yak.sim.cluster_deliveries import ClusterDeliveries
 from yak.sim.compacted_records import COMPACT, batch_for
+from yak.sim.deliveries import Deliveries
 from yak.sim.group_wire import CoordinatorLink
 from yak.sim.history_checker.history import Outcome
 from yak.sim.recorder import ObservedTransaction
@@ -47,7 +47,7 @@ class SimTransactionalProducer:
         self,
         view: View,
         rng: SeededRandom,
-        deliveries: ClusterDeliveries,
+        deliveries: Deliveries,
         name: str,
         transactional_id: str,
         *,

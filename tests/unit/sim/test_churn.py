@@ -9,6 +9,9 @@ from kio.schema.errors import ErrorCode
 from yak.sim.churn import TopicChurn
 from yak.sim.clients import FETCH, Sender
 from yak.sim.deliveries import Deliveries
+from yak.sim.history import History
+from yak.sim.recorder import Recorder
+from yak.sim.world import World
 
 
 class _Network:
@@ -28,7 +31,8 @@ class _Network:
 
 def _positions(losses: int) -> list[int]:
     network = _Network()
-    churn = TopicChurn(cast("Sender", network), Deliveries(), "churn", 1, lambda: losses)
+    deliveries = Deliveries(History([]), str, Recorder(World()))
+    churn = TopicChurn(cast("Sender", network), deliveries, "churn", 1, lambda: losses)
     churn._read(5)
     return network.positions
 

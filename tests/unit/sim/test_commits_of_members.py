@@ -15,8 +15,7 @@ from yak.groups.offsets import Committed
 from yak.ids import TopicPartition
 from yak.sim.checks.commits_of_members import CommitsOfMembers
 from yak.sim.cluster import Cluster
-from yak.sim.cluster_deliveries import ClusterDeliveries
-from yak.sim.deliveries import Violation
+from yak.sim.deliveries import Deliveries, Violation
 from yak.sim.group_history import GroupHistory
 from yak.sim.history import Chain, Copy, Key
 from yak.sim.history_checker.history import Outcome
@@ -43,7 +42,7 @@ class Coordinator:
             racks=(None,),
         )
         self.history = GroupHistory(
-            self.cluster, ClusterDeliveries(self.cluster.history, lambda _topic: None, Recorder(self.cluster.world))
+            self.cluster, Deliveries(self.cluster.history, lambda _topic: None, Recorder(self.cluster.world))
         )
         self.check = CommitsOfMembers(self.history)
         self.partition = SimpleNamespace(

@@ -4,8 +4,7 @@ import pytest
 
 from yak.cluster.settings import ClusterSettings
 from yak.sim.cluster import Cluster
-from yak.sim.cluster_deliveries import ClusterDeliveries
-from yak.sim.deliveries import Violation
+from yak.sim.deliveries import Deliveries, Violation
 from yak.sim.group_history import GroupHistory
 from yak.sim.group_wire import assignment, read_assignment
 from yak.sim.history_checker.history import Outcome
@@ -32,7 +31,7 @@ def history(world):
         roles=("leader",),
         racks=(None,),
     )
-    return GroupHistory(cluster, ClusterDeliveries(cluster.history, lambda _topic: None, Recorder(world)))
+    return GroupHistory(cluster, Deliveries(cluster.history, lambda _topic: None, Recorder(world)))
 
 
 def commit(history, world, offset, outcome=Outcome.OK, *, generation=1):

@@ -3,6 +3,7 @@
 import pytest
 
 from yak.sim.deliveries import Deliveries, Violation
+from yak.sim.history import Chain, History, Key
 from yak.sim.history_checker.history import Outcome
 from yak.sim.recorder import ReadRecorder, Recorder, must_hold
 from yak.sim.world import World
@@ -12,8 +13,9 @@ PLACE = ("t", 0)
 
 def made(values: list[bytes], read: list[tuple[int, bytes]], *, floor: int = 0, keeps: bool = True):
     """One producer whose values are all acknowledged, from offset 0 on, and one reader of everything."""
-    recorder, deliveries = Recorder(World()), Deliveries()
-    recorder.sent(PLACE, values)
+    recorder, copies = Recorder(World()), History([])
+    copies.committed[Key(*PLACE)] = Chain(100)
+    deliveries = Deliveries(copies, str, recorder)
     deliveries.sent(*PLACE, values)
     recorder.acknowledged(0, values)
     recorder.reads_all("reader", PLACE)
