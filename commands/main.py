@@ -263,7 +263,7 @@ def _translate(error: Exception) -> "YakError":
     if type(error).__name__ == "Abort":
         return UsageError("not-confirmed", "nothing was changed", why="the question was not answered")
     if isinstance(error, OSError):
-        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         try_ = ("df -h          make room on that disk, and repeat the command",) if full else ()
         return YakError("system", what, why=f"the operating system refused ({type(error).__name__})", try_=try_)

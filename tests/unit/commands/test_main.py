@@ -244,6 +244,14 @@ def test_options_in_front_are_split_from_the_command():
         split_before(["--timeout"])
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_output_that_cannot_be_written_ends_with_1_and_the_reason(yak):
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run([*PYTHON, "version"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[0] == "error[system]: No space left on device"
+
+
 def test_shell_completion_offers_commands(yak):
     environment = {**os.environ, "_YAK_COMPLETE": "complete_bash", "COMP_WORDS": "yak to", "COMP_CWORD": "1"}
     ran = subprocess.run([*PYTHON], capture_output=True, text=True, env=environment)
