@@ -6,12 +6,13 @@ Brokers without HTTP, as those of Apache Kafka, and brokers that refuse the user
 import asyncio
 import contextlib
 import json
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar
 from urllib.parse import quote
 
-from yak.errors import Unreachable, YakError
+from yak.errors import Unreachable, YakError, first_in
 from yak.tui.source.base import UNREADABLE, Event, unreadable
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class LiveSource:
         try:
             return await self._client.request(method, url, params=params, json=body)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            return f"no connection: {error}"
+            return f"no connection: {_reason(error)}"
         except httpx.TimeoutException:  # it has no text
             return _NO_ANSWER
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -290,7 +291,7 @@ class LiveSource:
                         begun.set()
                         await _read_events(answer, events)
             except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # ValueError: invalid JSON
-                why = f"{error}" or type(error).__name__
+                why = _reason(error)
             if node in self._up or tries == 0:
                 self._up.discard(node)
                 await events.put(_event("link", node_id=node, state="down", why=why))
@@ -356,6 +357,17 @@ async def _report_lost(events: asyncio.Queue[Event], error: BaseException, tries
     why = f"{error.message}: {error.why}" if isinstance(error, YakError) and error.why else str(error)
     await events.put(_event("lost", why=why, retry_ms=_retry_ms(tries)))
     await asyncio.sleep(_retry_ms(tries) / 1000)
+
+
+def _reason(error: BaseException) -> str:
+    """Why a connection failed. httpx says only that all attempts did; the system's error is a cause of its own."""
+    found: BaseException | None = error
+    while found is not None:
+        found = first_in(found)
+        if isinstance(found, OSError) and found.errno:
+            return os.strerror(found.errno) if found.errno > 0 else found.strerror or str(found)
+        found = found.__cause__ or found.__context__
+    return str(error) or type(error).__name__
 
 
 def _retry_ms(tries: int) -> int:

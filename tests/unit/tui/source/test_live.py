@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -67,6 +68,24 @@ def test_broker_that_does_not_answer_in_time_is_reported_so() -> None:
     with pytest.raises(Unreachable) as caught:
         asyncio.run(source({1: "http://new:2"}, hanging).ask("GET", "/api/cluster"))
     assert caught.value.why == "broker 1 at http://new:2: no answer in time"
+
+
+def test_broker_that_refuses_the_connection_is_reported_with_the_systems_reason() -> None:
+    async def reason(port: int) -> str:
+        made = LiveSource("127.0.0.1:9", http={1: f"http://127.0.0.1:{port}"})
+        try:
+            await made.ask("GET", "/api/cluster")
+        except Unreachable as error:
+            return error.why
+        finally:
+            await made.close()
+        return ""
+
+    with socket.socket() as held:  # bound, and not listening
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+        found = asyncio.run(reason(port))
+    assert found == f"broker 1 at http://127.0.0.1:{port}: no connection: Connection refused"
 
 
 def test_broker_that_did_not_answer_in_time_gets_further_requests_last() -> None:
