@@ -15,13 +15,12 @@ from kio.schema.errors import ErrorCode
 from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.sim.clients import FETCH, RETRY_US, Sender
+from yak.sim.cluster_admin import CREATE_TOPICS, DELETE_TOPICS, MADE
 from yak.sim.deliveries import Deliveries, Violation
 from yak.sim.producer import PRODUCE
 from yak.sim.request_fields import create_fields, fetch_fields, produce_fields
-from yak.sim.topics import CREATE_TOPICS, MADE
 from yak.sim.wire import record_batch
 
-DELETE_TOPICS = 20
 _GONE = (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
 
 

@@ -11,13 +11,14 @@ from kio.schema.errors import ErrorCode
 from yak.sim.deliveries import Deliveries
 from yak.sim.request_fields import Fields, topic_fields
 from yak.sim.routing import Channel
-from yak.sim.topics import CREATE_TOPICS, TopicPlan, create_topics
+from yak.sim.topic_plan import TopicPlan
 
-DELETE_TOPICS, CREATE_PARTITIONS = 20, 37
+CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
 ELECT_LEADERS, INCREMENTAL_ALTER_CONFIGS, ALTER_PARTITION_REASSIGNMENTS = 43, 44, 45
 TRIES = 4
 RETRY_US = 100_000
 WAIT = dt.timedelta(seconds=3)
+MADE = (ErrorCode.none, ErrorCode.topic_already_exists)
 CHURN = "t-churn"
 
 
@@ -41,8 +42,17 @@ class Admin:
         self._pause_us = self._rng.choice((300_000, 1_500_000, 4_000_000))
 
     def make_topics(self, then: Callable[[], None]) -> None:
+        """Retry until every topic exists; `then` is called once."""
+
+        def answered(answer: Any | None) -> None:
+            if answer is None or any(topic.error_code not in MADE for topic in answer.topics):
+                self._channel.world.after(RETRY_US, lambda: self.make_topics(then))
+            else:
+                then()
+
         topics = [_topic(plan) for plan in self._plans.values() if plan.name != CHURN]
-        create_topics(self._channel, topics, RETRY_US, then)
+        fields = {"topics": topics, "timeout": dt.timedelta(seconds=5), "validate_only": False}
+        self._channel.send(CREATE_TOPICS, 5, fields, answered)
 
     def start(self) -> None:
         if self._works and not self._is_stopped:

@@ -8,7 +8,7 @@ from yak.cluster.placement import MACHINE
 from yak.sim.cluster_admin import CHURN
 from yak.sim.compacted_records import COMPACT, COMPACT_SHORT
 from yak.sim.seeded_random import SeededRandom
-from yak.sim.topics import TopicPlan
+from yak.sim.topic_plan import TopicPlan
 
 BROKERS_A_MACHINE = 2
 SHORT, UNCLEAN, PACKED = "t-short", "t-unclean", "t-packed"

@@ -29,7 +29,7 @@ from yak.sim.spec import Spec, names_in
 from yak.sim.store_line import STORE
 
 if TYPE_CHECKING:
-    from yak.sim.topics import TopicPlan
+    from yak.sim.topic_plan import TopicPlan
 
 CLASSES = names_in("""
     kill; kill inside; power; stop; pause; cut brokers; cut clients; cut store; break; flutter; lost calls;
@@ -97,12 +97,12 @@ class ClusterFaults:
     """
 
     def __init__(
-        self, cluster: Cluster, rng: SeededRandom, plans: Callable[[str], TopicPlan | None], spec: Spec | None = None
+        self, cluster: Cluster, rng: SeededRandom, plans: Callable[[str], TopicPlan | None], spec: Spec
     ) -> None:
         self.counts: Counter[str] = Counter()
         self._cluster = cluster
         self._schedule = self._rng = rng
-        self._spec = spec = spec or Spec(0)
+        self._spec = spec
         self.struck_count = 0
         self.losses = Losses(cluster, plans, self.counts)
         # some seeds mix many classes, others repeat the same few

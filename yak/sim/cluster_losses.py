@@ -14,7 +14,7 @@ from yak.sim.node import IMAGE_FOLDER, SimNode
 from yak.storage.names import LOG_SUFFIX, parse_partition_folder
 
 if TYPE_CHECKING:
-    from yak.sim.topics import TopicPlan
+    from yak.sim.topic_plan import TopicPlan
 
 
 class Losses:

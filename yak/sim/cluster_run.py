@@ -75,7 +75,7 @@ from yak.sim.sloppy_writer import SloppyWriter
 from yak.sim.spec import Spec
 from yak.sim.store import MovingStore
 from yak.sim.store_moves import StoreMoves
-from yak.sim.topics import TopicPlan
+from yak.sim.topic_plan import TopicPlan
 from yak.sim.transactional_producer import PARTITIONS, TRANSACTIONS, SimTransactionalProducer
 from yak.sim.world import World
 from yak.transactions.records import TRANSACTION_TOPIC
@@ -494,7 +494,7 @@ class ClusterRun:
     def _delete_records(self, topic: str, partition: int) -> None:
         pause_us = self._rng.choice((500_000, 2_000_000, 6_000_000))
         deleter = RecordsDeleter(
-            self._channel((topic, partition)), self.deliveries, topic, partition, pauses_us=(pause_us // 4, pause_us)
+            self._channel((topic, partition)), self.deliveries, topic, partition, pause_us=pause_us
         )
         self.sloppy.append(deleter)
         deleter.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
@@ -16,30 +15,18 @@ DELETE_RECORDS, VERSION = 21, 2
 
 
 class RecordsDeleter:
-    """Sends DeleteRecords, until it is stopped or has done so `times` times."""
+    """Sends DeleteRecords until it is stopped."""
 
-    def __init__(
-        self,
-        channel: Sender,
-        deliveries: Deliveries,
-        topic: str,
-        partition: int,
-        *,
-        pauses_us: tuple[int, int],
-        times: float = inf,
-    ) -> None:
-        """`pauses_us`: the shortest and the longest pause before a request."""
+    def __init__(self, channel: Sender, deliveries: Deliveries, topic: str, partition: int, *, pause_us: int) -> None:
+        """`pause_us`: the longest pause before a request."""
         self._channel = channel
         self._deliveries = deliveries
         self._place = topic, partition
-        self._pauses_us = pauses_us
-        self._left = times
+        self._pause_us = pause_us
         self._is_stopped = False
 
     def start(self) -> None:
-        if self._left > 0:
-            self._left -= 1
-            self._channel.world.after(self._channel.rng.between(*self._pauses_us), self._delete)
+        self._channel.world.after(self._channel.rng.between(self._pause_us // 4, self._pause_us), self._delete)
 
     def stop(self) -> None:
         self._is_stopped = True

@@ -1,18 +1,8 @@
-"""The topics of a run, and their creation through CreateTopics like any client."""
+"""The plan of a topic: its replicas, its guarantees and its configs."""
 
 from __future__ import annotations
 
-import datetime as dt
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
-from kio.schema.errors import ErrorCode
-
-from yak.sim.clients import Sender
-from yak.sim.request_fields import Fields
-
-CREATE_TOPICS = 19
-MADE = (ErrorCode.none, ErrorCode.topic_already_exists)
+from typing import NamedTuple
 
 
 class TopicPlan(NamedTuple):
@@ -53,16 +43,3 @@ class TopicPlan(NamedTuple):
     def may_be_lost(self) -> bool:
         """Whether the loss of one disk may lose acknowledged records."""
         return self.min_isr < 2
-
-
-def create_topics(channel: Sender, topics: list[Fields], retry_us: int, then: Callable[[], None]) -> None:
-    """Retry until every topic exists; `then` is called once."""
-
-    def answered(answer: Any | None) -> None:
-        if answer is None or any(topic.error_code not in MADE for topic in answer.topics):
-            channel.world.after(retry_us, lambda: create_topics(channel, topics, retry_us, then))
-        else:
-            then()
-
-    fields = {"topics": topics, "timeout": dt.timedelta(seconds=5), "validate_only": False}
-    channel.send(CREATE_TOPICS, 5, fields, answered)
