@@ -37,7 +37,7 @@ _HANGING: Final[dict[str, int]] = {"socket.timeout.ms": 1000, "topic.metadata.re
 ORDERS: Final = SeedTopic("orders", 3)
 PAYMENTS: Final = SeedTopic("payments", 2)
 TOPICS: Final = (ORDERS, PAYMENTS)
-RECORDS_PER_SECOND: Final = 500
+RECORDS_PER_SECOND: Final = 200
 _TURNS: Final = (ORDERS, ORDERS, ORDERS, ORDERS, PAYMENTS)
 """The topics of successive records."""
 
