@@ -253,8 +253,8 @@ class LiveSource:
             self.bootstrap = ",".join(serving)
 
     async def _take_snapshots(self, begun: asyncio.Event, events: asyncio.Queue[Event]) -> None:
-        """One snapshot for all streams that have begun. That of 30,000 partitions has 9 MB, and is the same on each
-        broker, so 100 streams that begin with one would keep the app from drawing for a minute.
+        """One snapshot for all streams that have begun: that of 30,000 partitions has 9 MB, and is the same on each
+        broker, so a stream does not begin with one of its own.
         """
         while True:
             await begun.wait()

@@ -148,7 +148,7 @@ def test_a_stream_that_is_no_json_is_a_broken_link_and_tried_again() -> None:
     assert tries == 2
 
 
-def test_streams_of_all_brokers_begin_with_one_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_of_all_brokers_get_one_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     """And another for a stream that broke and began again."""
     monkeypatch.setattr("yak.tui.source.live.SNAPSHOT_SECONDS", 0.2)
     nodes = range(1, 51)
