@@ -11,17 +11,39 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 from support.waiting import wait_until
 
 from yak.local.chaos.cluster import ChaosCluster, ClusterSettings
+from yak.local.chaos.members import Member
+from yak.local.chaos.recorder import Recorder
 from yak.local.processes import processes_of
 from yak.local.spawn import yak_argv
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="the fault proxy finds out who calls from /proc, which only Linux has"
 )
+
+
+def test_member_of_a_run_reads_a_topic_that_its_first_metadata_lacked(broker: Any) -> None:
+    broker.start(auto_create_topics_enable=False, group_initial_rebalance_delay_ms=0)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic("early", 1, 1)])["early"].result(20)
+    member = Member("member-1", broker.bootstrap, ["early", "late"], "chaos", Recorder())
+    member.start()
+    try:
+        time.sleep(2)  # it has joined with the first topic alone
+        admin.create_topics([NewTopic("late", 1, 1)])["late"].result(20)
+        producer = Producer({"bootstrap.servers": broker.bootstrap})
+        producer.produce("late", b"record")
+        assert producer.flush(20) == 0
+        asking = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "chaos"})
+        place = TopicPartition("late", 0)
+        wait_until(lambda: asking.committed([place], timeout=10)[0].offset == 1, "the member commits")
+        asking.close()
+    finally:
+        member.stop()
 
 
 def test_a_short_run_with_a_kill_holds_and_leaves_nothing_behind(yak: Any) -> None:

@@ -35,6 +35,8 @@ def consumer_config(bootstrap: str, client_id: str, group: str, *, read_committe
         "fetch.wait.max.ms": 100,
         "fetch.error.backoff.ms": 20,
         "socket.timeout.ms": 10_000,
+        # a broker that does not know a new topic yet may answer a member's first Metadata: librdkafka asks again after this
+        "topic.metadata.refresh.interval.ms": 2_000,
     }
 
 
