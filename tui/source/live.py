@@ -29,8 +29,6 @@ RETRY_MS: Final = (250, 500, 1_000, 2_000, 3_000)
 """Waits between attempts to reach a broker."""
 REFRESH_SECONDS: Final = 5.0
 """How often the list of brokers is refreshed."""
-SNAPSHOT_SECONDS: Final = 1.0
-"""The pause between two snapshots."""
 QUEUE_MAX: Final = 4_096
 POLL_SECONDS: Final = 1.0
 """The pause between two polls of brokers without HTTP."""
@@ -185,8 +183,6 @@ class LiveSource:
 
     async def _keep_listening(self, events: asyncio.Queue[Event]) -> None:
         tasks: dict[int, asyncio.Task[None]] = {}
-        begun = asyncio.Event()
-        snapshots = asyncio.create_task(self._take_snapshots(begun, events))
         looking: asyncio.Task[None] | None = None
         tries = 0
         try:
@@ -211,13 +207,13 @@ class LiveSource:
                         continue
                 for node in self._addresses:
                     if node not in tasks or tasks[node].done():
-                        tasks[node] = asyncio.create_task(self._listen(node, events, begun))
+                        tasks[node] = asyncio.create_task(self._listen(node, events))
                 await asyncio.sleep(REFRESH_SECONDS if self._up else 0.1)
         finally:
-            started = [snapshots, *tasks.values(), *([looking] if looking else [])]
-            for task in started:
+            begun = [*tasks.values(), *([looking] if looking else [])]
+            for task in begun:
                 task.cancel()
-            await asyncio.gather(*started, return_exceptions=True)
+            await asyncio.gather(*begun, return_exceptions=True)
 
     async def _poll(self, events: asyncio.Queue[Event]) -> NoReturn:
         before: Snapshot | None = None
@@ -252,25 +248,7 @@ class LiveSource:
         if serving:
             self.bootstrap = ",".join(serving)
 
-    async def _take_snapshots(self, begun: asyncio.Event, events: asyncio.Queue[Event]) -> None:
-        """One snapshot for all streams that have begun: that of 30,000 partitions has 9 MB, and is the same on each
-        broker, so a stream does not begin with one of its own.
-        """
-        while True:
-            await begun.wait()
-            begun.clear()
-            try:
-                cluster = await self.ask("GET", "/api/cluster")
-                self._learn(cluster)
-                partitions = await self.ask("GET", "/api/isr")
-            except (YakError, OSError):
-                begun.set()
-            else:
-                node = cluster.get("told_by", -1)
-                await events.put(_event("snapshot", node_id=node, cluster=cluster, partitions=partitions))
-            await asyncio.sleep(SNAPSHOT_SECONDS)
-
-    async def _listen(self, node: int, events: asyncio.Queue[Event], begun: asyncio.Event) -> None:
+    async def _listen(self, node: int, events: asyncio.Queue[Event]) -> None:
         """Listen to one broker for ever. A new address is used at the next attempt."""
         import httpx
 
@@ -279,8 +257,9 @@ class LiveSource:
             why = "it ended the stream"
             try:
                 url = f"{self._addresses[node]}/api/events"
+                params = {"snapshot": "true", "rates": "1s"}
                 timeout = httpx.Timeout(5.0, read=30.0)
-                async with self._client.stream("GET", url, params={"rates": "1s"}, timeout=timeout) as answer:
+                async with self._client.stream("GET", url, params=params, timeout=timeout) as answer:
                     if answer.status_code != 200:
                         why = f"HTTP {answer.status_code}"
                         await answer.aread()
@@ -288,7 +267,6 @@ class LiveSource:
                         tries = 0
                         self._up.add(node)
                         await events.put(_event("link", node_id=node, state="up", why=""))
-                        begun.set()
                         await _read_events(answer, events)
             except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # ValueError: invalid JSON
                 why = _reason(error)

@@ -144,49 +144,8 @@ def test_a_stream_that_is_no_json_is_a_broken_link_and_tried_again() -> None:
         return answer(request)
 
     found = asyncio.run(kinds_until(source({1: "http://new:2"}, garbled_once), "hello"))
-    assert [kind for kind in found if kind != "snapshot"] == ["link", "link", "link", "hello"]
+    assert found == ["link", "link", "link", "hello"]
     assert tries == 2
-
-
-def test_streams_of_all_brokers_get_one_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And another for a stream that broke and began again."""
-    monkeypatch.setattr("yak.tui.source.live.SNAPSHOT_SECONDS", 0.2)
-    nodes = range(1, 51)
-    requests: list[str] = []
-    breaks = asyncio.Event()
-
-    async def stream(host: str) -> AsyncIterator[bytes]:
-        await (breaks.wait() if host == "broker7" else asyncio.Event().wait())
-        yield b""
-
-    def handler(request: httpx.Request) -> httpx.Response:
-        requests.append(f"{request.url.path}?{request.url.query.decode()}")
-        if request.url.path == "/api/events":
-            return httpx.Response(200, content=stream(request.url.host))
-        if request.url.path == "/api/isr":
-            return httpx.Response(200, json=[])
-        listed = [
-            {**CLUSTER["brokers"][0], "node_id": node, "http_address": f"http://broker{node}:1"} for node in nodes
-        ]
-        return httpx.Response(200, json={"brokers": listed, "told_by": 1})
-
-    async def scenario() -> list[int]:
-        made, up, counts = source({1: "http://broker1:1"}, handler), 0, []
-        async with asyncio.timeout(30):
-            async for event in made.follow():
-                up += event["kind"] == "link" and event["state"] == "up"
-                if event["kind"] == "snapshot" and up >= len(nodes) + len(counts):
-                    counts.append(requests.count("/api/isr?"))
-                    breaks.set()
-                    if len(counts) == 2:
-                        break
-        await made.close()
-        return counts
-
-    first, second = asyncio.run(scenario())
-    assert first < 10
-    assert second == first + 1
-    assert {each for each in requests if "events" in each} == {"/api/events?rates=1s"}
 
 
 def test_brokers_without_http_are_read_again_and_again_over_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
