@@ -4,12 +4,29 @@ import json
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from conftest import BrokerHarness
+from support.waiting import wait_until
 
 from yak.commands.main import run
 from yak.local.chaos.recorder import Recorder
+from yak.local.demo import order_flow
 from yak.sim.history_checker.history import History
 
 TOPICS = ("server_metrics", "files")
+
+
+class ObservedFlow(order_flow.OrderFlow):
+    """The workload of `yak ui --demo`, with the topics of which its readers reported an error."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.reported: set[str] = set()
+
+    def _take(self, message: Any) -> None:
+        if message is not None and message.error() is not None:
+            self.reported.add(message.topic())
+        super()._take(message)
 
 
 def forget_one_record(monkeypatch: pytest.MonkeyPatch, partition: str) -> None:
@@ -119,3 +136,20 @@ def test_invalid_demo_arguments_are_a_usage_error(yak: Any, arguments: tuple[str
     ran = yak.run("demo", *arguments, "-o", "json")
     assert ran.code == 2
     assert json.loads(ran.err)["error"]["message"]
+
+
+def test_a_topic_counts_as_deleted_only_once_the_producer_finds_it_gone(module_broker: BrokerHarness) -> None:
+    admin = AdminClient({"bootstrap.servers": module_broker.bootstrap, "log_level": 0})
+    flow = ObservedFlow(module_broker.bootstrap, lambda pause: None)
+    flow.start()
+    try:
+        wait_until(lambda: {"orders", "payments"} <= flow.reported, "readers that find neither topic")
+        topics = [NewTopic(topic.name, topic.partitions, 1) for topic in order_flow.TOPICS]
+        for created in admin.create_topics(topics).values():
+            created.result(20)
+        wait_until(lambda: flow.counts().read >= 10, "the first records to be read")
+        assert not flow.gone
+        admin.delete_topics(["payments"])["payments"].result(20)
+        wait_until(lambda: flow.gone == {"payments"}, "the deleted topic to be noticed")
+    finally:
+        flow.abandon()
