@@ -86,7 +86,7 @@ def completion(typed: str) -> str:
 
 
 PAINT_SHARE: Final = 4
-"""The pause between two paints is at least this many times as long as a paint: those of a large cluster take long."""
+"""The pause between two paints is at least this many times a paint's processor time: a large cluster's take long."""
 STALE_FPS = 0.2
 """Frames per second while the terminal has no focus."""
 COMPLETED_MAX = 20
@@ -176,12 +176,12 @@ class YakApp(App[int]):
     def paint_now(self) -> None:
         self._painted_version = self.picture.version
         self._painted_ms = self.now_ms()
-        began = time.monotonic()
+        began = time.thread_time()
         screen = self.screen_below()
         if screen is not None:
             screen.paint_all(self._painted_ms)
-        ended = time.monotonic()
-        self._paint_again_at = ended + PAINT_SHARE * (ended - began)
+        # Not the paint's duration: on a machine that others load, a short paint may wait long for its turn.
+        self._paint_again_at = time.monotonic() + PAINT_SHARE * (time.thread_time() - began)
 
     def screen_below(self) -> YakScreen | None:
         """The visible screen, even under a dialog."""

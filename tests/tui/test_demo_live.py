@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from driving import until
 from support.waiting import wait_until
 
 from yak.local.cluster import LocalCluster
@@ -114,10 +115,9 @@ async def test_failed_start_is_reported_as_by_yak_up(demo: DemoRun, folder: str,
         async with asyncio.timeout(30):
             while demo.state.phase != "failed":
                 await pilot.pause(0.1)
-        await pilot.pause(1.2)
         banner = app.screen.query_one("#banner")
+        await until(pilot, lambda: "/nowhere/redis-server cannot be run" in str(banner.render()), "the reason")
         assert banner.display
-        assert "/nowhere/redis-server cannot be run" in str(banner.render())
     assert demo.state.error is not None
     assert demo.state.error.code == "no-redis-server"
     demo.close()
@@ -147,8 +147,7 @@ async def test_the_screen_is_there_before_the_cluster_and_shows_it_by_itself(dem
         async with asyncio.timeout(30):
             while not (app.picture.is_loaded and demo.state.counts.acknowledged):
                 await pilot.pause(0.1)
-        await pilot.pause(1.2)
-        assert not app.screen.query_one("#banner").display
+        await until(pilot, lambda: not app.screen.query_one("#banner").display, "the banner to be gone")
         widget = app.screen.query_one("#delivery-lines")._lines
         assert widget[0][0].text.startswith("acked")
         assert await app.source.kafka(lambda servers: servers)

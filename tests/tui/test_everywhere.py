@@ -352,7 +352,7 @@ async def test_name_wider_than_the_rail_wraps_to_the_next_line(is_ascii):
         assert rail.replace("●", "").replace("[up]", "") == "kafka-1.example:19092"
 
 
-async def test_paints_take_a_share_of_the_time_however_long_one_is(monkeypatch):
+async def test_paints_take_a_share_of_the_processor_however_long_one_is(monkeypatch):
     app = recorded_app(fps=0.2)
     async with app.run_test() as pilot:
         await answered(pilot)
@@ -360,7 +360,10 @@ async def test_paints_take_a_share_of_the_time_however_long_one_is(monkeypatch):
 
         def paint(now_ms):
             painted.append(now_ms)
-            time.sleep(0.05)
+            time.sleep(0.3)  # waiting for its turn on a busy machine does not count
+            began = time.thread_time()
+            while time.thread_time() - began < 0.05:
+                pass
 
         monkeypatch.setattr(app.screen, "paint_all", paint)
         app.paint_now()
@@ -368,7 +371,7 @@ async def test_paints_take_a_share_of_the_time_however_long_one_is(monkeypatch):
         app.repaint()
         app._tick()
         assert len(painted) == 1
-        assert app._paint_again_at >= ended + 0.1
+        assert ended + 0.1 <= app._paint_again_at <= ended + 0.8
         app._paint_again_at = 0.0
         app._tick()
         assert len(painted) == 2
