@@ -29,6 +29,8 @@ RETRY_MS: Final = (250, 500, 1_000, 2_000, 3_000)
 """Waits between attempts to reach a broker."""
 REFRESH_SECONDS: Final = 5.0
 """How often the list of brokers is refreshed."""
+SNAPSHOTS_MAX: Final = 5
+"""Streams that begin before there is a snapshot: that of 30,000 partitions has 9 MB, and is nearly the same on each broker."""
 QUEUE_MAX: Final = 4_096
 POLL_SECONDS: Final = 1.0
 """The pause between two polls of brokers without HTTP."""
@@ -61,6 +63,7 @@ class LiveSource:
         self._token = token
         self._client_made: httpx.AsyncClient | None = None
         self._up: set[int] = set()
+        self._has_snapshot = False
         self._silent: set[int] = set()
         """The brokers that did not answer their last request in time: each costs `ASK_SECONDS`."""
         self._discovering = asyncio.Lock()
@@ -205,10 +208,11 @@ class LiveSource:
                             looking = asyncio.create_task(self._rediscover())
                         await _report_lost(events, error, tries)
                         continue
-                for node in self._addresses:
-                    if node not in tasks or tasks[node].done():
-                        tasks[node] = asyncio.create_task(self._listen(node, events))
-                await asyncio.sleep(REFRESH_SECONDS if self._up else 0.1)
+                new = [node for node in self._addresses if node not in tasks or tasks[node].done()]
+                for node in new if self._has_snapshot else new[:SNAPSHOTS_MAX]:
+                    tasks[node] = asyncio.create_task(self._listen(node, events))
+                is_complete = self._up and len(tasks) == len(self._addresses)
+                await asyncio.sleep(REFRESH_SECONDS if is_complete else 0.1)
         finally:
             begun = [*tasks.values(), *([looking] if looking else [])]
             for task in begun:
@@ -249,15 +253,19 @@ class LiveSource:
             self.bootstrap = ",".join(serving)
 
     async def _listen(self, node: int, events: asyncio.Queue[Event]) -> None:
-        """Listen to one broker for ever. A new address is used at the next attempt."""
+        """Listen to one broker for ever. A new address is used at the next attempt.
+
+        A stream begins with a snapshot if there is none yet, and after a broken stream or a gap. Its own events follow
+        it in order, so that none is undone by an older state.
+        """
         import httpx
 
         tries = 0
+        params = {"rates": "1s"} if self._has_snapshot else {"rates": "1s", "snapshot": "true"}
         while True:
             why = "it ended the stream"
             try:
                 url = f"{self._addresses[node]}/api/events"
-                params = {"snapshot": "true", "rates": "1s"}
                 timeout = httpx.Timeout(5.0, read=30.0)
                 async with self._client.stream("GET", url, params=params, timeout=timeout) as answer:
                     if answer.status_code != 200:
@@ -267,14 +275,33 @@ class LiveSource:
                         tries = 0
                         self._up.add(node)
                         await events.put(_event("link", node_id=node, state="up", why=""))
-                        await _read_events(answer, events)
+                        why = await self._read_events(answer, events) or why
             except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:  # ValueError: invalid JSON
                 why = _reason(error)
             if node in self._up or tries == 0:
                 self._up.discard(node)
                 await events.put(_event("link", node_id=node, state="down", why=why))
+            params["snapshot"] = "true"
             tries += 1
             await asyncio.sleep(_retry_ms(tries) / 1000)
+
+    async def _read_events(self, answer: "httpx.Response", events: asyncio.Queue[Event]) -> str:
+        """Read server-sent events to their end, or to a gap, which only a new stream repairs; the gap's message.
+
+        Only the data lines matter: they contain the kind.
+        """
+        rest = b""
+        async for piece in answer.aiter_raw():
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                if not line.startswith(b"data:"):
+                    continue
+                event = json.loads(line[5:])
+                if event["kind"] == "gap":
+                    return str(event["message"])
+                self._has_snapshot |= event["kind"] == "snapshot"
+                await events.put(event)
+        return ""
 
 
 async def _in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -283,16 +310,6 @@ async def _in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
         return await asyncio.to_thread(function, *args, **kwargs)
     except UNREADABLE as error:
         raise unreadable("an answer of a broker", error) from error
-
-
-async def _read_events(answer: "httpx.Response", events: asyncio.Queue[Event]) -> None:
-    """Read server-sent events. Only the data lines matter: they contain the kind."""
-    rest = b""
-    async for piece in answer.aiter_raw():
-        *lines, rest = (rest + piece).split(b"\n")
-        for line in lines:
-            if line.startswith(b"data:"):
-                await events.put(json.loads(line[5:]))
 
 
 class _NotOfYak(Exception):

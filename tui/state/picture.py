@@ -198,7 +198,7 @@ class Picture:
         elif kind == "partitions":  # the answer to a request for `incomplete` topics
             for row in event["partitions"]:
                 self._partition(row, event["time_ms"])
-        elif kind != "gap":
+        else:
             self._change(event)
 
     def _lost(self, event: dict[str, Any]) -> None:

@@ -148,6 +148,54 @@ def test_a_stream_that_is_no_json_is_a_broken_link_and_tried_again() -> None:
     assert tries == 2
 
 
+def test_few_streams_of_many_begin_with_a_snapshot_but_each_one_that_broke_or_lost_events() -> None:
+    """The first three brokers do not answer; the stream of broker 7 ends, that of broker 8 has a gap."""
+    nodes = range(1, 51)
+    requests: list[tuple[str, bool]] = []
+    fails = asyncio.Event()
+    events = {kind: json.dumps({"kind": kind, "time_ms": 1, "message": "too slow"}) for kind in ("snapshot", "gap")}
+
+    async def stream(host: str, has_snapshot: bool) -> AsyncIterator[bytes]:
+        if has_snapshot:
+            yield f"data: {events['snapshot']}\n\n".encode()
+        await (fails.wait() if host in ("broker7", "broker8") else asyncio.Event().wait())
+        if host == "broker8":
+            yield f"data: {events['gap']}\n\n".encode()
+            await asyncio.Event().wait()
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        host, has_snapshot = request.url.host, "snapshot=true" in str(request.url)
+        if host in ("broker1", "broker2", "broker3"):
+            raise httpx.ConnectError("refused")
+        if request.url.path == "/api/events":
+            requests.append((host, has_snapshot))
+            return httpx.Response(200, content=stream(host, has_snapshot))
+        listed = [
+            {**CLUSTER["brokers"][0], "node_id": node, "http_address": f"http://broker{node}:1"} for node in nodes
+        ]
+        return httpx.Response(200, json={"brokers": listed})
+
+    async def scenario() -> list[str]:
+        made, down = source({4: "http://broker4:1"}, handler), []
+        async with asyncio.timeout(30):
+            async for event in made.follow():
+                if event["kind"] == "link" and len(requests) == len(nodes) - 3:
+                    fails.set()
+                if event["kind"] == "link" and event["state"] == "down" and event["node_id"] > 3:
+                    down.append(event["why"])
+                if (
+                    event["kind"] == "snapshot"
+                    and fails.is_set()
+                    and set(requests[-2:]) == {("broker7", True), ("broker8", True)}
+                ):
+                    break
+        await made.close()
+        return sorted(down)
+
+    assert asyncio.run(scenario()) == ["it ended the stream", "too slow"]
+    assert 1 <= sum(has_snapshot for _, has_snapshot in requests[: len(nodes) - 3]) <= 5
+
+
 def test_brokers_without_http_are_read_again_and_again_over_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also after a look that failed; what only HTTP has is refused with the reason."""
     image = Image(brokers={1: BrokerInfo(1, -1, "", (), "new", 9, None, "broker", BrokerState.ACTIVE)})
