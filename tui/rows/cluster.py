@@ -235,5 +235,5 @@ def broker_lines(broker: Broker, picture: Picture, fmt: Formatter, now_ms: int) 
         f"in {fmt.rate(broker.rates.messages_in)} {fmt.size_rate(broker.rates.bytes_in)}",
         f"out {fmt.rate(broker.rates.messages_out)} {fmt.size_rate(broker.rates.bytes_out)}",
         f"memory {fmt.size(broker.memory_bytes)}   disk free {fmt.size(broker.disk_free_bytes)} of {fmt.size(broker.disk_size_bytes)}",
-        f"heard {last_event}" + (f"; {broker.link_why}" if broker.link == "down" else ""),
+        f"last event {last_event}" + (f"; {broker.link_why}" if broker.link == "down" else ""),
     ]

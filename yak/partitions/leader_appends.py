@@ -441,7 +441,7 @@ class LeaderAppends:
     def note_refusal(self, partition: Partition, records: Buffer | None, error: PeerError) -> None:
         """Defer the sequence of a batch that a fence refused: it may come again when this replica leads, or has its ISR.
 
-        Log any other refusal for the sequence or producer epoch. After `producer-put-off` the client retries by itself.
+        Log any other refusal for the sequence or producer epoch. After `producer-deferred` the client retries by itself.
         After `producer-refused` it begins a new epoch or fails: batches of that epoch are new to the log, even if
         another leader has them already.
         """
@@ -461,7 +461,7 @@ class LeaderAppends:
             "code": error.error_code.name,
             "reason": str(error),
         }
-        event = "producer-put-off" if is_deferred else "producer-refused"
+        event = "producer-deferred" if is_deferred else "producer-refused"
         self._context.emit(Notice("info", event, fields, is_provoked=True))
 
     def note_early(self, topic: str | UUID | None, index: int, records: Buffer | None, error: PeerError) -> None:

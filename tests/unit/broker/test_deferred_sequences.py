@@ -227,7 +227,7 @@ def test_log_names_the_producers_whose_sequence_was_deferred_or_refused(rig):
     assert send(rig, 4) == ErrorCode.out_of_order_sequence_number
     told = [each for node in rig.nodes for each in node.notices if each.event.startswith("producer-")]
     told.sort(key=lambda each: each.event)
-    assert [each.event for each in told] == ["producer-put-off", "producer-refused"]
+    assert [each.event for each in told] == ["producer-deferred", "producer-refused"]
     assert all(each.is_provoked for each in told)
     assert told[1].fields["partition"] == "orders-0"
     assert told[1].fields["sequence"] == 4

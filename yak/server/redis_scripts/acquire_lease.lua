@@ -1,4 +1,5 @@
--- Take the controller's office when it is free or rightly claimed; a repeat by its holder changes nothing.
+-- Make the caller the controller, if there is none, or if the caller's claim on the lease is valid. A repeat by the
+-- controller changes nothing.
 local refused = check_broker()
 if refused then return refused end
 local holder_id, holder_epoch = tonumber(cluster.ctl_id), tonumber(cluster.ctl_broker_epoch)
@@ -7,12 +8,12 @@ if holder_id == A.node_id and holder_epoch == A.broker_epoch then return answer(
 
 local holder = read_broker(holder_id)
 local gone = not holder or holder.broker_epoch ~= holder_epoch or holder_id == A.node_id
--- A FENCED holder is one that has just come and lets itself in next; if it is dead, its lease stands still.
+-- A FENCED controller has just registered and unfences itself next. If it is dead, its lease is not renewed.
 local free = gone or holder.state == 'CLOSED'
   or (ME.role == 'leader' and ME.state == 'ACTIVE' and holder.role == 'follower')
 local stood_still = A.claimed_renewals == renewals
 if not free then
-  -- A lease that stood still is anybody's: after a failure of all brokers nobody who is alive is ACTIVE.
+  -- A FENCED broker too may take a lease that was not renewed: after a failure of all brokers no live one is ACTIVE.
   local fast = A.fast == true and ME.state == 'ACTIVE' and may_fence_fast(holder_id)
   if A.claimed_epoch ~= epoch or not (stood_still or fast) then
     return refuse('LEASE_HELD', {controller_id = holder_id, controller_epoch = epoch, lease_n = renewals})

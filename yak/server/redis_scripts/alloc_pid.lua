@@ -1,4 +1,4 @@
--- Give away a block of producer ids.
+-- Allocate a block of producer ids.
 local refused = check_broker()
 if refused then return refused end
 local first = tonumber(cluster.next_pid)

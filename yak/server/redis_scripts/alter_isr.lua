@@ -1,4 +1,4 @@
--- The leader changes ISRs, each by compare and set; a reassignment whose targets are all in is completed.
+-- The leader changes ISRs, each by compare and set; a reassignment with all its targets in the ISR is completed.
 local refused = check_broker() or check_size()
 if refused then return refused end
 

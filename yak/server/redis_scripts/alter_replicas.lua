@@ -1,4 +1,4 @@
--- Begin, replace or cancel reassignments, each by compare and set; `codes` has what came of each.
+-- Begin, replace or cancel reassignments, each by compare and set; `codes` has the result of each.
 local refused = check_broker() or check_size()
 if refused then return refused end
 

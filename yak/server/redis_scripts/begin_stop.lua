@@ -1,4 +1,4 @@
--- A broker stops in order; CLOSED is its last word.
+-- Record the controlled shutdown of a broker: STOPPING at its begin, CLOSED at its end.
 local refused = check_broker()
 if refused then return refused end
 if A.state ~= 'STOPPING' and A.state ~= 'CLOSED' then return refuse('BAD_REQUEST', {message = 'state'}) end

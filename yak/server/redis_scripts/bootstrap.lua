@@ -1,4 +1,4 @@
--- Make the cluster unless there is one.
+-- Create the cluster, unless there is one.
 if cluster then
   if given(A.cluster_id) and A.cluster_id ~= cluster.cluster_id then
     return refuse('WRONG_CLUSTER', {cluster_id = cluster.cluster_id})

@@ -1,4 +1,4 @@
--- Delete the content that the other store serves now; what is left says which cluster it was, and how far it went.
+-- Delete the content that the other store now serves. The cluster's id and last offset remain.
 local refused, changed = change_state('EXPORTED', 'MOVED')
 if refused then return refused end
 if changed then

@@ -1,5 +1,5 @@
--- More partitions of a topic: further slices of a new one, or growth. Growth to a total that the topic already has is a
--- repeat if its id is that of the last growth, and a second request otherwise.
+-- Add partitions to a topic: further slices of a new one, or CreatePartitions. A total that the topic already has is a repeat
+-- if the call's id is that of the last change of the total, and a second request otherwise.
 local refused = check_broker()
 if refused then return refused end
 local topic = read_topic(A.topic_id)

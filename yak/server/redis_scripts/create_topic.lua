@@ -1,5 +1,5 @@
--- Create a topic with its first partitions; the same id again is a repeat. A repeat that comes when the topic was deleted
--- since, in the same boot of its creator, must not bring it back: the last removals are looked through for its id.
+-- Create a topic with its first partitions; the same id again is a repeat. A repeat that arrives after the topic was
+-- deleted, in the same boot of its creator, must not create it again: the script looks for its id in the last removals.
 local REMOVALS_LOOKED_AT = 1000
 local function was_removed()
   local newest = redis.call('XREVRANGE', LOG, '+', text(A.broker_epoch + 1) .. '-0', 'COUNT', REMOVALS_LOOKED_AT)

@@ -1,4 +1,4 @@
--- New leaders, each by compare and set; what cannot be done has its code in `codes`.
+-- Elect leaders, each by compare and set. `codes` has the error of each election that was refused.
 local refused = check_controller() or check_size()
 if refused then return refused end
 

@@ -1,11 +1,11 @@
--- Freeze the store, and hand out its content as rows: yak.metadata_store.content says which.
+-- Freeze the store, and return its content as rows; `yak.metadata_store.content` describes them.
 local refused = check_migration()
 if refused then return refused end
 if cluster.state ~= 'LIVE' and cluster.state ~= 'EXPORTED' then return refuse(FROZEN[cluster.state] or 'SEEDING') end
 redis.call('HSET', CLUSTER, 'state', 'EXPORTED', 'migration_id', text(A.migration_id))
 
 local hashes, sets, log = {}, {}, {}
--- The caller has a snapshot in the place of earlier records; the content has those that a broker lacks all the same.
+-- The caller has a snapshot in place of earlier records. The content still has records that some broker lacks.
 local from = A.log_from or 0
 local function add_hash(name)
   local fields = read_hash(key(name))

@@ -1,4 +1,4 @@
--- A broker that is not heard from loses its say; on mere suspicion (`fast`) only so many of them in a while.
+-- Fence a broker whose session has ended. A fence on mere suspicion (`fast`) is bounded in number for some time.
 local refused = check_controller()
 if refused then return refused end
 local broker = read_broker(A.target_id)

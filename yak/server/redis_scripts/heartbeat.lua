@@ -1,5 +1,5 @@
--- Count up; the controller's also renews its lease, and it gets everyone's counters. Each broker says whether its disks are
--- full, and gets the brokers whose disks are.
+-- Increment the caller's counter. The controller's heartbeat also renews its lease and gets all counters. Each broker reports
+-- whether its disks are full, and gets the ids of brokers with full disks.
 local refused = check_broker()
 if refused then return refused end
 redis.call('HINCRBY', key('hb'), text(A.node_id), 1)

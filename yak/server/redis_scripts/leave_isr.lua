@@ -1,4 +1,4 @@
--- A broker takes itself out: its log directory failed, or (lost) its log is gone and what it had does not count any more.
+-- A broker leaves the ISR: its log directory failed, or its log is gone (`lost`), and it then leaves the ELR too.
 local refused = check_broker() or check_size()
 if refused then return refused end
 
@@ -17,8 +17,8 @@ local function any_kept_all(members)
   return false
 end
 
--- Whether nobody could lead without me: an eligible or in-sync one that may have lost something since does not stand in for the
--- last one that has all.
+-- Whether no other replica could lead. A member of the ISR or ELR that may have lost records does not replace the last one
+-- that has all.
 local function is_last(item, isr, rest, elr)
   local may_elr_lead = any_kept_all(without_me(elr))
   if #rest == 0 then return not (item.lost and may_elr_lead) end
@@ -29,12 +29,12 @@ local function is_last(item, isr, rest, elr)
   end
 end
 
--- Otherwise a leader that judged by the lost log could still bring it into the ISR.
+-- Otherwise an AlterPartition of a leader that still counts the lost log could add it to the ISR.
 local function void_changes_under_way(p)
   p.nonce, p.partition_epoch = '', p.partition_epoch + 1
 end
 
--- The eligible leader that the last member of the ISR names, whose log is offline, leads in its place; whether it may.
+-- Elect the eligible leader that the last member of the ISR named, whose own log is offline. Returns whether it could.
 local function yield_to(item, p, elr)
   local successor = parse_isr(item.yields_to or '')[1]
   if not successor or not is_current(successor, ACTIVE) then return false end
@@ -50,7 +50,7 @@ local function yield_to(item, p, elr)
   return false
 end
 
--- A code, and whether the partition changed.
+-- Returns the code, and whether the partition changed.
 local function leave(item, p)
   local isr, elr = parse_isr(p.isr), parse_isr(p.elr)
   local is_member = has_node(isr, A.node_id)

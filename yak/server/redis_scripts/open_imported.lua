@@ -1,4 +1,4 @@
--- Let the store serve what was imported.
+-- Let the store serve the imported content.
 local refused = change_state('IMPORTED', 'LIVE')
 if refused then return refused end
 return answer('OK')

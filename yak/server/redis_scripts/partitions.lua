@@ -1,4 +1,4 @@
--- Put behind the prologue of the scripts that know topics and partitions.
+-- This file follows the prologue in scripts that read or change topics and partitions.
 local MAX_PARTITIONS = 200
 local MIN_ISR = 'min.insync.replicas'
 local ACTIVE = {ACTIVE = true}
@@ -19,7 +19,7 @@ local function read_topic(id)
     topic.made = tonumber(topic.made)
     topic.creator_id = tonumber(topic.creator_id)
     topic.creator_epoch = tonumber(topic.creator_epoch)
-    -- One from before this was noted may have been whole, and must not be taken away.
+    -- A topic from before this field existed may be complete, and must not be removed.
     topic.complete = topic.complete ~= '0'
   end
   return topic
@@ -34,7 +34,7 @@ local function read_partition(id, number)
     adding = values[8] or '', removing = values[9] or ''}
 end
 
--- Partitions too are read once a script: a second item about one sees what the first did.
+-- A script reads each partition once: its second change of a partition sees the first.
 local partitions_read = {}
 local function cached_partition(id, number)
   local name = partition_key(id, number)
@@ -85,7 +85,7 @@ local function node_set(list)
   return set
 end
 
--- `1@17,2@40` as a list of {node, epoch}.
+-- Parse `1@17,2@40` to a list of {node, broker epoch}.
 local function parse_isr(list)
   local members = {}
   for node, epoch in string.gmatch(list, '(%d+)@(%d+)') do
@@ -107,7 +107,7 @@ local function has_node(members, node)
   return false
 end
 
--- Brokers are read once a script, since a slice asks for the same few again and again.
+-- A script reads each broker once: the partitions of a call have the same few replicas.
 local brokers_read = {}
 local function cached_broker(id)
   if brokers_read[id] == nil then brokers_read[id] = read_broker(id) end
@@ -127,7 +127,7 @@ local function current_members(members, states)
   return current
 end
 
--- Whether the broker still has all that it had as this member: no boot since may have lost anything.
+-- Whether the broker still has all records that it had as this member: no later boot may have lost any.
 local function kept_all(member)
   local broker = cached_broker(member[1])
   return broker and member[2] >= broker.lossy_epoch or false
@@ -151,13 +151,13 @@ local function min_isr_set(topic_id, leader)
   return min_isr_read[name]
 end
 
--- How large an ISR may commit under the leader: the configs in the store, then what the leader was started with; and no
--- more than there are replicas.
+-- The `min.insync.replicas` in force: that of the store's configs, else that of the leader's own file; at most the number of
+-- replicas.
 local function min_isr(topic_id, p) return math.min(min_isr_set(topic_id, p.leader), #parse_nodes(p.replicas)) end
 
--- The ELR after a change to `isr` (KIP-966): empty once the ISR can commit, else what left it since. `p` still has the
--- ISR and ELR of before, and already the leader and replicas of after. `minimum` must not be above what the leader goes
--- by: a former member is eligible only while nothing could be committed without it.
+-- The ELR after a change of the ISR to `isr` (KIP-966): empty if `isr` has `minimum` members, else the former members. `p`
+-- has the old ISR and ELR, and the new leader and replicas. `minimum` must not be above the minimum that the leader uses:
+-- a former member is eligible only while the ISR without it cannot commit.
 local function next_elr(p, isr, minimum)
   if #isr >= minimum then return '' end
   local replicas, by_node, nodes = node_set(p.replicas), {}, {}
@@ -185,7 +185,7 @@ local function limited_isr(p, replicas)
   return isr
 end
 
--- Who leads when only these are replicas: the leader if it stays, else the first ACTIVE member; false for nobody.
+-- The leader with these replicas only: the present leader if it is one of them, else the first ACTIVE member, else false.
 local function leader_of(p, replicas, isr)
   if node_set(replicas)[p.leader] then return p.leader end
   local active = current_members(isr, ACTIVE)
@@ -195,8 +195,8 @@ local function leader_of(p, replicas, isr)
   return false
 end
 
--- Take these replicas and this leader. Its epoch moves on when another leads, and when a replica goes: a fetch that is on
--- its way from there must not count for it when it is back with an empty log (Kafka's PartitionChangeBuilder).
+-- Set the replicas and the leader. The leader epoch increases with a new leader, and when a replica is removed: a fetch that
+-- the removed replica sent before must not count once it is added again with an empty log (Kafka's PartitionChangeBuilder).
 local function take_replicas(p, replicas, leader)
   local stays, moves_on = node_set(replicas), leader ~= p.leader
   for _, node in ipairs(parse_nodes(p.replicas)) do moves_on = moves_on or not stays[node] end
@@ -204,7 +204,7 @@ local function take_replicas(p, replicas, leader)
   p.replicas = replicas
 end
 
--- End a reassignment when every target replica is a live member of the ISR and one of them can lead.
+-- Complete a reassignment once every target replica is a live member of the ISR and one of them can lead.
 local function complete(p)
   if p.adding == '' and p.removing == '' then return end
   local removing, target = node_set(p.removing), {}
@@ -217,11 +217,11 @@ local function complete(p)
   local leader = leader_of(p, replicas, isr)
   if not leader then return end
   take_replicas(p, replicas, leader)
-  -- As many as there are replicas: enough to commit by any minimum, so nobody outside may be eligible.
+  -- The ISR has all replicas, which is enough for any minimum: no broker is eligible.
   p.isr, p.elr, p.adding, p.removing = format_isr(isr), '', '', ''
 end
 
--- The partitions of a slice that are not there yet, checked; or nil and a refusal.
+-- Check the partitions of a call, and return those that do not exist yet; or nil and a refusal.
 local function new_partitions()
   local refused = check_size()
   if refused then return nil, refused end
@@ -265,8 +265,8 @@ local function add_partitions(new)
   if made >= read_topic(A.topic_id).total then redis.call('HSET', topic_key(A.topic_id), 'complete', 1) end
 end
 
--- Whether its creator died between two slices, so that nobody has ever seen it whole. A killed one is FENCED until it is
--- started again, which may be never; one that is fenced and alive finds the topic gone, and begins anew.
+-- Whether the topic's creator failed between two slices, so that no client has seen the topic. A killed creator is FENCED
+-- until it restarts, perhaps for ever. A live creator that is fenced finds the topic removed, and creates it again.
 local function is_abandoned(topic)
   return not topic.complete and not is_current({topic.creator_id, topic.creator_epoch}, LIVE)
 end
@@ -283,7 +283,8 @@ local function remove_topic(id, topic)
   append('RemoveTopic', {name = topic.name, topic_id = id})
 end
 
--- Whether this very call was done before, else a refusal's code or nil: who does not lead, who knows another epoch.
+-- Whether the store has applied this call before. If not, also the error for a caller that does not lead or has another
+-- epoch, or nil.
 local function is_repeat(item, p)
   local next_epoch = p.partition_epoch == item.partition_epoch + 1
   if next_epoch and p.nonce == item.nonce and p.nonce ~= '' then return true, nil end

@@ -1,6 +1,6 @@
--- Put before every script. KEYS[1] is the cluster's hash; all other keys share its hash tag and prefix.
+-- Every script begins with this file. KEYS[1] is the cluster's hash; all other keys share its hash tag and prefix.
 -- ARGV: prefix of the keys, known offset, known chain hash, arguments as JSON.
--- Nothing is rolled back when a script fails, so every script checks everything first and writes afterwards.
+-- Redis does not roll back a script that fails. So each script checks all arguments before its first write.
 local PREFIX = ARGV[1]
 local KNOWN_OFFSET = tonumber(ARGV[2])
 local KNOWN_HASH = ARGV[3]
@@ -13,7 +13,7 @@ local function given(value) return value ~= nil and value ~= cjson.null and valu
 local CLUSTER = KEYS[1]
 local LOG = key('log')
 
--- The cluster's hash as a table; false when there is none.
+-- Read a hash as a table; false if there is none.
 local function read_hash(name)
   local flat = redis.call('HGETALL', name)
   if #flat == 0 then return false end
@@ -37,7 +37,7 @@ local function now_ms()
   return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
 
--- One more record of the metadata log, under the hash chain.
+-- Append a record to the metadata log, and extend the hash chain.
 local function append(kind, payload)
   payload.version = payload.version or 0
   local body = cjson.encode(payload)
@@ -50,17 +50,17 @@ local function append(kind, payload)
   return offset
 end
 
--- The present incarnation, for a broker of another one: whether it took part in the restore that made it, and as what.
+-- The present incarnation, for a broker of another one, with the caller's part in the restore that began it.
 local function incarnation()
   return {incarnation = tonumber(cluster.incarnation), incarnation_id = cluster.incarnation_id,
     parents = cluster.parents or '', lost = tonumber(cluster.lost or 0),
     took_part = cjson.decode(cluster.took_part or '{}')[text(A.node_id)]}
 end
 
--- States of a cluster whose metadata move to another store, or are there; a projection shows those of a quorum.
+-- The errors in states in which another store has the metadata, or a migration moves them. PROJECTION shows those of a quorum.
 local FROZEN = {EXPORTED = 'MIGRATING', IMPORTED = 'MIGRATING', MOVED = 'MOVED', PROJECTION = 'MOVED'}
 
--- Refuses all scripts but those of the migration while the metadata are not here to be changed; a refusal or nil.
+-- Refuse all scripts but those of the migration while this store may not change the metadata. Returns a refusal or nil.
 local function check_not_frozen()
   local code = FROZEN[cluster.state]
   return code and refuse(code) or nil
@@ -68,7 +68,7 @@ end
 
 local function broker_key(id) return key('b:' .. text(id)) end
 
--- A registered broker as a table; false when there is none.
+-- Read a registered broker as a table; false if there is none.
 local function read_broker(id)
   local broker = read_hash(broker_key(id))
   if broker then
@@ -84,14 +84,14 @@ local function read_broker(id)
   return broker
 end
 
--- The caller's registration, for the answer of a comparison of histories.
+-- The caller's registration, for the answer to a broker whose history was trimmed.
 local function caller()
   local broker = read_broker(A.node_id)
   return broker and {broker_epoch = broker.broker_epoch, boot_id = broker.boot_id,
     acted_epoch = broker.acted_epoch, state = broker.state, host = broker.host, port = broker.port} or nil
 end
 
--- Whether this store holds the caller's cluster and history; a refusal or nil.
+-- Check that this store has the caller's cluster and history. Returns a refusal or nil.
 local function check_history()
   if not cluster then return refuse('NO_CLUSTER') end
   if given(A.cluster_id) and A.cluster_id ~= cluster.cluster_id then
@@ -116,7 +116,7 @@ local function check_history()
       -- A history that was restored, or trimmed, begins with a snapshot.
       local head = redis.call('HMGET', key('snapshot'), 'offset', 'h')
       if head[1] == ARGV[2] and head[2] == KNOWN_HASH then return nil end
-      -- A later trim put another snapshot in its place, and all records behind it may still be there.
+      -- A later trim replaced that snapshot. The store may still have all records after it.
       local after = text(KNOWN_OFFSET + 1) .. '-0'
       local next_entry = redis.call('XRANGE', LOG, after, after)[1]
       local following = next_entry and next_entry[2] or {}
@@ -157,7 +157,7 @@ local function change_broker(id, broker, state)
   append('BrokerChange', {node_id = id, broker_epoch = broker.broker_epoch, state = state})
 end
 
--- A broker that was let in and has its registration on disk may act, so a later boot must know of this one.
+-- An ACTIVE broker with its registration on disk may acknowledge records. The disk of a later boot must have this registration.
 local function note_acted(id, broker)
   local in_use = broker.state == 'ACTIVE' or broker.state == 'STOPPING'
   if in_use and broker.persisted >= broker.broker_epoch and broker.acted_epoch < broker.broker_epoch then
@@ -165,8 +165,8 @@ local function note_acted(id, broker)
   end
 end
 
--- Whether one more broker may be fenced on suspicion: never more than half of them within ten seconds. A fencing in the
--- future is one from before the clock went back.
+-- Whether one more broker may be fenced on suspicion: at most half of them within ten seconds. A fencing in the future was
+-- before a backward change of the clock.
 local function may_fence_fast(target)
   local registered, lately, now = 0, 0, now_ms()
   for _, node in ipairs(redis.call('SMEMBERS', key('brokers'))) do

@@ -1,16 +1,16 @@
--- A boot of a broker gets its epoch (the offset of its registration) and starts FENCED; so does a broker that renews
--- after it was fenced.
+-- Register a boot of a broker, or a fenced broker again. Its broker epoch is the offset of the registration, and it starts
+-- FENCED.
 local refused = check_history()
 if refused then return refused end
 local old = read_broker(A.node_id)
 
--- The secret by which brokers prove themselves to each other. The first registration's stays; every later one gets it.
+-- The secret by which brokers authenticate each other: that of the first registration, which every later one gets.
 local function agree_on_secret()
   if given(A.secret) then redis.call('SETNX', key('secret'), A.secret) end
   return redis.call('GET', key('secret')) or ''
 end
 
--- How many directories of `one` are in `other` too, and how many are not.
+-- Count the directories of `one` that are in `other`, and those that are not.
 local function compare_directories(one, other)
   local shared, missing = 0, 0
   for directory in string.gmatch(one, '[^,]+') do
@@ -24,23 +24,23 @@ end
 local shared, missing = 0, 0
 if old then shared, missing = compare_directories(old.directories, A.directories) end
 if old and old.state ~= 'CLOSED' then
-  -- With an epoch that is gone by now, a renewal is the repeat of one that was done.
+  -- A renewal of an epoch before the present one is a repeat.
   local renews = A.renew == true and (A.broker_epoch == 0 or A.broker_epoch == old.broker_epoch)
   if old.boot_id == A.boot_id and not renews then
     return answer('OK', {broker_epoch = old.broker_epoch, lossy = old.lossy, secret = agree_on_secret()})
   end
-  -- A shared directory proves that the other boot is dead: its lock was free.
+  -- A shared directory proves that the other boot has ended: its lock was free.
   local counter = tonumber(redis.call('HGET', key('hb'), text(A.node_id)) or 0)
   if old.boot_id ~= A.boot_id and shared == 0 and A.observed_heartbeat ~= counter then
     return refuse('NODE_ID_IN_USE', {heartbeat = counter, host = old.host, port = old.port, boot_id = old.boot_id})
   end
 end
 
--- A disk that lacks a directory, or is from before the newest boot that may have acknowledged records, lost something. So
--- did one that lacks metadata that an earlier boot had on it: the log of a new topic may be lost too.
+-- A disk has lost data if it lacks a directory, or the registration of the newest boot that may have acknowledged records, or
+-- metadata that an earlier boot had persisted: the log of a new topic may be lost too.
 local last_epoch = given(A.last_epoch) and A.last_epoch or 0
 local lacks_metadata = old and old.boot_id ~= A.boot_id and given(A.persisted) and A.persisted < old.persisted
--- Who was unregistered left nothing: what he was a member of before must not count for him.
+-- An unregistered broker has no data that counts: earlier ISRs and ELRs with its id are not its own.
 local returns = redis.call('SREM', key('unregistered'), text(A.node_id)) == 1
 local lossy = A.lossy or returns or (old and (missing > 0 or lacks_metadata or last_epoch < old.acted_epoch)) or false
 local epoch = offset + 1

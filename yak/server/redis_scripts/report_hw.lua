@@ -1,8 +1,8 @@
--- Take high watermarks, which never go back, and the replicas' log ends; neither is taken from an older epoch.
+-- Store high watermarks, which never decrease, and log end offsets of replicas. Those of an older epoch are ignored.
 local refused = check_broker()
 if refused then return refused end
 
--- A call may name thousands of partitions: fields are read and written many at once.
+-- A call may name thousands of partitions: one command reads or writes many fields.
 local AT_ONCE = 1000
 local known_topics = {}
 local function is_topic(id)

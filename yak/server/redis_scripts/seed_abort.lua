@@ -1,4 +1,4 @@
--- Forget the offers: the store is as before. Brokers that still miss their history offer again.
+-- Delete the offers, as if none had been made. Brokers whose history is missing offer again.
 local refused = check_seeding()
 if refused then return refused end
 redis.call('UNLINK', OFFERS)

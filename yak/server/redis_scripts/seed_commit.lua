@@ -15,7 +15,7 @@ local image = cjson.decode(A.snapshot)
 
 for _, broker in ipairs(image.brokers) do
   local id, epoch = broker_key(broker.node_id), text(broker.broker_epoch)
-  -- It may have acted in its last registration: a disk that does not know that one lost something.
+  -- The broker may have acknowledged records in its last registration: a disk without that one has lost data.
   redis.call('HSET', id, 'broker_epoch', epoch, 'boot_id', broker.boot_id, 'directories', broker.directories, 'host',
     broker.host, 'port', text(broker.port), 'role', broker.role, 'state', broker.state, 'lossy',
     broker.lossy_epoch == broker.broker_epoch and '1' or '0', 'lossy_epoch', text(broker.lossy_epoch), 'acted_epoch',
@@ -37,7 +37,7 @@ local function write_configs(name, configs)
   if next(configs) ~= nil then redis.call('HSET', key('configs'), name, cjson.encode(configs)) end
 end
 
--- The creator is not known any more: an incomplete topic has none.
+-- The snapshot does not have the creator: an incomplete topic has none.
 local function write_topic(topic, total, made, complete)
   redis.call('HSET', key('tn'), topic.name, topic.topic_id)
   redis.call('HSET', key('t:' .. topic.topic_id), 'name', topic.name, 'total', text(total), 'made', text(made),
@@ -75,7 +75,7 @@ redis.call('HSET', CLUSTER, 'incarnation', text(A.incarnation), 'incarnation_id'
   text(A.lost))
 offset, hash = A.offset, A.hash
 local ids = {cluster_id = cluster.cluster_id, incarnation_id = A.new_incarnation_id, incarnation = A.incarnation}
--- The log keeps how many partitions went on although acknowledged records may be missing.
+-- The log has the number of partitions that went on although acknowledged records may be missing.
 ids.format, ids.lost = 0, A.lost
 append('Cluster', ids)
 return answer('OK')

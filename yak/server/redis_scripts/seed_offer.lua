@@ -1,4 +1,4 @@
--- Take the image of a broker whose history this store lost; from then on the store refuses all other calls.
+-- Store the image of a broker whose history this store lost. From then on the store refuses all other calls.
 local OFFERS = key('offers')
 local function begin(before)
   redis.call('UNLINK', OFFERS)

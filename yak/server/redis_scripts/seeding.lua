@@ -1,7 +1,7 @@
--- Put behind the prologue of the scripts by which an operator ends a restore.
+-- This file follows the prologue in scripts by which an operator ends a restore.
 local OFFERS = key('offers')
 
--- Refuses an operator's call unless the offers are the ones that the operator read.
+-- Refuse an operator's call unless the offers are those that the operator has read.
 local function check_seeding()
   if not cluster then return refuse('NO_CLUSTER') end
   if cluster.state ~= 'SEEDING' then return refuse('SEED_OVER') end

@@ -1,4 +1,4 @@
--- Keep a snapshot, and drop records that everyone has on disk.
+-- Store a snapshot, and delete records that all brokers have on disk.
 local refused = check_controller()
 if refused then return refused end
 local id = text(A.snapshot_offset) .. '-0'

@@ -1,4 +1,4 @@
--- Remove a topic that its dead creator left half made; of one that stopped growing, say what is missing.
+-- Remove an incomplete topic of a dead creator. For a topic whose CreatePartitions stopped, return the missing partitions.
 local refused = check_controller()
 if refused then return refused end
 local topic = read_topic(A.topic_id)

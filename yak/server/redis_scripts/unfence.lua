@@ -1,4 +1,4 @@
--- A FENCED broker becomes ACTIVE, once it has its own registration on disk.
+-- Make a FENCED broker ACTIVE, once it has its own registration on disk.
 local refused = check_controller()
 if refused then return refused end
 local broker = read_broker(A.target_id)

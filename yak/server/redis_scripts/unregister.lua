@@ -1,4 +1,4 @@
--- Forget a broker that will not come back.
+-- Remove the registration of a broker that will not return.
 local refused = check_broker()
 if refused then return refused end
 local broker = read_broker(A.target_id)

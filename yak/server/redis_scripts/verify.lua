@@ -1,4 +1,4 @@
--- Say what the store holds, once the caller's history was found in it.
+-- Check the caller's history, and return the state of the cluster.
 local refused = check_history()
 if refused then return refused end
 local value = {cluster_id = cluster.cluster_id, incarnation_id = cluster.incarnation_id,
