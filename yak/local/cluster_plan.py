@@ -17,6 +17,7 @@ from yak.config.listeners import is_loopback
 from yak.errors import UsageError
 from yak.local import layout, listeners, ports, quorum
 from yak.local.machines import check_cores, machine_number
+from yak.local.processes import is_running
 from yak.local.state import BrokerState, ClusterState, ListenerOptions, RedisState
 from yak.local.status import is_alive
 from yak.security.redis_url import refuse_password, without_password
@@ -82,12 +83,7 @@ def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
     if running:
         _refuse_changes(known, settings)
     known.ephemeral = (known.ephemeral or settings.ephemeral) and not settings.keep
-    if not known.has_redis:
-        known.redis = RedisState("")
-    elif settings.redis_url is not None and not known.redis.is_ours:
-        known.redis.url = settings.redis_url
-    if known.metadata == quorum.REDIS and not known.redis.url:
-        known.redis.is_ours = True
+    _set_redis(known, settings)
     _set_size(known, settings)
     if known.metadata == quorum.RAFT and not known.voters:
         known.voters = _first_voters(known)
@@ -162,6 +158,25 @@ def _set_metadata(known: ClusterState, settings: UpSettings) -> None:
             raise quorum.metadata_elsewhere(known)
         return
     known.metadata, known.voters = wanted or quorum.REDIS, ()
+
+
+def _set_redis(known: ClusterState, settings: UpSettings) -> None:
+    """Choose the Redis of a cluster. Raises UsageError (`metadata-elsewhere`) for one that began with its own."""
+    if not known.has_redis:
+        known.redis = RedisState("")
+    elif settings.redis_url is not None:
+        is_running_here = known.redis.process is not None and is_running(known.redis.process)
+        if known.redis.is_ours and (known.brokers or is_running_here):
+            folder = quote(known.data_dir)
+            raise UsageError(
+                "metadata-elsewhere",
+                f"the metadata of the cluster in {known.data_dir} are in its own Redis, not in {settings.redis_url}",
+                why="yak up does not move them; nothing was changed",
+                try_=(f"yak up --data-dir {folder}", "yak up --data-dir OTHER          make another cluster"),
+            )
+        known.redis = RedisState(settings.redis_url)
+    if known.metadata == quorum.REDIS and not known.redis.url:
+        known.redis.is_ours = True
 
 
 def _refuse_secrets(configs: Sequence[str]) -> None:

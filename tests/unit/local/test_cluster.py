@@ -21,7 +21,7 @@ from yak.local.broker_process import BrokerSpec, StartingBroker
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.processes import end_processes_of, identify, is_running, processes_of
 from yak.local.signal_event import SignalEvent
-from yak.local.state import load, locked
+from yak.local.state import load, locked, save
 from yak.local.status import ClusterStatus
 from yak.local.supervise import LogFollower
 
@@ -152,6 +152,21 @@ def test_external_redis_is_used_and_never_stopped(cluster: LocalCluster) -> None
     assert result.status.redis_running is None
     assert "with redis://redis.example:6379/3" in Path(cluster.log_path("node-1")).read_text()
     cluster.down()
+
+
+def test_external_redis_is_refused_for_a_cluster_with_its_own(cluster: LocalCluster) -> None:
+    """It was ignored without a word. After a first start that failed there is nothing to keep."""
+    cluster.up(UpSettings(port=0))
+    cluster.down()
+    with pytest.raises(UsageError) as caught:
+        cluster.up(UpSettings(redis_url="redis://redis.example:6379/3"))
+    assert caught.value.code == "metadata-elsewhere"
+    assert "its own Redis, not in redis://redis.example:6379/3" in caught.value.message
+    state = load(cluster.data_dir)
+    assert state is not None
+    state.cluster_id = None
+    save(state)
+    assert cluster.up(UpSettings(port=0, redis_url="redis://redis.example:6379/3")).status.redis_running is None
 
 
 def test_supervisor_prints_lines_reports_deaths_and_ends_on_request(cluster: LocalCluster) -> None:
