@@ -29,8 +29,8 @@ RETRY_MS: Final = (250, 500, 1_000, 2_000, 3_000)
 """Waits between attempts to reach a broker."""
 REFRESH_SECONDS: Final = 5.0
 """How often the list of brokers is refreshed."""
-SNAPSHOTS_MAX: Final = 5
-"""Streams that begin before there is a snapshot: that of 30,000 partitions has 9 MB, and is nearly the same on each broker."""
+SNAPSHOTS_MAX: Final = 3
+"""Streams that begin before there is a snapshot: that of 30,000 partitions has 7 MB, and is nearly the same on each broker."""
 QUEUE_MAX: Final = 4_096
 POLL_SECONDS: Final = 1.0
 """The pause between two polls of brokers without HTTP."""
@@ -63,7 +63,7 @@ class LiveSource:
         self._token = token
         self._client_made: httpx.AsyncClient | None = None
         self._up: set[int] = set()
-        self._has_snapshot = False
+        self._snapshot_taken = asyncio.Event()
         self._silent: set[int] = set()
         """The brokers that did not answer their last request in time: each costs `ASK_SECONDS`."""
         self._discovering = asyncio.Lock()
@@ -209,10 +209,14 @@ class LiveSource:
                         await _report_lost(events, error, tries)
                         continue
                 new = [node for node in self._addresses if node not in tasks or tasks[node].done()]
-                for node in new if self._has_snapshot else new[:SNAPSHOTS_MAX]:
+                for node in new if self._snapshot_taken.is_set() else new[:SNAPSHOTS_MAX]:
                     tasks[node] = asyncio.create_task(self._listen(node, events))
-                is_complete = self._up and len(tasks) == len(self._addresses)
-                await asyncio.sleep(REFRESH_SECONDS if is_complete else 0.1)
+                seconds = REFRESH_SECONDS if self._up else 0.1
+                if self._snapshot_taken.is_set():
+                    await asyncio.sleep(seconds)
+                else:
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._snapshot_taken.wait(), seconds)
         finally:
             begun = [*tasks.values(), *([looking] if looking else [])]
             for task in begun:
@@ -261,7 +265,7 @@ class LiveSource:
         import httpx
 
         tries = 0
-        params = {"rates": "1s"} if self._has_snapshot else {"rates": "1s", "snapshot": "true"}
+        params = {"rates": "1s"} if self._snapshot_taken.is_set() else {"rates": "1s", "snapshot": "true"}
         while True:
             why = "it ended the stream"
             try:
@@ -299,8 +303,9 @@ class LiveSource:
                 event = json.loads(line[5:])
                 if event["kind"] == "gap":
                     return str(event["message"])
-                self._has_snapshot |= event["kind"] == "snapshot"
                 await events.put(event)
+                if event["kind"] == "snapshot":
+                    self._snapshot_taken.set()
         return ""
 
 
