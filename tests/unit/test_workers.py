@@ -15,6 +15,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="wo
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    (folder / "pytest.ini").write_text("[pytest]\n")  # otherwise pytest takes a file of a folder above
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "tests.workers", "--workers", "2", "--rootdir", ".", *words],
         cwd=folder,
