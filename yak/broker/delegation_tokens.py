@@ -134,8 +134,8 @@ class DelegationTokens:
         return min(token.max_ms, self._context.clock.wall_ms + period_ms)
 
     def plan_end(self, token: DelegationToken, expires_ms: int) -> tuple[StoreRequest, ...]:
-        """Plan another end of a token."""
-        return plan_alter(TOKEN, token.token_id, {EXPIRES: str(expires_ms)})
+        """Plan another end of a token, which the store refuses if another broker has changed or removed the token."""
+        return plan_alter(TOKEN, token.token_id, {EXPIRES: str(expires_ms)}, {EXPIRES: str(token.expires_ms)})
 
     # ------------------------------------------------------------------------------------------------ the removal
 
@@ -153,16 +153,18 @@ class DelegationTokens:
         for token_id, configs in image.delegation_tokens.items():
             token = DelegationToken.of_configs(token_id, configs)
             if token is None or token.has_expired(now_ms):
-                expired.append(token_id)
-        for token_id in expired[:DELEGATION_TOKENS_REMOVED_AT_ONCE]:
-            self._remove(token_id)
+                expired.append((token_id, configs.get(EXPIRES)))
+        for token_id, expires_ms in expired[:DELEGATION_TOKENS_REMOVED_AT_ONCE]:
+            self._remove(token_id, expires_ms)
 
-    def _remove(self, token_id: str) -> None:
-        def done(error: PeerError | None, _values: tuple[dict[str, Any], ...]) -> None:
-            if error is None:
+    def _remove(self, token_id: str, expires_ms: str | None) -> None:
+        """Remove a token, unless the store has another end of it: another broker has renewed the token."""
+
+        def done(error: PeerError | None, values: tuple[dict[str, Any], ...]) -> None:
+            if error is None and "code" not in values[0]:
                 self._context.notice("info", "delegation-token-expired", token=token_id)
 
         try:
-            self._begin_change(plan_alter(TOKEN, token_id, {}, replace=True), done)
+            self._begin_change(plan_alter(TOKEN, token_id, {EXPIRES: None}, {EXPIRES: expires_ms}, replace=True), done)
         except PeerError as error:
             self._context.notice("warning", "delegation-token-not-removed", token=token_id, reason=error.message)

@@ -9,7 +9,7 @@ this broker when the answer is sent, and on the others when they have it.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.acls.bindings import Operation, ResourceType
@@ -25,6 +25,7 @@ from yak.security.scram import bad_user
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
     from yak.broker.delegation_tokens import DelegationTokens
+    from yak.ports.metadata_store import StoreRequest
     from yak.security.delegation_tokens import DelegationToken
 
 _TIMEOUT_MS: Final = 10_000
@@ -186,40 +187,29 @@ def _is_unknown(broker: Broker, call: Call) -> bool:
 
 
 def _renew(broker: Broker, call: Call) -> Outcome:
-    try:
-        tokens = _enabled(broker, call)
-        token = _named(tokens, call)
+    def planned(tokens: DelegationTokens, token: DelegationToken) -> tuple[int, Sequence[StoreRequest]]:
         _refuse_expired(broker, token)
         _refuse_stranger(call, token)
-    except PeerError as error:
-        return _ended(error, _NO_TIME)
-    expires_ms = tokens.renewed_ms(token, _milliseconds(call.request.renew_period))
-    return _change(broker, call, tokens, token, expires_ms)
+        expires_ms = tokens.renewed_ms(token, _milliseconds(call.request.renew_period))
+        return expires_ms, tokens.plan_end(token, expires_ms)
+
+    return _change(broker, call, planned)
 
 
 def _expire(broker: Broker, call: Call) -> Outcome:
     """With a negative period the token is removed."""
     period_ms = _milliseconds(call.request.expiry_time_period)
-    try:
-        tokens = _enabled(broker, call)
-        token = _named(tokens, call)
+
+    def planned(tokens: DelegationTokens, token: DelegationToken) -> tuple[int, Sequence[StoreRequest]]:
         _refuse_stranger(call, token)
-        if period_ms >= 0:
-            _refuse_expired(broker, token)
-    except PeerError as error:
-        return _ended(error, _NO_TIME)
-    now_ms = broker.context.clock.wall_ms
-    if period_ms < 0:
-        return _change(broker, call, tokens, token, now_ms, is_removal=True)
-    return _change(broker, call, tokens, token, min(token.max_ms, now_ms + period_ms))
+        now_ms = broker.context.clock.wall_ms
+        if period_ms < 0:
+            return now_ms, plan_alter(TOKEN, token.token_id, {}, replace=True)
+        _refuse_expired(broker, token)
+        expires_ms = min(token.max_ms, now_ms + period_ms)
+        return expires_ms, tokens.plan_end(token, expires_ms)
 
-
-def _named(tokens: DelegationTokens, call: Call) -> DelegationToken:
-    """The token that a request names by its HMAC. Raises PeerError."""
-    token = tokens.find(bytes(call.request.hmac))
-    if token is None:
-        raise PeerError(ErrorCode.delegation_token_not_found)
-    return token
+    return _change(broker, call, planned)
 
 
 def _refuse_expired(broker: Broker, token: DelegationToken) -> None:
@@ -235,20 +225,29 @@ def _refuse_stranger(call: Call, token: DelegationToken) -> None:
 def _change(
     broker: Broker,
     call: Call,
-    tokens: DelegationTokens,
-    token: DelegationToken,
-    expires_ms: int,
-    *,
-    is_removal: bool = False,
+    planned: Callable[[DelegationTokens, DelegationToken], tuple[int, Sequence[StoreRequest]]],
 ) -> Outcome:
+    """Answer with the token's end that `planned` returns with its change, or with the error that it raises.
+
+    It is called again with the token of the newer image if another broker has changed the token meanwhile.
+    """
+    expires_ms = _NO_TIME
+
     def build(results: dict[str, PeerError | None]) -> Outcome:
-        error = results.get(token.token_id)
+        error = results.get(TOKEN)
         return _ended(error, expires_ms if error is None else _NO_TIME)
 
+    def plan() -> Sequence[StoreRequest]:
+        nonlocal expires_ms
+        tokens = _enabled(broker, call)
+        token = tokens.find(bytes(call.request.hmac))
+        if token is None:
+            raise PeerError(ErrorCode.delegation_token_not_found)
+        expires_ms, requests = planned(tokens, token)
+        return requests
+
     waiting = DelayedMetadataChanges(broker, call, _TIMEOUT_MS, build)
-    removal = plan_alter(TOKEN, token.token_id, {}, replace=True)
-    plan = removal if is_removal else tokens.plan_end(token, expires_ms)
-    waiting.change(token.token_id, plan)
+    waiting.change_from_image(TOKEN, plan)
     return waiting.outcome()
 
 

@@ -278,6 +278,42 @@ def test_token_that_was_renewed_while_it_was_removed_is_no_token(rig):
     assert list(rig.node.broker.image.delegation_tokens) == [created.token_id]
 
 
+def change_elsewhere(rig, token_id, configs, *, replace=False):
+    """Change a token in the metadata as another broker does: this broker gets newer records after `hear`."""
+    rig.node.store_line.is_deaf = True
+    rig.node.broker.metadata.begin_own(plan_alter(TOKEN, token_id, configs, replace=replace), lambda *_: None)
+    rig.run_for(100)
+
+
+def hear(rig):
+    rig.node.store_line.is_deaf = False
+    rig.node.store_line.store_moved()
+    rig.run_for(100)
+
+
+def test_token_renewed_by_another_broker_is_not_removed_as_expired():
+    rig = token_rig(delegation_token_expiry_check_interval_ms="10000", delegation_token_expiry_time_ms="9000")
+    ann = logged_in(rig)
+    created = create(ann)
+    change_elsewhere(rig, created.token_id, {"expires_ms": str(now_ms(rig) + HOUR_MS)})
+    rig.run_for(10_000)
+    hear(rig)
+    assert list(describe(ann)) == [created.token_id]
+    assert not [each for each in rig.node.notices if each.event == "delegation-token-expired"]
+
+
+@pytest.mark.parametrize(("api_key", "period"), [(39, "renew_period"), (40, "expiry_time_period")])
+def test_change_of_a_token_that_another_broker_removed_is_refused(rig, ann, api_key, period):
+    created = create(ann)
+    change_elsewhere(rig, created.token_id, {}, replace=True)
+    named = {"hmac": created.hmac, period: dt.timedelta(hours=1)}
+    pending = rig.begin(api_key, 2, client=ann.channel, **named)
+    rig.run_for(100)
+    hear(rig)
+    assert pending.answer.error_code == ErrorCode.delegation_token_not_found
+    assert rig.node.broker.image.delegation_tokens == {}
+
+
 # ----------------------------------------------------------------------------------------------------------- describe
 
 
