@@ -188,6 +188,40 @@ def test_delay_beyond_the_request_timeout_times_out_and_a_shorter_one_only_costs
         assert time.monotonic() - began >= 0.7
 
 
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+def test_librdkafka_whose_assignment_changes_before_an_unstable_offset_reads_from_the_committed_one(cluster, reset):
+    """With Kafka's offset of -1 beside UNSTABLE_OFFSET_COMMIT it would begin at `auto.offset.reset`."""
+    topic = cluster.create_topic(f"orders-{next(_names)}", partitions=2)
+    writer = librdkafka(cluster)
+    for number in range(12):
+        writer.produce(topic, b"%d" % number, partition=number % 2)
+    assert writer.flush(20) == 0
+    config = {"bootstrap.servers": cluster.bootstrap, "group.id": topic, "enable.auto.commit": False}
+    consumer = Consumer({**config, "auto.offset.reset": reset})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 2), TopicPartition(topic, 1, 2)], asynchronous=False)
+    transactional = librdkafka(cluster, **{"transactional.id": topic})
+    transactional.init_transactions(20)
+    transactional.begin_transaction()
+    ends = [TopicPartition(topic, 0, 4)]
+    transactional.send_offsets_to_transaction(ends, consumer.consumer_group_metadata(), 20)
+    late = cluster.faults.delay_on("OffsetFetch", 1_000, times=1, client_id="late")
+    reader = Consumer({**config, "auto.offset.reset": reset, "client.id": "late"})
+    reader.incremental_assign([TopicPartition(topic, 0)])
+    wait_until(lambda: late.calls == 1, "the committed offset is queried")
+    reader.incremental_assign([TopicPartition(topic, 1)])
+    wait_until(lambda: late.calls > 1, "the committed offset is queried again")
+    transactional.commit_transaction(20)
+    found: list[int] = []
+    while len(found) < 6:
+        message = reader.poll(20)
+        assert message is not None, found
+        if message.error() is None:
+            found.append(message.offset())
+    assert sorted(found) == [2, 3, 4, 4, 5, 5]
+    for each in (reader, consumer):
+        each.close()
+
+
 def test_blackholed_client_times_out_and_another_works(cluster, topic):
     cluster.faults.blackhole_client("victim*")
     victim = AdminClient({"bootstrap.servers": cluster.bootstrap, "client.id": "victim-1"})

@@ -225,11 +225,21 @@ def test_offsets_of_a_group_that_starts_again_are_returned_after_committed_delet
     ],
 )
 @pytest.mark.parametrize("version", [7, 9])
-def test_offset_fetch_at_another_broker_has_unstable_partitions_for_librdkafka_only(
-    rig: ClusterRig, name: str, topics: list[dict[str, object]] | None, listed: list[tuple[str, int]], version: int
+@pytest.mark.parametrize("error", [ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress])
+def test_offset_fetch_to_be_repeated_has_unstable_partitions_for_librdkafka_only(
+    rig: ClusterRig,
+    name: str,
+    topics: list[dict[str, object]] | None,
+    listed: list[tuple[str, int]],
+    version: int,
+    error: ErrorCode,
 ) -> None:
     """librdkafka repeats the request for the sake of these partitions, and queries an offset of -1000 again."""
-    other = rig.leader(OFFSETS_TOPIC) % 3 + 1
+    other = rig.leader(OFFSETS_TOPIC)
+    if error == ErrorCode.not_coordinator:
+        other = other % 3 + 1
+    else:
+        rig.nodes[other - 1].broker.store_outage.may_have_successor = lambda _partition: True
     rig.ask(other, OFFSET_FETCH, 1, group_id=GROUP, topics=[])
     rig._clients[other, API_VERSIONS] = rig._clients[other, OFFSET_FETCH]
     rig.ask(other, API_VERSIONS, 3, client_software_name=name, client_software_version="2.16.0")
@@ -238,7 +248,7 @@ def test_offset_fetch_at_another_broker_has_unstable_partitions_for_librdkafka_o
     else:
         asked = {"group_id": GROUP, "member_id": None, "member_epoch": -1, "topics": topics}
         (answer,) = rig.ask(other, OFFSET_FETCH, version, groups=[asked], require_stable=False).groups
-    assert answer.error_code == ErrorCode.not_coordinator
+    assert answer.error_code == error
     assert [
         (topic.name, each.partition_index, each.committed_offset, each.error_code)
         for topic in answer.topics

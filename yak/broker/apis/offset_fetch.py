@@ -2,7 +2,8 @@
 
 v2: all topics of a group, a top-level error. v5: the leader epoch. v6: flexible. v7: only stable offsets: a partition
 with an offset in an open transaction gets UNSTABLE_OFFSET_COMMIT (KIP-447). v8: several groups. v9: members of consumer
-groups (KIP-848). v10: topic ids. An answer with NOT_COORDINATOR has partitions for clients on librdkafka only.
+groups (KIP-848). v10: topic ids. Two answers are for clients on librdkafka only, so that they repeat the request: the
+partitions of a retriable error of the group, and the offset of a partition that is not stable.
 """
 
 from __future__ import annotations
@@ -34,8 +35,15 @@ _SEVERAL_GROUPS_VERSION = 8
 _BY_ID_VERSION = 10
 _NOTHING = Committed(-1, -1, "", 0)
 _NO_OFFSETS = Offsets()
-_LIBRDKAFKA_STORED = -1000
-"""RD_KAFKA_OFFSET_STORED: librdkafka queries the committed offset."""
+_RETRIED = (ErrorCode.not_coordinator, ErrorCode.coordinator_load_in_progress)
+"""The errors of a group after which clients repeat the request."""
+_LIBRDKAFKA_STORED = Committed(-1000, -1, "", 0)
+"""RD_KAFKA_OFFSET_STORED: librdkafka queries the committed offset.
+
+librdkafka (2.16) does not repeat an OffsetFetch if the consumer's assignment has changed since. It continues each
+partition that has UNSTABLE_OFFSET_COMMIT from the offset of the answer; Kafka's -1 would mean `auto.offset.reset`, which
+skips records, or reads them again. It forgets a partition that an answer with an error lacks until the next rebalance.
+"""
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
@@ -170,7 +178,7 @@ def _group(
 ) -> Generator[None, None, Fields]:
     topics: list[Fields] = []
     if refusal is not None and call.version >= _TOP_LEVEL_ERROR_VERSION:
-        topics = _to_be_retried(call, requested) if refusal == ErrorCode.not_coordinator else []
+        topics = _to_be_retried(call, requested) if refusal in _RETRIED else []
     elif requested.topics is None:
         for name in offsets.topics:
             if broker.authorization.may_see(call, Operation.DESCRIBE, ResourceType.TOPIC, name):
@@ -187,12 +195,10 @@ def _group(
 
 
 def _to_be_retried(call: Call, requested: Any) -> list[Fields]:
-    """The topics of an answer with NOT_COORDINATOR: none, as in Kafka, except for librdkafka.
+    """The topics of an answer with a retriable error of the group: none, as in Kafka, except for librdkafka.
 
-    librdkafka (2.16) then finds the new coordinator and never repeats the request, so that a consumer that was just
-    assigned its partitions reads nothing until the next rebalance (its issue 5586). With UNSTABLE_OFFSET_COMMIT for a
-    partition it does both. If its assignment has changed since, it does not repeat the request but continues each
-    partition from the offset of this answer; -1 would mean `auto.offset.reset`.
+    After NOT_COORDINATOR librdkafka finds the new coordinator and never repeats the request (its issue 5586), unless a
+    partition has UNSTABLE_OFFSET_COMMIT.
     """
     if call.version < _STABLE_VERSION or requested.topics is None or not is_librdkafka(call.connection.client_software):
         return []
@@ -201,13 +207,7 @@ def _to_be_retried(call: Call, requested: Any) -> list[Fields]:
             "name": getattr(topic, "name", ""),
             "topic_id": getattr(topic, "topic_id", None),
             "partitions": [
-                {
-                    "partition_index": index,
-                    "committed_offset": _LIBRDKAFKA_STORED,
-                    "committed_leader_epoch": -1,
-                    "metadata": "",
-                    "error_code": ErrorCode.unstable_offset_commit,
-                }
+                _fields(index, _LIBRDKAFKA_STORED, ErrorCode.unstable_offset_commit)
                 for index in topic.partition_indexes
             ],
         }
@@ -259,7 +259,12 @@ def _partition(call: Call, topic: str, index: int, offsets: Offsets, error_code:
     committed = offsets.get(topic, index) or _NOTHING
     must_be_stable = error_code == ErrorCode.none and getattr(call.request, "require_stable", False)
     if must_be_stable and offsets.has_pending(topic, index):
-        committed, error_code = _NOTHING, ErrorCode.unstable_offset_commit
+        committed = _LIBRDKAFKA_STORED if is_librdkafka(call.connection.client_software) else _NOTHING
+        error_code = ErrorCode.unstable_offset_commit
+    return _fields(index, committed, error_code)
+
+
+def _fields(index: int, committed: Committed, error_code: ErrorCode) -> Fields:
     return {
         "partition_index": index,
         "committed_offset": committed.offset,

@@ -21,7 +21,7 @@ from yak.transactions.verification import Verification
 
 NONE = ErrorCode.none
 UNSTABLE = ErrorCode.unstable_offset_commit
-WRITE_MARKERS, TXN_COMMIT = 27, 28
+API_VERSIONS, WRITE_MARKERS, TXN_COMMIT = 18, 27, 28
 BY_ID = 6
 """The first version of TxnOffsetCommit with topic ids (KIP-1319)."""
 P, Q = 4000, 4001
@@ -194,6 +194,18 @@ def test_fetch_of_all_offsets_lists_committed_ones_and_marks_the_unstable(rig: T
         (0, -1, UNSTABLE),
         (3, 4, 0),
     ]
+
+
+@pytest.mark.parametrize(("name", "offset"), [("librdkafka", -1000), ("apache-kafka-java", -1)])
+def test_unstable_partition_has_the_offset_that_librdkafka_queries_again(
+    rig: TransactionsRig, name: str, offset: int
+) -> None:
+    """With -1, librdkafka would begin at `auto.offset.reset` if its assignment has changed since the request."""
+    rig.commit({("orders", 0): 3})
+    rig.txn_commit({("orders", 0): 7})
+    rig.ask(API_VERSIONS, 3, client_software_name=name, client_software_version="2.16.0")
+    (found,) = rig.fetch_groups(("g", {"orders": [0]}))
+    assert [(p.committed_offset, p.error_code) for p in found.topics[0].partitions] == [(offset, UNSTABLE)]
 
 
 def test_transactions_of_two_producers_end_apart_and_the_later_record_wins(rig: TransactionsRig) -> None:
