@@ -128,8 +128,13 @@ class TransactionCoordinator:
         decide: Decide,
         then: Callable[[ErrorCode, Transaction | None], None],
         new_producer_id: ProducerId | None = None,
+        *,
+        appends_always: bool = False,
     ) -> None:
-        """Append what `decide` returns, unless that changes nothing; `then` gets it, or the error."""
+        """Append what `decide` returns, unless that changes nothing; `then` gets it, or the error.
+
+        With `appends_always` it is appended in any case: the commit proves that this broker is still the coordinator.
+        """
         try:
             coordinated, entry = self._find(transactional_id)
             if entry is None:
@@ -138,12 +143,13 @@ class TransactionCoordinator:
                 raise PeerError(ErrorCode.concurrent_transactions)
             changed = decide(entry.transaction, new_producer_id)
         except ProducerIdNeededError:
-            self._with_producer_id(partial(self._decide, transactional_id, decide, then), then)
+            decide_again = partial(self._decide, transactional_id, decide, then, appends_always=appends_always)
+            self._with_producer_id(decide_again, then)
             return
         except PeerError as error:
             then(error.error_code, None)
             return
-        if changed is entry.transaction:
+        if changed is entry.transaction and not appends_always:
             then(_NONE, changed)
         else:
             self._append(coordinated, entry, changed, lambda code: then(code, changed))
@@ -317,7 +323,11 @@ class TransactionCoordinator:
         client_version: int,
         then: ThenProducer,
     ) -> None:
-        """End the producer's transaction. `then` gets the identity of the producer's next one."""
+        """End the producer's transaction. `then` gets the identity of the producer's next one.
+
+        A repetition is appended too. A former coordinator, which was paused or is isolated, would acknowledge the end of a
+        later transaction as a repetition of the end that it knows: with protocol 1 both have the same epoch.
+        """
 
         def decide(transaction: Transaction, new_producer_id: ProducerId | None) -> Transaction:
             return transaction.end(
@@ -337,7 +347,7 @@ class TransactionCoordinator:
         if self._is_adding(transactional_id, producer):
             then(ErrorCode.concurrent_transactions, NO_PRODUCER)
         else:
-            self._decide(transactional_id, decide, decided)
+            self._decide(transactional_id, decide, decided, appends_always=True)
 
     def _is_adding(self, transactional_id: str, producer: ProducerIdAndEpoch) -> bool:
         """Whether an earlier request of the producer waits to add partitions: its end comes after that.

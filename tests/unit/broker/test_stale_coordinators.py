@@ -9,6 +9,7 @@ from yak.errors import ErrorCode
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ports.metadata_store import StoreOutcome
 from yak.sim.cluster_rig import ClusterRig
+from yak.transactions.records import TRANSACTION_TOPIC
 
 API_VERSIONS, DELETE_GROUPS, FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP = 18, 42, 10, 8, 9, 11
 GROUP = "g"
@@ -294,3 +295,66 @@ def test_fetches_that_timed_out_leave_nothing_behind_while_nothing_is_committed(
     waiting = rig.replica(leader, OFFSETS_TOPIC).waiting_produces
     assert 1 <= len(waiting) <= 65
     assert not waiting[0][1].finished, "the commit's own callback still waits"
+
+
+# -------------------------------------------------------------------------------------------------------- transactions
+
+INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, END_TXN = 22, 24, 26
+TX = "payments"
+
+
+class TransactionsOfOneProducer:
+    """A producer of protocol 1, whose epoch is the same in each of its transactions."""
+
+    def __init__(self, rig: ClusterRig) -> None:
+        self.rig = rig
+        rig.ask(1, FIND_COORDINATOR, 3, key=TX, key_type=1)
+        rig.run_until(lambda: all(TRANSACTION_TOPIC in node.broker.image.topics for node in rig.nodes))
+        rig.run_for(500)
+        asked = {"transactional_id": TX, "transaction_timeout": dt.timedelta(minutes=1)}
+        made = rig.ask(rig.leader(TRANSACTION_TOPIC), INIT_PRODUCER_ID, 2, **asked)
+        assert made.error_code == ErrorCode.none
+        self.named = {"producer_id": made.producer_id, "producer_epoch": made.producer_epoch, "transactional_id": TX}
+
+    def add(self) -> None:
+        """Begin a transaction with a partition."""
+        fields = {f"v3_and_below_{name}": value for name, value in self.named.items()}
+        topics = [{"name": "orders", "partitions": [0]}]
+        answer = self.rig.ask(
+            self.rig.leader(TRANSACTION_TOPIC), ADD_PARTITIONS_TO_TXN, 3, **fields, v3_and_below_topics=topics
+        )
+        assert answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == ErrorCode.none
+
+    def begin_end(self, node_id: int):
+        return self.rig.begin(node_id, END_TXN, 3, **self.named, committed=True)
+
+    def end(self) -> None:
+        """Commit, and wait until the markers are written."""
+        pending = self.begin_end(self.rig.leader(TRANSACTION_TOPIC))
+        self.rig.run_until(lambda: pending.is_done)
+        assert pending.answer.error_code == ErrorCode.none
+        self.rig.run_for(500)
+
+
+@pytest.mark.parametrize("is_paused", [True, False])
+def test_former_transaction_coordinator_does_not_take_the_end_of_a_later_transaction_for_done(is_paused: bool) -> None:
+    """It knows an earlier commit of the same epoch, which a client may repeat. It is paused, or cut from all brokers."""
+    rig = make_rig(transaction_state_log_num_partitions="1", transaction_state_log_replication_factor="3")
+    producer = TransactionsOfOneProducer(rig)
+    producer.add()
+    producer.end()
+    old = rig.leader(TRANSACTION_TOPIC)
+    if is_paused:
+        rig.nodes[old - 1].pause()
+    else:
+        for other in ("store", *(f"n{node.node_id}" for node in rig.nodes if node.node_id != old)):
+            rig.cluster.cut(f"n{old}", other)
+    rig.run_until(lambda: rig.leader(TRANSACTION_TOPIC) not in (old, -1))
+    rig.run_for(500)
+    producer.add()
+    pending = producer.begin_end(old)
+    if is_paused:
+        rig.nodes[old - 1].resume()
+    rig.run_until(lambda: pending.is_done)
+    assert pending.is_lost or pending.answer.error_code == ErrorCode.not_coordinator
+    producer.end()
