@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from yak.cluster.records import BrokerState
 from yak.core.broker_channel import ANSWER_MS_MAX, BrokerChannel, ChannelEvents
 from yak.core.context import Context
 from yak.core.peers import CLIENT_ID, Address, Peers
@@ -55,8 +56,12 @@ class BrokerRequests:
             self.channel.open()
 
     def broker_changed(self) -> None:
-        """Reconnect at once to a broker with a new registration; fail the requests to one that has none any more."""
-        if self._context.image.brokers.get(self._node_id) is None:
+        """Reconnect at once to a broker with a new registration; fail the requests to one that is gone or fenced.
+
+        A paused broker answers nothing before it resumes, and another one has its partitions by now.
+        """
+        broker = self._context.image.brokers.get(self._node_id)
+        if broker is None or broker.state in (BrokerState.FENCED, BrokerState.CLOSED):
             self.channel.close()
         else:
             self.channel.hurry()

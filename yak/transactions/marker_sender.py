@@ -17,6 +17,7 @@ from yak.core.context import Context
 from yak.core.peers import Peers
 from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
+from yak.lifecycle.liveness import is_serving
 from yak.partitions.transaction_markers import TransactionMarkers, TxnMarker
 
 RETRY_MS: Final = 100
@@ -70,7 +71,7 @@ class MarkerSender:
             leader.channel.close()
 
     def brokers_changed(self, changed: Iterable[NodeId]) -> None:
-        """Retry at once what waits for a broker whose registration changed."""
+        """Retry what waits for a broker that is gone, is fenced, or has registered again."""
         for node_id in changed:
             if node_id in self._leaders:
                 self._leaders[node_id].broker_changed()
@@ -88,7 +89,7 @@ class MarkerSender:
             leader_id = info.leader
             if leader_id == self._node_id:
                 self._markers.write(topic_partition, pending.marker, partial(self._answered, pending, topic_partition))
-            elif leader_id not in self._context.image.brokers:
+            elif not is_serving(self._context.image.brokers.get(leader_id)):
                 self._retry(pending, topic_partition)
             else:
                 self._queued.setdefault(leader_id, []).append((pending, topic_partition))

@@ -18,6 +18,7 @@ from yak.core.peers import Peers
 from yak.core.placement import partition_of
 from yak.errors import ErrorCode
 from yak.ids import NodeId, ProducerId, TopicPartition
+from yak.lifecycle.liveness import is_serving
 from yak.partitions.leader_appends import PRODUCE_ADDS_PARTITIONS
 from yak.transactions.records import TRANSACTION_TOPIC
 from yak.transactions.transaction import PROTOCOL_2, ProducerIdAndEpoch
@@ -93,13 +94,13 @@ class Verification:
                 )
             else:
                 self._here.verify(transactional_id, producer, topic_partition, answered)
-        elif leader_id in self._context.image.brokers:
+        elif is_serving(self._context.image.brokers.get(leader_id)):
             self._send(leader_id, topic_partition, transactional_id, producer, adds=adds, then=answered)
         else:
             answered(ErrorCode.coordinator_not_available)
 
     def brokers_changed(self, changed: Iterable[NodeId]) -> None:
-        """Fail the questions to brokers that are gone, and reconnect to those with a new registration."""
+        """Fail the questions to brokers that are gone or fenced, and reconnect to those with a new registration."""
         for node_id in changed:
             if node_id in self._coordinators:
                 self._coordinators[node_id].broker_changed()

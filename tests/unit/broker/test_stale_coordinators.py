@@ -7,9 +7,12 @@ import pytest
 from yak.cluster.broker_lifecycle import LifecycleState
 from yak.errors import ErrorCode
 from yak.groups.offsets import OFFSETS_TOPIC
+from yak.ids import TopicPartition
 from yak.ports.metadata_store import StoreOutcome
 from yak.sim.cluster_rig import ClusterRig
+from yak.sim.rig import Client
 from yak.transactions.records import TRANSACTION_TOPIC
+from yak.transactions.transaction import COMPLETE_COMMIT
 
 API_VERSIONS, DELETE_GROUPS, FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP = 18, 42, 10, 8, 9, 11
 GROUP = "g"
@@ -308,6 +311,10 @@ class TransactionsOfOneProducer:
 
     def __init__(self, rig: ClusterRig) -> None:
         self.rig = rig
+        for node in rig.nodes:
+            # one connection to each broker: a request over an older one is late
+            rig._clients[node.node_id, ADD_PARTITIONS_TO_TXN] = Client(rig.cluster, node.node_id)
+            rig._clients[node.node_id, END_TXN] = rig._clients[node.node_id, ADD_PARTITIONS_TO_TXN]
         rig.ask(1, FIND_COORDINATOR, 3, key=TX, key_type=1)
         rig.run_until(lambda: all(TRANSACTION_TOPIC in node.broker.image.topics for node in rig.nodes))
         rig.run_for(500)
@@ -358,3 +365,55 @@ def test_former_transaction_coordinator_does_not_take_the_end_of_a_later_transac
     rig.run_until(lambda: pending.is_done)
     assert pending.is_lost or pending.answer.error_code == ErrorCode.not_coordinator
     producer.end()
+
+
+def elect_apart(rig: ClusterRig) -> tuple[int, int]:
+    """The transaction coordinator, and another broker that now leads the partition."""
+    coordinator = rig.leader(TRANSACTION_TOPIC)
+    leader = coordinator % 3 + 1
+    if rig.leader("orders") != leader:
+        rig.elect("orders", leader)
+        rig.run_until(lambda: rig.leader("orders") == leader)
+    rig.run_for(500)
+    return coordinator, leader
+
+
+FAILOVER_MS = 8_000
+"""A session of a broker, an election, and what waited for it."""
+
+
+def test_markers_for_a_paused_leader_are_written_by_the_next_one_at_once() -> None:
+    """They were on their way to the paused one, which keeps its connections. An answer is awaited for 30 s."""
+    rig = make_rig(transaction_state_log_num_partitions="1", transaction_state_log_replication_factor="1")
+    producer = TransactionsOfOneProducer(rig)
+    coordinator, leader = elect_apart(rig)
+    producer.add()
+    producer.end()  # there is a connection for markers
+    producer.add()
+    rig.nodes[leader - 1].pause()
+    producer.begin_end(coordinator)
+    rig.run_for(FAILOVER_MS)
+    transactions = rig.nodes[coordinator - 1].broker.transaction_coordinator
+    assert transactions.describe(TX).state is COMPLETE_COMMIT
+
+
+def test_batch_whose_coordinator_is_paused_is_verified_by_the_next_one_at_once() -> None:
+    rig = make_rig(transaction_state_log_num_partitions="1", transaction_state_log_replication_factor="3")
+    producer = TransactionsOfOneProducer(rig)
+    coordinator, leader = elect_apart(rig)
+    producer.add()
+    codes: list[ErrorCode] = []
+
+    def verify() -> None:
+        identity = producer.named["producer_id"], producer.named["producer_epoch"]
+        place = TopicPartition("orders", 0)
+        rig.nodes[leader - 1].broker.verification.verify(place, TX, identity, 9, codes.append)
+
+    verify()
+    rig.run_for(500)
+    rig.nodes[coordinator - 1].pause()
+    verify()
+    rig.run_for(FAILOVER_MS)
+    verify()
+    rig.run_for(500)
+    assert codes == [ErrorCode.none, ErrorCode.not_enough_replicas, ErrorCode.none]

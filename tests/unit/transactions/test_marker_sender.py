@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.contexts import StubContext
 from yak.cluster.image import Image
+from yak.cluster.records import BrokerState
 from yak.core.timers import Timers
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
@@ -54,7 +55,7 @@ class Bench:
             "t": SimpleNamespace(partitions=partitions),
             TRANSACTION_TOPIC: SimpleNamespace(partitions=partitions[:1]),
         }
-        self.image = Image(topics=topics, brokers={OTHER: SimpleNamespace(boot_id="b")})
+        self.image = Image(topics=topics, brokers={OTHER: SimpleNamespace(boot_id="b", state=BrokerState.ACTIVE)})
         if hasattr(self, "context"):
             self.context.image = self.image
 
