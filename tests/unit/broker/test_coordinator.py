@@ -414,3 +414,15 @@ def test_a_coordinator_believes_no_damaged_commit(rig: Rig) -> None:
     disk.corrupt(path, position, whole[position])
     rig.run_for(5_000)
     assert ask.committed(rig, [0]) == [5]
+
+
+@pytest.mark.parametrize("version", [0, 5])
+def test_sync_group_at_a_loading_coordinator_makes_the_member_join_again(rig: Rig, version: int) -> None:
+    """COORDINATOR_LOAD_IN_PROGRESS ends a Java consumer: "Unexpected error from SyncGroup". A heartbeat gets no error."""
+    member = ask.stable(rig)
+    (coordinated,) = rig.node.broker.group_coordinator.runtime.coordinated.values()
+    coordinated.loader = object()
+    assert ask.sync(rig, member, version=version).error_code == ErrorCode.rebalance_in_progress
+    assert ask.heartbeat(rig, member) == NONE
+    coordinated.loader = None
+    assert ask.sync(rig, member, version=version).error_code == NONE

@@ -158,7 +158,12 @@ def sync_group(broker: Broker, call: Call) -> Outcome:
         if group.consumer is not None:
             return _of_consumer_group(broker, call, coordinated, group, sync)
     except PeerError as refusal:
-        return Now(refused_sync(refusal.error_code))
+        code = refusal.error_code
+        if code == ErrorCode.coordinator_load_in_progress:
+            # The rebalance is lost, so the member has to join again. The present error, which Kafka 4 answers, ends a Java
+            # client: "Unexpected error from SyncGroup" (GroupCoordinator.handleSyncGroup of Kafka 3.8).
+            code = ErrorCode.rebalance_in_progress
+        return Now(refused_sync(code))
     waiting = DelayedMemberAnswer(
         broker.purgatory, call, group.members, lambda fields: fields, refused_sync(ErrorCode.rebalance_in_progress)
     )
