@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from yak.cluster.changes import BeginChange
 from yak.cluster.topic_changes import plan_producer_ids
-from yak.errors import PeerError
+from yak.errors import ErrorCode, PeerError
 from yak.ids import ProducerId
 
 REFILL_BELOW = 500
@@ -19,7 +19,7 @@ REFILL_BELOW = 500
 
 
 Then: TypeAlias = Callable[[ProducerId, PeerError | None], None]
-"""Called once, with an id or with the error."""
+"""Called once, with an id or with the error: COORDINATOR_LOAD_IN_PROGRESS."""
 NO_PRODUCER_ID = -1
 
 
@@ -70,6 +70,10 @@ class ProducerIds:
             self.take(then)
 
     def _fail(self, error: PeerError) -> None:
+        """Fail the callbacks with COORDINATOR_LOAD_IN_PROGRESS, which every client repeats.
+
+        REQUEST_TIMED_OUT ends a Java producer before 3.4 (KAFKA-14417, Kafka's ProducerIdManager).
+        """
         waiting, self._waiting = self._waiting, deque()
         for then in waiting:
-            then(NO_PRODUCER_ID, error)
+            then(NO_PRODUCER_ID, PeerError(ErrorCode.coordinator_load_in_progress, error.message))
