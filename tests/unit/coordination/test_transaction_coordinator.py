@@ -389,6 +389,18 @@ def test_offsets_of_a_group_add_its_partition(rig):
     assert transaction.partitions == {TopicPartition("__consumer_offsets", partition_of("g", count))}
 
 
+def test_first_offsets_of_a_group_in_a_transaction_create_the_offsets_topic(rig):
+    """A Java producer with a ConsumerGroupMetadata of its own does that after AddOffsetsToTxn."""
+    producer = init(rig)
+    assert "__consumer_offsets" not in rig.node.broker.image.topics
+    asked = {"transactional_id": TX, "producer_id": producer.producer_id, "producer_epoch": 0, "group_id": "g"}
+    assert rig.ask(25, 3, **asked).error_code == ErrorCode.coordinator_load_in_progress
+    assert rig.ask(25, 3, **asked).error_code == NONE
+    assert {each.topic for each in rig.node.broker.transaction_coordinator.describe(TX).partitions} == {
+        "__consumer_offsets"
+    }
+
+
 def test_the_internal_topic_has_kafkas_configs(rig):
     topic = rig.node.broker.image.topics[TRANSACTION_TOPIC]
     assert len(topic.partitions) == 50

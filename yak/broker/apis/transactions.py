@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Api, Call, Fields, Now, Outcome, Slices
 from yak.broker.delayed_answers import DelayedAnswer
+from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.core.placement import partition_of
 from yak.errors import ErrorCode, PeerError, ProtocolViolation
 from yak.groups.consumer.regexes import Expression
@@ -204,7 +205,7 @@ def add_offsets_to_txn(broker: Broker, call: Call) -> Outcome:
     if not request.transactional_id:
         return Now(fields(ErrorCode.invalid_request))
     if topic is None:
-        return Now(fields(ErrorCode.coordinator_not_available))
+        return _create_offsets_topic(broker, call, fields)
     producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
     _refuse_late(broker, call, request.transactional_id, producer)
     waiting = _waiting(broker, call, fields)
@@ -215,6 +216,26 @@ def add_offsets_to_txn(broker: Broker, call: Call) -> Outcome:
         PROTOCOL_1,
         lambda code: waiting.complete(fields(code)),
     )
+    return waiting.outcome()
+
+
+def _create_offsets_topic(broker: Broker, call: Call, fields: Callable[[ErrorCode], Fields]) -> Outcome:
+    """Create `__consumer_offsets`, and let the client repeat its request.
+
+    A client finds the group's coordinator, which creates the topic too, only after AddOffsetsToTxn. Kafka adds the
+    partition before there is one (KafkaApis.handleAddOffsetsToTxnRequest).
+    """
+
+    def created(results: dict[str, PeerError | None]) -> Outcome:
+        refusal = results.get(OFFSETS_TOPIC)
+        exists = refusal is None or refusal.error_code == ErrorCode.topic_already_exists
+        return Now(fields(ErrorCode.coordinator_load_in_progress if exists else ErrorCode.coordinator_not_available))
+
+    waiting = DelayedMetadataChanges(broker, call, _TIMEOUT_MS, created)
+    try:
+        waiting.change(OFFSETS_TOPIC, broker.topic_creation.plan_internal_topic(OFFSETS_TOPIC))
+    except PeerError as refusal:
+        waiting.refuse(OFFSETS_TOPIC, refusal)
     return waiting.outcome()
 
 
