@@ -68,14 +68,18 @@ class VolatileState:
         )
 
     def install(self, state: StoreState) -> None:
-        """Make these the facts that the next script sees. Facts of an earlier incarnation of a broker do not count."""
+        """Make these the facts that the next script sees.
+
+        Of an earlier incarnation of a broker only the metadata on its disk count, until the present one reports its own:
+        a command that was appended before a registration was applied has no facts of the new incarnation yet.
+        """
         if not state.cluster:
             return
         state.cluster["lease_n"] = self.lease_renewals
         for node_id, broker in state.brokers.items():
             epoch, heartbeats, persisted, is_full = self.brokers.get(node_id, (0, 0, 0, False))
             is_current = epoch == broker["broker_epoch"]
-            broker["persisted"] = persisted if is_current else 0
+            broker["persisted"] = persisted
             is_open = broker["state"] != "CLOSED"
             if is_open:
                 state.heartbeats[node_id] = heartbeats

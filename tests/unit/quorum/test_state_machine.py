@@ -43,10 +43,10 @@ class Leader:
         self.log.append(value)
         return self.machine.apply(value)
 
-    def register(self, node_id: int = 1) -> int:
+    def register(self, node_id: int = 1, **other: object) -> int:
         named = {"boot_id": f"b{node_id}", "directories": f"d{node_id}", "host": "h", "port": 1, "rack": None}
         more = {"role": "any", "lossy": False, "secret": "s", "broker_epoch": 0}
-        return self.call("register", node_id=node_id, **named, **more).value["broker_epoch"]
+        return self.call("register", **{"node_id": node_id, **named, **more, **other}).value["broker_epoch"]
 
     def heartbeat(self, epoch: int, persisted: int, node_id: int = 1, **more):
         return self.call(
@@ -104,15 +104,30 @@ def test_commands_carry_the_soft_facts_that_held():
     assert (state.heartbeats[1], state.brokers[1]["persisted"], list(state.full)) == (1, epoch, [1])
 
 
-def test_soft_facts_of_an_earlier_incarnation_do_not_count():
+def test_soft_facts_of_an_earlier_incarnation_do_not_count_but_for_the_metadata_on_its_disk():
     leader = Leader()
     epoch = leader.register()
     leader.heartbeat(epoch, epoch, is_full=True)
     facts = copy.deepcopy(leader.facts)
     leader.machine.state.brokers[1]["broker_epoch"] = epoch + 1
     facts.install(leader.machine.state)
-    assert leader.machine.state.brokers[1]["persisted"] == 0
+    assert leader.machine.state.brokers[1]["persisted"] == epoch
     assert not leader.machine.state.full
+
+
+@pytest.mark.parametrize("next_leader", [False, True])
+def test_command_that_waited_behind_a_registration_keeps_the_metadata_of_the_incarnation_before(next_leader):
+    leader = Leader()
+    epoch = leader.register()
+    leader.heartbeat(epoch, epoch + 5)
+    before = copy.deepcopy(leader.facts)
+    leader.register(boot_id="same disk", persisted=epoch + 5)
+    # the leader appended it before the registration was applied
+    request = StoreRequest("alloc_pid", {"node_id": 1, "broker_epoch": epoch})
+    leader.machine.apply(value_of(command_batch(request, before, leader.now_ms)))
+    leader.facts = facts_of_new_leader(leader.machine.state, 2) if next_leader else before
+    leader.register(boot_id="older disk", persisted=epoch + 4)
+    assert leader.machine.state.brokers[1]["lossy"] is True
 
 
 def test_soft_facts_round_trip():
