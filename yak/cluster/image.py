@@ -42,8 +42,8 @@ class BrokerInfo:
     """A registered broker.
 
     `lossy_epoch` is its last epoch that may have begun with the loss of acknowledged data, else 0. `emptied_epoch` is
-    its last epoch that began without a data directory it had before, else 0. `was_active` says that it was unfenced
-    under this epoch: if it is FENCED now, it was fenced, and registers again.
+    its last epoch that began without a data directory it had before, also before it was unregistered, else 0.
+    `was_active` says that it was unfenced under this epoch: if it is FENCED now, it was fenced, and registers again.
     """
 
     node_id: NodeId

@@ -248,8 +248,11 @@ class MetadataDelta:
     def _replay_register_broker(self, record: RegisterBroker) -> None:
         old: BrokerInfo | None = self._get("brokers").get(record.node_id)
         lossy_epoch = record.broker_epoch if record.lossy else (old.lossy_epoch if old else 0)
-        emptied_epoch = 0 if old is None else old.emptied_epoch
-        if old is not None and set(old.directories) - set(record.directories):
+        # the disk of a broker that was unregistered may be another machine's
+        known: BrokerInfo | None = old or self._get("former").get(record.node_id)
+        emptied_epoch = 0 if known is None else known.emptied_epoch
+        lacks_directory = known is not None and bool(set(known.directories) - set(record.directories))
+        if lacks_directory or (known is None and record.node_id in self._get("unregistered")):
             emptied_epoch = record.broker_epoch
         self._map("brokers")[record.node_id] = BrokerInfo.of(
             record,

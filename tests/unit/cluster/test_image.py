@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from yak.cluster.controller import needed_elections
 from yak.cluster.image import ChainBroken, Image
 from yak.cluster.payload import BadRecord
 from yak.cluster.snapshot import read_snapshot, write_snapshot
@@ -244,6 +245,47 @@ def test_a_registration_without_a_directory_of_before_is_remembered_over_later_o
         emptied_epoch(register(epoch=1), register(epoch=2, directories="other"), register(epoch=3, directories="other"))
         == 2
     )
+
+
+def unregister(node_id, epoch):
+    return "UnregisterBroker", {"node_id": node_id, "broker_epoch": epoch}
+
+
+@pytest.mark.parametrize(("directories", "is_emptied"), [("d1,d2", False), ("other", True)])
+@pytest.mark.parametrize("knows_former", [True, False])
+def test_registration_of_an_unregistered_broker_without_a_directory_of_before_is_emptied(
+    directories, is_emptied, knows_former
+):
+    image = Image().apply_all(chain(register(epoch=1), unregister(1, 1)))[0]
+    # a snapshot of an older YAK has no former brokers
+    image = image if knows_former else replace(image, former={})
+    back = register(epoch=3, directories=directories, lossy=True)
+    (record,) = chain(back, first=3, previous=image.chain_hash)
+    assert image.apply(record).brokers[1].emptied_epoch == (3 if is_emptied or not knows_former else 0)
+
+
+def test_replaced_broker_with_an_empty_disk_does_not_lead_after_all_machines_lost_power():
+    def active(node_id, epoch):
+        return "BrokerChange", {"node_id": node_id, "broker_epoch": epoch, "state": "ACTIVE"}
+
+    image = Image().apply_all(
+        chain(
+            CLUSTER,
+            register(1, 2),
+            register(2, 3),
+            topic(),
+            partitions(0),
+            change(isr="1@2,2@3", elr="", leader=-1),
+            # node 1 is another machine now; node 2 has its disk, without what was not synced
+            unregister(1, 2),
+            register(1, 8, directories="other", lossy=True),
+            register(2, 9, lossy=True),
+            active(1, 8),
+            active(2, 9),
+        )
+    )[0]
+    (election,) = needed_elections(image)
+    assert (election.leader, election.unclean) == (2, True)
 
 
 def test_a_lossy_registration_is_remembered_over_later_ones():
