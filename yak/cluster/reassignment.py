@@ -39,6 +39,7 @@ def plan_reassignment(
     }
     if target is None:
         _check_cancel(topic_name, info)
+        _check_records_stay(image, topic_name, info, ())
         return item | {"replicas": None}
     _check_target(image, target)
     refuse_full([[node_id for node_id in target if node_id not in info.replicas]], full)
@@ -49,6 +50,7 @@ def plan_reassignment(
             raise PeerError(ErrorCode.invalid_replication_factor, message)
     if tuple(target) == info.replicas and not is_reassigning(info):
         return None
+    _check_records_stay(image, topic_name, info, target)
     return item | {"replicas": format_nodes(tuple(target))}
 
 
@@ -73,6 +75,25 @@ def _check_cancel(topic_name: str, info: PartitionInfo) -> None:
         message = (
             f"Unable to revert partition assignment for {topic_name}:{info.partition} because it would require an "
             "unclean leader election."
+        )
+        raise PeerError(ErrorCode.invalid_replica_assignment, message)
+
+
+def _check_records_stay(image: Image, topic_name: str, info: PartitionInfo, target: Sequence[NodeId]) -> None:
+    """Check that a replica stays that has all committed records, also if the ISR has none and it is only eligible (ELR).
+
+    The replicas of the target before this one are removed at once. Kafka removes them once the reassignment is complete.
+    """
+    brokers = image.brokers
+    having = {
+        node_id
+        for node_id, broker_epoch in (*info.isr_members, *info.elr_members)
+        if node_id in brokers and broker_epoch >= brokers[node_id].lossy_epoch
+    }
+    if having and having <= set(info.adding_replicas) - set(target):
+        message = (
+            f"Unable to change the replicas of {topic_name}:{info.partition} because it would require an unclean leader "
+            "election."
         )
         raise PeerError(ErrorCode.invalid_replica_assignment, message)
 

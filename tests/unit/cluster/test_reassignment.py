@@ -1,6 +1,7 @@
 """What may be asked of AlterPartitionReassignments."""
 
 import uuid
+from dataclasses import replace
 
 import pytest
 
@@ -12,16 +13,17 @@ from yak.errors import ErrorCode, PeerError
 TOPIC_ID = uuid.UUID(int=1)
 
 
-def image_of(replicas=(1, 2), *, isr=None, adding=(), removing=(), nodes=(1, 2, 3, 4)):
+def image_of(replicas=(1, 2), *, isr=None, elr=(), adding=(), removing=(), nodes=(1, 2, 3, 4), lossy=()):
     isr = replicas if isr is None else isr
     brokers = {n: BrokerInfo(n, 10 + n, "b", (), "h", 9092, None, "leader", BrokerState.ACTIVE) for n in nodes}
+    brokers |= {n: replace(brokers[n], broker_epoch=20 + n, lossy_epoch=20 + n) for n in lossy}
     info = PartitionInfo(
         0,
         replicas,
         isr,
         tuple(10 + n for n in isr),
-        (),
-        (),
+        elr,
+        tuple(10 + n for n in elr),
         replicas[0],
         4,
         7,
@@ -88,3 +90,21 @@ def test_only_a_move_under_way_can_be_taken_back():
 def test_taking_back_needs_one_of_the_old_replicas_in_sync():
     moving = image_of((3, 1, 2), isr=(3,), adding=(3,), removing=(2,))
     assert refusal(moving, None) == ErrorCode.invalid_replica_assignment
+
+
+@pytest.mark.parametrize(
+    ("isr", "elr", "lossy"), [((), (3,), ()), ((1,), (3,), (1,)), ((3,), (), ()), ((), (3, 1), (1,))]
+)
+def test_reassignment_that_removes_the_only_replica_with_all_records_is_refused(isr, elr, lossy):
+    moving = image_of((3, 4, 1, 2), isr=isr, elr=elr, adding=(3, 4), removing=(1, 2), lossy=lossy)
+    for target in ((1, 4), (2, 1), (4,), None):
+        assert refusal(moving, target) == ErrorCode.invalid_replica_assignment
+    for target in ((3, 4), (3,), (1, 3)):
+        assert plan_reassignment(moving, "orders", 0, target)
+
+
+@pytest.mark.parametrize(("isr", "elr"), [((1,), (3,)), ((3, 1), ()), ((), (3, 1)), ((), ())])
+def test_reassignment_may_remove_a_replica_if_another_one_has_all_records(isr, elr):
+    moving = image_of((3, 4, 1, 2), isr=isr, elr=elr, adding=(3, 4), removing=(1, 2))
+    for target in ((1, 4), (2, 1), (4,)):
+        assert plan_reassignment(moving, "orders", 0, target)
