@@ -36,6 +36,7 @@ def plan_reassignment(
         "topic_id": str(topic.topic_id),
         "partition": partition,
         "partition_epoch": info.partition_epoch,
+        "keeps_elr_without_leader": True,
     }
     if target is None:
         _check_cancel(topic_name, info)

@@ -194,6 +194,7 @@ def plan_alter(
         "resource_name": resource_name,
         "changes": changes,
         "replace": replace,
+        "keeps_elr_without_leader": True,
     }
     return (StoreRequest("alter_configs", arguments),)
 

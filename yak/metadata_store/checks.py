@@ -93,6 +93,23 @@ def min_isr(state: StoreState, topic_id: str, leader: int, replicas: tuple[int, 
     return min(int(next((value for value in set_values if value), started_with)), len(replicas))
 
 
+def commits_nothing(state: StoreState, item: Mapping[str, Any], leader: int) -> bool:
+    """Whether no leader commits records: then the ELR stays eligible, and the next election computes it by the new minimum.
+
+    A call of an earlier version, without `keeps_elr_without_leader`, has the effect that it had then: a quorum's log has
+    such calls.
+    """
+    return bool(item.get("keeps_elr_without_leader")) and leader not in state.brokers
+
+
+def minimum_for_elr(state: StoreState, item: Mapping[str, Any], partition: Mapping[str, Any]) -> int:
+    """The `minimum` for `next_elr` after a change of this item; more than all replicas where no leader commits records."""
+    replicas = parse_nodes(partition["replicas"])
+    if commits_nothing(state, item, partition["leader"]):
+        return len(replicas) + 1
+    return min_isr(state, item["topic_id"], partition["leader"], replicas)
+
+
 def next_elr(state: StoreState, partition: Mapping[str, Any], isr: Iterable[IsrMember], minimum: int) -> str:
     """The ELR after a change to `isr` (KIP-966): empty once the ISR can commit, else the former members since then.
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from yak.metadata_store.checks import MIN_ISR, RefusedCall, Value, append_changes, change_of, check_broker
+from yak.metadata_store.checks import (
+    MIN_ISR,
+    RefusedCall,
+    Value,
+    append_changes,
+    change_of,
+    check_broker,
+    commits_nothing,
+)
 
 if TYPE_CHECKING:
     from yak.metadata_store.state import StoreState
@@ -39,15 +47,16 @@ def alter_configs(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value
         state.configs.pop(key, None)
     state.append("Config", {"resource_type": kind, "resource_name": resource, "configs": new}, now_ms)
     if old.get(MIN_ISR) != new.get(MIN_ISR):
-        _clear_elrs(state, kind, resource, now_ms)
+        _clear_elrs(state, a, now_ms)
     return {}
 
 
-def _clear_elrs(state: StoreState, kind: str, resource: str, now_ms: int) -> None:
+def _clear_elrs(state: StoreState, a: Mapping[str, Any], now_ms: int) -> None:
     """Raise partition epochs: the minimum ISR is part of the commit rule, so a leader with the old one must fail.
 
-    An empty ISR commits nothing, so its ELR stays eligible.
+    An empty ISR commits nothing, nor does a partition without a leader, so its ELR stays eligible.
     """
+    kind, resource = a["resource_type"], a["resource_name"]
     names = [resource] if kind == "topic" else sorted(state.topic_ids)
     changes = []
     for name in names:
@@ -60,7 +69,7 @@ def _clear_elrs(state: StoreState, kind: str, resource: str, now_ms: int) -> Non
                 continue
             # a broker's own config counts for the partitions that it leads
             if kind == "topic" or resource in ("", str(partition["leader"])):
-                if partition["isr"]:
+                if partition["isr"] and not commits_nothing(state, a, partition["leader"]):
                     partition["elr"] = ""
                 partition["nonce"] = ""
                 partition["partition_epoch"] += 1

@@ -19,6 +19,7 @@ from yak.metadata_store.checks import (
     has_node,
     is_current,
     min_isr,
+    minimum_for_elr,
     next_elr,
 )
 from yak.metadata_store.reassignments import complete
@@ -126,8 +127,7 @@ def _leave(state: StoreState, node_id: int, item: Mapping[str, Any], partition: 
         return ("OK", True) if has_yielded else ("LAST_MEMBER", False)
     eligible = partition["elr"]
     if is_member:
-        replicas = parse_nodes(partition["replicas"])
-        eligible = next_elr(state, partition, rest, min_isr(state, item["topic_id"], partition["leader"], replicas))
+        eligible = next_elr(state, partition, rest, minimum_for_elr(state, item, partition))
     if item["lost"]:
         eligible = format_isr(_without(parse_isr(eligible), node_id))
     partition |= {"isr": format_isr(rest), "elr": eligible}

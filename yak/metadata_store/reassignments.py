@@ -17,7 +17,7 @@ from yak.metadata_store.checks import (
     check_broker,
     has_node,
     is_current,
-    min_isr,
+    minimum_for_elr,
     next_elr,
 )
 
@@ -107,7 +107,7 @@ def _alter(state: StoreState, item: dict[str, Any], partition: dict[str, Any]) -
             "adding": format_nodes(adding),
             "removing": format_nodes(removing),
         }
-    return _change_replicas(state, item["topic_id"], partition, new)
+    return _change_replicas(state, item, partition, new)
 
 
 def _may_hold(state: StoreState, target: tuple[int, ...]) -> bool:
@@ -115,7 +115,7 @@ def _may_hold(state: StoreState, target: tuple[int, ...]) -> bool:
 
 
 def _change_replicas(
-    state: StoreState, topic_id: str, partition: dict[str, Any], new: dict[str, str]
+    state: StoreState, item: Mapping[str, Any], partition: dict[str, Any], new: dict[str, str]
 ) -> tuple[str, bool]:
     replicas = parse_nodes(new["replicas"])
     isr = _limited(partition, replicas)
@@ -131,7 +131,7 @@ def _change_replicas(
         leader = leader if stays is None else stays
     _take_replicas(partition, replicas, leader)
     partition |= new
-    elr = next_elr(state, partition, isr, min_isr(state, topic_id, leader, replicas))
+    elr = next_elr(state, partition, isr, minimum_for_elr(state, item, partition))
     partition |= {"isr": format_isr(isr), "elr": elr, "nonce": ""}
     partition["partition_epoch"] += 1
     complete(state, partition)

@@ -479,6 +479,7 @@ class IsrExits:
                 "partition": partition.topic_partition.partition,
                 "lost": is_lost,
                 "yields_to": "" if is_lost else _successor(partition),
+                "keeps_elr_without_leader": True,
             }
             for partition, is_lost in batch
         ]

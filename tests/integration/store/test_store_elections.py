@@ -1,4 +1,5 @@
-from support.stores import brokers
+import pytest
+from support.stores import Caller, brokers, topic_id_of
 
 
 def test_a_restarted_sole_replica_is_elected_in_the_next_epochs(one):
@@ -162,3 +163,55 @@ def test_isr_member_that_is_not_alive_and_lost_records_prevents_no_unclean_elect
     two.restart("boot-2", one, lossy=True)
     assert one.elect(2) == "INELIGIBLE_REPLICA"
     assert one.elect(3, unclean=True) == "OK"
+
+
+def _without_leader(backend) -> list[Caller]:
+    """Brokers 1 to 4; topic `a` on 2, 3 and 4 has lost its leader 2, and 3 is eligible. 2 and 3 started with a minimum of 2."""
+    one, two, three, four = brokers(backend, 4, min_isr=2)
+    one.create("a", replicas=["2,3,4"])
+    two.change_isr(two, three)
+    two.change_isr(two)
+    one.fence(two)
+    assert one.elect(-1) == "OK"
+    assert (one.partition().leader, one.partition().isr, one.partition().elr) == (-1, (2,), (3,))
+    return [one, two, three, four]
+
+
+@pytest.mark.parametrize(("more", "elr"), [({"keeps_elr_without_leader": True}, (3,)), ({}, ())])
+def test_reassignment_without_a_leader_keeps_the_elr_unless_the_call_is_of_an_earlier_version(backend, more, elr):
+    one, two, three, _four = _without_leader(backend)
+    assert one.reassign("3,2,4", **more) == "OK"
+    assert (one.partition().leader, one.partition().isr, one.partition().elr) == (-1, (2,), elr)
+    two.restart("boot-2", one, lossy=True)
+    assert one.elect(3) == ("OK" if elr else "INELIGIBLE_REPLICA")
+    if elr:
+        # the leader's own minimum counts again; 2 has lost something
+        assert (one.partition().isr, one.partition().elr) == ((3,), ())
+        assert three.change_isr(three)["code"] == "OK"
+
+
+@pytest.mark.parametrize(("more", "elr"), [({"keeps_elr_without_leader": True}, (3,)), ({}, ())])
+def test_member_that_leaves_the_isr_without_a_leader_stays_eligible(backend, more, elr):
+    one, two, three, _four = brokers(backend, 4, min_isr=2)
+    one.create("a", replicas=["2,3,4"])
+    two.change_isr(two, three)
+    for each in (two, three):
+        one.fence(each)
+    assert one.elect(-1) == "OK"
+    item = {"topic_id": topic_id_of("a"), "partition": 0, "lost": False, **more}
+    assert three("leave_isr", partitions=[item]).value["codes"] == ["OK"]
+    assert (one.partition().isr, one.partition().elr) == ((2,), elr)
+
+
+@pytest.mark.parametrize(("more", "elr"), [({"keeps_elr_without_leader": True}, (3,)), ({}, ())])
+@pytest.mark.parametrize(("kind", "name"), [("topic", "a"), ("broker", "")])
+def test_change_of_min_isr_without_a_leader_leaves_the_elr_to_the_next_election(backend, kind, name, more, elr):
+    one, two, _three, _four = _without_leader(backend)
+    before = one.partition().partition_epoch
+    changes = [["min.insync.replicas", "1"]]
+    change = {"resource_type": kind, "resource_name": name, "changes": changes, "replace": False, **more}
+    assert one("alter_configs", **change).code == "OK"
+    assert (one.partition().elr, one.partition().partition_epoch) == (elr, before + 1)
+    two.restart("boot-2", one)
+    assert one.elect(2) == "OK"
+    assert (one.partition().isr, one.partition().elr) == ((2,), ())

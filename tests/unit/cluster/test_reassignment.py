@@ -46,6 +46,7 @@ def test_a_move_names_the_replicas_and_what_it_knows():
         "topic_id": str(TOPIC_ID),
         "partition": 0,
         "partition_epoch": 7,
+        "keeps_elr_without_leader": True,
         "replicas": "3,4",
     }
 

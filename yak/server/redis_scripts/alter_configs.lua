@@ -50,8 +50,8 @@ if old[MIN_ISR] ~= new[MIN_ISR] then
       local p = read_partition(id, number)
       -- What is set on one broker counts where it leads.
       if p and (topic_id or A.resource_name == '' or A.resource_name == text(p.leader)) then
-        -- While nobody is in the ISR nothing is committed: who may lead then may still.
-        if p.isr ~= '' then p.elr = '' end
+        -- Without a leader, or an ISR, nothing is committed: the eligible leaders stay eligible.
+        if p.isr ~= '' and not commits_nothing(A, p.leader) then p.elr = '' end
         p.nonce, p.partition_epoch = '', p.partition_epoch + 1
         changed[#changed + 1] = {id, p}
       end

@@ -21,7 +21,7 @@ local function may_hold(target)
 end
 
 -- Take new replicas; false when nobody who has everything could go on.
-local function change_replicas(topic_id, p, new)
+local function change_replicas(item, p, new)
   local isr, leader = limited_isr(p, node_set(new.replicas)), p.leader
   if #isr < #parse_isr(p.isr) then
     -- Replicas of an earlier target go. They may have what nobody else has, unless a live member stays.
@@ -32,7 +32,7 @@ local function change_replicas(topic_id, p, new)
   end
   take_replicas(p, new.replicas, leader)
   p.adding, p.removing = new.adding, new.removing
-  p.elr = next_elr(p, isr, min_isr(topic_id, p))
+  p.elr = next_elr(p, isr, minimum_for_elr(item, p))
   p.isr, p.nonce, p.partition_epoch = format_isr(isr), '', p.partition_epoch + 1
   complete(p)
   return true
@@ -60,7 +60,7 @@ local function alter(item, p)
     for _, node in ipairs(removing) do target[#target + 1] = node end
     new.replicas = format_nodes(target)
   end
-  if not change_replicas(item.topic_id, p, new) then return 'INELIGIBLE_REPLICA', false end
+  if not change_replicas(item, p, new) then return 'INELIGIBLE_REPLICA', false end
   return 'OK', true
 end
 

@@ -65,7 +65,7 @@ local function leave(item, p)
     return 'LAST_MEMBER', false
   end
   local kept = p.elr
-  if is_member then kept = next_elr(p, rest, min_isr(item.topic_id, p)) end
+  if is_member then kept = next_elr(p, rest, minimum_for_elr(item, p)) end
   if item.lost then kept = format_isr(without_me(parse_isr(kept))) end
   p.isr, p.elr = format_isr(rest), kept
   void_changes_under_way(p)

@@ -155,6 +155,18 @@ end
 -- replicas.
 local function min_isr(topic_id, p) return math.min(min_isr_set(topic_id, p.leader), #parse_nodes(p.replicas)) end
 
+-- Whether no leader commits records: then the ELR stays eligible, and the next election computes it by the new minimum. A call
+-- of an earlier version, without `keeps_elr_without_leader`, has the effect that it had then.
+local function commits_nothing(item, leader)
+  return item.keeps_elr_without_leader == true and not cached_broker(leader)
+end
+
+-- The `minimum` for `next_elr` after a change of this item; more than all replicas where no leader commits records.
+local function minimum_for_elr(item, p)
+  if commits_nothing(item, p.leader) then return #parse_nodes(p.replicas) + 1 end
+  return min_isr(item.topic_id, p)
+end
+
 -- The ELR after a change of the ISR to `isr` (KIP-966): empty if `isr` has `minimum` members, else the former members. `p`
 -- has the old ISR and ELR, and the new leader and replicas. `minimum` must not be above the minimum that the leader uses:
 -- a former member is eligible only while the ISR without it cannot commit.
