@@ -118,7 +118,8 @@ def configs(rng, caller, other):
     kind, name = rng.choice((("broker", ""), ("broker", "1"), ("topic", rng.choice(TOPICS))))
     expected = ([], [], [None], ["1"], ["2"])
     changes = [["min.insync.replicas", rng.choice((None, "1", "2", "3")), *rng.choice(expected)]]
-    return "alter_configs", {"resource_type": kind, "resource_name": name, "changes": changes, "replace": False}
+    change = {"resource_type": kind, "resource_name": name, "changes": changes, "replace": False}
+    return "alter_configs", change | version(rng)
 
 
 def elect(rng, caller, other):
@@ -163,8 +164,22 @@ def reassign(rng, caller, other):
     for name in rng.choices(TOPICS, k=rng.randint(1, 2)):
         replicas = rng.choice((None, some_nodes(rng), some_nodes(rng), "1,1"))
         pe = epoch_of(rng, caller, name)[0]
-        items.append({"topic_id": topic_id_of(name), "partition": 0, "partition_epoch": pe, "replicas": replicas})
+        item = {"topic_id": topic_id_of(name), "partition": 0, "partition_epoch": pe, "replicas": replicas}
+        items.append(item | version(rng))
     return "alter_replicas", {"partitions": items}
+
+
+def leave(rng, caller, other):
+    items = []
+    for name in rng.choices(TOPICS, k=rng.randint(1, 2)):
+        item = {"topic_id": topic_id_of(name), "partition": 0, "lost": False}
+        items.append(item | {"yields_to": rng.choice(("", other.member))} | version(rng))
+    return "leave_isr", {"partitions": items}
+
+
+def version(rng):
+    """What calls of an earlier version lack."""
+    return {"keeps_elr_without_leader": True} if rng.random() < 0.7 else {}
 
 
 def barrier(rng, caller, other):
@@ -195,6 +210,7 @@ STEPS = {
     elect: 8,
     isr: 12,
     reassign: 5,
+    leave: 2,
     barrier: 1,
     report: 2,
 }
