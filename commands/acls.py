@@ -163,7 +163,8 @@ def remove(
         raise YakError("no-acl", "no ACL matches", why="resources are named exactly", try_=("yak acls list",))
     g.out.table([_row(acl) for acl in found], _COLUMNS)
     g.confirm(f"Remove {'this ACL' if len(found) == 1 else f'these {len(found)} ACLs'}?")
-    deleted = delete_acls(address, filters, timeout_s=timeout_s)
+    # not by the filters of the options: they may select ACLs that were added since, and that are not in the table
+    deleted = delete_acls(address, [_exactly(each) for each in found], timeout_s=timeout_s)
     g.out.note(f"removed {len(deleted)} ACL{'' if len(deleted) == 1 else 's'}")
 
 
@@ -291,6 +292,14 @@ def _filters(
             chosen or [everything.operation],
         )
     ]
+
+
+def _exactly(acl: AclBinding) -> AclFilter:
+    """The filter that selects this ACL alone."""
+    from yak.acls.filters import AclFilter
+
+    (kind, name, pattern_type), (principal, host, operation, permission) = acl
+    return AclFilter(kind, name, pattern_type, principal, host, operation, permission)
 
 
 # ------------------------------------------------------------------------------------------------------------- output

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from yak.acls.bindings import (
@@ -18,6 +18,7 @@ from yak.acls.filters import AclFilter
 from yak.client.errors import Change, from_answer
 from yak.client.raw_connection import call_change, call_once
 from yak.errors import YakError
+from yak.limits import ACLS_PER_REQUEST_MAX
 
 _DESCRIBE_ACLS: Final = 29, 3
 _CREATE_ACLS: Final = 30, 3
@@ -53,16 +54,17 @@ def create_acls(address: str, bindings: Sequence[AclBinding], *, timeout_s: floa
         _check_change(result, change)
 
 
-def delete_acls(address: str, filters: Iterable[AclFilter], *, timeout_s: float) -> list[AclBinding]:
+def delete_acls(address: str, filters: Sequence[AclFilter], *, timeout_s: float) -> list[AclBinding]:
     """Delete the ACLs that any of the filters selects. Raises Unreachable, or YakError (`acls-off`, `not-authorized`, `acl-refused`)."""
     change = Change("the ACLs were", "removed", _SHOWS)
-    fields = {"filters": [_filter_fields(each) for each in filters]}
     deleted = []
-    for result in call_change(address, _DELETE_ACLS, fields, change, timeout_s).filter_results:
-        _check_change(result, change)
-        for acl in result.matching_acls:
-            _check_change(acl, change)
-            deleted.append(AclBinding(_pattern(acl), _entry(acl)))
+    for start in range(0, len(filters), ACLS_PER_REQUEST_MAX):
+        fields = {"filters": [_filter_fields(each) for each in filters[start : start + ACLS_PER_REQUEST_MAX]]}
+        for result in call_change(address, _DELETE_ACLS, fields, change, timeout_s).filter_results:
+            _check_change(result, change)
+            for acl in result.matching_acls:
+                _check_change(acl, change)
+                deleted.append(AclBinding(_pattern(acl), _entry(acl)))
     return deleted
 
 

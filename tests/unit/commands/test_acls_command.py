@@ -132,13 +132,22 @@ def test_remove_shows_what_matches_and_removes_it_once_confirmed(yak, requests):
     ran = yak("acls", "remove", "--topic", "orders", "--allow", "ann", "--yes")
     assert ran.code == 0
     assert "removed 1 ACL" in ran.out + ran.err
-    wanted = AclFilter(TOPIC, "orders", PatternType.LITERAL, "User:ann", None, Operation.ANY, ALLOW)
-    assert requests.deleted == [wanted]
+    assert requests.deleted == [AclFilter(TOPIC, "orders", PatternType.LITERAL, "User:ann", "*", READ, ALLOW)]
 
 
 def test_remove_of_a_principal_matches_any_resource(yak, requests):
     assert yak("acls", "remove", "--deny", "bob", "--operation", "write", "--yes").code == 0
-    assert requests.deleted == [AclFilter(principal="User:bob", operation=WRITE, permission=DENY)]
+    assert requests.described == [AclFilter(principal="User:bob", operation=WRITE, permission=DENY)]
+    assert requests.deleted == [AclFilter(TOPIC, "o", PatternType.PREFIXED, "User:bob", "*", WRITE, DENY)]
+
+
+def test_acls_remove_keeps_an_acl_that_was_added_before_the_confirmation(yak, requests, monkeypatch):
+    later = acl("orders", DESCRIBE)
+    monkeypatch.setattr(Globals, "confirm", lambda _g, _question: requests.found.append(later))
+    ran = yak("acls", "remove", "--topic", "orders")
+    assert ran.code == 0, ran.err
+    assert requests.deleted
+    assert not any(each.matches(later) for each in requests.deleted)
 
 
 @pytest.mark.parametrize(
