@@ -145,7 +145,9 @@ def carry_out(admin: "Admin", moves: Sequence[Move], *, timeout_s: float) -> dic
     if orders:
         found = read_metadata(admin.servers, timeout_s=timeout_s)
         controller = found.brokers.get(found.controller_id) or next(iter(found.brokers.values()))
-        failed = reassign(controller, orders, timeout_s=timeout_s)
+        failed = _reassigned(controller, orders, timeout_s)
+        orders = {key: order for key, order in orders.items() if key not in failed}
+        failed |= reassign(controller, orders, timeout_s=timeout_s)
     wanted = [each for each in moves if each.partition not in failed]
     if not wanted:
         return failed
@@ -156,6 +158,28 @@ def carry_out(admin: "Admin", moves: Sequence[Move], *, timeout_s: float) -> dic
     return failed | wait_until_led(
         admin.servers, {each.partition: each.to for each in wanted if each.partition not in failed}, timeout_s=timeout_s
     )
+
+
+def _reassigned(
+    controller: Broker, orders: Mapping[TopicPartition, tuple[NodeId, ...]], timeout_s: float
+) -> dict[TopicPartition, str]:
+    """The partitions whose replicas an order would change, with the reason.
+
+    An order has the replicas of the metadata from which the move was planned. A reassignment since then, or one in progress,
+    would be replaced by a reassignment to these replicas.
+    """
+    moves = list_reassignments(controller, timeout_s=timeout_s)
+    # after the reassignments: one that ends in between is in the list still
+    found = read_metadata(controller.address, timeout_s=timeout_s)
+    now = {TopicPartition(each.topic, each.partition): each.replicas for each in found.partitions}
+    reasons: dict[TopicPartition, str] = {}
+    for key, order in orders.items():
+        replicas = now.get(key, ())
+        if key in moves:
+            reasons[key] = "a reassignment of its replicas is in progress"
+        elif set(replicas) != set(order):
+            reasons[key] = f"its replicas have changed: they are {','.join(map(str, replicas)) or 'none'} now"
+    return reasons
 
 
 def wait_until_led(

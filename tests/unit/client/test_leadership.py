@@ -1,14 +1,22 @@
 """Which leadership goes to whom."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from yak.client.leadership import plan_moves
+from yak.client import leadership
+from yak.client.leadership import Reassignment, carry_out, plan_moves
+from yak.client.metadata import Broker
+from yak.client.replica_offsets import ClusterReplicas
 from yak.ids import TopicPartition
 from yak.view.partition_replicas import PartitionReplicas
 
 
 def partition(number, leader, replicas=(1, 2, 3), isr=None):
     return PartitionReplicas("t", number, leader, 1, None, replicas, replicas if isr is None else isr, 0, {}, 2)
+
+
+REASSIGNING = "a reassignment of its replicas is in progress"
 
 
 def places(plan):
@@ -60,3 +68,36 @@ def test_only_preferred_hands_back_and_leaves_the_rest():
     assert places(plan) == [(0, 1, None)]
     assert plan.stays == {TopicPartition("t", 1): "1 leads it already"}
     assert plan.refused == {TopicPartition("t", 2): "1 is out of sync: ISR 2,3"}
+
+
+@pytest.mark.parametrize(
+    ("now", "moves", "reason"),
+    [
+        ((4, 2, 3), {}, "its replicas have changed: they are 4,2,3 now"),
+        (
+            (4, 1, 2, 3),
+            {TopicPartition("t", 0): Reassignment((4,), (1,))},
+            REASSIGNING,
+        ),
+        ((1, 2, 3), {TopicPartition("t", 0): Reassignment((), (3,))}, REASSIGNING),
+    ],
+)
+def test_reassigned_partition_keeps_its_replicas_when_a_move_of_its_leader_was_planned_before(
+    monkeypatch, now, moves, reason
+):
+    requested = {}
+
+    def reassign(_broker, targets, *, timeout_s):
+        requested.update(targets)
+        return {}
+
+    found = ClusterReplicas("c", 1, {1: Broker(1, "a", 1)}, (partition(0, 1, now), partition(1, 1)))
+    monkeypatch.setattr(leadership, "read_metadata", lambda _servers, timeout_s: found)
+    monkeypatch.setattr(leadership, "list_reassignments", lambda _broker, timeout_s: moves)
+    monkeypatch.setattr(leadership, "reassign", reassign)
+    monkeypatch.setattr(leadership, "elect_preferred_leaders", lambda _found, keys, timeout_s: dict.fromkeys(keys))
+    monkeypatch.setattr(leadership, "wait_until_led", lambda _servers, _leaders, timeout_s: {})
+    plan = plan_moves([partition(0, 1), partition(1, 1)], to=2)
+    admin = SimpleNamespace(servers="a:1", metadata=lambda: None)
+    assert carry_out(admin, plan.moves, timeout_s=1.0) == {TopicPartition("t", 0): reason}
+    assert requested == {TopicPartition("t", 1): (2, 1, 3)}
