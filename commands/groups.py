@@ -654,7 +654,9 @@ def _show_plan(
         out.note(f"nothing was moved: {counted(plan.left_alone, 'partition')} left alone")
     else:
         out.note("nothing to move: the offsets are already committed")
-    return 1 if errors else None
+    if plan.unanswered:
+        out.warn(f"{counted(plan.unanswered, 'partition')} not moved: no leader answers; yak isr --offline")
+    return 1 if errors or plan.unanswered else None
 
 
 @command(

@@ -331,7 +331,10 @@ def test_reset_that_moves_nothing_says_why(yak, world, monkeypatch):
     world.committed["billing"] = {O2: 9}
     assert yak("groups", "reset", "billing", *args).err == "nothing to move: the offsets are already committed\n"
     monkeypatch.setattr(lag, "read_marks", lambda *_: {})
-    left = "nothing was moved: 1 partition left alone\n"
+    left = (
+        "nothing was moved: 1 partition left alone\n"
+        "warning: 1 partition not moved: no leader answers; yak isr --offline\n"
+    )
     assert yak("groups", "reset", "billing", *args).err == left
     world.errors["later"] = YakError("unknown-group", "none")
     world.groups["later"] = BILLING
@@ -340,6 +343,19 @@ def test_reset_that_moves_nothing_says_why(yak, world, monkeypatch):
     assert ran.err == f'there is no group "later" yet\n{left}'
     ran = yak("groups", "reset", "later", *args[:-1])
     assert ran.err.startswith('there is no group "later" yet\ndry run')
+
+
+def test_groups_reset_of_a_partition_without_leader_moves_the_others_and_returns_1(yak, world, monkeypatch):
+    monkeypatch.setattr(lag, "read_marks", lambda *_: {O0: MARKS[O0], O1: MARKS[O1]})
+    ran = yak("groups", "reset", "billing", "--topic", "orders", "--to-earliest", "--execute", "-o", "json")
+    assert world.commits == [("billing", {O0: 5, O1: 0})]
+    assert (ran.code, json.loads(ran.out)[2]["note"]) == (1, "the partition has no leader that answers")
+
+
+def test_groups_reset_of_a_deleted_topic_leaves_its_offset_and_returns_0(yak, world):
+    world.groups["audit"] = replace(BILLING, group_id="audit")
+    ran = yak("groups", "reset", "audit", "--all-topics", "--to-earliest", "--execute")
+    assert (ran.code, world.commits) == (0, [("audit", {O0: 5, O1: 0})])
 
 
 def test_a_group_with_members_is_not_reset_and_the_dry_run_says_so(yak, world):

@@ -1,6 +1,6 @@
 """Plans a reset of a group's offsets, from the answers of the cluster, and carries it out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -14,6 +14,8 @@ from yak.view.groups import Group
 Kind = Literal["earliest", "latest", "offset", "timestamp", "shift", "current", "file"]
 NOTHING_COMMITTED: Final = "nothing is committed"
 NO_LEADER: Final = "the topic is gone, or the partition has no leader"
+NO_ANSWER: Final = "the partition has no leader that answers"
+"""Of a partition that exists: its offset should have moved."""
 NOT_IN_FILE: Final = "the file does not name it"
 
 
@@ -49,13 +51,16 @@ def plan_reset(
     committed: Mapping[TopicPartition, Offset],
     marks: Mapping[TopicPartition, tuple[Offset, Offset]],
     by_time: Mapping[TopicPartition, Offset],
+    existing: Container[TopicPartition] = (),
 ) -> list[Step]:
     """A step for each partition. An offset outside the log is moved to the nearest one inside.
 
-    For a target time, `by_time` has the first offset at or after it, -1 when there is no such record.
+    For a target time, `by_time` has the first offset at or after it, -1 when there is no such record. `existing` has the
+    partitions that exist.
     """
     return [
-        _step(target, each, committed.get(each), marks.get(each), by_time.get(each, -1)) for each in sorted(partitions)
+        _step(target, each, committed.get(each), marks.get(each), by_time.get(each, -1), is_there=each in existing)
+        for each in sorted(partitions)
     ]
 
 
@@ -65,9 +70,15 @@ def _step(
     before: Offset | None,
     marks: tuple[Offset, Offset] | None,
     at_time: Offset,
+    *,
+    is_there: bool,
 ) -> Step:
+    if target.kind == "file" and partition not in target.offsets:
+        return Step(partition, before, None, NOT_IN_FILE)
+    if target.kind == "shift" and before is None:
+        return Step(partition, None, None, NOTHING_COMMITTED)
     if marks is None:
-        return Step(partition, before, None, NO_LEADER)
+        return Step(partition, before, None, NO_ANSWER if is_there else NO_LEADER)
     (start, end), note = marks, ""
     if target.kind == "earliest":
         wanted = start
@@ -76,16 +87,12 @@ def _step(
     elif target.kind == "offset":
         wanted = target.number
     elif target.kind == "file":
-        if partition not in target.offsets:
-            return Step(partition, before, None, NOT_IN_FILE)
         wanted = target.offsets[partition]
     elif target.kind == "timestamp":
         wanted = at_time if at_time >= 0 else end
         note = "" if at_time >= 0 else "no record is that young: the end"
     elif before is not None:
         wanted = before + (target.number if target.kind == "shift" else 0)
-    elif target.kind == "shift":
-        return Step(partition, None, None, NOTHING_COMMITTED)
     else:
         wanted = end
         note = f"{NOTHING_COMMITTED}: the end"
@@ -108,6 +115,11 @@ class ResetPlan:
     def left_alone(self) -> int:
         """How many offsets stay for another reason than that they are there already."""
         return sum(each.after is None for each in self.steps)
+
+    @property
+    def unanswered(self) -> int:
+        """How many offsets stay because no leader of the partition answers."""
+        return sum(each.note == NO_ANSWER for each in self.steps)
 
     @property
     def changes(self) -> dict[TopicPartition, Offset]:
@@ -172,4 +184,6 @@ def _steps(
     if target.kind == "timestamp":
         answers = brokers.admin.offsets({each: target.number for each in partitions if each in marks})
         by_time = {each: found.offset for each, found in answers.items()}
-    return plan_reset(target, partitions, committed, marks, by_time)
+    numbers = {name: {each.number for each in found.partitions} for name, found in metadata.topics.items()}
+    existing = [each for each in partitions if each.partition in numbers.get(each.topic, ())]
+    return plan_reset(target, partitions, committed, marks, by_time, frozenset(existing))
