@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from yak.commands.app import STOP, WHAT, CommandGroup, flag
-from yak.commands.local_cluster import local_cluster, print_status
+from yak.commands.local_cluster import data_dir_of, find_local, local_cluster, print_status
 from yak.commands.options import Globals
 from yak.commands.parameters import DataDir, NodeId, option
+from yak.errors import UsageError
 
 if TYPE_CHECKING:
     from yak.client.broker_removal import Removal
@@ -43,7 +44,6 @@ def remove(g: Globals, node_id: NodeId, data_dir: DataDir = None) -> None:
     interrupted, and goes on.
     """
     from yak.client.broker_removal import Removal
-    from yak.commands.local_cluster import find_local
     from yak.local.cluster import LocalCluster
 
     g.must_not_be_readonly(f"removing broker {node_id}")
@@ -104,8 +104,18 @@ def restart(
 
 
 def _changeable(g: Globals, data_dir: str | None, command: str) -> "LocalCluster":
+    """The cluster of `yak up`. Raises UsageError (`not-a-local-cluster`) when -b or --context names brokers of another one."""
     g.must_not_be_readonly(command)
-    return local_cluster(g, data_dir)
+    cluster = local_cluster(g, data_dir)
+    is_named = g.flags.bootstrap_server is not None or g.flags.context is not None
+    if data_dir is None and is_named and cluster.status().brokers and find_local(g, None) is None:
+        raise UsageError(
+            "not-a-local-cluster",
+            f"{command} changes only brokers that yak up started on this machine",
+            why=f"{data_dir_of(g, None)} holds no cluster with a broker at {g.bootstrap_servers}",
+            try_=(f"{command} NODE          without -b and --context", f"{command} NODE --data-dir DIR"),
+        )
+    return cluster
 
 
 def _change(
