@@ -351,15 +351,19 @@ def create(
     configs, admin = key_values(config, _CONFIG_EXAMPLE), g.admin()
 
     def create_one(name: str) -> str:
-        if if_not_exists and name in admin.metadata().topics:
-            return "exists"
-        admin.create_topic(
-            name,
-            partitions=partitions or _OF_BROKER,
-            replication_factor=replication_factor or _OF_BROKER,
-            configs=configs,
-            validate_only=dry_run,
-        )
+        try:
+            admin.create_topic(
+                name,
+                partitions=partitions or _OF_BROKER,
+                replication_factor=replication_factor or _OF_BROKER,
+                configs=configs,
+                validate_only=dry_run,
+            )
+        except YakError as error:
+            # the creation comes first: a broker whose metadata lag still lists a topic that was deleted
+            if if_not_exists and (error.code == "topic-exists" or name in admin.metadata().topics):
+                return "exists"
+            raise
         return "could be created" if dry_run else "created"
 
     return _each(g, names, create_one)
@@ -414,7 +418,12 @@ def delete(
     def delete_one(name: str) -> str:
         if name not in known.topics:
             return "not there"
-        admin.delete_topic(name)
+        try:
+            admin.delete_topic(name)
+        except YakError as error:
+            if not if_exists or error.code != "unknown-topic":
+                raise
+            return "not there"
         return "deleted"
 
     return _each(g, names, delete_one)

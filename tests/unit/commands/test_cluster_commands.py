@@ -83,9 +83,12 @@ class FakeAdmin:
     def topic_id(self, name):
         return "AAAAAAAAAAAAAAAAAAAAAQ"
 
+    taken: set = {"taken"}  # noqa: RUF012
+    """Topics that the controller knows."""
+
     def create_topic(self, name, **options):
-        if name == "taken":
-            raise YakError("topic-exists", 'topic "taken" was not created', why="it is there", try_=("x",))
+        if name in self.taken:
+            raise YakError("topic-exists", f'topic "{name}" was not created', why="it is there", try_=("x",))
         self.changes.append(("create", name, options))
 
     def delete_topic(self, name):
@@ -176,8 +179,33 @@ def test_topics_create_with_one_failed_topic_exits_with_1_and_creates_the_others
     assert ran.code == 1
     assert [each[1] for each in fake] == ["a", "b"]
     assert "error[topic-exists]" in ran.err
-    assert yak("topics", "create", "orders", "--if-not-exists").code == 0
+    assert yak("topics", "create", "taken", "--if-not-exists").code == 0
     assert len(fake) == 2
+
+
+def test_topics_create_if_not_exists_creates_a_topic_that_only_lagging_metadata_list(yak, fake):
+    ran = yak("topics", "create", "orders", "--if-not-exists", "-o", "json")
+    assert (ran.code, json.loads(ran.out)) == (0, [{"name": "orders", "result": "created"}])
+    assert [each[:2] for each in fake] == [("create", "orders")]
+
+
+def test_topics_create_if_not_exists_succeeds_without_the_right_to_create_a_topic_that_exists(yak, monkeypatch):
+    def refuse(_self, name, **_options):
+        raise YakError("not-authorized", f'topic "{name}" was not created', why="no ACL")
+
+    monkeypatch.setattr(FakeAdmin, "create_topic", refuse)
+    assert yak("topics", "create", "orders", "--if-not-exists").code == 0
+    assert yak("topics", "create", "other", "--if-not-exists").code == 1
+
+
+def test_topics_delete_if_exists_succeeds_for_a_topic_that_was_deleted_meanwhile(yak, monkeypatch):
+    def gone(_self, name):
+        raise YakError("unknown-topic", f'topic "{name}" was not deleted', why="it does not exist")
+
+    monkeypatch.setattr(FakeAdmin, "delete_topic", gone)
+    ran = yak("topics", "delete", "orders", "-y", "--if-exists", "-o", "json")
+    assert (ran.code, json.loads(ran.out)) == (0, [{"name": "orders", "result": "not there"}])
+    assert yak("topics", "delete", "orders", "-y").code == 1
 
 
 def test_topics_delete_requires_confirmation_and_needs_yes_without_a_terminal(yak, fake):
