@@ -55,6 +55,9 @@ def restore(
         if found.state != "SEEDING" or not found.offers:
             _nothing_to_do(g, store.name, found)
             return
+        if abort and dry_run:
+            g.out.note(f"The offers of {_nodes(sorted(found.offers))} would be forgotten.")
+            return
         if abort:
             g.must_not_be_readonly("giving up a restore")
             g.confirm(f"Let cluster {found.cluster_id} go on with the store as it is?")

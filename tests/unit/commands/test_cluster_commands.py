@@ -388,3 +388,31 @@ def test_brokers_list_names_voters_without_which_no_follower_takes_over(yak, mon
     assert "no broker takes over when it dies" in yak("brokers", "list").err
     quorum.voter_ids = []
     assert "node 2 (role follower) takes over when it dies" in yak("brokers", "list").err
+
+
+def test_cluster_restore_abort_dry_run_forgets_no_offer(yak, monkeypatch):
+    aborted = []
+
+    class FakeStore:
+        name = "redis://r"
+
+        def __init__(self, _url, *, timeout_s):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def find(self):
+            return SimpleNamespace(state="SEEDING", cluster_id="c", offers={1: "x", 3: "y"})
+
+        def abort(self, found):
+            aborted.append(found.cluster_id)
+
+    monkeypatch.setattr("yak.local.metadata_restore.RestoreStore", FakeStore)
+    ran = yak("cluster", "restore", "--abort", "--dry-run", "--yes")
+    assert (ran.code, aborted, ran.err) == (0, [], "The offers of brokers 1, 3 would be forgotten.\n")
+    assert yak("cluster", "restore", "--abort", "--yes").code == 0
+    assert aborted == ["c"]
