@@ -217,10 +217,16 @@ class TrimStep:
     new: Offset
 
 
-def plan_trim(g: "Globals", admin: "Admin", name: str, before: str, partitions: str | None) -> list[TrimStep]:
-    """The plan of `trim`. An integer below 100 thousand million is an offset, anything else a time."""
+def plan_trim(
+    g: "Globals", admin: "Admin", name: str, before: str, partitions: str | None
+) -> tuple[list[TrimStep], list[int]]:
+    """The plan of `trim`, and the partitions without a leader, which cannot be trimmed.
+
+    An integer below 100 thousand million is an offset, anything else a time.
+    """
     topic = admin.metadata().require_topic(name)
     wanted = list(topic.led)
+    offline = [each.number for each in topic.partitions if TopicPartition(name, each.number) not in topic.led]
     if partitions is not None:
         numbers = {part.strip() for part in partitions.split(",")}
         missing = sorted(numbers - {str(each.number) for each in topic.partitions})
@@ -228,6 +234,7 @@ def plan_trim(g: "Globals", admin: "Admin", name: str, before: str, partitions: 
             why = f"it has {len(topic.partitions)}, from 0"
             raise UsageError("unknown-partition", f'{name} has no partition "{missing[0]}"', why=why)
         wanted = [each for each in wanted if str(each.partition) in numbers]
+        offline = [number for number in offline if str(number) in numbers]
     marks = admin.watermarks(wanted)
     offset = parse_long(before) if len(before) < 12 else None
     if offset is not None:
@@ -237,14 +244,18 @@ def plan_trim(g: "Globals", admin: "Admin", name: str, before: str, partitions: 
         found = admin.offsets(dict.fromkeys(wanted, moment))
         # No record is that new: all records are older.
         targets = {each: found[each].offset if found[each].offset >= 0 else marks[each][1] for each in wanted}
-    return [TrimStep(each, marks[each][0], min(max(targets[each], marks[each][0]), marks[each][1])) for each in wanted]
+    steps = [TrimStep(each, marks[each][0], min(max(targets[each], marks[each][0]), marks[each][1])) for each in wanted]
+    return steps, offline
 
 
-def trim_rows(admin: "Admin", plan: list[TrimStep], *, dry_run: bool) -> tuple[list[dict[str, Any]], int]:
-    """Carry out a plan; return a row per partition, and the number of failures."""
+def trim_rows(
+    admin: "Admin", plan: list[TrimStep], offline: Sequence[int], *, dry_run: bool
+) -> tuple[list[dict[str, Any]], int]:
+    """Carry out a plan; return a row per partition, and the number of failures, with those that are `offline`."""
     moves = {step.partition: step.new for step in plan if step.new > step.old}
     results = {} if dry_run or not moves else admin.delete_records(moves)
-    rows, failed = [], 0
+    rows: list[dict[str, Any]] = []
+    failed = 0
     for step in plan:
         result = results.get(step.partition)
         if isinstance(result, YakError):
@@ -264,7 +275,10 @@ def trim_rows(admin: "Admin", plan: list[TrimStep], *, dry_run: bool) -> tuple[l
                 "result": text,
             }
         )
-    return rows, failed
+    unknown = dict.fromkeys(("old_start", "new_start", "records"))
+    why = "would fail: it has no leader" if dry_run else "failed: it has no leader"
+    rows += [{"partition": number, **unknown, "result": why} for number in offline]
+    return sorted(rows, key=lambda row: int(row["partition"])), failed + len(offline)
 
 
 _CONFIG_EXAMPLE = "-c retention.ms=60000"
@@ -445,14 +459,15 @@ def trim(
     if not dry_run:
         g.must_not_be_readonly(f"deleting records of {name}")
     admin = g.admin()
-    plan = plan_trim(g, admin, name, before, partitions)
+    plan, offline = plan_trim(g, admin, name, before, partitions)
     if not dry_run:
         gone = sum(max(0, step.new - step.old) for step in plan)
         g.confirm(f"Delete {gone} records of {name}?")
-    rows, failed = trim_rows(admin, plan, dry_run=dry_run)
+    rows, failed = trim_rows(admin, plan, offline, dry_run=dry_run)
     g.out.table(rows, ("partition", "old_start", "new_start", "records", "result"))
     if dry_run:
         g.out.note("dry run: nothing was deleted")
+        return 0
     return 1 if failed else 0
 
 

@@ -232,9 +232,15 @@ def test_topics_alter_sends_only_the_requested_changes(yak, fake):
     assert yak("topics", "alter", "orders", "-c", "retention.ms").code == 2
 
 
-def test_trimming_stays_within_the_log_and_skips_partitions_without_leader(yak, fake):
-    assert yak("topics", "trim", "orders", "--before", "800", "-y").code == 0
+def test_trimming_stays_within_the_log_and_reports_partitions_without_leader(yak, fake):
+    ran = yak("topics", "trim", "orders", "--before", "800", "-y", "-o", "json")
     assert fake == [("trim", {TopicPartition("orders", 0): 800, TopicPartition("orders", 1): 500})]
+    assert (ran.code, json.loads(ran.out)[2]) == (
+        1,
+        {"partition": 2, "old_start": None, "new_start": None, "records": None, "result": "failed: it has no leader"},
+    )
+    assert yak("topics", "trim", "orders", "--before", "800", "--partitions", "0,1", "-y").code == 0
+    assert yak("topics", "trim", "orders", "--before", "800", "--partitions", "2", "-y").code == 1
 
 
 def test_a_clone_takes_partitions_and_the_configs_that_were_set(yak, fake):
