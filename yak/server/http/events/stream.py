@@ -7,7 +7,9 @@ import trio
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 from yak.server.http.answers import until_gone
+from yak.server.http.authentication import CALLER
 from yak.server.http.bodies import in_thread
 from yak.server.http.context import Context, cluster_view
 from yak.server.http.events.listeners import EventRing, Listener, Subscription, gap
@@ -15,11 +17,14 @@ from yak.server.http.events.pump import PIECE_BYTES_MAX, Pump
 from yak.server.http.fair_share import fair_share
 from yak.server.http.problems import Problem, large_json_bytes
 from yak.server.http.replica_rows import all_rows
+from yak.server.http.rights import is_allowed
 from yak.server.http.timed_stream import STREAM, TimedStream
 from yak.views.replicas import PartitionFilter
 
 _HEADERS: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
 """The latter disables nginx's buffering."""
+RIGHTS_SECONDS: Final = 1.0
+"""How often the rights of a listener are checked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ def event_pump(context: Context) -> Pump:
 
 
 class EventStream(Response):
-    """Server-sent events until the listener disconnects, is too slow, or its time is over."""
+    """Server-sent events until the listener disconnects, is too slow, its time is over, or it may not see the cluster."""
 
     media_type = "text/event-stream"
 
@@ -52,6 +57,7 @@ class EventStream(Response):
         del self.headers["content-length"]
         self._context = context
         self._request = request
+        self._caller = CALLER.get()
         self._pump = pump = context.part(event_pump)
         if pump.listeners >= context.limits.event_listeners_max:
             most = context.limits.event_listeners_max
@@ -117,11 +123,14 @@ class EventStream(Response):
         return f"id: {event_id}\nevent: snapshot\ndata: ".encode() + data + b"\n"
 
     async def _listen(self, listener: Listener) -> None:
-        """Let the pump send until the listener ends."""
+        """Let the pump send until the listener ends, or an ACL takes its right away."""
         subscription = self._request.subscription
+        access = Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME
         self._pump.join(subscription, listener)
         try:
-            await listener.ended.wait()
+            while not listener.ended.is_set() and is_allowed(self._context.broker, self._caller, *access):
+                with trio.move_on_after(RIGHTS_SECONDS):
+                    await listener.ended.wait()
         finally:
             self._pump.leave(subscription, listener)
 

@@ -3,10 +3,14 @@
 from types import SimpleNamespace
 
 import pytest
+import trio
 
-from tests.unit.server.http.rig import make_context
+from tests.unit.server.http.rig import Acls, make_context
+from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
+from yak.server.http.authentication import CALLER, Caller
 from yak.server.http.context import HttpLimits
-from yak.server.http.events.listeners import EventFilter, EventRing, Subscription
+from yak.server.http.events import stream
+from yak.server.http.events.listeners import EventFilter, EventRing, Listener, Subscription
 from yak.server.http.events.pump import Pump
 from yak.server.http.events.stream import EventStream, StreamRequest, event_pump
 from yak.server.http.problems import Problem
@@ -33,3 +37,24 @@ def test_as_many_as_the_bound_may_listen():
 def test_invalid_event_cursor_is_refused_before_the_stream_begins():
     with pytest.raises(Problem, match="not an event id"):
         EventStream(context_with(0), StreamRequest(EVERYTHING, "yesterday"))
+
+
+async def test_event_stream_ends_when_an_acl_takes_the_right_away(monkeypatch):
+    monkeypatch.setattr(stream, "RIGHTS_SECONDS", 0.001)
+    CALLER.set(Caller("User:ann", None, "10.0.0.9:4711"))
+    context = context_with(0)
+    acls = Acls((Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME))
+    context.broker.authorization = acls
+    listening = []
+    pump = context.parts[event_pump]
+    monkeypatch.setattr(pump, "join", lambda _subscription, listener: listening.append(listener))
+    monkeypatch.setattr(pump, "leave", lambda _subscription, listener: listening.remove(listener))
+    listener = Listener(len, 1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(EventStream(context, StreamRequest(EVERYTHING))._listen, listener)
+        await trio.sleep(0.02)
+        assert listening == [listener]
+        acls.allowed = ()
+        with trio.fail_after(5):
+            while listening:  # noqa: ASYNC110 - nothing is set when a listener leaves
+                await trio.sleep(0.001)
