@@ -8,7 +8,7 @@ from yak.broker.broker import Broker
 from yak.cluster.records import BrokerState
 from yak.server.http.problems import Problem, bad_body
 from yak.server.http.route import Schema
-from yak.server.http.schemas import NODE_ID, NODES, NUMBER, OFFSET, TEXT, TEXT_OR_NULL, listing, record
+from yak.server.http.schemas import NODE_ID, NODES, NUMBER, OFFSET, TEXT, TEXT_OR_NULL, listing, or_null, record
 
 _HOST_CHARACTERS_MAX: Final = 255
 
@@ -58,7 +58,7 @@ BROKER: Final = record(
     }
 )
 TOPIC: Final = record(
-    {"name": TEXT, "topicUUID": UUID, "numPartitions": OFFSET, "configs": CONFIGS, "timestamp": SECONDS}
+    {"name": TEXT, "topicUUID": UUID, "numPartitions": OFFSET, "configs": or_null(CONFIGS), "timestamp": SECONDS}
 )
 PARTITION: Final = record(
     {

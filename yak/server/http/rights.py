@@ -26,6 +26,7 @@ from yak.server.http.problems import Problem
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+    from yak.cluster.image import TopicInfo
     from yak.server.http.authentication import Caller
     from yak.server.log import RateLimit
 
@@ -95,6 +96,13 @@ def check_names(
 def is_allowed(broker: "Broker", caller: "Caller", operation: Operation, kind: ResourceType, name: str) -> bool:
     """Whether the caller has this right."""
     return broker.authorization.authorize(caller.principal, caller.host, operation, kind, name)
+
+
+def visible_configs(broker: "Broker", caller: "Caller", topic: "TopicInfo") -> dict[str, str] | None:
+    """A topic's configs; None without DESCRIBE_CONFIGS, which is another right than that to describe the topic."""
+    if not is_allowed(broker, caller, Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
+        return None
+    return dict(topic.configs)
 
 
 def denied(

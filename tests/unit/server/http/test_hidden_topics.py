@@ -1,6 +1,7 @@
 """Answers about topics that the caller may not use: the same for topics that exist and for those that do not."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ from tests.unit.server.http.rig import Acls, make_request
 from yak.acls.bindings import Operation, ResourceType
 from yak.server.http.authentication import CALLER, Caller
 from yak.server.http.problems import Problem
+from yak.server.http.routes.metadata_topics import get_topic_by_name
 from yak.server.http.routes.produce import produce
 from yak.server.http.routes.stream import stream
+from yak.server.http.routes.topics import show_topic
 
 ANN = Caller("User:ann", None, "10.0.0.9:4711")
 
@@ -78,3 +81,19 @@ def test_produce_redirects_by_the_topics_that_the_caller_may_write() -> None:
     rows = [{"topic": name, "payload": 1} for name in ("secret", "open", "nosuch")]
     found = answer_of(produce, request("redirect=true", rows), (Operation.WRITE, ResourceType.TOPIC, "open"))
     assert found["leader"] == 2
+
+
+@pytest.mark.parametrize("handler", [show_topic, get_topic_by_name])
+@pytest.mark.parametrize(
+    ("operation", "configs"), [(Operation.DESCRIBE, None), (Operation.DESCRIBE_CONFIGS, {"n": "1"})]
+)
+def test_configs_of_a_topic_need_the_right_to_describe_configs(handler, operation, configs) -> None:
+    image = image_of({"open": [-1]})
+    image.topics["open"] = replace(image.topics["open"], configs={"n": "1"})
+    context = context_of(image, None, authorization=Acls((operation, ResourceType.TOPIC, "open")))
+
+    async def main() -> Any:
+        CALLER.set(ANN)
+        return json.loads((await handler(context, make_request(path_params={"name": "open"}))).body)
+
+    assert trio.run(main)["configs"] == configs

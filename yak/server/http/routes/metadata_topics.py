@@ -13,11 +13,13 @@ from yak.cluster.image import BrokerInfo, TopicInfo
 from yak.errors import ErrorCode
 from yak.limits import PARTITIONS_PER_TOPIC_MAX
 from yak.server.http.answers import answer, large_answer
+from yak.server.http.authentication import CALLER
 from yak.server.http.bodies import checked, json_body
 from yak.server.http.context import Context
 from yak.server.http.external_brokers import ExternalBrokers
 from yak.server.http.metadata_bodies import PRODUCER, TOPIC, UUID, WHOLE_TOPIC, identifier, require_store
 from yak.server.http.problems import Problem, bad_body, check_error, kafka_problem
+from yak.server.http.rights import visible_configs
 from yak.server.http.route import Answer, Body, Parameter, Routes
 from yak.server.http.routes.topics import request_topic
 from yak.server.http.schemas import NODE_ID, OFFSET, TOPIC_NAME, closed, given, listing, or_null
@@ -71,8 +73,9 @@ def _no_topic(name: str) -> Problem:
     return kafka_problem(ErrorCode.unknown_topic_or_partition, f"topic {name[:64]}", "it does not exist")
 
 
-def _whole(topic: TopicInfo) -> dict[str, Any]:
-    return {**topic_json(topic), "partitions": [partition_json(topic, each) for each in topic.partitions]}
+def _topic(context: Context, topic: TopicInfo) -> dict[str, Any]:
+    """A topic without its partitions, and without configs that the caller may not see."""
+    return topic_json(topic) | {"configs": visible_configs(context.broker, CALLER.get(), topic)}
 
 
 _NUM_PARTITIONS: Final = {"type": ["integer", "null"], "minimum": 1, "maximum": PARTITIONS_PER_TOPIC_MAX}
@@ -124,7 +127,7 @@ async def create_topic(context: Context, request: Request) -> Response:
     made = context.broker.image.topics.get(name)
     if made is None:
         raise _no_topic(name)
-    return answer(topic_json(made), 201)
+    return answer(_topic(context, made), 201)
 
 
 @ROUTES.add(
@@ -136,7 +139,12 @@ async def create_topic(context: Context, request: Request) -> Response:
 async def get_topic_by_name(context: Context, request: Request) -> Response:
     """A topic with its partitions."""
     topic = await _await_topic(context, request.path_params["name"])
-    return await large_answer(context, lambda: _whole(topic), len(topic.partitions))
+    head = _topic(context, topic)
+
+    def show() -> dict[str, Any]:
+        return {**head, "partitions": [partition_json(topic, each) for each in topic.partitions]}
+
+    return await large_answer(context, show, len(topic.partitions))
 
 
 @ROUTES.add(
@@ -170,7 +178,7 @@ async def create_partition(context: Context, request: Request) -> Response:
     if made is None:
         raise _no_topic(topic.name)
     new = [partition_json(made, partition) for partition in made.partitions[present:count]]
-    return answer({**topic_json(made), "partitions": new}, 201)
+    return answer({**_topic(context, made), "partitions": new}, 201)
 
 
 @ROUTES.add(

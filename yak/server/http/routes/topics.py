@@ -14,9 +14,11 @@ from yak.ids import NodeId, TopicPartition
 from yak.limits import PARTITIONS_PER_TOPIC_MAX
 from yak.protocol.topic_names import is_internal
 from yak.server.http.answers import answer, large_answer
+from yak.server.http.authentication import CALLER
 from yak.server.http.bodies import checked, json_body, query_flag
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, check_error
+from yak.server.http.rights import visible_configs
 from yak.server.http.route import Answer, Body, Parameter, Routes
 from yak.server.http.schemas import (
     BOOLEAN,
@@ -140,7 +142,7 @@ _PARTITION: Final = {
     "high_watermark": OFFSET_OR_NULL,
     "size_bytes": OFFSET_OR_NULL,
 }
-_TOPIC: Final = record({**_SUMMARY, "partitions": listing(record(_PARTITION)), "configs": _CONFIGS})
+_TOPIC: Final = record({**_SUMMARY, "partitions": listing(record(_PARTITION)), "configs": or_null(_CONFIGS)})
 _CREATED: Final = record(
     {**{name: each for name, each in _SUMMARY.items() if name != "internal"}, "configs": _CONFIGS, "created": BOOLEAN}
 )
@@ -211,11 +213,13 @@ async def create_topic(context: Context, request: Request) -> Response:
     "One topic with its partitions",
     parameters=(NAME,),
     answers={200: Answer("with null for offsets that a leader does not report", _TOPIC)},
+    description="`configs` is null for a user without the right to describe them.",
 )
 async def show_topic(context: Context, request: Request) -> Response:
     """One topic, with what only its leaders know: offsets and sizes."""
     topic = find_topic(context, request.path_params["name"])
     partitions = [TopicPartition(topic.name, info.partition) for info in topic.partitions]
+    configs = visible_configs(context.broker, CALLER.get(), topic)
     sizes_bytes: dict[int, int] = {}
     async with trio.open_nursery() as nursery:
         for node_id, led in by_leader(context.broker.image, partitions).items():
@@ -227,7 +231,7 @@ async def show_topic(context: Context, request: Request) -> Response:
             _partition(info, starts.get(place), ends.get(place), sizes_bytes.get(info.partition))
             for info, place in zip(topic.partitions, partitions, strict=True)
         ]
-        return {**_summary(topic), "partitions": rows, "configs": dict(topic.configs)}
+        return {**_summary(topic), "partitions": rows, "configs": configs}
 
     return await large_answer(context, show, len(partitions))
 
