@@ -68,8 +68,11 @@ def remove(g: Globals, name: Name, mechanism: Mechanism = None) -> None:
     chosen = _mechanisms(mechanism) if mechanism else present
     if not present:
         raise YakError("unknown-user", f"user {name} does not exist", try_=("yak users list",))
+    # the list may be of a broker whose metadata lag: with a credential that is left the user could still log in
+    unlisted = () if mechanism else tuple(each for each in _BOTH if each not in present)
     g.confirm(f"Remove user {name}?")
     remove_user(admin, name, chosen)
+    remove_user(admin, name, unlisted, if_exists=True)
     g.out.note(f"removed user {name}")
 
 

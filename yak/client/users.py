@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from yak.client.errors import Change, from_answer, from_exception, kafka_exceptions
 from yak.client.raw_connection import call_once
+from yak.errors import YakError
 from yak.security.scram import BY_CODE
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
 
 _DESCRIBE_USER_SCRAM_CREDENTIALS: Final = 50, 0
+_RESOURCE_NOT_FOUND: Final = 91
 _SHOWS: Final = "yak users list"
 
 
@@ -49,14 +51,18 @@ def set_password(admin: Admin, user: str, password: str, mechanisms: Sequence[st
     _alter(admin, changes, Change(f"user {user} was", "changed", _SHOWS))
 
 
-def remove_user(admin: Admin, user: str, mechanisms: Sequence[str]) -> None:
-    """Delete these credentials of a user. Raises YakError."""
+def remove_user(admin: Admin, user: str, mechanisms: Sequence[str], *, if_exists: bool = False) -> None:
+    """Delete these credentials of a user. Raises YakError; with `if_exists` not for a credential that does not exist."""
     library = _library()
     changes = [
         library.UserScramCredentialDeletion(user, getattr(library.ScramMechanism, each.replace("-", "_")))
         for each in mechanisms
     ]
-    _alter(admin, changes, Change(f"user {user} was", "removed", _SHOWS))
+    try:
+        _alter(admin, changes, Change(f"user {user} was", "removed", _SHOWS))
+    except YakError as error:
+        if not if_exists or error.kafka_code != _RESOURCE_NOT_FOUND:
+            raise
 
 
 def _library() -> Any:

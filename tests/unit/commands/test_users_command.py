@@ -4,8 +4,11 @@ import io
 import json
 import os
 import stat
+from concurrent.futures import Future
+from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from yak.client.login import ClientLogin, current_login, login_of, use_login
 from yak.commands.options import Flags, Globals
@@ -134,3 +137,29 @@ def test_iterations_outside_the_range_of_the_help_are_wrong_usage(yak, tmp_path,
     ran = yak("users", "add", "ann", "--iterations", iterations, "--password-file", write(tmp_path))
     assert ran.code == 2
     assert "it is not from 4096 to 16384" in ran.err
+
+
+@pytest.mark.parametrize("code", [None, KafkaError.RESOURCE_NOT_FOUND, KafkaError.CLUSTER_AUTHORIZATION_FAILED])
+def test_users_remove_deletes_also_a_credential_that_a_lagging_broker_does_not_list(yak, monkeypatch, code):
+    deleted = []
+
+    class Client:
+        def alter_user_scram_credentials(self, changes, *, request_timeout):
+            answer = Future()
+            deleted.append(changes[0].mechanism.name)
+            if code is None or len(deleted) == 1:
+                answer.set_result(None)
+            else:
+                answer.set_exception(KafkaException(KafkaError(code)))
+            return {"ann": answer}
+
+    admin = SimpleNamespace(client=Client(), timeout_s=1.0)
+    rows = [{"user": "ann", "mechanism": "SCRAM-SHA-256", "iterations": 4096}]
+    monkeypatch.setattr(Globals, "admin", lambda _g: admin)
+    monkeypatch.setattr("yak.client.users.user_rows", lambda _admin: rows)
+    ran = yak("users", "remove", "ann", "--yes")
+    assert deleted == ["SCRAM_SHA_256", "SCRAM_SHA_512"]
+    assert ran.code == (1 if code == KafkaError.CLUSTER_AUTHORIZATION_FAILED else 0), ran.err
+    deleted.clear()
+    assert yak("users", "remove", "ann", "--mechanism", "SCRAM-SHA-256", "--yes").code == 0
+    assert deleted == ["SCRAM_SHA_256"]
