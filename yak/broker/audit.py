@@ -2,7 +2,8 @@
 
 Each request of a client that changes the cluster gives an event for each result: `done`, `denied`, or `failed` with its
 error. It has the principal, the host, the API, and the changed resources. Of any other request the first denied operation
-is logged. Requests of brokers are not: the broker that took the client's request logs it.
+is logged. Requests of brokers are not: the broker that took the client's request logs it, also one over HTTP
+(`yak.server.http.broker_client`).
 
 Denials are among the events that clients can provoke, which the log writes a limited number of.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from yak.acls.bindings import Operation, PatternType, Permission, ResourceType
 from yak.broker.authorization import AUTHORIZATION_ERRORS
@@ -28,6 +29,18 @@ Result: TypeAlias = tuple[str, int]
 """What was to be changed, and the error code of its answer."""
 
 
+class AnsweredRequest(Protocol):
+    """A request that has an answer."""
+
+    @property
+    def api_key(self) -> int:
+        """Its API."""
+
+    @property
+    def request(self) -> Any:
+        """kio's dataclass."""
+
+
 class Audit:
     """Writes the events of one broker."""
 
@@ -36,52 +49,68 @@ class Audit:
 
     def answered(self, call: Call, fields: Fields) -> None:
         """Log the results of a request, if it changes the cluster."""
+        connection = call.connection
+        if call.api_key in AUDITED and connection.proven is None:
+            for notice in self.notices(call, fields, connection.principal, connection.host):
+                self._emit(notice)
+
+    def notices(self, call: AnsweredRequest, fields: Fields, principal: str, host: str) -> Iterator[Notice]:
+        """The events of an answer to a request of this principal; none if the request changes nothing."""
         results_of = AUDITED.get(call.api_key)
-        if results_of is None or call.connection.proven is not None:
+        if results_of is None:
             return
         is_dry_run = getattr(call.request, "validate_only", False) or getattr(call.request, "dry_run", False)
         by_code: dict[int, list[str]] = {}
         for what, code in results_of(call, fields):
             by_code.setdefault(code, []).append(what)
         for code, resources in by_code.items():
+            found: tuple[Literal["done", "denied", "failed"], dict[str, object]] = "done", {}
             if code in AUTHORIZATION_ERRORS:
-                self._write(call, "denied", resources)
+                found = "denied", {}
             elif code != _NONE:
-                self._write(call, "failed", resources, error=ErrorCode(code).name.upper())
-            elif not is_dry_run:
-                self._write(call, "done", resources)
+                found = "failed", {"error": ErrorCode(code).name.upper()}
+            elif is_dry_run:
+                continue
+            result, more = found
+            yield self._notice(call.api_key, principal, host, result, resources, **more)
 
     def denied(self, call: Call, operation: Operation, kind: ResourceType, name: str) -> None:
         """Log a denied operation of a request whose results are not logged."""
         if call.api_key not in AUDITED:
-            self._write(call, "denied", [f"{operation.name} {kind.name} {name}"])
+            connection, what = call.connection, f"{operation.name} {kind.name} {name}"
+            self._emit(self._notice(call.api_key, connection.principal, connection.host, "denied", [what]))
 
-    def _write(
-        self, call: Call, result: Literal["done", "denied", "failed"], resources: list[str], **more: object
-    ) -> None:
-        connection = call.connection
+    def _notice(
+        self,
+        api_key: int,
+        principal: str,
+        host: str,
+        result: Literal["done", "denied", "failed"],
+        resources: list[str],
+        **more: object,
+    ) -> Notice:
         named = [text if len(text) <= _LENGTH_MAX else f"{text[:_LENGTH_MAX]}…" for text in resources[:_RESOURCES_MAX]]
         if len(resources) > _RESOURCES_MAX:
             named.append(f"{len(resources) - _RESOURCES_MAX} more")
         fields: dict[str, object] = {
             "result": result,
-            "principal": connection.principal,
-            "host": connection.host,
-            "api": self._api_names.get(call.api_key, str(call.api_key)),
+            "principal": principal,
+            "host": host,
+            "api": self._api_names.get(api_key, str(api_key)),
             "resources": ", ".join(named),
             **more,
         }
         level: Literal["info", "warning"] = "info" if result == "done" else "warning"
-        self._emit(Notice(level, "audit", fields, is_provoked=result != "done"))
+        return Notice(level, "audit", fields, is_provoked=result != "done")
 
 
 # ------------------------------------------------------------------------------------- the results of each API's answer
 
 
-def _named(items: str, name: str, kind: str) -> Callable[[Call, Fields], Iterator[Result]]:
+def _named(items: str, name: str, kind: str) -> Callable[[AnsweredRequest, Fields], Iterator[Result]]:
     """The results of an answer that has a list of resources of one kind."""
 
-    def results(_call: Call, fields: Fields) -> Iterator[Result]:
+    def results(_call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
         for item in fields[items]:
             yield f"{kind} {item[name]}", item["error_code"]
 
@@ -90,10 +119,10 @@ def _named(items: str, name: str, kind: str) -> Callable[[Call, Fields], Iterato
 
 def _partitions(
     topics: str, partitions: str, topic_name: str = "name", index: str = "partition_index"
-) -> Callable[[Call, Fields], Iterator[Result]]:
+) -> Callable[[AnsweredRequest, Fields], Iterator[Result]]:
     """The results of an answer that has partitions by topic."""
 
-    def results(_call: Call, fields: Fields) -> Iterator[Result]:
+    def results(_call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
         for topic in fields[topics]:
             for each in topic[partitions]:
                 yield f"partition {topic[topic_name]}-{each[index]}", each["error_code"]
@@ -103,10 +132,10 @@ def _partitions(
     return results
 
 
-def _whole(describe: Callable[[Any], str]) -> Callable[[Call, Fields], Iterator[Result]]:
+def _whole(describe: Callable[[Any], str]) -> Callable[[AnsweredRequest, Fields], Iterator[Result]]:
     """The result of an answer with one error code."""
 
-    def results(call: Call, fields: Fields) -> Iterator[Result]:
+    def results(call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
         yield describe(call.request), fields["error_code"]
 
     return results
@@ -115,7 +144,7 @@ def _whole(describe: Callable[[Any], str]) -> Callable[[Call, Fields], Iterator[
 _CONFIG_RESOURCES: Final = {2: "topic", 4: "broker", 8: "broker logger", 16: "client metrics", 32: "group"}
 
 
-def _configs(call: Call, fields: Fields) -> Iterator[Result]:
+def _configs(call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
     """The names of changed configs; a value may be a secret."""
     for item, answer in zip(call.request.resources, fields["responses"], strict=True):
         kind = _CONFIG_RESOURCES.get(item.resource_type, f"resource type {item.resource_type}")
@@ -123,14 +152,14 @@ def _configs(call: Call, fields: Fields) -> Iterator[Result]:
         yield f"{kind} {item.resource_name or 'default'}: {names}", answer["error_code"]
 
 
-def _quotas(call: Call, fields: Fields) -> Iterator[Result]:
+def _quotas(call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
     for item, answer in zip(call.request.entries, fields["entries"], strict=True):
         entity = ",".join(f"{part.entity_type}={part.entity_name or '<default>'}" for part in item.entity)
         changes = " ".join(f"{op.key}={'none' if op.remove else op.value}" for op in item.ops[:_RESOURCES_MAX])
         yield f"quotas of {entity}: {changes}", answer["error_code"]
 
 
-def _deleted_offsets(call: Call, fields: Fields) -> Iterator[Result]:
+def _deleted_offsets(call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
     group = call.request.group_id
     if fields["error_code"]:
         yield f"offsets of group {group}", fields["error_code"]
@@ -139,12 +168,12 @@ def _deleted_offsets(call: Call, fields: Fields) -> Iterator[Result]:
             yield f"offset of group {group} in {topic['name']}-{each['partition_index']}", each["error_code"]
 
 
-def _deleted_topics(_call: Call, fields: Fields) -> Iterator[Result]:
+def _deleted_topics(_call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
     for answer in fields["responses"]:
         yield f"topic {answer['name'] or answer['topic_id']}", answer["error_code"]
 
 
-def _markers(_call: Call, fields: Fields) -> Iterator[Result]:
+def _markers(_call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
     for marker in fields["markers"]:
         for topic in marker["topics"]:
             for each in topic["partitions"]:
@@ -167,14 +196,14 @@ def _code_name(codes: type[IntEnum], code: int) -> str:
     return next((known.name for known in codes if known == code), str(code))
 
 
-def _created_acls(call: Call, fields: Fields) -> Iterator[Result]:
+def _created_acls(call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
     for item, answer in zip(call.request.creations, fields["results"], strict=True):
         pattern = item.resource_type, item.resource_pattern_type, item.resource_name
         entry = item.principal, item.host, item.operation, item.permission_type
         yield _acl(pattern, entry), answer["error_code"]
 
 
-def _deleted_acls(call: Call, fields: Fields) -> Iterator[Result]:
+def _deleted_acls(call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
     for item, answer in zip(call.request.filters, fields["filter_results"], strict=True):
         if answer["error_code"]:
             pattern = item.resource_type_filter, item.pattern_type_filter, item.resource_name_filter or "*"
@@ -186,12 +215,12 @@ def _deleted_acls(call: Call, fields: Fields) -> Iterator[Result]:
             yield _acl(pattern, entry), each["error_code"]
 
 
-def _created_token(_call: Call, fields: Fields) -> Iterator[Result]:
+def _created_token(_call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
     owner = f"{fields['principal_type']}:{fields['principal_name']}"
     yield f"delegation token {fields['token_id']} of {owner}".replace("  ", " "), fields["error_code"]
 
 
-AUDITED: Final[Mapping[int, Callable[[Call, Fields], Iterable[Result]]]] = {
+AUDITED: Final[Mapping[int, Callable[[AnsweredRequest, Fields], Iterable[Result]]]] = {
     19: _named("topics", "name", "topic"),  # CreateTopics
     20: _deleted_topics,
     21: _partitions("topics", "partitions"),  # DeleteRecords

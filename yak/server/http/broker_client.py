@@ -12,20 +12,24 @@ import ssl
 import struct
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import trio
 
 from yak.broker.apis import TABLE
+from yak.broker.audit import AUDITED
 from yak.broker.broker import Broker
+from yak.broker.call import forwarded_fields
 from yak.config.listeners import bracketed
 from yak.core.peers import CLIENT_ID as PEERS_CLIENT_ID
 from yak.errors import ErrorCode, ProtocolViolation
 from yak.ids import NodeId
 from yak.limits import REQUEST_BYTES_MAX
-from yak.protocol.codec import decode_response, encode_request
+from yak.protocol.codec import decode_request, decode_response, encode_request
 from yak.protocol.peer_proof import MECHANISM, NONCE_BYTES, Exchange, Hello
+from yak.protocol.request_header import read_request_header
 from yak.protocol.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from yak.server import log
 from yak.server.http.authentication import CALLER
 from yak.server.http.problems import Problem
 from yak.server.http.rights import check_rights
@@ -87,13 +91,28 @@ class BrokerClient:
         try:
             with trio.fail_after(timeout_s):
                 answer = await self._exchange(frame, node_id)
-            return decode_response(api_key, version, answer)
+            found = decode_response(api_key, version, answer)
+            self._audit(frame, node_id, found)
+            return found
         except trio.TooSlowError:
             raise Problem(
                 504, "no-answer", f"node {node_id} did not answer within {timeout_s:g} s", "try again"
             ) from None
         except (RemoteLost, ClosedByBroker, ProtocolViolation) as error:
             raise _unreachable(f"node {node_id} did not answer: {error}") from None
+
+    def _audit(self, frame: bytes, node_id: NodeId, answer: Any) -> None:
+        """Log a change that another broker made for the caller: it knows the request as one of this broker, and logs none."""
+        broker, header = self._broker, read_request_header(memoryview(frame))
+        if node_id == broker.node_id or header.api_key not in AUDITED or not needs_authentication(broker):
+            return
+        request = decode_request(header.api_key, header.api_version, memoryview(frame), header.body_offset)
+        call, caller = _SentRequest(header.api_key, request), CALLER.get()
+        for notice in broker.audit.notices(call, forwarded_fields(answer), caller.principal, caller.host):
+            if notice.is_provoked:
+                self._rate_limit.write(notice.level, notice.event, dict(notice.fields))
+            else:
+                log.write(notice.level, notice.event, dict(notice.fields))
 
     async def send(self, api_key: int, version: int, fields: Mapping[str, object], node_id: NodeId) -> None:
         """Send a request without an answer (acks=0). Raises Problem 503 `broker-unreachable` when it cannot be sent."""
@@ -124,6 +143,13 @@ class BrokerClient:
             raise RemoteLost("it is not registered")
         address = info.endpoint_for(self._broker.identity.inter_broker)
         return await self._remote.exchange(address, frame, has_answer=has_answer)
+
+
+class _SentRequest(NamedTuple):
+    """A request to another broker."""
+
+    api_key: int
+    request: Any
 
 
 def _unreachable(message: str) -> Problem:

@@ -11,19 +11,24 @@ import pytest
 import trio
 import trio.testing
 
-from tests.unit.server.http.rig import NO_AUTHORIZER, Log
+from tests.unit.server.http.rig import NO_AUTHORIZER, Acls, Log
+from yak.acls.bindings import Operation, ResourceType
+from yak.broker.apis import NAMES
+from yak.broker.audit import Audit
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.config.listeners import PLAINTEXT_LISTENER
 from yak.limits import REQUEST_BYTES_MAX
 from yak.protocol.codec import decode_request, encode_response
 from yak.protocol.request_header import read_request_header
+from yak.server import log as log_module
 from yak.server.http import broker_client
+from yak.server.http.authentication import CALLER, Caller
 from yak.server.http.broker_client import BrokerClient, RemoteBrokers, RemoteLost
 from yak.server.http.problems import Problem
 from yak.server.in_process import ClosedByBroker
 
-METADATA = 3
+METADATA, ELECT_LEADERS = 3, 43
 
 
 class FakeBroker:
@@ -104,6 +109,35 @@ async def test_each_failure_is_a_problem(node_id: int | None, how: Any, status: 
     assert (raised.value.status, raised.value.error) == (status, error)
     assert text in raised.value.message
     assert raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        (0, ("info", {"result": "done"})),
+        (29, ("warning", {"result": "denied"})),
+        (84, ("warning", {"result": "failed", "error": "ELECTION_NOT_NEEDED"})),
+    ],
+)
+async def test_change_by_another_broker_is_in_the_audit_log_with_the_caller(monkeypatch, code, line) -> None:
+    fields = {"error_code": code, "replica_election_results": []}
+    partition = {"partition_id": 0, "error_code": code, "error_message": None}
+    fields["replica_election_results"] = [{"topic": "orders", "partition_result": [partition]}]
+    answer = b"".join(map(bytes, encode_response(ELECT_LEADERS, 2, 0, fields)))[4:]
+    broker_client, _, _ = make_broker_client(others=answer)
+    broker: Any = broker_client._broker
+    broker.authorization = Acls((Operation.ALTER, ResourceType.CLUSTER, "kafka-cluster"))
+    broker.audit = Audit(lambda _effect: None, NAMES)
+    limited: Any = broker_client._rate_limit
+    written = Log()
+    monkeypatch.setattr(log_module, "write", written.write)
+    CALLER.set(Caller("User:ann", None, "10.0.0.9:4711"))
+    wanted = {"election_type": 0, "timeout": 1000, "topic_partitions": [{"topic": "orders", "partitions": [0]}]}
+    await broker_client.ask(ELECT_LEADERS, wanted, node_id=2)
+    ((level, event, logged),) = (*limited.lines, *written.lines)
+    known = {"principal": "User:ann", "host": "10.0.0.9", "api": "ElectLeaders", "resources": "partition orders-0"}
+    assert (level, event) == (line[0], "audit")
+    assert {name: value for name, value in logged.items() if name != "raised"} == known | line[1]
 
 
 Handler = Callable[[trio.SocketStream], Awaitable[None]]
