@@ -13,7 +13,9 @@ from yak.view.formats import counted, format_duration
 
 if TYPE_CHECKING:
     from yak.client.groups.group_brokers import GroupBrokers
+    from yak.client.metadata import ClusterMetadata
     from yak.client.transactions import OpenTransaction, Transaction
+    from yak.ids import TopicPartition
 
 SHOW = "Show only"
 LIST_COLUMNS = ("transactional_id", "state", "producer_id", "coordinator")
@@ -144,27 +146,41 @@ def abort(
     coordinator knows, this breaks its atomicity: check with yak transactions hanging first.
     """
     from yak.client.groups.partition_syntax import parse_partitions
-    from yak.client.transactions import abort_transaction, open_transactions
+    from yak.client.transactions import abort_transaction
 
     g.must_not_be_readonly(f"aborting a transaction in {topic}-{partition}")
     with _connect(g) as brokers:
         metadata = brokers.admin.metadata()
         (place,) = parse_partitions([f"{topic}:{partition}"], metadata)
-        found, failed = open_transactions(metadata, [place], timeout_s=brokers.admin.timeout_s)
-        if failed:
-            raise YakError("not-aborted", f"the producers of {place} could not be read", why=failed[place])
-        one = next((each for each in found if each.start_offset == start_offset), None)
-        if one is None:
-            starts = ", ".join(str(each.start_offset) for each in found)
-            raise YakError(
-                "no-open-transaction",
-                f"no transaction of {place} starts at offset {start_offset}",
-                why=f"open transactions start at {starts}" if starts else "no transaction is open there",
-                try_=(f"yak transactions hanging {topic}:{partition} --idle 0",),
-            )
+        one = _open_transaction(brokers, metadata, place, start_offset)
         g.confirm(f"Abort the transaction of producer {one.producer_id} from offset {start_offset} of {place} on?")
+        if not g.yes:
+            # the marker would end the producer's next transaction, if this one ended while the answer was awaited
+            metadata = brokers.admin.metadata()
+            one = _open_transaction(brokers, metadata, place, start_offset)
         abort_transaction(metadata, one, timeout_s=brokers.admin.timeout_s)
     g.out.table([{**_open_row(g, one), "result": "aborted"}], (*OPEN_FLAT[:-1], "result"))
+
+
+def _open_transaction(
+    brokers: "GroupBrokers", metadata: "ClusterMetadata", place: "TopicPartition", start_offset: int
+) -> "OpenTransaction":
+    """The transaction that starts there. Raises YakError (`not-aborted`, `no-open-transaction`)."""
+    from yak.client.transactions import open_transactions
+
+    found, failed = open_transactions(metadata, [place], timeout_s=brokers.admin.timeout_s)
+    if failed:
+        raise YakError("not-aborted", f"the producers of {place} could not be read", why=failed[place])
+    one = next((each for each in found if each.start_offset == start_offset), None)
+    if one is None:
+        starts = ", ".join(str(each.start_offset) for each in found)
+        raise YakError(
+            "no-open-transaction",
+            f"no transaction of {place} starts at offset {start_offset}",
+            why=f"open transactions start at {starts}" if starts else "no transaction is open there",
+            try_=(f"yak transactions hanging {place.topic}:{place.partition} --idle 0",),
+        )
+    return one
 
 
 def _connect(g: Globals) -> "GroupBrokers":

@@ -10,6 +10,7 @@ import pytest
 from yak.client import transactions as client
 from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
 from yak.client.transactions import OpenTransaction, Transaction
+from yak.commands.options import Globals
 from yak.errors import YakError
 from yak.ids import TopicPartition
 
@@ -137,6 +138,24 @@ def test_hanging_names_partitions_that_it_could_not_read(yak, world):
     ran = yak("transactions", "hanging")
     assert ran.code == 1
     assert "1 partition could not be read, orders-1 for one: no leader" in ran.err
+
+
+def test_transactions_abort_spares_the_transaction_that_began_while_the_confirmation_was_awaited(
+    yak, world, monkeypatch
+):
+    later = [OpenTransaction(O0, 4000, 3, -1, 99, NOW_MS)]
+    args = ("--topic", "orders", "--partition", "0", "--start-offset", "42")
+
+    def confirm(_g, _question):
+        monkeypatch.setattr(client, "open_transactions", lambda *_, **__: (later, {}))
+
+    monkeypatch.setattr(Globals, "confirm", lambda _g, _question: None)
+    assert yak("transactions", "abort", *args).code == 0
+    assert world.aborted == [OPEN[0]]
+    monkeypatch.setattr(Globals, "confirm", confirm)
+    ran = yak("transactions", "abort", *args)
+    assert (ran.code, world.aborted) == (1, [OPEN[0]])
+    assert "open transactions start at 99" in ran.err
 
 
 def test_transactions_abort_requires_confirmation_and_an_open_transaction(yak, world, monkeypatch):
