@@ -427,7 +427,7 @@ def delete(
             known.require_topic(name)
     present = [name for name in names if name in known.topics]
     if present:
-        g.confirm(f"Delete {', '.join(present)} and all records?")
+        _confirm(g, admin, present, f"Delete {', '.join(present)} and all records?")
 
     def delete_one(name: str) -> str:
         if name not in known.topics:
@@ -462,7 +462,7 @@ def trim(
     plan, offline = plan_trim(g, admin, name, before, partitions)
     if not dry_run:
         gone = sum(max(0, step.new - step.old) for step in plan)
-        g.confirm(f"Delete {gone} records of {name}?")
+        _confirm(g, admin, [name], f"Delete {gone} records of {name}?")
     rows, failed = trim_rows(admin, plan, offline, dry_run=dry_run)
     g.out.table(rows, ("partition", "old_start", "new_start", "records", "result"))
     if dry_run:
@@ -497,6 +497,34 @@ def clone(
     )
     verb = "could be created" if dry_run else "created"
     g.out.note(f"{verb} {target} like {source}: {len(original.partitions)} partitions, {len(configs)} configs")
+
+
+def _confirm(g: Globals, admin: "Admin", names: Sequence[str], question: str) -> None:
+    """Ask before something of these topics is deleted.
+
+    Raises UsageError (`not-confirmed`); YakError (`unknown-topic`) if the answer came after one was deleted and created
+    again: the question was about the other topic.
+    """
+    before = {} if g.yes else {name: _id_of(admin, name) for name in names}
+    g.confirm(question)
+    for name, topic_id in before.items():
+        if _id_of(admin, name) not in (topic_id, None):
+            raise YakError(
+                "unknown-topic",
+                f'topic "{name}" does not exist any more; nothing was deleted',
+                why="it was deleted, and created again, before the confirmation",
+                try_=(f"yak topics describe {name}",),
+            )
+
+
+def _id_of(admin: "Admin", name: str) -> str | None:
+    """The topic's id; None for a topic that does not exist. Raises YakError."""
+    try:
+        return admin.topic_id(name)
+    except YakError as error:
+        if error.code != "unknown-topic":
+            raise
+        return None
 
 
 def _each(g: Globals, names: list[str], act: Callable[[str], str]) -> int:

@@ -8,6 +8,7 @@ import pytest
 from yak.client.admin import ConfigValue, FoundOffset
 from yak.client.members import ROLE, Member
 from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
+from yak.commands.options import Globals
 from yak.errors import YakError
 from yak.ids import TopicPartition
 from yak.view.broker_state import SeenState
@@ -215,6 +216,19 @@ def test_topics_delete_requires_confirmation_and_needs_yes_without_a_terminal(ya
     assert yak("topics", "delete", "nope", "-y").code == 1
     assert yak("topics", "delete", "nope", "-y", "--if-exists").code == 0
     assert fake == [("delete", "orders")]
+
+
+@pytest.mark.parametrize("args", [("delete", "orders"), ("trim", "orders", "--before", "800", "--partitions", "0")])
+def test_topic_that_was_created_again_before_the_confirmation_keeps_its_records(yak, fake, monkeypatch, args):
+    def confirm(_g, _question):
+        monkeypatch.setattr(FakeAdmin, "topic_id", lambda _self, _name: "AnotherTopicsIdAAAAAAA")
+
+    monkeypatch.setattr(Globals, "confirm", confirm)
+    ran = yak("topics", *args)
+    assert (ran.code, fake) == (1, [])
+    assert "created again, before the confirmation" in ran.err
+    monkeypatch.setattr(Globals, "confirm", lambda _g, _question: None)
+    assert yak("topics", *args).code == 0
 
 
 def test_topics_alter_sends_only_the_requested_changes(yak, fake):
