@@ -22,6 +22,7 @@ from yak.broker.apis import (
     offset_fetch,
     produce,
 )
+from yak.server import log
 from yak.server.http.problems import Problem
 
 if TYPE_CHECKING:
@@ -125,6 +126,18 @@ def denied(
     }
     rate_limit.write("warning", "audit", fields)
     return refusal(caller, operation, kind, name)
+
+
+def note_change(caller: "Caller", api: str, resource: str) -> None:
+    """Write a change that was no Kafka request to the audit log."""
+    fields: dict[str, object] = {
+        "result": "done",
+        "principal": caller.principal,
+        "host": caller.host,
+        "api": api,
+        "resources": resource,
+    }
+    log.write("info", "audit", fields)
 
 
 def refusal(caller: "Caller", operation: Operation, kind: ResourceType, name: str) -> Problem:

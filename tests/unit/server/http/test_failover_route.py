@@ -9,8 +9,11 @@ from yak.broker.apis import alter_partition_reassignments, elect_leaders
 from yak.cluster.image import Image
 from yak.cluster.leadership_moves import Move
 from yak.ids import TopicPartition
+from yak.server import log
+from yak.server.http.authentication import CALLER, Caller
 from yak.server.http.context import HttpLimits
 from yak.server.http.problems import Problem
+from yak.server.http.routes import failover
 from yak.server.http.routes.failover import carry_out
 
 CONTROLLER = 2
@@ -55,3 +58,14 @@ def test_request_to_a_silent_controller_is_retried() -> None:
         alter_partition_reassignments.KEY,
         elect_leaders.KEY,
     ]
+
+
+async def test_shutdown_over_http_is_in_the_audit_log_with_its_caller(monkeypatch) -> None:
+    written: list[Any] = []
+    monkeypatch.setattr(log, "write", lambda *line, **_: written.append(line))
+    monkeypatch.setattr(failover, "stop_this_broker", lambda _context: None)
+    CALLER.set(Caller("User:ann", None, "10.0.0.9:4711"))
+    context: Any = SimpleNamespace(broker=SimpleNamespace(node_id=1))
+    assert await failover.stop_broker(context, SimpleNamespace(node_id=1)) is None  # type: ignore[arg-type]
+    known = {"result": "done", "principal": "User:ann", "host": "10.0.0.9", "api": "Shutdown", "resources": "broker 1"}
+    assert written == [("info", "audit", known)]

@@ -21,10 +21,12 @@ from yak.ids import NodeId, TopicPartition, by_topic
 from yak.lifecycle.liveness import is_serving
 from yak.protocol.record_fields import INT32_MAX
 from yak.server.http.answers import answer
+from yak.server.http.authentication import CALLER
 from yak.server.http.bodies import checked, checked_integer, json_body
 from yak.server.http.context import Context
 from yak.server.http.other_brokers import ask_broker
 from yak.server.http.problems import Problem, bad_body, check_error, kafka_problem
+from yak.server.http.rights import note_change
 from yak.server.http.route import Answer, Body, Parameter, Routes
 from yak.server.http.schemas import (
     BOOLEAN,
@@ -304,6 +306,7 @@ def stop_this_broker(context: Context) -> None:
 async def stop_broker(context: Context, info: BrokerInfo) -> Response | None:
     """Start the shutdown of a broker; returns the other broker's answer if it refused. Raises Problem 503."""
     if info.node_id == context.broker.node_id:
+        note_change(CALLER.get(), "Shutdown", f"broker {info.node_id}")
         stop_this_broker(context)
         return None
     answer = await ask_broker(context, info, "POST", f"/api/brokers/{info.node_id}/shutdown")
