@@ -178,6 +178,8 @@ def test_users_are_added_listed_used_and_removed(broker):
     yak(broker, "users", "remove", "ann", "--yes")
     assert json.loads(yak(broker, "users", "list", "-o", "json").stdout) == []
     assert yak(broker, "users", "remove", "ann", "--yes", check=False).returncode == 1
+    yak(broker, "users", "add", "carl", "--mechanism", "SCRAM-SHA-512", stdin="carl-secret\n")
+    yak(broker, "users", "remove", "carl", "--yes")  # without an error for the other mechanism
 
 
 def test_no_output_of_a_broker_or_of_the_metadata_commands_has_a_key_or_a_password(broker):
