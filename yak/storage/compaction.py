@@ -30,7 +30,14 @@ from yak.storage.batch_filter import BatchFilter, DirtyBatches, readable_records
 from yak.storage.epoch_cache import UNKNOWN_EPOCH, EpochCache
 from yak.storage.flush import sync_indexes
 from yak.storage.indexes import OffsetIndex, TimeIndex
-from yak.storage.names import CLEANED_SUFFIX, LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from yak.storage.names import (
+    CLEANED_SUFFIX,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    offset_name,
+)
 from yak.storage.offset_map import OffsetMap
 from yak.storage.reader import DamagedBatch, NotCached, aborted_transactions, position_of
 from yak.storage.recovery import NO_EPOCH
@@ -156,6 +163,10 @@ class CleanedSegment:
         """Complete the indexes and sync all files; blocks on the device."""
         segment = self.segment
         segment.close_for_appends()
+        replaced_index = f"{segment.folder}/{offset_name(segment.base_offset)}{TRANSACTION_INDEX_SUFFIX}"
+        if segment.transaction_index is None and self._disk.exists(replaced_index):
+            # An empty one: a kill in the middle of the swap would leave that of the replaced segment with this log.
+            self._disk.open(segment.path(TRANSACTION_INDEX_SUFFIX), create=True).close()
         segment.open().sync()
         sync_indexes(self._disk, segment)
         self._disk.sync_directory(segment.folder)

@@ -6,7 +6,8 @@ batch gets an entry when more than `index.interval.bytes` were written since the
 with each entry of the offset index, and once more when the segment is closed. Both are sparse.
 
 `.txnindex` has an entry of 34 bytes for each aborted transaction whose marker is in the segment: i16 version 0, i64 producer
-id, i64 first offset, i64 offset of the marker, i64 last stable offset at that time. A segment without one has no such file.
+id, i64 first offset, i64 offset of the marker, i64 last stable offset at that time. A segment without one has no such file,
+or an empty one in place of that which compaction replaced.
 """
 
 import struct

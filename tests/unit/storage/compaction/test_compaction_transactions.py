@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from tests.unit.storage.compaction.rounds import MAP_BYTES, batches, run_round
+from tests.unit.storage.conftest import write_checkpoint
 from yak.protocol.control_batch import EndTransactionMarker, build_marker, read_marker
 from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers, read_header
 from yak.protocol.record_walk import walk_records
@@ -233,3 +234,53 @@ def test_compaction_does_not_change_undecided_transactions(bench):
     assert compact(bench).end_offset == 0
     end(bench, 1, commit=True)
     assert compact(bench).end_offset == 2
+
+
+def last_committed(bench: Any) -> dict[bytes | None, int]:
+    """The offset of the last record of each key that a client with read_committed keeps."""
+    return {key: offset for offset, (key, _value) in sorted(committed(bench).items())}
+
+
+class Killed(Exception):
+    """The process ends."""
+
+
+def compact_until_kill(bench: Any, now_ms: int) -> None:
+    """A round that a kill ends before the transaction index of the replaced segment is renamed, and a start."""
+
+    def called(call: str, path: str) -> None:
+        if call == "rename" and path.endswith(f"{0:020d}.txnindex"):
+            raise Killed
+
+    bench.disk.on_call = called
+    with pytest.raises(Killed):
+        compact(bench, now_ms)
+    bench.disk.on_call = None
+    bench.reopen(checkpoint=False)
+
+
+def test_swap_interrupted_by_a_kill_removes_the_transaction_index_of_the_replaced_segment(bench):
+    """The entry outlived its marker, and a read_committed reader dropped the later transactions of the producer."""
+    put(bench, 2, 0, [(b"first", b"0")])
+    end(bench, 2, commit=True)
+    put(bench, 1, 0, [(b"a", b"0")])
+    end(bench, 1, commit=False)
+
+    def fill(number: int) -> None:
+        for sequence in range(6 * number, 6 * number + 6):
+            put(bench, 1, 1 + sequence, [(b"b", b"%d" % number)])
+            end(bench, 1, commit=True)
+        bench.log.roll(0)
+        put(bench, 2, 1 + number, [(b"c", b"%d" % number)])
+        end(bench, 2, commit=True)
+        bench.flush()
+        write_checkpoint(bench.store)
+
+    fill(0)
+    compact(bench)
+    assert aborted_transactions(bench.log.segments, 0, bench.log.log_end_offset)
+    for round_ in (1, 2):
+        fill(round_)
+        expected = last_committed(bench)
+        compact_until_kill(bench, round_ * (RETENTION_MS + 1))
+        assert last_committed(bench) == expected
