@@ -144,10 +144,11 @@ class LogLoader:
         """The checkpoint's, or 0 if it is beyond the log: the log is compacted from its start again, as by Kafka.
 
         A compaction that took uncompacted records for clean would later drop a tombstone and keep an older record of its key.
+        So the offset is at most the recovery point, which a truncation lowers on the disk before it removes records.
         """
         cleaned_offset = self.cleaned_offset or 0
         if cleaned_offset <= end_offset:
-            return cleaned_offset
+            return cleaned_offset if self.was_clean else min(cleaned_offset, self.recovery_point or 0)
         self._warnings.append(
             f"its cleaner offset {cleaned_offset} is beyond the log end {end_offset}: compaction starts again"
         )

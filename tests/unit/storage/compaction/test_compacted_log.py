@@ -297,6 +297,31 @@ def test_deleted_key_stays_deleted_when_the_cleaner_offset_was_beyond_the_log(ma
     assert b"a" not in [key for _offset, key, _value in records(bench)]
 
 
+def test_cleaner_offset_is_lowered_by_a_truncation_before_the_next_checkpoint(make_bench):
+    """An unclean election, and a kill: the tombstone counted as clean, and its removal brought the older record back."""
+    bench = make_bench(cleanup_policy="compact", delete_retention_ms=10)
+    for number in range(20):
+        put(bench, [(b"k", b"%d" % number)])
+    bench.log.roll(0)
+    put(bench, [(b"z", b"1")])
+    compact(bench)
+    write_checkpoint(bench.store)
+    assert (bench.truncate(3), bench.log.cleaned_offset) == (3, 3)
+    for value in (b"1", None, *[b"2"] * 20):
+        put(bench, [(b"a" if value != b"2" else b"k", value)], epoch=1)
+    bench.log.roll(0)
+    put(bench, [(b"z", b"1")], epoch=1)
+    bench.flush()
+    bench.reopen(checkpoint=False)
+    assert bench.log.cleaned_offset == 3
+    for round_ in range(3):
+        put(bench, [(b"b", b"%d" % round_)], epoch=1)
+        bench.log.roll(0)
+        put(bench, [(b"z", b"1")], epoch=1)
+        compact(bench, now_ms=1000 * round_)
+    assert b"a" not in [key for _offset, key, _value in records(bench)]
+
+
 @pytest.mark.parametrize("is_cached", [True, False])
 @pytest.mark.parametrize("merges", [True, False])
 def test_read_of_a_consumer_skips_segments_without_records_and_of_a_follower_does_not(make_bench, is_cached, merges):
