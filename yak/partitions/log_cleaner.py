@@ -47,8 +47,16 @@ class _Round:
         self.began_ms = now_ms
 
     def is_over(self) -> bool:
-        """Whether the partition has lost or replaced this log, or the log was truncated or moves."""
-        return self.partition.log is not self.log or self.partition.is_handed_over or self.compaction.is_void(self.log)
+        """Whether the partition has lost or replaced this log, the log was truncated or moves, or its topic is compacted no
+        more (LogManager.updateTopicConfig aborts the cleaning).
+        """
+        log, partition = self.log, self.partition
+        return (
+            partition.log is not log
+            or partition.is_handed_over
+            or not log.config.is_compacted
+            or self.compaction.is_void(log)
+        )
 
 
 class LogCleaner:

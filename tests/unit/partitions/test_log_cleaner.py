@@ -186,6 +186,25 @@ def test_a_topic_that_is_deleted_meanwhile_takes_the_round_with_it() -> None:
     assert not [notice for notice in rig.node.notices if notice.level == "error"]
 
 
+def test_round_ends_when_its_topic_is_compacted_no_more() -> None:
+    rig = compacted_rig()
+    jobs = rig.node.broker.jobs
+    run, held = jobs.run, []
+    jobs.run = lambda kind, *rest: held.append((kind, *rest)) if kind == "compact" else run(kind, *rest)  # type: ignore[method-assign]
+    commit(rig, range(60))
+    rig.run_for(10_000)
+    assert len(held) == 1
+    policy = {"name": "cleanup.policy", "config_operation": 0, "value": "delete"}
+    rig.ask(44, 1, resources=({"resource_type": 2, "resource_name": TOPIC, "configs": (policy,)},), validate_only=False)
+    jobs.run = run  # type: ignore[method-assign]
+    run(*held[0])
+    rig.run_for(10_000)
+    assert consumed(rig.fetch, 60) == list(range(60))
+    assert not notices(rig, "log-compacted")
+    folder = rig.node.broker.partitions[PLACE].log.path
+    assert not [name for name in rig.node.disk.names(folder) if name.endswith(".cleaned")]
+
+
 def test_next_round_begins_after_the_files_of_a_discarded_one_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
     real_run, real_discard = CompactionPiece.run, CompactionDiscard.run
