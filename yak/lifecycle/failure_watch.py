@@ -165,10 +165,10 @@ class SuspectedBrokers(Generic[W]):
         self._waiting: dict[W, None] = {}
 
     def add(self, node_id: NodeId) -> None:
-        """Suspect a broker whose connection broke."""
+        """Suspect a broker whose connection broke, for the full time if an earlier suspicion is over."""
         info = self._context.image.brokers.get(node_id)
-        if info is not None:
-            self._since.setdefault(node_id, (info.broker_epoch, self._context.clock.now_ms))
+        if info is not None and not self.has(node_id):
+            self._since[node_id] = (info.broker_epoch, self._context.clock.now_ms)
 
     def clear(self, node_id: NodeId) -> None:
         """Clear a broker that answered."""

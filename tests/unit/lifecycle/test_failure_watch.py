@@ -1,13 +1,16 @@
 """The watch over a controller whose address takes connections and drops them, as load balancers do for what is gone."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from tests.unit.lifecycle.watching import watch_of
+import pytest
+
+from tests.unit.lifecycle.watching import context_of, watch_of
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.core.timers import Timers
-from yak.lifecycle.failure_watch import RECONNECT_MS, FailureWatch
+from yak.lifecycle.failure_watch import RECONNECT_MS, SUSPECTED_MS_MAX, FailureWatch, SuspectedBrokers
 
 
 class FakePeers:
@@ -74,3 +77,17 @@ def test_failure_watch_dropped_connections_are_retried_with_pauses():
         watch.on_proven(opened)
     assert opened <= 1 + 1_000 // 20
     assert broker.dead == []
+
+
+@pytest.mark.parametrize("is_restarted", [True, False])
+def test_suspected_broker_is_suspected_for_the_full_time_after_an_earlier_suspicion(is_restarted):
+    broker = make()
+    suspected = SuspectedBrokers[Any](context_of(broker), lambda waiting: None)
+    suspected.add(1)
+    if is_restarted:
+        broker.image.brokers[1] = replace(broker.image.brokers[1], broker_epoch=6)
+    else:
+        broker.now_ms += SUSPECTED_MS_MAX
+    suspected.add(1)
+    broker.now_ms += SUSPECTED_MS_MAX - 1
+    assert suspected.has(1)
