@@ -368,14 +368,17 @@ class ReplicaFetcher:
         A leader's cleaner removes a marker after all records of its transaction (KIP-534). A replica that has copied the
         records, and continues behind the marker, would let the producer's next marker decide that transaction too. So
         the first answer of a session, or of a leader epoch, that finds this replica behind is checked: a transaction that
-        is open here and over on the leader is copied again. A replica behind the high watermark is not in the leader's
-        ISR, so it may truncate what it acknowledged.
+        is open here and over on the leader is copied again. The first answer after errors, as of a full disk, is checked too
+        if the leader has had the time to remove the marker since this replica copied the records. A replica behind the
+        high watermark is not in the leader's ISR, so it may truncate what it acknowledged.
         """
         if fetched.high_watermark <= offset:
             self._behind.pop(key, None)
             return False
         if key in self._behind:
-            return False
+            copied_ms = log.producers.oldest_transaction_ms() if key in self._tries else None
+            if copied_ms is None or self._context.clock.now_ms - copied_ms < log.config.delete_retention_ms:
+                return False
         self._behind[key] = None
         first_open = log.producers.first_open_offset
         if first_open is None or first_open >= fetched.last_stable_offset:

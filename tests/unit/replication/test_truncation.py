@@ -7,6 +7,7 @@ import errno
 import pytest
 
 from yak.limits import PRODUCER_BATCHES_REMEMBERED
+from yak.ports.disk import DiskFull
 from yak.protocol.control_batch import EndTransactionMarker, build_marker
 from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers, read_header
 from yak.protocol.record_writer import build_batch
@@ -336,6 +337,51 @@ def test_follower_behind_the_removal_of_an_aborted_transaction_drops_its_records
     assert "truncated-below-high-watermark" not in rig.events(behind)
     regressed = [each.level for each in rig.nodes[leader - 1].notices if each.event == "replica-end-regressed"]
     assert regressed == ["info"], "it was not in sync, so nothing counted on its log"
+
+
+def test_follower_with_a_full_disk_until_the_marker_was_removed_drops_the_aborted_records(monkeypatch):
+    """The session lasts meanwhile. The commit of the producer's next transaction committed the records here."""
+    rig = ClusterRig(
+        settings={
+            "replica.lag.time.max.ms": "2000",
+            "log.cleaner.backoff.ms": "20",
+            "replica.fetch.max.bytes": "1",
+            "replica.fetch.response.max.bytes": "1",
+        },
+        hands_back=False,
+    )
+    configs = {"cleanup_policy": "compact", "segment_bytes": "700", "delete_retention_ms": "0"}
+    rig.create_topic("orders", min_insync_replicas="1", min_cleanable_dirty_ratio="0", **configs)
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    leader, behind = rig.leader("orders"), rig.followers("orders")[0]
+    node = rig.nodes[behind - 1]
+    node.kill()
+    rig.run_until(lambda: behind not in rig.info("orders").isr)
+    rig.produce("orders", [b"1"], keys=[b"b"])
+    append(rig, transactional(b"a", 0))
+    rig.produce("orders", [b"1"], keys=[b"b"])
+    node.start()
+    rig.run_until(lambda: node.broker is not None and ("orders", 0) in node.broker.partitions)
+    rig.run_until(lambda: rig.replica(behind, "orders").log_end_offset == 2)
+    may_fail = node.disk.may_fail
+
+    def full(operation, path):
+        if operation == "append" and "orders-0" in path:
+            raise DiskFull(errno.ENOSPC, "No space left on device", path)
+        may_fail(operation, path)
+
+    monkeypatch.setattr(node.disk, "may_fail", full)
+    append(rig, build_marker(7, 0, EndTransactionMarker(is_commit=False, coordinator_epoch=0), 0))
+    append(rig, *(transactional(b"c", sequence) for sequence in range(1, 1 + PRODUCER_BATCHES_REMEMBERED)))
+    append(rig, build_marker(7, 0, EndTransactionMarker(is_commit=True, coordinator_epoch=0), 0))
+    while {1, 3} & batches(rig, leader).keys():
+        rig.produce("orders", [b"2"], keys=[b"b"])
+        rig.run_for(500)
+    monkeypatch.undo()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert batches(rig, behind) == batches(rig, leader)
+    assert rig.replica(behind, "orders").last_stable_offset == rig.replica(behind, "orders").high_watermark
+    assert "truncated-below-high-watermark" not in rig.events(behind)
 
 
 def test_follower_behind_a_transaction_that_is_open_on_the_leader_keeps_its_records():
