@@ -1,6 +1,9 @@
 """Compaction of logs with transactions: what readers of committed records see stays the same."""
 
+import contextlib
 import heapq
+import itertools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
@@ -43,6 +46,26 @@ def compact(bench: Any, now_ms: int = 0) -> Any:
     log = bench.log
     stable = log.producers.first_unstable_offset(log.log_end_offset)
     return run_round(log, cleanable(log, log.log_end_offset if stable is None else stable, now_ms), MAP_BYTES, now_ms)
+
+
+class Killed(Exception):
+    """The process ends."""
+
+
+def compact_until_kill(bench: Any, now_ms: int, ends_before: Callable[[str, str], bool]) -> None:
+    """A round that a kill ends before such a disk call, if there is one; then a start."""
+
+    def called(call: str, path: str) -> None:
+        if ends_before(call, path):
+            raise Killed
+
+    bench.flush()
+    write_checkpoint(bench.store)
+    bench.disk.on_call = called
+    with contextlib.suppress(Killed):
+        compact(bench, now_ms)
+    bench.disk.on_call = None
+    bench.reopen(checkpoint=False)
 
 
 def committed(bench: Any) -> dict[int, tuple[bytes | None, bytes | None]]:
@@ -118,6 +141,12 @@ class CompactedTransactions(RuleBasedStateMachine):
     def compact(self, by_ms: int) -> None:
         self.now_ms += by_ms
         compact(self.bench, self.now_ms)
+
+    @rule(by_ms=st.sampled_from([0, RETENTION_MS + 1]), calls=st.integers(0, 60))
+    def compact_until_kill(self, by_ms: int, calls: int) -> None:
+        self.now_ms += by_ms
+        left = itertools.count(calls, -1)
+        compact_until_kill(self.bench, self.now_ms, lambda _call, _path: next(left) <= 0)
 
     @rule(clean=st.booleans())
     def restart(self, clean: bool) -> None:
@@ -241,24 +270,6 @@ def last_committed(bench: Any) -> dict[bytes | None, int]:
     return {key: offset for offset, (key, _value) in sorted(committed(bench).items())}
 
 
-class Killed(Exception):
-    """The process ends."""
-
-
-def compact_until_kill(bench: Any, now_ms: int) -> None:
-    """A round that a kill ends before the transaction index of the replaced segment is renamed, and a start."""
-
-    def called(call: str, path: str) -> None:
-        if call == "rename" and path.endswith(f"{0:020d}.txnindex"):
-            raise Killed
-
-    bench.disk.on_call = called
-    with pytest.raises(Killed):
-        compact(bench, now_ms)
-    bench.disk.on_call = None
-    bench.reopen(checkpoint=False)
-
-
 def test_swap_interrupted_by_a_kill_removes_the_transaction_index_of_the_replaced_segment(bench):
     """The entry outlived its marker, and a read_committed reader dropped the later transactions of the producer."""
     put(bench, 2, 0, [(b"first", b"0")])
@@ -273,8 +284,9 @@ def test_swap_interrupted_by_a_kill_removes_the_transaction_index_of_the_replace
         bench.log.roll(0)
         put(bench, 2, 1 + number, [(b"c", b"%d" % number)])
         end(bench, 2, commit=True)
-        bench.flush()
-        write_checkpoint(bench.store)
+
+    def is_rename_of_index(call: str, path: str) -> bool:
+        return call == "rename" and path.endswith(f"{0:020d}.txnindex")
 
     fill(0)
     compact(bench)
@@ -282,5 +294,5 @@ def test_swap_interrupted_by_a_kill_removes_the_transaction_index_of_the_replace
     for round_ in (1, 2):
         fill(round_)
         expected = last_committed(bench)
-        compact_until_kill(bench, round_ * (RETENTION_MS + 1))
+        compact_until_kill(bench, round_ * (RETENTION_MS + 1), is_rename_of_index)
         assert last_committed(bench) == expected
