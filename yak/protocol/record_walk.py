@@ -12,7 +12,7 @@ import cramjam
 
 from yak.errors import ProtocolViolation
 from yak.limits import RECOMPRESSED_BYTES_MAX, RECOMPRESSED_RATIO_MAX
-from yak.protocol.record_batch import HEADER_BYTES, NO_TIMESTAMP, TIMESTAMP_TYPE_BIT, BatchHeader, Buffer, read_header
+from yak.protocol.record_batch import HEADER_BYTES, TIMESTAMP_TYPE_BIT, BatchHeader, Buffer, read_header
 from yak.protocol.varint import INT64_MAX, INT64_MIN, int64, read_zigzag
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
@@ -199,8 +199,6 @@ def walk(header: BatchHeader, records: Buffer, *, with_headers: bool = False) ->
             raise ProtocolViolation(f"record {index} ends {stop - position} bytes before its length says")
         if append_time is not None:
             timestamp = append_time
-        elif header.base_timestamp == NO_TIMESTAMP:
-            timestamp = NO_TIMESTAMP
         else:
             timestamp = header.base_timestamp + timestamp_delta
             if not INT64_MIN <= timestamp <= INT64_MAX:

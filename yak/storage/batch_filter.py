@@ -194,7 +194,7 @@ def _rebuilt(header: BatchHeader, left: _Remainder, horizon_ms: int | None) -> b
     attributes, max_timestamp = header.attributes, header.max_timestamp
     records = bytes(left.records)
     retained = list(spans(records, left.records_count, header.last_offset_delta))
-    if not attributes & TIMESTAMP_TYPE_BIT and header.base_timestamp != NO_TIMESTAMP:
+    if not attributes & TIMESTAMP_TYPE_BIT:
         # a producer writes any delta, and retention by time must not wait for one that its header did not have
         newest = max(int64(header.base_timestamp + timestamp_delta(records, span)) for span in retained)
         max_timestamp = min(max_timestamp, newest)

@@ -15,6 +15,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.storage.conftest import build_batch
 from yak.errors import ProtocolViolation
 from yak.protocol.record_batch import HEADER_BYTES, read_header
 from yak.protocol.record_walk import check_records, decompress, walk_records
@@ -49,6 +50,13 @@ def with_records(batch, records, codec=0):
 
 blobs = st.none() | st.binary(max_size=40)
 entries = st.tuples(blobs, blobs, st.lists(st.tuples(st.text(max_size=5), blobs), max_size=3))
+
+
+def test_records_behind_one_without_a_timestamp_have_theirs():
+    """The base timestamp is then -1, from which the others count (DefaultRecord.readFrom)."""
+    batch = build_batch([b"v"] * 3, timestamps=[-1, 1_000, -1])
+    assert read_header(batch).base_timestamp == -1
+    assert [record.timestamp for record in walk_records(batch)] == [-1, 1_000, -1]
 
 
 @given(st.lists(entries, min_size=1, max_size=20), st.integers(0, 4))

@@ -208,3 +208,17 @@ def test_key_longer_than_the_map_stores_is_distinguished_from_others(bench):
     put(bench, [(b"z", b"")])
     compact(bench)
     assert [record[0] for record in records(bench)] == [1, 2, 3]
+
+
+def test_timestamps_behind_a_record_without_one_are_unchanged_by_compaction(make_bench):
+    bench = make_bench(cleanup_policy="compact", delete_retention_ms=1000)
+    put(bench, [(b"a", b"1"), (b"b", None), (b"c", b"1")], timestamps=[-1, 700, 900])
+    bench.log.roll(0)
+    put(bench, [(b"c", b"2")])
+    bench.log.roll(0)
+    put(bench, [(b"z", b"1")])
+    compact(bench)
+    data = bench.read_all()
+    first = read_header(data)
+    assert (first.delete_horizon_ms, first.max_timestamp) == (1000, 700)
+    assert [record.timestamp for record in walk_records(data[: first.size_bytes])] == [-1, 700]
