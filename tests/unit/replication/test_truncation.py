@@ -303,10 +303,19 @@ def append(rig: ClusterRig, *found: bytes) -> None:
         partition.log.append(read_header(batch), batch, partition.leader_epoch, rig.world.now_ms)
 
 
-def transactional(key: bytes, sequence: int) -> bytes:
+def transactional(key: bytes, sequence: int, producer_id: int = 7) -> bytes:
     return build_batch(
-        [(key, b"x")], 0, attributes=TRANSACTIONAL_BIT, producer_id=7, producer_epoch=0, base_sequence=sequence
+        [(key, b"x")],
+        0,
+        attributes=TRANSACTIONAL_BIT,
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=sequence,
     )
+
+
+def marker(producer_id: int, *, is_commit: bool) -> bytes:
+    return build_marker(producer_id, 0, EndTransactionMarker(is_commit, coordinator_epoch=0), 0)
 
 
 def test_follower_behind_the_removal_of_an_aborted_transaction_drops_its_records():
@@ -323,9 +332,9 @@ def test_follower_behind_the_removal_of_an_aborted_transaction_drops_its_records
     rig.run_until(lambda: rig.is_in_sync("orders"))
     leader, behind = rig.leader("orders"), rig.followers("orders")[0]
     rig.nodes[behind - 1].kill()
-    append(rig, build_marker(7, 0, EndTransactionMarker(is_commit=False, coordinator_epoch=0), 0))
+    append(rig, marker(7, is_commit=False))
     append(rig, *(transactional(b"c", sequence) for sequence in range(1, 1 + PRODUCER_BATCHES_REMEMBERED)))
-    append(rig, build_marker(7, 0, EndTransactionMarker(is_commit=True, coordinator_epoch=0), 0))
+    append(rig, marker(7, is_commit=True))
     while {1, 3} & batches(rig, leader).keys():
         rig.produce("orders", [b"2"], keys=[b"b"])
         rig.run_for(500)
@@ -337,6 +346,31 @@ def test_follower_behind_the_removal_of_an_aborted_transaction_drops_its_records
     assert "truncated-below-high-watermark" not in rig.events(behind)
     regressed = [each.level for each in rig.nodes[leader - 1].notices if each.event == "replica-end-regressed"]
     assert regressed == ["info"], "it was not in sync, so nothing counted on its log"
+
+
+def test_follower_copies_transactions_again_until_none_is_open_whose_marker_the_truncation_removed():
+    """The truncation to the first record of an open transaction reopens one that began before that record."""
+    configs = {"cleanup_policy": "compact", "segment_bytes": "700", "delete_retention_ms": "0"}
+    rig = ClusterRig(
+        settings={"replica.lag.time.max.ms": "2000", "log.cleaner.backoff.ms": "20"},
+        hands_back=False,
+    )
+    rig.create_topic("orders", min_insync_replicas="2", min_cleanable_dirty_ratio="0", **configs)
+    rig.produce("orders", [b"1"], keys=[b"b"])
+    append(rig, transactional(b"a", 0), transactional(b"d", 0, producer_id=8), marker(7, is_commit=False))
+    rig.produce("orders", [b"1"], keys=[b"b"])
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    leader, behind = rig.leader("orders"), rig.followers("orders")[0]
+    rig.nodes[behind - 1].kill()
+    append(rig, marker(8, is_commit=True))
+    append(rig, *(transactional(b"c", sequence) for sequence in range(1, 1 + PRODUCER_BATCHES_REMEMBERED)))
+    append(rig, marker(7, is_commit=True))
+    while {1, 3} & batches(rig, leader).keys():
+        rig.produce("orders", [b"2"], keys=[b"b"])
+        rig.run_for(500)
+    rig.nodes[behind - 1].start()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert batches(rig, behind) == batches(rig, leader)
 
 
 def test_follower_with_a_full_disk_until_the_marker_was_removed_drops_the_aborted_records(monkeypatch):
@@ -371,9 +405,9 @@ def test_follower_with_a_full_disk_until_the_marker_was_removed_drops_the_aborte
         may_fail(operation, path)
 
     monkeypatch.setattr(node.disk, "may_fail", full)
-    append(rig, build_marker(7, 0, EndTransactionMarker(is_commit=False, coordinator_epoch=0), 0))
+    append(rig, marker(7, is_commit=False))
     append(rig, *(transactional(b"c", sequence) for sequence in range(1, 1 + PRODUCER_BATCHES_REMEMBERED)))
-    append(rig, build_marker(7, 0, EndTransactionMarker(is_commit=True, coordinator_epoch=0), 0))
+    append(rig, marker(7, is_commit=True))
     while {1, 3} & batches(rig, leader).keys():
         rig.produce("orders", [b"2"], keys=[b"b"])
         rig.run_for(500)
