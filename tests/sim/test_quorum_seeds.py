@@ -17,6 +17,11 @@ def test_every_invariant_of_the_quorum_holds_over_seeded_faults(first):
     must_hold(Spec(seed, brokers=0) for seed in SEEDS[first : first + SEEDS_PER_TEST])
 
 
+def test_commit_that_a_healing_link_delivers_is_known_before_its_answer():
+    """The checks had not looked at the leader since, and took the acknowledged command for one that is not committed."""
+    must_hold([Spec(940_078, brokers=0)])
+
+
 @pytest.mark.thorough
 @pytest.mark.timeout(1200)
 def test_the_seeds_reach_the_states_that_a_quorum_is_about():
