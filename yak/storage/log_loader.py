@@ -72,6 +72,8 @@ class LogLoader:
     cleaned_offset: Offset | None = None
     was_clean: bool
     closed_bytes: int | None = None
+    high_watermark: Offset = 0
+    """The checkpoint's, until `load` finds that the log has another."""
     keeps_written: bool = False
     is_replicated: bool = False
     now_ms: int
@@ -79,8 +81,6 @@ class LogLoader:
     def __post_init__(self) -> None:
         self._path = f"{self.directory}/{self.folder}"
         self.topic_id = NO_TOPIC_ID
-        self.high_watermark: Offset | None = None
-        """That of a log that moved here; None when the checkpoint has it."""
         self._reads_all = False
         """Whether recovery reads the flushed segments too, which it does not truncate."""
         self._sizes: dict[str, int] = {}
@@ -164,6 +164,8 @@ class LogLoader:
         self.was_clean = False
         if moved is None:
             self.recovery_point = self.log_start_offset = None
+            # another topic's would expose records that are not replicated yet
+            self.high_watermark = 0
             if self.cleaned_offset is not None:
                 # nothing is clean, but a leader that compacts may have left gaps
                 self.cleaned_offset = 0

@@ -166,7 +166,7 @@ class ClosePlan:
 class LogStore:
     """The logs of this node: `logs` can be served; `unavailable` are on a disk but damaged or offline.
 
-    `high_watermarks` are the checkpointed ones, as of the last stop.
+    `high_watermarks` are the checkpointed ones of the logs on disk, as of the last stop.
     """
 
     def __init__(
@@ -248,7 +248,6 @@ class LogStore:
                     directory.take_boot_mark(kernel_boot_id)
                 directory.take_clean_mark()
                 checkpoints = Checkpoints(directory, self.report.note)
-                self.high_watermarks.update(checkpoints.high_watermarks)
                 folders = self._folders(directory)
                 self._check_reboot(directory, folders, config_for)
                 work.append((directory, checkpoints, folders))
@@ -346,6 +345,7 @@ class LogStore:
             was_clean=checkpoints.was_clean,
             closed_bytes=checkpoints.sizes.get(topic_partition),
             keeps_written=directory.machine_stayed_up and is_replicated(topic_partition),
+            high_watermark=checkpoints.high_watermarks.get(topic_partition, 0),
             is_replicated=is_replicated(topic_partition),
             now_ms=self._opened_ms,
         )
@@ -364,8 +364,10 @@ class LogStore:
                 "error", "log-damaged", partition=folder, directory=directory.path, reason=str(damaged), served=False
             )
             return
-        if loader.high_watermark is not None:
-            self.high_watermarks[topic_partition] = loader.high_watermark
+        finally:
+            # of two folders of one name, which are of different topics, the metadata decides later which one counts
+            known = self.high_watermarks.get(topic_partition, loader.high_watermark)
+            self.high_watermarks[topic_partition] = min(known, loader.high_watermark)
         is_withheld = loaded.is_short and is_replicated(topic_partition)
         if is_withheld:
             # as the leader it would have the other replicas truncate what it lacks: first it has to leave the ISR

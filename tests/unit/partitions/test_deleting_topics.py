@@ -10,6 +10,7 @@ from yak.sim.rig import Rig
 from yak.storage.log_store import LogStore
 
 MANY = 3 * RELEASED_A_SLICE + 20
+CHECKPOINT_MS = 60_000
 
 
 @pytest.fixture
@@ -137,3 +138,27 @@ def test_kill_before_a_moved_replica_is_removed_removes_it_unless_it_moved_back(
     if returns:
         rig.run_until(lambda: rig.is_in_sync("orders"))
         assert rig.replica(follower, "orders").log_end_offset == 1
+
+
+def test_high_watermark_of_a_deleted_topic_is_not_that_of_the_next_of_its_name_after_a_kill():
+    """It would expose records that only this replica has, and acknowledge a producer's retry of them."""
+    rig = ClusterRig()
+    rig.create_topic("orders", min_insync_replicas="2")
+    rig.produce("orders", [b"old"] * 10)
+    rig.run_for(CHECKPOINT_MS + 1_000)
+    rig.ask(1, 20, 4, topic_names=["orders"], timeout=dt.timedelta(seconds=2))
+    rig.run_until(lambda: all("orders" not in node.broker.image.topics for node in rig.nodes))
+    rig.create_topic("orders", min_insync_replicas="2")
+    rig.run_until(lambda: rig.leader("orders") > 0 and rig.replica(rig.leader("orders"), "orders").is_leader)
+    assert rig.produce("orders", [b"new"]).base_offset == 0
+    leader, followers = rig.leader("orders"), rig.followers("orders")
+    for node in followers:
+        rig.cluster.cut(f"n{leader}", f"n{node}")
+    rig.begin_produce("orders", [b"uncommitted"] * 4, acks=1)
+    rig.run_until(lambda: rig.replica(leader, "orders").log_end_offset == 5)
+    for node in rig.nodes:
+        node.kill()
+    rig.nodes[leader - 1].start()
+    rig.run_until(lambda: rig.nodes[leader - 1].is_ready and rig.replica(leader, "orders").is_leader)
+    assert rig.replica(leader, "orders").log_end_offset == 5
+    assert rig.fetch("orders", 0).high_watermark <= 1

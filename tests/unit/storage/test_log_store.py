@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from tests.unit.storage.conftest import set_cluster_id
+from tests.unit.storage.conftest import set_cluster_id, write_checkpoint
 from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import TopicPartition
@@ -40,6 +40,16 @@ class Node:
 
     def tree(self):
         return {path: bytes(content.data) for path, content in self.disk.contents().items()}
+
+
+def log_with_records(store, build, topic_id, high_watermark=None):
+    """A new log with two records; with a high watermark, a checkpoint has it."""
+    log = store.create(TopicPartition("t", 0), topic_id, CONFIG)
+    batch = build([b"x", b"y"])
+    log.append(read_header(batch), batch, 0, 0)
+    if high_watermark is not None:
+        write_checkpoint(store, {log.topic_partition: high_watermark})
+    return log
 
 
 @pytest.fixture
@@ -412,6 +422,18 @@ def test_high_watermarks_come_back(node, build):
     assert seen == [(1, 1)]
 
 
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_log_with_a_mark_has_no_high_watermark_of_an_earlier_log_of_its_name(node, build, is_clean):
+    """A clean stop removes the mark, and writes the log's own high watermark."""
+    store = node.open()
+    store.delete(log_with_records(store, build, TOPIC, high_watermark=2)).run(store.disk)
+    log = log_with_records(store, build, uuid.UUID(int=8))
+    if is_clean:
+        store.close_plan(5, {log.topic_partition: 1}).run(store.disk)
+    node.disk.kill()
+    assert node.open().high_watermarks == {log.topic_partition: int(is_clean)}
+
+
 def test_a_broken_checkpoint_costs_a_recovery_not_the_data(node, build):
     store = node.open()
     log = store.create(TopicPartition("t", 0), TOPIC, CONFIG)
@@ -507,3 +529,15 @@ def test_two_folders_of_one_topic_are_refused(node):
     node.disk.write_file("/b/t-0/partition.metadata", node.disk.read_file("/a/t-0/partition.metadata"))
     node.store.release()
     assert refusal(node).code == "data-dir-duplicate-partition"
+
+
+@pytest.mark.parametrize("order", [("/a", "/b"), ("/b", "/a")])
+def test_topic_recreated_with_its_directory_offline_has_no_high_watermark_of_the_old(node, build, order):
+    node.directories = ("/a", "/b")
+    store = node.open()
+    old = log_with_records(store, build, OLD_TOPIC, high_watermark=2)
+    store.directory_failed(old.directory)
+    new = log_with_records(store, build, NEW_TOPIC)
+    assert new.directory != old.directory
+    node.disk.kill()
+    assert node.open(directories=order).high_watermarks[new.topic_partition] == 0
