@@ -413,7 +413,8 @@ class LogLoader:
         self._check_contiguity(segments[: first + 1])
         trusted = [offset for offset in snapshots if offset <= base]
         producers.restore(self.disk, self._path, segments[: first + 1], trusted, base, self.now_ms)
-        epochs.truncate_from_end(base)
+        # a full resync, and retention, leave epochs below the log that its leader may not have
+        epochs.truncate_from_end(base if first else 0)
         suspects = segments[first:]
         allows_gaps = self.cleaned_offset is not None
         recovery = Recovery(

@@ -3,6 +3,7 @@
 import pytest
 
 from yak.storage.epoch_cache import EpochCache
+from yak.storage.names import BOOT_MARK
 
 
 @pytest.fixture
@@ -47,3 +48,53 @@ def test_truncation_from_both_ends(cache):
 
 def test_the_epoch_of_an_offset(cache):
     assert [cache.epoch_for(offset) for offset in (0, 9, 10, 30)] == [2, 2, 4, 7]
+
+
+# A follower whose leader of epoch 3 never had the records of epoch 2, and has epoch 1 where its log begins.
+
+
+def follow(bench, offsets, epoch):
+    for offset in offsets:
+        bench.log.append_as_follower(bench.build([b"x" * 20], base_offset=offset, epoch=epoch), 0)
+
+
+@pytest.fixture
+def diverged(make_bench):
+    bench = make_bench(segment_bytes=1_000)
+    follow(bench, range(30), 1)
+    follow(bench, range(30, 50), 2)
+    bench.flush()
+    bench.truncate(30)
+    return bench
+
+
+def reopened(bench, *, same_boot):
+    """The log after a kill, with or without the knowledge that the machine stayed up."""
+    boot = {"kernel_boot_id": "1", "is_replicated": lambda _where: True} if same_boot else {}
+    bench.disk.write_file(f"/data/{BOOT_MARK}", b"1\n")
+    bench.disk.kill()
+    store = bench.open(**boot)
+    assert not store.unavailable
+    return store.logs[bench.partition]
+
+
+@pytest.mark.parametrize("same_boot", [False, True])
+def test_kill_after_a_full_resync_keeps_records_of_an_epoch_below_the_former_ones(diverged, same_boot):
+    diverged.truncate_fully(60)
+    follow(diverged, range(60, 90), 1)
+    follow(diverged, range(90, 95), 3)
+    log = reopened(diverged, same_boot=same_boot)
+    assert (log.log_start_offset, log.log_end_offset, log.epochs.entries) == (60, 95, [(1, 60), (3, 90)])
+
+
+@pytest.mark.parametrize("same_boot", [False, True])
+def test_kill_after_retention_keeps_records_of_an_epoch_below_the_former_ones(diverged, same_boot):
+    """The flush of the closed segments, which writes the epochs, had not run."""
+    follow(diverged, range(30, 60), 1)
+    follow(diverged, range(60, 65), 3)
+    segments = [each for each in diverged.log.segments if each.base_offset < 40]
+    diverged.log.remove_segments(segments)
+    start = diverged.log.log_start_offset
+    assert 30 < start < 60
+    log = reopened(diverged, same_boot=same_boot)
+    assert (log.log_start_offset, log.log_end_offset, log.epochs.entries) == (start, 65, [(1, start), (3, 60)])
