@@ -414,8 +414,12 @@ class ProducerState:
             batches = producer.batches
             if not batches:
                 return False
+            was_full = len(batches) == PRODUCER_BATCHES_REMEMBERED
             while batches and batches[-1][3] >= end_offset:
                 batches.pop()
+            if was_full and 0 < len(batches) < PRODUCER_BATCHES_REMEMBERED and producer.first_seen < batches[0][2]:
+                # earlier batches count again, in place of those that had displaced them
+                self.unread_before = end_offset
             if not batches:
                 if producer.first_seen < end_offset:
                     return False

@@ -5,7 +5,7 @@ import pytest
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.record_batch import SEQUENCE_MAX, read_header
 from yak.storage import producer_state
-from yak.storage.producer_state import ProducerState, _Producer
+from yak.storage.producer_state import EarlierUnread, ProducerState, _Producer
 
 
 @pytest.fixture
@@ -149,6 +149,34 @@ def test_truncation_forgets_what_was_truncated(send):
     restored = ProducerState()
     restored.load_snapshot(send.state.to_snapshot(), 0)
     assert not restored.truncate_to(0), "what was before a snapshot must be read from the log"
+
+
+@pytest.mark.parametrize("end_offset", [8, 10])
+def test_truncated_log_recognizes_the_last_five_batches_of_a_producer_that_are_left(make_bench, build, end_offset):
+    """The follower may lead next, and the producer may repeat all batches that it has in flight."""
+    bench = make_bench()
+    for sequence in range(11):
+        bench.append(producer_id=1, producer_epoch=0, sequence=sequence)
+    bench.truncate(end_offset)
+    producers = bench.log.producers
+
+    def check(sequence):
+        return producers.check(read_header(build([b"v"], producer_id=1, producer_epoch=0, sequence=sequence)))
+
+    with pytest.raises(EarlierUnread):
+        check(end_offset - 5)
+    producers.earlier_read(producers.search_plan(bench.log.segments, producers.unread_before).run(bench.disk))
+    for sequence in range(end_offset - 5, end_offset):
+        assert check(sequence).base_offset == sequence
+    assert check(end_offset) is None
+
+
+def test_truncation_of_a_producer_with_few_batches_needs_no_search(make_bench):
+    bench = make_bench()
+    for sequence in range(5):
+        bench.append(producer_id=1, producer_epoch=0, sequence=sequence)
+    bench.truncate(3)
+    assert bench.log.producers.unread_before is None
 
 
 # What a start knows of producers when their snapshot and the log are both damaged: nothing is better than a part.
