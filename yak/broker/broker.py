@@ -302,7 +302,7 @@ class Broker:
             self.transaction_coordinator.runtime.partition_changed,
             *replicated,
         )
-        led = (self.isr_changes.epoch_began, log_cleaner.consider)
+        led = (self.isr_changes.epoch_began, log_cleaner.consider, self.flusher.consider)
         gone = (log_cleaner.forget, self.offline_replicas.exits.forget, *role, self.counters.replica_removed)
         return {
             PartitionEvent.ADDED: (self.counters.replica_added, self.damaged_replicas.added),
@@ -320,7 +320,7 @@ class Broker:
             PartitionEvent.GAP_FOUND: (lambda _partition: self.maintenance.checkpoint_soon(),),
             PartitionEvent.FOLLOWER_FLUSHED: (self.replica_fetchers.flushed, self.advanced),
             PartitionEvent.CLOSED_SEGMENTS_FLUSHED: (log_cleaner.consider,),
-            PartitionEvent.CONFIG_CHANGED: (log_cleaner.consider,),
+            PartitionEvent.CONFIG_CHANGED: (log_cleaner.consider, self.flusher.consider),
             PartitionEvent.LOG_TRUNCATED: (self.replica_fetchers.changed,),
             PartitionEvent.LOG_MOVED: (self.replica_fetchers.changed, log_cleaner.consider),
             PartitionEvent.LOG_OFFLINE: (*fail(ErrorCode.kafka_storage_error), *role, self.offline_replicas.leave),

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from yak.config.log_config import NEVER
 from yak.core.context import Context
 from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
@@ -50,6 +51,19 @@ class Flusher:
             due_ms = queue[partition] = self._context.clock.now_ms + interval_ms
             if len(queue) == 1:
                 self._arm(interval_ms, due_ms)
+
+    def consider(self, partition: Partition) -> None:
+        """Flush records that were appended before the config demanded it, or that a start had no room to flush.
+
+        With `flush.messages=1` a leader commits only flushed records, and the next append may be far away.
+        """
+        log = partition.log
+        if log is None or not log.unflushed_messages:
+            return
+        if log.unflushed_messages >= log.config.flush_messages:
+            self.want(partition)
+        elif log.config.flush_ms != NEVER:
+            self.want_within(partition, log.config.flush_ms)
 
     def _arm(self, interval_ms: int, due_ms: int) -> None:
         self._context.timers.arm((self, interval_ms), due_ms, partial(self._flush_due, interval_ms))

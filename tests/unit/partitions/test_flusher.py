@@ -2,6 +2,7 @@
 
 import datetime as dt
 
+from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Rig, produce_fields
 from yak.sim.wire import record_batch
 from yak.storage import flush
@@ -69,3 +70,37 @@ def test_log_has_one_flush_at_a_time_also_when_the_end_of_a_flush_leads_to_appen
     rig.run_for(200)
     assert len(most) > 2
     assert max(most) == 1
+
+
+def set_config(rig, node_id, name, value):
+    config = {"name": name, "config_operation": 0, "value": value}
+    resource = {"resource_type": 2, "resource_name": "orders", "configs": [config]}
+    answer = rig.ask(node_id, 44, 1, resources=[resource], validate_only=False)
+    assert answer.responses[0].error_code == 0
+
+
+def test_records_from_before_flush_messages_was_set_are_flushed_and_committed_without_an_append():
+    rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"})
+    rig.create_topic("orders", min_insync_replicas="2")
+    leader, followers = rig.leader("orders"), rig.followers("orders")
+    for node in followers:
+        rig.nodes[node - 1].kill()
+    rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
+    assert rig.produce("orders", [b"a", b"b"], acks=1).error_code == 0
+    set_config(rig, leader, "flush.messages", "1")
+    for node in followers:
+        rig.nodes[node - 1].start()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    rig.run_for(1_000)
+    assert rig.fetch("orders", 0).high_watermark == 2
+
+
+def test_records_from_before_flush_ms_was_set_are_flushed_without_an_append():
+    rig = ClusterRig(size=1)
+    rig.create_topic("orders", replication_factor=1)
+    rig.produce("orders", [b"a"])
+    log = rig.replica(1, "orders").log
+    assert log.recovery_point == 0
+    set_config(rig, 1, "flush.ms", "50")
+    rig.run_for(1_000)
+    assert log.recovery_point == 1
