@@ -123,8 +123,13 @@ class LogFailures:
         self._close(partition)
 
     def deleted(self, _result: object, error: BaseException | None) -> None:
-        """A job that deletes files without readers ended. What it left, the next start deletes."""
-        if error is not None:
+        """A job that deletes files without readers ended. What it left, the next start deletes.
+
+        A sync that failed may have lost the name of a new log too, and no later sync reports that.
+        """
+        if isinstance(error, LogDirectoryFailure):
+            self.directory_failed(error)
+        elif error is not None:
             self._context.notice("warning", "files-not-deleted", error=str(error))
 
     def synced(self, _result: object, error: BaseException | None) -> None:

@@ -200,10 +200,10 @@ class FolderRemoval:
     keeps_files: bool
 
     def run(self, disk: Disk) -> None:
-        """Delete it. Raises LogDirectoryFailure."""
+        """Delete it. Raises OSError when files are left, and LogDirectoryFailure when the sync fails."""
+        if not self.keeps_files:
+            disk.remove_tree(self.path)
         with directory_failure(self.directory):
-            if not self.keeps_files:
-                disk.remove_tree(self.path)
             disk.sync_directory(self.directory)
 
 

@@ -1,6 +1,7 @@
 """Deleting topics with many partitions: what one turn does is bounded, and does not grow with the other partitions."""
 
 import datetime as dt
+import errno
 
 import pytest
 
@@ -162,3 +163,36 @@ def test_high_watermark_of_a_deleted_topic_is_not_that_of_the_next_of_its_name_a
     rig.run_until(lambda: rig.nodes[leader - 1].is_ready and rig.replica(leader, "orders").is_leader)
     assert rig.replica(leader, "orders").log_end_offset == 5
     assert rig.fetch("orders", 0).high_watermark <= 1
+
+
+def test_failed_sync_of_a_deletion_takes_its_directory_offline(monkeypatch):
+    """The name of a log that was created meanwhile may be lost, and its own sync does not report that."""
+    rig = Rig(directories=("/data", "/more"))
+    for topic in ("orders", "others"):
+        rig.create_topic(topic)
+    deleted, other = (rig.node.broker.partitions[topic, 0] for topic in ("orders", "others"))
+    directory = deleted.log.directory
+    assert other.log.directory != directory
+    sync = rig.node.disk.sync_directory
+
+    def fail(path):
+        if path == directory:
+            raise OSError(errno.EIO, "I/O error", path)
+        sync(path)
+
+    monkeypatch.setattr(rig.node.disk, "sync_directory", fail)
+    delete_topic(rig, "orders")
+    rig.run_for(1_000)
+    assert [each.path for each in rig.node.broker.log_store.online()] == [other.log.directory]
+
+
+def test_folder_that_cannot_be_removed_takes_no_directory_offline(rig, monkeypatch):
+    def fail(path):
+        raise OSError(errno.EACCES, "permission denied", path)
+
+    rig.create_topic("orders")
+    monkeypatch.setattr(rig.node.disk, "remove_tree", fail)
+    delete_topic(rig, "orders")
+    rig.run_for(1_000)
+    assert rig.node.broker.log_store.online()
+    assert "files-not-deleted" in [notice.event for notice in rig.node.notices]
