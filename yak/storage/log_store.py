@@ -526,7 +526,11 @@ class LogStore:
             new,
             set_aside_name(topic_partition, self._make_uuid(), STRAY_FOLDER_SUFFIX),
             displaced_in,
-            tuple(each.path for each in self.online() if each.is_checkpointed(topic_partition)),
+            tuple(
+                each.path
+                for each in self.online()
+                if each.is_checkpointed(topic_partition) or (hidden is not None and hidden.directory == each.path)
+            ),
             is_found,
             uncreated_name(topic_id, topic_partition.partition) in self._uncreated,
         )

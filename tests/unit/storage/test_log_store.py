@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from tests.unit.storage.conftest import set_cluster_id, write_checkpoint
+from tests.unit.storage.conftest import checkpoint_plan, end_checkpoint, set_cluster_id, write_checkpoint
 from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import TopicPartition
@@ -420,6 +420,23 @@ def test_high_watermarks_come_back(node, build):
     store = node.open(progress=lambda done, total: seen.append((done, total)))
     assert store.high_watermarks == {TopicPartition("t", 0): 2}
     assert seen == [(1, 1)]
+
+
+def test_checkpoint_of_a_damaged_log_does_not_count_for_the_log_that_is_created_in_its_place(node, build):
+    """A checkpoint has the offsets of a damaged log too, perhaps for the first time during the job of the creation."""
+    store = node.open()
+    damaged = log_with_records(store, build, TOPIC)
+    damaged.advance_log_start(2)
+    store.make_unavailable(damaged, "damaged")
+    creation, _decided = store.creation_plan([(damaged.topic_partition, uuid.UUID(int=8), CONFIG)])
+    late = checkpoint_plan(store)
+    log = store.adopt_created(creation, creation.run(store.disk))[damaged.topic_partition]
+    end_checkpoint(store, late)
+    batch = build([b"new"])
+    log.append(read_header(batch), batch, 0, 0)
+    node.disk.kill()
+    found = node.open().logs[damaged.topic_partition]
+    assert (found.log_start_offset, found.log_end_offset) == (0, 1)
 
 
 @pytest.mark.parametrize("is_clean", [False, True])
