@@ -39,6 +39,7 @@ SLOW = {
     "follower-read-above-hw",
     "follower-takes-any-offset",
     "hw-below-min-isr",
+    "hw-of-a-deleted-topic",
     "hw-of-committed-isr",
     "isr-change-forgotten",
     "isr-grown-before-the-store-agreed",

@@ -1,4 +1,4 @@
-"""Topics that are deleted and created again under one name.
+"""Topics that are deleted and created again under one name, and their clients.
 
 A topic's records must never appear in the next topic of its name. Acknowledged records stay until the topic is deleted,
 unless power was lost.
@@ -19,6 +19,7 @@ from yak.sim.cluster_admin import CREATE_TOPICS, DELETE_TOPICS, MADE
 from yak.sim.deliveries import Deliveries, Violation
 from yak.sim.producer import PRODUCE
 from yak.sim.request_fields import create_fields, fetch_fields, produce_fields
+from yak.sim.routing import Channel
 from yak.sim.wire import record_batch
 
 _GONE = (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
@@ -140,3 +141,31 @@ class TopicChurn:
         self.channel.send(
             DELETE_TOPICS, 4, {"topic_names": [self._name], "timeout": dt.timedelta(seconds=2)}, on_answer
         )
+
+
+class ShortLivedWriter:
+    """Writes to a partition of a topic that an administrator deletes and creates again, whatever the answers are.
+
+    The clients' history knows topics by name, so it has none of these records: the checks of the replicas compare them.
+    """
+
+    def __init__(self, channel: Channel, deliveries: Deliveries, topic: str, partition: int) -> None:
+        self._channel, self._deliveries, self._topic, self._partition = channel, deliveries, topic, partition
+        self._pause_us = channel.rng.choice((80_000, 250_000))
+        self._is_stopped = False
+
+    def start(self) -> None:
+        if self._is_stopped:
+            return
+        self._deliveries.count("sent to short-lived topics")
+        acks = self._channel.rng.choice((1, 1, -1))
+        fields = produce_fields(
+            self._topic, record_batch([b"x"], self._channel.world.now_ms), partition=self._partition, acks=acks
+        )
+        self._channel.send(PRODUCE, 9, fields, lambda _answer: self._later())
+
+    def stop(self) -> None:
+        self._is_stopped = True
+
+    def _later(self) -> None:
+        self._channel.world.after(self._channel.rng.between(self._pause_us // 4, self._pause_us), self.start)

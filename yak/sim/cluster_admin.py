@@ -41,6 +41,11 @@ class Admin:
         ]
         self._pause_us = self._rng.choice((300_000, 1_500_000, 4_000_000))
 
+    @property
+    def churns(self) -> bool:
+        """Whether it deletes a topic, and creates it again."""
+        return self._churn in self._works
+
     def make_topics(self, then: Callable[[], None]) -> None:
         """Retry until every topic exists; `then` is called once."""
 

@@ -34,7 +34,7 @@ from yak.sim.checks.restart_keeps_records import RestartKeepsRecords
 from yak.sim.checks.single_leader import SingleLeader
 from yak.sim.checks.strong_isr import StrongIsr
 from yak.sim.checks.watermark_monotonic import WatermarkMonotonic
-from yak.sim.churn import TopicChurn
+from yak.sim.churn import ShortLivedWriter, TopicChurn
 from yak.sim.clients import SimConsumer
 from yak.sim.cluster import Cluster
 from yak.sim.cluster_admin import CHURN, Admin
@@ -234,7 +234,7 @@ class ClusterRun:
         self.committed_reads = CommittedReads(self.deliveries)
         self.processing: ProcessingGroup | None = None
         self.probes: list[tuple[str, int, SimProducer]] = []
-        self.sloppy: list[SloppyWriter | RecordsDeleter | OffsetsProber] = []
+        self.sloppy: list[SloppyWriter | RecordsDeleter | OffsetsProber | ShortLivedWriter] = []
         """Clients that run until all faults have ended."""
         self.readers: dict[tuple[str, int], SimConsumer | SimSessionConsumer] = {}
         self.store_moves: StoreMoves | None = None
@@ -349,12 +349,25 @@ class ClusterRun:
         if not self.spec.leaves_out(PROBER):
             self._probe_offsets()
         self.churn.start()
+        self._write_to_short_lived()
         self._move_logs()
 
     def _short_lived_topic(self) -> TopicChurn:
         rng, node = self.spec.random(SHORT_LIVED), self.cluster.nodes[0]
         rounds = 0 if self.spec.brokers > 1 or self.spec.leaves_out(SHORT_LIVED) else rng.between(0, 4)
         return TopicChurn(Channel(self.view, rng), self.deliveries, SHORT_LIVED, rounds, lambda: node.crashes_count)
+
+    def _write_to_short_lived(self) -> None:
+        """With several brokers, write to the topic that the administrator deletes and creates again."""
+        rng = self.spec.random("short-lived writers")
+        left_out = self.spec.leaves_out(SHORT_LIVED) or self.spec.leaves_out(ADMIN)
+        if self.spec.brokers == 1 or left_out or not self.admin.churns:
+            return
+        for partition in range(self.plans[CHURN].partitions):
+            place = CHURN, partition
+            writer = ShortLivedWriter(Channel(self.view, rng.fork(f"{place}"), place), self.deliveries, *place)
+            self.sloppy.append(writer)
+            writer.start()
 
     def _move_logs(self) -> None:
         """Move replicas between the directories, in half of the runs that have two."""

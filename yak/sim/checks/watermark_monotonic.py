@@ -1,7 +1,7 @@
-"""I6: a high watermark never falls within a leader epoch, and no follower's is above the committed end.
+"""I6: a high watermark never falls within a leader epoch, no follower's is above the committed end, and no start raises one.
 
 It may fall where a follower that is not in sync copies an open transaction again. With one broker it does not fall
-between leader epochs either.
+between leader epochs either. A start reads it from a checkpoint, and raises it to the log start offset only.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ class WatermarkMonotonic(Watcher):
         term, high_watermark = (copy.life, copy.births, *role), copy.high_watermark
         last_term, last = self._seen.get(copy, (term, 0))
         self._seen[copy] = (term, high_watermark)
+        if last_term[0] != copy.life and high_watermark > max(last, copy.log_start):
+            raise Violation(f"I6: {copy}: a start raised the high watermark from {last} to {high_watermark}")
         if last_term == term and high_watermark < last and not copy.copies_again:
             raise Violation(
                 f"I6: {copy}: the high watermark fell from {last} to {high_watermark} in epoch {copy.leader_epoch}"

@@ -27,6 +27,7 @@ from yak.storage.flush import FlushPlan
 from yak.storage.log import Log
 from yak.storage.log_creation import NewLog
 from yak.storage.log_directory import FolderRemoval
+from yak.storage.log_loader import LogLoader
 from yak.storage.log_move import MoveSeal
 from yak.storage.log_store import LogStore
 from yak.storage.names import parse_partition_folder
@@ -108,6 +109,16 @@ def _records_come_back(swaps: Patches) -> None:
 
     swaps.put(LogStore, "planned_log", planned)
     swaps.put(LogStore, "delete", lambda _self, _log, **_named: FilesRemoval(()))
+
+
+@mutant(
+    "hw-of-a-deleted-topic", "a topic that was deleted and created again begins without a high watermark", seeds=400
+)
+@around(LogLoader, "_take_mark")
+def _take_the_old_watermark(real: Any, self: LogLoader) -> None:
+    high_watermark = self.high_watermark
+    real(self)
+    self.high_watermark = high_watermark
 
 
 @mutant("retention-too-early", "retention takes what is due only", seeds=50, brokers=1)
