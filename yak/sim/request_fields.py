@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
+from functools import cache
 from typing import Any
 
 from yak.sim.wire import nested, request_class, request_frame
@@ -86,9 +88,37 @@ def frame_of(api_key: int, version: int, correlation_id: int, fields: Fields, cl
     return request_frame(api_key, version, correlation_id, build(request_class(api_key, version), fields), client_id)
 
 
+_LEFT_OUT = {"string": "", "bool": False, "bytes": b"", "records": b"", "float64": 0.0}
+_NOT_USED = {"acks": -1, "replica_id": -1, "producer_id": -1, "producer_epoch": -1}
+"""By field: -1 says that the client is no replica and has no producer id, and waits for all replicas in sync."""
+
+
+@cache
+def left_out(cls: Any) -> Fields:
+    """The values of a kio class that a client sends which does not use them, for fields without a default."""
+    return {
+        field.name: _left_out(field)
+        for field in dataclasses.fields(cls)
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    }
+
+
+def _left_out(field: Any) -> Any:
+    kind, declared = field.metadata.get("kafka_type"), str(field.type)
+    if dataclasses.is_dataclass(field.type):
+        return build(field.type, {})
+    if declared.startswith("tuple["):
+        return None if declared.endswith("| None") else ()
+    if "None" in declared:
+        return None
+    if "Timedelta" in declared:
+        return dt.timedelta(seconds=5)
+    return _NOT_USED.get(field.name, _LEFT_OUT.get(kind, 0))
+
+
 def build(cls: Any, fields: Fields) -> Any:
-    """A kio structure from plain values."""
-    values = dict(fields)
+    """A kio structure from plain values; a field that is left out has kio's default or that of `left_out`."""
+    values = left_out(cls) | fields
     for name, value in fields.items():
         kind = type(value)
         if kind is dict:

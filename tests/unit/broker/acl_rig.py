@@ -1,13 +1,11 @@
 """A broker with ACLs, clients by name, and requests whose other fields are filled in."""
 
 import dataclasses
-import datetime as dt
 
 from yak.acls.bindings import CLUSTER_NAME, PatternType, Permission, ResourceType
 from yak.protocol.record_batch import TRANSACTIONAL_BIT
 from yak.protocol.record_writer import build_batch
-from yak.sim.rig import Pending, Rig
-from yak.sim.wire import nested, request_class
+from yak.sim.rig import Rig
 
 ADMIN = "User:admin"
 SETTINGS = {
@@ -15,36 +13,6 @@ SETTINGS = {
     "super.users": f"User:other;{ADMIN}",
     "delegation.token.secret.key": "of the rig",
 }
-_EMPTY = {
-    "string": "",
-    "bool": False,
-    "uuid": None,
-    "bytes": b"",
-    "records": b"",
-    "float64": 0.0,
-    "timedelta_i32": dt.timedelta(seconds=5),
-    "timedelta_i64": dt.timedelta(seconds=5),
-}
-
-
-def filled(cls, given):
-    """The values of a kio structure: these fields, and empty ones for the others."""
-    values = {}
-    for field in dataclasses.fields(cls):
-        if field.name in given:
-            value = given[field.name]
-            if isinstance(value, list):
-                value = [filled(nested(cls, field.name), each) if isinstance(each, dict) else each for each in value]
-            values[field.name] = value
-        elif field.default is dataclasses.MISSING:
-            kind = field.metadata.get("kafka_type")
-            if dataclasses.is_dataclass(field.type):
-                values[field.name] = filled(field.type, {})
-            elif str(field.type).startswith("tuple"):
-                values[field.name] = ()
-            else:
-                values[field.name] = None if "None" in str(field.type) else _EMPTY.get(kind, 0)
-    return values
 
 
 def error_codes(answer):
@@ -95,10 +63,7 @@ class AclRig(Rig):
 
     def ask_filled(self, api_key, version, given, channel):
         """Ask with these fields and empty ones; None if the connection was closed."""
-        pending = Pending()
-        channel.send(api_key, version, filled(request_class(api_key, version), given), pending.take)
-        self.world.run(lambda: pending.is_done, check=lambda: None, events_max=50_000)
-        return pending.answer
+        return self.ask(api_key, version, client=channel, **given)
 
     def acl(self, operation, kind, name="*", user="ann", *, deny=False, prefixed=False, host="*"):
         """Add an ACL."""
