@@ -78,11 +78,7 @@ def sync(rig: Rig, joined: Any, assignment: bytes = b"a", *, version: int = 5, g
 
 
 def heartbeat(rig: Rig, joined: Any, *, version: int = 4, group: str = "g") -> Any:
-    fields: dict[str, Any] = {
-        "group_id": group,
-        "generation_id": joined.generation_id,
-        "member_id": joined.member_id,
-    }
+    fields: dict[str, Any] = {"group_id": group, "generation_id": joined.generation_id, "member_id": joined.member_id}
     if version >= 3:
         fields["group_instance_id"] = None
     return rig.ask(HEARTBEAT, version, **fields).error_code
@@ -91,7 +87,7 @@ def heartbeat(rig: Rig, joined: Any, *, version: int = 4, group: str = "g") -> A
 def leave(rig: Rig, member_id: str, *, version: int = 5, group: str = "g") -> Any:
     if version < 3:
         return rig.ask(LEAVE, version, group_id=group, member_id=member_id)
-    member: dict[str, Any] = {"member_id": member_id, "group_instance_id": None}
+    member: dict[str, Any] = {"member_id": member_id}
     if version >= 5:
         member["reason"] = "done"
     return rig.ask(LEAVE, version, group_id=group, members=[member])

@@ -128,7 +128,7 @@ class GroupsRig(Rig):
 
     def leave(self, group: str, *members: tuple[str, str | None]) -> Any:
         """LeaveGroup v5."""
-        named = [{"member_id": member, "group_instance_id": instance, "reason": None} for member, instance in members]
+        named = [{"member_id": member, "group_instance_id": instance} for member, instance in members]
         return self.ask(LEAVE, 5, group_id=group, members=named)
 
     # ------------------------------------------------------------------------------------------------ offsets

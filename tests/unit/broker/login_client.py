@@ -49,7 +49,7 @@ class Client:
 
     def metadata(self):
         return self.ask(METADATA, 9, topics=[], allow_auto_topic_creation=False,
-                        include_cluster_authorized_operations=False, include_topic_authorized_operations=False)  # fmt: skip
+                        include_topic_authorized_operations=False)  # fmt: skip
 
     def log_in(self, mechanism, user="ann", password=PASSWORD, *, is_token=False):
         """The last answer."""

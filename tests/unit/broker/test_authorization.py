@@ -216,13 +216,13 @@ def test_topic_id_that_the_session_learns_later_is_checked_too(rig):
 
 def commit(rig, client, topic, group="g"):
     topics = [{"name": topic, "partitions": [{"partition_index": 0, "committed_offset": 5}]}]
-    answer = rig.ask_filled(8, 8, {"group_id": group, "generation_id_or_member_epoch": -1, "topics": topics}, client)
+    answer = rig.ask_filled(8, 8, {"group_id": group, "topics": topics}, client)
     return answer.topics[0].partitions[0].error_code
 
 
 @pytest.fixture
 def grouped(rig):
-    rig.ask(10, 3, key="g", key_type=0)
+    rig.ask(10, 3, key="g")
     rig.run_for(2_000)
     assert commit(rig, rig.client, "theirs") == commit(rig, rig.client, "mine") == NONE
     return rig
@@ -344,7 +344,7 @@ def test_too_many_partitions_disclose_no_topic_that_may_not_be_altered(rig):
     ann = rig.user("ann")
 
     def grow(*names):
-        topics = [{"name": name, "count": 20_000, "assignments": None} for name in names]
+        topics = [{"name": name, "count": 20_000} for name in names]
         return [each.error_code for each in rig.ask_filled(37, 3, {"topics": topics}, ann).results]
 
     assert grow("theirs") == grow("absent") == [DENIED]
@@ -385,7 +385,7 @@ def test_deletion_by_id_names_a_denied_topic_only_where_the_client_may_describe_
 
 def test_idempotent_producer_needs_one_topic_that_it_may_write(rig):
     def code(user):
-        given = {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}
+        given = {"producer_id": -1, "producer_epoch": -1}
         return rig.ask_filled(22, 4, given, rig.user(user)).error_code
 
     assert code("ann") == ErrorCode.cluster_authorization_failed
@@ -526,7 +526,7 @@ def test_long_lists_and_names_are_shortened_in_the_audit(rig):
 def test_acls_and_configs_are_audited_without_values(rig):
     rig.audit()
     rig.acl(READ, TOPIC, "mine")
-    rig.ask(44, 1, validate_only=False, resources=[{"resource_type": 2, "resource_name": "mine", "configs": [
+    rig.ask(44, 1, resources=[{"resource_type": 2, "resource_name": "mine", "configs": [
         {"name": "retention.ms", "config_operation": 0, "value": "12345"}]}])  # fmt: skip
     rig.ask(44, 1, validate_only=True, resources=[{"resource_type": 2, "resource_name": "mine", "configs": [
         {"name": "retention.ms", "config_operation": 0, "value": "7"}]}])  # fmt: skip

@@ -133,7 +133,7 @@ def test_bare_token_is_served_under_a_quota_of_request_time():
     client = BareClient(make_rig())
     entity = [{"entity_type": "user", "entity_name": None}]
     ops = [{"key": "request_percentage", "value": 50.0, "remove": False}]
-    client.rig.ask(49, 1, entries=[{"entity": entity, "ops": ops}], validate_only=False)
+    client.rig.ask(49, 1, entries=[{"entity": entity, "ops": ops}])
     client.rig.run_for(100)
     assert client.log_in_bare("PLAIN") is not None
     assert client.metadata() is not None

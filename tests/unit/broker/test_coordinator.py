@@ -62,16 +62,13 @@ def test_the_coordinator_is_found_in_every_version(version: int) -> None:
 
 
 def test_of_several_groups_each_has_its_own_coordinator(rig: Rig) -> None:
-    answer = rig.ask(ask.FIND, 4, key_type=0, coordinator_keys=["a", "b"])
+    answer = rig.ask(ask.FIND, 4, coordinator_keys=["a", "b"])
     assert [(each.key, each.node_id) for each in answer.coordinators] == [("a", 1), ("b", 1)]
 
 
 def test_all_clients_that_wait_for_the_offsets_topic_are_answered_when_it_exists() -> None:
     rig = Rig(settings=SETTINGS)
-    asked = [
-        rig.begin(ask.FIND, 4, client=rig.new_client(), key_type=0, coordinator_keys=[f"g{number}"])
-        for number in range(5)
-    ]
+    asked = [rig.begin(ask.FIND, 4, client=rig.new_client(), coordinator_keys=[f"g{number}"]) for number in range(5)]
     rig.run_for(500)
     assert [each.answer.coordinators[0].error_code for each in asked] == [NONE] * 5
 
@@ -206,8 +203,7 @@ def test_groups_are_deleted_in_every_version(rig: Rig, version: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("session_ms", "code"),
-    [(0, 26), (5_999, 26), (6_000, 79), (1_800_000, 79), (1_800_001, 26), (2**31 - 1, 26)],
+    ("session_ms", "code"), [(0, 26), (5_999, 26), (6_000, 79), (1_800_000, 79), (1_800_001, 26), (2**31 - 1, 26)]
 )
 def test_a_session_is_neither_too_short_nor_too_long(rig: Rig, session_ms: int, code: int) -> None:
     assert rig.ask(ask.JOIN, 9, **ask.join_fields(9, session_ms=session_ms)).error_code == code

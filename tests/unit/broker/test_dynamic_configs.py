@@ -39,12 +39,12 @@ def alter(rig, name, value, *, resource="1"):
     operation = DELETE if value is None else SET
     configs = [{"name": name, "config_operation": operation, "value": value}]
     asked = {"resource_type": BROKER, "resource_name": resource, "configs": configs}
-    return rig.ask(44, 1, resources=[asked], validate_only=False).responses[0].error_code
+    return rig.ask(44, 1, resources=[asked]).responses[0].error_code
 
 
 def described(rig, name):
     asked = [{"resource_type": BROKER, "resource_name": "1", "configuration_keys": [name]}]
-    answer = rig.ask(32, 4, resources=asked, include_synonyms=False, include_documentation=False)
+    answer = rig.ask(32, 4, resources=asked)
     (row,) = answer.results[0].configs
     return row.value, row.config_source, row.read_only
 

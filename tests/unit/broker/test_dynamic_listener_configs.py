@@ -34,8 +34,8 @@ def alter(rig, name, value, *, operation=SET, resource="1", validate_only=False)
 
 
 def rows_of(rig):
-    asked = [{"resource_type": BROKER, "resource_name": "1", "configuration_keys": None}]
-    answer = rig.ask(32, 4, resources=asked, include_synonyms=True, include_documentation=False)
+    asked = [{"resource_type": BROKER, "resource_name": "1"}]
+    answer = rig.ask(32, 4, resources=asked, include_synonyms=True)
     return {row.name: row for row in answer.results[0].configs}
 
 

@@ -92,7 +92,7 @@ def test_deferred_batch_that_never_comes_again_holds_others_back_for_seconds_onl
 def set_min_isr(rig: Rig, value: str) -> None:
     config = {"name": "min.insync.replicas", "config_operation": 0, "value": value}
     asked = {"resource_type": 2, "resource_name": "orders", "configs": [config]}
-    assert rig.ask(44, 1, resources=[asked], validate_only=False).responses[0].error_code == 0
+    assert rig.ask(44, 1, resources=[asked]).responses[0].error_code == 0
 
 
 def test_stored_batch_is_not_acknowledged_before_one_that_the_leader_refused_for_its_isr():

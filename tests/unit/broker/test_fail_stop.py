@@ -223,7 +223,7 @@ def test_offset_commit_that_raises_after_its_record_was_written_stops_the_broker
     monkeypatch.setattr(Offsets, "put", fail)
     offset = {"partition_index": 0, "committed_offset": 1, "committed_metadata": "", "committed_leader_epoch": 0}
     topics = [{"name": "orders", "partitions": [offset]}]
-    who = {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+    who = {"group_id": "g", "member_id": ""}
     pending = rig.begin(OFFSET_COMMIT, 8, client=rig.new_client(), topics=topics, **who)
     stops(rig, seen, "CoordinatorRuntime.append")
     assert pending.answer is None

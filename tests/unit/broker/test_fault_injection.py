@@ -20,7 +20,7 @@ from yak.sim.wire import read_answer, record_batch, request_class, request_frame
 
 ON = {"yak.fault.injection.enable": "true"}
 NOT_LEADER = "NOT_LEADER_OR_FOLLOWER"
-OFFSETS = {"generation_id_or_member_epoch": -1, "member_id": "", "group_instance_id": None}
+OFFSETS = {"member_id": ""}
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def rig() -> Rig:
 
 def command(rig, **wanted):
     data = COMMAND + json.dumps(wanted).encode()
-    answer = rig.ask(58, 0, client=rig.new_client(), request_data=data, request_principal=None, client_host_address=b"")
+    answer = rig.ask(58, 0, client=rig.new_client(), request_data=data)
     return answer.error_code, json.loads(answer.response_data)
 
 
@@ -119,7 +119,7 @@ def test_error_is_narrowed_to_client_topic_and_partition(rig, narrowed, expected
 def test_error_for_one_partition_leaves_the_other_rows_of_the_request(rig, after):
     add(rig, "inject_error", api="Produce", error=NOT_LEADER, topic="orders", partition=1, after=after)
     topics = [batches(rig, "orders", 0, 1), batches(rig, "other", 0)]
-    fields = {"transactional_id": None, "acks": -1, "timeout": dt.timedelta(seconds=1), "topic_data": topics}
+    fields = {"acks": -1, "topic_data": topics}
     answer = rig.ask(0, 9, **fields)
     found = {(topic.name, row.index): row.error_code for topic in answer.responses for row in topic.partition_responses}
     assert found == {("orders", 0): 0, ("orders", 1): 6, ("other", 0): 0}
@@ -130,7 +130,7 @@ def test_errors_of_two_rules_go_into_their_rows_and_the_older_one_wins(rig):
     add(rig, "inject_error", api="Produce", error=NOT_LEADER, topic="orders", partition=1)
     add(rig, "inject_error", api="Produce", error="KAFKA_STORAGE_ERROR", topic="orders")
     topics = [batches(rig, "orders", 0, 1)]
-    fields = {"transactional_id": None, "acks": -1, "timeout": dt.timedelta(seconds=1), "topic_data": topics}
+    fields = {"acks": -1, "topic_data": topics}
     found = {row.index: row.error_code for row in rig.ask(0, 9, **fields).responses[0].partition_responses}
     assert found == {0: ErrorCode.kafka_storage_error, 1: ErrorCode.not_leader_or_follower}
 
@@ -146,7 +146,7 @@ def test_error_of_a_produce_by_topic_id_is_narrowed_by_name(rig):
     add(rig, "inject_error", api="Produce", error=NOT_LEADER, topic="orders")
     topic_id = rig.node.broker.image.topics["orders"].topic_id
     data = [{"index": 0, "records": record_batch([b"x"], rig.world.now_ms)}]
-    fields = {"transactional_id": None, "acks": -1, "timeout": dt.timedelta(seconds=1)}
+    fields = {"acks": -1}
     answer = rig.ask(0, 13, **fields, topic_data=[{"topic_id": topic_id, "partition_data": data}])
     assert answer.responses[0].topic_id == topic_id
     assert answer.responses[0].partition_responses[0].error_code == ErrorCode.not_leader_or_follower
@@ -156,7 +156,7 @@ def test_error_of_a_produce_by_topic_id_is_narrowed_by_name(rig):
 def test_large_produce_gets_its_error_too(rig):
     add(rig, "inject_error", api="Produce", error=NOT_LEADER, topic="orders", partition=1)
     topics = [batches(rig, "orders", *[0] * 1500, 1)]
-    fields = {"transactional_id": None, "acks": -1, "timeout": dt.timedelta(seconds=1), "topic_data": topics}
+    fields = {"acks": -1, "topic_data": topics}
     rows_of = rig.ask(0, 9, **fields).responses[0].partition_responses
     assert len(rows_of) == 1501
     assert [row.index for row in rows_of if row.error_code] == [1]
@@ -177,33 +177,18 @@ def test_fetch_of_a_session_gets_an_error_though_nothing_is_new(rig):
 
 def fetched(rig, session_id=0, session_epoch=-1, topics=()):
     named = [
-        {
-            "topic": topic,
-            "partitions": [
-                {
-                    "partition": index,
-                    "current_leader_epoch": -1,
-                    "fetch_offset": offset,
-                    "log_start_offset": -1,
-                    "partition_max_bytes": 1 << 20,
-                }
-            ],
-        }
+        {"topic": topic, "partitions": [{"partition": index, "fetch_offset": offset, "partition_max_bytes": 1 << 20}]}
         for topic, index, offset in topics
     ]
     return rig.ask(
         1,
         11,
-        replica_id=-1,
         max_wait=dt.timedelta(milliseconds=500),
         min_bytes=1,
         max_bytes=1 << 20,
-        isolation_level=0,
         session_id=session_id,
         session_epoch=session_epoch,
         topics=named,
-        forgotten_topics_data=[],
-        rack_id="",
     )
 
 
@@ -232,7 +217,6 @@ def test_join_of_a_group_gets_an_error_and_the_group_stays_empty(rig):
         "session_timeout": second,
         "rebalance_timeout": second,
         "member_id": "",
-        "group_instance_id": None,
         "protocol_type": "consumer",
         "protocols": [{"name": "range", "metadata": b""}],
     }
@@ -242,11 +226,8 @@ def test_join_of_a_group_gets_an_error_and_the_group_stays_empty(rig):
 
 def test_creation_of_one_topic_is_refused_and_the_other_is_created(rig):
     add(rig, "inject_error", api="CreateTopics", error="POLICY_VIOLATION", topic="bad")
-    wanted = [
-        {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
-        for name in ("bad", "good")
-    ]
-    answer = rig.ask(19, 5, topics=wanted, timeout=dt.timedelta(seconds=5), validate_only=False)
+    wanted = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in ("bad", "good")]
+    answer = rig.ask(19, 5, topics=wanted)
     assert {topic.name: topic.error_code for topic in answer.topics} == {"bad": 44, "good": 0}
     assert "good" in rig.node.broker.image.topics
     assert "bad" not in rig.node.broker.image.topics
@@ -254,7 +235,7 @@ def test_creation_of_one_topic_is_refused_and_the_other_is_created(rig):
 
 def test_deletion_by_name_is_refused_before_it_happens(rig):
     add(rig, "inject_error", api="DeleteTopics", error="REQUEST_TIMED_OUT")
-    answer = rig.ask(20, 4, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
+    answer = rig.ask(20, 4, topic_names=["orders"])
     assert [(each.name, each.error_code) for each in answer.responses] == [("orders", ErrorCode.request_timed_out)]
     assert "orders" in rig.node.broker.image.topics
 
@@ -314,7 +295,7 @@ def test_delays_of_two_rules_add_up_and_an_error_comes_late_too(rig):
     for delay_ms in (300, 400):
         add(rig, "delay_on", api="Heartbeat", delay_ms=delay_ms)
     add(rig, "inject_error", api="Heartbeat", error="REBALANCE_IN_PROGRESS")
-    pending = rig.begin(12, 3, group_id="g", generation_id=1, member_id="m", group_instance_id=None)
+    pending = rig.begin(12, 3, group_id="g", generation_id=1, member_id="m")
     rig.run_for(650)
     assert not pending.is_done
     rig.run_for(100)

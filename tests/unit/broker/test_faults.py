@@ -39,7 +39,6 @@ def one_batch(rig: Rig, *values: bytes, **batch: int) -> bytes:
 
 def produce_to(parts: list[tuple[str, int, bytes]], *, acks: int = -1, timeout_ms: int = 1_000) -> dict:
     return {
-        "transactional_id": None,
         "acks": acks,
         "timeout": dt.timedelta(milliseconds=timeout_ms),
         "topic_data": [
@@ -134,8 +133,8 @@ def test_failing_metadata_copy_is_logged_and_the_data_path_continues(operation, 
     rig.node.disk.fail_next(operation, error_number, path_contains="__yak_metadata")
     if operation == "open":
         rig.node.broker.metadata_loader._image_log._file = None
-    topic = {"name": "more", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
-    fields = {"topics": [topic], "timeout": dt.timedelta(seconds=1), "validate_only": False}
+    topic = {"name": "more", "num_partitions": 1, "replication_factor": 1}
+    fields = {"topics": [topic], "timeout": dt.timedelta(seconds=1)}
     answer = rig.ask(19, 5, **fields)
     assert answer.topics[0].error_code == ErrorCode.request_timed_out
     assert notices(rig, "metadata-log-failed")

@@ -210,7 +210,7 @@ def test_offset_of_a_replica_before_its_removal_does_not_count_after_its_return(
 def alter(rig: ClusterRig, kind: int, name: str, **configs: str) -> None:
     changes = [{"name": key.replace("_", "."), "config_operation": 0, "value": value} for key, value in configs.items()]
     resource = {"resource_type": kind, "resource_name": name, "configs": changes}
-    answer = rig.ask(rig.alive().node_id, 44, 1, resources=[resource], validate_only=False)
+    answer = rig.ask(rig.alive().node_id, 44, 1, resources=[resource])
     assert answer.responses[0].error_code == 0
 
 

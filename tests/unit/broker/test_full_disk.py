@@ -242,7 +242,7 @@ def test_mark_of_a_log_without_room_is_removed_by_the_start_after_its_topic_was_
         rig.node.disk.fail_next("open", errno.ENOSPC, path_contains="half-0/")
     rig.ask(19, 5, **create_fields("half", {}, 1))
     assert marks(rig)
-    rig.ask(20, 5, topic_names=["half"], timeout=dt.timedelta(seconds=5))
+    rig.ask(20, 5, topic_names=["half"])
     rig.restart()
     assert not marks(rig)
 
@@ -324,7 +324,7 @@ def test_broker_continues_when_a_directory_of_two_fails():
 
 def grow(rig, name, count, assignments=None):
     topic = {"name": name, "count": count, "assignments": assignments}
-    fields = {"topics": [topic], "timeout": dt.timedelta(seconds=5), "validate_only": False}
+    fields = {"topics": [topic]}
     (result,) = rig.ask(1, 37, 3, **fields).results
     return result
 
@@ -371,7 +371,7 @@ def test_reassignment_to_a_full_broker_returns_kafka_storage_error(monkeypatch):
     kept = rig.info("orders").replicas
     asked = {"partition_index": 0, "replicas": [kept[0], other]}
     topics = [{"name": "orders", "partitions": [asked]}]
-    answer = rig.ask(1, 45, 0, topics=topics, timeout=dt.timedelta(seconds=5))
+    answer = rig.ask(1, 45, 0, topics=topics)
     assert answer.responses[0].partitions[0].error_code == ErrorCode.kafka_storage_error
     assert rig.info("orders").replicas == kept
 

@@ -83,17 +83,17 @@ def ask_everything(rig: Rig, generation: int) -> None:
     for member_id in ("m", ""):
         ask.begin_join(rig, 9, "g", member_id)
         ask.begin_join(rig, 9, "g", member_id, instance="i")
-        rig.ask(12, 4, group_id="g", generation_id=generation, member_id=member_id, group_instance_id=None)
+        rig.ask(12, 4, group_id="g", generation_id=generation, member_id=member_id)
         begin_heartbeat(rig, member_id or "n", 0)
         if generation >= -2:
             begin_heartbeat(rig, member_id or "n", generation)
-    sync: dict[str, Any] = {"group_id": "g", "generation_id": generation, "member_id": "m", "assignments": []}
-    rig.begin(14, 3, group_instance_id=None, **sync)
+    sync: dict[str, Any] = {"group_id": "g", "generation_id": generation, "member_id": "m"}
+    rig.begin(14, 3, **sync)
     ask.describe(rig)
     describe(rig)
     ask.fetch(rig, [0, 1])
     rig.run_for(1_000)
-    rig.ask(13, 5, group_id="g", members=[{"member_id": "m", "group_instance_id": None, "reason": None}])
+    rig.ask(13, 5, group_id="g", members=[{"member_id": "m"}])
     rig.run_for(31_000)
     assert ask.describe(rig, "unknown").error_code == ErrorCode.group_id_not_found, "it serves others"
 

@@ -38,9 +38,9 @@ def test_list_offsets_by_time_answers_where_a_timestamp_has_more_than_64_bits(de
     made = batch(now_ms, (delta, b"a", b"1"), (0, b"b", b"2"))
     assert rig.produce_raw("orders", made).error_code == ErrorCode.none
     for timestamp_ms in (now_ms, -3):
-        partitions = [{"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp_ms}]
+        partitions = [{"partition_index": 0, "timestamp": timestamp_ms}]
         topics = [{"name": "orders", "partitions": partitions}]
-        answer = rig.ask(LIST_OFFSETS, 7, replica_id=-1, isolation_level=0, topics=topics)
+        answer = rig.ask(LIST_OFFSETS, 7, topics=topics)
         (found,) = answer.topics[0].partitions
         assert (found.error_code, found.offset, found.timestamp) == (ErrorCode.none, 1, now_ms)
 

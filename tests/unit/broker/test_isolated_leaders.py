@@ -15,7 +15,7 @@ BATCH = [b"a"]
 def rig() -> ClusterRig:
     rig = ClusterRig(settings={"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "3"})
     rig.create_topic("orders")
-    rig.ask(1, FIND_COORDINATOR, 3, key="g", key_type=0)
+    rig.ask(1, FIND_COORDINATOR, 3, key="g")
     rig.run_until(lambda: all(OFFSETS_TOPIC in node.broker.image.topics for node in rig.nodes))
     rig.run_for(500)
     return rig
@@ -31,7 +31,7 @@ def isolate(rig: ClusterRig, node_id: int) -> None:
 
 def named_leader(rig: ClusterRig, node_id: int, topic: str) -> tuple[ErrorCode, int]:
     """What Metadata of that broker says of partition 0."""
-    asked = {"include_cluster_authorized_operations": False, "include_topic_authorized_operations": False}
+    asked = {"include_topic_authorized_operations": False}
     answer = rig.ask(node_id, METADATA, 9, topics=[{"name": topic}], allow_auto_topic_creation=False, **asked)
     partition = answer.topics[0].partitions[0]
     return partition.error_code, partition.leader_id
@@ -51,9 +51,9 @@ def test_metadata_of_an_isolated_leader_does_not_name_it(rig: ClusterRig) -> Non
 
 def test_find_coordinator_of_an_isolated_coordinator_does_not_name_it(rig: ClusterRig) -> None:
     leader = rig.leader(OFFSETS_TOPIC)
-    assert rig.ask(leader, FIND_COORDINATOR, 3, key="g", key_type=0).node_id == leader
+    assert rig.ask(leader, FIND_COORDINATOR, 3, key="g").node_id == leader
     isolate(rig, leader)
-    answer = rig.ask(leader, FIND_COORDINATOR, 3, key="g", key_type=0)
+    answer = rig.ask(leader, FIND_COORDINATOR, 3, key="g")
     assert (answer.error_code, answer.node_id) == (ErrorCode.coordinator_not_available, -1)
 
 

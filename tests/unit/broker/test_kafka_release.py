@@ -17,11 +17,7 @@ from yak.sim.rig import Rig, build
 from yak.sim.wire import read_answer, request_class, request_frame
 
 SOFTWARE = {"client_software_name": "x", "client_software_version": "1"}
-METADATA = {
-    "topics": [],
-    "allow_auto_topic_creation": False,
-    "include_topic_authorized_operations": False,
-}
+METADATA = {"topics": [], "allow_auto_topic_creation": False}
 
 
 def served(release: str) -> dict[int, int]:
@@ -87,7 +83,7 @@ def test_api_versions_above_the_release_is_answered_as_v0(release, version, high
 def test_a_request_above_the_release_closes_the_connection():
     assert RawClient("2.8").send(3, 11, **METADATA) is not None
     assert RawClient("2.8").send(3, 12, **METADATA) is None
-    assert RawClient("2.7").send(60, 0, include_cluster_authorized_operations=False) is None
+    assert RawClient("2.7").send(60, 0) is None
 
 
 @pytest.mark.parametrize("who", [{"kind": "broker"}, {"kind": "in process"}, {"client_id": "yak"}])

@@ -29,7 +29,7 @@ COUNT = 3 * SLICE_ELEMENTS
 METADATA, OFFSET_FETCH, DESCRIBE_GROUPS, LIST_GROUPS, CONFIGS, LOG_DIRS = 3, 9, 15, 16, 32, 35
 PRODUCERS, LIST_TRANSACTIONS, CONSUMER_GROUPS, PAGES = 61, 66, 69, 75
 FIND_TRANSACTIONS = {"key_type": 1, "coordinator_keys": ["t"]}
-ALL = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+ALL = {"allow_auto_topic_creation": False}
 
 
 def offset_fetch(group: str) -> dict[str, Any]:
@@ -39,15 +39,15 @@ def offset_fetch(group: str) -> dict[str, Any]:
 
 ANSWERED: dict[str, tuple[int, int, dict[str, Any]]] = {
     "metadata of all": (METADATA, 12, {"topics": None} | ALL),
-    "metadata of a topic": (METADATA, 12, {"topics": [{"name": "wide", "topic_id": None}]} | ALL),
+    "metadata of a topic": (METADATA, 12, {"topics": [{"name": "wide"}]} | ALL),
     "page": (PAGES, 0, {"topics": [], "response_partition_limit": 2000, "cursor": None}),
     "log directories": (LOG_DIRS, 4, {"topics": None}),
     "offsets of a topic": (OFFSET_FETCH, 9, offset_fetch("wide")),
     "offsets of topics": (OFFSET_FETCH, 9, offset_fetch("long")),
     "groups": (LIST_GROUPS, 5, {"states_filter": (), "types_filter": ()}),
-    "members": (DESCRIBE_GROUPS, 5, {"groups": ["g"], "include_authorized_operations": False}),
+    "members": (DESCRIBE_GROUPS, 5, {"groups": ["g"]}),
     "transactions": (LIST_TRANSACTIONS, 1, {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}),
-    "consumers": (CONSUMER_GROUPS, 1, {"group_ids": ["consumers"], "include_authorized_operations": False}),
+    "consumers": (CONSUMER_GROUPS, 1, {"group_ids": ["consumers"]}),
     "producers": (PRODUCERS, 0, {"topics": [{"name": "orders", "partition_indexes": [0, 0, 9]}]}),
 }
 
@@ -138,9 +138,7 @@ def test_each_topic_with_configs_of_its_own_counts_as_many_elements_of_a_slice(m
     rig = GroupsRig()
     for number in range(20):
         rig.create_topic(f"t{number}", segment_bytes=str(10_000 + number))
-    resources = [
-        {"resource_type": 2, "resource_name": f"t{number}", "configuration_keys": None} for number in range(20)
-    ]
+    resources = [{"resource_type": 2, "resource_name": f"t{number}"} for number in range(20)]
     fields = {"resources": resources, "include_synonyms": True, "include_documentation": True}
     described = []
     real = describe_configs.describe_topic

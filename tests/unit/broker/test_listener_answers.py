@@ -36,8 +36,8 @@ def through(rig: Rig, listener: Listener) -> None:
 
 
 def metadata(rig: Rig):
-    wanted = [{"name": "orders", "topic_id": None}]
-    return rig.ask(3, 12, topics=wanted, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
+    wanted = [{"name": "orders"}]
+    return rig.ask(3, 12, topics=wanted, allow_auto_topic_creation=False)
 
 
 @pytest.mark.parametrize(("listener", "word", "port"), [(_INTERNAL, "inside", 1), (_EXTERNAL, "outside", 2)])
@@ -47,7 +47,7 @@ def test_each_listener_names_its_own_addresses(rig, listener, word, port):
     answer = metadata(rig)
     assert [(each.host, each.port) for each in answer.brokers] == [(f"{word}-1", port), (f"{word}-2", port)]
     assert answer.topics[0].partitions[0].leader_id == 2
-    cluster = rig.ask(60, 1, include_cluster_authorized_operations=False, endpoint_type=1)
+    cluster = rig.ask(60, 1)
     assert [(each.host, each.port) for each in cluster.brokers] == [(f"{word}-1", port), (f"{word}-2", port)]
     fields = produce_fields("orders", record_batch([b"x"], rig.world.now_ms))
     hinted = rig.ask(0, 12, **fields)
@@ -60,7 +60,7 @@ def test_broker_without_the_listener_is_left_out_and_does_not_lead_there(rig):
     partition = answer.topics[0].partitions[0]
     assert (partition.error_code, partition.leader_id) == (ErrorCode.listener_not_found, -1)
     assert list(partition.offline_replicas) == [2]
-    cluster = rig.ask(60, 1, include_cluster_authorized_operations=False, endpoint_type=1)
+    cluster = rig.ask(60, 1)
     assert [each.broker_id for each in cluster.brokers] == [1]
 
 

@@ -160,8 +160,8 @@ def test_an_error_with_acks_0_closes_the_connection(rig):
 
 
 def test_answers_leave_in_the_order_of_the_requests(rig):
-    topic = {"name": "later", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
-    first = rig.begin(19, 5, topics=[topic], timeout=dt.timedelta(seconds=5), validate_only=False)
+    topic = {"name": "later", "num_partitions": 1, "replication_factor": 1}
+    first = rig.begin(19, 5, topics=[topic])
     second = rig.begin(0, 9, **produce_fields("orders", record_batch([b"a"], rig.world.now_ms)))
     while not second.is_done:
         rig.run_for(1)
@@ -174,8 +174,8 @@ def test_an_answer_behind_a_waiting_fetch_is_not_older_than_the_fetch(rig):
     fetch = rig.begin(1, 12, **fetch_fields("orders", 0, max_wait_ms=400))
     rig.run_for(100)
     assert not fetch.is_done
-    partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
-    ends = rig.begin(2, 6, replica_id=-1, isolation_level=0, topics=[{"name": "orders", "partitions": [partition]}])
+    partition = {"partition_index": 0, "timestamp": -1}
+    ends = rig.begin(2, 6, topics=[{"name": "orders", "partitions": [partition]}])
     rig.run_for(20)
     assert fetch.is_done
     assert ends.is_done
@@ -183,8 +183,8 @@ def test_an_answer_behind_a_waiting_fetch_is_not_older_than_the_fetch(rig):
 
 
 def test_a_fetch_behind_a_longer_request_is_hurried_too(rig):
-    topic = {"name": "later", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
-    created = rig.begin(19, 5, topics=[topic], timeout=dt.timedelta(seconds=5), validate_only=False)
+    topic = {"name": "later", "num_partitions": 1, "replication_factor": 1}
+    created = rig.begin(19, 5, topics=[topic])
     fetch = rig.begin(1, 12, **fetch_fields("orders", 0, max_wait_ms=4_000))
     versions = rig.begin(18, 0)
     rig.begin(0, 9, client=rig.new_client(), **produce_fields("orders", record_batch([b"a"], rig.world.now_ms)))
@@ -352,9 +352,9 @@ def test_batch_without_its_largest_timestamp_gets_that_of_its_records(rig, codec
     (place, header), _next = iterate_headers(data)
     assert header.max_timestamp == now_ms - 2_000
     assert header.crc == compute_crc(data[place : place + header.size_bytes])
-    partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": now_ms - 4_000}
+    partition = {"partition_index": 0, "timestamp": now_ms - 4_000}
     topics = [{"name": "timed", "partitions": [partition]}]
-    answer = rig.ask(2, 6, replica_id=-1, isolation_level=0, topics=topics).topics[0].partitions[0]
+    answer = rig.ask(2, 6, topics=topics).topics[0].partitions[0]
     assert answer.offset == 1
 
 
@@ -419,7 +419,7 @@ def test_refused_batch_is_answered_with_the_log_start_offset(rig):
     """As Kafka's appendToLocalLog: a Java producer needs it to act upon UNKNOWN_PRODUCER_ID."""
     rig.produce("orders", [b"a"], producer_id=7, epoch=0, sequence=0)
     topics = [{"name": "orders", "partitions": [{"partition_index": 0, "offset": -1}]}]
-    rig.ask(21, 2, topics=topics, timeout=dt.timedelta(seconds=5))
+    rig.ask(21, 2, topics=topics)
     refused = rig.produce("orders", [b"b"], producer_id=7, epoch=0, sequence=5)
     assert (refused.error_code, refused.log_start_offset) == (ErrorCode.out_of_order_sequence_number, 1)
     unreadable = rig.produce_raw("orders", patched(record_batch([b"c"], 0), 30, ">b", 1, fix_crc=False))
@@ -542,19 +542,9 @@ def test_a_batch_that_is_refused_keeps_its_error_when_another_one_of_the_request
     monkeypatch.setattr(Partition, "advance_high_watermark", lambda self: self is not behind and advance(self))
     without_keys = record_batch([b"x"] * 20, rig.world.now_ms)  # so many are checked in a job
     with_key = record_batch([b"x"], rig.world.now_ms, keys=[b"k"])
-    pending = rig.begin(
-        0,
-        9,
-        transactional_id=None,
-        acks=-1,
-        timeout=dt.timedelta(seconds=1),
-        topic_data=[
-            {
-                "name": "compacted",
-                "partition_data": [{"index": 0, "records": without_keys}, {"index": 1, "records": with_key}],
-            }
-        ],
-    )
+    rows = [{"index": 0, "records": without_keys}, {"index": 1, "records": with_key}]
+    topics = [{"name": "compacted", "partition_data": rows}]
+    pending = rig.begin(0, 9, timeout=dt.timedelta(seconds=1), topic_data=topics)
     rig.run_for(2_000)
     refused, late = pending.answer.responses[0].partition_responses
     assert refused.error_code == ErrorCode.invalid_record

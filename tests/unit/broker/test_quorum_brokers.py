@@ -15,7 +15,7 @@ from yak.sim.rig import Rig
 
 VOTE, DESCRIBE_QUORUM, ENVELOPE, ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, API_VERSIONS, FETCH = 52, 55, 58, 80, 81, 18, 1
 METADATA = 3
-ALL_TOPICS = {"topics": None, "allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+ALL_TOPICS = {"topics": None, "allow_auto_topic_creation": False}
 
 
 def quorum_of(rig: ClusterRig, node_id: int) -> Quorum:
@@ -186,16 +186,14 @@ def test_clients_cannot_vote_nor_call_the_store(rig):
     topics = [{"topic_name": METADATA_TOPIC, "partitions": [partition]}]
     epoch = quorum_of(rig, 1).epoch
     assert rig.ask(1, VOTE, 2, cluster_id=None, voter_id=1, topics=topics) is None
-    assert rig.ask(1, ENVELOPE, 0, request_data=b"[]", request_principal=None, client_host_address=b"") is None
+    assert rig.ask(1, ENVELOPE, 0, request_data=b"[]") is None
     assert quorum_of(rig, 1).epoch == epoch
 
 
 def test_clients_find_no_topic_under_the_metadata_logs_id(rig):
-    partition = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": 0, "partition_max_bytes": 1_000}
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000}
     topics = [{"topic_id": METADATA_TOPIC_ID, "partitions": [partition]}]
-    answer = rig.ask(
-        1, FETCH, 13, max_wait=dt.timedelta(0), min_bytes=0, topics=topics, forgotten_topics_data=[], replica_id=-1
-    )
+    answer = rig.ask(1, FETCH, 13, max_wait=dt.timedelta(0), min_bytes=0, topics=topics, replica_id=-1)
     assert answer.responses[0].partitions[0].error_code == ErrorCode.unknown_topic_id
 
 

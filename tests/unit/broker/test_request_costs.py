@@ -45,13 +45,7 @@ def made(monkeypatch) -> list[None]:
 def commit_fields(group: str, count: int) -> dict[str, Any]:
     """The same partition again and again."""
     row = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": ""}
-    return {
-        "group_id": group,
-        "generation_id_or_member_epoch": -1,
-        "member_id": "",
-        "group_instance_id": None,
-        "topics": [{"name": "orders", "partitions": [row] * count}],
-    }
+    return {"group_id": group, "member_id": "", "topics": [{"name": "orders", "partitions": [row] * count}]}
 
 
 def test_commit_under_a_long_group_id_makes_no_more_records_than_a_batch_holds(rig, made):
@@ -73,9 +67,9 @@ def test_deletion_of_offsets_under_a_long_group_id_is_refused_as_too_large(rig):
 def test_group_that_is_named_again_and_again_is_described_once(rig):
     rig.member("classic")
     assert heartbeat(rig, "m", group="new").error_code == NONE
-    classic = rig.ask(DESCRIBE, 5, groups=["classic", "none", "classic"], include_authorized_operations=False)
+    classic = rig.ask(DESCRIBE, 5, groups=["classic", "none", "classic"])
     assert [each.group_id for each in classic.groups] == ["classic", "none"]
-    new = rig.ask(69, 1, group_ids=["new", "none", "new"], include_authorized_operations=False)
+    new = rig.ask(69, 1, group_ids=["new", "none", "new"])
     assert [each.group_id for each in new.groups] == ["new", "none"]
 
 
@@ -88,7 +82,7 @@ def test_offsets_of_a_group_that_is_named_again_and_again_are_fetched_once(rig):
 def test_offsets_are_fetched_once_for_different_members_of_one_group(rig):
     rig.commit({("orders", 0): 7}, "g")
     asked = [{"group_id": "g", "member_id": f"m{number}", "member_epoch": 0, "topics": None} for number in range(3)]
-    assert len(rig.ask(9, 9, groups=asked, require_stable=False).groups) == 1
+    assert len(rig.ask(9, 9, groups=asked).groups) == 1
 
 
 def test_transaction_and_partition_that_are_named_again_and_again_are_described_once(rig):

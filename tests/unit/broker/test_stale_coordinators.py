@@ -28,7 +28,7 @@ def make_rig(**settings: str) -> ClusterRig:
     settings |= {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "3"}
     rig = ClusterRig(settings=settings)
     rig.create_topic("orders")
-    rig.ask(1, FIND_COORDINATOR, 3, key=GROUP, key_type=0)
+    rig.ask(1, FIND_COORDINATOR, 3, key=GROUP)
     rig.run_until(lambda: all(OFFSETS_TOPIC in node.broker.image.topics for node in rig.nodes))
     rig.run_for(500)
     return rig
@@ -37,7 +37,7 @@ def make_rig(**settings: str) -> ClusterRig:
 def begin_commit(rig: ClusterRig, offset: int, group: str = GROUP):
     partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
     topics = [{"name": "orders", "partitions": [partition]}]
-    fields = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": "", "topics": topics}
+    fields = {"group_id": group, "member_id": "", "topics": topics}
     return rig.begin(rig.leader(OFFSETS_TOPIC), OFFSET_COMMIT, 2, **fields)
 
 
@@ -248,10 +248,10 @@ def test_offset_fetch_to_be_repeated_has_unstable_partitions_for_librdkafka_only
     rig._clients[other, API_VERSIONS] = rig._clients[other, OFFSET_FETCH]
     rig.ask(other, API_VERSIONS, 3, client_software_name=name, client_software_version="2.16.0")
     if version < 8:
-        answer = rig.ask(other, OFFSET_FETCH, version, group_id=GROUP, topics=topics, require_stable=False)
+        answer = rig.ask(other, OFFSET_FETCH, version, group_id=GROUP, topics=topics)
     else:
         asked = {"group_id": GROUP, "member_id": None, "member_epoch": -1, "topics": topics}
-        (answer,) = rig.ask(other, OFFSET_FETCH, version, groups=[asked], require_stable=False).groups
+        (answer,) = rig.ask(other, OFFSET_FETCH, version, groups=[asked]).groups
     assert answer.error_code == error
     assert [
         (topic.name, each.partition_index, each.committed_offset, each.error_code)
@@ -272,7 +272,7 @@ def test_group_whose_commit_waits_does_not_keep_the_offsets_of_other_groups_back
     rig.run_for(50)
     topics = [{"name": "orders", "partition_indexes": [0]}]
     asked = [{"group_id": name, "topics": topics} for name in (GROUP, "other")]
-    pending = rig.begin(leader, OFFSET_FETCH, 8, groups=asked, require_stable=False)
+    pending = rig.begin(leader, OFFSET_FETCH, 8, groups=asked)
     rig.run_until(lambda: pending.is_done)
     first, other = pending.answer.groups
     assert (first.group_id, first.error_code) == (GROUP, ErrorCode.not_coordinator)

@@ -27,7 +27,7 @@ def leader_of_quorum(rig: ClusterRig):
 def set_target(rig: ClusterRig, target: str, node_id: int = 1):
     config = {"name": METADATA_STORE_TARGET, "config_operation": 0, "value": target}
     resource = {"resource_type": BROKER, "resource_name": "", "configs": [config]}
-    answer = rig.ask(node_id, INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
+    answer = rig.ask(node_id, INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
     return answer.responses[0]
 
 
@@ -49,9 +49,7 @@ def run_until_all_use(rig: ClusterRig, target: str) -> None:
 
 def view(rig: ClusterRig, name: str, node_id: int = 1) -> str:
     resource = {"resource_type": BROKER, "resource_name": str(node_id), "configuration_keys": [name]}
-    answer = rig.ask(
-        node_id, DESCRIBE_CONFIGS, 4, resources=[resource], include_synonyms=False, include_documentation=False
-    )
+    answer = rig.ask(node_id, DESCRIBE_CONFIGS, 4, resources=[resource], include_documentation=False)
     return answer.results[0].configs[0].value
 
 

@@ -159,9 +159,9 @@ def test_broker_that_was_stopped_in_order_is_described_as_fenced_until_it_is_unr
     rig.run_until(lambda: [broker.image.brokers[node].state for node in (killed, stopped)] == ["FENCED", "CLOSED"])
 
     def described():
-        answer = rig.ask(asked, 60, 2, include_cluster_authorized_operations=False, include_fenced_brokers=True)
+        answer = rig.ask(asked, 60, 2, include_fenced_brokers=True)
         resource = {"resource_type": 4, "resource_name": str(asked), "configuration_keys": ["yak.stopped.brokers"]}
-        fields = {"resources": [resource], "include_synonyms": False, "include_documentation": False}
+        fields = {"resources": [resource]}
         (config,) = rig.ask(asked, 32, 4, **fields).results[0].configs
         return {each.broker_id: each.is_fenced for each in answer.brokers}, config.value
 
@@ -194,12 +194,9 @@ def test_a_client_that_says_it_is_a_replica_is_refused(rig):
         "max_wait": dt.timedelta(0),
         "min_bytes": 0,
         "max_bytes": 1,
-        "isolation_level": 0,
         "session_id": 0,
         "session_epoch": 0,
         "topics": [],
-        "forgotten_topics_data": [],
-        "rack_id": "",
         "replica_state": {"replica_id": other, "replica_epoch": epoch},
         "cluster_id": None,
     }
@@ -208,15 +205,11 @@ def test_a_client_that_says_it_is_a_replica_is_refused(rig):
     assert rig.replica(leader, "orders").replica_states[other].log_end_offset == before
 
 
-NAMED, ALL = [{"name": "orders", "topic_id": None}], None
+NAMED, ALL = [{"name": "orders"}], None
 
 
 def question(topics) -> dict:
-    return {
-        "topics": topics,
-        "allow_auto_topic_creation": False,
-        "include_topic_authorized_operations": False,
-    }
+    return {"topics": topics, "allow_auto_topic_creation": False}
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -407,7 +400,7 @@ def test_last_isr_member_is_never_removed_from_the_isr():
     assert replica.log is None
     assert exits.was_last(replica)
     rig.run_until(lambda: rig.nodes[leader - 1].is_ready)
-    answer = rig.ask(leader, 20, 4, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
+    answer = rig.ask(leader, 20, 4, topic_names=["orders"])
     assert answer.responses[0].error_code == 0
     rig.run_until(lambda: ("orders", 0) not in rig.nodes[leader - 1].broker.partitions)
     assert not exits.was_last(replica), "a deleted partition is not kept"

@@ -32,7 +32,7 @@ def rig() -> Rig:
 def set_quota(rig, entity, quota, value):
     parts = [{"entity_type": kind, "entity_name": name} for kind, name in entity.items()]
     ops = [{"key": quota, "value": value, "remove": False}]
-    answer = rig.ask(49, 1, client=rig.new_client(), entries=[{"entity": parts, "ops": ops}], validate_only=False)
+    answer = rig.ask(49, 1, client=rig.new_client(), entries=[{"entity": parts, "ops": ops}])
     assert answer.entries[0].error_code == ErrorCode.none
 
 
@@ -190,7 +190,7 @@ def test_request_time_beyond_the_quota_throttles_any_request_for_a_second_at_mos
 
     throttling(rig).processor_ns = processor_ns
     set_quota(rig, {"user": "ANONYMOUS"}, "request_percentage", 0.5)
-    describe = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
+    describe = {"endpoint_type": 1}
     times = [rig.ask(60, 1, **describe).throttle_time for _ in range(20)]
     assert times[0] == NOTHING
     assert 0 < ms(max(times)) <= 1_000
@@ -206,7 +206,7 @@ def test_clients_with_almost_no_request_time_are_throttled_and_can_raise_their_q
     clock_ns = itertools.count(0, 5_000_000)
     throttling(rig).processor_ns = lambda: next(clock_ns)
     set_quota(rig, {"user": None}, "request_percentage", limit)
-    describe = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
+    describe = {"endpoint_type": 1}
     assert ms(rig.ask(60, 1, **describe).throttle_time) == 1_000
     set_quota(rig, {"user": None}, "request_percentage", 100)
 
@@ -274,15 +274,9 @@ def test_mutations_beyond_the_quota_are_refused_or_throttled_by_version(rig):
     assert 3_000 < throttle_ms <= 4_000
     assert len(throttling(rig)) == 0
     assert "b" not in rig.node.broker.image.topics
-    deleted = rig.ask(20, 6, topics=[{"name": "a", "topic_id": None}], timeout=dt.timedelta(seconds=5))
+    deleted = rig.ask(20, 6, topics=[{"name": "a"}])
     assert deleted.responses[0].error_code == ErrorCode.throttling_quota_exceeded
-    grown = rig.ask(
-        37,
-        3,
-        topics=[{"name": "a", "count": 31, "assignments": None}],
-        timeout=dt.timedelta(seconds=5),
-        validate_only=False,
-    )
+    grown = rig.ask(37, 3, topics=[{"name": "a", "count": 31}])
     assert grown.results[0].error_code == ErrorCode.throttling_quota_exceeded
     error, throttle_ms = create(rig, "b", 5, partitions=1)
     assert error == ErrorCode.none

@@ -105,8 +105,7 @@ def test_describe_configs_of_broker_loggers_returns_none(rig):
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"),
-    [(CLIENT_METRICS, ""), (BROKER_LOGGER, ""), (BROKER_LOGGER, "2"), (BROKER_LOGGER, "x")],
+    ("kind", "name"), [(CLIENT_METRICS, ""), (BROKER_LOGGER, ""), (BROKER_LOGGER, "2"), (BROKER_LOGGER, "x")]
 )
 def test_describe_and_alter_configs_of_a_wrong_name_return_invalid_request(rig, kind, name):
     assert described_configs(rig, kind, name) == (ErrorCode.invalid_request, {})
@@ -116,7 +115,7 @@ def test_describe_and_alter_configs_of_a_wrong_name_return_invalid_request(rig, 
 def altered_config(rig, kind, name, config, value, operation=0):
     change = {"name": config, "config_operation": operation, "value": value}
     resource = {"resource_type": kind, "resource_name": name, "configs": [change]}
-    return rig.ask(44, 1, resources=[resource], validate_only=False).responses[0].error_code
+    return rig.ask(44, 1, resources=[resource]).responses[0].error_code
 
 
 SET, DELETE, APPEND = 0, 1, 2
@@ -139,15 +138,12 @@ def test_incremental_alter_configs_of_metrics_or_a_logger_sets_nothing(rig, kind
 
 
 def test_alter_configs_of_metrics_or_a_logger_sets_nothing(rig):
-    wanted = [
-        (CLIENT_METRICS, "m", "metrics"),
-        (BROKER_LOGGER, "1", "yak"),
-    ]
+    wanted = [(CLIENT_METRICS, "m", "metrics"), (BROKER_LOGGER, "1", "yak")]
     resources = [
         {"resource_type": kind, "resource_name": name, "configs": [{"name": config, "value": "1000"}]}
         for kind, name, config in wanted
     ]
-    answer = rig.ask(33, 2, resources=resources, validate_only=False)
+    answer = rig.ask(33, 2, resources=resources)
     refused = ErrorCode.invalid_request
     assert [row.error_code for row in answer.responses] == [refused, refused]
 
@@ -244,7 +240,7 @@ def updated_features(rig, *updates, version=2):
         for name, level, kind in updates
     ]
     more = {"validate_only": False} if version else {}
-    return rig.ask(57, version, timeout=dt.timedelta(seconds=5), feature_updates=rows, **more)
+    return rig.ask(57, version, feature_updates=rows, **more)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -300,9 +296,9 @@ def test_alter_replica_log_dirs_answers_at_once_with_kafkas_codes(version):
     assert moved(there, "orders", 7) == ErrorCode.unknown_topic_or_partition
     assert moved(there, "nowhere", 0) == ErrorCode.unknown_topic_or_partition
     assert moved(there, "a/b", 0) == ErrorCode.invalid_topic_exception
-    topic = {"name": "elsewhere", "num_partitions": -1, "replication_factor": -1, "configs": []}
+    topic = {"name": "elsewhere", "num_partitions": -1, "replication_factor": -1}
     assignments = [{"partition_index": 0, "broker_ids": [2]}]
-    more = {"timeout": dt.timedelta(seconds=5), "validate_only": False}
+    more = {"timeout": dt.timedelta(seconds=5)}
     created = rig.ask(19, 5, topics=[{**topic, "assignments": assignments}], **more)
     assert created.topics[0].error_code == ErrorCode.none
     assert moved(there, "elsewhere", 0) == ErrorCode.replica_not_available

@@ -29,7 +29,7 @@ def begin(rig: ClusterRig, node_id: int, name: str, value: str | None, operation
     """Set a config of the topic by one broker, or remove it."""
     config = {"name": name, "config_operation": DELETE if value is None else operation, "value": value}
     resource = {"resource_type": TOPIC, "resource_name": "orders", "configs": [config]}
-    return rig.begin(node_id, INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
+    return rig.begin(node_id, INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
 
 
 def alter(rig: ClusterRig, node_id: int, name: str, value: str | None, operation: int = SET) -> None:
@@ -89,7 +89,7 @@ def test_alter_configs_by_a_broker_with_an_older_image_removes_what_another_brok
     rig.nodes[1].store_line.is_deaf = True
     alter(rig, 1, SEGMENT, "60000")
     resource = {"resource_type": TOPIC, "resource_name": "orders", "configs": [{"name": RETENTION, "value": "4000"}]}
-    pending = rig.begin(2, ALTER_CONFIGS, 2, resources=[resource], validate_only=False)
+    pending = rig.begin(2, ALTER_CONFIGS, 2, resources=[resource])
     rig.run_for(100)
     hear(rig, 2)
     rig.run_until(lambda: pending.is_done)
@@ -134,13 +134,13 @@ def test_list_is_extended_again_from_the_value_that_replaced_it_meanwhile(rig):
     appended = {"name": THROTTLED, "config_operation": APPEND, "value": "0:1"}
     configs_of_one = [appended, {"name": SEGMENT, "config_operation": SET, "value": "60000"}]
     resource = {"resource_type": TOPIC, "resource_name": "orders", "configs": configs_of_one}
-    first = rig.begin(1, INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False)
+    first = rig.begin(1, INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
     finish(rig, begin(rig, 2, THROTTLED, "0:2"), first)
     assert configs(rig) == {RETENTION: "4000", SEGMENT: "60000", THROTTLED: "0:2,0:1"}
 
 
 def test_list_of_a_topic_that_is_deleted_meanwhile_is_refused(rig):
-    deleted = rig.begin(1, DELETE_TOPICS, 5, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
+    deleted = rig.begin(1, DELETE_TOPICS, 5, topic_names=["orders"])
     pending = begin(rig, 2, THROTTLED, "0:1", APPEND)
     rig.run_until(lambda: deleted.is_done and pending.is_done)
     assert pending.answer.responses[0].error_code == ErrorCode.unknown_topic_or_partition
@@ -167,7 +167,7 @@ def test_quota_that_an_older_image_has_already_is_set_again(rig):
     def set_quota(node_id: int, value: float) -> Pending:
         op = {"key": "producer_byte_rate", "value": value, "remove": value == 0}
         entry = {"entity": [{"entity_type": "user", "entity_name": "ann"}], "ops": [op]}
-        return rig.begin(node_id, ALTER_CLIENT_QUOTAS, 1, entries=[entry], validate_only=False)
+        return rig.begin(node_id, ALTER_CLIENT_QUOTAS, 1, entries=[entry])
 
     def finish(pending: Pending) -> None:
         rig.run_until(lambda: pending.is_done)
@@ -286,8 +286,8 @@ def test_token_that_another_broker_just_created_is_known_to_a_broker_with_an_old
 
 
 def create(rig: ClusterRig, node_id: int, name: str) -> Pending:
-    topic = {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": (), "configs": ()}
-    return rig.begin(node_id, CREATE_TOPICS, 7, topics=[topic], timeout=dt.timedelta(seconds=5), validate_only=False)
+    topic = {"name": name, "num_partitions": 1, "replication_factor": 1}
+    return rig.begin(node_id, CREATE_TOPICS, 7, topics=[topic])
 
 
 def result(rig: ClusterRig, pending: Pending) -> ErrorCode:
@@ -298,7 +298,7 @@ def result(rig: ClusterRig, pending: Pending) -> ErrorCode:
 
 def test_topic_that_another_broker_deleted_is_created_again_by_a_broker_with_an_older_image(rig):
     rig.nodes[1].store_line.is_deaf = True
-    deleted = rig.begin(1, DELETE_TOPICS, 5, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
+    deleted = rig.begin(1, DELETE_TOPICS, 5, topic_names=["orders"])
     rig.run_until(lambda: deleted.is_done)
     assert deleted.answer.responses[0].error_code == ErrorCode.none
     created = create(rig, 2, "orders")
@@ -326,9 +326,9 @@ def test_partitions_that_two_brokers_add_up_to_one_total_are_added_once(rig):
     rig.nodes[1].store_line.is_deaf = True
 
     def grow(node_id: int) -> Pending:
-        topic = {"name": "orders", "count": 4, "assignments": None}
+        topic = {"name": "orders", "count": 4}
         wait = dt.timedelta(seconds=5)
-        return rig.begin(node_id, CREATE_PARTITIONS, 3, topics=[topic], timeout=wait, validate_only=False)
+        return rig.begin(node_id, CREATE_PARTITIONS, 3, topics=[topic], timeout=wait)
 
     assert result(rig, grow(1)) == ErrorCode.none
     second = grow(2)
@@ -342,16 +342,8 @@ NEW_REPLICAS = {"name": "new", "partitions": [{"partition_index": 0, "replicas":
 NEW_CONFIGS = {"resource_type": TOPIC, "resource_name": "new", "configs": [{"name": RETENTION, "value": "4000"}]}
 OF_A_NEW_TOPIC = {
     "DeleteTopics": (DELETE_TOPICS, 5, {"topic_names": ["new"], "timeout": TIMEOUT}),
-    "CreatePartitions": (
-        CREATE_PARTITIONS,
-        3,
-        {
-            "topics": [{"name": "new", "count": 4, "assignments": None}],
-            "timeout": TIMEOUT,
-            "validate_only": False,
-        },
-    ),
-    "AlterConfigs": (ALTER_CONFIGS, 2, {"resources": [NEW_CONFIGS], "validate_only": False}),
+    "CreatePartitions": (CREATE_PARTITIONS, 3, {"topics": [{"name": "new", "count": 4}], "timeout": TIMEOUT}),
+    "AlterConfigs": (ALTER_CONFIGS, 2, {"resources": [NEW_CONFIGS]}),
     "AlterPartitionReassignments": (45, 0, {"topics": [NEW_REPLICAS], "timeout": TIMEOUT}),
 }
 

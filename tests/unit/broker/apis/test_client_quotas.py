@@ -86,7 +86,7 @@ def test_an_entity_that_is_named_twice_is_changed_once(rig):
         }
         for value in (1.0, 2.0)
     ]
-    answer = rig.ask(49, 1, entries=entries, validate_only=False)
+    answer = rig.ask(49, 1, entries=entries)
     assert [entry.error_code for entry in answer.entries] == [ErrorCode.none, ErrorCode.invalid_request]
     assert described(rig)[1] == {(("user", "ann"),): {"producer_byte_rate": 1.0}}
 

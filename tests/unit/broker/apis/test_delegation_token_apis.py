@@ -414,7 +414,7 @@ def test_no_view_and_no_record_shows_an_hmac_or_a_key(rig, ann):
             rig.ask(
                 32,
                 4,
-                resources=[{"resource_type": 4, "resource_name": "1", "configuration_keys": None}],
+                resources=[{"resource_type": 4, "resource_name": "1"}],
                 include_synonyms=True,
                 include_documentation=True,
             )

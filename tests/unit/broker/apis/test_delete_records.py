@@ -51,8 +51,7 @@ def test_without_followers_it_answers_at_once(rig):
 
 
 @pytest.mark.parametrize(
-    ("policy", "answer"),
-    [("compact", (ErrorCode.policy_violation, -1)), ("compact,delete", (0, 2)), ("", (0, 2))],
+    ("policy", "answer"), [("compact", (ErrorCode.policy_violation, -1)), ("compact,delete", (0, 2)), ("", (0, 2))]
 )
 def test_delete_records_of_a_topic_that_is_only_compacted_returns_policy_violation(rig, policy, answer):
     rig.create_topic("prices", **{"cleanup.policy": policy})
@@ -101,14 +100,14 @@ def test_a_leader_that_is_none_any_more_says_so(rig, replicas):
 
 def test_a_topic_that_is_deleted_meanwhile_ends_the_wait(rig, replicas):
     pending = delete(rig, 2)
-    rig.ask(20, 5, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
+    rig.ask(20, 5, topic_names=["orders"])
     assert answered(rig, pending) == (ErrorCode.unknown_topic_or_partition, -1)
 
 
 def test_a_client_that_leaves_is_forgotten(rig, replicas):
     client = rig.new_client()
     asked = {"name": "orders", "partitions": [{"partition_index": 0, "offset": 2}]}
-    rig.begin(21, 2, client=client, topics=[asked], timeout=dt.timedelta(seconds=5))
+    rig.begin(21, 2, client=client, topics=[asked])
     rig.run_for(10)
     client.close()
     replicas.replica_states[2].log_start_offset = replicas.replica_states[3].log_start_offset = 2

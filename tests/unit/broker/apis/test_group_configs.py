@@ -85,7 +85,7 @@ def test_a_config_that_a_group_sets_goes_before_the_brokers(rig):
 def test_alter_configs_replaces_all_configs_of_a_group(rig):
     altered(rig, SESSION, "50000")
     resource = {"resource_type": GROUP, "resource_name": "g", "configs": [{"name": STANDBYS, "value": "2"}]}
-    (response,) = rig.ask(33, 2, resources=[resource], validate_only=False).responses
+    (response,) = rig.ask(33, 2, resources=[resource]).responses
     assert response.error_code == ErrorCode.none
     rows = described(rig)[1]
     assert (rows[SESSION].value, rows[STANDBYS].value) == ("30000", "2")
@@ -137,7 +137,7 @@ def test_groups_with_the_same_configs_are_described_once(rig, monkeypatch):
         "yak.broker.apis.describe_configs.describe_group", lambda *a, **k: rows.append(a) or one_group(*a, **k)
     )
     altered(rig, SESSION, "50000", group="c")
-    resources = [{"resource_type": GROUP, "resource_name": name, "configuration_keys": None} for name in "abc"]
+    resources = [{"resource_type": GROUP, "resource_name": name} for name in "abc"]
     first, second, third = rig.ask(32, 4, resources=resources, include_synonyms=True).results
     assert len(rows) == 2
     assert first.configs == second.configs != third.configs
@@ -178,7 +178,7 @@ def test_the_assignment_interval_of_brokers_and_of_a_group_changes_while_they_ru
     def set_on_broker(name, value):
         changes = [{"name": "group.consumer.assignment.interval.ms", "config_operation": SET, "value": value}]
         asked = {"resource_type": 4, "resource_name": name, "configs": changes}
-        assert rig.ask(44, 1, resources=[asked], validate_only=False).responses[0].error_code == ErrorCode.none
+        assert rig.ask(44, 1, resources=[asked]).responses[0].error_code == ErrorCode.none
 
     def synonyms():
         return [(each.value, each.source) for each in described(rig)[1][INTERVAL].synonyms]

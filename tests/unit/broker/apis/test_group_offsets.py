@@ -1,6 +1,5 @@
 """OffsetCommit, OffsetFetch and OffsetDelete, through their own APIs, with Kafka's error codes."""
 
-import datetime as dt
 from collections import Counter
 
 import pytest
@@ -67,15 +66,13 @@ def test_topic_ids_stand_for_names_from_version_10_on(rig):
         COMMIT,
         10,
         group_id="g",
-        generation_id_or_member_epoch=-1,
         member_id="",
-        group_instance_id=None,
         topics=[{"topic_id": topic_id, "partitions": [partition]}, {"topic_id": other, "partitions": [partition]}],
     )
     assert [t.partitions[0].error_code for t in answer.topics] == [ErrorCode.unknown_topic_id, NONE]
     asked = [{"topic_id": each, "partition_indexes": [1]} for each in (topic_id, other)]
     group = {"group_id": "g", "member_id": None, "member_epoch": -1, "topics": asked}
-    (found,) = rig.ask(FETCH, 10, groups=[group], require_stable=False).groups
+    (found,) = rig.ask(FETCH, 10, groups=[group]).groups
     assert [(t.topic_id, t.partitions[0].committed_offset, t.partitions[0].error_code) for t in found.topics] == [
         (topic_id, 4, NONE),
         (other, -1, ErrorCode.unknown_topic_id),
@@ -88,7 +85,7 @@ def test_topics_with_an_error_follow_the_others_in_a_fetch(rig):
     first, last = (topic_id.__class__(int=number) for number in (98, 99))
     asked = [{"topic_id": each, "partition_indexes": [1]} for each in (last, topic_id, first)]
     group = {"group_id": "g", "member_id": None, "member_epoch": -1, "topics": asked}
-    (found,) = rig.ask(FETCH, 10, groups=[group], require_stable=False).groups
+    (found,) = rig.ask(FETCH, 10, groups=[group]).groups
     assert [topic.topic_id for topic in found.topics] == [topic_id, last, first]
 
 
@@ -249,7 +246,7 @@ def test_an_endless_group_id_is_refused_everywhere(rig):
     assert rig.heartbeat(endless, "m", 1) == ErrorCode.invalid_group_id
     shorter = "x" * 32_767  # all that the older versions have room for
     assert rig.join(shorter).error_code == rig.join("").error_code == ErrorCode.invalid_group_id
-    assert rig.ask(FIND, 3, key=shorter, key_type=0).error_code == ErrorCode.invalid_group_id
+    assert rig.ask(FIND, 3, key=shorter).error_code == ErrorCode.invalid_group_id
     assert rig.delete_offsets(shorter, {"orders": [0]})[0] == ErrorCode.invalid_group_id
     longest = "y" * 32_000
     assert rig.commit({("orders", 0): 5}, longest) == {("orders", 0): NONE}
@@ -449,7 +446,7 @@ def test_an_empty_group_without_offsets_is_forgotten(forgetful):
 
 
 def delete_topic(rig: GroupsRig, name: str) -> None:
-    answer = rig.ask(20, 5, topic_names=[name], timeout=dt.timedelta(seconds=5))
+    answer = rig.ask(20, 5, topic_names=[name])
     assert answer.responses[0].error_code == NONE
 
 

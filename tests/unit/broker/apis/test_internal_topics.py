@@ -1,6 +1,5 @@
 """Internal topics are written and deleted by the brokers alone; the word of a client that it is an administrator proves nothing."""
 
-import datetime as dt
 from types import SimpleNamespace
 
 import pytest
@@ -41,8 +40,8 @@ def produce(rig: Rig, peer: str, client_id: str, **more: bool) -> ErrorCode:
 
 
 def delete(rig: Rig, peer: str, client_id: str, **more: bool) -> ErrorCode:
-    topic = {"name": OFFSETS_TOPIC, "topic_id": None}
-    answer = ask(rig, 20, 6, peer, client_id, **more, topics=[topic], timeout=dt.timedelta(seconds=5))
+    topic = {"name": OFFSETS_TOPIC}
+    answer = ask(rig, 20, 6, peer, client_id, **more, topics=[topic])
     return answer.responses[0].error_code
 
 

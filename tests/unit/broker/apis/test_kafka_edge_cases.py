@@ -19,12 +19,8 @@ def rig() -> Rig:
 
 
 def offsets(rig, timestamps, *, version=7, partition=0):
-    partitions = [
-        {"partition_index": partition, "current_leader_epoch": -1, "timestamp": timestamp} for timestamp in timestamps
-    ]
-    answer = rig.ask(
-        2, version, replica_id=-1, isolation_level=0, topics=[{"name": "orders", "partitions": partitions}]
-    )
+    partitions = [{"partition_index": partition, "timestamp": timestamp} for timestamp in timestamps]
+    answer = rig.ask(2, version, topics=[{"name": "orders", "partitions": partitions}])
     return [part.error_code for part in answer.topics[0].partitions]
 
 
@@ -35,21 +31,14 @@ def test_partition_requested_twice_is_refused_each_time(rig):
 @pytest.mark.parametrize(("version", "timestamp"), [(6, -3), (7, -4), (8, -5), (10, -6), (11, -7), (11, -100)])
 def test_a_special_timestamp_is_unsupported_below_its_version(rig, version, timestamp):
     timeout = {"timeout": FIVE_SECONDS} if version >= 10 else {}
-    partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
-    answer = rig.ask(
-        2,
-        version,
-        replica_id=-1,
-        isolation_level=0,
-        topics=[{"name": "orders", "partitions": [partition]}],
-        **timeout,
-    )
+    partition = {"partition_index": 0, "timestamp": timestamp}
+    answer = rig.ask(2, version, topics=[{"name": "orders", "partitions": [partition]}], **timeout)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.unsupported_version
 
 
 def delete(rig, topics, version=6):
-    topics = [{"name": None, "topic_id": None, **topic} for topic in topics]
-    answer = rig.ask(20, version, topics=topics, timeout=FIVE_SECONDS)
+    topics = [{"name": None, **topic} for topic in topics]
+    answer = rig.ask(20, version, topics=topics)
     return [row.error_code for row in answer.responses]
 
 
@@ -68,28 +57,28 @@ def test_a_topic_to_delete_must_be_named_once_by_name_or_by_id(rig):
 def test_disabled_deletion_has_its_own_error_since_version_3(version, code):
     rig = Rig(settings={"delete.topic.enable": "false"})
     rig.create_topic("orders")
-    answer = rig.ask(20, version, topic_names=["orders"], timeout=FIVE_SECONDS)
+    answer = rig.ask(20, version, topic_names=["orders"])
     assert [row.error_code for row in answer.responses] == [code]
 
 
 def test_empty_list_of_config_names_returns_all_configs(rig):
     resource = {"resource_type": TOPIC, "resource_name": "orders", "configuration_keys": []}
-    answer = rig.ask(32, 4, resources=[resource], include_synonyms=False, include_documentation=False)
+    answer = rig.ask(32, 4, resources=[resource])
     assert "retention.ms" in {row.name for row in answer.results[0].configs}
 
 
 def test_a_resource_named_twice_is_refused_each_time_and_not_changed(rig):
     change = {"name": "retention.ms", "config_operation": 0, "value": "1000"}
     resource = {"resource_type": TOPIC, "resource_name": "orders", "configs": [change]}
-    answer = rig.ask(44, 1, resources=[resource, resource], validate_only=False)
+    answer = rig.ask(44, 1, resources=[resource, resource])
     assert [row.error_code for row in answer.responses] == [ErrorCode.invalid_request] * 2
     assert not rig.node.broker.image.topics["orders"].configs
 
 
 def test_create_partitions_of_a_topic_named_twice_is_refused_once(rig):
     """Kafka's ReplicationControlManager answers each name once, whatever the number of its partitions."""
-    topics = [{"name": "orders", "count": count, "assignments": None} for count in (3, 4)]
-    answer = rig.ask(37, 3, topics=topics, timeout=FIVE_SECONDS, validate_only=False)
+    topics = [{"name": "orders", "count": count} for count in (3, 4)]
+    answer = rig.ask(37, 3, topics=topics)
     assert [(row.name, row.error_code) for row in answer.results] == [("orders", ErrorCode.invalid_request)]
 
 
@@ -99,7 +88,7 @@ def test_only_kafkas_own_topics_are_internal(rig):
     assert not topic.is_internal
     rig.produce("__mine", [b"a", b"b"])
     partition = {"partition_index": 0, "offset": 1}
-    answer = rig.ask(21, 2, topics=[{"name": "__mine", "partitions": [partition]}], timeout=FIVE_SECONDS)
+    answer = rig.ask(21, 2, topics=[{"name": "__mine", "partitions": [partition]}])
     assert answer.topics[0].partitions[0].low_watermark == 1
 
 
@@ -107,7 +96,6 @@ def metadata(*names, topic_id=None, **fields):
     return {
         "topics": [{"topic_id": topic_id, "name": name} for name in names],
         "allow_auto_topic_creation": False,
-        "include_topic_authorized_operations": False,
         **fields,
     }
 
@@ -118,21 +106,14 @@ def test_a_topic_named_twice_is_described_once(rig):
 
 def test_topic_ids_in_metadata_are_refused_before_version_12(rig):
     topic_id = rig.node.broker.image.topics["orders"].topic_id
-    fields = metadata("orders", topic_id=topic_id, include_cluster_authorized_operations=False)
+    fields = metadata("orders", topic_id=topic_id)
     answer = rig.ask(3, 10, **fields)
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.invalid_request]
 
 
 def test_a_producer_without_transactions_always_gets_a_fresh_id(rig):
     def init(producer_id, epoch):
-        return rig.ask(
-            22,
-            4,
-            transactional_id=None,
-            transaction_timeout=FIVE_SECONDS,
-            producer_id=producer_id,
-            producer_epoch=epoch,
-        )
+        return rig.ask(22, 4, transaction_timeout=FIVE_SECONDS, producer_id=producer_id, producer_epoch=epoch)
 
     first = init(-1, -1)
     again = init(first.producer_id, first.producer_epoch)
@@ -177,8 +158,8 @@ def test_no_client_makes_the_topic_of_kafkas_metadata_log(rig):
 
 
 def create(rig, name, configs):
-    topic = {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": configs}
-    return rig.ask(19, 7, topics=[topic], timeout=FIVE_SECONDS, validate_only=False).topics[0].error_code
+    topic = {"name": name, "num_partitions": 1, "replication_factor": 1, "configs": configs}
+    return rig.ask(19, 7, topics=[topic]).topics[0].error_code
 
 
 def test_authorized_operations_are_returned_for_a_missing_topic_too(rig):
@@ -188,8 +169,8 @@ def test_authorized_operations_are_returned_for_a_missing_topic_too(rig):
 
 
 def test_configs_of_all_topics_at_once_cannot_be_changed(rig):
-    resource = {"resource_type": TOPIC, "resource_name": "", "configs": []}
-    answer = rig.ask(44, 1, resources=[resource], validate_only=False)
+    resource = {"resource_type": TOPIC, "resource_name": ""}
+    answer = rig.ask(44, 1, resources=[resource])
     assert answer.responses[0].error_code == ErrorCode.invalid_request
 
 
@@ -215,7 +196,7 @@ def test_other_kinds_of_endpoints_are_refused_each_with_its_reason(rig):
     """Type 2 are controllers, and there is no type 3 (DescribeClusterRequest of KIP-919)."""
     codes = {2: ErrorCode.mismatched_endpoint_type, 3: ErrorCode.unsupported_endpoint_type}
     for kind, code in codes.items():
-        answer = rig.ask(60, 1, include_cluster_authorized_operations=False, endpoint_type=kind)
+        answer = rig.ask(60, 1, endpoint_type=kind)
         assert answer.error_code == code
         assert ("CONTROLLER" if kind == 2 else "endpoint type 3") in answer.error_message
 

@@ -111,7 +111,7 @@ def test_only_a_debugging_consumer_may_list_offsets_of_a_follower(rig):
 
 @pytest.mark.parametrize("replica_id", [CLIENT, DEBUGGING, FOLLOWER])
 def test_end_offset_of_a_leader_epoch_is_returned_by_the_leader_only(rig, replica_id):
-    asked = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
+    asked = {"partition": 0, "leader_epoch": 0}
     topics = [{"topic": "orders", "partitions": [asked]}]
 
     def end():
@@ -133,7 +133,7 @@ def test_follower_checks_a_clients_leader_epoch_before_it_names_the_leader(rig, 
     epoch = rig.node.broker.partitions["orders", 0].leader_epoch + ahead
     asked = {"partition_index": 0, "timestamp": LATEST, "current_leader_epoch": epoch}
     topics = [{"name": "orders", "partitions": [asked]}]
-    listed = rig.ask(2, 7, replica_id=CLIENT, isolation_level=0, topics=topics)
+    listed = rig.ask(2, 7, replica_id=CLIENT, topics=topics)
     asked = {"partition": 0, "current_leader_epoch": epoch, "leader_epoch": 0}
     ended = rig.ask(23, 4, replica_id=CLIENT, topics=[{"topic": "orders", "partitions": [asked]}])
     fields = fetch_fields("orders", 0)
@@ -155,7 +155,7 @@ def test_a_followers_log_directory_shows_no_lag_below_its_own_watermark(rig):
 
 
 def describe(rig):
-    fields = {"topics": None, "allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
+    fields = {"topics": None, "allow_auto_topic_creation": False}
     answer = rig.ask(3, 12, **fields)
     partition = answer.topics[0].partitions[0]
     return [broker.node_id for broker in answer.brokers], partition
@@ -177,7 +177,7 @@ def test_fenced_or_closed_leader_is_reported_as_none_and_its_replica_as_offline(
     assert brokers == [1]
     assert (partition.error_code, partition.leader_id) == (ErrorCode.leader_not_available, -1)
     assert (partition.offline_replicas, partition.isr_nodes) == ((2,), (2, 1))
-    page = rig.ask(75, 0, topics=[], response_partition_limit=10, cursor=None)
+    page = rig.ask(75, 0, topics=[], response_partition_limit=10)
     row = page.topics[0].partitions[0]
     assert (row.leader_id, row.offline_replicas, row.eligible_leader_replicas) == (-1, (2,), ())
     assert row.error_code == 0, "as KRaftMetadataCache answers DescribeTopicPartitions, but not Metadata"

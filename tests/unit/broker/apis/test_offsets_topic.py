@@ -1,7 +1,5 @@
 """The topic of committed offsets: made as Kafka makes it whoever asks first, and left to the brokers."""
 
-import datetime as dt
-
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -22,13 +20,13 @@ def rig() -> GroupsRig:
 
 
 def metadata(rig: Rig, name: str):
-    asked = {"include_cluster_authorized_operations": False, "include_topic_authorized_operations": False}
+    asked = {"include_topic_authorized_operations": False}
     return rig.ask(METADATA, 9, topics=[{"name": name}], allow_auto_topic_creation=True, **asked).topics[0]
 
 
 def configs_of(rig: Rig, name: str) -> dict[str, str]:
-    resource = {"resource_type": 2, "resource_name": name, "configuration_keys": None}
-    answer = rig.ask(32, 4, resources=[resource], include_synonyms=False, include_documentation=False)
+    resource = {"resource_type": 2, "resource_name": name}
+    answer = rig.ask(32, 4, resources=[resource])
     return {row.name: row.value for row in answer.results[0].configs}
 
 
@@ -61,8 +59,8 @@ def test_clients_do_not_write_to_it(rig):
 
 def test_offsets_topic_accepts_no_more_partitions(rig):
     """The group's partition follows from their number: its offsets would be looked for elsewhere."""
-    topics = [{"name": OFFSETS_TOPIC, "count": 9, "assignments": None}]
-    answer = rig.ask(CREATE_PARTITIONS, 2, topics=topics, timeout=dt.timedelta(seconds=5), validate_only=False)
+    topics = [{"name": OFFSETS_TOPIC, "count": 9}]
+    answer = rig.ask(CREATE_PARTITIONS, 2, topics=topics)
     assert answer.results[0].error_code == ErrorCode.invalid_partitions
     assert len(metadata(rig, OFFSETS_TOPIC).partitions) == 3
 
@@ -84,7 +82,7 @@ def test_deletion_of_the_offsets_topic_ends_all_groups_and_it_is_created_again(r
 
 
 def test_coordinators_are_named_for_every_key_at_once(rig):
-    answer = rig.ask(FIND, 4, key_type=0, coordinator_keys=["a", "", "x" * 40_000])
+    answer = rig.ask(FIND, 4, coordinator_keys=["a", "", "x" * 40_000])
     assert [(each.key, each.error_code, each.node_id) for each in answer.coordinators[:2]] == [
         ("a", NONE, 1),
         ("", NONE, 1),
@@ -96,7 +94,7 @@ def test_coordinators_are_named_for_every_key_at_once(rig):
 @pytest.mark.parametrize(("version", "message"), [(1, "NONE"), (3, "NONE"), (4, "")])
 def test_find_coordinator_without_error_has_kafkas_message(rig, version, message):
     asked = {"coordinator_keys": ("workers",)} if version >= 4 else {"key": "workers"}
-    found = rig.ask(FIND, version, key_type=0, **asked)
+    found = rig.ask(FIND, version, **asked)
     answer = found.coordinators[0] if version >= 4 else found
     assert (answer.error_code, answer.error_message) == (ErrorCode.none, message)
 
@@ -128,7 +126,7 @@ def test_a_group_is_only_known_to_the_leader_of_its_partition(rig):
 
 def offsets_replicas(rig: Rig) -> int | None:
     """How many replicas the topic was made with, None while it is refused."""
-    answer = rig.ask(FIND, 3, key="g", key_type=0)
+    answer = rig.ask(FIND, 3, key="g")
     topic = rig.node.broker.image.topics.get(OFFSETS_TOPIC)
     if topic is None:
         assert answer.error_code == ErrorCode.coordinator_not_available
@@ -161,4 +159,4 @@ def test_offsets_topic_with_a_fenced_broker_registered_has_a_replica_there_outsi
     partitions = rig.node.broker.image.topics[OFFSETS_TOPIC].partitions
     assert {(each.leader, each.replicas, each.isr, each.elr) for each in partitions} == {(1, (1, 2), (1,), ())}
     rig.run_for(200)
-    assert rig.ask(FIND, 3, key="g", key_type=0).error_code == NONE
+    assert rig.ask(FIND, 3, key="g").error_code == NONE

@@ -113,9 +113,7 @@ def test_describe_configs_of_topics_with_the_same_overrides_describes_them_once(
     for name in names:
         rig.create_topic(name)
     rig.create_topic("short", retention_ms="1000")
-    resources = [
-        {"resource_type": TOPIC, "resource_name": name, "configuration_keys": None} for name in [*names, "short"]
-    ]
+    resources = [{"resource_type": TOPIC, "resource_name": name} for name in [*names, "short"]]
     answer = rig.ask(32, 4, resources=resources, include_synonyms=True, include_documentation=True)
     assert described == [{}, {"retention.ms": "1000"}]
     first, *alike, short = answer.results
@@ -127,10 +125,9 @@ def test_describe_configs_of_topics_with_the_same_overrides_describes_them_once(
 
 def test_describe_configs_of_a_resource_named_twice_returns_invalid_request(rig):
     resources = [
-        {"resource_type": kind, "resource_name": name, "configuration_keys": None}
-        for kind, name in [(BROKER, "1"), (BROKER, "1"), (BROKER, "")]
+        {"resource_type": kind, "resource_name": name} for kind, name in [(BROKER, "1"), (BROKER, "1"), (BROKER, "")]
     ]
-    answer = rig.ask(32, 4, resources=resources, include_synonyms=False, include_documentation=True)
+    answer = rig.ask(32, 4, resources=resources, include_documentation=True)
     assert [result.error_code for result in answer.results] == [ErrorCode.invalid_request] * 2 + [ErrorCode.none]
     assert [len(result.configs) for result in answer.results] == [0, 0, 0]
 
@@ -212,7 +209,7 @@ def test_minimum_compaction_lag_above_the_maximum_is_refused(rig):
     assert alter(rig, TOPIC, "orders", (MAX_LAG, 0, "99")).error_code == ErrorCode.invalid_config
     configs = [{"name": MAX_LAG, "value": "49"}]
     resource = {"resource_type": TOPIC, "resource_name": "orders", "configs": configs}
-    (answer,) = rig.ask(33, 2, resources=[resource], validate_only=False).responses
+    (answer,) = rig.ask(33, 2, resources=[resource]).responses
     assert answer.error_code == ErrorCode.invalid_config
     assert value_of(rig, TOPIC, "orders", MAX_LAG) == "100"
 
@@ -234,16 +231,16 @@ def test_alter_configs_replaces_all(rig):
     }
     assert rig.ask(33, 2, resources=[resource], validate_only=True).responses[0].error_code == 0
     assert value_of(rig, TOPIC, "orders", "retention.ms") == "1000"
-    assert rig.ask(33, 2, resources=[resource], validate_only=False).responses[0].error_code == 0
+    assert rig.ask(33, 2, resources=[resource]).responses[0].error_code == 0
     assert value_of(rig, TOPIC, "orders", "retention.ms") == "604800000"
     assert value_of(rig, TOPIC, "orders", "segment.bytes") == "88888"
 
 
 def list_offsets(rig, timestamp, *, version=10, topic="orders"):
-    partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
+    partition = {"partition_index": 0, "timestamp": timestamp}
     topics = [{"name": topic, "partitions": [partition]}]
     named = {"timeout": dt.timedelta(seconds=5)} if version >= 10 else {}
-    answer = rig.ask(2, version, replica_id=-1, isolation_level=0, topics=topics, **named)
+    answer = rig.ask(2, version, topics=topics, **named)
     return answer.topics[0].partitions[0]
 
 
@@ -266,7 +263,7 @@ def test_offsets_are_found_by_time_and_by_name(rig):
 
 def delete_records(rig, offset):
     topics = [{"name": "orders", "partitions": [{"partition_index": 0, "offset": offset}]}]
-    return rig.ask(21, 2, topics=topics, timeout=dt.timedelta(seconds=5)).topics[0].partitions[0]
+    return rig.ask(21, 2, topics=topics).topics[0].partitions[0]
 
 
 def test_deleted_records_stay_deleted_after_a_restart(rig):
@@ -287,9 +284,9 @@ def test_end_offset_of_an_earlier_leader_epoch_is_returned(rig):
     first_epoch = rig.node.broker.partitions["orders", 0].leader_epoch
     rig.restart()
     rig.produce("orders", [b"c"])
-    partition = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": first_epoch}
+    partition = {"partition": 0, "leader_epoch": first_epoch}
     topics = [{"topic": "orders", "partitions": [partition]}]
-    found = rig.ask(23, 4, replica_id=-1, topics=topics).topics[0].partitions[0]
+    found = rig.ask(23, 4, topics=topics).topics[0].partitions[0]
     assert (found.leader_epoch, found.end_offset) == (first_epoch, 2)
 
 
@@ -345,10 +342,10 @@ def test_log_directories_are_described_with_sizes(rig):
 
 
 def test_the_cluster_is_described(rig):
-    answer = rig.ask(60, 1, include_cluster_authorized_operations=True, endpoint_type=1)
+    answer = rig.ask(60, 1, include_cluster_authorized_operations=True)
     assert answer.controller_id == 1
     assert [broker.broker_id for broker in answer.brokers] == [1]
-    refused = rig.ask(60, 1, include_cluster_authorized_operations=False, endpoint_type=2)
+    refused = rig.ask(60, 1, endpoint_type=2)
     assert refused.error_code == ErrorCode.mismatched_endpoint_type
 
 
@@ -406,7 +403,7 @@ def test_a_parked_session_fetch_is_woken_by_the_partition_that_changed(rig):
 
 def test_a_session_sees_a_topic_that_was_deleted(rig):
     session = session_fetch(rig, 0, 0, [(0, 0)]).session_id
-    rig.ask(20, 4, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
+    rig.ask(20, 4, topic_names=["orders"])
     answer = session_fetch(rig, session, 1, [])
     assert answer.responses[0].partitions[0].error_code == ErrorCode.unknown_topic_or_partition
 
@@ -418,6 +415,6 @@ def test_configs_of_a_broker_by_another_spelling_of_its_id_are_refused(rig, name
     assert describe(rig, BROKER, name).error_code == ErrorCode.invalid_request
     config = {"name": "min.insync.replicas", "config_operation": 0, "value": "2"}
     resource = {"resource_type": BROKER, "resource_name": name, "configs": [config]}
-    (response,) = rig.ask(44, 1, resources=[resource], validate_only=False).responses
+    (response,) = rig.ask(44, 1, resources=[resource]).responses
     assert response.error_code == ErrorCode.invalid_request
     assert rig.store.state.configs == {}

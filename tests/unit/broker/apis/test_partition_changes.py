@@ -31,9 +31,8 @@ def create(rig, name, assignments):
         "assignments": [
             {"partition_index": index, "broker_ids": replicas} for index, replicas in enumerate(assignments)
         ],
-        "configs": [],
     }
-    answer = rig.ask(19, 5, topics=[topic], timeout=TIMEOUT, validate_only=False)
+    answer = rig.ask(19, 5, topics=[topic], timeout=TIMEOUT)
     assert answer.topics[0].error_code == 0, answer
 
 
@@ -275,10 +274,7 @@ def test_reassignment_of_a_partition_that_changed_meanwhile_is_planned_again(rig
     topic_id = str(broker.image.topics["orders"].topic_id)
     join(rig, 4)
     pending = rig.begin(
-        45,
-        0,
-        topics=[{"name": "orders", "partitions": [{"partition_index": 0, "replicas": (1, 4)}]}],
-        timeout=TIMEOUT,
+        45, 0, topics=[{"name": "orders", "partitions": [{"partition_index": 0, "replicas": (1, 4)}]}], timeout=TIMEOUT
     )
     # the store moves on before the call reaches it, and the broker has not heard of that yet
     held = state.partitions[topic_id, 0]

@@ -1,7 +1,5 @@
 """Topics through their APIs: Metadata, CreateTopics, DeleteTopics, CreatePartitions, DescribeTopicPartitions."""
 
-import datetime as dt
-
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -16,7 +14,7 @@ def rig() -> Rig:
 
 
 def metadata(rig, names, *, version=12, create=False):
-    topics = None if names is None else [{"name": name, "topic_id": None} for name in names]
+    topics = None if names is None else [{"name": name} for name in names]
     return rig.ask(
         3, version, topics=topics, allow_auto_topic_creation=create, include_topic_authorized_operations=True
     )
@@ -30,12 +28,12 @@ def create(rig, name, *, version=7, partitions=1, replicas=1, assignments=(), co
         "assignments": [{"partition_index": index, "broker_ids": list(nodes)} for index, nodes in assignments],
         "configs": [{"name": key, "value": value} for key, value in configs],
     }
-    answer = rig.ask(19, version, topics=[topic], timeout=dt.timedelta(seconds=5), validate_only=validate_only)
+    answer = rig.ask(19, version, topics=[topic], validate_only=validate_only)
     return answer.topics[0]
 
 
 def delete(rig, **named):
-    answer = rig.ask(20, 6, topics=[{"name": None, "topic_id": None} | named], timeout=dt.timedelta(seconds=5))
+    answer = rig.ask(20, 6, topics=[{"name": None} | named])
     return answer.responses[0]
 
 
@@ -67,11 +65,7 @@ def test_a_created_topic_is_there_with_leader_and_id(rig):
         (2, 1, (1,)),
     ]
     (by_id,) = rig.ask(
-        3,
-        12,
-        topics=[{"name": None, "topic_id": made.topic_id}],
-        allow_auto_topic_creation=False,
-        include_topic_authorized_operations=False,
+        3, 12, topics=[{"name": None, "topic_id": made.topic_id}], allow_auto_topic_creation=False
     ).topics
     assert by_id.name == "orders"
 
@@ -85,10 +79,10 @@ def test_create_topics_with_the_same_overrides_describes_them_once(rig, monkeypa
 
     monkeypatch.setattr("yak.broker.apis.create_topics.describe_topic", counted)
     topics = [
-        {"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": configs}
+        {"name": name, "num_partitions": 1, "replication_factor": 1, "configs": configs}
         for name, configs in [("a", []), ("b", []), ("c", [{"name": "retention.ms", "value": "1000"}])]
     ]
-    answer = rig.ask(19, 7, topics=topics, timeout=dt.timedelta(seconds=5), validate_only=False)
+    answer = rig.ask(19, 7, topics=topics)
     assert described == [{}, {"retention.ms": "1000"}]
     values = [{row.name: row.value for row in topic.configs}["retention.ms"] for topic in answer.topics]
     assert values == ["604800000", "604800000", "1000"]
@@ -170,7 +164,7 @@ def test_a_topic_grows_and_never_shrinks(rig):
 
     def grow(count, name="orders", assignments=None):
         topic = {"name": name, "count": count, "assignments": assignments}
-        return rig.ask(37, 3, topics=[topic], timeout=dt.timedelta(seconds=5), validate_only=False).results[0]
+        return rig.ask(37, 3, topics=[topic]).results[0]
 
     assert grow(3).error_code == 0
     assert rig.produce("orders", [b"x"], partition=2).error_code == 0
@@ -186,10 +180,7 @@ def test_a_topic_grows_and_never_shrinks(rig):
             ErrorCode.invalid_replica_assignment,
             "Attempted to add 2 additional partition(s), but only 1 assignment(s) were specified.",
         ),
-        (
-            ErrorCode.invalid_replica_assignment,
-            "The manual partition assignment includes the broker 1 more than once.",
-        ),
+        (ErrorCode.invalid_replica_assignment, "The manual partition assignment includes the broker 1 more than once."),
     ]
 
 
@@ -231,10 +222,7 @@ def test_topics_are_described_page_by_page(rig):
         seen += [(topic.name, part.partition_index) for topic in answer.topics for part in topic.partitions]
         if answer.next_cursor is None:
             break
-        cursor = {
-            "topic_name": answer.next_cursor.topic_name,
-            "partition_index": answer.next_cursor.partition_index,
-        }
+        cursor = {"topic_name": answer.next_cursor.topic_name, "partition_index": answer.next_cursor.partition_index}
     assert seen == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)]
 
 
@@ -250,16 +238,10 @@ def test_wrong_cursor_names_no_topic_that_the_request_does_not_name(rig):
 def test_create_topics_with_too_many_partitions_together_returns_policy_violation(rig):
     def ask(*counts, validate_only=True):
         topics = [
-            {
-                "name": f"many-{number}",
-                "num_partitions": count,
-                "replication_factor": 1,
-                "assignments": [],
-                "configs": [],
-            }
+            {"name": f"many-{number}", "num_partitions": count, "replication_factor": 1}
             for number, count in enumerate(counts)
         ]
-        answer = rig.ask(19, 7, topics=topics, timeout=dt.timedelta(seconds=1), validate_only=validate_only)
+        answer = rig.ask(19, 7, topics=topics, validate_only=validate_only)
         return [topic.error_code for topic in answer.topics]
 
     assert ask(5000, 5000) == [ErrorCode.none, ErrorCode.none]
@@ -270,11 +252,8 @@ def test_create_topics_with_too_many_partitions_together_returns_policy_violatio
 
 def test_topics_named_twice_are_refused_for_that_and_their_partitions_do_not_count(rig):
     def ask(*topics):
-        rows = [
-            {"name": name, "num_partitions": count, "replication_factor": 1, "assignments": [], "configs": []}
-            for name, count in topics
-        ]
-        answer = rig.ask(19, 7, topics=rows, timeout=dt.timedelta(seconds=1), validate_only=True)
+        rows = [{"name": name, "num_partitions": count, "replication_factor": 1} for name, count in topics]
+        answer = rig.ask(19, 7, topics=rows, validate_only=True)
         return {topic.name: topic.error_code for topic in answer.topics}
 
     twice = {"twice": ErrorCode.invalid_request}
@@ -290,8 +269,8 @@ def test_topics_named_twice_do_not_count_for_the_partitions_that_are_added_toget
         rig.create_topic(name)
 
     def ask(*topics):
-        rows = [{"name": name, "count": count, "assignments": None} for name, count in topics]
-        answer = rig.ask(37, 3, topics=rows, timeout=dt.timedelta(seconds=1), validate_only=True)
+        rows = [{"name": name, "count": count} for name, count in topics]
+        answer = rig.ask(37, 3, topics=rows, validate_only=True)
         return {topic.name: (topic.error_code, topic.error_message) for topic in answer.results}
 
     refused = {"twice": (ErrorCode.invalid_request, "Duplicate topic name.")}
@@ -302,10 +281,10 @@ def test_a_topic_that_exists_is_reported_whatever_its_assignments_are(rig):
     create(rig, "orders")
     rows = [{"partition_index": 0, "broker_ids": (1,)}] * 2
     topics = [
-        {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": rows, "configs": []}
+        {"name": name, "num_partitions": -1, "replication_factor": -1, "assignments": rows}
         for name in ("orders", "other", "__cluster_metadata")
     ]
-    answer = rig.ask(19, 7, topics=topics, timeout=dt.timedelta(seconds=1), validate_only=False)
+    answer = rig.ask(19, 7, topics=topics)
     assert [(topic.error_code, topic.error_message) for topic in answer.topics] == [
         (ErrorCode.topic_already_exists, "Topic 'orders' already exists."),
         (ErrorCode.invalid_replica_assignment, "Found multiple manual partition assignments for partition 0"),
@@ -318,10 +297,8 @@ def test_create_partitions_with_too_many_partitions_together_returns_policy_viol
         rig.create_topic(name)
 
     def ask(*counts):
-        topics = [
-            {"name": f"grown-{number}", "count": count, "assignments": None} for number, count in enumerate(counts, 1)
-        ]
-        answer = rig.ask(37, 3, topics=topics, timeout=dt.timedelta(seconds=1), validate_only=True)
+        topics = [{"name": f"grown-{number}", "count": count} for number, count in enumerate(counts, 1)]
+        answer = rig.ask(37, 3, topics=topics, validate_only=True)
         return [topic.error_code for topic in answer.results]
 
     assert ask(5001, 5001) == [ErrorCode.none, ErrorCode.none]
@@ -330,8 +307,8 @@ def test_create_partitions_with_too_many_partitions_together_returns_policy_viol
 
 def test_metadata_that_names_many_unknown_topics_creates_a_bounded_number(rig, monkeypatch):
     monkeypatch.setattr("yak.broker.apis.metadata.TOPICS_PER_CREATE_MAX", 3)
-    topics = [{"topic_id": None, "name": f"auto-{number}"} for number in range(5)]
-    answer = rig.ask(3, 12, topics=topics, allow_auto_topic_creation=True, include_topic_authorized_operations=False)
+    topics = [{"name": f"auto-{number}"} for number in range(5)]
+    answer = rig.ask(3, 12, topics=topics, allow_auto_topic_creation=True)
     codes = [topic.error_code for topic in answer.topics]
     assert codes == [ErrorCode.none] * 3 + [ErrorCode.policy_violation] * 2
 
@@ -359,8 +336,8 @@ def test_topics_past_the_replicas_of_a_broker_return_policy_violation():
     assert "Broker 1 has 6 replicas and would get 5 more; yak.max.broker.partitions allows 10" in refused.error_message
     assert create(rig, "second", partitions=5, validate_only=True).error_code == ErrorCode.policy_violation
     assert create(rig, "second", partitions=4, validate_only=True).error_code == ErrorCode.none
-    grown = [{"name": "first", "count": 11, "assignments": None}]
-    answer = rig.ask(37, 3, topics=grown, timeout=dt.timedelta(seconds=1), validate_only=False)
+    grown = [{"name": "first", "count": 11}]
+    answer = rig.ask(37, 3, topics=grown)
     assert answer.results[0].error_code == ErrorCode.policy_violation
     assert create(rig, "second", partitions=4).error_code == ErrorCode.none
     assert metadata(rig, ["auto"], create=True).topics[0].error_code == ErrorCode.policy_violation
@@ -370,9 +347,9 @@ def test_topics_past_the_replicas_of_a_broker_return_policy_violation():
 
 def test_topics_of_one_request_are_counted_together_against_the_replicas_of_a_broker():
     rig = Rig(settings={"yak.max.broker.partitions": "10"})
-    row = {"num_partitions": 4, "replication_factor": 1, "assignments": [], "configs": []}
+    row = {"num_partitions": 4, "replication_factor": 1}
     topics = [{"name": f"t{number}"} | row for number in range(4)]
-    answer = rig.ask(19, 7, topics=topics, timeout=dt.timedelta(seconds=5), validate_only=False)
+    answer = rig.ask(19, 7, topics=topics)
     codes = [topic.error_code for topic in answer.topics]
     assert codes == [ErrorCode.none] * 2 + [ErrorCode.policy_violation] * 2
 

@@ -65,9 +65,9 @@ def test_marker_of_no_producer_or_epoch_returns_invalid_producer_epoch_and_is_no
 
 
 def latest(rig: Rig, isolation_level: int) -> int:
-    asked = {"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}
+    asked = {"partition_index": 0, "timestamp": -1}
     topics = [{"name": "orders", "partitions": [asked]}]
-    answer = rig.ask(2, 5, replica_id=-1, isolation_level=isolation_level, topics=topics)
+    answer = rig.ask(2, 5, isolation_level=isolation_level, topics=topics)
     return answer.topics[0].partitions[0].offset
 
 

@@ -118,7 +118,7 @@ class TransactionsRig(GroupsRig):
     def unstable(self, *partitions: int, group: str = "g") -> list[int]:
         """OffsetFetch without require_stable."""
         asked = {"group_id": group, "topics": [{"name": "orders", "partition_indexes": list(partitions)}]}
-        (found,) = self.ask(FETCH, 8, groups=[asked], require_stable=False).groups
+        (found,) = self.ask(FETCH, 8, groups=[asked]).groups
         return [each.committed_offset for each in found.topics[0].partitions]
 
     def restart_groups(self) -> None:
@@ -270,7 +270,7 @@ def test_errors_of_partitions(rig: TransactionsRig) -> None:
 
 def test_unknown_group_is_made_without_a_generation_only(rig: TransactionsRig) -> None:
     for version, error in ((5, ErrorCode.illegal_generation), (BY_ID, ErrorCode.group_id_not_found)):
-        code = rig.code(generation_id=0, member_id="m", group_instance_id=None, version=version)
+        code = rig.code(generation_id=0, member_id="m", version=version)
         assert code == error
     assert rig.groups() == {}
     assert rig.code() == NONE
@@ -302,7 +302,7 @@ def test_members_of_a_classic_group(rig: TransactionsRig) -> None:
 def test_commit_while_a_rebalance_completes_is_accepted(rig: TransactionsRig) -> None:
     """ClassicGroup.validateOffsetCommit does not look at the state for transactions."""
     joined = rig.join()
-    member = {"generation_id": joined.generation_id, "member_id": joined.member_id, "group_instance_id": None}
+    member = {"generation_id": joined.generation_id, "member_id": joined.member_id}
     assert rig.code(**member) == NONE
 
 
@@ -311,7 +311,7 @@ def test_members_of_a_consumer_group(rig: TransactionsRig) -> None:
     assert joined.error_code == NONE
 
     def code(epoch: int, member: str, version: int = 3) -> ErrorCode:
-        return rig.code(generation_id=epoch, member_id=member, group_instance_id=None, version=version)
+        return rig.code(generation_id=epoch, member_id=member, version=version)
 
     assert code(joined.member_epoch, "m1") == NONE
     for wrong in (joined.member_epoch + 1, joined.member_epoch - 1):
@@ -324,7 +324,7 @@ def test_members_of_a_consumer_group(rig: TransactionsRig) -> None:
 
 def test_older_member_epoch_is_enough_for_partitions_that_the_member_still_has(rig: TransactionsRig) -> None:
     epoch = heartbeat(rig, "m1").member_epoch
-    member = {"generation_id": epoch, "member_id": "m1", "group_instance_id": None}
+    member = {"generation_id": epoch, "member_id": "m1"}
     heartbeat(rig, "m2")
     kept = partitions(heartbeat(rig, "m1", epoch))
     assert heartbeat(rig, "m1", epoch, owned=owned(rig, *kept)).member_epoch == epoch + 1
@@ -465,7 +465,7 @@ def test_offsets_in_a_transaction_of_the_coordinator(version: int, is_commit: bo
 def test_next_coordinator_has_the_pending_offsets(is_commit: bool) -> None:
     rig = ClusterRig(settings={"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "3"})
     rig.create_topic("orders")
-    rig.ask(1, 10, 3, key="g", key_type=0)
+    rig.ask(1, 10, 3, key="g")
     rig.run_until(lambda: all(OFFSETS_TOPIC in node.broker.image.topics for node in rig.nodes))
     rig.run_for(500)
     first = rig.leader(OFFSETS_TOPIC)

@@ -150,7 +150,7 @@ def test_no_view_shows_a_key(rig):
     happened = list(of_image(before, after, delta))
     assert "ann" in repr(happened)
     described_configs = rig.ask(
-        32, 4, resources=[{"resource_type": kind, "resource_name": "ann", "configuration_keys": None} for kind in (2, 4, 32)],
+        32, 4, resources=[{"resource_type": kind, "resource_name": "ann"} for kind in (2, 4, 32)],
         include_synonyms=True, include_documentation=True,
     )  # fmt: skip
     shown = [
