@@ -3,11 +3,10 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.requests import BROKER, alter, describe
 from yak.core.events import LimitConnections
 from yak.sim.rig import Rig
 
-BROKER = 4
-SET, DELETE = 0, 1
 DYNAMIC_DEFAULT, DYNAMIC_BROKER, DEFAULT = 3, 2, 5
 CHANGES = [
     ("group.consumer.assignment.interval.ms", "2000", 2_000),
@@ -35,17 +34,12 @@ def rig():
     return rig
 
 
-def alter(rig, name, value, *, resource="1"):
-    operation = DELETE if value is None else SET
-    configs = [{"name": name, "config_operation": operation, "value": value}]
-    asked = {"resource_type": BROKER, "resource_name": resource, "configs": configs}
-    return rig.ask(44, 1, resources=[asked]).responses[0].error_code
+def altered(rig, name, value, *, resource="1"):
+    return alter(rig, BROKER, resource, {name: value}).error_code
 
 
 def described(rig, name):
-    asked = [{"resource_type": BROKER, "resource_name": "1", "configuration_keys": [name]}]
-    answer = rig.ask(32, 4, resources=asked)
-    (row,) = answer.results[0].configs
+    (row,) = describe(rig, BROKER, "1", [name]).configs
     return row.value, row.config_source, row.read_only
 
 
@@ -57,16 +51,16 @@ def in_force(rig, name):
 def test_config_changes_for_all_brokers_and_for_one_while_the_broker_runs(rig, name, value, parsed):
     default = in_force(rig, name)
     assert described(rig, name)[1:] == (DEFAULT, False)
-    assert alter(rig, name, value, resource="") == ErrorCode.none
+    assert altered(rig, name, value, resource="") == ErrorCode.none
     assert (in_force(rig, name), described(rig, name)) == (parsed, (value, DYNAMIC_DEFAULT, False))
     own = str(default).lower()
-    assert alter(rig, name, own) == ErrorCode.none
+    assert altered(rig, name, own) == ErrorCode.none
     assert (in_force(rig, name), described(rig, name)) == (default, (own, DYNAMIC_BROKER, False))
-    assert alter(rig, name, None) == ErrorCode.none
+    assert altered(rig, name, None) == ErrorCode.none
     assert in_force(rig, name) == parsed
     rig.restart()
     assert in_force(rig, name) == parsed, "also after a start, which reads the metadata first"
-    assert alter(rig, name, None, resource="") == ErrorCode.none
+    assert altered(rig, name, None, resource="") == ErrorCode.none
     assert in_force(rig, name) == default
 
 
@@ -81,19 +75,21 @@ def test_config_changes_for_all_brokers_and_for_one_while_the_broker_runs(rig, n
         ("log.cleaner.dedupe.buffer.size", "1"),
         ("transaction.partition.verification.enable", "perhaps"),
         ("log.cleaner.enable", "false"),
+        ("sasl.kerberos.min.time.before.relogin", "soon"),
+        ("sasl.kerberos.ticket.renew.jitter", "a little"),
     ],
 )
 def test_bad_value_or_config_that_needs_a_restart_is_an_invalid_request(rig, name, value):
     before = rig.node.broker.context.config
-    assert alter(rig, name, value) == ErrorCode.invalid_request
-    assert alter(rig, name, value, resource="") == ErrorCode.invalid_request
+    assert altered(rig, name, value) == ErrorCode.invalid_request
+    assert altered(rig, name, value, resource="") == ErrorCode.invalid_request
     assert rig.node.broker.context.config == before
 
 
 def test_changed_limits_of_connections_reach_the_shell_once(rig):
-    alter(rig, "max.connections.per.ip", "9")
-    alter(rig, "log.cleaner.backoff.ms", "7")
-    alter(rig, "max.connections", "50", resource="")
+    altered(rig, "max.connections.per.ip", "9")
+    altered(rig, "log.cleaner.backoff.ms", "7")
+    altered(rig, "max.connections", "50", resource="")
     total = rig.node.broker.config.max_connections
     assert rig.limits == [(total, 9), (50, 9)]
     rig.restart()
@@ -113,18 +109,10 @@ KERBEROS = [
 @pytest.mark.parametrize(("name", "default", "value"), KERBEROS)
 def test_kerberos_config_is_set_for_one_broker_as_in_a_kafka_without_kerberos(rig, name, default, value):
     assert described(rig, name) == (default, DEFAULT, False)
-    assert alter(rig, name, value, resource="") == ErrorCode.invalid_request, "it is set per broker"
-    assert alter(rig, name, value) == ErrorCode.none
+    assert altered(rig, name, value, resource="") == ErrorCode.invalid_request, "it is set per broker"
+    assert altered(rig, name, value) == ErrorCode.none
     assert described(rig, name) == (value, DYNAMIC_BROKER, False)
     rig.restart()
     assert described(rig, name) == (value, DYNAMIC_BROKER, False)
-    assert alter(rig, name, None) == ErrorCode.none
+    assert altered(rig, name, None) == ErrorCode.none
     assert described(rig, name) == (default, DEFAULT, False)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("sasl.kerberos.min.time.before.relogin", "soon"), ("sasl.kerberos.ticket.renew.jitter", "a little")],
-)
-def test_kerberos_config_refuses_a_value_of_another_type(rig, name, value):
-    assert alter(rig, name, value) == ErrorCode.invalid_request

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.requests import begin_fetch, begin_produce, fetched, list_offset, produced, values_of
 from yak.broker.fetches import ConsumerFetch
 from yak.core import events
 from yak.protocol.compression import compress
 from yak.protocol.record_batch import CODECS, compute_crc, iterate_headers, with_records
-from yak.protocol.record_walk import walk_records
 from yak.protocol.record_writer import zigzag
 from yak.replication.partition import Partition
-from yak.sim.rig import Rig, fetch_fields, produce_fields
+from yak.sim.request_fields import create_fields
+from yak.sim.rig import Rig, fetch_fields
 from yak.sim.wire import record_batch
 
 
@@ -24,15 +25,6 @@ def rig() -> Rig:
     rig = Rig()
     rig.create_topic("orders", partitions=2)
     return rig
-
-
-def values_of(partition) -> list[bytes]:
-    data = bytes(partition.records or b"")
-    return [
-        record.value
-        for place, header in iterate_headers(data)
-        for record in walk_records(data[place : place + header.size_bytes])
-    ]
 
 
 def patched(batch: bytes, offset: int, layout: str, value: int, *, fix_crc: bool = True) -> bytes:
@@ -54,65 +46,49 @@ def test_produced_records_are_fetched_at_their_offsets(rig):
 
 
 def test_a_fetch_waits_for_the_next_record(rig):
-    reader = rig.new_client()
-    waiting = rig.begin(1, 12, client=reader, **fetch_fields("orders", 0, max_wait_ms=2_000))
+    waiting = begin_fetch(rig, "orders", 0, client=rig.new_client(), max_wait_ms=2_000)
     rig.run_for(300)
     assert not waiting.is_done
     rig.produce("orders", [b"late"])
     rig.run_for(50)
-    assert values_of(waiting.answer.responses[0].partitions[0]) == [b"late"]
+    assert values_of(fetched(waiting)) == [b"late"]
 
 
 def test_fetch_returns_empty_after_max_wait(rig):
-    waiting = rig.begin(1, 12, **fetch_fields("orders", 0, max_wait_ms=500))
+    waiting = begin_fetch(rig, "orders", 0, max_wait_ms=500)
     rig.run_for(450)
     assert not waiting.is_done
     rig.run_for(150)
-    assert values_of(waiting.answer.responses[0].partitions[0]) == []
+    assert values_of(fetched(waiting)) == []
 
 
-def test_a_fetch_waits_until_min_bytes_are_there(rig):
-    reader = rig.new_client()
-    waiting = rig.begin(1, 12, client=reader, **fetch_fields("orders", 0, max_wait_ms=5_000, min_bytes=300))
-    rig.produce("orders", [b"x" * 100])
-    rig.run_for(50)
-    assert not waiting.is_done
-    rig.produce("orders", [b"x" * 100])
-    rig.run_for(50)
-    assert len(values_of(waiting.answer.responses[0].partitions[0])) == 2
-
-
-def rolled_topic(rig) -> None:
-    """Two batches of a hundred bytes to a segment."""
-    rig.create_topic("rolled", segment_bytes="400")
+TWO_BATCHES = {"segment_bytes": "400"}
+"""Of a hundred bytes each in a segment."""
 
 
 def test_more_bytes_than_an_older_segment_has_are_not_waited_for(rig):
-    rolled_topic(rig)
+    rig.create_topic("rolled", **TWO_BATCHES)
     for _ in range(5):
         rig.produce("rolled", [b"x" * 100])
     found = []
     while len(found) < 4:
-        waiting = rig.begin(1, 12, **fetch_fields("rolled", len(found), max_wait_ms=2_500, min_bytes=1_000))
+        waiting = begin_fetch(rig, "rolled", len(found), max_wait_ms=2_500, min_bytes=1_000)
         rig.run_for(50)
-        assert waiting.is_done
-        found += values_of(waiting.answer.responses[0].partitions[0])
-    last = rig.begin(1, 12, **fetch_fields("rolled", len(found), max_wait_ms=2_500, min_bytes=1_000))
+        found += values_of(fetched(waiting))
+    last = begin_fetch(rig, "rolled", len(found), max_wait_ms=2_500, min_bytes=1_000)
     rig.run_for(2_000)
     assert not last.is_done
 
 
 def test_a_fetch_that_waits_for_more_bytes_is_answered_when_its_segment_is_closed(rig):
-    rolled_topic(rig)
-    reader = rig.new_client()
+    rig.create_topic("rolled", **TWO_BATCHES)
     rig.produce("rolled", [b"x" * 100])
-    waiting = rig.begin(1, 12, client=reader, **fetch_fields("rolled", 0, max_wait_ms=5_000, min_bytes=1_000))
-    rig.produce("rolled", [b"x" * 100])
-    rig.run_for(50)
-    assert not waiting.is_done
-    rig.produce("rolled", [b"x" * 100])
-    rig.run_for(50)
-    assert len(values_of(waiting.answer.responses[0].partitions[0])) == 2
+    waiting = begin_fetch(rig, "rolled", 0, client=rig.new_client(), max_wait_ms=5_000, min_bytes=1_000)
+    for _ in range(2):
+        assert not waiting.is_done
+        rig.produce("rolled", [b"x" * 100])
+        rig.run_for(50)
+    assert len(values_of(fetched(waiting))) == 2
 
 
 def test_fetch_returns_one_whole_batch_even_if_larger_than_requested(rig):
@@ -147,22 +123,21 @@ def test_partitions_that_do_not_exist_come_last_in_the_answer_to_a_fetch(rig):
 
 
 def test_acks_0_gets_no_answer_and_is_stored(rig):
-    silent = rig.begin(0, 9, **produce_fields("orders", record_batch([b"quiet"], rig.world.now_ms), acks=0))
+    silent = begin_produce(rig, "orders", b"quiet", acks=0)
     rig.run_for(100)
     assert not silent.is_done
     assert values_of(rig.fetch("orders", 0)) == [b"quiet"]
 
 
 def test_an_error_with_acks_0_closes_the_connection(rig):
-    silent = rig.begin(0, 9, **produce_fields("nowhere", record_batch([b"quiet"], rig.world.now_ms), acks=0))
+    silent = begin_produce(rig, "nowhere", b"quiet", acks=0)
     rig.run_for(100)
     assert silent.is_lost
 
 
 def test_answers_leave_in_the_order_of_the_requests(rig):
-    topic = {"name": "later", "num_partitions": 1, "replication_factor": 1}
-    first = rig.begin(19, 5, topics=[topic])
-    second = rig.begin(0, 9, **produce_fields("orders", record_batch([b"a"], rig.world.now_ms)))
+    first = rig.begin(19, 5, **create_fields("later", {}))
+    second = begin_produce(rig, "orders", b"a")
     while not second.is_done:
         rig.run_for(1)
     assert first.is_done
@@ -171,27 +146,24 @@ def test_answers_leave_in_the_order_of_the_requests(rig):
 
 def test_an_answer_behind_a_waiting_fetch_is_not_older_than_the_fetch(rig):
     """KafkaConsumer takes an end offset from the answer to ListOffsets: one below its position stays negative lag."""
-    fetch = rig.begin(1, 12, **fetch_fields("orders", 0, max_wait_ms=400))
+    fetch = begin_fetch(rig, "orders", 0, max_wait_ms=400)
     rig.run_for(100)
     assert not fetch.is_done
-    partition = {"partition_index": 0, "timestamp": -1}
-    ends = rig.begin(2, 6, topics=[{"name": "orders", "partitions": [partition]}])
+    ends = rig.begin(2, 6, topics=[{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": -1}]}])
     rig.run_for(20)
     assert fetch.is_done
-    assert ends.is_done
-    assert ends.answer.topics[0].partitions[0].offset == fetch.answer.responses[0].partitions[0].high_watermark == 0
+    assert ends.answer.topics[0].partitions[0].offset == fetched(fetch).high_watermark == 0
 
 
 def test_a_fetch_behind_a_longer_request_is_hurried_too(rig):
-    topic = {"name": "later", "num_partitions": 1, "replication_factor": 1}
-    created = rig.begin(19, 5, topics=[topic])
-    fetch = rig.begin(1, 12, **fetch_fields("orders", 0, max_wait_ms=4_000))
+    created = rig.begin(19, 5, **create_fields("later", {}))
+    fetch = begin_fetch(rig, "orders", 0, max_wait_ms=4_000)
     versions = rig.begin(18, 0)
-    rig.begin(0, 9, client=rig.new_client(), **produce_fields("orders", record_batch([b"a"], rig.world.now_ms)))
+    begin_produce(rig, "orders", b"a", client=rig.new_client())
     while not versions.is_done:
         rig.run_for(1)
     assert created.is_done
-    assert fetch.answer.responses[0].partitions[0].high_watermark == 0
+    assert fetched(fetch).high_watermark == 0
 
 
 def test_a_repeated_sequence_is_acknowledged_where_it_stands(rig):
@@ -276,8 +248,7 @@ def test_produce_refused_in_kafka_before_the_log_is_read_returns_no_log_start_of
     assert rig.produce_raw("orders", patched(batch, 0, ">q", 7)).log_start_offset == 0
 
 
-def test_a_batch_over_max_message_bytes_is_refused():
-    rig = Rig()
+def test_a_batch_over_max_message_bytes_is_refused(rig):
     rig.create_topic("small", max_message_bytes="200")
     assert rig.produce("small", [b"x" * 300]).error_code == ErrorCode.message_too_large
     assert rig.produce("small", [b"x" * 10]).error_code == 0
@@ -293,23 +264,15 @@ def test_batch_after_the_wall_clock_moved_ahead_is_checked_against_it(rig):
     assert rig.produce("orders", [b"a"], timestamp_ms=later_ms).error_code == ErrorCode.invalid_timestamp
 
 
-def test_log_append_time_after_the_wall_clock_moved_follows_it(rig):
+@pytest.mark.parametrize("moved_ms", [0, 5 * 3_600_000])
+def test_batch_with_log_append_time_has_the_time_of_the_wall_clock(rig, moved_ms):
     rig.create_topic("stamped", message_timestamp_type="LogAppendTime")
-    rig.node.post(events.WallClockMoved(5 * 3_600_000))
-    before_ms = rig.world.now_ms
-    rig.produce("stamped", [b"a"])
-    _place, header = next(iterate_headers(bytes(rig.fetch("stamped", 0).records)))
-    assert 0 <= header.max_timestamp - 5 * 3_600_000 - before_ms < 1_000
-
-
-def test_log_append_time_stamps_the_batch():
-    rig = Rig()
-    rig.create_topic("stamped", message_timestamp_type="LogAppendTime")
-    answer = rig.produce("stamped", [b"a"], timestamp_ms=5)
-    assert answer.log_append_time is not None
+    rig.node.post(events.WallClockMoved(moved_ms))
+    before_ms = rig.world.now_ms + moved_ms
+    assert rig.produce("stamped", [b"a"], timestamp_ms=5).log_append_time is not None
     data = bytes(rig.fetch("stamped", 0).records)
     ((_, header),) = iterate_headers(data)
-    assert abs(header.max_timestamp - rig.world.now_ms) < 1_000
+    assert 0 <= header.max_timestamp - before_ms < 1_000
     assert header.crc == compute_crc(data)
     assert header.attributes & 8
 
@@ -352,10 +315,7 @@ def test_batch_without_its_largest_timestamp_gets_that_of_its_records(rig, codec
     (place, header), _next = iterate_headers(data)
     assert header.max_timestamp == now_ms - 2_000
     assert header.crc == compute_crc(data[place : place + header.size_bytes])
-    partition = {"partition_index": 0, "timestamp": now_ms - 4_000}
-    topics = [{"name": "timed", "partitions": [partition]}]
-    answer = rig.ask(2, 6, topics=topics).topics[0].partitions[0]
-    assert answer.offset == 1
+    assert list_offset(rig, now_ms - 4_000, topic="timed").offset == 1
 
 
 def test_batch_whose_records_are_all_before_its_first_timestamp_is_stored_with_their_largest(rig):
@@ -426,24 +386,15 @@ def test_refused_batch_is_answered_with_the_log_start_offset(rig):
     assert (unreadable.error_code, unreadable.log_start_offset) == (ErrorCode.corrupt_message, -1)
 
 
-@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_the_topics_codec_is_applied_in_order(codec):
-    rig = Rig()
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_the_topics_codec_is_applied_in_order(rig, codec):
     rig.create_topic("packed", compression_type=codec)
-    clients = [rig.new_client() for _ in range(4)]
-    pending = [
-        rig.begin(
-            0, 9, client=client, **produce_fields("packed", record_batch([b"v" * 500, b"%d" % index], rig.world.now_ms))
-        )
-        for index, client in enumerate(clients)
-    ]
+    pending = [begin_produce(rig, "packed", b"v" * 500, b"%d" % index, client=rig.new_client()) for index in range(4)]
     rig.run_for(1_000)
-    offsets = sorted(later.answer.responses[0].partition_responses[0].base_offset for later in pending)
-    assert offsets == [0, 2, 4, 6]
-    data = bytes(rig.fetch("packed", 0).records)
-    headers = [header for _, header in iterate_headers(data)]
-    assert {header.codec for header in headers} == {["none", "gzip", "snappy", "lz4", "zstd"].index(codec)}
-    assert len(values_of(rig.fetch("packed", 0))) == 8
+    assert sorted(produced(each).base_offset for each in pending) == [0, 2, 4, 6]
+    partition = rig.fetch("packed", 0)
+    assert {header.codec for _, header in iterate_headers(bytes(partition.records))} == {CODECS.index(codec)}
+    assert len(values_of(partition)) == 8
 
 
 def test_flush_every_message_holds_the_ack_and_the_high_watermark_until_the_device_has_it():
@@ -459,11 +410,11 @@ def test_cold_bytes_come_from_the_device(rig):
     rig.produce("orders", [b"b"])  # memory has the newest batch
     rig.node.disk.cached_bytes = 0
     rig.node.jobs.delays_us = {"read": 50_000}
-    waiting = rig.begin(1, 12, **fetch_fields("orders", 0))
+    waiting = begin_fetch(rig, "orders", 0)
     rig.run_for(40)
     assert not waiting.is_done
     rig.run_for(40)
-    assert values_of(waiting.answer.responses[0].partitions[0]) == [b"a", b"b"]
+    assert values_of(fetched(waiting)) == [b"a", b"b"]
 
 
 def test_append_that_fails_in_one_of_two_directories_takes_that_one_offline_only():
@@ -486,52 +437,39 @@ def test_a_replica_id_from_a_client_is_refused(rig):
 
 def test_leader_epochs_fence_both_ways(rig):
     fields = fetch_fields("orders", 0)
-    fields["topics"][0]["partitions"][0]["current_leader_epoch"] = 99
-    assert rig.ask(1, 12, **fields).responses[0].partitions[0].error_code == ErrorCode.unknown_leader_epoch
-    rig.restart()
-    fields["topics"][0]["partitions"][0]["current_leader_epoch"] = 0
-    assert rig.ask(1, 12, **fields).responses[0].partitions[0].error_code == ErrorCode.fenced_leader_epoch
+    for epoch, code in ((99, ErrorCode.unknown_leader_epoch), (0, ErrorCode.fenced_leader_epoch)):
+        fields["topics"][0]["partitions"][0]["current_leader_epoch"] = epoch
+        assert rig.ask(1, 12, **fields).responses[0].partitions[0].error_code == code
+        rig.restart()
 
 
-def test_fetch_that_waits_for_min_bytes_counts_committed_bytes_of_all_its_partitions(rig):
-    reader = rig.new_client()
-    fields = fetch_fields("orders", 0, max_wait_ms=5_000, min_bytes=300)
-    (partition,) = fields["topics"][0]["partitions"]
-    fields["topics"][0]["partitions"] = [partition, {**partition, "partition": 1}]
-    waiting = rig.begin(1, 12, client=reader, **fields)
-    rig.produce("orders", [b"x" * 100])
-    rig.run_for(50)
-    assert not waiting.is_done
-    rig.produce("orders", [b"x" * 100], partition=1)
-    rig.run_for(50)
-    assert [len(values_of(each)) for each in waiting.answer.responses[0].partitions] == [1, 1]
-
-
-def test_fetch_that_opens_a_session_counts_what_is_committed_once(rig):
-    reader = rig.new_client()
-    fields = fetch_fields("orders", 0, max_wait_ms=5_000, min_bytes=300) | {"session_epoch": 0}
-    waiting = rig.begin(1, 12, client=reader, **fields)
-    rig.produce("orders", [b"x" * 100])
-    rig.run_for(50)
-    assert not waiting.is_done
-    rig.produce("orders", [b"x" * 100])
-    rig.run_for(50)
-    assert waiting.is_done
+@pytest.mark.parametrize(
+    ("partitions", "session"),
+    [([0], {}), ([0, 1], {}), ([0], {"session_epoch": 0})],
+    ids=["one partition", "two partitions", "new session"],
+)
+def test_fetch_waits_until_its_partitions_have_min_bytes_together(rig, partitions, session):
+    fields = fetch_fields("orders", 0, max_wait_ms=5_000, min_bytes=300) | session
+    (row,) = fields["topics"][0]["partitions"]
+    fields["topics"][0]["partitions"] = [row | {"partition": index} for index in partitions]
+    waiting = rig.begin(1, 12, client=rig.new_client(), **fields)
+    for index in (0, partitions[-1]):
+        assert not waiting.is_done
+        rig.produce("orders", [b"x" * 100], partition=index)
+        rig.run_for(50)
+    found = [len(values_of(each)) for each in waiting.answer.responses[0].partitions]
+    assert found == ([1, 1] if len(partitions) == 2 else [2])
 
 
 def test_fetch_that_waits_for_min_bytes_does_not_count_what_is_not_committed(rig):
     rig.create_topic("flushed", flush_messages="1")
-    reader = rig.new_client()
-    waiting = rig.begin(1, 12, client=reader, **fetch_fields("flushed", 0, max_wait_ms=5_000, min_bytes=300))
+    waiting = begin_fetch(rig, "flushed", 0, client=rig.new_client(), max_wait_ms=5_000, min_bytes=300)
     rig.run_for(5)
-    for _ in range(2):
-        # the second is appended while the first is flushed
-        rig.begin(
-            0, 9, client=rig.new_client(), **produce_fields("flushed", record_batch([b"x" * 100], rig.world.now_ms))
-        )
+    for _ in range(2):  # the second is appended while the first is flushed
+        begin_produce(rig, "flushed", b"x" * 100, client=rig.new_client())
     while not waiting.is_done:
         rig.run_for(1)
-    assert len(values_of(waiting.answer.responses[0].partitions[0])) == 2
+    assert len(values_of(fetched(waiting))) == 2
 
 
 def test_a_batch_that_is_refused_keeps_its_error_when_another_one_of_the_request_is_not_committed_in_time(monkeypatch):
@@ -566,9 +504,7 @@ def values_by_partition(answer: Any) -> dict[int, list[bytes]]:
     return {each.partition_index: values_of(each) for topic in answer.responses for each in topic.partitions}
 
 
-def test_a_record_that_comes_while_a_session_waits_for_the_device_is_in_its_next_fetch():
-    rig = Rig()
-    rig.create_topic("orders", partitions=2)
+def test_a_record_that_comes_while_a_session_waits_for_the_device_is_in_its_next_fetch(rig):
     reader = rig.new_client()
     rig.produce("orders", [b"cold"], partition=1)
     rig.produce("orders", [b"newest"], partition=1)
@@ -598,7 +534,7 @@ def test_a_record_that_comes_between_two_slices_of_a_fetch_is_in_the_next_fetch_
         seen.extend(item.index for item in items)
         if len(seen) == 1:
             # the records of a request that is served before the next slice
-            rig.begin(0, 9, **produce_fields("orders", record_batch([b"between"], rig.world.now_ms), partition=seen[0]))
+            begin_produce(rig, "orders", b"between", partition=seen[0])
 
     monkeypatch.setattr(ConsumerFetch, "_read_some", read_then_produce)
     opened = rig.ask(1, 12, client=reader, **session_fields(positions))

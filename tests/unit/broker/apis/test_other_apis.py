@@ -1,20 +1,17 @@
 """ApiVersions, configs, offsets, producers, log directories: each through its own API."""
 
-import datetime as dt
-
 import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.raw_connection import RawConnection
 from tests.unit.broker.replicated import add_broker, set_partition
+from tests.unit.broker.requests import APPEND, BROKER, SET, TOPIC, alter, describe, list_offset, rows_of
 from yak.broker.apis import APIS
 from yak.broker.apis.quorum import BETWEEN_BROKERS, OF_A_QUORUM
 from yak.config.describe import describe_topic
 from yak.sim.rig import Rig, fetch_fields
 from yak.sim.wire import read_answer
 from yak.storage.reader import DamagedBatch
-
-TOPIC, BROKER = 2, 4
 
 
 @pytest.fixture
@@ -79,15 +76,9 @@ def test_unsupported_api_or_version_closes_the_connection(rig, key, version):
     assert connection.is_closed
 
 
-def describe(rig, kind, name, names=None, *, version=4):
-    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": names}
-    answer = rig.ask(32, version, resources=[resource], include_synonyms=True, include_documentation=True)
-    return answer.results[0]
-
-
 def test_topic_configs_are_described_with_source_synonyms_type_and_documentation(rig):
     rig.create_topic("short", retention_ms="1000")
-    rows = {row.name: row for row in describe(rig, TOPIC, "short").configs}
+    rows = rows_of(describe(rig, TOPIC, "short"))
     assert rows["retention.ms"].value == "1000"
     assert rows["retention.ms"].config_source == 1
     assert rows["segment.bytes"].config_source == 5
@@ -134,7 +125,7 @@ def test_describe_configs_of_a_resource_named_twice_returns_invalid_request(rig)
 
 def test_partition_epochs_are_described_if_requested_by_name(rig):
     name = "yak.partition.epochs"
-    assert name not in {row.name for row in describe(rig, TOPIC, "orders").configs}
+    assert name not in rows_of(describe(rig, TOPIC, "orders"))
     (row,) = describe(rig, TOPIC, "orders", [name]).configs
     epochs = [info.partition_epoch for info in rig.node.broker.image.topics["orders"].partitions]
     assert row.value == ",".join(f"{number}:{epoch}" for number, epoch in enumerate(epochs))
@@ -145,7 +136,7 @@ def test_partition_epochs_are_described_if_requested_by_name(rig):
 
 def test_damaged_offsets_are_described_if_requested_by_name(rig):
     name = "yak.damaged.offsets"
-    assert name not in {row.name for row in describe(rig, TOPIC, "orders").configs}
+    assert name not in rows_of(describe(rig, TOPIC, "orders"))
     assert [row.value for row in describe(rig, TOPIC, "orders", [name]).configs] == [""]
     partition = rig.node.broker.partitions["orders", 0]
     rig.node.broker.damaged_replicas.found(partition, 17, DamagedBatch("/data/orders-0/x.log", 4096))
@@ -154,45 +145,41 @@ def test_damaged_offsets_are_described_if_requested_by_name(rig):
 
 
 def test_a_broker_shows_where_it_stands_with_the_metadata_store(rig):
-    rows = {row.name: row for row in describe(rig, BROKER, "1").configs}
+    rows = rows_of(describe(rig, BROKER, "1"))
     assert rows["yak.metadata.state"].value == "ACTIVE"
     assert rows["yak.metadata.state"].read_only
     assert rows["yak.broker.role"].value == "leader"
     rig.node.store_goes_down()
-    assert {row.name: row.value for row in describe(rig, BROKER, "1").configs}["yak.metadata.state"] == "DISCONNECTED"
-
-
-def alter(rig, kind, name, *changes, validate_only=False):
-    configs = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in changes]
-    resource = {"resource_type": kind, "resource_name": name, "configs": configs}
-    return rig.ask(44, 1, resources=[resource], validate_only=validate_only).responses[0]
+    assert value_of(rig, BROKER, "1", "yak.metadata.state") == "DISCONNECTED"
 
 
 def value_of(rig, kind, name, config):
-    return {row.name: row.value for row in describe(rig, kind, name).configs}.get(config)
+    return rows_of(describe(rig, kind, name))[config].value
 
 
 def test_single_configs_are_set_and_deleted_and_take_effect(rig):
-    assert alter(rig, TOPIC, "orders", ("max.message.bytes", 0, "200")).error_code == 0
-    assert value_of(rig, TOPIC, "orders", "max.message.bytes") == "200"
-    assert rig.produce("orders", [b"x" * 300]).error_code == ErrorCode.message_too_large
-    assert alter(rig, TOPIC, "orders", ("max.message.bytes", 1, None)).error_code == 0
-    assert rig.produce("orders", [b"x" * 300]).error_code == 0
+    for value, code in (("200", ErrorCode.message_too_large), (None, ErrorCode.none)):
+        assert alter(rig, TOPIC, "orders", {"max.message.bytes": value}).error_code == 0
+        assert value_of(rig, TOPIC, "orders", "max.message.bytes") == (value or "1048588")
+        assert rig.produce("orders", [b"x" * 300]).error_code == code
 
 
 @pytest.mark.parametrize(
-    ("change", "error"),
+    ("name", "operation", "value", "error"),
     [
-        (("no.such", 0, "1"), ErrorCode.invalid_config),
-        (("retention.ms", 0, "soon"), ErrorCode.invalid_config),
-        (("retention.ms", 2, "5"), ErrorCode.invalid_config),
-        (("retention.ms", 9, "5"), ErrorCode.invalid_request),
-        (("retention.ms", 0, None), ErrorCode.invalid_request),
-        (("cleanup.policy", 0, "compress"), ErrorCode.invalid_config),
+        ("no.such", SET, "1", ErrorCode.invalid_config),
+        ("retention.ms", SET, "soon", ErrorCode.invalid_config),
+        ("retention.ms", APPEND, "5", ErrorCode.invalid_config),
+        ("retention.ms", 9, "5", ErrorCode.invalid_request),
+        ("retention.ms", SET, None, ErrorCode.invalid_request),
+        ("cleanup.policy", SET, "compress", ErrorCode.invalid_config),
     ],
 )
-def test_a_bad_change_is_refused_and_changes_nothing(rig, change, error):
-    answer = alter(rig, TOPIC, "orders", change, ("segment.bytes", 0, "99999"))
+def test_a_bad_change_is_refused_and_changes_nothing(rig, name, operation, value, error):
+    bad = {"name": name, "config_operation": operation, "value": value}
+    good = {"name": "segment.bytes", "config_operation": SET, "value": "99999"}
+    resource = {"resource_type": TOPIC, "resource_name": "orders", "configs": [bad, good]}
+    (answer,) = rig.ask(44, 1, resources=[resource]).responses
     assert answer.error_code == error
     assert answer.error_message
     assert value_of(rig, TOPIC, "orders", "segment.bytes") == "1073741824"
@@ -203,62 +190,52 @@ MIN_LAG, MAX_LAG = "min.compaction.lag.ms", "max.compaction.lag.ms"
 
 def test_minimum_compaction_lag_above_the_maximum_is_refused(rig):
     """Kafka's LogConfig.validateValues, for the topic's values and those that it inherits."""
-    assert alter(rig, BROKER, "", ("log.cleaner.min.compaction.lag.ms", 0, "50")).error_code == 0
-    assert alter(rig, TOPIC, "orders", (MAX_LAG, 0, "49")).error_code == ErrorCode.invalid_config
-    assert alter(rig, TOPIC, "orders", (MIN_LAG, 0, "100"), (MAX_LAG, 0, "100")).error_code == 0
-    assert alter(rig, TOPIC, "orders", (MAX_LAG, 0, "99")).error_code == ErrorCode.invalid_config
-    configs = [{"name": MAX_LAG, "value": "49"}]
-    resource = {"resource_type": TOPIC, "resource_name": "orders", "configs": configs}
-    (answer,) = rig.ask(33, 2, resources=[resource]).responses
-    assert answer.error_code == ErrorCode.invalid_config
+    assert alter(rig, BROKER, "", {"log.cleaner.min.compaction.lag.ms": "50"}).error_code == 0
+    assert alter(rig, TOPIC, "orders", {MAX_LAG: "49"}).error_code == ErrorCode.invalid_config
+    assert alter(rig, TOPIC, "orders", {MIN_LAG: "100", MAX_LAG: "100"}).error_code == 0
+    assert alter(rig, TOPIC, "orders", {MAX_LAG: "99"}).error_code == ErrorCode.invalid_config
+    assert replace_configs(rig, {MAX_LAG: "49"}) == ErrorCode.invalid_config
     assert value_of(rig, TOPIC, "orders", MAX_LAG) == "100"
 
 
 def test_bad_value_of_a_broker_config_is_an_invalid_request(rig):
     """Kafka's ConfigAdminManager.validateBrokerConfigChange; of a topic config it is INVALID_CONFIG."""
     for name in ("1", ""):
-        answer = alter(rig, BROKER, name, ("log.retention.ms", 0, "soon"))
+        answer = alter(rig, BROKER, name, {"log.retention.ms": "soon"})
         assert answer.error_code == ErrorCode.invalid_request
         assert "soon" in answer.error_message
 
 
+def replace_configs(rig, configs, **more):
+    """AlterConfigs of the topic: its error code."""
+    named = [{"name": name, "value": value} for name, value in configs.items()]
+    resource = {"resource_type": TOPIC, "resource_name": "orders", "configs": named}
+    return rig.ask(33, 2, resources=[resource], **more).responses[0].error_code
+
+
 def test_alter_configs_replaces_all(rig):
-    alter(rig, TOPIC, "orders", ("retention.ms", 0, "1000"), ("segment.bytes", 0, "99999"))
-    resource = {
-        "resource_type": TOPIC,
-        "resource_name": "orders",
-        "configs": [{"name": "segment.bytes", "value": "88888"}],
-    }
-    assert rig.ask(33, 2, resources=[resource], validate_only=True).responses[0].error_code == 0
+    alter(rig, TOPIC, "orders", {"retention.ms": "1000", "segment.bytes": "99999"})
+    assert replace_configs(rig, {"segment.bytes": "88888"}, validate_only=True) == 0
     assert value_of(rig, TOPIC, "orders", "retention.ms") == "1000"
-    assert rig.ask(33, 2, resources=[resource]).responses[0].error_code == 0
+    assert replace_configs(rig, {"segment.bytes": "88888"}) == 0
     assert value_of(rig, TOPIC, "orders", "retention.ms") == "604800000"
     assert value_of(rig, TOPIC, "orders", "segment.bytes") == "88888"
-
-
-def list_offsets(rig, timestamp, *, version=10, topic="orders"):
-    partition = {"partition_index": 0, "timestamp": timestamp}
-    topics = [{"name": topic, "partitions": [partition]}]
-    named = {"timeout": dt.timedelta(seconds=5)} if version >= 10 else {}
-    answer = rig.ask(2, version, topics=topics, **named)
-    return answer.topics[0].partitions[0]
 
 
 def test_offsets_are_found_by_time_and_by_name(rig):
     now = rig.world.now_ms
     for index in range(5):
         rig.produce("orders", [b"a", b"b"], timestamp_ms=now + index * 100)
-    assert list_offsets(rig, -1).offset == 10
-    assert list_offsets(rig, -2).offset == 0
-    assert list_offsets(rig, -4).offset == 0
-    found = list_offsets(rig, now + 150)
-    assert (found.offset, found.timestamp) == (4, now + 200)
-    assert (list_offsets(rig, now + 10_000).offset, list_offsets(rig, now + 10_000).timestamp) == (-1, -1)
-    assert list_offsets(rig, -3).timestamp == now + 400
-    assert list_offsets(rig, -5).offset == -1
-    assert list_offsets(rig, -9).error_code == ErrorCode.unsupported_version
-    assert list_offsets(rig, -3, version=6).error_code == ErrorCode.unsupported_version
-    assert list_offsets(rig, -1, topic="nowhere").error_code == ErrorCode.unknown_topic_or_partition
+    found = {each: list_offset(rig, each, version=10) for each in (-1, -2, -3, -4, -5, -9, now + 150, now + 10_000)}
+    assert [found[each].offset for each in (-1, -2, -4, -5)] == [10, 0, 0, -1]
+    assert [(found[each].offset, found[each].timestamp) for each in (now + 150, now + 10_000)] == [
+        (4, now + 200),
+        (-1, -1),
+    ]
+    assert found[-3].timestamp == now + 400
+    assert found[-9].error_code == ErrorCode.unsupported_version
+    assert list_offset(rig, -3, version=6).error_code == ErrorCode.unsupported_version
+    assert list_offset(rig, topic="nowhere").error_code == ErrorCode.unknown_topic_or_partition
 
 
 def delete_records(rig, offset):
@@ -271,11 +248,11 @@ def test_deleted_records_stay_deleted_after_a_restart(rig):
         rig.produce("orders", [b"a"])
     assert delete_records(rig, 3).low_watermark == 3
     assert rig.fetch("orders", 2).error_code == ErrorCode.offset_out_of_range
-    assert list_offsets(rig, -2).offset == 3
+    assert list_offset(rig, -2).offset == 3
     assert delete_records(rig, 9).error_code == ErrorCode.offset_out_of_range
     rig.run_for(3_000)
     rig.restart()
-    assert list_offsets(rig, -2).offset == 3
+    assert list_offset(rig, -2).offset == 3
     assert delete_records(rig, -1).low_watermark == 5
 
 
@@ -284,48 +261,31 @@ def test_end_offset_of_an_earlier_leader_epoch_is_returned(rig):
     first_epoch = rig.node.broker.partitions["orders", 0].leader_epoch
     rig.restart()
     rig.produce("orders", [b"c"])
-    partition = {"partition": 0, "leader_epoch": first_epoch}
-    topics = [{"topic": "orders", "partitions": [partition]}]
+    topics = [{"topic": "orders", "partitions": [{"partition": 0, "leader_epoch": first_epoch}]}]
     found = rig.ask(23, 4, topics=topics).topics[0].partitions[0]
     assert (found.leader_epoch, found.end_offset) == (first_epoch, 2)
 
 
-def init_producer(rig, *, transactional_id=None, producer_id=-1, epoch=-1):
-    return rig.ask(
-        22,
-        4,
-        transactional_id=transactional_id,
-        transaction_timeout=dt.timedelta(seconds=60),
-        producer_id=producer_id,
-        producer_epoch=epoch,
-    )
-
-
 def test_producer_ids_are_never_given_twice_also_over_restarts(rig):
-    given = [init_producer(rig).producer_id for _ in range(3)]
+    given = [rig.ask(22, 4).producer_id for _ in range(3)]
     rig.restart()
-    given += [init_producer(rig).producer_id for _ in range(3)]
+    given += [rig.ask(22, 4).producer_id for _ in range(3)]
     assert len(set(given)) == 6
-    assert init_producer(rig, transactional_id="t").error_code == ErrorCode.not_coordinator
-    assert init_producer(rig, transactional_id="").error_code == ErrorCode.invalid_request
-    assert init_producer(rig, producer_id=5).error_code == ErrorCode.invalid_request
+    assert rig.ask(22, 4, transactional_id="t").error_code == ErrorCode.not_coordinator
+    assert rig.ask(22, 4, transactional_id="").error_code == ErrorCode.invalid_request
+    assert rig.ask(22, 4, producer_id=5).error_code == ErrorCode.invalid_request
 
 
-def test_producers_of_a_partition_are_described_by_a_follower_too(rig):
+@pytest.mark.parametrize("leader", [1, 2])
+def test_producers_of_a_partition_are_described_by_its_leader_and_by_a_follower(rig, leader):
     """Kafka's Partition.activeProducerState: each replica answers with the producers that it knows."""
-    rig.produce("orders", [b"a"], producer_id=7, epoch=3, sequence=0)
-    add_broker(rig, 2)
-    set_partition(rig, "orders", leader=2, replicas=(1, 2), isr=(1, 2))
-    answer = rig.ask(61, 0, topics=[{"name": "orders", "partition_indexes": [0]}]).topics[0].partitions[0]
-    assert (answer.error_code, [each.producer_id for each in answer.active_producers]) == (ErrorCode.none, [7])
-
-
-def test_producers_of_a_partition_are_described(rig):
     rig.produce("orders", [b"a", b"b"], producer_id=7, epoch=3, sequence=0)
-    answer = rig.ask(61, 0, topics=[{"name": "orders", "partition_indexes": [0, 9]}]).topics[0]
-    (producer,) = answer.partitions[0].active_producers
+    add_broker(rig, 2)
+    set_partition(rig, "orders", leader=leader, replicas=(1, 2), isr=(1, 2))
+    known, unknown = rig.ask(61, 0, topics=[{"name": "orders", "partition_indexes": [0, 9]}]).topics[0].partitions
+    (producer,) = known.active_producers
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 3, 1)
-    assert answer.partitions[1].error_code == ErrorCode.unknown_topic_or_partition
+    assert (known.error_code, unknown.error_code) == (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
 
 
 def test_log_directories_are_described_with_sizes(rig):
@@ -345,22 +305,13 @@ def test_the_cluster_is_described(rig):
     answer = rig.ask(60, 1, include_cluster_authorized_operations=True)
     assert answer.controller_id == 1
     assert [broker.broker_id for broker in answer.brokers] == [1]
-    refused = rig.ask(60, 1, endpoint_type=2)
-    assert refused.error_code == ErrorCode.mismatched_endpoint_type
 
 
-def session_fetch(rig, session_id, epoch, items, forget=(), **named):
-    fields = fetch_fields("orders", 0, **named) | {"session_id": session_id, "session_epoch": epoch}
-    fields["topics"] = [
-        {
-            "topic": "orders",
-            "partitions": [
-                fields["topics"][0]["partitions"][0] | {"partition": index, "fetch_offset": offset}
-                for index, offset in items
-            ],
-        }
-    ]
-    fields["topics"] = fields["topics"] if items else []
+def session_fetch(rig, session_id, epoch, items, forget=()):
+    fields = fetch_fields("orders", 0) | {"session_id": session_id, "session_epoch": epoch}
+    (row,) = fields["topics"][0]["partitions"]
+    rows = [row | {"partition": index, "fetch_offset": offset} for index, offset in items]
+    fields["topics"] = [{"topic": "orders", "partitions": rows}] if items else []
     fields["forgotten_topics_data"] = [{"topic": "orders", "partitions": list(forget)}] if forget else []
     return rig.ask(1, 12, **fields)
 
@@ -413,8 +364,5 @@ def test_a_session_sees_a_topic_that_was_deleted(rig):
 )
 def test_configs_of_a_broker_by_another_spelling_of_its_id_are_refused(rig, name):
     assert describe(rig, BROKER, name).error_code == ErrorCode.invalid_request
-    config = {"name": "min.insync.replicas", "config_operation": 0, "value": "2"}
-    resource = {"resource_type": BROKER, "resource_name": name, "configs": [config]}
-    (response,) = rig.ask(44, 1, resources=[resource]).responses
-    assert response.error_code == ErrorCode.invalid_request
+    assert alter(rig, BROKER, name, {"min.insync.replicas": "2"}).error_code == ErrorCode.invalid_request
     assert rig.store.state.configs == {}

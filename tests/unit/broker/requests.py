@@ -1,0 +1,101 @@
+"""Requests to a rig's broker in few words: batches, fetches that wait, offsets by time, and configs."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from yak.protocol.record_batch import iterate_headers
+from yak.protocol.record_walk import walk_records
+from yak.sim.cluster_rig import ClusterRig
+from yak.sim.rig import Client, Pending, Rig, fetch_fields, produce_fields
+from yak.sim.wire import record_batch
+
+TOPIC, BROKER = 2, 4
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+
+
+def begin_produce(
+    rig: Rig, topic: str, *values: bytes, client: Client | None = None, partition: int = 0, acks: int = -1, **batch: int
+) -> Pending:
+    """Produce v9 of one batch."""
+    records = record_batch(values, rig.world.now_ms, **batch)
+    return rig.begin(0, 9, client=client, **produce_fields(topic, records, partition=partition, acks=acks))
+
+
+def produced(pending: Pending) -> Any:
+    """The answer of the first partition."""
+    return pending.answer.responses[0].partition_responses[0]
+
+
+def begin_fetch(rig: Rig, topic: str, offset: int, *, client: Client | None = None, **fields: Any) -> Pending:
+    """Fetch v12: the fields are those of `fetch_fields`, and the request's own."""
+    words = {
+        name: fields.pop(name) for name in ("partition", "max_wait_ms", "max_bytes", "min_bytes") if name in fields
+    }
+    return rig.begin(1, 12, client=client, **fetch_fields(topic, offset, **words) | fields)
+
+
+def fetched(pending: Pending) -> Any:
+    """The answer of the first partition."""
+    return pending.answer.responses[0].partitions[0]
+
+
+def values_of(partition: Any) -> list[bytes | None]:
+    """The values of the records in a partition's answer."""
+    data = bytes(partition.records or b"")
+    batches = [data[place : place + header.size_bytes] for place, header in iterate_headers(data)]
+    return [record.value for batch in batches for record in walk_records(batch)]
+
+
+def list_offset(
+    rig: Rig, timestamp: int = -1, *, topic: str = "orders", partition: int = 0, version: int = 7, **fields: Any
+) -> Any:
+    """ListOffsets of one partition: its answer."""
+    topics = [{"name": topic, "partitions": [{"partition_index": partition, "timestamp": timestamp}]}]
+    return rig.ask(2, version, topics=topics, **fields).topics[0].partitions[0]
+
+
+def alter(
+    rig: Rig | ClusterRig,
+    kind: int,
+    name: str,
+    configs: dict[str, str | None],
+    operation: int | None = None,
+    *,
+    node_id: int | None = None,
+    validate_only: bool = False,
+) -> Any:
+    """IncrementalAlterConfigs of one resource: its answer. Without an operation a value is set, and None deletes."""
+    changes = [
+        {
+            "name": key,
+            "config_operation": (SET if value else DELETE) if operation is None else operation,
+            "value": value,
+        }
+        for key, value in configs.items()
+    ]
+    resource = {"resource_type": kind, "resource_name": name, "configs": changes}
+    ask = rig.ask if isinstance(rig, Rig) else partial(rig.ask, node_id or rig.alive().node_id)
+    return ask(44, 1, resources=[resource], validate_only=validate_only).responses[0]
+
+
+def describe(
+    rig: Rig | ClusterRig,
+    kind: int,
+    name: str,
+    names: list[str] | None = None,
+    *,
+    node_id: int | None = None,
+    version: int = 4,
+) -> Any:
+    """DescribeConfigs of one resource: its answer, with synonyms and documentation."""
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": names}
+    ask = rig.ask if isinstance(rig, Rig) else partial(rig.ask, node_id or rig.alive().node_id)
+    more = {"include_documentation": True} if version >= 3 else {}
+    return ask(32, version, resources=[resource], include_synonyms=True, **more).results[0]
+
+
+def rows_of(described: Any) -> dict[str, Any]:
+    """The configs of a resource by their names."""
+    return {row.name: row for row in described.configs}
