@@ -7,11 +7,7 @@ from tests.unit.broker.acl_rig import AclRig
 from yak.acls.bindings import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from yak.acls.filters import AclFilter
 from yak.broker.apis.acls import ACLS_PER_REQUEST_MAX
-from yak.cluster.image import Image
-from yak.cluster.snapshot import read_snapshot, write_snapshot
 from yak.limits import ACL_NAME_LENGTH_MAX, SLICE_ELEMENTS
-from yak.metadata_store.restore import _write_configs
-from yak.metadata_store.state import StoreState
 
 NONE, INVALID = ErrorCode.none, ErrorCode.invalid_request
 TOPIC, ALLOW, DENY, READ = ResourceType.TOPIC, Permission.ALLOW, Permission.DENY, Operation.READ
@@ -215,19 +211,3 @@ def test_user_and_token_resources_are_stored(rig):
     for kind in (ResourceType.USER, ResourceType.DELEGATION_TOKEN):
         assert create(rig, creation("ann", resource_type=kind, operation=Operation.DESCRIBE_TOKENS)) == [NONE]
     assert len(describe(rig, resource_type_filter=ResourceType.USER)) == 1
-
-
-def test_snapshot_and_restore_keep_acls(rig):
-    create(rig, creation('a"b'), creation("paid", "User:bob"))
-    image = rig.broker.image
-    record = write_snapshot(image)
-    assert read_snapshot(record).acls == image.acls != {}
-    state = StoreState()
-    _write_configs(state, record.payload)
-    assert {name.removeprefix("acl:"): configs for name, configs in state.configs.items()} == image.acls
-
-
-def test_snapshot_of_an_earlier_version_has_no_acls():
-    record = write_snapshot(Image())
-    del record.payload["acls"]
-    assert read_snapshot(record).acls == {}

@@ -1,14 +1,8 @@
 """DescribeClientQuotas and AlterClientQuotas: filters, entities, values, and what is kept."""
 
-from dataclasses import replace
-
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.cluster.image import Image
-from yak.cluster.snapshot import read_snapshot, write_snapshot
-from yak.metadata_store.restore import _write_configs
-from yak.metadata_store.state import StoreState
 from yak.sim.rig import Rig
 
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
@@ -169,15 +163,3 @@ def test_quotas_survive_a_restart(rig):
     rig.restart(power_loss=True)
     assert described(rig)[1] == {(("user", "a=b,c<%>"), ("client-id", None)): {"producer_byte_rate": 1e6}}
     assert rig.node.broker.throttling.is_active
-
-
-def test_quotas_are_in_snapshots_and_are_restored_into_a_store():
-    image = Image(quotas={"user=ann": {"producer_byte_rate": "1.0"}})
-    record = write_snapshot(image)
-    assert read_snapshot(record).quotas == image.quotas
-    older = {name: value for name, value in record.payload.items() if name != "quotas"}
-    assert read_snapshot(replace(record, payload=older)).quotas == {}
-    state = StoreState()
-    _write_configs(state, record.payload)
-    assert state.configs == {"quota:user=ann": {"producer_byte_rate": "1.0"}}
-    _write_configs(StoreState(), older)

@@ -1,19 +1,14 @@
 """The configs of groups: set, described, listed, kept, and in force for members of the consumer protocol."""
 
-from dataclasses import replace
-
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.requests import APPEND, BROKER, DELETE, SET, alter, describe, rows_of
 from tests.unit.broker.test_consumer_groups import heartbeat, make_rig
-from yak.cluster.image import Image
-from yak.cluster.records import Kind
-from yak.cluster.snapshot import read_snapshot, write_snapshot
-from yak.config import describe
+from yak.config.describe import describe_group
 from yak.sim.rig import Rig
 
 GROUP = 32
-SET, DELETE, APPEND = 0, 1, 2
 INTERVAL = "consumer.assignment.interval.ms"
 SESSION, HEARTBEAT, STANDBYS = (
     "consumer.session.timeout.ms",
@@ -30,16 +25,12 @@ def rig() -> Rig:
 
 
 def described(rig, group="g", names=None):
-    resource = {"resource_type": GROUP, "resource_name": group, "configuration_keys": names}
-    (result,) = rig.ask(32, 4, resources=[resource], include_synonyms=True, include_documentation=True).results
-    return result.error_code, {row.name: row for row in result.configs}
+    answer = describe(rig, GROUP, group, names)
+    return answer.error_code, rows_of(answer)
 
 
-def altered(rig, name, value, operation=SET, group="g", validate_only=False):
-    change = {"name": name, "config_operation": operation, "value": value}
-    resource = {"resource_type": GROUP, "resource_name": group, "configs": [change]}
-    (response,) = rig.ask(44, 1, resources=[resource], validate_only=validate_only).responses
-    return response.error_code
+def altered(rig, name, value, operation=None, group="g", validate_only=False):
+    return alter(rig, GROUP, group, {name: value}, operation, validate_only=validate_only).error_code
 
 
 def listed(rig):
@@ -77,7 +68,7 @@ def test_a_config_that_a_group_sets_goes_before_the_brokers(rig):
     ]
     assert described(rig, "other")[1][SESSION].value == "30000"
     assert listed(rig) == ["g"]
-    assert altered(rig, SESSION, None, DELETE) == ErrorCode.none
+    assert altered(rig, SESSION, None) == ErrorCode.none
     assert described(rig)[1][SESSION].value == "30000"
     assert listed(rig) == []
 
@@ -132,9 +123,8 @@ def test_validate_only_sets_nothing(rig):
 
 def test_groups_with_the_same_configs_are_described_once(rig, monkeypatch):
     rows = []
-    one_group = describe.describe_group
     monkeypatch.setattr(
-        "yak.broker.apis.describe_configs.describe_group", lambda *a, **k: rows.append(a) or one_group(*a, **k)
+        "yak.broker.apis.describe_configs.describe_group", lambda *a, **k: rows.append(a) or describe_group(*a, **k)
     )
     altered(rig, SESSION, "50000", group="c")
     resources = [{"resource_type": GROUP, "resource_name": name} for name in "abc"]
@@ -163,22 +153,8 @@ def test_a_restart_keeps_the_configs_of_groups(rig):
     assert described(rig)[1][STANDBYS].value == "1"
 
 
-def test_a_snapshot_keeps_the_configs_of_groups():
-    image = Image(group_configs={"a": {SESSION: "50000"}, "b": {STANDBYS: "1"}})
-    record = write_snapshot(image)
-    assert read_snapshot(record) == image
-    older = {name: value for name, value in record.payload.items() if name != "group_configs"}
-    assert record.kind == Kind.SNAPSHOT
-    assert read_snapshot(replace(record, payload=older)).group_configs == {}
-
-
 def test_the_assignment_interval_of_brokers_and_of_a_group_changes_while_they_run():
     rig = make_rig(group_consumer_assignment_interval_ms="1000")
-
-    def set_on_broker(name, value):
-        changes = [{"name": "group.consumer.assignment.interval.ms", "config_operation": SET, "value": value}]
-        asked = {"resource_type": 4, "resource_name": name, "configs": changes}
-        assert rig.ask(44, 1, resources=[asked]).responses[0].error_code == ErrorCode.none
 
     def synonyms():
         return [(each.value, each.source) for each in described(rig)[1][INTERVAL].synonyms]
@@ -190,8 +166,8 @@ def test_the_assignment_interval_of_brokers_and_of_a_group_changes_while_they_ru
 
     assert synonyms() == [("1000", 4), ("0", 5)]
     assert [joins_at_once("a"), joins_at_once("b")] == [True, False]
-    set_on_broker("", "2000")
-    set_on_broker("1", "3000")
+    for resource, value in (("", "2000"), ("1", "3000")):
+        assert alter(rig, BROKER, resource, {f"group.{INTERVAL}": value}).error_code == ErrorCode.none
     rig.run_for(2_500)
     assert not joins_at_once("c"), "the broker's own value counts"
     assert altered(rig, INTERVAL, "2000") == ErrorCode.none
