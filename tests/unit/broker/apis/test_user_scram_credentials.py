@@ -1,25 +1,17 @@
 """Users and their SCRAM credentials: set, described, deleted, kept, restored, and shown nowhere."""
 
-import json
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.views_of_changes import views_of
 from yak.broker.apis.user_scram_credentials import alter_user_scram_credentials
 from yak.broker.call import Call
 from yak.broker.connections import Connection
-from yak.cluster.image import Image
 from yak.cluster.records import USER
-from yak.cluster.snapshot import read_snapshot, write_snapshot
-from yak.metadata_store.restore import _write_configs
-from yak.metadata_store.state import StoreState
 from yak.security.scram import SCRAM_SHA_256, ScramCredential
 from yak.sim.rig import Rig
-from yak.views.broker_events import of_image
-from yak.views.metadata_json import HIDDEN, cluster_json
-from yak.views.metadata_records_json import record_json
 
 SALT, SALTED = b"salt", b"the salted password"
 
@@ -124,48 +116,14 @@ def test_a_restart_keeps_the_users(rig):
     assert described(rig) == {"ann": [(1, 4096)]}
 
 
-def test_a_snapshot_and_a_restored_store_keep_the_users():
-    image = Image(user_credentials={"ann": {"SCRAM-SHA-256": "keys"}})
-    record = write_snapshot(image)
-    assert read_snapshot(record) == image
-    older = {name: value for name, value in record.payload.items() if name != "user_credentials"}
-    assert read_snapshot(replace(record, payload=older)).user_credentials == {}
-    state = StoreState()
-    _write_configs(state, record.payload)
-    assert state.configs == {"user:ann": {"SCRAM-SHA-256": "keys"}}
-    _write_configs(StoreState(), older)
-
-
 def test_no_view_shows_a_key(rig):
     before = rig.node.broker.image
-    offset = before.offset
     altered(rig, upsertion("ann"))
-    after = rig.node.broker.image
-    keys = [part.split("=", 1)[1] for part in after.user_credentials["ann"]["SCRAM-SHA-256"].split(",")[:3]]
-    (record,) = [
-        each for each in rig.store.state.log if each.offset > offset and each.payload.get("resource_type") == USER
-    ]
-    assert HIDDEN in repr(record_json(record))
-    _, delta = before.apply_all(each for each in rig.store.state.log if each.offset > before.offset)
-    happened = list(of_image(before, after, delta))
-    assert "ann" in repr(happened)
-    described_configs = rig.ask(
-        32, 4, resources=[{"resource_type": kind, "resource_name": "ann"} for kind in (2, 4, 32)],
-        include_synonyms=True, include_documentation=True,
-    )  # fmt: skip
-    shown = [
-        json.dumps(cluster_json(after, ()), default=str),
-        json.dumps(record_json(write_snapshot(after)), default=str),
-        repr(happened),
-        repr(record_json(record)),
-        repr(record_json(replace(record, payload={**record.payload, "version": 99}))),
-        repr(after),
-        repr(described_configs),
-        repr(rig.ask(50, 0, users=None)),
-        repr([(notice.event, notice.fields) for notice in rig.node.notices]),
-    ]
-    for key in keys:
-        assert not [text for text in shown if key in text]
+    credential = rig.node.broker.image.user_credentials["ann"]["SCRAM-SHA-256"]
+    (record,) = [each for each in rig.store.state.log if each.payload.get("resource_type") == USER]
+    shown = [*views_of(rig, before, record, "ann"), repr(rig.ask(50, 0, users=None))]
+    for part in credential.split(",")[:3]:
+        assert not [text for text in shown if part.split("=", 1)[1] in text]
 
 
 class Deletion:
