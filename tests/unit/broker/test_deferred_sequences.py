@@ -9,6 +9,8 @@ from yak.sim.request_fields import produce_fields
 from yak.sim.wire import record_batch
 from yak.storage.producer_state import DEFERRED_EXPIRY_MS, DEFERRED_MS
 
+DEFERRED, OUT_OF_ORDER = ErrorCode.not_enough_replicas, ErrorCode.out_of_order_sequence_number
+
 
 @pytest.fixture
 def rig() -> ClusterRig:
@@ -22,6 +24,20 @@ def send(rig: ClusterRig, sequence: int, node_id: int | None = None) -> int:
     return rig.produce("orders", [b"a", b"b"], node_id=node_id, **batch).error_code
 
 
+def shrink(rig: ClusterRig) -> None:
+    """Pause both followers, until the leader is alone in the ISR."""
+    leader = rig.leader("orders")
+    for node in rig.followers("orders"):
+        rig.nodes[node - 1].pause()
+    rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
+
+
+def restore(rig: ClusterRig) -> None:
+    for node in rig.followers("orders"):
+        rig.nodes[node - 1].resume()
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+
+
 def lead(rig: ClusterRig, node_id: int) -> None:
     rig.elect("orders", node_id)
     rig.run_until(lambda: rig.replica(node_id, "orders").is_leader and rig.is_in_sync("orders"))
@@ -30,21 +46,15 @@ def lead(rig: ClusterRig, node_id: int) -> None:
 @pytest.mark.parametrize("is_known", [True, False])
 def test_no_batch_overtakes_one_that_was_refused_for_now(rig, is_known):
     """The successor hears the same, so that librdkafka begins no new epoch, under which all it sent last would count anew."""
-    leader = rig.leader("orders")
-
     begun = 2 if is_known else 0
     if is_known:
         assert send(rig, 0) == 0
-    for node in rig.followers("orders"):
-        rig.nodes[node - 1].pause()
-    rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
-    assert send(rig, begun) == ErrorCode.not_enough_replicas
-    for node in rig.followers("orders"):
-        rig.nodes[node - 1].resume()
-    rig.run_until(lambda: rig.is_in_sync("orders"))
-    assert send(rig, begun + 2) == ErrorCode.not_enough_replicas
+    shrink(rig)
+    assert send(rig, begun) == DEFERRED
+    restore(rig)
+    assert send(rig, begun + 2) == DEFERRED
     rig.run_for(DEFERRED_MS)
-    assert send(rig, begun + 2) == ErrorCode.out_of_order_sequence_number
+    assert send(rig, begun + 2) == OUT_OF_ORDER
     if is_known:
         assert send(rig, 0) == 0  # sent again, and known
     assert send(rig, begun) == 0
@@ -52,32 +62,21 @@ def test_no_batch_overtakes_one_that_was_refused_for_now(rig, is_known):
 
 
 def test_a_batch_that_was_on_its_way_for_longer_than_its_refused_successor_is_taken(rig):
-    leader = rig.leader("orders")
-
-    for node in rig.followers("orders"):
-        rig.nodes[node - 1].pause()
-    rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
-    assert send(rig, 2) == ErrorCode.not_enough_replicas
-    for node in rig.followers("orders"):
-        rig.nodes[node - 1].resume()
-    rig.run_until(lambda: rig.is_in_sync("orders"))
+    shrink(rig)
+    assert send(rig, 2) == DEFERRED
+    restore(rig)
     assert [send(rig, 0), send(rig, 2), send(rig, 4)] == [0, 0, 0]
 
 
 def test_no_batch_overtakes_the_second_of_those_that_were_refused_where_the_first_is_stored_already(rig):
     """Its answer was lost, so it was sent again with what followed it; the third came when the refusals were over."""
-    leader = rig.leader("orders")
     assert send(rig, 0) == 0
-    for node in rig.followers("orders"):
-        rig.nodes[node - 1].pause()
-    rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
-    assert [send(rig, 0), send(rig, 2)] == [ErrorCode.not_enough_replicas] * 2
-    for node in rig.followers("orders"):
-        rig.nodes[node - 1].resume()
-    rig.run_until(lambda: rig.is_in_sync("orders"))
-    assert send(rig, 4) == ErrorCode.not_enough_replicas
+    shrink(rig)
+    assert [send(rig, 0), send(rig, 2)] == [DEFERRED] * 2
+    restore(rig)
+    assert send(rig, 4) == DEFERRED
     assert [send(rig, 0), send(rig, 2), send(rig, 4)] == [0, 0, 0]
-    assert send(rig, 8) == ErrorCode.out_of_order_sequence_number
+    assert send(rig, 8) == OUT_OF_ORDER
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -89,25 +88,23 @@ def test_no_batch_overtakes_one_that_came_before_its_broker_knew_that_it_leads(r
     next_leader = rig.followers("orders")[0]
     assert send(rig, begun, next_leader) == ErrorCode.not_leader_or_follower
     lead(rig, next_leader)
-    assert send(rig, begun + 2) == ErrorCode.not_enough_replicas
+    assert send(rig, begun + 2) == DEFERRED
     assert [send(rig, begun), send(rig, begun + 2)] == [0, 0]
 
 
 def test_no_batch_overtakes_one_that_came_before_its_broker_knew_the_topic(rig):
     """The client heard of the new topic from a broker that was faster."""
     leader = rig.leader("orders")
-    batches = [{"producer_id": 7, "epoch": 0, "sequence": sequence} for sequence in (0, 2)]
-    assert (
-        rig.produce("new", [b"a", b"b"], node_id=leader, **batches[0]).error_code
-        == ErrorCode.unknown_topic_or_partition
-    )
+
+    def send_new(sequence: int, **more: int) -> int:
+        return rig.produce("new", [b"a", b"b"], producer_id=7, epoch=0, sequence=sequence, **more).error_code
+
+    assert send_new(0, node_id=leader) == ErrorCode.unknown_topic_or_partition
     rig.create_topic("new")
-    leads = rig.leader("new")
-    if leads != leader:
+    if rig.leader("new") != leader:
         rig.elect("new", leader)
         rig.run_until(lambda: rig.replica(leader, "new").is_leader and rig.is_in_sync("new"))
-    assert rig.produce("new", [b"a", b"b"], **batches[1]).error_code == ErrorCode.not_enough_replicas
-    assert [rig.produce("new", [b"a", b"b"], **batch).error_code for batch in batches] == [0, 0]
+    assert [send_new(2), send_new(0), send_new(2)] == [DEFERRED, 0, 0]
 
 
 def test_no_batch_overtakes_one_that_named_its_topic_by_id_before_the_broker_had_a_replica(rig):
@@ -126,7 +123,7 @@ def test_no_batch_overtakes_one_that_named_its_topic_by_id_before_the_broker_had
     moved = [{"name": "small", "partitions": [{"partition_index": 0, "replicas": [target]}]}]
     rig.ask(first, 45, 0, topics=moved)
     rig.run_until(lambda: rig.info("small").replicas == (target,) and rig.replica(target, "small").is_leader)
-    assert send_by_id(2) == ErrorCode.not_enough_replicas
+    assert send_by_id(2) == DEFERRED
     assert [send_by_id(0), send_by_id(2)] == [0, 0]
 
 
@@ -143,16 +140,16 @@ def test_sequences_for_partitions_without_a_replica_are_remembered_within_a_boun
 def test_after_an_election_the_first_batch_of_an_unknown_producer_is_its_first_sequence(rig):
     """The former leader is paused, and has the first batch; the client sends the second to the new leader at once."""
     lead(rig, rig.followers("orders")[0])
-    assert send(rig, 2) == ErrorCode.not_enough_replicas
+    assert send(rig, 2) == DEFERRED
     assert [send(rig, 0), send(rig, 2)] == [0, 0]
 
 
 def test_after_an_election_a_forgotten_producer_begins_a_new_epoch(rig):
     lead(rig, rig.followers("orders")[0])
     rig.run_for(3 * DEFERRED_MS)
-    assert send(rig, 8) == ErrorCode.not_enough_replicas
+    assert send(rig, 8) == DEFERRED
     rig.run_for(DEFERRED_MS)
-    assert send(rig, 8) == ErrorCode.out_of_order_sequence_number
+    assert send(rig, 8) == OUT_OF_ORDER
     rig.run_for(DEFERRED_EXPIRY_MS)
     assert send(rig, 8) == 0, "no client waits any more for a batch of before the election"
 
@@ -173,7 +170,7 @@ def test_deferred_sequence_expires_when_no_client_can_wait_for_it_any_more(rig):
     rig.nodes[first - 1].kill()
     rig.run_until(lambda: rig.leader("orders") not in (first, -1))
     rig.run_for(DEFERRED_MS)
-    assert send(rig, 2) == ErrorCode.out_of_order_sequence_number
+    assert send(rig, 2) == OUT_OF_ORDER
     rig.run_for(DEFERRED_EXPIRY_MS)
     assert send(rig, 2) == 0
 
@@ -183,14 +180,14 @@ def test_after_an_election_a_batch_waits_for_its_predecessor_that_the_leader_bef
     assert send(rig, 0) == 0
     preferred = rig.leader("orders")
     lead(rig, rig.followers("orders")[0])
-    assert send(rig, 4) == ErrorCode.not_enough_replicas
+    assert send(rig, 4) == DEFERRED
     assert send(rig, 2) == 0
     assert send(rig, 4) == 0
     assert send(rig, 2) == 0  # once more
     lead(rig, preferred)
-    assert send(rig, 8) == ErrorCode.not_enough_replicas
+    assert send(rig, 8) == DEFERRED
     rig.run_for(DEFERRED_MS)
-    assert send(rig, 8) == ErrorCode.out_of_order_sequence_number
+    assert send(rig, 8) == OUT_OF_ORDER
 
 
 def test_gap_across_an_election_is_deferred_however_long_the_former_leader_was_paused(rig):
@@ -198,20 +195,20 @@ def test_gap_across_an_election_is_deferred_however_long_the_former_leader_was_p
     assert send(rig, 0) == 0
     lead(rig, rig.followers("orders")[0])
     rig.run_for(3 * DEFERRED_MS)
-    assert send(rig, 4) == ErrorCode.not_enough_replicas
+    assert send(rig, 4) == DEFERRED
     rig.run_for(DEFERRED_MS // 2)
-    assert send(rig, 6) == ErrorCode.not_enough_replicas
+    assert send(rig, 6) == DEFERRED
     assert [send(rig, 2), send(rig, 4), send(rig, 6)] == [0, 0, 0]
-    assert send(rig, 10) == ErrorCode.out_of_order_sequence_number, "the gap is in this leader's epoch"
+    assert send(rig, 10) == OUT_OF_ORDER, "the gap is in this leader's epoch"
 
 
 def test_gap_across_an_election_that_the_client_never_fills_is_refused_at_last(rig):
     assert send(rig, 0) == 0
     lead(rig, rig.followers("orders")[0])
     rig.run_for(3 * DEFERRED_MS)
-    assert send(rig, 4) == ErrorCode.not_enough_replicas
+    assert send(rig, 4) == DEFERRED
     rig.run_for(DEFERRED_MS)
-    assert send(rig, 4) == ErrorCode.out_of_order_sequence_number
+    assert send(rig, 4) == OUT_OF_ORDER
 
 
 def test_log_names_the_producers_whose_sequence_was_deferred_or_refused(rig):
@@ -220,9 +217,9 @@ def test_log_names_the_producers_whose_sequence_was_deferred_or_refused(rig):
     preferred = rig.leader("orders")
     lead(rig, rig.followers("orders")[0])
     lead(rig, preferred)
-    assert send(rig, 4) == ErrorCode.not_enough_replicas
+    assert send(rig, 4) == DEFERRED
     rig.run_for(DEFERRED_MS)
-    assert send(rig, 4) == ErrorCode.out_of_order_sequence_number
+    assert send(rig, 4) == OUT_OF_ORDER
     told = [each for node in rig.nodes for each in node.notices if each.event.startswith("producer-")]
     told.sort(key=lambda each: each.event)
     assert [each.event for each in told] == ["producer-deferred", "producer-refused"]

@@ -6,6 +6,7 @@ import errno
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.requests import BROKER, TOPIC, alter
 from yak.config.log_config import LogConfig
 from yak.errors import ProtocolViolation
 from yak.ids import TopicPartition
@@ -17,6 +18,8 @@ from yak.sim.cluster_rig import ClusterRig
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.wire import record_batch
 from yak.storage.log_store import LogStore
+
+RATE = "follower.replication.throttled.rate"
 
 
 @pytest.fixture
@@ -207,13 +210,6 @@ def test_offset_of_a_replica_before_its_removal_does_not_count_after_its_return(
     rig.run_until(lambda: rig.is_in_sync("orders"))
 
 
-def alter(rig: ClusterRig, kind: int, name: str, **configs: str) -> None:
-    changes = [{"name": key.replace("_", "."), "config_operation": 0, "value": value} for key, value in configs.items()]
-    resource = {"resource_type": kind, "resource_name": name, "configs": changes}
-    answer = rig.ask(rig.alive().node_id, 44, 1, resources=[resource])
-    assert answer.responses[0].error_code == 0
-
-
 def restart_throttled_follower(rig: ClusterRig) -> None:
     """A follower misses records, and copies them too slowly to be in sync 2 s later."""
     slow = rig.followers("orders")[0]
@@ -228,10 +224,10 @@ def restart_throttled_follower(rig: ClusterRig) -> None:
 
 
 def test_throttle_that_is_removed_delays_no_follower_any_more():
-    rig = ClusterRig(settings={"follower.replication.throttled.rate": "100"})
+    rig = ClusterRig(settings={RATE: "100"})
     rig.create_topic("orders", follower_replication_throttled_replicas="*")
     restart_throttled_follower(rig)
-    alter(rig, 4, "", follower_replication_throttled_rate="100000000")
+    assert alter(rig, BROKER, "", {RATE: "100000000"}).error_code == 0
     rig.run_for(1_000)
     assert rig.is_in_sync("orders")
 
@@ -239,7 +235,7 @@ def test_throttle_that_is_removed_delays_no_follower_any_more():
 def test_throttle_that_was_set_while_the_broker_ran_holds_after_its_restart():
     rig = ClusterRig()
     rig.create_topic("orders", follower_replication_throttled_replicas="*")
-    alter(rig, 4, "", follower_replication_throttled_rate="100")
+    assert alter(rig, BROKER, "", {RATE: "100"}).error_code == 0
     rig.run_for(1_000)
     restart_throttled_follower(rig)
 
@@ -251,7 +247,7 @@ def test_a_smaller_minimum_commits_what_waited_for_it(rig):
     rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
     assert rig.produce("orders", [b"a"], acks=1).error_code == 0
     assert rig.replica(leader, "orders").high_watermark == 0
-    alter(rig, 2, "orders", min_insync_replicas="1")
+    assert alter(rig, TOPIC, "orders", {"min.insync.replicas": "1"}).error_code == 0
     rig.run_for(100)
     assert rig.replica(leader, "orders").high_watermark == 1
 
@@ -296,7 +292,7 @@ def test_replica_fetches_again_if_its_next_records_were_removed_during_the_read(
 
 
 def test_follower_reconnects_to_a_leader_whose_machine_crashed_without_a_close():
-    rig = ClusterRig(settings={"follower.replication.throttled.rate": "100"})
+    rig = ClusterRig(settings={RATE: "100"})
     rig.create_topic("orders", replication_factor=2, follower_replication_throttled_replicas="*")
     leader, slow = rig.leader("orders"), rig.followers("orders")[0]
     rig.nodes[slow - 1].kill()
@@ -392,7 +388,7 @@ def test_follower_copies_what_compaction_left_of_a_topic_that_is_not_compacted_a
     for _ in range(30):
         rig.produce("orders", [b"v" * 50], keys=[b"k"])
     rig.run_until(lambda: len(base_offsets(rig, leader)) < 15)
-    alter(rig, 2, "orders", cleanup_policy="delete")
+    assert alter(rig, TOPIC, "orders", {"cleanup.policy": "delete"}).error_code == 0
     rig.run_until(lambda: rig.replica(leader, "orders").log.config.cleanup_policy == "delete")
     rig.nodes[behind - 1].disk.remove_tree("/data/orders-0")
     rig.nodes[behind - 1].start()

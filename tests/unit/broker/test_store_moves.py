@@ -3,14 +3,14 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.requests import BROKER, alter, describe
 from yak.config.broker_config_table import METADATA_STORE_TARGET
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.quorum.migration import Migration
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
 
-INCREMENTAL_ALTER_CONFIGS, CREATE_TOPICS, DESCRIBE_CONFIGS = 44, 19, 32
-BROKER = 4
+CREATE_TOPICS = 19
 IDS = ("cluster_id", "incarnation_id", "incarnation")
 
 
@@ -25,10 +25,7 @@ def leader_of_quorum(rig: ClusterRig):
 
 
 def set_target(rig: ClusterRig, target: str, node_id: int = 1):
-    config = {"name": METADATA_STORE_TARGET, "config_operation": 0, "value": target}
-    resource = {"resource_type": BROKER, "resource_name": "", "configs": [config]}
-    answer = rig.ask(node_id, INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
-    return answer.responses[0]
+    return alter(rig, BROKER, "", {METADATA_STORE_TARGET: target}, node_id=node_id)
 
 
 def move(rig: ClusterRig, target: str) -> None:
@@ -47,10 +44,9 @@ def run_until_all_use(rig: ClusterRig, target: str) -> None:
     )
 
 
-def view(rig: ClusterRig, name: str, node_id: int = 1) -> str:
-    resource = {"resource_type": BROKER, "resource_name": str(node_id), "configuration_keys": [name]}
-    answer = rig.ask(node_id, DESCRIBE_CONFIGS, 4, resources=[resource], include_documentation=False)
-    return answer.results[0].configs[0].value
+def view(rig: ClusterRig, name: str) -> str:
+    (row,) = describe(rig, BROKER, "1", [name], node_id=1).configs
+    return row.value
 
 
 @pytest.fixture

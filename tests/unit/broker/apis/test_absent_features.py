@@ -6,6 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.replicated import fence_alone, join, set_state
+from tests.unit.broker.requests import APPEND, DELETE, SET, alter, describe
 from yak.cluster.records import BrokerState
 from yak.sim.rig import Rig
 
@@ -84,16 +85,10 @@ def test_list_transactions_with_a_bad_pattern_returns_invalid_regular_expression
 BROKER_LOGGER, CLIENT_METRICS = 8, 16
 
 
-def described_configs(rig, kind, name, names=None):
-    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": names}
-    (result,) = rig.ask(32, 4, resources=[resource], include_synonyms=True, include_documentation=True).results
-    return result.error_code, {row.name: row for row in result.configs}
-
-
 def test_describe_configs_of_client_metrics_returns_the_defaults(rig):
-    error, rows = described_configs(rig, CLIENT_METRICS, "any")
-    assert error == ErrorCode.none
-    assert {name: (row.value, row.config_source) for name, row in rows.items()} == {
+    answer = describe(rig, CLIENT_METRICS, "any")
+    assert answer.error_code == ErrorCode.none
+    assert {row.name: (row.value, row.config_source) for row in answer.configs} == {
         "interval.ms": ("300000", 5),
         "match": ("", 5),
         "metrics": ("", 5),
@@ -101,24 +96,16 @@ def test_describe_configs_of_client_metrics_returns_the_defaults(rig):
 
 
 def test_describe_configs_of_broker_loggers_returns_none(rig):
-    assert described_configs(rig, BROKER_LOGGER, "1") == (ErrorCode.none, {})
+    answer = describe(rig, BROKER_LOGGER, "1")
+    assert (answer.error_code, answer.configs) == (ErrorCode.none, ())
 
 
 @pytest.mark.parametrize(
     ("kind", "name"), [(CLIENT_METRICS, ""), (BROKER_LOGGER, ""), (BROKER_LOGGER, "2"), (BROKER_LOGGER, "x")]
 )
 def test_describe_and_alter_configs_of_a_wrong_name_return_invalid_request(rig, kind, name):
-    assert described_configs(rig, kind, name) == (ErrorCode.invalid_request, {})
-    assert altered_config(rig, kind, name, "interval.ms", "1000") == ErrorCode.invalid_request
-
-
-def altered_config(rig, kind, name, config, value, operation=0):
-    change = {"name": config, "config_operation": operation, "value": value}
-    resource = {"resource_type": kind, "resource_name": name, "configs": [change]}
-    return rig.ask(44, 1, resources=[resource]).responses[0].error_code
-
-
-SET, DELETE, APPEND = 0, 1, 2
+    assert describe(rig, kind, name).error_code == ErrorCode.invalid_request
+    assert alter(rig, kind, name, {"interval.ms": "1000"}).error_code == ErrorCode.invalid_request
 
 
 @pytest.mark.parametrize(
@@ -134,18 +121,16 @@ SET, DELETE, APPEND = 0, 1, 2
 )
 def test_incremental_alter_configs_of_metrics_or_a_logger_sets_nothing(rig, kind, name, config, operation, error):
     value = None if operation == DELETE else "1000"
-    assert altered_config(rig, kind, name, config, value, operation) == error
+    assert alter(rig, kind, name, {config: value}, operation).error_code == error
 
 
 def test_alter_configs_of_metrics_or_a_logger_sets_nothing(rig):
-    wanted = [(CLIENT_METRICS, "m", "metrics"), (BROKER_LOGGER, "1", "yak")]
     resources = [
         {"resource_type": kind, "resource_name": name, "configs": [{"name": config, "value": "1000"}]}
-        for kind, name, config in wanted
+        for kind, name, config in ((CLIENT_METRICS, "m", "metrics"), (BROKER_LOGGER, "1", "yak"))
     ]
     answer = rig.ask(33, 2, resources=resources)
-    refused = ErrorCode.invalid_request
-    assert [row.error_code for row in answer.responses] == [refused, refused]
+    assert [row.error_code for row in answer.responses] == [ErrorCode.invalid_request] * 2
 
 
 def listed_resources(rig, *types):
@@ -232,15 +217,11 @@ def test_api_versions_lists_finalized_features(rig, version):
 
 def updated_features(rig, *updates, version=2):
     rows = [
-        {
-            "feature": name,
-            "max_version_level": level,
-            **({"upgrade_type": kind} if version else {"allow_downgrade": True}),
-        }
+        {"feature": name, "max_version_level": level}
+        | ({"upgrade_type": kind} if version else {"allow_downgrade": True})
         for name, level, kind in updates
     ]
-    more = {"validate_only": False} if version else {}
-    return rig.ask(57, version, feature_updates=rows, **more)
+    return rig.ask(57, version, feature_updates=rows)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
