@@ -8,7 +8,8 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from yak.sim.rig import Pending, Rig
+from tests.unit.broker.requests import fitted
+from yak.sim.rig import Client, Pending, Rig
 
 FIND, JOIN, SYNC, HEARTBEAT, LEAVE = 10, 11, 14, 12, 13
 COMMIT, FETCH, DELETE_OFFSETS, DESCRIBE, LIST, DELETE = 8, 9, 47, 15, 16, 42
@@ -18,11 +19,9 @@ def ms(value: int) -> dt.timedelta:
     return dt.timedelta(milliseconds=value)
 
 
-def find(rig: Rig, *groups: str, version: int = 4, key_type: int = 0) -> Any:
-    if version >= 4:
-        return rig.ask(FIND, version, key_type=key_type, coordinator_keys=list(groups)).coordinators[0]
-    named = {"key_type": key_type} if version else {}
-    return rig.ask(FIND, version, key=groups[0], **named)
+def find(rig: Rig, group: str, version: int = 4) -> Any:
+    answer = rig.ask(FIND, version, **fitted(FIND, version, key=group, coordinator_keys=[group]))
+    return answer.coordinators[0] if version >= 4 else answer
 
 
 def join_fields(
@@ -32,26 +31,26 @@ def join_fields(
     *,
     instance: str | None = None,
     session_ms: int = 10_000,
+    rebalance_ms: int = 20_000,
+    kind: str = "consumer",
     metadata: bytes = b"m",
+    protocols: dict[str, bytes] | None = None,
 ) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "group_id": group,
-        "session_timeout": ms(session_ms),
-        "member_id": member_id,
-        "protocol_type": "consumer",
-        "protocols": [{"name": "range", "metadata": metadata}],
-    }
-    if version >= 1:
-        fields["rebalance_timeout"] = ms(20_000)
-    if version >= 5:
-        fields["group_instance_id"] = instance
-    if version >= 8:
-        fields["reason"] = None
-    return fields
+    named = {"range": metadata} if protocols is None else protocols
+    return fitted(
+        JOIN,
+        version,
+        group_id=group,
+        session_timeout=ms(session_ms),
+        rebalance_timeout=ms(rebalance_ms),
+        member_id=member_id,
+        group_instance_id=instance,
+        protocol_type=kind,
+        protocols=[{"name": name, "metadata": data} for name, data in named.items()],
+    )
 
 
-def begin_join(rig: Rig, version: int = 9, *words: str, **named: Any) -> Pending:
-    client = named.pop("client", None)
+def begin_join(rig: Rig, version: int = 9, *words: str, client: Client | None = None, **named: Any) -> Pending:
     return rig.begin(JOIN, version, client=client, **join_fields(version, *words, **named))
 
 
@@ -64,33 +63,25 @@ def join(rig: Rig, version: int = 9, group: str = "g", member_id: str = "", **na
 
 
 def sync(rig: Rig, joined: Any, assignment: bytes = b"a", *, version: int = 5, group: str = "g") -> Any:
-    fields: dict[str, Any] = {
+    fields = {
         "group_id": group,
         "generation_id": joined.generation_id,
         "member_id": joined.member_id,
         "assignments": [{"member_id": each.member_id, "assignment": assignment} for each in joined.members],
+        "protocol_type": "consumer",
+        "protocol_name": "range",
     }
-    if version >= 3:
-        fields["group_instance_id"] = None
-    if version >= 5:
-        fields |= {"protocol_type": "consumer", "protocol_name": "range"}
-    return rig.ask(SYNC, version, **fields)
+    return rig.ask(SYNC, version, **fitted(SYNC, version, **fields))
 
 
 def heartbeat(rig: Rig, joined: Any, *, version: int = 4, group: str = "g") -> Any:
-    fields: dict[str, Any] = {"group_id": group, "generation_id": joined.generation_id, "member_id": joined.member_id}
-    if version >= 3:
-        fields["group_instance_id"] = None
+    fields = {"group_id": group, "generation_id": joined.generation_id, "member_id": joined.member_id}
     return rig.ask(HEARTBEAT, version, **fields).error_code
 
 
 def leave(rig: Rig, member_id: str, *, version: int = 5, group: str = "g") -> Any:
-    if version < 3:
-        return rig.ask(LEAVE, version, group_id=group, member_id=member_id)
-    member: dict[str, Any] = {"member_id": member_id}
-    if version >= 5:
-        member["reason"] = "done"
-    return rig.ask(LEAVE, version, group_id=group, members=[member])
+    members = [{"member_id": member_id, "reason": "done"}]
+    return rig.ask(LEAVE, version, **fitted(LEAVE, version, group_id=group, member_id=member_id, members=members))
 
 
 def stable(rig: Rig, group: str = "g", **named: Any) -> Any:
@@ -111,35 +102,24 @@ def commit_fields(
     member_id: str = "",
     generation: int = -1,
     metadata: str | None = "",
-    retention_ms: int = -1,
 ) -> dict[str, Any]:
-    partitions = []
-    for index, offset in offsets.items():
-        partition: dict[str, Any] = {
+    rows = [
+        {
             "partition_index": index,
             "committed_offset": offset,
             "committed_metadata": metadata,
+            "committed_leader_epoch": 3,
         }
-        if version >= 6:
-            partition["committed_leader_epoch"] = 3
-        partitions.append(partition)
-    fields: dict[str, Any] = {
-        "group_id": group,
-        "generation_id_or_member_epoch": generation,
-        "member_id": member_id,
-        "topics": [{"topic_id": topic_id, "partitions": partitions}]
-        if version >= 10
-        else [{"name": topic, "partitions": partitions}],
-    }
-    if version <= 4:
-        fields["retention_time"] = ms(retention_ms)
-    if version >= 7:
-        fields["group_instance_id"] = None
-    return fields
+        for index, offset in offsets.items()
+    ]
+    topics = [{"name": topic, "topic_id": topic_id, "partitions": rows}]
+    who = {"group_id": group, "generation_id_or_member_epoch": generation, "member_id": member_id}
+    return fitted(COMMIT, version, **who, retention_time=ms(-1), topics=topics)
 
 
-def begin_commit(rig: Rig, offsets: dict[int, int], *, version: int = 9, **named: Any) -> Pending:
-    client = named.pop("client", None)
+def begin_commit(
+    rig: Rig, offsets: dict[int, int], *, version: int = 9, client: Client | None = None, **named: Any
+) -> Pending:
     return rig.begin(COMMIT, version, client=client, **commit_fields(version, offsets, **named))
 
 
@@ -157,20 +137,9 @@ def fetch_fields(
     topic: str = "orders",
     topic_id: uuid.UUID | None = None,
 ) -> dict[str, Any]:
-    topics: list[dict[str, Any]] | None = None
-    if partitions is not None:
-        named = {"topic_id": topic_id} if version >= 10 else {"name": topic}
-        topics = [{**named, "partition_indexes": partitions}]
-    if version < 8:
-        fields: dict[str, Any] = {"group_id": group, "topics": topics}
-    else:
-        asked: dict[str, Any] = {"group_id": group, "topics": topics}
-        if version >= 9:
-            asked |= {"member_id": None, "member_epoch": -1}
-        fields = {"groups": [asked]}
-    if version >= 7:
-        fields["require_stable"] = True
-    return fields
+    named = {"name": topic, "topic_id": topic_id, "partition_indexes": partitions}
+    asked = {"group_id": group, "topics": None if partitions is None else [named]}
+    return fitted(FETCH, version, **asked, groups=[asked], require_stable=True)
 
 
 def fetch(rig: Rig, partitions: list[int] | None, *, version: int = 9, **named: Any) -> Any:
@@ -187,14 +156,9 @@ def committed(rig: Rig, partitions: list[int], **named: Any) -> list[int]:
 
 
 def describe(rig: Rig, group: str = "g", *, version: int = 6) -> Any:
-    named = {"include_authorized_operations": True} if version >= 3 else {}
-    return rig.ask(DESCRIBE, version, groups=[group], **named).groups[0]
+    fields = fitted(DESCRIBE, version, groups=[group], include_authorized_operations=True)
+    return rig.ask(DESCRIBE, version, **fields).groups[0]
 
 
 def list_groups(rig: Rig, *, version: int = 5, states: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> Any:
-    named: dict[str, Any] = {}
-    if version >= 4:
-        named["states_filter"] = list(states)
-    if version >= 5:
-        named["types_filter"] = list(types)
-    return rig.ask(LIST, version, **named)
+    return rig.ask(LIST, version, **fitted(LIST, version, states_filter=states, types_filter=types))

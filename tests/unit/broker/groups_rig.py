@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker import group_requests as requests
+from tests.unit.broker.group_requests import (
+    COMMIT,
+    DELETE,
+    DELETE_OFFSETS,
+    FETCH,
+    FIND,
+    HEARTBEAT,
+    LEAVE,
+    LIST,
+    SYNC,
+    ms,
+)
+from tests.unit.broker.requests import fitted
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.sim.rig import Client, Pending, Rig
 
 NONE = ErrorCode.none
-JOIN, SYNC, HEARTBEAT, LEAVE, COMMIT, FETCH = 11, 14, 12, 13, 8, 9
-FIND, DESCRIBE, LIST, DELETE, OFFSET_DELETE = 10, 15, 16, 42, 47
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1",
@@ -24,10 +35,6 @@ def subscription(*topics: str) -> bytes:
     """What a consumer says that it wants: ConsumerProtocolSubscription v0."""
     named = b"".join(len(topic.encode()).to_bytes(2, "big") + topic.encode() for topic in topics)
     return b"\0\0" + len(topics).to_bytes(4, "big") + named + b"\xff\xff\xff\xff"
-
-
-def ms(value: int) -> dt.timedelta:
-    return dt.timedelta(milliseconds=value)
 
 
 class GroupsRig(Rig):
@@ -49,37 +56,18 @@ class GroupsRig(Rig):
         while self.node.broker.group_coordinator.runtime.is_loading():
             self.run_for(10)
 
+    def restart_groups(self) -> None:
+        self.restart()
+        self.begin_groups()
+
     # ------------------------------------------------------------------------------------------------ members
 
     def begin_join(
-        self,
-        group: str = "g",
-        member: str = "",
-        *,
-        version: int = 5,
-        instance: str | None = None,
-        session_ms: int = 10_000,
-        rebalance_ms: int = 30_000,
-        kind: str = "consumer",
-        protocols: dict[str, bytes] | None = None,
-        client: Client | None = None,
+        self, group: str = "g", member: str = "", *, version: int = 5, client: Client | None = None, **named: Any
     ) -> Pending:
         """A JoinGroup on its way."""
-        given = {"range": subscription("orders")} if protocols is None else protocols
-        fields: dict[str, Any] = {
-            "group_id": group,
-            "session_timeout": ms(session_ms),
-            "member_id": member,
-            "protocol_type": kind,
-            "protocols": [{"name": name, "metadata": metadata} for name, metadata in given.items()],
-        }
-        if version >= 1:
-            fields["rebalance_timeout"] = ms(rebalance_ms)
-        if version >= 5:
-            fields["group_instance_id"] = instance
-        if version >= 8:
-            fields["reason"] = None
-        return self.begin(JOIN, version, client=client or self.new_client(), **fields)
+        words = {"rebalance_ms": 30_000, "metadata": subscription("orders")} | named
+        return requests.begin_join(self, version, group, member, client=client or self.new_client(), **words)
 
     def done(self, pending: Pending, milliseconds: int = 100) -> Any:
         """The answer, which must come within the time."""
@@ -149,20 +137,11 @@ class GroupsRig(Rig):
         for (topic, partition), value in offsets.items():
             offset, metadata = value if isinstance(value, tuple) else (value, "")
             one = {"partition_index": partition, "committed_offset": offset, "committed_metadata": metadata}
-            if version >= 6:
-                one["committed_leader_epoch"] = 5
-            topics.setdefault(topic, []).append(one)
-        fields: dict[str, Any] = {
-            "group_id": group,
-            "generation_id_or_member_epoch": generation,
-            "member_id": member,
-            "topics": [{"name": name, "partitions": each} for name, each in topics.items()],
-        }
-        if version < 5:
-            fields["retention_time"] = ms(retention_ms)
-        if version >= 7:
-            fields["group_instance_id"] = instance
-        answer = self.ask(COMMIT, version, **fields)
+            topics.setdefault(topic, []).append(one | {"committed_leader_epoch": 5})
+        who = {"group_id": group, "generation_id_or_member_epoch": generation, "member_id": member}
+        named = [{"name": name, "partitions": each} for name, each in topics.items()]
+        more = {"group_instance_id": instance, "retention_time": ms(retention_ms), "topics": named}
+        answer = self.ask(COMMIT, version, **fitted(COMMIT, version, **who, **more))
         return {(t.name, p.partition_index): ErrorCode(p.error_code) for t in answer.topics for p in t.partitions}
 
     def fetch_groups(self, *groups: tuple[str, dict[str, list[int]] | None], version: int = 9) -> Any:
@@ -170,10 +149,7 @@ class GroupsRig(Rig):
         asked = []
         for group, topics in groups:
             named = None if topics is None else [{"name": t, "partition_indexes": p} for t, p in topics.items()]
-            one: dict[str, Any] = {"group_id": group, "topics": named}
-            if version >= 9:
-                one |= {"member_id": None, "member_epoch": -1}
-            asked.append(one)
+            asked.append({"group_id": group, "topics": named})
         return self.ask(FETCH, version, groups=asked, require_stable=True).groups
 
     def committed(self, group: str = "g") -> dict[tuple[str, int], tuple[int, str]]:
@@ -194,11 +170,9 @@ class GroupsRig(Rig):
         assert answer.error_code == NONE
         return {each.group_id: (each.group_state, each.group_type, each.protocol_type) for each in answer.groups}
 
-    def describe(self, group: str, version: int = 6) -> Any:
+    def describe(self, group: str) -> Any:
         """DescribeGroups of one."""
-        fields = {"include_authorized_operations": False} if version >= 3 else {}
-        (found,) = self.ask(DESCRIBE, version, groups=[group], **fields).groups
-        return found
+        return requests.describe(self, group)
 
     def delete(self, *groups: str) -> list[ErrorCode]:
         """DeleteGroups."""
@@ -207,6 +181,6 @@ class GroupsRig(Rig):
     def delete_offsets(self, group: str, topics: dict[str, list[int]]) -> tuple[ErrorCode, dict[Any, ErrorCode]]:
         """OffsetDelete: the code of all, and each partition's."""
         asked = [{"name": t, "partitions": [{"partition_index": p} for p in each]} for t, each in topics.items()]
-        answer = self.ask(OFFSET_DELETE, 0, group_id=group, topics=asked)
+        answer = self.ask(DELETE_OFFSETS, 0, group_id=group, topics=asked)
         each = {(t.name, p.partition_index): ErrorCode(p.error_code) for t in answer.topics for p in t.partitions}
         return ErrorCode(answer.error_code), each

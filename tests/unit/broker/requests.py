@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 from typing import Any
 
@@ -9,10 +10,16 @@ from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Client, Pending, Rig, fetch_fields, produce_fields
-from yak.sim.wire import record_batch
+from yak.sim.wire import nested, record_batch, request_class
 
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+
+
+def restart(rig: Rig) -> None:
+    """Kill the broker and start it again, and let its coordinators load."""
+    rig.restart()
+    rig.run_for(100)
 
 
 def begin_produce(
@@ -99,3 +106,18 @@ def describe(
 def rows_of(described: Any) -> dict[str, Any]:
     """The configs of a resource by their names."""
     return {row.name: row for row in described.configs}
+
+
+def fitted(api_key: int, version: int, **fields: Any) -> dict[str, Any]:
+    """These fields without those that the version lacks."""
+    return _fitted(request_class(api_key, version), fields)
+
+
+def _fitted(cls: Any, fields: dict[str, Any]) -> dict[str, Any]:
+    found = {}
+    for name in [field.name for field in dataclasses.fields(cls) if field.name in fields]:
+        value = fields[name]
+        if isinstance(value, list):
+            value = [_fitted(nested(cls, name), each) if isinstance(each, dict) else each for each in value]
+        found[name] = value
+    return found

@@ -8,6 +8,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker import group_requests as ask
+from tests.unit.broker.groups_rig import subscription
+from tests.unit.broker.requests import fitted, restart
 from tests.unit.broker.test_coordinator import make_rig, replicated, topic_id
 from yak.groups.consumer.state import GroupState
 from yak.protocol.record_batch import iterate_headers
@@ -46,11 +48,10 @@ def heartbeat_fields(
         if is_joining
         else topics,
         "server_assignor": assignor,
+        "subscribed_topic_regex": regex,
         "topic_partitions": [] if is_joining else owned,
     }
-    if version >= 1:
-        fields["subscribed_topic_regex"] = regex
-    return fields
+    return fitted(HEARTBEAT, version, **fields)
 
 
 def begin_heartbeat(rig: Rig, *words: Any, client: Any = None, version: int = 1, **named: Any) -> Pending:
@@ -118,8 +119,7 @@ def test_an_expression_means_the_topics_there_are_and_those_that_come(rig: Rig) 
 def test_a_coordinator_that_starts_knows_its_members(rig: Rig) -> None:
     answer = heartbeat(rig, "a")
     ask.commit(rig, {0: 7}, member_id="a", generation=answer.member_epoch)
-    rig.restart()
-    rig.run_for(100)
+    restart(rig)
     assert heartbeat(rig, "a", answer.member_epoch, owned=owned(rig, 0, 1, 2)).error_code == NONE
     assert ask.committed(rig, [0]) == [7]
     assert [(each.group_id, each.group_type, each.group_state) for each in ask.list_groups(rig).groups] == [
@@ -134,8 +134,7 @@ def test_a_silent_member_is_fenced_after_its_session() -> None:
     assert heartbeat(rig, "a", answer.member_epoch).error_code == NONE
     rig.run_for(6_100)
     assert heartbeat(rig, "a", answer.member_epoch).error_code == ErrorCode.unknown_member_id
-    rig.restart()
-    rig.run_for(100)
+    restart(rig)
     assert describe(rig).group_state == "Empty"
 
 
@@ -168,8 +167,7 @@ def test_member_commits_with_its_last_epoch_while_the_answer_with_the_new_one_is
     # one partition that the member has no more refuses the whole request (OffsetMetadataManager.commitOffset)
     assert ask.commit(rig, {kept[0]: 8, gone: 8}, **late) == [ErrorCode.stale_member_epoch] * 2
     assert ask.committed(rig, [kept[0]]) == [7]
-    rig.restart()
-    rig.run_for(100)
+    restart(rig)
     assert ask.commit(rig, {kept[0]: 9}, **late) == [NONE]
 
 
@@ -213,8 +211,7 @@ def test_a_group_is_deleted_when_it_is_empty(rig: Rig) -> None:
     assert deleted.topics[0].partitions[0].error_code == ErrorCode.group_subscribed_to_topic
     heartbeat(rig, "a", -1)
     assert rig.ask(ask.DELETE, 2, groups_names=["g"]).results[0].error_code == NONE
-    rig.restart()
-    rig.run_for(100)
+    restart(rig)
     assert ask.list_groups(rig).groups == ()
     assert describe(rig).error_code == ErrorCode.group_id_not_found
 
@@ -242,11 +239,6 @@ def test_no_answer_leaves_before_its_records_are_committed() -> None:
 # ------------------------------------------------------------------------------------------------- change of protocol
 
 
-def subscription(*topics: str) -> bytes:
-    names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
-    return b"\0\0" + len(topics).to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
-
-
 def assignment(*partitions: int) -> bytes:
     numbers = b"".join(number.to_bytes(4, "big") for number in partitions)
     head = b"\0\0" + b"\0\0\0\1" + b"\0\6orders"
@@ -257,6 +249,17 @@ def classic(rig: Rig) -> Any:
     joined = ask.join(rig, metadata=subscription("orders"))
     assert ask.sync(rig, joined, assignment(0, 1, 2)).error_code == NONE
     return joined
+
+
+def rejoin(rig: Rig, old: Any) -> Any:
+    return rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", old.member_id, metadata=subscription("orders")))
+
+
+def join_of_a_second(rig: Rig) -> Pending:
+    """Another classic member, whose join waits for the first one's."""
+    client, words = rig.new_client(), {"metadata": subscription("orders")}
+    member_id = rig.ask(ask.JOIN, 9, client=client, **ask.join_fields(9, **words)).member_id
+    return ask.begin_join(rig, 9, "g", member_id, client=client, **words)
 
 
 def test_a_refused_join_to_a_consumer_group_names_no_member(rig: Rig) -> None:
@@ -280,30 +283,28 @@ def test_classic_group_converts_to_a_consumer_group_and_its_members_continue(rig
     assert partitions(new) == []
     assert [each.group_type for each in ask.list_groups(rig).groups] == ["consumer"]
     assert ask.heartbeat(rig, old) == ErrorCode.rebalance_in_progress
-    again = rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", old.member_id, metadata=subscription("orders")))
+    again = rejoin(rig, old)
     assert again.error_code == NONE
     given = ask.sync(rig, again)
     assert given.error_code == NONE
     assert given.assignment != assignment(0, 1, 2)
     members = {each.member_id: each.member_type for each in describe(rig).members}
     assert members == {old.member_id: 0, "new": 1}
-    rig.restart()
-    rig.run_for(100)
+    restart(rig)
     assert {each.member_id: each.member_type for each in describe(rig).members} == members
 
 
 def test_group_reverts_to_classic_when_the_last_consumer_protocol_member_leaves(rig: Rig) -> None:
     old = classic(rig)
     heartbeat(rig, "new")
-    again = rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", old.member_id, metadata=subscription("orders")))
+    again = rejoin(rig, old)
     assert heartbeat(rig, "new", -1).error_code == NONE
     assert [each.group_type for each in ask.list_groups(rig).groups] == ["classic"]
     assert ask.heartbeat(rig, again) == ErrorCode.rebalance_in_progress
-    back = rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", old.member_id, metadata=subscription("orders")))
+    back = rejoin(rig, old)
     assert back.leader == old.member_id
     assert ask.sync(rig, back, assignment(0, 1, 2)).error_code == NONE
-    rig.restart()
-    rig.run_for(100)
+    restart(rig)
     assert ask.heartbeat(rig, back) == NONE
 
 
@@ -326,14 +327,11 @@ def test_a_policy_can_forbid_it() -> None:
 )
 def test_a_refused_heartbeat_leaves_a_classic_group_as_it_is(rig: Rig, wrong: dict[str, Any], code: ErrorCode) -> None:
     old = classic(rig)
-    second = rig.new_client()
-    member_id = rig.ask(ask.JOIN, 9, client=second, **ask.join_fields(9, metadata=subscription("orders"))).member_id
-    waiting = ask.begin_join(rig, 9, "g", member_id, client=second, metadata=subscription("orders"))
+    waiting = join_of_a_second(rig)
     assert rig.ask(HEARTBEAT, 1, **{**heartbeat_fields("new"), **wrong}).error_code == code
     assert [each.group_type for each in ask.list_groups(rig).groups] == ["classic"]
     assert not waiting.is_done, "its rebalance goes on"
-    rig.restart()
-    rig.run_for(100)
+    restart(rig)
     assert ask.heartbeat(rig, old) == NONE
 
 
@@ -346,9 +344,7 @@ def test_an_upgrade_and_its_first_member_are_one_batch(rig: Rig) -> None:
     assert [header.base_offset for _, header in iterate_headers(bytes(batches))][-1] == before
 
 
-def test_subscriptions_are_searched_once_for_a_topic_and_not_for_each_offset(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_subscriptions_are_searched_once_for_a_topic_and_not_for_each_offset(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a thousand members of a hundred topics each search takes a millisecond, in the step of all clients."""
     rig = make_rig(offsets_retention_check_interval_ms="1000")
     heartbeat(rig, "a")
@@ -374,23 +370,20 @@ def test_empty_group_takes_the_protocol_of_the_next_member(rig: Rig) -> None:
     assert ask.committed(rig, [0]) == [5]
     heartbeat(rig, "new", -1)
     assert classic(rig).error_code == NONE
-    rig.restart()
-    rig.run_for(100)
+    restart(rig)
     assert ask.committed(rig, [0]) == [5]
     assert [(each.group_type, each.group_state) for each in ask.list_groups(rig).groups] == [("classic", "Stable")]
 
 
 def test_member_that_waits_in_a_rebalance_is_notified_to_rejoin(rig: Rig) -> None:
     old = classic(rig)
-    second = rig.new_client()
-    member_id = rig.ask(ask.JOIN, 9, client=second, **ask.join_fields(9, metadata=subscription("orders"))).member_id
-    waiting = ask.begin_join(rig, 9, "g", member_id, client=second, metadata=subscription("orders"))
+    waiting = join_of_a_second(rig)
     rig.run_for(20)
     assert not waiting.is_done
     assert heartbeat(rig, "new").error_code == NONE
     rig.run_for(20)
     assert waiting.answer.error_code == ErrorCode.rebalance_in_progress
-    again = rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", old.member_id, metadata=subscription("orders")))
+    again = rejoin(rig, old)
     assert again.error_code == NONE
 
 

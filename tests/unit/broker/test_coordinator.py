@@ -7,6 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker import group_requests as ask
 from tests.unit.broker.replicated import add_broker, set_partition
+from tests.unit.broker.requests import restart
 from yak.cluster.image import Delta
 from yak.core.placement import partition_of
 from yak.groups.offsets import OFFSETS_TOPIC, read_offset_key
@@ -36,16 +37,6 @@ def make_rig(**settings: str) -> Rig:
 
 def topic_id(rig: Rig):
     return rig.node.broker.image.topics["orders"].topic_id
-
-
-def records(rig: Rig) -> list[tuple[bytes | None, bytes | None]]:
-    data = rig.fetch(OFFSETS_TOPIC, 0).records
-    found, position = [], 0
-    while position < len(data):
-        size = int.from_bytes(data[position + 8 : position + 12], "big") + 12
-        found.extend((each.key, each.value) for each in walk_records(data[position : position + size]))
-        position += size
-    return found
 
 
 # ------------------------------------------------------------------------------------------------------ every version
@@ -108,8 +99,11 @@ def test_a_member_leaves_in_every_version(rig: Rig, version: int) -> None:
 
 @pytest.mark.parametrize("version", range(2, 11))
 def test_offsets_are_committed_in_every_version(rig: Rig, version: int) -> None:
-    assert ask.commit(rig, {0: 5, 2: 7}, version=version, topic_id=topic_id(rig)) == [NONE, NONE]
-    assert ask.committed(rig, [0, 1, 2]) == [5, -1, 7]
+    words = {"version": version, "topic_id": topic_id(rig), "metadata": f"v{version}"}
+    assert ask.commit(rig, {0: 5, 2: 7}, **words) == [NONE, NONE]
+    found = ask.fetch(rig, [0, 1, 2]).topics[0].partitions
+    assert [each.committed_offset for each in found] == [5, -1, 7]
+    assert [each.metadata for each in found] == [f"v{version}", "", f"v{version}"]
 
 
 @pytest.mark.parametrize("version", range(1, 11))
@@ -193,8 +187,7 @@ def test_groups_are_deleted_in_every_version(rig: Rig, version: int) -> None:
     ask.leave(rig, joined.member_id)
     assert rig.ask(ask.DELETE, version, groups_names=["g"]).results[0].error_code == NONE
     assert ask.list_groups(rig).groups == ()
-    rig.restart()
-    rig.run_for(100)
+    restart(rig)
     assert ask.list_groups(rig).groups == ()
     assert ask.committed(rig, [0], group="simple") == [-1]
 
@@ -227,9 +220,9 @@ def test_a_coordinator_that_starts_knows_its_groups(rig: Rig) -> None:
 
 def test_the_records_are_keyed_as_kafkas(rig: Rig) -> None:
     ask.commit(rig, {2: 4})
-    ((key, _value),) = records(rig)
-    assert key is not None
-    assert read_offset_key(key) == ("g", "orders", 2)
+    (record,) = walk_records(bytes(rig.fetch(OFFSETS_TOPIC, 0).records))
+    assert record.key is not None
+    assert read_offset_key(record.key) == ("g", "orders", 2)
 
 
 @pytest.mark.parametrize("codec", range(5))
@@ -241,20 +234,17 @@ def test_batches_of_a_coordinator_have_the_codec_of_its_config(codec: int) -> No
     headers = [header for _, header in iterate_headers(bytes(rig.fetch(OFFSETS_TOPIC, 0).records))]
     assert {header.codec for header in headers} == {codec}
     assert [header.is_transactional for header in headers] == [False, True]
-    rig.restart()
-    rig.run_for(100)
+    restart(rig)
     assert ask.committed(rig, [0]) == [1], "the next coordinator reads them"
 
 
-def test_records_of_strangers_are_left_alone() -> None:
-    rig = make_rig()
+def test_records_of_strangers_are_left_alone(rig: Rig) -> None:
     ask.commit(rig, {0: 1})
     partition = rig.node.broker.partitions[TopicPartition(OFFSETS_TOPIC, 0)]
     rig.node.broker.coordinator_partitions.append(
         partition, [Record(b"\0\x63what", b"ever"), Record(b"", b""), Record(b"\0\1", b"\0\3")]
     )
-    rig.restart()
-    rig.run_for(100)
+    restart(rig)
     assert ask.committed(rig, [0]) == [1]
 
 
@@ -264,8 +254,7 @@ def test_records_of_strangers_are_left_alone() -> None:
 def test_new_coordinator_starts_every_session_again(rig: Rig) -> None:
     joined = ask.stable(rig, session_ms=6_000)
     rig.run_for(5_000)
-    rig.restart()
-    rig.run_for(100)
+    restart(rig)
     rig.run_for(5_000)
     assert ask.heartbeat(rig, joined) == NONE
     rig.run_for(6_100)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker import group_requests as ask
+from tests.unit.broker.requests import restart
 from tests.unit.broker.test_consumer_groups import begin_heartbeat, describe, make_rig
 from yak.groups.classic.records import group_key
 from yak.groups.consumer.records import (
@@ -38,8 +39,7 @@ def load(rig: Rig, *records: Record) -> None:
     """Write these to the group's partition, and have the coordinator read it again."""
     partition = rig.node.broker.partitions[TopicPartition(OFFSETS_TOPIC, 0)]
     rig.node.broker.coordinator_partitions.append(partition, records)
-    rig.restart()
-    rig.run_for(100)
+    restart(rig)
 
 
 def refusals(rig: Rig) -> list[dict[str, Any]]:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.unit.broker.groups_rig import COMMIT, DESCRIBE, GroupsRig
+from tests.unit.broker.group_requests import COMMIT, DESCRIBE
+from tests.unit.broker.groups_rig import GroupsRig
 from tests.unit.broker.test_consumer_groups import heartbeat
 from yak.broker.apis import describe_topic_partitions
 from yak.broker.apis.delete_records import DelayedDeleteRecords

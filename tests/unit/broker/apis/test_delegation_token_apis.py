@@ -7,6 +7,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.login_client import Client, make_rig
+from tests.unit.broker.requests import restart
 from tests.unit.broker.views_of_changes import views_of
 from yak.cluster.records import TOKEN
 from yak.cluster.topic_changes import plan_alter
@@ -365,8 +366,7 @@ def test_login_by_a_token_is_refused_without_the_secret():
 
 def test_a_restart_keeps_tokens(rig, ann):
     created = create(ann)
-    rig.restart()
-    rig.run_for(100)
+    restart(rig)
     assert list(describe(logged_in(rig))) == [created.token_id]
 
 

@@ -3,7 +3,7 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.unit.broker.requests import APPEND, BROKER, DELETE, SET, alter, describe, rows_of
+from tests.unit.broker.requests import APPEND, BROKER, DELETE, SET, alter, describe, restart, rows_of
 from tests.unit.broker.test_consumer_groups import heartbeat, make_rig
 from yak.config.describe import describe_group
 from yak.sim.rig import Rig
@@ -148,8 +148,7 @@ def test_the_session_timeout_of_a_group_is_in_force_for_its_members():
 
 def test_a_restart_keeps_the_configs_of_groups(rig):
     altered(rig, STANDBYS, "1")
-    rig.restart()
-    rig.run_for(100)
+    restart(rig)
     assert described(rig)[1][STANDBYS].value == "1"
 
 

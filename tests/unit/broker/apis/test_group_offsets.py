@@ -39,36 +39,12 @@ def test_no_metadata_comes_back_as_an_empty_text(rig):
     assert rig.committed() == {("orders", 0): (7, "")}
 
 
-def test_every_version_of_a_commit_is_read_by_every_version_of_a_fetch(rig):
-    for version in range(2, 10):
-        assert rig.commit({("orders", 0): (version, f"v{version}")}, version=version) == {("orders", 0): NONE}
-        for fetch in range(1, 10):
-            topics = [{"name": "orders", "partition_indexes": [0]}]
-            if fetch < 8:
-                extra = {"require_stable": True} if fetch >= 7 else {}
-                found = rig.ask(FETCH, fetch, group_id="g", topics=topics, **extra)
-            else:
-                found = rig.fetch_groups(("g", {"orders": [0]}), version=fetch)[0]
-            (each,) = found.topics[0].partitions
-            assert (each.committed_offset, each.metadata) == (version, f"v{version}")
-
-
 def test_topic_ids_stand_for_names_from_version_10_on(rig):
     topic_id = rig.node.broker.image.topics["orders"].topic_id
-    partition = {
-        "partition_index": 1,
-        "committed_offset": 4,
-        "committed_leader_epoch": -1,
-        "committed_metadata": "by id",
-    }
+    row = {"partition_index": 1, "committed_offset": 4, "committed_metadata": "by id"}
     other = topic_id.__class__(int=99)
-    answer = rig.ask(
-        COMMIT,
-        10,
-        group_id="g",
-        member_id="",
-        topics=[{"topic_id": topic_id, "partitions": [partition]}, {"topic_id": other, "partitions": [partition]}],
-    )
+    topics = [{"topic_id": each, "partitions": [row]} for each in (topic_id, other)]
+    answer = rig.ask(COMMIT, 10, group_id="g", topics=topics)
     assert [t.partitions[0].error_code for t in answer.topics] == [ErrorCode.unknown_topic_id, NONE]
     asked = [{"topic_id": each, "partition_indexes": [1]} for each in (topic_id, other)]
     group = {"group_id": "g", "member_id": None, "member_epoch": -1, "topics": asked}
@@ -250,8 +226,7 @@ def test_an_endless_group_id_is_refused_everywhere(rig):
     assert rig.delete_offsets(shorter, {"orders": [0]})[0] == ErrorCode.invalid_group_id
     longest = "y" * 32_000
     assert rig.commit({("orders", 0): 5}, longest) == {("orders", 0): NONE}
-    rig.restart()
-    rig.begin_groups()
+    rig.restart_groups()
     assert rig.committed(longest) == {("orders", 0): (5, "")}
 
 
@@ -266,8 +241,7 @@ def test_offsets_are_deleted_where_no_member_consumes(rig):
         {("orders", 0): NONE, ("orders", 3): NONE, ("orders", 9): UNKNOWN, ("absent", 0): UNKNOWN},
     )
     assert rig.committed() == {("orders", 1): (2, ""), ("other", 0): (3, "")}
-    rig.restart()
-    rig.begin_groups()
+    rig.restart_groups()
     assert rig.committed() == {("orders", 1): (2, ""), ("other", 0): (3, "")}
 
 
@@ -344,8 +318,7 @@ def test_offsets_of_a_group_without_members_expire_after_the_retention_time(forg
     rig.run_for(minutes(1) + 2_000)
     assert rig.committed() == {}
     assert rig.groups() == {}
-    rig.restart()
-    rig.begin_groups()
+    rig.restart_groups()
     assert rig.groups() == {}
 
 
@@ -390,8 +363,7 @@ def test_a_clients_own_retention_counts_instead(forgetful, version):
     rig.commit({("orders", 1): 2}, version=version, retention_ms=minutes(10))
     rig.run_for(12_000)
     assert rig.committed() == {("orders", 1): (2, "")}
-    rig.restart()
-    rig.begin_groups()
+    rig.restart_groups()
     rig.run_for(minutes(5))
     assert rig.committed() == {("orders", 1): (2, "")}
     rig.run_for(minutes(6))
@@ -416,8 +388,7 @@ def test_offsets_of_a_group_with_members_stay_and_go_after_the_last_left(forgetf
     rig.leave("g", (joined.member_id, None))
     rig.run_for(minutes(1))
     assert rig.committed() == {("orders", 0): (1, "")}
-    rig.restart()
-    rig.begin_groups()
+    rig.restart_groups()
     assert rig.committed() == {("orders", 0): (1, "")}, "its time began when the last member left, and was remembered"
     rig.run_for(minutes(1) + 2_000)
     assert rig.committed() == {}
@@ -460,8 +431,7 @@ def test_a_topic_that_is_deleted_takes_its_offsets_along(rig):
     assert rig.committed("only") == {}
     rig.create_topic("orders", partitions=4)
     assert rig.committed() == {("other", 0): (2, "")}, "a new topic of the name is no heir"
-    rig.restart()
-    rig.begin_groups()
+    rig.restart_groups()
     assert rig.committed() == {("other", 0): (2, "")}
     assert "only" not in rig.groups()
 

@@ -5,6 +5,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.groups_rig import FIND, NONE, SETTINGS, GroupsRig
 from tests.unit.broker.replicated import join, set_state
+from tests.unit.broker.requests import TOPIC, describe
 from yak.cluster.topic_changes import plan_delete_topic
 from yak.core import events
 from yak.core.placement import partition_of
@@ -20,14 +21,11 @@ def rig() -> GroupsRig:
 
 
 def metadata(rig: Rig, name: str):
-    asked = {"include_topic_authorized_operations": False}
-    return rig.ask(METADATA, 9, topics=[{"name": name}], allow_auto_topic_creation=True, **asked).topics[0]
+    return rig.ask(METADATA, 9, topics=[{"name": name}], allow_auto_topic_creation=True).topics[0]
 
 
 def configs_of(rig: Rig, name: str) -> dict[str, str]:
-    resource = {"resource_type": 2, "resource_name": name}
-    answer = rig.ask(32, 4, resources=[resource])
-    return {row.name: row.value for row in answer.results[0].configs}
+    return {row.name: row.value for row in describe(rig, TOPIC, name).configs}
 
 
 def test_offsets_topic_exists_after_a_group_was_requested_and_is_internal(rig):
@@ -51,8 +49,7 @@ def test_clients_do_not_write_to_it(rig):
     for partition in range(3):
         answer = rig.produce(OFFSETS_TOPIC, [b"anything"], partition=partition)
         assert answer.error_code == ErrorCode.invalid_topic_exception
-    rig.restart()
-    rig.begin_groups()
+    rig.restart_groups()
     assert rig.committed() == before
     assert {held.shard.unreadable for held in rig.node.broker.group_coordinator.runtime.coordinated.values()} == {0}
 

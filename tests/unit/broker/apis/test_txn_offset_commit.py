@@ -31,19 +31,10 @@ class TransactionsRig(GroupsRig):
     """Commits offsets in transactions of the producers P and Q, and ends them as a transaction coordinator does."""
 
     def txn_commit(
-        self,
-        offsets: dict[tuple[str, int], int],
-        group: str = "g",
-        *,
-        producer: int = P,
-        epoch: int = 0,
-        version: int = 3,
-        metadata: str | None = "",
-        **member: Any,
+        self, offsets: dict[tuple[str, int], int], group: str = "g", **fields: Any
     ) -> dict[tuple[str, int], ErrorCode]:
         """TxnOffsetCommit: the code of each partition."""
-        fields: dict[str, Any] = {"producer": producer, "epoch": epoch, "version": version, "metadata": metadata}
-        return self.codes_in(self.done(self.begin_txn_commit(offsets, group, **fields, **member)))
+        return self.codes_in(self.done(self.begin_txn_commit(offsets, group, **fields)))
 
     def codes_in(self, answer: Any) -> dict[tuple[str, int], ErrorCode]:
         """The code of each partition."""
@@ -120,10 +111,6 @@ class TransactionsRig(GroupsRig):
         asked = {"group_id": group, "topics": [{"name": "orders", "partition_indexes": list(partitions)}]}
         (found,) = self.ask(FETCH, 8, groups=[asked]).groups
         return [each.committed_offset for each in found.topics[0].partitions]
-
-    def restart_groups(self) -> None:
-        self.restart()
-        self.begin_groups()
 
 
 class Verifier:

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.requests import restart
 from tests.unit.broker.views_of_changes import views_of
 from yak.broker.apis.user_scram_credentials import alter_user_scram_credentials
 from yak.broker.call import Call
@@ -111,8 +112,7 @@ def test_first_change_of_a_user_is_checked_before_a_second_one_is_a_duplicate(ri
 
 def test_a_restart_keeps_the_users(rig):
     altered(rig, upsertion("ann"))
-    rig.restart()
-    rig.run_for(100)
+    restart(rig)
     assert described(rig) == {"ann": [(1, 4096)]}
 
 
