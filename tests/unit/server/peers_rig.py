@@ -1,5 +1,6 @@
 """A shell whose core asks for connections to peers, and a socket of the test's to be the peer."""
 
+import errno
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable
@@ -8,7 +9,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from tests.unit.server.shell_rig import halted
+from tests.unit.server.shell_rig import IdleCore, halted
 from yak.core.events import ConnectPeer, Effect, Event, PeerAnswered, PeerConnected, PeerLost, TurnEnd
 from yak.server.shell import ConnectionLimits, Shell
 from yak.sim.disk import SimDisk
@@ -17,7 +18,7 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 @dataclass
-class FakeCore:
+class FakeCore(IdleCore):
     """Keeps what comes, answers copied; `reaction` may ask for effects."""
 
     events: list[Event] = field(default_factory=list)
@@ -37,14 +38,6 @@ class FakeCore:
         else:
             self.events.append(event)
         return self.reaction(event) if self.reaction is not None else []
-
-    def next_due(self) -> int | None:
-        return None
-
-    held_bytes = 0
-
-    def backlog(self, connection_id: int) -> int:
-        return 0
 
 
 @dataclass
@@ -104,11 +97,13 @@ def reset(stream: trio.SocketStream) -> None:
     stream.socket.close()
 
 
-async def receive(stream: trio.SocketStream, size: int) -> bytes:
-    data = bytearray()
-    with trio.fail_after(5):
-        while len(data) < size:
-            more = await stream.receive_some(size - len(data))
-            assert more
-            data += more
-    return bytes(data)
+@asynccontextmanager
+async def full(listening: socket.socket) -> AsyncIterator[None]:
+    """The socket takes no more connections meanwhile."""
+    listening.listen(0)
+    with socket.socket() as first, socket.socket() as second:
+        for sock in (first, second):
+            sock.setblocking(False)
+            assert sock.connect_ex(listening.getsockname()) in (0, errno.EINPROGRESS)
+        await trio.sleep(0.02)
+        yield

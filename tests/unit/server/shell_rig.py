@@ -4,13 +4,14 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import trio
+import trio.abc
 
 from tests.unit.plans import Calls
 from tests.unit.server.frames import frame
-from yak.config.listeners import PLAINTEXT_LISTENER
+from yak.config.listeners import PLAINTEXT_LISTENER, Listener, SecurityProtocol
 from yak.core.events import (
     CloseConnection,
     ConnectionClosed,
@@ -27,11 +28,24 @@ from yak.core.events import (
 from yak.server.listener import Acceptor, Bound, bind, bound_port, start_listening
 from yak.server.shell import ConnectionLimits, Shell
 from yak.server.sweeper import run_sweeper
+from yak.server.tls_listener import ListenerTls
 from yak.sim.disk import SimDisk
 
 
+class IdleCore:
+    """A core that is never due, and holds nothing."""
+
+    held_bytes = 0
+
+    def next_due(self) -> int | None:
+        return None
+
+    def backlog(self, connection_id: int) -> int:
+        return 0
+
+
 @dataclass
-class ScriptedCore:
+class ScriptedCore(IdleCore):
     """Echoes frames; a frame's first word may ask for something else."""
 
     events: list[Event] = field(default_factory=list)
@@ -78,8 +92,6 @@ class ScriptedCore:
     def next_due(self) -> int | None:
         return self.due_ms
 
-    held_bytes = 0
-
     def backlog(self, connection_id: int) -> int:
         return len(self.held.get(connection_id, []))
 
@@ -111,7 +123,8 @@ class Running:
         assert len(self.core.of(ConnectionOpened)) == len(self.core.of(ConnectionClosed))
 
 
-async def receive(stream: trio.SocketStream, size: int) -> bytes:
+async def receive(stream: trio.abc.ReceiveStream, size: int) -> bytes:
+    """So many bytes, or those before the end."""
     data = bytearray()
     with trio.fail_after(10):
         while len(data) < size:
@@ -122,7 +135,7 @@ async def receive(stream: trio.SocketStream, size: int) -> bytes:
     return bytes(data)
 
 
-async def ask(stream: trio.SocketStream, data: bytes) -> bytes:
+async def ask(stream: trio.abc.Stream, data: bytes) -> bytes:
     await stream.send_all(frame(data))
     return (await receive(stream, len(data) + 4))[4:]
 
@@ -148,18 +161,32 @@ def halted(exit_code: int) -> NoReturn:
 
 @asynccontextmanager
 async def running(
-    limits: ConnectionLimits | None = None, sweep_seconds: float = 0.02, core: ScriptedCore | None = None
+    limits: ConnectionLimits | None = None, core: Any = None, tls: ListenerTls | None = None
 ) -> AsyncIterator[Running]:
     core = core or ScriptedCore()
+    own = PLAINTEXT_LISTENER if tls is None else Listener("SSL", SecurityProtocol.SSL, "127.0.0.1", 0)
     async with trio.open_nursery() as nursery:
         shell = Shell(core, nursery, disk=SimDisk(), limits=limits, end_process=halted)
         sockets = bind("127.0.0.1", 0)
         start_listening(sockets, "127.0.0.1")
-        nursery.start_soon(Acceptor(shell).run, [Bound(PLAINTEXT_LISTENER, sockets)])
+        acceptor = Acceptor(shell, {} if tls is None else {own.name: tls})
+        nursery.start_soon(acceptor.run, [Bound(own, sockets)])
         nursery.start_soon(shell.run_timer)
         nursery.start_soon(shell.selector.run)
-        nursery.start_soon(run_sweeper, shell, sweep_seconds)
+        nursery.start_soon(run_sweeper, shell, 0.02)
         try:
             yield Running(core, shell, bound_port(sockets))
         finally:
             nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def one_client(
+    limits: ConnectionLimits | None = None, core: Any = None
+) -> AsyncIterator[tuple[Running, trio.SocketStream]]:
+    """A shell and a client, which closes its connection at the end: the shell is healthy then."""
+    async with running(limits, core) as broker:
+        stream = await broker.connect()
+        yield broker, stream
+        await stream.aclose()
+        await broker.is_healthy()

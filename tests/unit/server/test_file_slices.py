@@ -9,14 +9,13 @@ import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from yak.core.events import ConnectionOpened, FrameReceived, Reply, TurnEnd
+from tests.unit.server.shell_rig import IdleCore, running
+from yak.core.events import FrameReceived, Reply
 from yak.limits import UNSENT_IN_KERNEL_BYTES
 from yak.server import send_queue
 from yak.server.disk import RealDisk
 from yak.server.file_slices import PooledSlice
 from yak.server.send_queue import SendQueue
-from yak.server.shell import Shell
-from yak.sim.disk import SimDisk
 
 DATA = os.urandom(3_000_000)
 
@@ -104,7 +103,7 @@ def test_the_send_buffer_of_a_distant_client_grows_as_the_link_needs(file, monke
             assert socket.SO_SNDBUF not in noted.options
 
 
-class Slicer:
+class Slicer(IdleCore):
     """A core that answers every frame with bytes, a slice, and bytes."""
 
     def __init__(self, file) -> None:
@@ -114,16 +113,7 @@ class Slicer:
         if type(event) is FrameReceived:
             size = int.from_bytes(event.frame, "big")
             return [Reply(1, [b"<" * 10, cut(self.file, size, 1_000), b">" * 20_000])]
-        assert type(event) in (ConnectionOpened, TurnEnd) or event is not None
         return []
-
-    def next_due(self):
-        return None
-
-    held_bytes = 0
-
-    def backlog(self, connection_id):
-        return 0
 
 
 async def ask(port: int, sizes: list[int], pause: float) -> bytes:
@@ -140,19 +130,10 @@ async def ask(port: int, sizes: list[int], pause: float) -> bytes:
 
 @pytest.mark.parametrize("pause", [0, 0.0005])
 async def test_slices_and_bytes_arrive_in_order(file, pause):
-    from yak.config.listeners import PLAINTEXT_LISTENER
-    from yak.server.listener import Acceptor, Bound, bind, start_listening
-
     sizes = [70_000, 2_500_000, 64_000]
-    async with trio.open_nursery() as nursery:
-        shell = Shell(Slicer(file), nursery, disk=SimDisk())
-        sockets = bind("127.0.0.1", 0)
-        start_listening(sockets, "127.0.0.1")
-        nursery.start_soon(Acceptor(shell).run, [Bound(PLAINTEXT_LISTENER, sockets)])
-        nursery.start_soon(shell.selector.run)
+    async with running(core=Slicer(file)) as broker:
         with trio.fail_after(20):
-            got = await ask(sockets[0].getsockname()[1], sizes, pause)
-        nursery.cancel_scope.cancel()
+            got = await ask(broker.port, sizes, pause)
     expected = b"".join(b"<" * 10 + DATA[1_000 : 1_000 + size] + b">" * 20_000 for size in sizes)
     assert got == expected
 

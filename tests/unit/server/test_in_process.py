@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from tests.unit.server.shell_rig import ProcessHalted, halted
+from tests.unit.server.shell_rig import IdleCore, ProcessHalted, halted
 from yak.core.events import (
     CloseConnection,
     ConnectionClosed,
@@ -24,10 +24,8 @@ from yak.server.shell import Shell
 from yak.sim.disk import SimDisk
 
 
-class Core:
+class Core(IdleCore):
     """Echoes frames; a first word asks for something else. What is held is answered at `release`."""
-
-    held_bytes = 0
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -51,9 +49,6 @@ class Core:
         if word == b"silent":
             return []
         return [reply(event.connection_id, data)]
-
-    def next_due(self) -> int | None:
-        return None
 
     def opened(self) -> list[int]:
         return [event.connection_id for event in self.events if isinstance(event, ConnectionOpened)]

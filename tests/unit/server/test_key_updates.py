@@ -14,8 +14,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from tests.unit.security.identities import Identities
 from tests.unit.server.frames import frame
 from tests.unit.server.http.rig import serving
+from tests.unit.server.shell_rig import ask
 from tests.unit.server.test_tls_socket import Pair
-from tests.unit.server.tls_rig import ask, running_tls, secured, trusting
+from tests.unit.server.tls_rig import running_tls, secured, trusting
 from yak.server.tls_listener import ListenerTls
 from yak.server.tls_socket import KeyUpdatesError
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.plans import Calls
+from tests.unit.server.shell_rig import IdleCore
 from yak.broker.apis import NAMES
 from yak.broker.counters import FOLLOWER_FETCH, Counters
 from yak.core.events import Effect, Event, JobDone, RunJob
@@ -43,7 +44,7 @@ def test_every_api_has_its_histogram() -> None:
     assert set(Latencies(Counters()).by_api) == {*NAMES, FOLLOWER_FETCH}
 
 
-class Answering:
+class Answering(IdleCore):
     """A core that notes one answer a turn, and has one job run."""
 
     def __init__(self, counters: Counters) -> None:
@@ -60,14 +61,6 @@ class Answering:
             self.counters.answered.append(0)
             return [RunJob(1, "flush", Calls(lambda: None))]
         return []
-
-    def next_due(self) -> int | None:
-        return None
-
-    held_bytes = 0
-
-    def backlog(self, connection_id: int) -> int:
-        return 0
 
 
 async def test_the_shell_measures_turns_and_jobs() -> None:

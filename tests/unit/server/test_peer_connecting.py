@@ -8,7 +8,8 @@ import trio
 import trio.testing
 
 from tests.unit.server.frames import frame
-from tests.unit.server.peers_rig import port_of, receive, running
+from tests.unit.server.peers_rig import full, port_of, running
+from tests.unit.server.shell_rig import receive
 from yak.core.events import ClosePeer, ConnectPeer, PeerConnected, PeerLost, SendPeer
 from yak.server import peer_connect
 from yak.server.peer_connect import NotConnectedError, _handshake, connect_peer
@@ -62,33 +63,23 @@ async def test_port_without_listener_refuses(host: str) -> None:
 
 
 async def test_a_listener_that_takes_no_more_is_a_timeout_and_no_refusal() -> None:
-    async with running(peer_connect_ms_max=150) as (broker, listening):
-        listening.listen(0)
-        with socket.socket() as first, socket.socket() as second:
-            for sock in (first, second):
-                sock.setblocking(False)
-                assert sock.connect_ex(listening.getsockname()) in (0, errno.EINPROGRESS)
-            await trio.sleep(0.02)
-            broker.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)))
-            assert await broker.lost() == PeerLost(1, "timeout", "no answer in 0.15 s")
+    async with running(peer_connect_ms_max=150) as (broker, listening), full(listening):
+        broker.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)))
+        assert await broker.lost() == PeerLost(1, "timeout", "no answer in 0.15 s")
 
 
 async def test_refused_is_said_only_when_no_address_of_a_name_might_be_the_peers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with running(peer_connect_ms_max=200) as (broker, listening):
-        listening.listen(0)
-        with socket.socket() as refusing, socket.socket() as first, socket.socket() as second:
+    async with running(peer_connect_ms_max=200) as (broker, listening), full(listening):
+        with socket.socket() as refusing:
             refusing.bind(("127.0.0.1", 0))
-            for sock in (first, second):
-                sock.setblocking(False)
-                sock.connect_ex(listening.getsockname())
-            await trio.sleep(0.02)
+            no_answer, refuses = ((socket.AF_INET, each.getsockname()) for each in (listening, refusing))
             unknown = (9999, ("::1", 1, 0, 0))  # a family that this host has not
             addresses = {
-                "half": [(socket.AF_INET, refusing.getsockname()), (socket.AF_INET, listening.getsockname())],
-                "turned": [(socket.AF_INET, listening.getsockname()), (socket.AF_INET, refusing.getsockname())],
-                "one-family": [unknown, (socket.AF_INET, refusing.getsockname())],
+                "half": [refuses, no_answer],
+                "turned": [no_answer, refuses],
+                "one-family": [unknown, refuses],
                 "no-family": [unknown],
             }
 
@@ -145,26 +136,18 @@ async def test_a_connection_that_met_itself_counts_as_refused() -> None:
 
 
 async def test_peer_connection_may_be_closed_while_it_connects() -> None:
-    async with running() as (broker, listening):
-        listening.listen(0)
-        with socket.socket() as first, socket.socket() as second:
-            for sock in (first, second):
-                sock.setblocking(False)
-                sock.connect_ex(listening.getsockname())
-            await trio.sleep(0.02)
-            broker.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)), SendPeer(1, [b"x"]))
-            await trio.sleep(0.01)
-            broker.ask(ClosePeer(1), ClosePeer(1), SendPeer(1, [b"x"]))
-            assert len(broker.shell.peers) == 0
-            broker.ask(ConnectPeer(2, "127.0.0.1", 1), ClosePeer(2))
-            await trio.testing.wait_all_tasks_blocked()
-            assert not broker.shell.nursery.child_tasks
-            assert broker.core.events == []
+    async with running() as (broker, listening), full(listening):
+        broker.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)), SendPeer(1, [b"x"]))
+        await trio.sleep(0.01)
+        broker.ask(ClosePeer(1), ClosePeer(1), SendPeer(1, [b"x"]))
+        assert len(broker.shell.peers) == 0
+        broker.ask(ConnectPeer(2, "127.0.0.1", 1), ClosePeer(2))
+        await trio.testing.wait_all_tasks_blocked()
+        assert not broker.shell.nursery.child_tasks
+        assert broker.core.events == []
 
 
-def test_process_resumed_after_the_deadline_makes_no_connection(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_process_resumed_after_the_deadline_makes_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = trio.testing.MockClock()
 
     async def addresses(host: str, port: int) -> list[object]:

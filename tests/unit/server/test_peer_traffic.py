@@ -8,8 +8,8 @@ import trio
 import trio.testing
 
 from tests.unit.server.frames import frame
-from tests.unit.server.peers_rig import FakeCore, receive, reset, running
-from tests.unit.server.shell_rig import ProcessHalted
+from tests.unit.server.peers_rig import FakeCore, reset, running
+from tests.unit.server.shell_rig import ProcessHalted, receive
 from yak.core.events import ClosePeer, Effect, Event, PeerAnswered, PeerConnected, PeerLost, SendPeer
 from yak.server.answer_buffer import SMALLEST_BYTES
 

@@ -9,16 +9,13 @@ import pytest
 import trio
 
 from tests.unit.server.frames import frame
-from tests.unit.server.shell_rig import ProcessHalted, ask, is_closed, receive, running
+from tests.unit.server.shell_rig import ProcessHalted, ask, is_closed, one_client, receive, running
 from yak.server import connection, log
 
 
 async def test_a_frame_is_answered() -> None:
-    async with running() as broker:
-        stream = await broker.connect()
+    async with one_client() as (_broker, stream):
         assert await ask(stream, b"hello there") == b"hello there"
-        await stream.aclose()
-        await broker.is_healthy()
 
 
 async def test_all_frames_of_one_read_are_one_turn_and_one_send(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,8 +38,7 @@ async def test_frames_of_any_size_arrive_whole_however_they_are_cut(size: int, p
         pytest.skip("too many pieces to be quick")
     if piece == 7:
         size = min(size, 1000)
-    async with running() as broker:
-        stream = await broker.connect()
+    async with one_client() as (_broker, stream):
         frames = [os.urandom(size), b"a small one", os.urandom(size), os.urandom(size // 2 + 8)]
         data = b"".join(map(frame, frames))
         received: list[bytes] = []
@@ -56,8 +52,6 @@ async def test_frames_of_any_size_arrive_whole_however_they_are_cut(size: int, p
                 await stream.send_all(data[start : start + piece])
                 await trio.lowlevel.checkpoint()
         assert received == [data]
-        await stream.aclose()
-        await broker.is_healthy()
 
 
 async def refused(data: bytes, kind: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from tests.unit.server.frames import frame
-from tests.unit.server.shell_rig import Running, ScriptedCore, ask, is_closed, receive, running
+from tests.unit.server.shell_rig import Running, ScriptedCore, ask, is_closed, one_client, receive, running
 from yak.core.events import (
     ConnectionClosed,
     Effect,
@@ -223,8 +223,7 @@ async def test_unauthenticated_connections_exclude_no_broker() -> None:
 
 
 async def test_a_client_that_does_not_read_is_not_read_and_gets_all_in_order() -> None:
-    async with running() as broker:
-        stream = await broker.connect()
+    async with one_client() as (broker, stream):
         count = 25
         await stream.send_all(b"".join(frame(b"big..... %04d" % number) for number in range(count)))
         await broker.until(lambda: broker.shell.counters.pauses > 0)
@@ -233,8 +232,6 @@ async def test_a_client_that_does_not_read_is_not_read_and_gets_all_in_order() -
         assert sum(map(len, broker.core.turns)) < count
         assert len(await receive(stream, count * 3_000_004)) == count * 3_000_004
         assert await ask(stream, b"and again") == b"and again"
-        await stream.aclose()
-        await broker.is_healthy()
 
 
 async def test_large_request_without_an_answer_stops_the_reading_at_once() -> None:
@@ -447,11 +444,8 @@ async def test_client_that_stays_is_not_read_until_it_has_answers() -> None:
 
 
 async def test_bytes_that_the_core_holds_count_as_memory() -> None:
-    async with running() as broker:
-        stream = await broker.connect()
+    async with one_client() as (broker, stream):
         broker.core.held_bytes = 5_000
         assert await ask(stream, b"anything") == b"anything"
         assert broker.shell.memory.held_bytes == 5_000
         broker.core.held_bytes = 0
-        await stream.aclose()
-        await broker.is_healthy()

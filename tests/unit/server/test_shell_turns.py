@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from tests.unit.server.frames import frame
-from tests.unit.server.shell_rig import Running, ask, receive, running
+from tests.unit.server.shell_rig import Running, ask, one_client, receive, running
 from yak.core.events import TimerDue
 from yak.limits import ALONE_TURNS, LARGE_FRAME_READ_BYTES_MAX, TURN_SLICE_ALONE_NS, TURN_SLICE_NS
 from yak.protocol.versions import API_VERSIONS, FETCH, SASL_HANDSHAKE
@@ -135,8 +135,7 @@ async def test_new_connection_waits_for_heavy_ones_unless_its_first_request_is_c
 
 
 async def test_large_frame_is_received_in_bounded_reads() -> None:
-    async with running(ConnectionLimits(unsent_reply_bytes_max=100 << 20)) as broker:
-        stream = await broker.connect()
+    async with one_client(ConnectionLimits(unsent_reply_bytes_max=100 << 20)) as (broker, stream):
         data = frame(b"large..." * (1 << 20))
         received: list[int] = []
         note = broker.shell.memory.change_frames
@@ -146,8 +145,6 @@ async def test_large_frame_is_received_in_bounded_reads() -> None:
             assert await receive(stream, len(data)) == data
         assert len(received) > len(data) // LARGE_FRAME_READ_BYTES_MAX
         assert max(received) <= LARGE_FRAME_READ_BYTES_MAX
-        await stream.aclose()
-        await broker.is_healthy()
 
 
 def test_large_frames_fill_half_of_the_memory_and_small_requests_continue() -> None:

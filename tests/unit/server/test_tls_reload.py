@@ -12,7 +12,8 @@ import pytest
 import trio
 
 from tests.unit.security.identities import Identities, make
-from tests.unit.server.tls_rig import ask, running_tls, secured, trusting
+from tests.unit.server.shell_rig import ask
+from tests.unit.server.tls_rig import running_tls, secured, trusting
 from yak.errors import UsageError
 from yak.security.certificates import create_certificates
 from yak.security.tls import Contexts, make_contexts

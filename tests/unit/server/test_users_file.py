@@ -43,11 +43,6 @@ def test_file_that_others_may_use_is_refused(tmp_path, mode):
     assert caught.value.try_ == (f"chmod 600 {tmp_path / 'users'}",)
 
 
-def test_missing_file_is_refused(tmp_path):
-    with pytest.raises(UsageError):
-        read_users_file(str(tmp_path / "none"))
-
-
 def test_repr_of_the_options_hides_the_credentials(tmp_path):
     users = read_users_file(write(tmp_path, "ann:secret"))
     assert "ann" not in repr(ServeOptions(users=users))
