@@ -360,13 +360,13 @@ def test_groups_of_one_partition_expire_a_few_in_a_step(forgetful, monkeypatch):
 def test_a_clients_own_retention_counts_instead(forgetful, version):
     rig = forgetful
     rig.commit({("orders", 0): 1}, version=version, retention_ms=10_000)
-    rig.commit({("orders", 1): 2}, version=version, retention_ms=minutes(10))
+    rig.commit({("orders", 1): 2}, version=version, retention_ms=minutes(4))
     rig.run_for(12_000)
     assert rig.committed() == {("orders", 1): (2, "")}
     rig.restart_groups()
-    rig.run_for(minutes(5))
+    rig.run_for(minutes(3))
     assert rig.committed() == {("orders", 1): (2, "")}
-    rig.run_for(minutes(6))
+    rig.run_for(minutes(1))
     assert rig.committed() == {}
 
 
