@@ -32,25 +32,35 @@ def begin(rig: ClusterRig, node_id: int, name: str, value: str | None, operation
     return rig.begin(node_id, INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource])
 
 
+def finish(rig: ClusterRig, *changes: Pending) -> None:
+    assert [result(rig, pending) for pending in changes] == [ErrorCode.none] * len(changes)
+
+
 def alter(rig: ClusterRig, node_id: int, name: str, value: str | None, operation: int = SET) -> None:
-    pending = begin(rig, node_id, name, value, operation)
+    finish(rig, begin(rig, node_id, name, value, operation))
+
+
+def alter_behind(rig: ClusterRig, name: str, value: str | None, operation: int = SET) -> None:
+    """Do it by broker 2, which gets newer records only after it has taken the request."""
+    assert result_behind(rig, begin(rig, 2, name, value, operation)) == ErrorCode.none
+
+
+def result(rig: ClusterRig, pending: Pending) -> ErrorCode:
+    """The error code of the answer's first row, if it has rows."""
     rig.run_until(lambda: pending.is_done)
-    assert pending.answer.responses[0].error_code == ErrorCode.none
+    row = pending.answer
+    for name in ("responses", "results", "topics", "entries", "filter_results", "partitions"):
+        row = getattr(row, name, (row,))[0]
+    return row.error_code
 
 
-def alter_behind(rig: ClusterRig, node_id: int, name: str, value: str | None, operation: int = SET) -> None:
-    """Do it by a broker that gets newer records only after it has taken the request."""
-    pending = begin(rig, node_id, name, value, operation)
+def result_behind(rig: ClusterRig, pending: Pending) -> ErrorCode:
+    """The same, of a request to broker 2, which gets newer records only after it has taken the request."""
     rig.run_for(100)
-    hear(rig, node_id)
-    rig.run_until(lambda: pending.is_done)
-    assert pending.answer.responses[0].error_code == ErrorCode.none
-
-
-def hear(rig: ClusterRig, node_id: int) -> None:
-    line = rig.nodes[node_id - 1].store_line
+    line = rig.nodes[1].store_line
     line.is_deaf = False
     line.store_moved()
+    return result(rig, pending)
 
 
 def configs(rig: ClusterRig) -> dict[str, str]:
@@ -60,13 +70,13 @@ def configs(rig: ClusterRig) -> dict[str, str]:
 def test_config_set_by_a_broker_with_an_older_image_keeps_one_that_another_broker_acknowledged(rig):
     rig.nodes[1].store_line.is_deaf = True
     alter(rig, 1, SEGMENT, "60000")
-    alter_behind(rig, 2, RETENTION, "5000")
+    alter_behind(rig, RETENTION, "5000")
     assert configs(rig) == {RETENTION: "5000", SEGMENT: "60000"}
 
 
 def test_configs_set_at_the_same_time_are_both_set(rig):
     first, second = begin(rig, 1, SEGMENT, "60000"), begin(rig, 2, RETENTION, "5000")
-    rig.run_until(lambda: first.is_done and second.is_done)
+    finish(rig, first, second)
     assert configs(rig) == {RETENTION: "5000", SEGMENT: "60000"}
 
 
@@ -74,14 +84,14 @@ def test_configs_set_at_the_same_time_are_both_set(rig):
 def test_value_that_an_older_image_has_already_is_set_again(rig, elsewhere, here):
     rig.nodes[1].store_line.is_deaf = True
     alter(rig, 1, RETENTION, elsewhere)
-    alter_behind(rig, 2, RETENTION, here)
+    alter_behind(rig, RETENTION, here)
     assert configs(rig) == {RETENTION: here}
 
 
 def test_config_that_an_older_image_lacks_is_removed(rig):
     rig.nodes[1].store_line.is_deaf = True
     alter(rig, 1, SEGMENT, "60000")
-    alter_behind(rig, 2, SEGMENT, None)
+    alter_behind(rig, SEGMENT, None)
     assert configs(rig) == {RETENTION: "4000"}
 
 
@@ -89,11 +99,7 @@ def test_alter_configs_by_a_broker_with_an_older_image_removes_what_another_brok
     rig.nodes[1].store_line.is_deaf = True
     alter(rig, 1, SEGMENT, "60000")
     resource = {"resource_type": TOPIC, "resource_name": "orders", "configs": [{"name": RETENTION, "value": "4000"}]}
-    pending = rig.begin(2, ALTER_CONFIGS, 2, resources=[resource])
-    rig.run_for(100)
-    hear(rig, 2)
-    rig.run_until(lambda: pending.is_done)
-    assert pending.answer.responses[0].error_code == ErrorCode.none
+    assert result_behind(rig, rig.begin(2, ALTER_CONFIGS, 2, resources=[resource])) == ErrorCode.none
     assert configs(rig) == {RETENTION: "4000"}
 
 
@@ -105,15 +111,10 @@ def test_list_is_extended_from_the_newest_one(metadata):
         rig.nodes[1].store_line.is_deaf = True
     alter(rig, 1, THROTTLED, "0:1", APPEND)
     if metadata == "redis":
-        alter_behind(rig, 2, THROTTLED, "0:2", APPEND)
+        alter_behind(rig, THROTTLED, "0:2", APPEND)
     else:
         alter(rig, 2, THROTTLED, "0:2", APPEND)
     assert configs(rig) == {THROTTLED: "0:1,0:2"}
-
-
-def finish(rig: ClusterRig, *changes: Pending) -> None:
-    rig.run_until(lambda: all(pending.is_done for pending in changes))
-    assert [pending.answer.responses[0].error_code for pending in changes] == [ErrorCode.none] * len(changes)
 
 
 @pytest.mark.parametrize("metadata", ["redis", "raft"])
@@ -142,16 +143,14 @@ def test_list_is_extended_again_from_the_value_that_replaced_it_meanwhile(rig):
 def test_list_of_a_topic_that_is_deleted_meanwhile_is_refused(rig):
     deleted = rig.begin(1, DELETE_TOPICS, 5, topic_names=["orders"])
     pending = begin(rig, 2, THROTTLED, "0:1", APPEND)
-    rig.run_until(lambda: deleted.is_done and pending.is_done)
-    assert pending.answer.responses[0].error_code == ErrorCode.unknown_topic_or_partition
+    finish(rig, deleted)
+    assert result(rig, pending) == ErrorCode.unknown_topic_or_partition
 
 
 def test_list_is_not_extended_while_the_store_is_away(rig):
     rig.cluster.stop_store()
     rig.run_for(100)
-    pending = begin(rig, 1, THROTTLED, "0:1", APPEND)
-    rig.run_until(lambda: pending.is_done)
-    assert pending.answer.responses[0].error_code == ErrorCode.request_timed_out
+    assert result(rig, begin(rig, 1, THROTTLED, "0:1", APPEND)) == ErrorCode.request_timed_out
 
 
 def test_change_without_effect_writes_no_record(rig):
@@ -169,18 +168,11 @@ def test_quota_that_an_older_image_has_already_is_set_again(rig):
         entry = {"entity": [{"entity_type": "user", "entity_name": "ann"}], "ops": [op]}
         return rig.begin(node_id, ALTER_CLIENT_QUOTAS, 1, entries=[entry])
 
-    def finish(pending: Pending) -> None:
-        rig.run_until(lambda: pending.is_done)
-        assert pending.answer.entries[0].error_code == ErrorCode.none
-
-    finish(set_quota(1, 1000.0))
+    finish(rig, set_quota(1, 1000.0))
     rig.run_for(100)
     rig.nodes[1].store_line.is_deaf = True
-    finish(set_quota(1, 2000.0))
-    behind = set_quota(2, 1000.0)
-    rig.run_for(100)
-    hear(rig, 2)
-    finish(behind)
+    finish(rig, set_quota(1, 2000.0))
+    assert result_behind(rig, set_quota(2, 1000.0)) == ErrorCode.none
     assert rig.cluster.store.state.configs["quota:user=ann"] == {"producer_byte_rate": "1000.0"}
 
 
@@ -201,24 +193,16 @@ def begin_acl(rig: ClusterRig, node_id: int, *, delete: bool = False) -> Pending
     return rig.begin(node_id, CREATE_ACLS, 3, creations=[PATTERN | ENTRY])
 
 
-def finish_acl(rig: ClusterRig, pending: Pending) -> None:
-    rig.run_until(lambda: pending.is_done)
-    rows = pending.answer.results if hasattr(pending.answer, "results") else pending.answer.filter_results
-    assert rows[0].error_code == ErrorCode.none
-
-
 @pytest.mark.parametrize("delete_last", [False, True])
 def test_acls_are_as_the_last_of_two_brokers_acknowledged(acl_rig, delete_last):
     rig = acl_rig
     if not delete_last:
-        finish_acl(rig, begin_acl(rig, 1))
+        finish(rig, begin_acl(rig, 1))
         rig.run_for(100)
     rig.nodes[1].store_line.is_deaf = True
-    finish_acl(rig, begin_acl(rig, 1, delete=not delete_last))
+    finish(rig, begin_acl(rig, 1, delete=not delete_last))
     behind = begin_acl(rig, 2, delete=delete_last)
-    rig.run_for(100)
-    hear(rig, 2)
-    finish_acl(rig, behind)
+    assert result_behind(rig, behind) == ErrorCode.none
     left = list(rig.cluster.store.state.configs.get("acl:TOPIC,LITERAL,orders", ()))
     assert left == ([] if delete_last else ["ALLOW,READ,*,User:ann"])
     if delete_last:
@@ -234,19 +218,13 @@ def test_user_that_another_broker_just_created_is_deleted_by_a_broker_with_an_ol
     def change(node_id: int, **lists: object) -> Pending:
         return rig.begin(node_id, 51, 0, **({"deletions": [], "upsertions": []} | lists))
 
-    def code(pending: Pending) -> ErrorCode:
-        rig.run_until(lambda: pending.is_done)
-        return pending.answer.results[0].error_code
-
     credential = {"name": "ann", "mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": b"salted"}
     rig.nodes[1].store_line.is_deaf = True
-    assert code(change(1, upsertions=[credential])) == ErrorCode.none
-    pending = change(2, deletions=[{"name": "ann", "mechanism": 1}])
-    rig.run_for(100)
-    hear(rig, 2)
-    assert code(pending) == ErrorCode.none
+    finish(rig, change(1, upsertions=[credential]))
+    deletion = [{"name": "ann", "mechanism": 1}]
+    assert result_behind(rig, change(2, deletions=deletion)) == ErrorCode.none
     assert "user:ann" not in rig.cluster.store.state.configs
-    assert code(change(2, deletions=[{"name": "ann", "mechanism": 1}])) == ErrorCode.resource_not_found
+    assert result(rig, change(2, deletions=deletion)) == ErrorCode.resource_not_found
 
 
 def test_user_is_not_searched_in_the_newest_metadata_for_a_client_without_rights():
@@ -275,14 +253,10 @@ def test_token_that_another_broker_just_created_is_known_to_a_broker_with_an_old
     rig.nodes[1].store_line.is_deaf = True
     owner = {"owner_principal_type": None, "owner_principal_name": None}
     created = ask_as_ann(1, 38, 3, renewers=[], max_lifetime=TIMEOUT, **owner)
-    rig.run_until(lambda: created.is_done)
-    assert created.answer.error_code == ErrorCode.none
+    finish(rig, created)
     key, name = (39, "renew_period") if is_renewal else (40, "expiry_time_period")
     pending = ask_as_ann(2, key, 2, hmac=created.answer.hmac, **{name: TIMEOUT})
-    rig.run_for(100)
-    hear(rig, 2)
-    rig.run_until(lambda: pending.is_done)
-    assert pending.answer.error_code == ErrorCode.none
+    assert result_behind(rig, pending) == ErrorCode.none
 
 
 def create(rig: ClusterRig, node_id: int, name: str) -> Pending:
@@ -290,22 +264,14 @@ def create(rig: ClusterRig, node_id: int, name: str) -> Pending:
     return rig.begin(node_id, CREATE_TOPICS, 7, topics=[topic])
 
 
-def result(rig: ClusterRig, pending: Pending) -> ErrorCode:
-    rig.run_until(lambda: pending.is_done)
-    answer = pending.answer
-    return (answer.topics if hasattr(answer, "topics") else answer.results)[0].error_code
-
-
 def test_topic_that_another_broker_deleted_is_created_again_by_a_broker_with_an_older_image(rig):
     rig.nodes[1].store_line.is_deaf = True
     deleted = rig.begin(1, DELETE_TOPICS, 5, topic_names=["orders"])
-    rig.run_until(lambda: deleted.is_done)
-    assert deleted.answer.responses[0].error_code == ErrorCode.none
+    finish(rig, deleted)
     created = create(rig, 2, "orders")
     rig.run_for(100)
     assert not created.is_done
-    hear(rig, 2)
-    assert result(rig, created) == ErrorCode.none
+    assert result_behind(rig, created) == ErrorCode.none
 
 
 def test_topic_that_exists_is_refused_after_a_check_of_the_newest_metadata(rig):
@@ -315,10 +281,7 @@ def test_topic_that_exists_is_refused_after_a_check_of_the_newest_metadata(rig):
 def test_colliding_topics_that_two_brokers_create_at_once_are_not_both_created(rig):
     rig.nodes[1].store_line.is_deaf = True
     assert result(rig, create(rig, 1, "a.b")) == ErrorCode.none
-    created = create(rig, 2, "a_b")
-    rig.run_for(100)
-    hear(rig, 2)
-    assert result(rig, created) == ErrorCode.invalid_topic_exception
+    assert result_behind(rig, create(rig, 2, "a_b")) == ErrorCode.invalid_topic_exception
     assert set(rig.cluster.store.state.topic_ids) == {"orders", "a.b"}
 
 
@@ -331,10 +294,7 @@ def test_partitions_that_two_brokers_add_up_to_one_total_are_added_once(rig):
         return rig.begin(node_id, CREATE_PARTITIONS, 3, topics=[topic], timeout=wait)
 
     assert result(rig, grow(1)) == ErrorCode.none
-    second = grow(2)
-    rig.run_for(100)
-    hear(rig, 2)
-    assert result(rig, second) == ErrorCode.invalid_partitions
+    assert result_behind(rig, grow(2)) == ErrorCode.invalid_partitions
 
 
 TIMEOUT = dt.timedelta(seconds=5)
@@ -355,10 +315,5 @@ def test_topic_that_another_broker_just_created_is_changed_by_a_broker_with_an_o
     rig.nodes[1].store_line.is_deaf = True
     if exists:
         assert result(rig, create(rig, 1, "new")) == ErrorCode.none
-    pending = rig.begin(2, key, version, **fields)
-    rig.run_for(100)
-    hear(rig, 2)
-    rig.run_until(lambda: pending.is_done)
-    rows = pending.answer.results if name == "CreatePartitions" else pending.answer.responses
-    row = rows[0].partitions[0] if hasattr(rows[0], "partitions") else rows[0]
-    assert row.error_code == (ErrorCode.none if exists else ErrorCode.unknown_topic_or_partition)
+    expected = ErrorCode.none if exists else ErrorCode.unknown_topic_or_partition
+    assert result_behind(rig, rig.begin(2, key, version, **fields)) == expected

@@ -75,25 +75,19 @@ def test_a_preferred_leader_is_elected_and_in_the_image_when_the_answer_comes(ri
 
 def put_in_sync(rig, partition, isr):
     """As the leader of the partition does it."""
-    state = rig.store.state
-    held = state.partitions[str(rig.node.broker.image.topics["orders"].topic_id), partition]
-    held["isr"] = ",".join(f"{node}@{state.brokers[node]['broker_epoch']}" for node in isr)
-    held["partition_epoch"] += 1
-    state.append(
-        "PartitionChange",
-        {
-            "changes": [
-                {key: value for key, value in held.items() if key != "nonce"}
-                | {
-                    "topic_id": str(rig.node.broker.image.topics["orders"].topic_id),
-                    "partition": partition,
-                    "unclean": False,
-                }
-            ]
-        },
-        rig.world.now_ms,
-    )
+    brokers = rig.store.state.brokers
+    change_in_store(rig, partition, isr=",".join(f"{node}@{brokers[node]['broker_epoch']}" for node in isr))
     heard(rig)
+
+
+def change_in_store(rig, partition, **changes):
+    """One partition epoch on, which the broker has not heard of yet."""
+    topic_id = str(rig.node.broker.image.topics["orders"].topic_id)
+    held = rig.store.state.partitions[topic_id, partition]
+    held.update(changes, partition_epoch=held["partition_epoch"] + 1)
+    change = {name: value for name, value in held.items() if name != "nonce"}
+    change |= {"topic_id": topic_id, "partition": partition, "unclean": False}
+    rig.store.state.append("PartitionChange", {"changes": [change]}, rig.world.now_ms)
 
 
 def test_null_topics_are_all_partitions_but_those_in_order_are_not_named(rig):
@@ -270,25 +264,10 @@ def test_replication_factor_change_must_be_allowed_by_the_request(rig):
 
 
 def test_reassignment_of_a_partition_that_changed_meanwhile_is_planned_again(rig):
-    broker, state = rig.node.broker, rig.store.state
-    topic_id = str(broker.image.topics["orders"].topic_id)
     join(rig, 4)
-    pending = rig.begin(
-        45, 0, topics=[{"name": "orders", "partitions": [{"partition_index": 0, "replicas": (1, 4)}]}], timeout=TIMEOUT
-    )
-    # the store moves on before the call reaches it, and the broker has not heard of that yet
-    held = state.partitions[topic_id, 0]
-    held["partition_epoch"] += 1
-    state.append(
-        "PartitionChange",
-        {
-            "changes": [
-                {key: value for key, value in held.items() if key != "nonce"}
-                | {"topic_id": topic_id, "partition": 0, "unclean": False}
-            ]
-        },
-        rig.world.now_ms,
-    )
+    moves = [{"partition_index": 0, "replicas": (1, 4)}]
+    pending = rig.begin(45, 0, topics=[{"name": "orders", "partitions": moves}], timeout=TIMEOUT)
+    change_in_store(rig, 0)  # before the call reaches it
     rig.run_for(200)
     assert pending.answer.responses[0].partitions[0].error_code == 0
     assert info(rig).adding_replicas == (4,)

@@ -32,6 +32,22 @@ def create(rig, name, *, version=7, partitions=1, replicas=1, assignments=(), co
     return answer.topics[0]
 
 
+def create_all(rig, *counts, validate_only=True):
+    """The answers for topics of these names and numbers of partitions."""
+    rows = [{"name": name, "num_partitions": count, "replication_factor": 1} for name, count in counts]
+    return rig.ask(19, 7, topics=rows, validate_only=validate_only).topics
+
+
+def grow(rig, *counts, validate_only=True):
+    """The answers for topics that get these numbers of partitions, and perhaps these replicas of the new ones."""
+    rows = [{"name": name, "count": count, "assignments": more[0] if more else None} for name, count, *more in counts]
+    return rig.ask(37, 3, topics=rows, validate_only=validate_only).results
+
+
+def codes(rows):
+    return [row.error_code for row in rows]
+
+
 def delete(rig, **named):
     answer = rig.ask(20, 6, topics=[{"name": None} | named])
     return answer.responses[0]
@@ -162,17 +178,21 @@ def test_a_topic_grows_and_never_shrinks(rig):
     rig.create_topic("orders")
     rig.produce("orders", [b"kept"])
 
-    def grow(count, name="orders", assignments=None):
-        topic = {"name": name, "count": count, "assignments": assignments}
-        return rig.ask(37, 3, topics=[topic]).results[0]
+    def refused(name, count, assignments=None):
+        (row,) = grow(rig, (name, count, assignments), validate_only=False)
+        return row.error_code, row.error_message
 
-    assert grow(3).error_code == 0
+    assert refused("orders", 3) == (0, None)
     assert rig.produce("orders", [b"x"], partition=2).error_code == 0
     assert rig.fetch("orders", 0).high_watermark == 1
     # the texts of Kafka's ReplicationControlManager.createPartitions, which its own tests expect
-    refused = [grow(3), grow(1), grow(2, "nowhere")]
-    refused += [grow(5, assignments=[{"broker_ids": [1]}]), grow(4, assignments=[{"broker_ids": [1, 1]}])]
-    assert [(each.error_code, each.error_message) for each in refused] == [
+    assert [
+        refused("orders", 3),
+        refused("orders", 1),
+        refused("nowhere", 2),
+        refused("orders", 5, [{"broker_ids": [1]}]),
+        refused("orders", 4, [{"broker_ids": [1, 1]}]),
+    ] == [
         (ErrorCode.invalid_partitions, "Topic already has 3 partition(s)."),
         (ErrorCode.invalid_partitions, "The topic orders currently has 3 partition(s); 1 would not be an increase."),
         (ErrorCode.unknown_topic_or_partition, "This server does not host this topic-partition."),
@@ -236,13 +256,8 @@ def test_wrong_cursor_names_no_topic_that_the_request_does_not_name(rig):
 
 
 def test_create_topics_with_too_many_partitions_together_returns_policy_violation(rig):
-    def ask(*counts, validate_only=True):
-        topics = [
-            {"name": f"many-{number}", "num_partitions": count, "replication_factor": 1}
-            for number, count in enumerate(counts)
-        ]
-        answer = rig.ask(19, 7, topics=topics, validate_only=validate_only)
-        return [topic.error_code for topic in answer.topics]
+    def ask(*counts, **more):
+        return codes(create_all(rig, *((f"many-{number}", count) for number, count in enumerate(counts)), **more))
 
     assert ask(5000, 5000) == [ErrorCode.none, ErrorCode.none]
     assert ask(5000, 5000, 1) == [ErrorCode.policy_violation] * 3
@@ -252,9 +267,7 @@ def test_create_topics_with_too_many_partitions_together_returns_policy_violatio
 
 def test_topics_named_twice_are_refused_for_that_and_their_partitions_do_not_count(rig):
     def ask(*topics):
-        rows = [{"name": name, "num_partitions": count, "replication_factor": 1} for name, count in topics]
-        answer = rig.ask(19, 7, topics=rows, validate_only=True)
-        return {topic.name: topic.error_code for topic in answer.topics}
+        return {topic.name: topic.error_code for topic in create_all(rig, *topics)}
 
     twice = {"twice": ErrorCode.invalid_request}
     assert ask(("twice", 10_000), ("one", 10_000), ("twice", 10_000)) == twice | {"one": ErrorCode.none}
@@ -267,14 +280,11 @@ def test_topics_named_twice_are_refused_for_that_and_their_partitions_do_not_cou
 def test_topics_named_twice_do_not_count_for_the_partitions_that_are_added_together(rig):
     for name in ("grown", "twice"):
         rig.create_topic(name)
-
-    def ask(*topics):
-        rows = [{"name": name, "count": count} for name, count in topics]
-        answer = rig.ask(37, 3, topics=rows, validate_only=True)
-        return {topic.name: (topic.error_code, topic.error_message) for topic in answer.results}
-
-    refused = {"twice": (ErrorCode.invalid_request, "Duplicate topic name.")}
-    assert ask(("twice", 10_000), ("grown", 2), ("twice", 10_000)) == refused | {"grown": (ErrorCode.none, None)}
+    answered = grow(rig, ("twice", 10_000), ("grown", 2), ("twice", 10_000))
+    assert {topic.name: (topic.error_code, topic.error_message) for topic in answered} == {
+        "twice": (ErrorCode.invalid_request, "Duplicate topic name."),
+        "grown": (ErrorCode.none, None),
+    }
 
 
 def test_a_topic_that_exists_is_reported_whatever_its_assignments_are(rig):
@@ -295,22 +305,15 @@ def test_a_topic_that_exists_is_reported_whatever_its_assignments_are(rig):
 def test_create_partitions_with_too_many_partitions_together_returns_policy_violation(rig):
     for name in ("grown-1", "grown-2"):
         rig.create_topic(name)
-
-    def ask(*counts):
-        topics = [{"name": f"grown-{number}", "count": count} for number, count in enumerate(counts, 1)]
-        answer = rig.ask(37, 3, topics=topics, validate_only=True)
-        return [topic.error_code for topic in answer.results]
-
-    assert ask(5001, 5001) == [ErrorCode.none, ErrorCode.none]
-    assert ask(5001, 5002) == [ErrorCode.policy_violation] * 2
+    assert codes(grow(rig, ("grown-1", 5001), ("grown-2", 5001))) == [ErrorCode.none, ErrorCode.none]
+    assert codes(grow(rig, ("grown-1", 5001), ("grown-2", 5002))) == [ErrorCode.policy_violation] * 2
 
 
 def test_metadata_that_names_many_unknown_topics_creates_a_bounded_number(rig, monkeypatch):
     monkeypatch.setattr("yak.broker.apis.metadata.TOPICS_PER_CREATE_MAX", 3)
     topics = [{"name": f"auto-{number}"} for number in range(5)]
     answer = rig.ask(3, 12, topics=topics, allow_auto_topic_creation=True)
-    codes = [topic.error_code for topic in answer.topics]
-    assert codes == [ErrorCode.none] * 3 + [ErrorCode.policy_violation] * 2
+    assert codes(answer.topics) == [ErrorCode.none] * 3 + [ErrorCode.policy_violation] * 2
 
 
 def test_metadata_that_names_kafkas_metadata_topic_creates_nothing(rig):
@@ -336,9 +339,7 @@ def test_topics_past_the_replicas_of_a_broker_return_policy_violation():
     assert "Broker 1 has 6 replicas and would get 5 more; yak.max.broker.partitions allows 10" in refused.error_message
     assert create(rig, "second", partitions=5, validate_only=True).error_code == ErrorCode.policy_violation
     assert create(rig, "second", partitions=4, validate_only=True).error_code == ErrorCode.none
-    grown = [{"name": "first", "count": 11}]
-    answer = rig.ask(37, 3, topics=grown)
-    assert answer.results[0].error_code == ErrorCode.policy_violation
+    assert codes(grow(rig, ("first", 11), validate_only=False)) == [ErrorCode.policy_violation]
     assert create(rig, "second", partitions=4).error_code == ErrorCode.none
     assert metadata(rig, ["auto"], create=True).topics[0].error_code == ErrorCode.policy_violation
     assert delete(rig, name="first").error_code == ErrorCode.none
@@ -347,11 +348,8 @@ def test_topics_past_the_replicas_of_a_broker_return_policy_violation():
 
 def test_topics_of_one_request_are_counted_together_against_the_replicas_of_a_broker():
     rig = Rig(settings={"yak.max.broker.partitions": "10"})
-    row = {"num_partitions": 4, "replication_factor": 1}
-    topics = [{"name": f"t{number}"} | row for number in range(4)]
-    answer = rig.ask(19, 7, topics=topics)
-    codes = [topic.error_code for topic in answer.topics]
-    assert codes == [ErrorCode.none] * 2 + [ErrorCode.policy_violation] * 2
+    answered = create_all(rig, *((f"t{number}", 4) for number in range(4)), validate_only=False)
+    assert codes(answered) == [ErrorCode.none] * 2 + [ErrorCode.policy_violation] * 2
 
 
 def test_config_of_a_new_topic_is_resolved_once_and_not_for_each_partition(rig, monkeypatch):
