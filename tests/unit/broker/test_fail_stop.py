@@ -7,6 +7,7 @@ from typing import NoReturn
 import pytest
 
 from tests.unit.broker.groups_rig import GroupsRig
+from tests.unit.broker.requests import begin_produce
 from tests.unit.plans import Calls
 from yak.broker.fetches import ConsumerFetch
 from yak.core import events
@@ -14,11 +15,10 @@ from yak.errors import ErrorCode, FailStop, PeerError
 from yak.fail_stop import changes_state
 from yak.groups.classic.group import ClassicGroup
 from yak.groups.offsets import Offsets
-from yak.sim.rig import Rig, fetch_fields, produce_fields
-from yak.sim.wire import record_batch
+from yak.sim.rig import Rig, fetch_fields
 from yak.storage.log import Log
 
-PRODUCE, FETCH, METADATA, OFFSET_COMMIT = 0, 1, 3, 8
+FETCH, METADATA, OFFSET_COMMIT = 1, 3, 8
 
 
 class Bug(Exception):
@@ -56,6 +56,19 @@ def breaks_after(owner: object, name: str) -> None:
     setattr(owner, name, broken)
 
 
+def fails_once(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Have the first call of this method of a consumer's fetch raise."""
+    method, calls = getattr(ConsumerFetch, name), []
+
+    def first_fails(self):
+        calls.append(self)
+        if len(calls) == 1:
+            raise Bug
+        return method(self)
+
+    monkeypatch.setattr(ConsumerFetch, name, first_fails)
+
+
 @pytest.fixture
 def rig() -> Rig:
     rig = Rig()
@@ -91,15 +104,7 @@ def test_delayed_operation_that_raises_at_its_expiry_leaves_others_of_that_tick_
 ) -> None:
     seen = Watched(rig)
     fetches = [begin_fetch(rig, 500) for _ in range(3)]
-    expire, calls = ConsumerFetch.on_expiration, []
-
-    def first_fails(self):
-        calls.append(self)
-        if len(calls) == 1:
-            raise Bug
-        return expire(self)
-
-    monkeypatch.setattr(ConsumerFetch, "on_expiration", first_fails)
+    fails_once(monkeypatch, "on_expiration")
     rig.run_for(600)
     assert sum(fetch.is_lost for fetch in fetches) == 1
     assert all(fetch.is_done for fetch in fetches)
@@ -113,15 +118,7 @@ def test_wake_up_of_a_delayed_fetch_that_raises_leaves_others_of_that_turn_woken
     seen = Watched(rig)
     fetches = [begin_fetch(rig, 60_000) for _ in range(3)]
     rig.run_for(5)
-    answer, calls = ConsumerFetch.answer, []
-
-    def first_fails(self):
-        calls.append(self)
-        if len(calls) == 1:
-            raise Bug
-        return answer(self)
-
-    monkeypatch.setattr(ConsumerFetch, "answer", first_fails)
+    fails_once(monkeypatch, "answer")
     assert rig.produce("orders", [b"a"]).error_code == ErrorCode.none
     rig.run_for(10)
     assert sum(fetch.is_lost for fetch in fetches) == 1
@@ -167,8 +164,7 @@ def test_append_that_raises_after_its_write_stops_the_broker_and_acknowledges_no
         raise Bug
 
     monkeypatch.setattr(Log, "append", append_and_fail)
-    fields = produce_fields("orders", record_batch([b"a"], rig.world.now_ms))
-    pending = rig.begin(PRODUCE, 9, **fields)
+    pending = begin_produce(rig, "orders", b"a")
     stops(rig, seen, "LeaderAppends.append_to_leader_log")
     assert pending.answer is None
 
@@ -181,9 +177,6 @@ def test_timer_that_raises_stops_the_broker(rig: Rig) -> None:
 
 
 def test_armed_timer_that_raises_stops_the_broker(rig: Rig) -> None:
-    def fail() -> None:
-        raise Bug
-
     seen = Watched(rig)
     rig.node.broker.timers.arm("planted", rig.world.now_ms + 10, fail)
     rig.run_for(20)

@@ -75,6 +75,14 @@ def batches(rig, topic, *partitions):
     return {"name": topic, "partition_data": data}
 
 
+def rows_of(rig, *topics):
+    """The answers to these batches, by topic and partition."""
+    answer = rig.ask(0, 9, acks=-1, topic_data=list(topics))
+    return [
+        ((topic.name, row.index), row.error_code) for topic in answer.responses for row in topic.partition_responses
+    ]
+
+
 # ------------------------------------------------------------------------------------------------------ inject_error
 
 
@@ -118,21 +126,21 @@ def test_error_is_narrowed_to_client_topic_and_partition(rig, narrowed, expected
 @pytest.mark.parametrize("after", [False, True])
 def test_error_for_one_partition_leaves_the_other_rows_of_the_request(rig, after):
     add(rig, "inject_error", api="Produce", error=NOT_LEADER, topic="orders", partition=1, after=after)
-    topics = [batches(rig, "orders", 0, 1), batches(rig, "other", 0)]
-    fields = {"acks": -1, "topic_data": topics}
-    answer = rig.ask(0, 9, **fields)
-    found = {(topic.name, row.index): row.error_code for topic in answer.responses for row in topic.partition_responses}
-    assert found == {("orders", 0): 0, ("orders", 1): 6, ("other", 0): 0}
+    assert dict(rows_of(rig, batches(rig, "orders", 0, 1), batches(rig, "other", 0))) == {
+        ("orders", 0): 0,
+        ("orders", 1): 6,
+        ("other", 0): 0,
+    }
     assert (end(rig), end(rig, partition=1), end(rig, "other")) == (1, int(after), 1)
 
 
 def test_errors_of_two_rules_go_into_their_rows_and_the_older_one_wins(rig):
     add(rig, "inject_error", api="Produce", error=NOT_LEADER, topic="orders", partition=1)
     add(rig, "inject_error", api="Produce", error="KAFKA_STORAGE_ERROR", topic="orders")
-    topics = [batches(rig, "orders", 0, 1)]
-    fields = {"acks": -1, "topic_data": topics}
-    found = {row.index: row.error_code for row in rig.ask(0, 9, **fields).responses[0].partition_responses}
-    assert found == {0: ErrorCode.kafka_storage_error, 1: ErrorCode.not_leader_or_follower}
+    assert rows_of(rig, batches(rig, "orders", 0, 1)) == [
+        (("orders", 0), ErrorCode.kafka_storage_error),
+        (("orders", 1), ErrorCode.not_leader_or_follower),
+    ]
 
 
 def test_error_of_a_produce_without_acks_closes_the_connection(rig):
@@ -145,9 +153,8 @@ def test_error_of_a_produce_without_acks_closes_the_connection(rig):
 def test_error_of_a_produce_by_topic_id_is_narrowed_by_name(rig):
     add(rig, "inject_error", api="Produce", error=NOT_LEADER, topic="orders")
     topic_id = rig.node.broker.image.topics["orders"].topic_id
-    data = [{"index": 0, "records": record_batch([b"x"], rig.world.now_ms)}]
-    fields = {"acks": -1}
-    answer = rig.ask(0, 13, **fields, topic_data=[{"topic_id": topic_id, "partition_data": data}])
+    data = batches(rig, "orders", 0)["partition_data"]
+    answer = rig.ask(0, 13, acks=-1, topic_data=[{"topic_id": topic_id, "partition_data": data}])
     assert answer.responses[0].topic_id == topic_id
     assert answer.responses[0].partition_responses[0].error_code == ErrorCode.not_leader_or_follower
     assert end(rig) == 0
@@ -155,11 +162,9 @@ def test_error_of_a_produce_by_topic_id_is_narrowed_by_name(rig):
 
 def test_large_produce_gets_its_error_too(rig):
     add(rig, "inject_error", api="Produce", error=NOT_LEADER, topic="orders", partition=1)
-    topics = [batches(rig, "orders", *[0] * 1500, 1)]
-    fields = {"acks": -1, "topic_data": topics}
-    rows_of = rig.ask(0, 9, **fields).responses[0].partition_responses
-    assert len(rows_of) == 1501
-    assert [row.index for row in rows_of if row.error_code] == [1]
+    found = rows_of(rig, batches(rig, "orders", *[0] * 1500, 1))
+    assert len(found) == 1501
+    assert [place for place, error_code in found if error_code] == [("orders", 1)]
 
 
 def test_fetch_of_a_session_gets_an_error_though_nothing_is_new(rig):
@@ -180,16 +185,8 @@ def fetched(rig, session_id=0, session_epoch=-1, topics=()):
         {"topic": topic, "partitions": [{"partition": index, "fetch_offset": offset, "partition_max_bytes": 1 << 20}]}
         for topic, index, offset in topics
     ]
-    return rig.ask(
-        1,
-        11,
-        max_wait=dt.timedelta(milliseconds=500),
-        min_bytes=1,
-        max_bytes=1 << 20,
-        session_id=session_id,
-        session_epoch=session_epoch,
-        topics=named,
-    )
+    waits = {"max_wait": dt.timedelta(milliseconds=500), "min_bytes": 1, "max_bytes": 1 << 20}
+    return rig.ask(1, 11, **waits, session_id=session_id, session_epoch=session_epoch, topics=named)
 
 
 def test_session_error_of_fetch_is_the_answers_own(rig):
@@ -211,15 +208,9 @@ def test_metadata_of_one_topic_gets_an_error_and_still_lists_the_brokers(rig):
 
 def test_join_of_a_group_gets_an_error_and_the_group_stays_empty(rig):
     add(rig, "inject_error", api="JoinGroup", error="REBALANCE_IN_PROGRESS", times=1)
-    second = dt.timedelta(seconds=10)
-    fields = {
-        "group_id": "g",
-        "session_timeout": second,
-        "rebalance_timeout": second,
-        "member_id": "",
-        "protocol_type": "consumer",
-        "protocols": [{"name": "range", "metadata": b""}],
-    }
+    fields = dict.fromkeys(("session_timeout", "rebalance_timeout"), dt.timedelta(seconds=10))
+    fields |= {"group_id": "g", "member_id": "", "protocol_type": "consumer"}
+    fields["protocols"] = [{"name": "range", "metadata": b""}]
     assert rig.ask(11, 5, **fields).error_code == ErrorCode.rebalance_in_progress
     assert rig.ask(11, 5, **fields).error_code != ErrorCode.rebalance_in_progress
 
@@ -362,17 +353,8 @@ def test_broker_without_the_config_refuses_every_command_and_stays():
 
 @pytest.mark.parametrize(
     "data",
-    [
-        b"",
-        b"[]",
-        b"{",
-        b'{"do":"eat"}',
-        b'{"do":"add"}',
-        b'{"do":"add","rule":{}}',
-        b"[" * 5000,
-        b'{"do":"clear","id":1}',
-    ],
-)
+    [b"", b"[]", b"{", b'{"do":"eat"}', b'{"do":"add"}', b'{"do":"add","rule":{}}', b"[" * 5000, b'{"do":"clear","id":1}'],
+)  # fmt: skip
 def test_malformed_command_is_refused_and_the_broker_stays(rig, data):
     fields = {"request_data": COMMAND + data, "request_principal": None, "client_host_address": b""}
     answer = rig.ask(58, 0, client=rig.new_client(), **fields)

@@ -8,25 +8,16 @@ from dataclasses import replace
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.requests import begin_fetch, begin_produce, fetched, produced, values_of
 from yak.cluster.topic_changes import plan_delete_topic
 from yak.core import events
 from yak.ids import TopicPartition
 from yak.partitions import leader_appends
-from yak.protocol.record_batch import compute_crc, iterate_headers
-from yak.protocol.record_walk import walk_records
+from yak.protocol.record_batch import compute_crc
 from yak.sim.rig import Rig, fetch_fields, produce_fields
 from yak.sim.wire import record_batch
 
 TWO_DIRECTORIES = ("/data", "/more")
-
-
-def values_of(partition) -> list[bytes]:
-    data = bytes(partition.records or b"")
-    return [
-        record.value
-        for place, header in iterate_headers(data)
-        for record in walk_records(data[place : place + header.size_bytes])
-    ]
 
 
 def log_of(rig: Rig, topic: str, partition: int = 0):
@@ -98,12 +89,9 @@ def test_a_repeated_batch_is_not_acknowledged_before_its_first_copy_is_on_the_de
         assert not first.is_done
         assert not again.is_done, f"{topic}, acks={acks}"
         rig.run_for(5_000)
-        assert first.answer.responses[0].partition_responses[0].error_code == ErrorCode.none
-        answer = again.answer.responses[0].partition_responses[0]
-        assert (answer.error_code, answer.base_offset) == (
-            ErrorCode.none,
-            first.answer.responses[0].partition_responses[0].base_offset,
-        )
+        assert produced(first).error_code == ErrorCode.none
+        answer = produced(again)
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.none, produced(first).base_offset)
 
 
 def test_failed_flush_is_reported_to_all_producers_that_wait_for_it():
@@ -113,11 +101,10 @@ def test_failed_flush_is_reported_to_all_producers_that_wait_for_it():
     rig.node.disk.fail_next("sync", path_contains="durable-0")
     waiting = []
     for number in range(4):
-        client = rig.new_client()
-        waiting.append(rig.begin(0, 9, client=client, **produce_fields("durable", one_batch(rig, b"%d" % number))))
+        waiting.append(begin_produce(rig, "durable", b"%d" % number, client=rig.new_client()))
         rig.run_for(20)
     rig.run_for(500)
-    codes = [pending.answer.responses[0].partition_responses[0].error_code for pending in waiting]
+    codes = [produced(pending).error_code for pending in waiting]
     assert codes == [ErrorCode.kafka_storage_error] * 4
 
 
@@ -169,7 +156,7 @@ def test_a_topic_deleted_and_made_again_in_one_go_keeps_its_new_data_only():
     rig.create_topic("orders")
     old_id = rig.node.broker.image.topics["orders"].topic_id
     rig.produce("orders", [b"old"] * 3)
-    waiting = rig.begin(1, 12, client=rig.new_client(), **fetch_fields("orders", 3, max_wait_ms=5_000))
+    waiting = begin_fetch(rig, "orders", 3, client=rig.new_client(), max_wait_ms=5_000)
     rig.run_for(50)
     replace_topic(rig, "orders", old_id)
     rig.run_for(300)
@@ -209,7 +196,7 @@ def test_batches_that_wait_for_recompression_count_as_unanswered_with_acks_0_too
     rig.create_topic("packed", compression_type="gzip")
     rig.node.jobs.delays_us = {"recompress": 100_000}
     for number in range(5):
-        rig.begin(0, 9, **produce_fields("packed", one_batch(rig, b"%d" % number), acks=0))
+        begin_produce(rig, "packed", b"%d" % number, acks=0)
     rig.run_for(20)
     assert rig.node.broker.backlog(rig.client.connection_id) == 5
     rig.run_for(1_000)
@@ -246,9 +233,7 @@ def test_a_batch_whose_recompression_fails_by_our_fault_is_not_called_corrupt(mo
 def test_a_fetch_session_that_was_closed_while_its_fetch_waited_is_forgotten():
     rig = Rig()
     rig.create_topic("orders")
-    fields = fetch_fields("orders", 0, max_wait_ms=2_000) | {"session_epoch": 0}
-    reader = rig.new_client()
-    waiting = rig.begin(1, 12, client=reader, **fields)
+    waiting = begin_fetch(rig, "orders", 0, client=rig.new_client(), max_wait_ms=2_000, session_epoch=0)
     rig.run_for(20)
     (session_id,) = rig.node.broker.sessions._sessions
     closing = fetch_fields("orders", 0) | {"session_id": session_id, "session_epoch": -1}
@@ -278,7 +263,7 @@ def test_a_fetch_session_follows_a_topic_that_is_deleted_and_made_again(fetches_
     rig.run_for(100)
     rig.produce("orders", [b"new"])
     rig.run_for(100)
-    assert values_of(waiting.answer.responses[0].partitions[0]) == [b"new"]
+    assert values_of(fetched(waiting)) == [b"new"]
 
 
 # ------------------------------------------------------------------------------------------------------------ the stop
@@ -307,13 +292,13 @@ def test_a_stop_waits_for_the_flushes_under_way_and_starts_no_other():
     rig = Rig()
     rig.create_topic("durable", flush_messages="1")
     rig.node.jobs.delays_us = {"flush": 400_000, "checkpoint": 400_000}
-    pending = rig.begin(0, 9, **produce_fields("durable", one_batch(rig, b"a")))
+    pending = begin_produce(rig, "durable", b"a")
     rig.run_for(20)
     rig.node.stop()
     rig.world.run(lambda: rig.node.broker is None, check=lambda: None, events_max=50_000)
     assert not notices(rig, "stop-not-clean")
     rig.run_for(10)
-    assert pending.answer.responses[0].partition_responses[0].error_code == ErrorCode.none
+    assert produced(pending).error_code == ErrorCode.none
     rig.node.start()
     rig.run_until_ready()
     assert rig.node.broker.log_store.report.was_clean

@@ -43,6 +43,13 @@ def describe(rig: ClusterRig, node_id: int):
     return answer.topics[0].partitions[0], answer.nodes
 
 
+def addition(voter_id: int, directory_id: uuid.UUID, timeout_ms: int, host: str = "node9", port: int = 9092) -> dict:
+    """The fields of AddRaftVoter."""
+    listener = {"name": "PLAINTEXT", "host": host, "port": port}
+    fields = {"voter_id": voter_id, "voter_directory_id": directory_id, "listeners": [listener]}
+    return fields | {"cluster_id": None, "timeout": dt.timedelta(milliseconds=timeout_ms)}
+
+
 @pytest.fixture
 def rig() -> ClusterRig:
     return ClusterRig(metadata="raft")
@@ -153,13 +160,7 @@ def test_voters_are_removed_and_added_through_any_broker(asked):
     fields = {"cluster_id": None, "voter_id": gone.replica_id, "voter_directory_id": gone.replica_directory_id}
     assert rig.ask(asked, REMOVE_RAFT_VOTER, 0, **fields).error_code == ErrorCode.none
     new = quorum_of(rig, 4).config
-    fields = {
-        "cluster_id": None,
-        "timeout": dt.timedelta(seconds=10),
-        "voter_id": 4,
-        "voter_directory_id": new.directory_id,
-        "listeners": [{"name": "PLAINTEXT", "host": new.host, "port": new.port}],
-    }
+    fields = addition(4, new.directory_id, 10_000, new.host, new.port)
     assert rig.ask(asked, ADD_RAFT_VOTER, 0, **fields).error_code == ErrorCode.none
     partition, _nodes = describe(rig, asked)
     assert sorted(voter.replica_id for voter in partition.current_voters) == sorted({1, 2, 3, 4} - {gone.replica_id})
@@ -167,14 +168,7 @@ def test_voters_are_removed_and_added_through_any_broker(asked):
 
 
 def test_voter_that_does_not_catch_up_is_not_added(rig):
-    fields = {
-        "cluster_id": None,
-        "timeout": dt.timedelta(milliseconds=200),
-        "voter_id": 9,
-        "voter_directory_id": METADATA_TOPIC_ID,
-        "listeners": [{"name": "PLAINTEXT", "host": "node9", "port": 9092}],
-    }
-    answer = rig.ask(1, ADD_RAFT_VOTER, 0, **fields)
+    answer = rig.ask(1, ADD_RAFT_VOTER, 0, **addition(9, METADATA_TOPIC_ID, 200))
     assert answer.error_code == ErrorCode.request_timed_out
     assert "did not catch up" in answer.error_message
     assert quorum_of(rig, 1).voters.node_ids == (1, 2, 3)
@@ -233,19 +227,13 @@ def test_observer_that_was_removed_is_not_described_for_ever():
 
 def test_addition_that_waits_for_a_voter_delays_no_other_request_of_the_same_broker(rig):
     other = next(node for node in (1, 2, 3) if node != leader_id(rig))
-    fields = {
-        "cluster_id": quorum_of(rig, 1).config.cluster_id,
-        "timeout": dt.timedelta(seconds=2),
-        "voter_id": 9,
-        "voter_directory_id": uuid.UUID(int=9),
-        "listeners": [{"name": "PLAINTEXT", "host": "node9", "port": 9092}],
-    }
-    addition = rig.begin(other, ADD_RAFT_VOTER, 0, **fields)
+    fields = addition(9, uuid.UUID(int=9), 2_000) | {"cluster_id": quorum_of(rig, 1).config.cluster_id}
+    pending = rig.begin(other, ADD_RAFT_VOTER, 0, **fields)
     rig.run_for(200)
     topics = [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]
     described = rig.begin(other, DESCRIBE_QUORUM, 2, topics=topics)
     rig.run_for(200)
-    assert not addition.is_done
+    assert not pending.is_done
     assert described.is_done
-    rig.run_until(lambda: addition.is_done)
-    assert addition.answer.error_code == ErrorCode.request_timed_out
+    rig.run_until(lambda: pending.is_done)
+    assert pending.answer.error_code == ErrorCode.request_timed_out

@@ -18,14 +18,20 @@ def add(rig, node_id, fault, **fields):
     broker.faults.add({"id": fault, "fault": fault, "topic": "orders", **fields})
 
 
+def lag(rig, **fields):
+    """Have a follower lag in partition 0, and return its node id."""
+    slow = rig.followers("orders")[0]
+    add(rig, slow, "lag_replica", partition=0, broker=slow, **fields)
+    return slow
+
+
 def clear(rig, node_id):
     broker = rig.nodes[node_id - 1].broker
     assert broker.faults.clear()
 
 
 def test_lagging_replica_leaves_the_isr_and_comes_back_when_the_rule_is_cleared(rig):
-    slow = rig.followers("orders")[0]
-    add(rig, slow, "lag_replica", partition=0, broker=slow)
+    slow = lag(rig)
     rig.run_for(100)
     pending = rig.begin_produce("orders", [b"a"])
     rig.run_for(1_000)
@@ -48,8 +54,7 @@ def test_lag_of_the_leader_does_nothing_and_has_no_counts(rig):
 
 
 def test_replica_that_lags_by_a_time_stays_in_the_isr_and_delays_acks(rig):
-    slow = rig.followers("orders")[0]
-    add(rig, slow, "lag_replica", partition=0, broker=slow, delay_ms=800)
+    slow = lag(rig, delay_ms=800)
     for number in range(3):
         began_ms = rig.world.now_ms
         assert rig.produce("orders", [b"%d" % number]).error_code == 0
@@ -65,23 +70,21 @@ def test_replica_that_lags_by_a_time_stays_in_the_isr_and_delays_acks(rig):
 
 
 def test_replica_that_lags_longer_than_the_limit_leaves_the_isr(rig):
-    slow = rig.followers("orders")[0]
-    add(rig, slow, "lag_replica", partition=0, broker=slow, delay_ms=60_000)
+    slow = lag(rig, delay_ms=60_000)
     rig.begin_produce("orders", [b"a"])
     rig.run_until(lambda: slow not in rig.info("orders").isr)
 
 
 def test_replica_that_lags_without_new_records_stays_in_the_isr(rig):
-    slow = rig.followers("orders")[0]
-    add(rig, slow, "lag_replica", partition=0, broker=slow)
+    slow = lag(rig)
     rig.run_for(10_000)
     assert slow in rig.info("orders").isr
 
 
 def test_frozen_isr_keeps_a_lagging_member_until_the_rule_is_cleared(rig):
-    leader, slow = rig.leader("orders"), rig.followers("orders")[0]
+    leader = rig.leader("orders")
     add(rig, leader, "freeze_isr")
-    add(rig, slow, "lag_replica", partition=0, broker=slow)
+    slow = lag(rig)
     rig.run_for(100)
     rig.begin_produce("orders", [b"a"])
     rig.run_for(10_000)
@@ -91,8 +94,7 @@ def test_frozen_isr_keeps_a_lagging_member_until_the_rule_is_cleared(rig):
 
 
 def test_frozen_isr_does_not_take_back_a_replica_that_caught_up(rig):
-    leader, slow = rig.leader("orders"), rig.followers("orders")[0]
-    add(rig, slow, "lag_replica", partition=0, broker=slow)
+    leader, slow = rig.leader("orders"), lag(rig)
     rig.run_for(100)
     rig.begin_produce("orders", [b"a"])
     rig.run_until(lambda: slow not in rig.info("orders").isr)

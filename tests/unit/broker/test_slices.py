@@ -2,8 +2,7 @@
 
 import pytest
 
-from yak.protocol.record_batch import iterate_headers
-from yak.protocol.record_walk import walk_records
+from tests.unit.broker.requests import values_of
 from yak.sim.disk import SimSlice
 from yak.sim.rig import Rig, fetch_fields
 
@@ -28,15 +27,7 @@ def fetch(rig: Rig, positions: list[int], *, max_bytes: int = 50 << 20) -> list[
         for index, offset in enumerate(positions)
     ]
     answer = rig.ask(1, 12, **fields)
-    found = []
-    for partition in answer.responses[0].partitions:
-        data = bytes(partition.records)
-        found.append([
-            record.value[: -len(VALUE)]
-            for place, header in iterate_headers(data)
-            for record in walk_records(data[place : place + header.size_bytes])
-        ])  # fmt: skip
-    return found
+    return [[value[: -len(VALUE)] for value in values_of(each)] for each in answer.responses[0].partitions]
 
 
 def test_fetch_response_exceeds_the_in_memory_limit_and_has_every_record_once(rig):

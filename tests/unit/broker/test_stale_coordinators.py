@@ -1,6 +1,7 @@
 """A coordinator that stood still does not tell of commits as they were."""
 
 import datetime as dt
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,8 @@ from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import TopicPartition
 from yak.ports.metadata_store import StoreOutcome
 from yak.sim.cluster_rig import ClusterRig
-from yak.sim.rig import Client
+from yak.sim.node import SimNode
+from yak.sim.rig import Client, Pending
 from yak.transactions.records import TRANSACTION_TOPIC
 from yak.transactions.transaction import COMPLETE_COMMIT
 
@@ -58,19 +60,43 @@ def told(rig: ClusterRig, node_id: int):
     return pending.answer
 
 
-def test_client_of_a_paused_coordinator_retries_and_reads_the_next_ones_commit(rig: ClusterRig) -> None:
-    commit(rig, 5)
+def offset_told(rig: ClusterRig, node_id: int) -> int:
+    return told(rig, node_id).topics[0].partitions[0].committed_offset
+
+
+def pause_coordinator(rig: ClusterRig) -> int:
+    """Pause it until another one has committed, and return its node id."""
     old = rig.leader(OFFSETS_TOPIC)
-    assert told(rig, old).topics[0].partitions[0].committed_offset == 5
     rig.nodes[old - 1].pause()
     rig.run_until(lambda: rig.leader(OFFSETS_TOPIC) not in (old, -1))
     rig.run_for(500)
     commit(rig, 9)
-    pending = begin_fetch(rig, old)
-    rig.nodes[old - 1].resume()
+    return old
+
+
+def pause_followers(rig: ClusterRig) -> list[SimNode]:
+    followers = [rig.nodes[node_id - 1] for node_id in rig.followers(OFFSETS_TOPIC)]
+    for node in followers:
+        node.pause()
+    return followers
+
+
+def resumed(rig: ClusterRig, nodes: list[SimNode], pending: Pending) -> Any:
+    """The answer to a request that waits for these nodes."""
+    assert not pending.is_done
+    for node in nodes:
+        node.resume()
     rig.run_until(lambda: pending.is_done)
-    assert pending.answer.error_code in (ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator)
-    assert told(rig, rig.leader(OFFSETS_TOPIC)).topics[0].partitions[0].committed_offset == 9
+    return pending.answer
+
+
+def test_client_of_a_paused_coordinator_retries_and_reads_the_next_ones_commit(rig: ClusterRig) -> None:
+    commit(rig, 5)
+    assert offset_told(rig, rig.leader(OFFSETS_TOPIC)) == 5
+    old = pause_coordinator(rig)
+    answer = resumed(rig, [rig.nodes[old - 1]], begin_fetch(rig, old))
+    assert answer.error_code in (ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator)
+    assert offset_told(rig, rig.leader(OFFSETS_TOPIC)) == 9
 
 
 def test_committed_offsets_are_returned_while_the_store_is_unavailable(rig: ClusterRig) -> None:
@@ -79,7 +105,7 @@ def test_committed_offsets_are_returned_while_the_store_is_unavailable(rig: Clus
     for node in rig.nodes:
         node.store_goes_down()
     rig.run_for(20_000)
-    assert told(rig, rig.leader(OFFSETS_TOPIC)).topics[0].partitions[0].committed_offset == 5
+    assert offset_told(rig, rig.leader(OFFSETS_TOPIC)) == 5
 
 
 def refuse_changes(rig: ClusterRig, message: str = "OOM command not allowed") -> None:
@@ -95,10 +121,10 @@ def test_committed_offsets_are_returned_while_the_store_refuses_every_change(rig
     call = rig.cluster.store.call
     refuse_changes(rig)
     rig.run_for(20_000)
-    assert told(rig, rig.leader(OFFSETS_TOPIC)).topics[0].partitions[0].committed_offset == 5
+    assert offset_told(rig, rig.leader(OFFSETS_TOPIC)) == 5
     rig.cluster.store.call = call
     rig.run_for(20_000)
-    assert told(rig, rig.leader(OFFSETS_TOPIC)).topics[0].partitions[0].committed_offset == 5
+    assert offset_told(rig, rig.leader(OFFSETS_TOPIC)) == 5
 
 
 def test_no_committed_offsets_are_returned_while_the_store_is_a_replica(rig: ClusterRig) -> None:
@@ -112,16 +138,10 @@ def test_no_committed_offsets_are_returned_while_the_store_is_a_replica(rig: Clu
 def test_paused_coordinator_returns_no_offsets_of_before_when_the_store_refuses_changes(rig: ClusterRig) -> None:
     """The store elected the next coordinator before it was full."""
     commit(rig, 5)
-    old = rig.leader(OFFSETS_TOPIC)
-    rig.nodes[old - 1].pause()
-    rig.run_until(lambda: rig.leader(OFFSETS_TOPIC) not in (old, -1))
-    rig.run_for(500)
-    commit(rig, 9)
+    old = pause_coordinator(rig)
     refuse_changes(rig)
-    pending = begin_fetch(rig, old)
-    rig.nodes[old - 1].resume()
-    rig.run_until(lambda: pending.is_done)
-    assert pending.answer.error_code in (ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator)
+    answer = resumed(rig, [rig.nodes[old - 1]], begin_fetch(rig, old))
+    assert answer.error_code in (ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator)
     rig.run_for(20_000)
     assert told(rig, old).error_code == ErrorCode.not_coordinator
 
@@ -137,7 +157,7 @@ def test_committed_offsets_are_returned_while_the_store_has_lost_the_metadata(ri
     broker = rig.nodes[leader - 1].broker
     assert broker.metadata.lifecycle.state is LifecycleState.FROZEN
     assert broker.store_outage.since_ms is None
-    assert told(rig, leader).topics[0].partitions[0].committed_offset == 5
+    assert offset_told(rig, leader) == 5
 
 
 def test_coordinator_that_was_just_unfenced_and_leads_returns_offsets_at_once(rig: ClusterRig) -> None:
@@ -151,9 +171,7 @@ def test_coordinator_that_was_just_unfenced_and_leads_returns_offsets_at_once(ri
     rig.run_until(
         lambda: bool(broker.group_coordinator.runtime.coordinated) and not broker.group_coordinator.runtime.is_loading()
     )
-    answer = told(rig, rig.leader(OFFSETS_TOPIC))
-    assert answer.error_code == ErrorCode.none
-    assert answer.topics[0].partitions[0].committed_offset == 5
+    assert offset_told(rig, rig.leader(OFFSETS_TOPIC)) == 5
 
 
 def test_offset_is_not_returned_before_its_record_is_committed(rig: ClusterRig) -> None:
@@ -179,30 +197,22 @@ def test_offset_fetch_that_waits_while_the_group_is_deleted_is_retried(rig: Clus
     """A failover could still take the deletion back, and who is told of no offset begins where it likes."""
     commit(rig, 5)
     leader = rig.leader(OFFSETS_TOPIC)
-    followers = [rig.nodes[node_id - 1] for node_id in rig.followers(OFFSETS_TOPIC)]
-    for node in followers:
-        node.pause()
+    followers = pause_followers(rig)
     begin_commit(rig, 7)
     rig.run_for(50)
     pending = begin_fetch(rig, leader)
     rig.run_for(50)
     rig.begin(leader, DELETE_GROUPS, 1, groups_names=[GROUP])
     rig.run_for(50)
-    assert not pending.is_done
-    for node in followers:
-        node.resume()
-    rig.run_until(lambda: pending.is_done)
-    assert pending.answer.error_code == ErrorCode.not_coordinator
-    assert told(rig, leader).topics[0].partitions[0].committed_offset == -1
+    assert resumed(rig, followers, pending).error_code == ErrorCode.not_coordinator
+    assert offset_told(rig, leader) == -1
 
 
 def test_offsets_of_a_group_that_starts_again_are_returned_after_committed_deletion(rig: ClusterRig) -> None:
     """A failover could still take the deletion back: -1 would send the new member to `auto.offset.reset`."""
     commit(rig, 5)
     leader = rig.leader(OFFSETS_TOPIC)
-    followers = [rig.nodes[node_id - 1] for node_id in rig.followers(OFFSETS_TOPIC)]
-    for node in followers:
-        node.pause()
+    followers = pause_followers(rig)
     rig.begin(leader, DELETE_GROUPS, 1, groups_names=[GROUP])
     rig.run_for(50)
     timeouts = dict.fromkeys(("session_timeout", "rebalance_timeout"), dt.timedelta(seconds=10))
@@ -213,11 +223,7 @@ def test_offsets_of_a_group_that_starts_again_are_returned_after_committed_delet
     assert joined.answer.error_code == ErrorCode.member_id_required
     pending = begin_fetch(rig, leader)
     rig.run_for(50)
-    assert not pending.is_done
-    for node in followers:
-        node.resume()
-    rig.run_until(lambda: pending.is_done)
-    assert pending.answer.topics[0].partitions[0].committed_offset == -1
+    assert resumed(rig, followers, pending).topics[0].partitions[0].committed_offset == -1
 
 
 @pytest.mark.parametrize(
@@ -266,8 +272,7 @@ def test_group_whose_commit_waits_does_not_keep_the_offsets_of_other_groups_back
     commit(rig, 5, group="other")
     commit(rig, 5)
     leader = rig.leader(OFFSETS_TOPIC)
-    for node_id in rig.followers(OFFSETS_TOPIC):
-        rig.nodes[node_id - 1].pause()
+    pause_followers(rig)
     begin_commit(rig, 7)
     rig.run_for(50)
     topics = [{"name": "orders", "partition_indexes": [0]}]
