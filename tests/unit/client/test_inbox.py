@@ -133,6 +133,23 @@ def test_inbox_stored_offset_makes_unknown_what_is_committed():
     assert inbox.superseded({A: 2, B: 3}) == {A: 2}
 
 
+def test_messages_are_drawn_within_bytes_and_a_count_but_never_none():
+    inbox = Inbox(len)
+    for each in (b"12345", b"12345k", b"", b"", b""):
+        inbox.put(each)
+    assert inbox.draw(4, 10) == [b"12345"]
+    assert inbox.draw(6, 2) == [b"12345k", b""]
+    assert (inbox.draw(0, 10), inbox.draw(6, 10)) == ([b"", b""], [])
+
+
+def test_forgotten_partitions_leave_nothing():
+    inbox = Inbox(lambda _: 1)
+    inbox.given([message(partition=0, offset=8), message(partition=1, offset=8)])
+    inbox.put(message(partition=0, offset=9))
+    inbox.forget_all()
+    assert (len(inbox), inbox.bytes_held, inbox.uncommitted()) == (0, 0, {})
+
+
 class AnyUse(RuleBasedStateMachine):
     """Whatever is called in whatever order, as a consumer with two partitions would."""
 
