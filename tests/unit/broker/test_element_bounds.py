@@ -2,80 +2,52 @@
 
 import pytest
 
+from tests.unit.broker import test_large_requests as large
+from tests.unit.broker.test_large_requests import Request
 from yak.core import events
 from yak.limits import REQUEST_ELEMENTS_MAX
 from yak.protocol.codec import encode_request
 from yak.protocol.peer_proof import Incarnation
 from yak.sim.rig import Rig
 
-PRODUCE, FETCH, METADATA, OFFSET_FETCH = 0, 1, 3, 9
 CREATE_TOPICS, CREATE_PARTITIONS, ALTER_REASSIGNMENTS = 19, 37, 45
 REPLICAS = [1, 2, 3, 4, 5]
 
 
-def produce(topics: int, partitions: int) -> tuple[int, int, dict]:
-    rows = [{"index": number, "records": None} for number in range(partitions)]
-    data = [{"name": f"t{number}", "partition_data": rows} for number in range(topics)]
-    return PRODUCE, 9, {"transactional_id": None, "acks": 1, "timeout": 1000, "topic_data": data}
+def produce(topics: int, partitions: int) -> Request:
+    return large.produce(named(topics, partitions))
 
 
-def fetch(topics: int, partitions: int) -> tuple[int, int, dict]:
-    rows = [
-        {
-            "partition": number,
-            "current_leader_epoch": -1,
-            "fetch_offset": 0,
-            "last_fetched_epoch": -1,
-            "log_start_offset": -1,
-            "partition_max_bytes": 1,
-        }
-        for number in range(partitions)
-    ]
-    fields = {
-        "replica_id": -1,
-        "max_wait": 0,
-        "min_bytes": 0,
-        "max_bytes": 1,
-        "isolation_level": 0,
-        "session_id": 0,
-        "session_epoch": -1,
-        "topics": [{"topic": f"t{number}", "partitions": rows} for number in range(topics)],
-        "forgotten_topics_data": [],
-        "rack_id": "",
-    }
-    return FETCH, 12, fields
+def fetch(topics: int, partitions: int) -> Request:
+    return large.fetch(named(topics, partitions))
 
 
-def offset_fetch(topics: int, partitions: int) -> tuple[int, int, dict]:
-    indexes = list(range(partitions))
-    rows = [{"name": f"t{number}", "partition_indexes": indexes} for number in range(topics)]
-    return OFFSET_FETCH, 5, {"group_id": "g", "topics": rows}
+def offset_fetch(topics: int, partitions: int) -> Request:
+    return large.offset_fetch(named(topics, partitions))
 
 
-def metadata(topics: int, partitions: int) -> tuple[int, int, dict]:
-    fields = {
-        "topics": [{"name": f"t{number}"} for number in range(topics * partitions)],
-        "allow_auto_topic_creation": False,
-        "include_cluster_authorized_operations": False,
-        "include_topic_authorized_operations": False,
-    }
-    return METADATA, 8, fields
+def metadata(topics: int, partitions: int) -> Request:
+    return large.metadata([f"t{number}" for number in range(topics * partitions)])
 
 
-def create_topics(topics: int, partitions: int) -> tuple[int, int, dict]:
+def named(topics: int, partitions: int) -> large.Topics:
+    return [(f"t{number}", partitions) for number in range(topics)]
+
+
+def create_topics(topics: int, partitions: int) -> Request:
     assignments = [{"partition_index": number, "broker_ids": REPLICAS} for number in range(partitions)]
     row = {"num_partitions": -1, "replication_factor": -1, "assignments": assignments, "configs": []}
     rows = [{"name": f"t{number}"} | row for number in range(topics)]
     return CREATE_TOPICS, 5, {"topics": rows, "timeout": 1000, "validate_only": True}
 
 
-def create_partitions(topics: int, partitions: int) -> tuple[int, int, dict]:
+def create_partitions(topics: int, partitions: int) -> Request:
     assignments = [{"broker_ids": REPLICAS}] * partitions
     rows = [{"name": f"t{number}", "count": partitions + 1, "assignments": assignments} for number in range(topics)]
     return CREATE_PARTITIONS, 2, {"topics": rows, "timeout": 1000, "validate_only": True}
 
 
-def reassignments(topics: int, partitions: int) -> tuple[int, int, dict]:
+def reassignments(topics: int, partitions: int) -> Request:
     numbers = [{"partition_index": number, "replicas": REPLICAS} for number in range(partitions)]
     rows = [{"name": f"t{number}", "partitions": numbers} for number in range(topics)]
     return ALTER_REASSIGNMENTS, 0, {"timeout": 1000, "topics": rows}
@@ -91,7 +63,7 @@ class Sender:
         self.rig = Rig()
         self.connection_id = 10_000
 
-    def is_taken(self, request: tuple[int, int, dict], *, is_broker: bool = False, is_in_process: bool = False) -> bool:
+    def is_taken(self, request: Request, *, is_broker: bool = False, is_in_process: bool = False) -> bool:
         """Whether the connection stays open after the request."""
         broker, now_ms = self.rig.node.broker, self.rig.world.now_ms
         self.connection_id += 1

@@ -1,10 +1,12 @@
 """Requests of many elements: several turns, the same answer, and room for others between the turns."""
 
 import datetime as dt
+from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.requests import fitted
 from yak.core import events
 from yak.limits import LARGE_REQUEST_ELEMENTS, REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
 from yak.protocol.codec import decode_response, encode_request
@@ -21,42 +23,34 @@ def names(count: int = COUNT) -> list[str]:
     return [("orders" if number == 700 else f"t{number}") for number in range(count)]
 
 
-def fetch(topics: list[tuple[str, int]], version: int = 12, **more: object) -> tuple[int, int, dict]:
-    row = {
-        "current_leader_epoch": -1,
-        "fetch_offset": 0,
-        "last_fetched_epoch": -1,
-        "log_start_offset": -1,
-        "partition_max_bytes": 100_000,
-    }
-    if version < 12:
-        del row["last_fetched_epoch"]
-    fields = {
-        "replica_id": -1,
-        "max_wait": 0,
-        "min_bytes": 0,
-        "max_bytes": 1_000_000,
-        "isolation_level": 0,
-        "session_id": 0,
-        "session_epoch": -1,
-        "topics": [
-            {"topic": name, "partitions": [row | {"partition": number} for number in range(count)]}
-            for name, count in topics
-        ],
-        "forgotten_topics_data": [],
-        "rack_id": "",
-    }
-    return FETCH, version, fields | more
+Request = tuple[int, int, dict[str, Any]]
+Topics = list[tuple[str, int]]
+"""The names, and how many partitions of each."""
 
 
-def metadata(topics: list[str], version: int = 8) -> tuple[int, int, dict]:
-    fields = {"topics": [{"name": name} for name in topics], "allow_auto_topic_creation": False}
-    if version < 11:
-        fields["include_cluster_authorized_operations"] = False
-    return METADATA, version, fields | {"include_topic_authorized_operations": False}
+def ones(topics: list[str]) -> Topics:
+    return [(name, 1) for name in topics]
 
 
-def list_offsets(topics: list[tuple[str, int]]) -> tuple[int, int, dict]:
+def fetch(topics: Topics, version: int = 12, **more: object) -> Request:
+    row = dict.fromkeys(("current_leader_epoch", "last_fetched_epoch", "log_start_offset"), -1)
+    row |= {"fetch_offset": 0, "partition_max_bytes": 100_000}
+    rows = [
+        {"topic": name, "partitions": [row | {"partition": number} for number in range(count)]}
+        for name, count in topics
+    ]
+    fields = {"replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 1_000_000, "isolation_level": 0}
+    fields |= {"session_id": 0, "session_epoch": -1, "topics": rows, "forgotten_topics_data": [], "rack_id": ""}
+    return FETCH, version, fitted(FETCH, version, **fields | more)
+
+
+def metadata(topics: list[str], version: int = 8) -> Request:
+    fields = dict.fromkeys(("include_cluster_authorized_operations", "include_topic_authorized_operations"), False)
+    fields |= {"topics": [{"name": name} for name in topics], "allow_auto_topic_creation": False}
+    return METADATA, version, fitted(METADATA, version, **fields)
+
+
+def list_offsets(topics: Topics) -> Request:
     row = {"current_leader_epoch": -1, "timestamp": -1}
     rows = [
         {"name": name, "partitions": [row | {"partition_index": number} for number in range(count)]}
@@ -65,7 +59,7 @@ def list_offsets(topics: list[tuple[str, int]]) -> tuple[int, int, dict]:
     return LIST_OFFSETS, 5, {"replica_id": -1, "isolation_level": 0, "topics": rows}
 
 
-def epochs(topics: list[tuple[str, int]]) -> tuple[int, int, dict]:
+def epochs(topics: Topics) -> Request:
     row = {"current_leader_epoch": -1, "leader_epoch": 0}
     rows = [
         {"topic": name, "partitions": [row | {"partition": number} for number in range(count)]}
@@ -77,40 +71,37 @@ def epochs(topics: list[tuple[str, int]]) -> tuple[int, int, dict]:
 BATCH = record_batch([b"x"], 1_700_000_000_000)
 
 
-def produce(topics: list[str], version: int = 9, acks: int = 1) -> tuple[int, int, dict]:
-    rows = [{"name": name, "partition_data": [{"index": 0, "records": BATCH}]} for name in topics]
+def produce(topics: Topics, version: int = 9, acks: int = 1) -> Request:
+    rows = [
+        {"name": name, "partition_data": [{"index": number, "records": BATCH} for number in range(count)]}
+        for name, count in topics
+    ]
     return PRODUCE, version, {"transactional_id": None, "acks": acks, "timeout": 1000, "topic_data": rows}
 
 
-def produce_partitions(topic: str, count: int) -> tuple[int, int, dict]:
-    api_key, version, fields = produce([topic])
-    fields["topic_data"][0]["partition_data"] = [{"index": number, "records": BATCH} for number in range(count)]
-    return api_key, version, fields
-
-
-def describe_configs(topics: list[str]) -> tuple[int, int, dict]:
+def describe_configs(topics: list[str]) -> Request:
     rows = [{"resource_type": 2, "resource_name": name, "configuration_keys": None} for name in topics]
     return DESCRIBE_CONFIGS, 3, {"resources": rows, "include_synonyms": True, "include_documentation": True}
 
 
-def offset_fetch(topics: list[tuple[str, int]]) -> tuple[int, int, dict]:
+def offset_fetch(topics: Topics) -> Request:
     rows = [{"name": name, "partition_indexes": list(range(count))} for name, count in topics]
     return OFFSET_FETCH, 5, {"group_id": "g", "topics": rows}
 
 
-def delete_topics(topics: list[str]) -> tuple[int, int, dict]:
+def delete_topics(topics: list[str]) -> Request:
     return DELETE_TOPICS, 4, {"topic_names": topics, "timeout": 1000}
 
 
-def describe_groups(groups: list[str]) -> tuple[int, int, dict]:
+def describe_groups(groups: list[str]) -> Request:
     return DESCRIBE_GROUPS, 4, {"groups": groups, "include_authorized_operations": False}
 
 
-def delete_groups(groups: list[str]) -> tuple[int, int, dict]:
+def delete_groups(groups: list[str]) -> Request:
     return DELETE_GROUPS, 1, {"groups_names": groups}
 
 
-def delete_records(topics: list[tuple[str, int]]) -> tuple[int, int, dict]:
+def delete_records(topics: Topics) -> Request:
     rows = [
         {"name": name, "partitions": [{"partition_index": number, "offset": 1} for number in range(count)]}
         for name, count in topics
@@ -118,12 +109,13 @@ def delete_records(topics: list[tuple[str, int]]) -> tuple[int, int, dict]:
     return DELETE_RECORDS, 1, {"topics": rows, "timeout": 1000}
 
 
-def describe_pages(topics: list[str]) -> tuple[int, int, dict]:
+def describe_pages(topics: list[str]) -> Request:
     rows = [{"name": name} for name in topics]
     return DESCRIBE_PAGES, 0, {"topics": rows, "response_partition_limit": 2000, "cursor": None}
 
 
-each = [(name, 1) for name in names()]
+each = ones(names())
+others = [(name, 1) for name, _count in each if name != "orders"]
 ANSWERED = {
     "metadata": metadata(names()),
     "metadata, flexible": metadata(names(), 9),
@@ -139,21 +131,19 @@ ANSWERED = {
     "configs, one topic": describe_configs(["orders"] * COUNT),
     "offsets": offset_fetch([("orders", COUNT)]),
     "offsets, topics": offset_fetch(each),
-    "deletions": delete_topics([name for name in names() if name != "orders"] + ["t3"]),
+    "deletions": delete_topics([name for name, _count in others] + ["t3"]),
     "groups": describe_groups(names()),
     "deletions of groups": delete_groups(names()),
     "deletions of records": delete_records([("orders", COUNT), ("nowhere", 3)]),
     "pages": describe_pages(names()),
     "fetch, old": fetch([*each, ("nowhere", COUNT)], version=11),
     "fetch, partitions with records": fetch([("orders", 3)] * 400),
-    "produce, partitions": produce_partitions("nowhere", COUNT),
-    "produce, old": produce([name for name in names() if name != "orders"], version=7),
-    "produce, bad acks": produce(names(), acks=7),
-    "produce to nowhere": produce([name for name in names() if name != "orders"]),
+    "produce, partitions": produce([("nowhere", COUNT)]),
+    "produce, old": produce(others, version=7),
+    "produce, bad acks": produce(each, acks=7),
+    "produce to nowhere": produce(others),
 }
 
-
-FETCH = 1
 SESSION_ID = slice(15, 19)
 """In an answer to Fetch, behind its size, correlation id, tags, throttle time and error code."""
 
@@ -177,7 +167,7 @@ class Broker:
     def close(self, connection_id: int) -> None:
         self.core.step(events.ConnectionClosed(connection_id), self.now_ms)
 
-    def send(self, connection_id: int, request: tuple[int, int, dict], *, behind: bytes = b"") -> list[bytes]:
+    def send(self, connection_id: int, request: Request, *, behind: bytes = b"") -> list[bytes]:
         api_key, version, fields = request
         frame = memoryview(encode_request(api_key, version, 1, "c", fields) + behind)
         return self.answers(self.core.step(events.FrameReceived(connection_id, frame), self.now_ms), connection_id)
@@ -194,7 +184,7 @@ class Broker:
             if type(effect) is events.Reply and effect.connection_id == connection_id and effect.parts
         ]
 
-    def ask(self, connection_id: int, request: tuple[int, int, dict]) -> list[bytes]:
+    def ask(self, connection_id: int, request: Request) -> list[bytes]:
         """The answers to a request, at once or after some turns."""
         return self.send(connection_id, request) or self.finish(connection_id)[0]
 
@@ -250,24 +240,20 @@ def test_other_connection_is_answered_between_the_slices(broker):
 
 def test_requests_behind_a_large_one_are_served_after_it_in_order(broker):
     client = broker.open()
-    for topics in (names(), ["orders"], names(COUNT + 1), ["t1", "t2"]):
-        assert broker.send(client, metadata(topics)) == []
+    requests = [metadata(topics) for topics in (names(), ["orders"], names(COUNT + 1), ["t1", "t2"])]
+    assert [broker.send(client, request_) for request_ in requests] == [[]] * 4
     assert len(broker.core.large_requests) == 1
     answers, _turns = broker.finish(client)
     whole = broker.open(is_in_process=True)
-    expected = [
-        broker.ask(whole, metadata(topics))[0] for topics in (names(), ["orders"], names(COUNT + 1), ["t1", "t2"])
-    ]
-    assert answers == expected
+    assert answers == [broker.ask(whole, request_)[0] for request_ in requests]
     assert broker.core.held_bytes == 0
 
 
 def test_produce_behind_a_large_one_is_appended_after_it(broker):
     client = broker.open()
     before = broker.core.partitions["orders", 0].log_end_offset
-    broker.send(client, produce(names()))
-    small = produce(["orders"])
-    broker.send(client, small)
+    broker.send(client, produce(each))
+    broker.send(client, produce([("orders", 1)]))
     assert broker.core.partitions["orders", 0].log_end_offset == before
     answers, _turns = broker.finish(client)
     assert len(answers) == 2
@@ -277,20 +263,19 @@ def test_produce_behind_a_large_one_is_appended_after_it(broker):
 def test_large_produce_appends_every_batch_and_names_each_partition_once(broker):
     client = broker.open()
     before = broker.core.partitions["orders", 1].log_end_offset
-    broker.send(client, produce_partitions("orders", COUNT))
+    broker.send(client, produce([("orders", COUNT)]))
     (answer,), _turns = broker.finish(client)
     assert broker.core.partitions["orders", 1].log_end_offset == before + 1
     rows = decode_response(PRODUCE, 9, answer[4:]).responses
     assert [len(row.partition_responses) for row in rows] == [COUNT]
-    assert [row.error_code == ErrorCode.none for row in rows[0].partition_responses] == [True] * 3 + [False] * (
-        COUNT - 3
-    )
+    taken = [row.error_code == ErrorCode.none for row in rows[0].partition_responses]
+    assert taken == [True] * 3 + [False] * (COUNT - 3)
 
 
 def test_large_produce_without_acks_is_appended_and_not_answered(broker):
     client = broker.open()
     before = broker.core.partitions["orders", 1].log_end_offset
-    broker.send(client, produce(["orders"] * COUNT, acks=0))
+    broker.send(client, produce([("orders", 1)] * COUNT, acks=0))
     assert broker.finish(client)[0] == []
     broker.core.step(events.TurnEnd(), broker.now_ms)
     assert broker.core.connections[client].is_open
@@ -307,7 +292,7 @@ def test_large_fetch_waits_for_records_and_is_woken_by_them(broker):
     broker.send(client, request_)
     assert broker.finish(client)[0] == []
     assert broker.core.backlog(client) == 1
-    api_key, version, fields = produce(["orders"])
+    api_key, version, fields = produce([("orders", 1)])
     frame = memoryview(encode_request(api_key, version, 1, "c", fields))
     effects = broker.core.step(events.FrameReceived(producer, frame), broker.now_ms)
     effects += broker.core.step(events.TurnEnd(), broker.now_ms)
