@@ -1,14 +1,8 @@
 """DescribeAcls, CreateAcls and DeleteAcls by hand, against a broker that answers one request."""
 
-import datetime as dt
-
 import pytest
 from fake_brokers import ask
-from kio.schema.create_acls.v3 import response as created
-from kio.schema.delete_acls.v3 import response as deleted
-from kio.schema.describe_acls.v3 import response as described
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i8, i32Timedelta
 
 from yak.acls.bindings import (
     AccessControlEntry,
@@ -23,7 +17,6 @@ from yak.acls.filters import AclFilter
 from yak.client.acls import create_acls, delete_acls, describe_acls
 from yak.errors import Unreachable, UsageError, YakError
 
-NO_TIME = i32Timedelta.parse(dt.timedelta())
 ACL = AclBinding(
     ResourcePattern(ResourceType.TOPIC, "orders", PatternType.PREFIXED),
     AccessControlEntry("User:ann", "10.0.0.1", Operation.READ, Permission.DENY),
@@ -37,27 +30,22 @@ FAILURES = [
 ]
 
 
+RESOURCE = {"resource_type": 2, "resource_name": "orders", "pattern_type": 4}
+ENTRY = {"principal": "User:ann", "host": "10.0.0.1", "operation": 3, "permission_type": 2}
+
+
 def description(code=ErrorCode.none, message=None):
-    acl = described.AclDescription(principal="User:ann", host="10.0.0.1", operation=i8(3), permission_type=i8(2))
-    resource = described.DescribeAclsResource(
-        resource_type=i8(2), resource_name="orders", pattern_type=i8(4), acls=(acl,)
-    )
-    return described.DescribeAclsResponse(
-        throttle_time=NO_TIME, error_code=code, error_message=message, resources=() if code else (resource,)
-    )
+    resources = [] if code else [RESOURCE | {"acls": [ENTRY]}]
+    return {"error_code": code, "error_message": message, "resources": resources}
 
 
 def creation(code=ErrorCode.none, message=None):
-    result = created.AclCreationResult(error_code=code, error_message=message)
-    return created.CreateAclsResponse(throttle_time=NO_TIME, results=(result,))
+    return {"results": [{"error_code": code, "error_message": message}]}
 
 
 def deletion(code=ErrorCode.none, message=None):
-    acl = deleted.DeleteAclsMatchingAcl(
-        error_code=ErrorCode.none, error_message=None, resource_type=i8(2), resource_name="orders",
-        pattern_type=i8(4), principal="User:ann", host="10.0.0.1", operation=i8(3), permission_type=i8(2))  # fmt: skip
-    result = deleted.DeleteAclsFilterResult(error_code=code, error_message=message, matching_acls=(acl,))
-    return deleted.DeleteAclsResponse(throttle_time=NO_TIME, filter_results=(result,))
+    acl = RESOURCE | ENTRY | {"error_code": 0, "error_message": None}
+    return {"filter_results": [{"error_code": code, "error_message": message, "matching_acls": [acl]}]}
 
 
 def test_described_acls_are_those_of_the_filter():

@@ -20,29 +20,19 @@ from yak.client.store_moves import set_target
 from yak.client.transactions import OpenTransaction, abort_transaction
 from yak.errors import Unreachable, WaitTimeout, YakError
 from yak.ids import TopicPartition
-from yak.protocol.codec import encode_response_body
 from yak.view.groups import Group
 from yak.views.described_groups import CLASSIC, CONSUMER
 
 ORDERS = TopicPartition("orders", 0)
-THROTTLE = {"throttle_time": 0}
-EMPTY: dict[int, tuple[int, dict[str, Any]]] = {
-    8: (8, THROTTLE | {"topics": []}),
-    15: (5, THROTTLE | {"groups": []}),
-    69: (0, THROTTLE | {"groups": []}),
-    27: (1, {"markers": []}),
-    32: (4, THROTTLE | {"results": []}),
-    42: (2, THROTTLE | {"results": []}),
-    44: (1, THROTTLE | {"responses": []}),
-    47: (0, THROTTLE | {"error_code": 0, "topics": []}),
-    49: (1, THROTTLE | {"entries": []}),
-    55: (2, {"error_code": 0, "error_message": None, "topics": [], "nodes": []}),
+EMPTY: dict[int, dict[str, Any]] = {
+    **{key: {"topics": []} for key in (8, 47, 55)},
+    **{key: {"groups": []} for key in (15, 69)},
+    **{key: {"results": []} for key in (32, 42)},
+    27: {"markers": []},
+    44: {"responses": []},
+    49: {"entries": []},
 }
-"""By API key: the version that YAK's commands use, and an answer without results."""
-
-
-def body(key: int, version: int, fields: dict[str, Any]) -> bytes:
-    return encode_response_body(key, version, fields)
+"""By API key: an answer without results."""
 
 
 class Cluster:
@@ -50,8 +40,8 @@ class Cluster:
 
     def __init__(self) -> None:
         self.has_coordinator = True
-        answers = {key: lambda _, each=(key, *rest): body(*each) for key, rest in EMPTY.items()}
-        self.broker = FakeBroker(answers | {10: lambda request: body(10, 4, self.find(request))}, lists=(55, 80, 81))
+        answers = {key: lambda _, fields=fields: fields for key, fields in EMPTY.items()}
+        self.broker = FakeBroker(answers | {10: self.find}, lists=(55, 80, 81))
         self.address = self.broker.address
         self.node = Broker(1, "127.0.0.1", self.broker.port)
         topics = {"orders": Topic("orders", (Partition(0, 1, (1,), (1,)),))}
@@ -60,7 +50,7 @@ class Cluster:
     def find(self, request: Any) -> dict[str, Any]:
         keys = request.coordinator_keys if self.has_coordinator else ()
         place = {"node_id": 1, "host": "127.0.0.1", "port": self.broker.port, "error_code": 0, "error_message": None}
-        return THROTTLE | {"coordinators": [{"key": key, **place} for key in keys]}
+        return {"coordinators": [{"key": key, **place} for key in keys]}
 
 
 @pytest.fixture

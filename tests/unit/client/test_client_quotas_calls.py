@@ -1,27 +1,19 @@
 """DescribeClientQuotas and AlterClientQuotas by hand, against a broker that answers one request."""
 
-import datetime as dt
-
 import pytest
 from fake_brokers import ask
-from kio.schema.alter_client_quotas.v1 import response as altered
-from kio.schema.describe_client_quotas.v1 import response as described
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import f64, i32Timedelta
 
 from yak.client.quotas import EntityQuotas, address_of, alter_quotas, describe_quotas
 from yak.errors import Unreachable, UsageError, YakError
 
-NO_TIME = i32Timedelta.parse(dt.timedelta())
 ANN = (("user", "ann"), ("client-id", None))
 
 
 def description(code=ErrorCode.none, message=None):
-    entity = tuple(described.EntityData(entity_type=kind, entity_name=name) for kind, name in reversed(ANN))
-    entry = described.EntryData(entity=entity, values=(described.ValueData(key="producer_byte_rate", value=f64(1.0)),))
-    return described.DescribeClientQuotasResponse(
-        throttle_time=NO_TIME, error_code=code, error_message=message, entries=None if code else (entry,)
-    )
+    entity = [{"entity_type": kind, "entity_name": name} for kind, name in reversed(ANN)]
+    entry = {"entity": entity, "values": [{"key": "producer_byte_rate", "value": 1.0}]}
+    return {"error_code": code, "error_message": message, "entries": None if code else [entry]}
 
 
 def test_quota_entity_is_described_by_exact_match_and_all_entities_without_a_filter():
@@ -37,17 +29,16 @@ def test_quota_entity_is_described_by_exact_match_and_all_entities_without_a_fil
 
 
 def alteration(code=ErrorCode.none, message=None):
-    return altered.AlterClientQuotasResponse(
-        throttle_time=NO_TIME,
-        entries=(altered.EntryData(error_code=code, error_message=message, entity=()),),
-    )
+    return {"entries": [{"error_code": code, "error_message": message, "entity": []}]}
+
+
+def alter(address, changes, validate_only=False):
+    return alter_quotas(address, ANN, changes, validate_only=validate_only, timeout_s=5)
 
 
 def test_quotas_are_set_and_removed_in_one_request():
     changes = {"producer_byte_rate": 1.5, "request_percentage": None}
-    request, _ = ask(
-        49, alteration(), lambda address: alter_quotas(address, ANN, changes, validate_only=True, timeout_s=5)
-    )
+    request, _ = ask(49, alteration(), lambda address: alter(address, changes, validate_only=True))
     (entry,) = request.entries
     assert request.validate_only
     assert [(part.entity_type, part.entity_name) for part in entry.entity] == list(ANN)
@@ -63,11 +54,7 @@ def test_quotas_are_set_and_removed_in_one_request():
 def test_a_refusal_says_why(code, kind):
     for api_key, answer, call in (
         (48, description(code, "in words"), lambda address: describe_quotas(address, None, timeout_s=5)),
-        (
-            49,
-            alteration(code, "in words"),
-            lambda address: alter_quotas(address, ANN, {}, validate_only=False, timeout_s=5),
-        ),
+        (49, alteration(code, "in words"), lambda address: alter(address, {})),
     ):
         with pytest.raises(kind) as caught:
             ask(api_key, answer, call)
@@ -98,8 +85,5 @@ def test_host_is_resolved_to_its_ip():
 @pytest.mark.parametrize("answer", [alteration(ErrorCode.request_timed_out), None])
 def test_a_change_of_quotas_without_a_clear_answer_may_be_made_all_the_same(answer):
     with pytest.raises(YakError, match=r"^unknown: the quotas were changed or not") as caught:
-        ask(
-            49, answer,
-            lambda address: alter_quotas(address, ANN, {"producer_byte_rate": 1.0}, validate_only=False, timeout_s=5),
-        )  # fmt: skip
+        ask(49, answer, lambda address: alter(address, {"producer_byte_rate": 1.0}))
     assert caught.value.code == "timed-out"

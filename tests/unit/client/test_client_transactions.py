@@ -1,25 +1,10 @@
 """Transactions as coordinators and partition leaders describe them, and the marker that aborts one."""
 
-import datetime as dt
 from types import SimpleNamespace
 
 import pytest
 from fake_brokers import FakeBroker
-from kio.schema.describe_producers.v0.response import DescribeProducersResponse, ProducerState
-from kio.schema.describe_producers.v0.response import PartitionResponse as ProducersOfPartition
-from kio.schema.describe_producers.v0.response import TopicResponse as ProducersOfTopic
 from kio.schema.errors import ErrorCode
-from kio.schema.find_coordinator.v4.response import Coordinator, FindCoordinatorResponse
-from kio.schema.list_transactions.v1.response import ListTransactionsResponse
-from kio.schema.list_transactions.v1.response import TransactionState as Listed
-from kio.schema.types import BrokerId, ProducerId, TransactionalId
-from kio.schema.write_txn_markers.v1.response import (
-    WritableTxnMarkerPartitionResult,
-    WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
-    WriteTxnMarkersResponse,
-)
-from kio.static.primitive import i32, i32Timedelta, i64
 
 from yak.client.groups import group_brokers
 from yak.client.groups.group_brokers import GroupBrokers
@@ -34,9 +19,7 @@ from yak.client.transactions import (
 )
 from yak.errors import Unreachable, YakError
 from yak.ids import TopicPartition
-from yak.protocol.codec import encode_response
 
-AT_ONCE = i32Timedelta.parse(dt.timedelta())
 O0, O1, P0 = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0)
 
 
@@ -64,24 +47,16 @@ class Cluster:
 
     def find(self, request):
         assert request.key_type == 1
-        found = (
-            Coordinator(
-                key=key, node_id=BrokerId(1), host="127.0.0.1", port=i32(self.broker.port), error_code=ErrorCode.none,
-                error_message=None,
-            )
-            for key in request.coordinator_keys
-        )  # fmt: skip
-        return FindCoordinatorResponse(throttle_time=AT_ONCE, coordinators=tuple(found))
+        place = {"node_id": 1, "host": "127.0.0.1", "port": self.broker.port, "error_message": None}
+        return {"coordinators": [place | {"key": key} for key in request.coordinator_keys]}
 
     def list(self, request):
-        found = (
-            Listed(transactional_id=TransactionalId(name), producer_id=ProducerId(producer_id), transaction_state=state)
+        found = [
+            {"transactional_id": name, "producer_id": producer_id, "transaction_state": state}
             for name, (state, producer_id, _, _) in self.known.items()
             if not request.producer_id_filters or producer_id in request.producer_id_filters
-        )
-        return ListTransactionsResponse(
-            throttle_time=AT_ONCE, error_code=self.listing, unknown_state_filters=(), transaction_states=tuple(found)
-        )
+        ]
+        return {"error_code": self.listing, "transaction_states": found}
 
     def describe(self, request):
         states = []
@@ -100,53 +75,37 @@ class Cluster:
                     "topics": [{"topic": each.topic, "partitions": [each.partition]} for each in places],
                 }
             )
-        # kio has no time before 1970, and -1 is what a transaction that is not open has
-        (encoded,) = encode_response(65, 0, 0, {"throttle_time": 0, "transaction_states": states})
-        return bytes(encoded[9:])
+        return {"transaction_states": states}
 
     def describe_producers(self, request):
-        topics = []
-        for topic in request.topics:
-            partitions = []
-            for index in topic.partition_indexes:
-                some = self.producers.get(TopicPartition(topic.name, index), ())
-                code = some if isinstance(some, ErrorCode) else ErrorCode.none
-                states = () if code else some
-                partitions.append(
-                    ProducersOfPartition(
-                        partition_index=index,
-                        error_code=code,
-                        error_message=None,
-                        active_producers=tuple(
-                            ProducerState(
-                                producer_id=ProducerId(producer_id),
-                                producer_epoch=i32(3),
-                                last_timestamp=i64(1000),
-                                coordinator_epoch=i32(-1),
-                                current_txn_start_offset=i64(start),
-                            )
-                            for producer_id, start in states
-                        ),
-                    )
-                )
-            topics.append(ProducersOfTopic(name=topic.name, partitions=tuple(partitions)))
-        return DescribeProducersResponse(throttle_time=AT_ONCE, topics=tuple(topics))
+        topics = [
+            {
+                "name": topic.name,
+                "partitions": [self.producers_of(topic.name, each) for each in topic.partition_indexes],
+            }
+            for topic in request.topics
+        ]
+        return {"topics": topics}
+
+    def producers_of(self, topic, index):
+        some = self.producers.get(TopicPartition(topic, index), ())
+        code = some if isinstance(some, ErrorCode) else ErrorCode.none
+        state = {"producer_epoch": 3, "last_timestamp": 1000, "coordinator_epoch": -1}
+        found = [
+            state | {"producer_id": producer_id, "current_txn_start_offset": start}
+            for producer_id, start in (() if code else some)
+        ]
+        return {"partition_index": index, "error_code": code, "error_message": None, "active_producers": found}
 
     def mark(self, request):
-        results = []
+        def rows(topic):
+            return [{"partition_index": each, "error_code": self.marker_code} for each in topic.partition_indexes]
+
+        markers = []
         for marker in request.markers:
-            topics = (
-                WritableTxnMarkerTopicResult(
-                    name=topic.name,
-                    partitions=tuple(
-                        WritableTxnMarkerPartitionResult(partition_index=index, error_code=self.marker_code)
-                        for index in topic.partition_indexes
-                    ),
-                )
-                for topic in marker.topics
-            )
-            results.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=tuple(topics)))
-        return WriteTxnMarkersResponse(markers=tuple(results))
+            topics = [{"name": topic.name, "partitions": rows(topic)} for topic in marker.topics]
+            markers.append({"producer_id": marker.producer_id, "topics": topics})
+        return {"markers": markers}
 
 
 @pytest.fixture

@@ -1,62 +1,30 @@
 """Who is in a cluster: brokers that are up, fenced, stopped, or silent, and what they say of themselves."""
 
-import datetime as dt
-
 import pytest
 from fake_brokers import FakeBroker
-from kio.schema.describe_cluster.v0 import response as old
-from kio.schema.describe_cluster.v2 import response as described
-from kio.schema.describe_configs.v4.response import (
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-)
-from kio.schema.errors import ErrorCode
-from kio.static.primitive import i8, i32, i32Timedelta
 
 from yak.client import members
 from yak.client.members import ROLE, STOPPED, read_members
 from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
 
-AT_ONCE = i32Timedelta.parse(dt.timedelta())
-
 
 def configs(request):
     (resource,) = request.resources
     said = {ROLE: "leader", STOPPED: "2,5"}
-    rows = tuple(
-        DescribeConfigsResourceResult(
-            name=name, value=value, read_only=True, is_sensitive=False, synonyms=(), documentation=None
-        )
-        for name, value in said.items()
-        if name in resource.configuration_keys
-    )
-    result = DescribeConfigsResult(
-        error_code=ErrorCode.none,
-        error_message=None,
-        resource_type=i8(4),
-        resource_name=resource.resource_name,
-        configs=rows,
-    )
-    return DescribeConfigsResponse(throttle_time=AT_ONCE, results=(result,))
+    rows = [{"name": name, "value": value} for name, value in said.items() if name in resource.configuration_keys]
+    found = {"error_message": None, "resource_type": 4, "resource_name": resource.resource_name, "configs": rows}
+    return {"results": [found]}
 
 
 def cluster(request):
     if request.__version__ == 0:
-        return old.DescribeClusterResponse(
-            throttle_time=AT_ONCE,
-            error_code=ErrorCode.none,
-            cluster_id="c",
-            brokers=(old.DescribeClusterBroker(broker_id=1, host="127.0.0.1", port=i32(9092), rack="r1"),),
-        )
-    brokers = tuple(
-        described.DescribeClusterBroker(broker_id=node, host="127.0.0.1", port=i32(9091 + node), rack=f"r{node}",
-                                        is_fenced=node in (3, 5))
-        for node in (1, 3, 5)
-    )  # fmt: skip
-    return described.DescribeClusterResponse(
-        throttle_time=AT_ONCE, error_code=ErrorCode.none, cluster_id="c", brokers=brokers
-    )
+        brokers = [{"broker_id": 1, "host": "127.0.0.1", "port": 9092, "rack": "r1"}]
+    else:
+        brokers = [
+            {"broker_id": node, "host": "127.0.0.1", "port": 9091 + node, "rack": f"r{node}", "is_fenced": node != 1}
+            for node in (1, 3, 5)
+        ]
+    return {"cluster_id": "c", "error_message": None, "brokers": brokers}
 
 
 @pytest.fixture

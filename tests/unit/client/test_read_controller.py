@@ -1,25 +1,20 @@
 """The controller of a cluster, as a broker names it."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from fake_brokers import FakeBroker
-from kio.schema.describe_quorum.v0.response import DescribeQuorumResponse, PartitionData, TopicData
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i32, i64
 
 from yak.client.quorum import Controller, read_controller
 
 NO_BROKER = "127.0.0.1:1"
 
 
-def answer(leader_id: int, error_code: ErrorCode = ErrorCode.none) -> Callable[[object], DescribeQuorumResponse]:
-    partition = PartitionData(
-        partition_index=i32(0), error_code=error_code, leader_id=leader_id, leader_epoch=i32(7),
-        high_watermark=i64(0), current_voters=(), observers=(),
-    )  # fmt: skip
-    topic = TopicData(topic_name="__cluster_metadata", partitions=(partition,))
-    return lambda _request: DescribeQuorumResponse(error_code=ErrorCode.none, topics=(topic,))
+def answer(leader_id: int, error_code: ErrorCode = ErrorCode.none) -> dict[str, Any]:
+    partition = {"error_code": error_code, "leader_id": leader_id, "leader_epoch": 7}
+    return {"topics": [{"topic_name": "__cluster_metadata", "partitions": [partition]}]}
 
 
 @pytest.fixture
@@ -27,7 +22,7 @@ def brokers() -> Iterator[Callable[..., str]]:
     made: list[FakeBroker] = []
 
     def make(leader_id: int, error_code: ErrorCode = ErrorCode.none) -> str:
-        made.append(FakeBroker({55: answer(leader_id, error_code)}))
+        made.append(FakeBroker({55: lambda _: answer(leader_id, error_code)}))
         return made[-1].address
 
     yield make

@@ -1,29 +1,14 @@
 """High watermarks and log ends asked of several brokers, one of which may be gone."""
 
-import datetime as dt
 import time
 
 import pytest
 from fake_brokers import FakeBroker
-from kio.schema.describe_configs.v4.response import (
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-)
-from kio.schema.errors import ErrorCode
-from kio.schema.list_offsets.v7.response import (
-    ListOffsetsPartitionResponse,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
-from kio.schema.metadata.v12 import response as metadata
-from kio.static.primitive import i8, i32, i32Timedelta, i64
 
 from yak.client.raw_connection import RawConnection
 from yak.client.replica_offsets import read_cluster
 from yak.errors import Unreachable
 
-AT_ONCE = i32Timedelta.parse(dt.timedelta())
 ENDS = {1: 100, 2: 90}
 MARK = 90
 CONFIGS = {"min.insync.replicas": "2", "yak.partition.epochs": "0:11,1:4"}
@@ -42,78 +27,33 @@ class Cluster:
         return {3: lambda _: self.metadata(), 32: self.configs, 2: lambda request: self.offsets(node, request)}
 
     def metadata(self):
-        partition = metadata.MetadataResponsePartition(
-            error_code=ErrorCode.none,
-            partition_index=i32(0),
-            leader_id=1,
-            leader_epoch=i32(7),
-            replica_nodes=(1, 2, 3),
-            isr_nodes=(1, 2),
-            offline_replicas=(3,),
-        )
-        topics = tuple(
-            metadata.MetadataResponseTopic(
-                error_code=ErrorCode.none,
-                name=name,
-                topic_id=None,
-                partitions=(partition,),
-                topic_authorized_operations=i32(0),
-            )
-            for name in ("orders", "audit")
-        )
-        brokers = tuple(
-            metadata.MetadataResponseBroker(node_id=node, host="127.0.0.1", port=i32(port))
-            for node, port in self.ports.items()
-        )
-        return metadata.MetadataResponse(
-            throttle_time=AT_ONCE, brokers=brokers, cluster_id="c", controller_id=2, topics=topics
-        )
+        partition = {"leader_id": 1, "leader_epoch": 7, "replica_nodes": [1, 2, 3], "isr_nodes": [1, 2]}
+        partition |= {"partition_index": 0, "offline_replicas": [3]}
+        topics = [{"name": name, "topic_id": None, "partitions": [partition]} for name in ("orders", "audit")]
+        brokers = [{"node_id": node, "host": "127.0.0.1", "port": port} for node, port in self.ports.items()]
+        return {"brokers": brokers, "cluster_id": "c", "controller_id": 2, "topics": topics}
 
     def configs(self, request):
-        return DescribeConfigsResponse(
-            throttle_time=AT_ONCE,
-            results=tuple(
-                DescribeConfigsResult(
-                    error_code=ErrorCode.none,
-                    error_message=None,
-                    resource_type=i8(2),
-                    resource_name=each.resource_name,
-                    configs=tuple(
-                        DescribeConfigsResourceResult(
-                            name=name,
-                            value=value,
-                            read_only=False,
-                            is_sensitive=False,
-                            synonyms=(),
-                            documentation=None,
-                        )
-                        for name, value in CONFIGS.items()
-                        if name in each.configuration_keys and (name == "min.insync.replicas" or not self.is_kafka)
-                    ),
-                )
-                for each in request.resources
-            ),
-        )
+        found = []
+        for each in request.resources:
+            rows = [
+                {"name": name, "value": value}
+                for name, value in CONFIGS.items()
+                if name in each.configuration_keys and (name == "min.insync.replicas" or not self.is_kafka)
+            ]
+            found.append(
+                {"error_message": None, "resource_type": 2, "resource_name": each.resource_name, "configs": rows}
+            )
+        return {"results": found}
 
     @staticmethod
     def offsets(node, request):
-        return ListOffsetsResponse(
-            throttle_time=AT_ONCE,
-            topics=tuple(
-                ListOffsetsTopicResponse(
-                    name=topic.name,
-                    partitions=tuple(
-                        ListOffsetsPartitionResponse(
-                            partition_index=each.partition_index,
-                            error_code=ErrorCode.none,
-                            offset=i64(ENDS[node] if request.replica_id == -2 else MARK),
-                        )
-                        for each in topic.partitions
-                    ),
-                )
-                for topic in request.topics
-            ),
-        )
+        offset = ENDS[node] if request.replica_id == -2 else MARK
+        topics = []
+        for topic in request.topics:
+            rows = [{"partition_index": each.partition_index, "offset": offset} for each in topic.partitions]
+            topics.append({"name": topic.name, "partitions": rows})
+        return {"topics": topics}
 
     @property
     def servers(self):

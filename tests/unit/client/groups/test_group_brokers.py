@@ -1,23 +1,11 @@
 """Finding coordinators, and finding them again: brokers that move groups, load, and hang up."""
 
-import datetime as dt
 import threading
 from types import SimpleNamespace
 
 import pytest
 from fake_brokers import FakeBroker
-from kio.schema.delete_groups.v2.response import DeletableGroupResult, DeleteGroupsResponse
-from kio.schema.describe_groups.v5.response import DescribedGroup, DescribeGroupsResponse
 from kio.schema.errors import ErrorCode
-from kio.schema.find_coordinator.v4.response import Coordinator, FindCoordinatorResponse
-from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
-from kio.schema.offset_commit.v8.response import (
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
-)
-from kio.schema.types import BrokerId, GroupId, TopicName
-from kio.static.primitive import i32, i32Timedelta
 
 from yak.client.groups import group_brokers
 from yak.client.groups.descriptions import describe_groups, list_groups
@@ -27,8 +15,9 @@ from yak.client.metadata import Broker
 from yak.errors import YakError
 from yak.ids import TopicPartition
 
-AT_ONCE = i32Timedelta.parse(dt.timedelta())
 ORDERS = TopicPartition("orders", 0)
+NO_COORDINATOR = {"node_id": -1, "host": "", "port": -1, "error_message": "no leader"}
+NO_COORDINATOR["error_code"] = ErrorCode.coordinator_not_available
 
 
 class Cluster:
@@ -54,30 +43,20 @@ class Cluster:
         return codes.pop(0) if len(codes) > 1 else codes[0]
 
     def find(self, request):
-        return FindCoordinatorResponse(
-            throttle_time=AT_ONCE,
-            coordinators=tuple(
-                Coordinator(
-                    key=key,
-                    node_id=BrokerId(self.places.get(key, -1)),
-                    host="127.0.0.1",
-                    port=i32(self.brokers[self.places[key]].port if key in self.places else -1),
-                    error_code=ErrorCode.none if key in self.places else ErrorCode.coordinator_not_available,
-                    error_message="" if key in self.places else "no leader",
-                )
-                for key in request.coordinator_keys
-            ),
-        )
+        def place(name):
+            if name not in self.places:
+                return NO_COORDINATOR | {"key": name}
+            port = self.brokers[self.places[name]].port
+            return {"key": name, "node_id": self.places[name], "host": "127.0.0.1", "port": port}
+
+        return {"coordinators": [place(name) for name in request.coordinator_keys]}
 
     def list(self, node):
         codes = self.listing[node]
         code = codes.pop(0) if len(codes) > 1 else codes[0]
-        groups = tuple(
-            ListedGroup(group_id=GroupId(name), protocol_type="consumer", group_state="Empty", group_type="Classic")
-            for name, place in self.places.items()
-            if place == node
-        )
-        return ListGroupsResponse(throttle_time=AT_ONCE, error_code=code, groups=groups if not int(code) else ())
+        group = {"protocol_type": "consumer", "group_state": "Empty", "group_type": "Classic"}
+        groups = [group | {"group_id": name} for name, place in self.places.items() if place == node]
+        return {"error_code": code, "groups": [] if code else groups}
 
     def delete(self, node, request):
         results = []
@@ -86,49 +65,28 @@ class Cluster:
             if code is None:
                 self.deleted.append(name)
                 return None
-            if not int(code) and name in self.deleted:
+            if not code and name in self.deleted:
                 code = ErrorCode.group_id_not_found
-            elif not int(code):
+            elif not code:
                 self.deleted.append(name)
-            results.append(DeletableGroupResult(group_id=name, error_code=code))
-        return DeleteGroupsResponse(throttle_time=AT_ONCE, results=tuple(results))
+            results.append({"group_id": name, "error_code": code})
+        return {"results": results}
 
     def commit(self, node, request):
         code = self.next_code(request.group_id)
-        return OffsetCommitResponse(
-            throttle_time=AT_ONCE,
-            topics=tuple(
-                OffsetCommitResponseTopic(
-                    name=TopicName(topic.name),
-                    partitions=tuple(
-                        OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
-                        for each in topic.partitions
-                    ),
-                )
-                for topic in request.topics
-            ),
-        )
+        topics = []
+        for topic in request.topics:
+            rows = [{"partition_index": each.partition_index, "error_code": code} for each in topic.partitions]
+            topics.append({"name": topic.name, "partitions": rows})
+        return {"topics": topics}
 
     def requests(self, node, key):
         return [each for each in self.brokers[node].requests if int(each.__api_key__) == key]
 
 
 def describe_stable(request, code=ErrorCode.none):
-    return DescribeGroupsResponse(
-        throttle_time=AT_ONCE,
-        groups=tuple(
-            DescribedGroup(
-                error_code=code,
-                group_id=GroupId(name),
-                group_state="Stable",
-                protocol_type="consumer",
-                protocol_data="range",
-                members=(),
-                authorized_operations=i32(0),
-            )
-            for name in request.groups
-        ),
-    )
+    group = {"error_code": code, "group_state": "Stable", "protocol_type": "consumer", "protocol_data": "range"}
+    return {"groups": [group | {"group_id": name} for name in request.groups]}
 
 
 @pytest.fixture
@@ -170,10 +128,8 @@ def test_coordinator_of_a_group_that_moved_is_searched_again(cluster, brokers):
     moves = iter([1, 2])
     find = cluster.find
     cluster.brokers[1].answers[10] = lambda request: (cluster.places.update(audit=next(moves)), find(request))[1]
-    cluster.brokers[1].answers[42] = lambda request: DeleteGroupsResponse(
-        throttle_time=AT_ONCE,
-        results=(DeletableGroupResult(group_id=GroupId("audit"), error_code=ErrorCode.not_coordinator),),
-    )
+    moved = {"group_id": "audit", "error_code": ErrorCode.not_coordinator}
+    cluster.brokers[1].answers[42] = lambda _request: {"results": [moved]}
     assert delete_groups(brokers, ["audit"]) == {"audit": None}
     assert cluster.deleted == ["audit"]
 
@@ -252,10 +208,7 @@ def test_the_groups_of_a_broker_that_died_meanwhile_are_found_with_the_other(clu
 
     cluster.brokers[2].answers[16] = dies
     found, silent = list_groups(brokers)
-    assert ({name: each.coordinator for name, each in found.items()}, silent) == (
-        {"audit": 1, "billing": 1},
-        {},
-    )
+    assert ({name: each.coordinator for name, each in found.items()}, silent) == ({"audit": 1, "billing": 1}, {})
 
 
 def silent_until(released):
@@ -287,20 +240,9 @@ def test_brokers_list_their_groups_at_the_same_time(cluster, brokers):
 
 def test_broker_that_listed_a_group_describes_it_while_no_coordinator_can_be_found(cluster, brokers):
     listed = list_groups(brokers)[0]
-    cluster.brokers[1].answers[10] = cluster.brokers[2].answers[10] = lambda request: FindCoordinatorResponse(
-        throttle_time=AT_ONCE,
-        coordinators=tuple(
-            Coordinator(
-                key=key,
-                node_id=BrokerId(-1),
-                host="",
-                port=i32(-1),
-                error_code=ErrorCode.coordinator_not_available,
-                error_message="no leader",
-            )
-            for key in request.coordinator_keys
-        ),
-    )
+    cluster.brokers[1].answers[10] = cluster.brokers[2].answers[10] = lambda request: {
+        "coordinators": [NO_COORDINATOR | {"key": key} for key in request.coordinator_keys]
+    }
     for broker in cluster.brokers.values():
         broker.answers[15] = describe_stable
     described = describe_groups(brokers, listed.values())

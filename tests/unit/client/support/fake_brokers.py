@@ -1,17 +1,18 @@
-"""Brokers that only answer what a test put into them, over real sockets and with kio's own codec."""
+"""Brokers that only answer what a test put into them, over real sockets."""
 
 import contextlib
-import io
 import socket
 import struct
 import threading
 
 from kio.index import load_request_schema, load_response_schema
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_reader
+
+from yak.protocol.codec import encode_response_body
 
 
 class FakeBroker:
-    """Answers each request by `answers[api key](request)`: a kio response, or a flexible one's body as bytes; closes for None."""
+    """Answers each request by `answers[api key](request)`: a response's fields, or its body as bytes; closes for None."""
 
     def __init__(self, answers, lists=()):
         """`lists`: the keys that ApiVersions names."""
@@ -49,14 +50,9 @@ class FakeBroker:
                 answer = self.answers[key](request)
                 if answer is None:
                     return
-                body = io.BytesIO()
-                response = load_response_schema(key, version)
-                if isinstance(answer, bytes):
-                    body.write(answer)
-                else:
-                    entity_writer(response)(body, answer)
-                tags = b"\0" if response.__flexible__ else b""
-                answer = struct.pack(">i", correlation) + tags + body.getvalue()
+                body = answer if isinstance(answer, bytes) else encode_response_body(key, version, answer)
+                tags = b"\0" if load_response_schema(key, version).__flexible__ else b""
+                answer = struct.pack(">i", correlation) + tags + body
                 connection.sendall(struct.pack(">i", len(answer)) + answer)
 
 
