@@ -104,14 +104,22 @@ class Running:
     core: ScriptedCore
     shell: Shell
     port: int
+    clients: list[trio.SocketStream] = field(default_factory=list)
 
     async def connect(self) -> trio.SocketStream:
-        return await trio.open_tcp_stream("127.0.0.1", self.port)
+        self.clients.append(await trio.open_tcp_stream("127.0.0.1", self.port))
+        return self.clients[-1]
 
     async def until(self, condition: Callable[[], bool]) -> None:
         with trio.fail_after(5):
             while not condition():  # noqa: ASYNC110 - what it looks at sets no event
                 await trio.sleep(0.002)
+
+    async def ends_healthy(self) -> None:
+        """All clients close their connections, and the shell is healthy then."""
+        for client in self.clients:
+            await client.aclose()
+        await self.is_healthy()
 
     async def is_healthy(self) -> None:
         """A new client is served, and all others are gone."""
@@ -188,5 +196,4 @@ async def one_client(
     async with running(limits, core) as broker:
         stream = await broker.connect()
         yield broker, stream
-        await stream.aclose()
-        await broker.is_healthy()
+        await broker.ends_healthy()

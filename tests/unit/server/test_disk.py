@@ -26,6 +26,20 @@ def disk() -> Iterator[RealDisk]:
     real.close()
 
 
+@pytest.fixture
+def eager() -> Iterator[RealDisk]:
+    """A disk that writes back every 1,000 bytes."""
+    real = RealDisk(max_open_files=8, write_back_every_bytes=1000)
+    yield real
+    real.close()
+
+
+def pooled(disk: RealDisk, path: Path) -> PooledFile:
+    file = disk.open(str(path), create=True)
+    assert isinstance(file, PooledFile)
+    return file
+
+
 def test_real_disk_implements_the_disk_port(disk: RealDisk) -> None:
     port: Disk = disk
     assert port is disk
@@ -285,46 +299,40 @@ def test_listings_are_sorted(disk: RealDisk, tmp_path: Path) -> None:
     assert 0 < disk.free_bytes(str(tmp_path)) <= disk.total_bytes(str(tmp_path))
 
 
-def test_write_back_runs_in_its_thread_after_enough_bytes(tmp_path: Path) -> None:
-    disk = RealDisk(max_open_files=8, write_back_every_bytes=1000)
-    file = disk.open(f"{tmp_path}/a", create=True)
+def test_write_back_runs_in_its_thread_after_enough_bytes(eager: RealDisk, tmp_path: Path) -> None:
+    file = pooled(eager, tmp_path / "a")
     started: list[str] = []
     done = threading.Event()
-    original = disk.write_back._write_out
+    original = eager.write_back._write_out
 
     def noted(dirty: PooledFile) -> None:
         original(dirty)
         started.append(threading.current_thread().name)
         done.set()
 
-    disk.write_back._write_out = noted  # type: ignore[method-assign]
+    eager.write_back._write_out = noted  # type: ignore[method-assign]
     file.append([bytes(999)])
     assert not done.wait(0.02)
     file.append([bytes(2)])
     assert done.wait(60)
     assert started == ["write-back"]
-    disk.close()
 
 
-def test_failed_write_back_fails_the_next_sync_and_append(tmp_path: Path) -> None:
-    disk = RealDisk(max_open_files=8)
-    file = disk.open(f"{tmp_path}/a", create=True)
+def test_failed_write_back_fails_the_next_sync_and_append(disk: RealDisk, tmp_path: Path) -> None:
+    file = pooled(disk, tmp_path / "a")
     file.append([b"x"])
-    assert isinstance(file, PooledFile)
     file.failure = OSError(errno.EIO, "Input/output error")
     with pytest.raises(OSError, match="Input/output"):
         file.sync()
     with pytest.raises(OSError, match="Input/output"):
         file.append([b"y"])
-    disk.close()
 
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_descriptor_of_a_file_removed_during_an_append_is_closed_when_the_append_ends(
     disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
-    file = disk.open(f"{tmp_path}/a", create=True)
-    assert isinstance(file, PooledFile)
+    file = pooled(disk, tmp_path / "a")
     file.append([b"x"])
     fd, real = file.fd, os.writev
 
@@ -364,37 +372,32 @@ def wait_for_round(disk: RealDisk, count: int) -> None:
 
 def two_files(disk: RealDisk, tmp_path: Path) -> tuple[PooledFile, PooledFile]:
     """A file with appended bytes that lost its descriptor, and one for appends."""
-    bad, good = disk.open(f"{tmp_path}/bad", create=True), disk.open(f"{tmp_path}/good", create=True)
-    assert isinstance(bad, PooledFile)
-    assert isinstance(good, PooledFile)
+    bad, good = pooled(disk, tmp_path / "bad"), pooled(disk, tmp_path / "good")
     bad.append([b"x"])
     bad.close()
     return bad, good
 
 
 def test_write_back_of_a_file_that_fails_to_open_leaves_the_other_files_theirs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    eager: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk = RealDisk(max_open_files=8, write_back_every_bytes=1000)
-    bad, good = two_files(disk, tmp_path)
+    bad, good = two_files(eager, tmp_path)
     fail_to_open(monkeypatch, bad.path, errno.EIO)
     started: list[int] = []
     monkeypatch.setattr(write_back, "start_write_out", started.append)
     good.append([bytes(1000)])
-    wait_for_round(disk, 1)
+    wait_for_round(eager, 1)
     good.append([bytes(1000)])
-    wait_for_round(disk, 2)
+    wait_for_round(eager, 2)
     assert started == [good.fd, good.fd]
     with pytest.raises(OSError, match="Input/output"):
         bad.append([b"y"])
-    disk.close()
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
 def test_write_back_without_a_free_descriptor_comes_in_a_later_round(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    disk = RealDisk(max_open_files=8, write_back_every_bytes=1000)
     bad, good = two_files(disk, tmp_path)
     good.append([b"y"])
     with monkeypatch.context() as patch:
@@ -407,25 +410,20 @@ def test_write_back_without_a_free_descriptor_comes_in_a_later_round(
     disk.write_back.request()
     wait_for_round(disk, 2)
     assert bad.fd in started
-    disk.close()
 
 
-def test_write_back_of_a_removed_path_is_no_failure_of_the_file(tmp_path: Path) -> None:
-    disk = RealDisk(max_open_files=8)
+def test_write_back_of_a_removed_path_is_no_failure_of_the_file(disk: RealDisk, tmp_path: Path) -> None:
     bad, _ = two_files(disk, tmp_path)
     os.unlink(bad.path)
     disk.write_back.request()
     wait_for_round(disk, 1)
     assert bad.failure is None
-    disk.close()
 
 
 def test_append_during_its_write_back_is_written_back_by_the_next_round(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk = RealDisk(max_open_files=8)
-    file = disk.open(f"{tmp_path}/a", create=True)
-    assert isinstance(file, PooledFile)
+    file = pooled(disk, tmp_path / "a")
     started: list[int] = []
 
     def start(fd: int) -> None:
@@ -439,16 +437,13 @@ def test_append_during_its_write_back_is_written_back_by_the_next_round(
         disk.write_back.request()
         wait_for_round(disk, count)
     assert started == [file.fd, file.fd]
-    disk.close()
 
 
 def test_append_between_its_write_and_its_count_is_written_back_by_a_later_round(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another thread's append begins a round while this one has written and is not counted yet."""
-    disk = RealDisk(max_open_files=8)
-    file = disk.open(f"{tmp_path}/a", create=True)
-    assert isinstance(file, PooledFile)
+    file = pooled(disk, tmp_path / "a")
     started: list[int] = []
     monkeypatch.setattr(write_back, "start_write_out", started.append)
     file.append([b"x"])
@@ -466,7 +461,6 @@ def test_append_between_its_write_and_its_count_is_written_back_by_a_later_round
     disk.write_back.request()
     wait_for_round(disk, 2)
     assert started == [file.fd, file.fd]
-    disk.close()
 
 
 @settings(max_examples=40, deadline=None)

@@ -66,12 +66,20 @@ def client(known: Identities, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     context.keylog_filename = None
 
 
-@pytest.mark.usefixtures("client")
+@pytest.fixture
+def pair(known: Identities, client: ssl.SSLContext) -> Pair:
+    """Both sides of a connection of that client."""
+    return Pair(known)
+
+
+@pytest.fixture
+def records(pair: Pair, tmp_path: Path) -> ClientRecords:
+    return ClientRecords(tmp_path / "keys")
+
+
 def test_data_after_key_updates_are_decrypted_and_answered_under_the_new_keys(
-    known: Identities, tmp_path: Path
+    pair: Pair, records: ClientRecords
 ) -> None:
-    pair = Pair(known)
-    records = ClientRecords(tmp_path / "keys")
     for number in range(100):
         pair.sock.waiting += records.key_update(number % 2) + records.record(b"%d" % number)
         buffer = bytearray(10)
@@ -80,19 +88,13 @@ def test_data_after_key_updates_are_decrypted_and_answered_under_the_new_keys(
         assert pair.decrypted() == b"answer %d" % number
 
 
-@pytest.mark.usefixtures("client")
-def test_key_updates_without_data_are_refused_after_32(known: Identities, tmp_path: Path) -> None:
-    pair = Pair(known)
-    records = ClientRecords(tmp_path / "keys")
+def test_key_updates_without_data_are_refused_after_32(pair: Pair, records: ClientRecords) -> None:
     pair.sock.waiting += b"".join(records.key_update(NOT_REQUESTED) for _ in range(1_000))
     with pytest.raises(KeyUpdatesError, match="32 key updates in succession"):
         pair.tls.recv_into(bytearray(100))
 
 
-@pytest.mark.usefixtures("client")
-def test_key_updates_whose_answers_are_not_read_are_refused(known: Identities, tmp_path: Path) -> None:
-    pair = Pair(known)
-    records = ClientRecords(tmp_path / "keys")
+def test_key_updates_whose_answers_are_not_read_are_refused(pair: Pair, records: ClientRecords) -> None:
     updates = 0
 
     def update_until_refused() -> None:
@@ -107,11 +109,8 @@ def test_key_updates_whose_answers_are_not_read_are_refused(known: Identities, t
     assert 2_000 < updates < 3_000
 
 
-@pytest.mark.usefixtures("client")
-def test_key_update_after_each_record_of_a_large_answer_is_served(known: Identities, tmp_path: Path) -> None:
+def test_key_update_after_each_record_of_a_large_answer_is_served(pair: Pair, records: ClientRecords) -> None:
     """Java's client updates its keys also for what it reads: each 32 KiB of an answer with a low jdk.tls.keyLimits."""
-    pair = Pair(known)
-    records = ClientRecords(tmp_path / "keys")
     pair.sock.sent += pair.tls.encrypt(bytes(4 * 1024 * 1024))
     pair.sock.waiting += b"".join(records.key_update(REQUESTED) for _ in range(256)) + records.record(b"next")
     buffer = bytearray(100)
@@ -129,10 +128,7 @@ def test_key_update_after_each_record_of_a_large_answer_is_served(known: Identit
         pair.tls.recv_into(buffer)
 
 
-@pytest.mark.usefixtures("client")
-def test_records_that_come_in_pieces_of_any_size_are_decrypted(known: Identities, tmp_path: Path) -> None:
-    pair = Pair(known)
-    records = ClientRecords(tmp_path / "keys")
+def test_records_that_come_in_pieces_of_any_size_are_decrypted(pair: Pair, records: ClientRecords) -> None:
     sent = b"".join(records.key_update(NOT_REQUESTED) + records.record(b"%d," % number) for number in range(500))
     expected = b"".join(b"%d," % number for number in range(500))
     pair.sock.waiting += sent

@@ -32,8 +32,7 @@ async def test_requests_behind_the_one_that_mutes_wait_for_the_end_of_it() -> No
         assert broker.shell.counters.pauses == 0
         broker.shell.carry_out([UnmuteConnection(connection.connection_id)])
         assert await receive(stream, 3 * len(frame(LATER))) == 3 * frame(LATER)
-        await stream.aclose()
-        await broker.is_healthy()
+        await broker.ends_healthy()
 
 
 async def test_muted_client_that_closes_is_disconnected() -> None:
@@ -51,8 +50,7 @@ async def test_a_muted_connection_is_closed_by_the_broker() -> None:
         broker.shell.carry_out([CloseConnection(connection.connection_id, "too many connections")])
         broker.shell.end_turn()
         assert await receive(stream, 1) == b""
-        await stream.aclose()
-        await broker.is_healthy()
+        await broker.ends_healthy()
 
 
 async def test_unmuting_a_connection_that_no_longer_exists_does_nothing() -> None:

@@ -37,9 +37,7 @@ async def test_memory_grows_with_bytes_received_and_not_with_the_length_announce
         await streams[0].send_all(bytes(UP_TO_BYTES))
         await broker.until(lambda: broker.shell.counters.received_bytes >= 200_160)
         assert 0 < broker.shell.memory.held_bytes <= 4 * broker.shell.counters.received_bytes
-        for stream in streams:
-            await stream.aclose()
-        await broker.is_healthy()
+        await broker.ends_healthy()
 
 
 async def test_client_that_sends_a_large_frame_slowly_is_not_idle() -> None:
@@ -130,10 +128,7 @@ async def test_client_address_over_its_connection_limit_is_refused_until_one_clo
         await broker.until(lambda: len(broker.shell.connections) == 2)
         again = await broker.connect()
         assert await ask(again, b"hello you") == b"hello you"
-        for stream in [again, *streams]:
-            await stream.aclose()
-        await broker.until(lambda: not broker.shell.connections)
-        await broker.is_healthy()
+        await broker.ends_healthy()
 
 
 async def test_changed_limits_count_for_the_next_connections() -> None:
@@ -148,9 +143,7 @@ async def test_changed_limits_count_for_the_next_connections() -> None:
                 streams.append(await broker.connect())
                 assert await ask(streams[-1], b"hello you") == b"hello you"
             assert await is_closed(await broker.connect())
-        for stream in streams:
-            await stream.aclose()
-        await broker.until(lambda: not broker.shell.connections)
+        await broker.ends_healthy()
 
 
 def request(api_key: int, client_id: bytes = b"yak-peer") -> bytes:
@@ -190,9 +183,7 @@ async def test_other_brokers_get_in_when_clients_took_all_connections() -> None:
         assert await ask(again, request(AUTHENTICATE)) == request(AUTHENTICATE)
         await trio.sleep(0.4)
         assert await ask(again, request(API_VERSIONS)) == request(API_VERSIONS)
-        for stream in [again, *peers, *held]:
-            await stream.aclose()
-        await broker.until(lambda: not broker.shell.connections)
+        await broker.ends_healthy()
 
 
 @pytest.mark.parametrize("client_id", [b"yak-watch", b"yak-replica:2", b"rdkafka"])
@@ -250,9 +241,7 @@ async def test_large_request_without_an_answer_stops_the_reading_at_once() -> No
             broker.shell.post(TimerDue())
             broker.core.on_event = None
             assert await receive(stream, len(frame(held[number]))) == frame(held[number])
-        await stream.aclose()
-        await other.aclose()
-        await broker.is_healthy()
+        await broker.ends_healthy()
 
 
 async def test_too_many_unanswered_requests_stop_the_reading_until_they_are_answered() -> None:
@@ -276,9 +265,7 @@ async def test_too_many_unanswered_requests_stop_the_reading_until_they_are_answ
             answered += await receive(stream, 17 * len(replies))
             await trio.sleep(0.001)
         assert answered == b"".join(map(frame, held))
-        await stream.aclose()
-        await other.aclose()
-        await broker.is_healthy()
+        await broker.ends_healthy()
 
 
 async def test_full_memory_lets_one_partly_received_frame_continue_at_a_time() -> None:
@@ -302,9 +289,7 @@ async def test_full_memory_lets_one_partly_received_frame_continue_at_a_time() -
                 nursery.start_soon(listen, stream)
         assert received == [len(data)] * 5
         assert broker.shell.counters.pauses > 0
-        for stream in streams:
-            await stream.aclose()
-        await broker.is_healthy()
+        await broker.ends_healthy()
 
 
 async def test_the_accept_loop_lives_on_without_file_handles(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,8 +390,7 @@ async def test_client_that_ended_its_side_is_sent_replies_as_long_as_it_reads(mo
         await fill(broker, silent, bytes(600_000))
         await silent.send_eof()
         await broker.until(lambda: not broker.shell.connections)
-        await silent.aclose()
-        await broker.is_healthy()
+        await broker.ends_healthy()
 
 
 async def test_client_that_does_not_read_its_replies_is_closed_when_it_is_idle() -> None:

@@ -44,8 +44,7 @@ async def test_pipelined_requests_of_one_connection_are_cut_into_slices() -> Non
         await stream.send_all(data)
         assert await receive(stream, len(data)) == data
         assert max(map(len, broker.core.turns)) == FRAMES_PER_SLICE
-        await stream.aclose()
-        await broker.is_healthy()
+        await broker.ends_healthy()
 
 
 async def test_slices_of_a_connection_are_longer_only_while_no_other_has_a_turn() -> None:
@@ -68,9 +67,7 @@ async def test_slices_of_a_connection_are_longer_only_while_no_other_has_a_turn(
         assert await receive(greedy, len(data)) == data
         turns = [turn for turn in broker.core.turns if turn]
         assert [len(turn) for turn in turns[at + 1 : at + ALONE_TURNS]] == [FRAMES_PER_SLICE] * (ALONE_TURNS - 1)
-        for stream in greedy, other:
-            await stream.aclose()
-        await broker.is_healthy()
+        await broker.ends_healthy()
 
 
 async def pipeline(broker: Running, connections: list[trio.SocketStream]) -> bytes:
@@ -95,9 +92,7 @@ async def test_other_connections_are_served_between_the_slices_of_many_pipelinin
         assert waited <= 10 * FRAMES_PER_SLICE, "in a few passes, not behind 2,000 frames"
         for stream in greedy:
             assert await receive(stream, len(data)) == data
-            await stream.aclose()
-        await healthy.aclose()
-        await broker.is_healthy()
+        await broker.ends_healthy()
 
 
 async def test_first_request_of_a_new_connection_does_not_wait_for_many_pipelining_ones() -> None:
@@ -113,9 +108,7 @@ async def test_first_request_of_a_new_connection_does_not_wait_for_many_pipelini
         assert waited <= 20 * FRAMES_PER_SLICE, "in some passes, not behind a slice of each"
         for stream in greedy:
             assert await receive(stream, len(data)) == data
-            await stream.aclose()
-        await new.aclose()
-        await broker.is_healthy()
+        await broker.ends_healthy()
 
 
 @pytest.mark.parametrize(

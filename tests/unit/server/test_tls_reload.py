@@ -20,12 +20,16 @@ from yak.security.tls import Contexts, make_contexts
 from yak.server.tls_listener import ListenerTls
 
 
+@pytest.fixture
+def own(tmp_path: Path) -> Identities:
+    return make(tmp_path / "certs")
+
+
 def renew(identities: Identities, hosts: list[str]) -> None:
     create_certificates(str(identities.folder), hosts, 90, [], force=True, now=datetime.now(UTC))
 
 
-async def test_new_connections_get_the_new_certificate_and_old_connections_continue(tmp_path: Path) -> None:
-    own = make(tmp_path / "certs")
+async def test_new_connections_get_the_new_certificate_and_old_connections_continue(own: Identities) -> None:
     async with running_tls(own.configs) as (broker, tls):
         old = await secured(broker, trusting(own))
         assert await ask(old, b"before it") == b"before it"
@@ -35,8 +39,7 @@ async def test_new_connections_get_the_new_certificate_and_old_connections_conti
         assert await ask(old, b"still on") == b"still on"
 
 
-async def test_watch_notices_a_new_file(tmp_path: Path) -> None:
-    own = make(tmp_path / "certs")
+async def test_watch_notices_a_new_file(own: Identities) -> None:
     tls = ListenerTls("SSL", own.configs)
     first = tls.contexts
     async with trio.open_nursery() as nursery:
@@ -50,9 +53,8 @@ async def test_watch_notices_a_new_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["empty", "missing", "expired"])
 def test_unusable_tls_file_is_logged_once_and_the_old_file_stays_in_use(
-    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+    own: Identities, tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    own = make(tmp_path / "certs")
     tls = ListenerTls("SSL", own.configs)
     before = tls.contexts
     if damage == "empty":
@@ -114,9 +116,8 @@ def test_location_that_is_no_file_is_logged_and_the_old_file_stays_in_use(
 
 
 def test_full_temporary_directory_is_logged_and_the_new_certificate_is_used_later(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    own: Identities, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = make(tmp_path / "certs")
     tls = ListenerTls("SSL", own.configs)
     before = tls.contexts
     renew(own, ["localhost"])
@@ -129,9 +130,8 @@ def test_full_temporary_directory_is_logged_and_the_new_certificate_is_used_late
 
 
 def test_file_that_was_read_half_written_is_read_again_when_it_is_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own: Identities, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = make(tmp_path / "certs")
     tls = ListenerTls("SSL", own.configs)
     renew(own, ["localhost"])
     whole = Path(own.broker).read_bytes()

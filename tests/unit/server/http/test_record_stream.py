@@ -47,25 +47,13 @@ async def wait_for_ever(*_):
     await trio.sleep_forever()
 
 
-async def writes(context, positions, seconds=100):
-    """What a stream writes until it ends, or the time is over."""
+async def writes(context, positions, seconds=100, takes=None):
+    """What a stream writes until it ends, the time is over, or its listener has taken so many writes."""
     written = []
 
     async def write(data):
         written.append(data)
-
-    with trio.move_on_after(seconds):
-        await RecordStream(context, positions, "json").run(write)
-    return written
-
-
-async def first_writes(context, positions, seconds=100):
-    """What a stream writes to a listener that takes four writes and then no more."""
-    written = []
-
-    async def write(data):
-        written.append(data)
-        if len(written) == 4:
+        if len(written) == takes:
             await trio.sleep_forever()
 
     with trio.move_on_after(seconds):
@@ -77,7 +65,7 @@ async def test_a_listener_that_takes_nothing_has_nothing_queued(autojump_clock):
     context = context_of(
         image_of({"t": [1]}), lambda _key, fields, _node: fetch_answer(batch_at(requested_offset(fields)))
     )
-    written = await first_writes(context, {TopicPartition("t", 0): 0})
+    written = await writes(context, {TopicPartition("t", 0): 0}, takes=4)
     # one chunk with the listener, one waiting for it, and no more was asked for
     assert len(context.broker_client.requests) == 4
     assert all(fields["max_bytes"] == CHUNK_BYTES for _, fields, _ in context.broker_client.requests)
@@ -111,18 +99,7 @@ async def test_fetch_is_retried_and_follows_the_leader(autojump_clock):
         return fetch_answer(batch_at(requested_offset(fields)))
 
     context = context_of(image_of({"t": [1]}), answer)
-    done = trio.Event()
-    written = []
-
-    async def write(data):
-        written.append(data)
-        if len(written) == 3:
-            done.set()
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(RecordStream(context, {TopicPartition("t", 0): 5}, "json").run, write)
-        await done.wait()
-        nursery.cancel_scope.cancel()
+    written = await writes(context, {TopicPartition("t", 0): 5}, takes=3)
     assert requested[:5] == [1] * 5
     assert 1 not in requested[5:]
     assert b'"offset":5,' in written[1]
@@ -170,28 +147,31 @@ def test_event_id_that_no_stream_sent_is_refused_at_once(text):
     assert (refused.value.status, refused.value.error) == (400, "bad-event-id")
 
 
-async def test_stream_resumed_reads_partitions_that_its_event_id_lacks_from_their_start():
-    """They were added after the event was sent, and the client has none of their records."""
+def first_and_last(first, last):
+    """The leader of partitions that have these offsets."""
 
     def answer(key, fields, _node):
         assert key == LIST_OFFSETS
-        topics = [
-            SimpleNamespace(
-                name=topic["name"],
-                partitions=[
-                    SimpleNamespace(
-                        partition_index=each["partition_index"],
-                        error_code=ErrorCode.none,
-                        offset=100 if each["timestamp"] == LATEST else 3,
-                    )
-                    for each in topic["partitions"]
-                ],
-            )
-            for topic in fields["topics"]
-        ]
-        return SimpleNamespace(topics=topics)
+        return SimpleNamespace(
+            topics=[SimpleNamespace(name=each["name"], partitions=rows(each)) for each in fields["topics"]]
+        )
 
-    context = context_of(image_of({"t": [1, 1], "new": [1]}), answer)
+    def rows(topic):
+        return [
+            SimpleNamespace(
+                partition_index=each["partition_index"],
+                error_code=ErrorCode.none,
+                offset=last if each["timestamp"] == LATEST else first,
+            )
+            for each in topic["partitions"]
+        ]
+
+    return answer
+
+
+async def test_stream_resumed_reads_partitions_that_its_event_id_lacks_from_their_start():
+    """They were added after the event was sent, and the client has none of their records."""
+    context = context_of(image_of({"t": [1, 1], "new": [1]}), first_and_last(3, 100))
     resumed = ResumePoint({TopicPartition("t", 0): 7}, {})
     found = await first_positions(context, ["t", "new"], resumed, False)
     assert found == {TopicPartition("t", 0): 7, TopicPartition("t", 1): 3, TopicPartition("new", 0): 100}
@@ -199,15 +179,7 @@ async def test_stream_resumed_reads_partitions_that_its_event_id_lacks_from_thei
 
 @pytest.mark.parametrize("has_ids", [False, True])
 async def test_stream_resumed_on_a_topic_that_was_created_again_reads_it_from_its_start(has_ids):
-    def answer(key, fields, _node):
-        assert key == LIST_OFFSETS
-        (topic,) = fields["topics"]
-        (requested,) = topic["partitions"]
-        offset = 100 if requested["timestamp"] == LATEST else 0
-        found = SimpleNamespace(partition_index=0, error_code=ErrorCode.none, offset=offset)
-        return SimpleNamespace(topics=[SimpleNamespace(name=topic["name"], partitions=[found])])
-
-    context = context_of(image_of({"again": [1], "same": [1]}), answer)
+    context = context_of(image_of({"again": [1], "same": [1]}), first_and_last(0, 100))
     again, same = TopicPartition("again", 0), TopicPartition("same", 0)
     ids = {"again": uuid.UUID(int=5), "same": context.broker.image.topics["same"].topic_id}
     resumed = read_event_id(event_id({again: 7, same: 8}, ids))
@@ -248,7 +220,7 @@ def one_batch(answer):
 async def test_ids_of_many_partitions_are_written_within_a_bound(autojump_clock):
     context = context_of(image_of({"t": [1] * 200}), lambda _key, fields, _node: fetch_answer(batch_at(0, 3_000)))
     positions = {TopicPartition("t", each): 10**9 if each else 0 for each in range(200)}
-    written = await first_writes(context, positions, seconds=1)
+    written = await writes(context, positions, seconds=1, takes=4)
     assert len(written) == 4
     for data in written[1:]:
         assert 1 < data.count(b"data: ") <= EVENTS_MAX
@@ -263,7 +235,7 @@ async def test_a_partition_with_a_backlog_does_not_keep_the_others_waiting(autoj
         return fetch_answer(batch_at(first["fetch_offset"]), first["partition"])
 
     context = context_of(image_of({"t": [1, 1, 1]}), first_with_records)
-    written = await first_writes(context, {TopicPartition("t", each): 0 for each in range(3)})
+    written = await writes(context, {TopicPartition("t", each): 0 for each in range(3)}, takes=4)
     assert [data.count(b"data: ") for data in written[1:]] == [10] * 3
     assert {data.split(b'"partition":')[1][:1] for data in written[1:]} == {b"0", b"1", b"2"}
 

@@ -87,6 +87,10 @@ async def _never(_request: Any) -> Any:
     raise AssertionError
 
 
+def made(method: str, path: str, **more: Any) -> Route:
+    return Route(method, path, _never, "x", "T", **more)  # type: ignore[arg-type]
+
+
 def test_routes_document_is_openapi_and_every_reference_resolves() -> None:
     document = openapi.document(ROUTES)
     assert document["openapi"] == "3.1.0"
@@ -161,14 +165,11 @@ def test_route_descriptions_are_rendered_as_text_and_not_as_html() -> None:
 @pytest.mark.parametrize(
     ("route", "line"),
     [
-        (Route("GET", "/a", _never, "x", "T"), f"curl {ADDRESS}/a"),  # type: ignore[arg-type]
+        (made("GET", "/a"), f"curl {ADDRESS}/a"),
         (
-            Route(
+            made(
                 "GET",
                 "/a/{name}",
-                _never,  # type: ignore[arg-type]
-                "x",
-                "T",
                 parameters=(
                     Parameter("name", {"type": "string"}, "x", where="path"),
                     Parameter("at", {"type": "integer", "minimum": 3}, "x", required=True),
@@ -178,23 +179,20 @@ def test_route_descriptions_are_rendered_as_text_and_not_as_html() -> None:
             f"curl '{ADDRESS}/a/NAME?at=3'",
         ),
         (
-            Route("POST", "/a", _never, "x", "T", body=Body({}, {"it's": 1})),  # type: ignore[arg-type]
+            made("POST", "/a", body=Body({}, {"it's": 1})),
             f"curl {ADDRESS}/a -H 'content-type: application/json' -d '{{\"it'\"'\"'s\": 1}}'",
         ),
-        (Route("POST", "/a", _never, "x", "T"), f"curl -X POST {ADDRESS}/a"),  # type: ignore[arg-type]
+        (made("POST", "/a"), f"curl -X POST {ADDRESS}/a"),
         (
-            Route("GET", "/a", _never, "x", "T", body=Body({}, {})),  # type: ignore[arg-type]
+            made("GET", "/a", body=Body({}, {})),
             f"curl -X GET {ADDRESS}/a -H 'content-type: application/json' -d '{{}}'",
         ),
-        (Route("DELETE", "/a", _never, "x", "T"), f"curl -X DELETE {ADDRESS}/a"),  # type: ignore[arg-type]
+        (made("DELETE", "/a"), f"curl -X DELETE {ADDRESS}/a"),
         (
-            Route("POST", "/a", _never, "x", "T", body=Body({}, "a,b\n", "text/csv")),  # type: ignore[arg-type]
+            made("POST", "/a", body=Body({}, "a,b\n", "text/csv")),
             f"curl {ADDRESS}/a -H 'content-type: text/csv' --data-binary 'a,b\n'",
         ),
-        (
-            Route("GET", "/a", _never, "x", "T", answers={200: Answer("x", None, "text/event-stream")}),  # type: ignore[arg-type]
-            f"curl -N {ADDRESS}/a",
-        ),
+        (made("GET", "/a", answers={200: Answer("x", None, "text/event-stream")}), f"curl -N {ADDRESS}/a"),
     ],
 )
 def test_a_curl_line_is_what_a_shell_takes(route: Route, line: str) -> None:
@@ -230,7 +228,7 @@ def test_schema_as_text(schema: dict[str, Any], text: str) -> None:
 def test_each_form_of_a_body_has_a_table_of_its_own() -> None:
     one = {"type": "object", "properties": {"a": {"type": "string"}}}
     body = Body({"oneOf": [one, {"type": "array", "items": one}]}, {"a": "b"})
-    page = docs_page.page((Route("POST", "/x", _never, "x", "T", body=body),), ADDRESS)  # type: ignore[arg-type]
+    page = docs_page.page((made("POST", "/x", body=body),), ADDRESS)
     section = page.partition("<h4>Body")[2].partition("<h4>")[0]
     assert section.count("<table>") == 2
     assert ">object</p>" in section
