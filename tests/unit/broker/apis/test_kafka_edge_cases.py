@@ -5,6 +5,7 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.requests import list_offset
 from yak.sim.rig import Rig, fetch_fields
 
 TOPIC = 2
@@ -18,27 +19,20 @@ def rig() -> Rig:
     return rig
 
 
-def offsets(rig, timestamps, *, version=7, partition=0):
-    partitions = [{"partition_index": partition, "timestamp": timestamp} for timestamp in timestamps]
-    answer = rig.ask(2, version, topics=[{"name": "orders", "partitions": partitions}])
-    return [part.error_code for part in answer.topics[0].partitions]
-
-
 def test_partition_requested_twice_is_refused_each_time(rig):
-    assert offsets(rig, [-1, -2]) == [ErrorCode.invalid_request] * 2
+    partitions = [{"partition_index": 0, "timestamp": timestamp} for timestamp in (-1, -2)]
+    answer = rig.ask(2, 7, topics=[{"name": "orders", "partitions": partitions}])
+    assert [part.error_code for part in answer.topics[0].partitions] == [ErrorCode.invalid_request] * 2
 
 
 @pytest.mark.parametrize(("version", "timestamp"), [(6, -3), (7, -4), (8, -5), (10, -6), (11, -7), (11, -100)])
 def test_a_special_timestamp_is_unsupported_below_its_version(rig, version, timestamp):
     timeout = {"timeout": FIVE_SECONDS} if version >= 10 else {}
-    partition = {"partition_index": 0, "timestamp": timestamp}
-    answer = rig.ask(2, version, topics=[{"name": "orders", "partitions": [partition]}], **timeout)
-    assert answer.topics[0].partitions[0].error_code == ErrorCode.unsupported_version
+    assert list_offset(rig, timestamp, version=version, **timeout).error_code == ErrorCode.unsupported_version
 
 
-def delete(rig, topics, version=6):
-    topics = [{"name": None, **topic} for topic in topics]
-    answer = rig.ask(20, version, topics=topics)
+def delete(rig, topics):
+    answer = rig.ask(20, 6, topics=[{"name": None, **topic} for topic in topics])
     return [row.error_code for row in answer.responses]
 
 
@@ -93,11 +87,8 @@ def test_only_kafkas_own_topics_are_internal(rig):
 
 
 def metadata(*names, topic_id=None, **fields):
-    return {
-        "topics": [{"topic_id": topic_id, "name": name} for name in names],
-        "allow_auto_topic_creation": False,
-        **fields,
-    }
+    topics = [{"topic_id": topic_id, "name": name} for name in names]
+    return {"topics": topics, "allow_auto_topic_creation": False, **fields}
 
 
 def test_a_topic_named_twice_is_described_once(rig):
@@ -106,8 +97,7 @@ def test_a_topic_named_twice_is_described_once(rig):
 
 def test_topic_ids_in_metadata_are_refused_before_version_12(rig):
     topic_id = rig.node.broker.image.topics["orders"].topic_id
-    fields = metadata("orders", topic_id=topic_id)
-    answer = rig.ask(3, 10, **fields)
+    answer = rig.ask(3, 10, **metadata("orders", topic_id=topic_id))
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.invalid_request]
 
 
@@ -176,13 +166,8 @@ def test_configs_of_all_topics_at_once_cannot_be_changed(rig):
 
 @pytest.mark.parametrize(("topic", "partition"), [("orders", -1), ("other", 0)])
 def test_a_cursor_that_cannot_be_is_refused(rig, topic, partition):
-    answer = rig.ask(
-        75,
-        0,
-        topics=[{"name": "orders"}],
-        response_partition_limit=10,
-        cursor={"topic_name": topic, "partition_index": partition},
-    )
+    cursor = {"topic_name": topic, "partition_index": partition}
+    answer = rig.ask(75, 0, topics=[{"name": "orders"}], response_partition_limit=10, cursor=cursor)
     assert [row.error_code for row in answer.topics] == [ErrorCode.invalid_request]
     assert answer.next_cursor is None
 

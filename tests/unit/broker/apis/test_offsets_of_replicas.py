@@ -4,6 +4,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.replicated import add_broker, set_partition
+from tests.unit.broker.requests import list_offset
 from yak.cluster.records import BrokerState
 from yak.ids import TopicPartition
 from yak.sim.request_fields import fetch_fields
@@ -24,14 +25,7 @@ def rig() -> Rig:
 
 
 def list_offsets(rig, timestamp=LATEST, *, replica_id=CLIENT, version=7):
-    asked = {"partition_index": 0, "timestamp": timestamp}
-    more = {}
-    if version >= 4:
-        asked["current_leader_epoch"] = -1
-    if version >= 2:
-        more["isolation_level"] = 0
-    topics = [{"name": "orders", "partitions": [asked]}]
-    answer = rig.ask(2, version, replica_id=replica_id, topics=topics, **more).topics[0].partitions[0]
+    answer = list_offset(rig, timestamp, version=version, replica_id=replica_id)
     return answer.error_code, answer.offset
 
 
@@ -155,10 +149,8 @@ def test_a_followers_log_directory_shows_no_lag_below_its_own_watermark(rig):
 
 
 def describe(rig):
-    fields = {"topics": None, "allow_auto_topic_creation": False}
-    answer = rig.ask(3, 12, **fields)
-    partition = answer.topics[0].partitions[0]
-    return [broker.node_id for broker in answer.brokers], partition
+    answer = rig.ask(3, 12, topics=None, allow_auto_topic_creation=False)
+    return [broker.node_id for broker in answer.brokers], answer.topics[0].partitions[0]
 
 
 def test_a_broker_that_stops_is_alive_until_others_lead(rig):

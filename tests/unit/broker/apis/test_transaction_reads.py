@@ -3,6 +3,7 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.requests import begin_fetch, fetched, list_offset
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers, read_header
 from yak.protocol.record_writer import build_batch
@@ -65,10 +66,7 @@ def test_marker_of_no_producer_or_epoch_returns_invalid_producer_epoch_and_is_no
 
 
 def latest(rig: Rig, isolation_level: int) -> int:
-    asked = {"partition_index": 0, "timestamp": -1}
-    topics = [{"name": "orders", "partitions": [asked]}]
-    answer = rig.ask(2, 5, isolation_level=isolation_level, topics=topics)
-    return answer.topics[0].partitions[0].offset
+    return list_offset(rig, version=5, isolation_level=isolation_level).offset
 
 
 def test_an_open_transaction_is_hidden_from_readers_of_committed_records(rig):
@@ -102,8 +100,7 @@ def test_a_reader_gets_the_list_of_the_aborted_transactions(rig):
 def test_a_waiting_fetch_sleeps_through_undecided_records_and_wakes_at_the_marker(rig):
     send(rig, 7)
     reader = rig.new_client()
-    asked = {**fetch_fields("orders", 0, max_wait_ms=5_000), "isolation_level": READ_COMMITTED}
-    waiting = rig.begin(1, 12, client=reader, **asked)
+    waiting = begin_fetch(rig, "orders", 0, client=reader, max_wait_ms=5_000, isolation_level=READ_COMMITTED)
     rig.run_for(100)
     send(rig, 7)
     rig.produce("orders", [b"behind"])
@@ -111,7 +108,7 @@ def test_a_waiting_fetch_sleeps_through_undecided_records_and_wakes_at_the_marke
     assert not waiting.is_done
     end(rig, 7, commit=True)
     rig.run_for(50)
-    assert offsets_of(waiting.answer.responses[0].partitions[0]) == [0, 1, 2, 3]
+    assert offsets_of(fetched(waiting)) == [0, 1, 2, 3]
 
 
 def test_a_fetch_session_names_a_partition_again_when_its_transaction_ends(rig):
