@@ -1,6 +1,7 @@
 """How a consumer of the Python API is closed, with a handle that does what the test says."""
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -37,6 +38,16 @@ def consumer_of(handle: Handle) -> Consumer:
     return made
 
 
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Handle]:
+    """A handle whose close waits, which a consumer does not do for long."""
+    monkeypatch.setattr(consumer_api, "CLOSE_S", 0.05)
+    answered, handle = threading.Event(), Handle(None)
+    monkeypatch.setattr(handle, "close", answered.wait)
+    yield handle
+    answered.set()
+
+
 def test_close_leaves_the_group_though_the_offsets_cannot_be_stored() -> None:
     handle = Handle(KafkaException(KafkaError(KafkaError._STATE)))
     consumer = consumer_of(handle)
@@ -53,29 +64,19 @@ def test_close_without_an_error_leaves_the_group() -> None:
     assert handle.is_closed
 
 
-def test_close_waits_for_the_commit_of_a_silent_coordinator_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_waits_for_the_commit_of_a_silent_coordinator_for_a_limited_time(silent: Handle) -> None:
     """librdkafka repeats it without end: the program could not end while no broker answered."""
-    monkeypatch.setattr(consumer_api, "CLOSE_S", 0.05)
-    answered = threading.Event()
-    handle = Handle(None)
-    monkeypatch.setattr(handle, "close", answered.wait)
-    consumer = consumer_of(handle)
+    consumer = consumer_of(silent)
     with pytest.raises(YakError, match="not acknowledged") as raised:
         consumer.close()
-    answered.set()
     assert (raised.value.code, raised.value.try_) == ("timed-out", ("yak doctor",))
     assert consumer.is_closed
     consumer.close()
 
 
-def test_error_of_a_block_is_not_hidden_by_a_silent_coordinator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer_api, "CLOSE_S", 0.05)
-    answered = threading.Event()
-    handle = Handle(None)
-    monkeypatch.setattr(handle, "close", answered.wait)
-    with pytest.raises(KeyboardInterrupt), consumer_of(handle):
+def test_error_of_a_block_is_not_hidden_by_a_silent_coordinator(silent: Handle) -> None:
+    with pytest.raises(KeyboardInterrupt), consumer_of(silent):
         raise KeyboardInterrupt
-    answered.set()
 
 
 def test_rebalance_callbacks_of_close_run_in_the_thread_of_the_caller() -> None:

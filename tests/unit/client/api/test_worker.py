@@ -38,23 +38,27 @@ def either(request):
     return loop, run, cancel_after
 
 
-def test_calls_are_done_one_after_the_other_in_one_thread(either):
-    loop, run, _ = either
-    worker = Worker(loop, "test")
+@pytest.fixture
+def worker(either):
+    made = Worker(either[0], "test")
+    yield made
+    made.end()
+
+
+def test_calls_are_done_one_after_the_other_in_one_thread(either, worker):
+    _, run, _ = either
 
     async def main():
         first = await worker.run(threading.get_ident)
         assert first == await worker.run(threading.get_ident) != threading.get_ident()
         with pytest.raises(ZeroDivisionError):
             await worker.run(lambda: 1 / 0)
-        worker.end()
 
     run(main())
 
 
-def test_call_after_the_end_of_a_worker_raises_closed(either):
-    loop, run, _ = either
-    worker = Worker(loop, "test")
+def test_call_after_the_end_of_a_worker_raises_closed(either, worker):
+    _, run, _ = either
 
     async def main():
         await worker.run(threading.get_ident, is_last=True)
@@ -66,9 +70,8 @@ def test_call_after_the_end_of_a_worker_raises_closed(either):
     run(main())
 
 
-def test_a_question_is_answered_by_the_task_that_called_and_can_use_the_thread_meanwhile(either):
+def test_a_question_is_answered_by_the_task_that_called_and_can_use_the_thread_meanwhile(either, worker):
     loop, run, _ = either
-    worker = Worker(loop, "test")
     order = []
 
     async def answer():
@@ -88,21 +91,15 @@ def test_a_question_is_answered_by_the_task_that_called_and_can_use_the_thread_m
     async def main():
         assert await worker.run(work) == 7
         assert await worker.run(lambda: 8) == 8
-        worker.end()
 
     run(main())
     here, there = threading.get_ident(), order[0][1]
     assert here != there
-    assert order == [
-        ("work", there),
-        *[("answer", here), ("visit", there)] * 2,
-        ("done", there),
-    ]
+    assert order == [("work", there), *[("answer", here), ("visit", there)] * 2, ("done", there)]
 
 
-def test_last_work_of_another_task_waits_until_the_answer_has_been_given(either):
+def test_last_work_of_another_task_waits_until_the_answer_has_been_given(either, worker):
     loop, run, _ = either
-    worker = Worker(loop, "test")
     order = []
     rounds = [Future(), Future()]
 
@@ -133,15 +130,13 @@ def test_last_work_of_another_task_waits_until_the_answer_has_been_given(either)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(first)
                 nursery.start_soon(second)
-        worker.end()
 
     run(main())
     assert order == ["answer begins", "visit", "answer ends", "work ends", "last"]
 
 
-def test_exception_of_a_callback_is_raised_by_the_call_after_the_work_is_done(either):
-    loop, run, _ = either
-    worker = Worker(loop, "test")
+def test_exception_of_a_callback_is_raised_by_the_call_after_the_work_is_done(either, worker):
+    _, run, _ = either
     done = []
 
     async def answer():
@@ -156,14 +151,12 @@ def test_exception_of_a_callback_is_raised_by_the_call_after_the_work_is_done(ei
             await worker.run(work)
         assert done == [True]
         assert await worker.run(lambda: 1) == 1
-        worker.end()
 
     run(main())
 
 
-def test_a_cancelled_call_ends_when_its_work_is_done_and_not_before(either):
-    loop, run, cancel_after = either
-    worker = Worker(loop, "test")
+def test_a_cancelled_call_ends_when_its_work_is_done_and_not_before(either, worker):
+    _, run, cancel_after = either
     done = []
     begun = threading.Event()
 
@@ -177,14 +170,12 @@ def test_a_cancelled_call_ends_when_its_work_is_done_and_not_before(either):
         assert begun.is_set()
         assert done == [True]
         assert await worker.run(lambda: 1) == 1
-        worker.end()
 
     run(main())
 
 
-def test_a_call_that_waits_for_its_turn_is_never_done_when_it_is_cancelled(either):
+def test_a_call_that_waits_for_its_turn_is_never_done_when_it_is_cancelled(either, worker):
     loop, run, cancel_after = either
-    worker = Worker(loop, "test")
     done = []
     go_on = threading.Event()
 
@@ -197,14 +188,12 @@ def test_a_call_that_waits_for_its_turn_is_never_done_when_it_is_cancelled(eithe
         await loop.wait(busy)
         await worker.run(lambda: None)
         assert done == []
-        worker.end()
 
     run(main())
 
 
-def test_cancelled_answer_lets_the_thread_continue(either):
+def test_cancelled_answer_lets_the_thread_continue(either, worker):
     loop, run, cancel_after = either
-    worker = Worker(loop, "test")
     done = []
 
     async def answer():
@@ -217,7 +206,6 @@ def test_cancelled_answer_lets_the_thread_continue(either):
     async def main():
         assert await cancel_after(0.05, lambda: worker.run(work))
         assert done == [True]
-        worker.end()
 
     run(main())
 
