@@ -269,12 +269,18 @@ def test_batch_with_log_append_time_has_the_time_of_the_wall_clock(rig, moved_ms
     rig.create_topic("stamped", message_timestamp_type="LogAppendTime")
     rig.node.post(events.WallClockMoved(moved_ms))
     before_ms = rig.world.now_ms + moved_ms
-    assert rig.produce("stamped", [b"a"], timestamp_ms=5).log_append_time is not None
+    sent = {"timestamp_ms": 5, "producer_id": 7, "epoch": 0, "sequence": 0}
+    first = rig.produce("stamped", [b"a"], **sent)
     data = bytes(rig.fetch("stamped", 0).records)
     ((_, header),) = iterate_headers(data)
     assert 0 <= header.max_timestamp - before_ms < 1_000
     assert header.crc == compute_crc(data)
     assert header.attributes & 8
+    rig.run_for(100)
+    again = rig.produce("stamped", [b"a"], **sent)
+    assert again.base_offset == 0
+    stored = dt.datetime.fromtimestamp(header.max_timestamp / 1000, dt.UTC)
+    assert again.log_append_time == first.log_append_time == stored, "a repeat has the time of the stored batch"
 
 
 def test_batch_that_claims_log_append_time_is_stored_with_create_time(rig):

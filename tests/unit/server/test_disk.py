@@ -382,11 +382,12 @@ def test_write_back_of_a_file_that_fails_to_open_leaves_the_other_files_theirs(
     eager: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bad, good = two_files(eager, tmp_path)
-    fail_to_open(monkeypatch, bad.path, errno.EIO)
     started: list[int] = []
     monkeypatch.setattr(write_back, "start_write_out", started.append)
-    good.append([bytes(1000)])
-    wait_for_round(eager, 1)
+    with monkeypatch.context() as patch:
+        fail_to_open(patch, bad.path, errno.EIO)
+        good.append([bytes(1000)])
+        wait_for_round(eager, 1)
     good.append([bytes(1000)])
     wait_for_round(eager, 2)
     assert started == [good.fd, good.fd]
