@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from yak.client.consume import PartitionReader, Window
-from yak.client.consumer import OUT_OF_RANGE, UNKNOWN_TOPIC, is_transient
+from yak.client.consumer import OUT_OF_RANGE, UNKNOWN_TOPIC, headers_of, is_transient
 from yak.client.errors import from_kafka, kafka_exceptions, reason
 from yak.ids import TopicPartition
 from yak.spark.columnar.schema import (
@@ -145,9 +145,9 @@ class _RangeReader(PartitionReader):
         ]
         schema = arrow_schema(self.settings.include_headers)
         if self.settings.include_headers:
-            columns.append(pa.array([_headers(message.headers()) for message in rows], schema.field("headers").type))
+            columns.append(pa.array([_headers(headers_of(message)) for message in rows], schema.field("headers").type))
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _headers(found: Sequence[tuple[str, bytes | None]] | None) -> list[dict[str, Any]] | None:
+def _headers(found: Sequence[tuple[str, bytes | None]]) -> list[dict[str, Any]] | None:
     return None if not found else [{"key": key, "value": value} for key, value in found]

@@ -20,7 +20,7 @@ from itertools import islice
 from sys import intern
 from typing import Any, Final, TypeAlias
 
-from yak.client.consumer import TIMESTAMP_TYPES, ConsumerRecord
+from yak.client.consumer import TIMESTAMP_TYPES, ConsumerRecord, headers_of
 
 OVERHEAD_BYTES: Final = 340
 """Python's memory for a record beside its bytes: the tuple, two `bytes`, three numbers (measured: 325)."""
@@ -63,7 +63,7 @@ def pack(message: Any, serial: int) -> Packed:
         TIMESTAMP_TYPES.get(kind, "NotAvailable"),
         message.key(),
         message.value(),
-        tuple(message.headers() or ()),
+        tuple(headers_of(message)),
         message.leader_epoch(),
         serial,
     )

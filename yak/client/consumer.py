@@ -5,6 +5,8 @@ adds what it does with a record, and its own errors: methods here raise librdkaf
 """
 
 import contextlib
+import gc
+import operator
 import threading
 import time
 from collections import deque
@@ -103,9 +105,29 @@ class ConsumerRecord:
             TIMESTAMP_TYPES.get(kind, "NotAvailable"),
             message.key(),
             message.value(),
-            message.headers() or [],
+            headers_of(message),
             message.leader_epoch(),
         )
+
+
+NOT_UTF8: Final = "\ufffd"
+"""In place of the name of a header that is not UTF-8."""
+_headers: Final = operator.methodcaller("headers")
+"""Unlike a call that the interpreter has specialized, it raises what the binding leaves as an exception."""
+
+
+def headers_of(message: Any) -> list[tuple[str, bytes | None]]:
+    """The headers of librdkafka's message; a name that is not UTF-8 becomes `NOT_UTF8`, as Java's client replaces it.
+
+    The binding raises SystemError for such a name, and the caller would lose the records behind it. Its second call returns
+    the headers, with a null pointer in place of the name. Nothing may touch that pointer; the garbage collector skips it.
+    """
+    try:
+        found: list[tuple[str, bytes | None]] | None = _headers(message)
+    except SystemError:
+        pairs: list[tuple[str, bytes | None]] = _headers(message)
+        return [pair if len(parts := gc.get_referents(pair)) > 1 else (NOT_UTF8, parts[0]) for pair in pairs]
+    return found or []
 
 
 def place_of(wire: Any) -> TopicPartition:

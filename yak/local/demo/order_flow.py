@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from yak.client.connection import IMPATIENT, base_config
+from yak.client.consumer import headers_of
 from yak.client.errors import name_of
 from yak.ids import TopicPartition
 from yak.local.demo.delivery_statistics import Counts, DeliveryStatistics, Pause
@@ -173,7 +174,7 @@ class OrderFlow(LibrdkafkaLoad):
     def _take(self, message: Any) -> None:
         if message is None or message.error() is not None:
             return
-        number = number_of(message.headers())
+        number = number_of(headers_of(message))
         with self._lock:
             if number is None:
                 self._statistics.note_strange()
