@@ -8,11 +8,12 @@ Bytes that are not UTF-8 are base64, and then `key_encoding`, `value_encoding`, 
 
 import base64
 import binascii
-import contextlib
 import json
+import re
+import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final, NoReturn
 
 from yak.client.consumer import ConsumerRecord
 from yak.client.numbers import parse_long
@@ -41,8 +42,7 @@ def record_document(record: ConsumerRecord, when: Callable[[int], str], *, json_
     value: Any
     value, value_encoding = encode_bytes(record.value)
     if json_value and value is not None and value_encoding is None:
-        with contextlib.suppress(ValueError):
-            value = json.loads(value)
+        value = _embedded(value)
     headers = []
     for name, data in record.headers:
         text, encoding = encode_bytes(data)
@@ -65,10 +65,56 @@ def record_document(record: ConsumerRecord, when: Callable[[int], str], *, json_
     return document
 
 
+def _embedded(text: str) -> Any:
+    """The JSON value of a text; the text itself where the document would not be JSON, or would have no value (null)."""
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # no number beyond floats, no lone surrogate
+    except (ValueError, RecursionError):
+        return text
+    return text if value is None else value
+
+
+class _Digits:
+    """A number that a float would change: 1.10, 1e400, or one of 20 digits with a fraction."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+_MARK: Final = secrets.token_hex(16)
+"""Stands before the text of a `_Digits` in a string, which no input can guess."""
+_MARKED: Final = re.compile(f'"{_MARK}([^"]*)"')
+
+
+def _number(text: str) -> "float | _Digits":
+    number = float(text)
+    return number if repr(number) == text else _Digits(text)
+
+
+def _refuse(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no JSON number")
+
+
+def _marked(number: Any) -> str:
+    return f"{_MARK}{number.text}"
+
+
+def _json_bytes(value: object) -> bytes:
+    """Compact JSON, with every digit of its numbers."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_marked)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # a lone surrogate stays an escape, as in the line
+            text = json.dumps(value, separators=(",", ":"), default=_marked)
+    return (_MARKED.sub(r"\1", text) if _MARK in text else text).encode()
+
+
 def parse_record(line: str) -> Outgoing:
     """The record of one JSON line; its topic, partition and offset are ignored. Raises BadRecord."""
     try:
-        document = json.loads(line)
+        document = json.loads(line, parse_float=_number, parse_constant=_refuse)
     except ValueError as error:
         raise BadRecord(f"not JSON: {error}") from None
     except RecursionError:
@@ -77,12 +123,15 @@ def parse_record(line: str) -> Outgoing:
         raise BadRecord("not a JSON object")
     if "value" not in document and "key" not in document:
         raise BadRecord('the object has neither "value" nor "key"; to send each line as a value use --format lines')
-    return Outgoing(
-        value=_decode(document.get("value"), document.get("value_encoding"), "value"),
-        key=_decode(document.get("key"), document.get("key_encoding"), "key"),
-        headers=_headers(document.get("headers")),
-        timestamp_ms=_timestamp(document.get("timestamp")),
-    )
+    try:
+        return Outgoing(
+            value=_decode(document.get("value"), document.get("value_encoding"), "value"),
+            key=_decode(document.get("key"), document.get("key_encoding"), "key"),
+            headers=_headers(document.get("headers")),
+            timestamp_ms=_timestamp(document.get("timestamp")),
+        )
+    except RecursionError:
+        raise BadRecord("nested too deep") from None
 
 
 def _decode(value: object, encoding: object, what: str) -> bytes | None:
@@ -91,7 +140,7 @@ def _decode(value: object, encoding: object, what: str) -> bytes | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        return _json_bytes(value)
     if encoding == BASE64:
         try:
             return base64.b64decode(value, validate=True)
@@ -104,15 +153,26 @@ def _headers(value: object) -> list[tuple[str, bytes | None]]:
     if value is None:
         return []
     if isinstance(value, dict):
-        return [(str(name), _decode(each, None, "headers")) for name, each in value.items()]
+        return [(_header_name(name), _decode(each, None, "headers")) for name, each in value.items()]
     if not isinstance(value, list):
         raise BadRecord('"headers" is neither a list nor an object')
     headers: list[tuple[str, bytes | None]] = []
     for each in value:
         if not isinstance(each, dict) or not isinstance(each.get("key"), str):
             raise BadRecord('a header is not {"key","value"}')
-        headers.append((each["key"], _decode(each.get("value"), each.get("encoding"), "header")))
+        headers.append((_header_name(each["key"]), _decode(each.get("value"), each.get("encoding"), "header")))
     return headers
+
+
+def _header_name(name: str) -> str:
+    """The name. librdkafka's binding ends the process for a lone surrogate, and cuts a name at a null character."""
+    try:
+        is_whole = b"\0" not in name.encode()
+    except UnicodeEncodeError:
+        is_whole = False
+    if not is_whole:
+        raise BadRecord(f"the header name {name!r} is not UTF-8, or has a null character")
+    return name
 
 
 def _timestamp(value: object) -> int:
