@@ -150,6 +150,7 @@ class Source:
             _mapping(self._request),
             os.path.basename(name),
         )
+        source.require_distinct()
         first_time = not self._columns
         self._columns = source.columns
         if first_time:

@@ -176,6 +176,16 @@ class CsvSource:
 
     def _check(self, name: str) -> None:
         mapping = self._mapping
+        for column in self.columns:
+            try:
+                column.encode()
+            except UnicodeEncodeError:
+                raise UsageError(
+                    "csv-column",
+                    f"column {column!r} of {name} is not UTF-8",
+                    why="the file has another encoding",
+                    try_=("--csv-encoding cp1252",),
+                ) from None
         wanted = {
             "--csv-key": [mapping.key] if mapping.key else [],
             "--csv-value": mapping.chosen(self.columns) if mapping.is_json else [mapping.value],
@@ -194,6 +204,19 @@ class CsvSource:
                         why=f"columns: {', '.join(self.columns)}",
                         try_=(f"{flag} {guess}",),
                     )
+
+    def require_distinct(self) -> None:
+        """Raise UsageError (`csv-column`) if columns that are sent have one name: a row has only the last of them."""
+        mapping = self._mapping
+        named = [mapping.value] if self._in_json is None else self._in_json
+        for column in [*named, *mapping.headers, mapping.key, mapping.partition]:
+            if column is not None and self.columns.count(column) > 1:
+                raise UsageError(
+                    "csv-column",
+                    f'several columns have the name "{column}"',
+                    why="only one of them would be sent",
+                    try_=("give each column a name of its own in the first line",),
+                )
 
     def rows(self) -> Iterator[Row]:
         """The rows; a bad row carries its problem and its cells."""

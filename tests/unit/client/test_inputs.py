@@ -75,6 +75,23 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are():
         csv_rows("")
 
 
+def test_column_that_is_not_utf8_is_refused():
+    with pytest.raises(UsageError, match="udce9") as raised:
+        csv_rows("id,\udce9t\udce9\n1,a\n")
+    assert raised.value.code == "csv-column"
+
+
+@pytest.mark.parametrize(
+    "mapping", [{}, {"key": "x"}, {"headers": {"x": "x"}}, {"value": "x"}, {"value": "json:x"}, {"partition": "x"}]
+)
+def test_two_columns_with_one_name_are_refused_if_they_are_sent(mapping):
+    source, _ = csv_rows("id,x,x\n1,0,0\n", **({"value": "id"} | mapping if mapping else {}))
+    with pytest.raises(UsageError, match='"x"') as raised:
+        source.require_distinct()
+    assert raised.value.code == "csv-column"
+    csv_rows("id,x,x\n1,0,0\n", value="id")[0].require_distinct()
+
+
 def test_an_empty_key_cell_is_no_key():
     _, (row,) = csv_rows("id,total\n,2\n", key="id")
     assert row.record.key is None

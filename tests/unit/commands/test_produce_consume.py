@@ -244,6 +244,13 @@ def test_produce_run_resumes_at_the_checkpoint(yak, topic, tmp_path):
     assert yak("produce", topic, "-m", "x", "--resume", "ck").code == 2
 
 
+def test_csv_file_with_two_columns_of_one_name_is_refused(yak, topic, tmp_path):
+    (tmp_path / "in.csv").write_text("id,name,name\n1,a,b\n")
+    ran = yak("produce", topic, "-f", "in.csv")
+    assert (ran.code, "error[csv-column]" in ran.err) == (2, True)
+    assert yak("produce", topic, "-f", "in.csv", "--csv-value", "id").code == 0
+
+
 def test_apaches_properties_are_understood(yak, topic, tmp_path):
     (tmp_path / "in.txt").write_text("k1|v1\nk2|v2\n")
     options = ["--property", "parse.key=true", "--property", "key.separator=|", "--request-required-acks", "1"]
