@@ -60,7 +60,7 @@ def run(argv: list[str]) -> int:
         try:
             code = _dispatch(argv, made)
         finally:
-            sys.stdout.flush()
+            _flush()
     except BrokenPipeError:
         return _reader_gone()
     except KeyboardInterrupt:
@@ -79,6 +79,14 @@ def run(argv: list[str]) -> int:
                 return 130
         return _report(error, argv, made)
     return code
+
+
+def _flush() -> None:
+    """Flush stdout. A closed pipe hides neither the exit code nor the error of the command, which has ended."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _reader_gone()
 
 
 def _reader_gone() -> int:

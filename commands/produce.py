@@ -4,7 +4,7 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count, islice
@@ -458,13 +458,13 @@ def _send_in_transaction(
     try:
         interrupted = _send_all(g, request, source, sender)
     except BaseException:
-        transaction.abort()
+        _end(transaction.abort)
         raise
     counts = sender.counts
     if not (interrupted or source.rejected or counts.acknowledged < counts.sent):
-        transaction.commit()
+        _end(transaction.commit)
         return _print_statistics(g, source, sender, time.monotonic() - started, interrupted)
-    transaction.abort()
+    _end(transaction.abort)
     if interrupted:
         g.out.note("interrupted: the transaction was aborted")
         return 130
@@ -477,6 +477,12 @@ def _send_in_transaction(
         why="; ".join(reasons) or "not all records were acknowledged in time",
         try_=("correct it, and send all again",),
     )
+
+
+def _end(end: Callable[[], None]) -> None:
+    """Commit or abort. A signal has no effect meanwhile: its exit code would hide the outcome, or leave the transaction open."""
+    with interrupts.held():
+        end()
 
 
 def _prepare_topic(g: "Globals", request: Request, topic: str) -> None:
@@ -538,6 +544,12 @@ def _send_all(g: "Globals", request: Request, source: Source, sender: "RecordSen
             sender.finish(2.0)
             sender.give_up()
             return True
+        except Exception:
+            sender.finish(_delivery_timeout_ms(g) / 1000)
+            if not request.transactional:
+                written = counted(sender.counts.acknowledged, "record")
+                g.out.note(f"{written} of {group_digits(sender.counts.sent)} acknowledged before the error")
+            raise
         finally:
             source.keep(sender.prefix.length)
     return False
@@ -553,13 +565,27 @@ def _send_rows(g: "Globals", request: Request, source: Source, sender: "RecordSe
             sender.settle_rejected(place)
         else:
             sender.send(row.record, place)
-            if request.tee:
-                g.out.stdout.buffer.write((row.record.value or b"") + b"\n")
+            if request.tee and not _copied(g, row.record.value or b""):
+                raise YakError(
+                    "system",
+                    "stdout was closed: the rest of the input was not sent",
+                    why="--tee copies the records to it, and its reader has ended",
+                    try_=("leave --tee out", "--resume CHECKPOINT     to send the rest of a file"),
+                )
         if place % 256 == 0:
             bar.update(place + 1, counted(source.rejected, "bad row") if source.rejected else "")
             if source.checkpoint is not None and time.monotonic() - saved_at > CHECKPOINT_EVERY_S:
                 source.keep(sender.prefix.length)
                 saved_at = time.monotonic()
+
+
+def _copied(g: "Globals", value: bytes) -> bool:
+    """Copy a value to stdout; False when the reader of stdout has ended."""
+    try:
+        g.out.stdout.buffer.write(value + b"\n")
+    except BrokenPipeError:
+        return False
+    return True
 
 
 def _paced(rows: "Iterator[Row]", rate: float | None, sender: "RecordSender") -> "Iterator[Row]":

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +14,10 @@ import pytest
 from confluent_kafka import Producer
 
 from yak.client.produce import Outgoing, ProducerTransaction
+from yak.commands import interrupts
+
+set_handler = signal.signal
+"""The fixture `yak` replaces it."""
 
 
 @pytest.fixture(scope="module")
@@ -270,6 +275,45 @@ def test_tee_copies_values_and_rate_holds_back(yak, topic, tmp_path):
     assert time.monotonic() - started > 0.19
 
 
+def run_with_closed_stdout(*words):
+    """The exit code and stderr of a `yak` whose stdout nobody reads."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "yak.commands", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as running:
+        assert running.stdout is not None
+        running.stdout.close()
+        _, err = running.communicate(timeout=60)
+        return running.returncode, err.decode()
+
+
+def test_tee_into_a_closed_pipe_sends_the_records_it_has_read_and_fails(yak, topic, tmp_path):
+    (tmp_path / "in.txt").write_text("".join(f"{n}\n" for n in range(20_000)))
+    code, err = run_with_closed_stdout("produce", topic, "-f", "in.txt", "--tee", "--linger", "1s")
+    assert code == 1
+    assert "error[system]: stdout was closed: the rest of the input was not sent" in err
+    sent = len(records(yak, topic))
+    assert 0 < sent < 20_000
+    assert f"of {sent:_} acknowledged before the error".replace("_", " ") in err
+
+
+def test_closed_pipe_hides_no_error_of_a_command(topic, tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"value": "a"}\nbad\n')
+    code, err = run_with_closed_stdout("produce", topic, "-f", "in.jsonl", "--tee", "--transactional")
+    assert (code, err.count("error[transaction-aborted]")) == (1, 1)
+
+
+def test_error_in_the_middle_of_the_input_loses_no_record_before_it(yak, topic, tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"value": "a"}\n{"value": "b"}\nbad\n{"value": "c"}\n')
+    (tmp_path / "in.jsonl.rejected.csv").mkdir()
+    ran = yak("produce", topic, "-f", "in.jsonl", "--linger", "1s", "--resume", "ck")
+    assert ran.code == 1
+    assert ran.err.startswith(
+        "2 records of 2 acknowledged before the error\nerror[file]: in.jsonl.rejected.csv cannot be written"
+    )
+    assert sorted(each["value"] for each in records(yak, topic)) == ["a", "b"]
+    assert json.loads((tmp_path / "ck").read_text())["rows"] == 2
+
+
 def test_topics_and_partitions_that_are_not_there_are_named(yak, topic):
     ran = yak("produce", topic + "x", "-m", "a")
     assert ran.code == 1
@@ -469,6 +513,48 @@ def test_interrupt_or_failure_aborts_the_transaction(yak, topic, calls, monkeypa
     assert calls == ["abort"]
     assert ran.code == (130 if error is KeyboardInterrupt else 1)
     assert ("interrupted: the transaction was aborted" in ran.err) == (error is KeyboardInterrupt)
+
+
+@pytest.fixture
+def signals(monkeypatch):
+    """Signals as in a process of the command."""
+    monkeypatch.setattr("signal.signal", set_handler)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: set_handler(number, signal.SIG_DFL) for number in numbers}
+    yield
+    for number, handler in before.items():
+        set_handler(number, handler)
+    interrupts._seen.clear()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_during_the_commit_does_not_hide_that_the_records_are_written(yak, topic, monkeypatch, signals, number):
+    real = ProducerTransaction.commit
+
+    def commit(self):
+        real(self)
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(ProducerTransaction, "commit", commit)
+    ran = yak("produce", topic, "--transactional", "-p", "1", "-m", "a")
+    assert (ran.code, ran.out) == (0, f"{topic}-1@0\n")
+
+
+def test_second_signal_does_not_leave_the_transaction_open(yak, topic, monkeypatch, signals):
+    real, aborted = ProducerTransaction.abort, []
+
+    def abort(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        real(self)
+        aborted.append(True)
+
+    def interrupt(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(ProducerTransaction, "abort", abort)
+    monkeypatch.setattr("yak.commands.produce._send_rows", interrupt)
+    assert yak("produce", topic, "--transactional", "-m", "a").code == 130
+    assert aborted
 
 
 @pytest.mark.parametrize(
