@@ -387,6 +387,9 @@ class ConsumeLoop:
             if isinstance(stop, SystemError) and not interrupts.seen():
                 raise
             self._why, code = "interrupted", 130
+        except Exception:
+            self._printer.flush()  # the records before the error
+            raise
         self._printer.flush()
         self._end()
         took = format_duration((time.monotonic() - self._started) * 1000)

@@ -421,6 +421,13 @@ def test_filters_formats_and_decoders(yak, topic):
     assert json.loads(embedded)["value"] == {"n": 0}
 
 
+def test_consume_with_a_decoder_that_fails_prints_the_records_before_the_failure(yak, topic):
+    yak("produce", topic, "-p", "1", "-m", "YQ==", "-m", "Yg==", "-m", "no base64!")
+    ran = yak("consume", topic, "--from-beginning", "-e", "--decoder", "base64 -d")
+    assert (ran.code, ran.out) == (1, "a\nb\n")
+    assert "error[decoder-failed]" in ran.err
+
+
 def test_several_topics_and_regular_expressions(yak, topic, cluster):
     cluster[1](topic + "-b")
     yak("produce", topic, "-m", "one")
