@@ -70,6 +70,20 @@ def test_offsets_and_bounds_are_checked(cluster, topic):
     assert consume(cluster, 1, topic, isolation="read_committed").json()["next_offset"] == 10
 
 
+def test_latest_with_read_committed_skips_no_record_of_an_open_transaction(cluster, topic):
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"open", partition=0)
+    assert producer.flush(30) == 0
+    for node in (1, 2, 3):
+        assert consume(cluster, node, topic, offset="latest", isolation="read_committed").json()["next_offset"] == 0
+        assert consume(cluster, node, topic, offset="latest").json()["next_offset"] == 1
+    producer.commit_transaction(30)
+    found = consume(cluster, 1, topic, offset=0, isolation="read_committed", timeout_ms=10_000).json()
+    assert [record["payload_text"] for record in found["records"]] == ["open"]
+
+
 def test_a_long_poll_ends_with_the_first_record(cluster, topic):
     for node in (1, 2, 3):
         found = {}

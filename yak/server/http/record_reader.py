@@ -147,9 +147,12 @@ async def fetch(
     return answer
 
 
-async def list_offset(context: Context, place: TopicPartition, which: int) -> int:
-    """LATEST: the high watermark; EARLIEST: the log start offset. Raises Problem."""
-    fields = offsets_request([place], which)
+async def list_offset(context: Context, place: TopicPartition, which: int, isolation_level: int = 0) -> int:
+    """EARLIEST: the log start offset. LATEST: the high watermark; with isolation level 1 the last stable offset.
+
+    Raises Problem.
+    """
+    fields = offsets_request([place], which, isolation_level)
     answer = await _ask(context, place, LIST_OFFSETS, fields, LIST_OFFSETS_VERSION, 10)
     check_error(answer, partition_text(place))
     return int(answer.offset)

@@ -87,14 +87,14 @@ def by_leader(image: Image, partitions: Iterable[TopicPartition]) -> dict[NodeId
     return led
 
 
-def offsets_request(partitions: Iterable[TopicPartition], timestamp: int) -> dict[str, Any]:
-    """The fields of a ListOffsets request, by kio's names."""
+def offsets_request(partitions: Iterable[TopicPartition], timestamp: int, isolation_level: int = 0) -> dict[str, Any]:
+    """The fields of a ListOffsets request, by kio's names. With isolation level 1, LATEST is the last stable offset."""
 
     def requested(place: TopicPartition) -> dict[str, int]:
         return {"partition_index": place.partition, "current_leader_epoch": -1, "timestamp": timestamp}
 
     topics = [{"name": name, "partitions": list(map(requested, of))} for name, of in by_topic(partitions).items()]
-    return {"replica_id": -1, "isolation_level": 0, "topics": topics}
+    return {"replica_id": -1, "isolation_level": isolation_level, "topics": topics}
 
 
 async def list_offsets(

@@ -191,3 +191,7 @@ async def test_rows_written_at_once_are_bounded_in_number_and_in_characters(monk
         pass
     assert upload.progress.written == sum(rows_in_batches)
     assert written == rows_in_batches
+
+
+def test_row_of_empty_cells_between_tabs_is_a_row():
+    assert [row.cells for row in read(b"a\tb\n\t\n\n \n1\t2\n", delimiter="\t")] == [["a", "b"], ["", ""], ["1", "2"]]

@@ -163,7 +163,9 @@ async def consume(context: Context, request: Request) -> Response:
     """Fetch until there are records or the time is over; the answer may have no records."""
     query = _read(context.limits, request)
     check_partition(find_topic(context, query.place.topic), query.place.partition)
-    offset = query.offset if query.offset >= 0 else await list_offset(context, query.place, query.offset)
+    offset = query.offset
+    if offset < 0:  # at the high watermark, the records of open transactions would be skipped
+        offset = await list_offset(context, query.place, offset, query.isolation_level)
     deadline = trio.current_time() + query.timeout_ms / 1000
     for fetches_left in range(_EMPTY_FETCHES_MAX, 0, -1):
         wait_ms = max(0, int((deadline - trio.current_time()) * 1000))

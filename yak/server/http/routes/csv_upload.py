@@ -123,7 +123,7 @@ class CsvRows:
                 yield from self._give_up()
         elif '"' in line and ends_open(line, self._delimiter, is_open=False):
             self._open, self._open_chars = [(number, line)], len(line)
-        elif line.strip():
+        elif line.strip() or self._delimiter in line:  # a row of empty cells between tabs is not blank
             yield self._row(number, line)
 
     def _give_up(self) -> Iterator[CsvRow]:
