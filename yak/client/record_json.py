@@ -9,15 +9,14 @@ Bytes that are not UTF-8 are base64, and then `key_encoding`, `value_encoding`, 
 import base64
 import binascii
 import json
-import re
-import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final, NoReturn
+from typing import Any
 
 from yak.client.consumer import ConsumerRecord
 from yak.client.numbers import parse_long
 from yak.client.produce import Outgoing
+from yak.exact_json import compact, number, refuse_constant
 
 BASE64 = "base64"
 
@@ -68,53 +67,25 @@ def record_document(record: ConsumerRecord, when: Callable[[int], str], *, json_
 def _embedded(text: str) -> Any:
     """The JSON value of a text; the text itself where the document would not be JSON, or would have no value (null)."""
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=refuse_constant)
         json.dumps(value, ensure_ascii=False, allow_nan=False).encode()  # no number beyond floats, no lone surrogate
     except (ValueError, RecursionError):
         return text
     return text if value is None else value
 
 
-class _Digits:
-    """A number that a float would change: 1.10, 1e400, or one of 20 digits with a fraction."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-
-_MARK: Final = secrets.token_hex(16)
-"""Stands before the text of a `_Digits` in a string, which no input can guess."""
-_MARKED: Final = re.compile(f'"{_MARK}([^"]*)"')
-
-
-def _number(text: str) -> "float | _Digits":
-    number = float(text)
-    return number if repr(number) == text else _Digits(text)
-
-
-def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON number")
-
-
-def _marked(number: Any) -> str:
-    return f"{_MARK}{number.text}"
-
-
 def _json_bytes(value: object) -> bytes:
-    """Compact JSON, with every digit of its numbers."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_marked)
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError:  # a lone surrogate stays an escape, as in the line
-            text = json.dumps(value, separators=(",", ":"), default=_marked)
-    return (_MARKED.sub(r"\1", text) if _MARK in text else text).encode()
+    """Compact JSON; a lone surrogate stays an escape."""
+    try:
+        return compact(value).encode()
+    except UnicodeEncodeError:
+        return compact(value, is_ascii=True).encode()
 
 
 def parse_record(line: str) -> Outgoing:
     """The record of one JSON line; its topic, partition and offset are ignored. Raises BadRecord."""
     try:
-        document = json.loads(line, parse_float=_number, parse_constant=_refuse)
+        document = json.loads(line, parse_float=number, parse_constant=refuse_constant)
     except ValueError as error:
         raise BadRecord(f"not JSON: {error}") from None
     except RecursionError:

@@ -10,15 +10,17 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple
+from functools import partial
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 import fastjsonschema
 import trio
 from starlette.requests import ClientDisconnect, Request
 
+from yak.exact_json import Digits, compact, number, refuse_constant
 from yak.server.http.context import Context, HttpLimits
 from yak.server.http.fair_share import fair_share
-from yak.server.http.problems import Problem, bad_body, bad_parameter, compact_json
+from yak.server.http.problems import Problem, bad_body, bad_parameter
 from yak.server.http.route import Schema
 
 _T = TypeVar("_T")
@@ -34,6 +36,7 @@ _KINDS: Final = {
     bool: "true or false",
     int: "a number",
     float: "a number",
+    Digits: "a number",
     str: "a string",
     list: "a list",
     dict: "an object",
@@ -47,12 +50,17 @@ PARSED_AT_ONCE_BYTES_MAX: Final = 64 * 1024
 
 
 @asynccontextmanager
-async def json_body(context: Context, request: Request, *, hint: str, optional: bool = False) -> AsyncIterator[Any]:
+async def json_body(
+    context: Context, request: Request, *, hint: str, optional: bool = False, is_exact: bool = False
+) -> AsyncIterator[Any]:
     """The body as JSON; its size counts as held while the block runs. None when it is `optional` and empty.
+
+    `is_exact` is that of `parse_json`.
 
     Raises Problem: 413 `body-too-large`, 408 `body-too-slow`, 503 `too-busy`, 400 `not-json`, `bad-body`.
     """
     raw = bytearray()
+    parse = partial(parse_json, is_exact=True) if is_exact else parse_json
     try:
         async for piece in body_pieces(context, request, bytes_max=context.limits.body_bytes_max):
             raw += piece
@@ -61,9 +69,9 @@ async def json_body(context: Context, request: Request, *, hint: str, optional: 
                 raise Problem(503, "too-busy", "this broker is reading too many request bodies", "retry in a moment")
         body = None
         if len(raw) > PARSED_AT_ONCE_BYTES_MAX:
-            body = await in_thread(context, parse_json, bytes(raw), context.limits, hint)
+            body = await in_thread(context, parse, bytes(raw), context.limits, hint)
         elif raw or not optional:
-            body = parse_json(bytes(raw), context.limits, hint)
+            body = parse(bytes(raw), context.limits, hint)
         if raw and body is None and optional:
             raise bad_body("the body is null, not an object", hint)
         yield body
@@ -140,8 +148,11 @@ async def body_pieces(context: Context, request: Request, *, bytes_max: int | No
             yield piece
 
 
-def parse_json(raw: bytes, limits: HttpLimits, hint: str) -> Any:
-    """Strict JSON. Raises Problem: 400 `not-json`, 413 `body-too-large` for too many values."""
+def parse_json(raw: bytes, limits: HttpLimits, hint: str, is_exact: bool = False) -> Any:
+    """Strict JSON. Raises Problem: 400 `not-json`, 413 `body-too-large` for too many values.
+
+    With `is_exact` a number that a float would change is `Digits`.
+    """
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
@@ -151,7 +162,7 @@ def parse_json(raw: bytes, limits: HttpLimits, hint: str) -> Any:
     if _is_deeper(raw, limits.json_depth_max):
         raise Problem(400, "not-json", f"the JSON is nested deeper than {limits.json_depth_max}", hint)
     try:
-        return _loads(text)
+        return _loads(text, _exact if is_exact else _finite)
     except (ValueError, RecursionError) as error:
         raise Problem(400, "not-json", f"the body is not JSON: {error}", hint) from None
 
@@ -161,14 +172,14 @@ def is_strict_json(text: str) -> bool:
     if _is_deeper(text.encode(errors="surrogatepass"), EMBEDDED_DEPTH_MAX):
         return False
     try:
-        _loads(text)
+        _loads(text, _finite)
     except (ValueError, RecursionError):
         return False
     return True
 
 
-def _loads(text: str) -> Any:
-    value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+def _loads(text: str, parse_float: Callable[[str], float | Digits]) -> Any:
+    value = json.loads(text, parse_constant=refuse_constant, parse_float=parse_float)
     if "\\u" in text:  # the only way for a lone surrogate to come in
         text_of(value)
     return value
@@ -177,20 +188,21 @@ def _loads(text: str) -> Any:
 def text_of(value: Any) -> bytes:
     """A JSON value as compact UTF-8. Raises ValueError for lone surrogates and NaN."""
     try:
-        return compact_json(value).encode()
+        return compact(value).encode()
     except UnicodeEncodeError as error:
         raise ValueError(f"a lone surrogate at character {error.start}") from None
 
 
-def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not JSON")
-
-
 def _finite(text: str) -> float:
-    number = float(text)
-    if number in (float("inf"), float("-inf")):
+    found = float(text)
+    if found in (float("inf"), float("-inf")):
         raise ValueError(f"the number {text[:32]} is too large")
-    return number
+    return found
+
+
+def _exact(text: str) -> float | Digits:
+    _finite(text)
+    return number(text)
 
 
 def _is_deeper(raw: bytes, depth_max: int) -> bool:

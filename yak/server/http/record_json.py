@@ -8,7 +8,7 @@ A record has exactly one of
 
 and exactly one of `key` (text or null) and `key_base64`. Headers are a list, since names may repeat: `{"key", "value"}`,
 or `value_base64`. A row to produce has these fields too, and `partition`, and `topic` if the request names none. Its
-payload is stored as compact UTF-8 JSON, and its headers may be an object of texts.
+payload is stored as compact UTF-8 JSON with all digits of its numbers, and its headers may be an object of texts.
 """
 
 import base64
@@ -18,11 +18,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from yak.exact_json import compact
 from yak.protocol.record_fields import INT32_MAX
 from yak.protocol.record_walk import WalkedRecord
 from yak.protocol.record_writer import RECORD_OVERHEAD_BYTES_MAX, Headers, headers_size_bytes
 from yak.server.http.bodies import INT64_MAX, is_strict_json, kind_of
-from yak.server.http.problems import compact_json
 from yak.server.http.schemas import OFFSET, TEXT, TEXT_OR_NULL, listing, record
 
 Form: TypeAlias = Literal["json", "text", "base64"]
@@ -193,7 +193,7 @@ def _value(row: Mapping[str, Any]) -> bytes | None:
         raise BadRow("one of payload, payload_text and payload_base64, not several")
     if "payload" in row:
         payload = row["payload"]
-        return None if payload is None else compact_json(payload).encode()
+        return None if payload is None else compact(payload).encode()
     if "payload_base64" in row:
         return _from_base64("payload_base64", row["payload_base64"])
     text = row["payload_text"]

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from yak.protocol.record_walk import walk_records
 from yak.protocol.record_writer import build_batch
+from yak.server.http.bodies import parse_json
+from yak.server.http.context import HttpLimits
 from yak.server.http.record_json import BadRow, read_row, read_rows, record_json
 
 json_values = st.recursive(
@@ -33,6 +35,21 @@ def test_a_payload_comes_back_as_it_went_in(payload, key):
     assert found["key"] == key
     assert found["payload"] == payload
     assert type(found["payload"]) is type(payload)
+
+
+@pytest.mark.parametrize("payload", ["1.10", "-0.0", "1E5", "12345678901234567890.123", '{"a":[0.1000,2.5]}'])
+def test_number_in_a_payload_keeps_its_digits(payload):
+    body = parse_json(f'{{"topic": "a", "payload": {payload}}}'.encode(), HttpLimits(), "", is_exact=True)
+    assert read_row(body, None).value == payload.encode()
+
+
+@pytest.mark.parametrize(
+    "field", ['"partition": 1.50', '"key": 1.50', '"headers": 1.50', '"payload_text": 1.50', '"topic": 1.50']
+)
+def test_number_where_none_belongs_is_refused_with_its_kind(field):
+    body = parse_json(f'{{"topic": "a", {field}}}'.encode(), HttpLimits(), "", is_exact=True)
+    with pytest.raises(BadRow, match="a number"):
+        read_row(body | ({} if "payload" in field else {"payload": 1}), None)
 
 
 @given(st.none() | st.binary(), st.none() | st.binary(), st.lists(st.tuples(st.text().map(str.encode), st.binary())))

@@ -254,7 +254,7 @@ async def produce(context: Context, request: Request) -> Response:
     """Check all records, choose their partitions, then write."""
     redirect = query_flag(request, "redirect")
     query_acks = query_text(request, "acks")
-    async with json_body(context, request, hint=_HINT) as body:
+    async with json_body(context, request, hint=_HINT, is_exact=True) as body:
         if is_small(request) and _length(body) <= PLACED_AT_ONCE_MAX:
             produced = _read(context, body, query_acks)
         else:
