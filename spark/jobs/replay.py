@@ -29,8 +29,10 @@ class ReplayState:
         self._files, self._found = files, found
 
     @classmethod
-    def load(cls, files: Files, mine: dict[str, Any], ranges: dict[int, tuple[int, int]]) -> "ReplayState":
-        """This replay's state, new with these offset ranges, or resumed with the ranges that it was begun with.
+    def load(
+        cls, files: Files, mine: dict[str, Any], ranges: dict[int, tuple[int, int]], times: "Times"
+    ) -> "ReplayState":
+        """This replay's state, new with these offset ranges and times, or resumed with those that it was begun with.
 
         Raises UsageError (`spark-checkpoint`) for another's state.
         """
@@ -40,18 +42,25 @@ class ReplayState:
         if not saved:
             if {"offsets", "metadata"} & set(names):
                 raise of_another(files.folder, "a streaming query made it")
-            return cls(files, {"of": mine, "ranges": listed, "done": 0, "begun": None, "ends": {}, "step": 0})
+            new = {"of": mine, "ranges": listed, "times": times, "done": 0, "begun": None, "ends": {}, "step": 0}
+            return cls(files, new)
         found = json.loads(files.read(files.at(saved[-1])))
         differing = [name for name in mine if mine[name] != found["of"].get(name)]
         if differing:
             said = "; ".join(f"{name.strip('_')} was {found['of'].get(name)} and is {mine[name]}" for name in differing)
             raise of_another(files.folder, said)
-        return cls(files, found)
+        return cls(files, {"times": times, **found})  # states of earlier versions have no times
 
     @property
     def ranges(self) -> dict[int, tuple[int, int]]:
         """First and last offset of each source partition, as they were when the replay began."""
         return {int(partition): (first, last) for partition, (first, last) in self._found["ranges"].items()}
+
+    @property
+    def times(self) -> "Times":
+        """The requested time as it was when the replay began: -1h is another time in each run."""
+        from_ms, to_ms = self._found["times"]
+        return from_ms, to_ms
 
     @property
     def done(self) -> int:
@@ -80,7 +89,13 @@ class ReplayState:
     def _save(self, **changes: Any) -> None:
         self._found |= {**changes, "step": self._found["step"] + 1}
         step = self._found["step"]
-        self._files.write_new(self._files.at(f"{_NAME}.{step:010d}"), json.dumps(self._found) + "\n")
+        if not self._files.write_new(self._files.at(f"{_NAME}.{step:010d}"), json.dumps(self._found) + "\n"):
+            raise UsageError(
+                "spark-checkpoint",
+                f"{self._files.folder} is used by another replay at the same time",
+                why="it has saved its progress meanwhile, and both would write the same records",
+                try_=("wait until the other one has ended", "another --checkpoint-dir and another --into"),
+            )
         if step > 1:
             self._files.delete(self._files.at(f"{_NAME}.{step - 1:010d}"))
 
@@ -116,6 +131,8 @@ class Options(SparkOptions):
 
 Ranges = dict[int, tuple[int, int]]
 """First and last offset by source partition."""
+Times = tuple[int | None, int | None]
+"""The requested time in ms, from and until; None: without a bound."""
 
 
 def build(spark: "SparkSession", options: Options) -> "DataFrame":
@@ -126,21 +143,22 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
     way has arrived, and writes the rest: each record is there once. The target is to be written by this replay alone,
     or at least without that header.
     """
-    return _chosen(_records(spark, options), options)
+    return _chosen(_records(spark, options), _times(options))
 
 
 def start(spark: "SparkSession", options: Options) -> StartedJob:
     """Replay all chunks."""
     rows = _records(spark, options)
     mine = {name: getattr(options, name) for name in ("archive", "topic", "into", "from_", "to", "chunk_rows")}
-    state = ReplayState.load(Files(spark, options.checkpoint_dir), mine, _ranges(rows, options))
+    files = Files(spark, options.checkpoint_dir)
+    state = ReplayState.load(files, mine, _ranges(rows, options), _times(options))
     for number, chunk in enumerate(chunks_of(state.ranges, options.chunk_rows)):
         if number < state.done:
             continue
         is_again = state.begun == number
-        if not is_again:
-            state.begin(number, _ends(options))
-        _write(_chosen(_inside(rows, chunk), options), options, state.ends, is_again)
+        # saved again when it is resumed: another replay of this checkpoint, if there is one, fails then
+        state.begin(number, state.ends if is_again else _ends(options))
+        _write(_chosen(_inside(rows, chunk), state.times), options, state.ends, is_again)
         state.finish(number)
     return StartedJob()
 
@@ -193,14 +211,20 @@ def _inside(rows: "DataFrame", chunk: Ranges) -> "DataFrame":
     return rows.where(inside)
 
 
-def _chosen(rows: "DataFrame", options: Options) -> "DataFrame":
+def _times(options: Options) -> Times:
+    from_ms, to_ms = (None if text is None else _time_ms(text) for text in (options.from_, options.to))
+    return from_ms, to_ms
+
+
+def _chosen(rows: "DataFrame", times: Times) -> "DataFrame":
     """The rows in the requested time."""
     from pyspark.sql import functions as f
 
-    if options.from_ is not None:
-        rows = rows.where(f.col("timestamp") >= f.timestamp_millis(f.lit(_time_ms(options.from_))))
-    if options.to is not None:
-        rows = rows.where(f.col("timestamp") < f.timestamp_millis(f.lit(_time_ms(options.to))))
+    from_ms, to_ms = times
+    if from_ms is not None:
+        rows = rows.where(f.col("timestamp") >= f.timestamp_millis(f.lit(from_ms)))
+    if to_ms is not None:
+        rows = rows.where(f.col("timestamp") < f.timestamp_millis(f.lit(to_ms)))
     return rows
 
 

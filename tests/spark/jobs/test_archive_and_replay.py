@@ -130,6 +130,69 @@ def test_replay_restores_every_record_once_in_order_and_resumes_after_a_crash(
         bench.finish("replay", **{**options, "topic": "other"})
 
 
+def test_replay_from_a_relative_time_keeps_the_time_of_its_beginning(
+    bench: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    from yak.spark.jobs import replay
+
+    topic, target = bench.send(records(40)), bench.send([], parts=1)
+    bench.finish("archive", topic=topic, into=str(tmp_path / "archive"), available_now=True)
+    real, now_ms = replay.ReplayState.finish, [0]
+
+    def finish(self: Any, number: int) -> None:
+        now_ms[0] = 4_000_000_000_000  # the clock goes on between two chunks
+        real(self, number)
+
+    monkeypatch.setattr(replay.ReplayState, "finish", finish)
+    monkeypatch.setattr(replay, "_time_ms", lambda _text: now_ms[0])
+    options = {"archive": str(tmp_path / "archive"), "topic": topic, "into": target, "from_": "-1h", "chunk_rows": 20}
+    bench.finish("replay", checkpoint_dir=str(tmp_path / "replay"), **options)
+    assert len(bench.read(target)) == 40
+
+
+class FilesInMemory:
+    """The checkpoint's folder."""
+
+    folder = "checkpoint"
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.read = self.texts.__getitem__
+
+    def names(self, _folder: str) -> list[str]:
+        return sorted(self.texts)
+
+    def at(self, name: str) -> str:
+        return name
+
+    def write_new(self, path: str, text: str) -> bool:
+        return self.texts.setdefault(path, text) is text
+
+    def delete(self, path: str) -> None:
+        self.texts.pop(path, None)
+
+
+def test_two_replays_with_one_checkpoint_do_not_write_side_by_side() -> None:
+    from yak.spark.jobs.replay import ReplayState
+
+    files: Any = FilesInMemory()
+
+    def load(from_ms: int) -> ReplayState:
+        return ReplayState.load(files, {"into": "t"}, {0: (0, 9)}, (from_ms, None))
+
+    one, other = load(1_000), load(2_000)
+    one.begin(0, {"0": 5})
+    with pytest.raises(UsageError, match="used by another replay at the same time"):
+        other.begin(0, {"0": 5})
+    resumed = load(3_000)
+    assert (resumed.begun, resumed.ends, resumed.times) == (0, {"0": 5}, (1_000, None))
+    resumed.begin(0, resumed.ends)
+    with pytest.raises(UsageError, match="used by another replay at the same time"):
+        one.finish(0)
+    resumed.finish(0)
+    assert load(0).done == 1
+
+
 def test_chunks_follow_each_other_and_cover_everything() -> None:
     ranges = {1: (0, 19), 0: (5, 44)}
     covered: dict[int, list[int]] = {0: [], 1: []}
