@@ -310,6 +310,8 @@ def parse_separator(text: str) -> bytes:
 DEFAULT_TOPIC = "yak"
 DRY_RUN_RECORDS = 5
 CHECKPOINT_EVERY_S = 0.5
+NO_TOPIC_ID = "A" * 22
+"""Kafka's Uuid.ZERO_UUID, in base64."""
 
 
 FILE = "From a file"
@@ -437,8 +439,10 @@ def run(g: "Globals", request: Request) -> int:
         if request.dry_run:
             return _show(g, source, topic)
         g.must_not_be_readonly(f"writing to {topic}")
-        source.skip(source.checkpoint.read() if source.checkpoint else 0)
         _prepare_topic(g, request, topic)
+        if source.checkpoint is not None:
+            source.checkpoint.topic_id = _topic_id(g, topic)
+            source.skip(source.checkpoint.read())
         producer = _open_producer(g, request)
         sender = RecordSender(topic, producer, acks=request.acks)
         started = time.monotonic()
@@ -494,6 +498,17 @@ def _prepare_topic(g: "Globals", request: Request, topic: str) -> None:
     ensure_topic(g, admin, topic, create=request.create)
     found = require_target(admin, topic, request.partition)
     require_advertised(admin.metadata().leaders_of([found]), admin.answered)
+
+
+def _topic_id(g: "Globals", topic: str) -> str | None:
+    """The topic's id; None of a broker without topic ids (Kafka before 2.8)."""
+    try:
+        found = g.admin().topic_id(topic)
+    except YakError as error:
+        if error.code != "not-supported":
+            raise
+        return None
+    return None if found == NO_TOPIC_ID else found
 
 
 def ensure_topic(g: "Globals", admin: Any, topic: str, *, create: bool = False) -> None:

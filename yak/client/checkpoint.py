@@ -33,6 +33,8 @@ class Checkpoint:
         self.path = path
         self._input_path = input_path
         self._topic = topic
+        self.topic_id: str | None = None
+        """The topic's id, for `read` and `write`: a topic that was deleted and created again has none of the rows."""
         self._fingerprint = Fingerprint.of(input_path)
         self._written = -1
 
@@ -44,11 +46,11 @@ class Checkpoint:
         try:
             with open(self.path, encoding="utf-8") as file:
                 found = json.load(file)
-            rows, topic = int(found["rows"]), str(found["topic"])
+            rows, topic, topic_id = int(found["rows"]), str(found["topic"]), found.get("topic_id")
             known = Fingerprint(int(found["head_bytes"]), str(found["head_sha256"]))
         except FileNotFoundError:
             return 0
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise YakError(
                 "resume-unreadable",
                 f"{self.path} is not a checkpoint of yak produce",
@@ -63,6 +65,13 @@ class Checkpoint:
                 why=f"it does not belong to {self._input_path} and topic {self._topic}",
                 try_=("name another checkpoint, or remove this one to start again",),
             )
+        if None not in (topic_id, self.topic_id) and topic_id != self.topic_id:
+            raise UsageError(
+                "resume-mismatch",
+                f"{self.path} is a checkpoint of an earlier topic {topic}",
+                why="the topic was deleted and created again: it does not have the rows before the checkpoint",
+                try_=("remove the checkpoint to start again", "name another checkpoint"),
+            )
         return rows
 
     def write(self, rows: int) -> None:
@@ -72,6 +81,7 @@ class Checkpoint:
         document = {
             "file": os.path.abspath(self._input_path),
             "topic": self._topic,
+            "topic_id": self.topic_id,
             "rows": rows,
             "head_bytes": self._fingerprint.head_bytes,
             "head_sha256": self._fingerprint.head_sha256,

@@ -49,3 +49,20 @@ def test_another_file_or_topic_or_rubbish_is_refused(tmp_path):
         with pytest.raises(YakError) as bad:
             Checkpoint(str(path), str(source), "t").read()
         assert bad.value.code == "resume-unreadable"
+
+
+@pytest.mark.parametrize(
+    ("written", "now", "is_same"), [("a", "a", True), ("a", "b", False), (None, "b", True), ("a", None, True)]
+)
+def test_checkpoint_of_a_topic_that_was_created_again_is_refused(tmp_path, written, now, is_same):
+    source, path = tmp_path / "in.csv", str(tmp_path / "ck")
+    source.write_text("a\n1\n")
+    before, after = (Checkpoint(path, str(source), "t") for _ in range(2))
+    before.topic_id, after.topic_id = written, now
+    before.write(1)
+    if is_same:
+        assert after.read() == 1
+        return
+    with pytest.raises(UsageError, match="of an earlier topic t") as raised:
+        after.read()
+    assert raised.value.code == "resume-mismatch"

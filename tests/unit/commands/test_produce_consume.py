@@ -35,6 +35,7 @@ def topic(cluster, monkeypatch, request):
     name = f"t-{abs(hash(request.node.name))}"
     make(name)
     monkeypatch.setenv("YAK_BOOTSTRAP_SERVERS", address)
+    monkeypatch.setattr("yak.client.admin.Admin.topic_id", lambda _admin, name: f"id of {name}")  # the mock tells none
     return name
 
 
@@ -254,6 +255,14 @@ def test_csv_file_with_two_columns_of_one_name_is_refused(yak, topic, tmp_path):
     ran = yak("produce", topic, "-f", "in.csv")
     assert (ran.code, "error[csv-column]" in ran.err) == (2, True)
     assert yak("produce", topic, "-f", "in.csv", "--csv-value", "id").code == 0
+
+
+def test_produce_resumes_no_run_into_a_topic_that_was_created_again(yak, topic, tmp_path, monkeypatch):
+    (tmp_path / "in.txt").write_text("1\n2\n")
+    assert yak("produce", topic, "-f", "in.txt", "--resume", "ck").code == 0
+    monkeypatch.setattr("yak.client.admin.Admin.topic_id", lambda *_: "another id")
+    ran = yak("produce", topic, "-f", "in.txt", "--resume", "ck")
+    assert (ran.code, ran.err.partition(": ")[0]) == (2, "error[resume-mismatch]")
 
 
 def test_apaches_properties_are_understood(yak, topic, tmp_path):
