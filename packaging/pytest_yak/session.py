@@ -117,6 +117,8 @@ class Session:
 
     def __init__(self) -> None:
         self._lender: subprocess.Popen[str] | None = None
+        self._unread = 0
+        """Requests without their answer: a timeout of a test may have ended the call while it waited."""
 
     def lend(self, shape: ClusterShape, *, fresh: bool = False) -> Cluster:
         """A healthy, empty cluster. Raises YakError with the broker's reason when a broker does not start."""
@@ -134,7 +136,7 @@ class Session:
             with contextlib.suppress(BrokenPipeError):
                 self._lender.stdin.close()
             self._lender.wait()
-            self._lender = None
+            self._lender, self._unread = None, 0
 
     def call(self, call: str, **request: object) -> Any:
         """One request to the executable. Raises YakError."""
@@ -146,8 +148,10 @@ class Session:
         answer = ""
         with contextlib.suppress(BrokenPipeError):
             lender.stdin.write(json.dumps({"call": call, **request}) + "\n")
+            self._unread += 1
             lender.stdin.flush()
-            answer = lender.stdout.readline()
+            while self._unread and (answer := lender.stdout.readline()):
+                self._unread -= 1
         if not answer:
             raise YakError("lender-ended", f"yak ended with code {lender.wait()}", why="its output is above")
         found = json.loads(answer)

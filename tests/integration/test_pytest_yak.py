@@ -47,6 +47,31 @@ def run(examples: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     return result
 
 
+def test_call_after_one_that_a_timeout_ended_gets_its_own_answer(examples: pytest.Pytester) -> None:
+    examples.makepyfile(
+        test_timeout="""
+        import signal
+
+        import pytest
+
+        def test_timeout(yak_cluster):
+            def ring(*_):
+                raise TimeoutError
+
+            yak_cluster.create_topic("a")
+            signal.signal(signal.SIGALRM, ring)
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            with pytest.raises(TimeoutError):
+                yak_cluster.leader_of("missing", timeout_s=1.0)
+            assert yak_cluster.isr("a") == (1,)
+
+        def test_next(yak_cluster):
+            assert yak_cluster.create_topic("b") == "b"
+        """
+    )
+    run(examples).assert_outcomes(passed=2)
+
+
 def test_failover_in_a_test_loses_no_record_and_the_next_test_gets_a_new_cluster(examples: pytest.Pytester) -> None:
     examples.makepyfile(
         test_orders="""
