@@ -136,9 +136,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._topics
 
     def _ends(self, topics: Topics, begun: Mapping[TopicPartition, int]) -> Offsets:
-        if self._target is not None:
-            return dict(self._target)
-        return topics.settled_ends(begun)
+        if self._target is None:
+            return topics.settled_ends(begun)
+        if any(self._target.get(each, offset) < offset for each, offset in begun.items()):
+            # a new leader had not yet learnt the high watermark when the target was fixed
+            self._target = topics.settled_ends(begun)
+        return dict(self._target)
 
     def _with_lost(self, begun: Offsets, ends: Offsets) -> Offsets:
         """Return `ends`; report partitions that are gone, or whose end offset decreased. Raises SourceError."""

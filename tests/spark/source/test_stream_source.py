@@ -189,6 +189,29 @@ def test_deleted_or_recreated_topic_is_noticed(pipeline: Pipeline, bootstrap: st
     assert [each for each in pipeline.records() if each[0] == stays] == [(stays, 0, n) for n in range(12)]
 
 
+def test_available_now_after_a_leader_change_waits_for_the_end_that_was_read_before() -> None:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+    from yak.spark.source.options import read_options
+    from yak.spark.source.stream import StreamReader
+    from yak.spark.source.values import Decoding
+
+    place = TopicPartition("t", 0)
+
+    class Topics:
+        """The leader does not know its high watermark at first; `known` makes the caller wait for it."""
+
+        def settled_ends(self, known: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+            return {place: 12 if known.get(place) == 10 else 8}
+
+    reader = StreamReader(read_options({"bootstrap": "127.0.0.1:1", "subscribe": "t"}), Decoding())
+    there: Any = Topics()
+    reader._topics = there
+    reader.prepareForTriggerAvailableNow()
+    assert reader.latestOffset({"t": {"0": 10}}, ReadAllAvailable()) == {"t": {"0": 12}}
+    assert reader.latestOffset({"t": {"0": 12}}, ReadAllAvailable()) == {"t": {"0": 12}}
+
+
 def test_another_querys_checkpoint_is_refused(
     pipeline: Pipeline, bootstrap: str, new_name: Callable[[], str], spark: Any, tmp_path: Path
 ) -> None:
