@@ -380,6 +380,7 @@ class _Writing:
         end, _batch = self._batches.pop(queue.place)
         queue.base_offsets.append((queue.written, base_offset))
         queue.written = end
+        queue.is_unknown = False
 
     def _trouble(self, queue: PartitionQueue, problem: Problem, *, may_be_written: bool) -> None:
         queue.is_unknown = queue.is_unknown or may_be_written

@@ -195,3 +195,27 @@ async def test_rows_written_at_once_are_bounded_in_number_and_in_characters(monk
 
 def test_row_of_empty_cells_between_tabs_is_a_row():
     assert [row.cells for row in read(b"a\tb\n\t\n\n \n1\t2\n", delimiter="\t")] == [["a", "b"], ["", ""], ["1", "2"]]
+
+
+@pytest.mark.parametrize(
+    ("is_unknown", "why", "hint"),
+    [
+        (True, "closed; it may be written all the same", "some of lines 2 to 3 may be written or not; no later line"),
+        (False, "closed", "some of lines 2 to 3 are not written; no later line"),
+    ],
+)
+async def test_upload_says_whether_its_last_rows_may_be_written(monkeypatch, is_unknown, why, hint):
+    async def write(_context, queues, _acks):
+        queues[0].problem, queues[0].is_unknown = Problem(503, "broker-unreachable", "closed"), is_unknown
+
+    async def pieces():
+        yield b"id\n1\n2\n"
+
+    monkeypatch.setattr(csv_upload, "write", write)
+    upload = CsvUpload(context_of(image_of({"t": [1]}), None), "t", pieces(), CsvRows("utf-8", ",", 1_000), None)
+    await upload.begin()
+    with pytest.raises(Problem) as stopped:
+        async for _ in upload.upload_rest():
+            pass
+    assert hint in stopped.value.hint
+    assert upload.progress.failures == [{"line": 2, "why": why}, {"line": 3, "why": why}]

@@ -121,6 +121,15 @@ def test_without_a_producer_id_what_may_be_written_is_not_sent_again(trouble, se
     assert queue.is_unknown == (sent == 1)
 
 
+def test_refused_batch_after_one_that_was_written_at_last_is_not_unknown():
+    leader = Leader(LOST, ErrorCode.none, ErrorCode.message_too_large)
+    queue = lane_of(batch_bytes_max=80)
+    run(context_of(image_of({"t": [1]}), leader), [queue])
+    assert queue.written
+    assert queue.problem is not None
+    assert not queue.is_unknown
+
+
 @pytest.mark.parametrize("ids", [True, False])
 def test_records_that_the_caller_may_not_write_are_refused_at_once_and_not_written(ids):
     leader = Leader(NOT_ALLOWED, ids=ids)

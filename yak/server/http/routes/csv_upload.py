@@ -374,16 +374,18 @@ class CsvUpload:
                 progress.partitions[partition] = progress.partitions.get(partition, 0) + queue.written
                 progress.written += queue.written
             if queue.problem is not None:
+                why = queue.problem.message + ("; it may be written all the same" if queue.is_unknown else "")
                 for row in queue.rows[queue.written :]:
-                    progress.fail(lines[row], queue.problem.message, named_max)
+                    progress.fail(lines[row], why, named_max)
         stopped = next((queue.problem for queue in queues if queue.problem is not None), None)
         if stopped is not None:
+            are = "may be written or not" if any(queue.is_unknown for queue in queues) else "are not written"
             raise Problem(
                 stopped.status,
                 stopped.error,
                 stopped.message,
-                f"all lines to {lines[0] - 1} are done; some of lines {lines[0]} to {lines[-1]} and all later lines "
-                "are not written",
+                f"all lines to {lines[0] - 1} are done; some of lines {lines[0]} to {lines[-1]} {are}; no later line is "
+                "written",
             )
 
 
