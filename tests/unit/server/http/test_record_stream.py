@@ -189,6 +189,19 @@ async def test_stream_resumed_on_a_topic_that_was_created_again_reads_it_from_it
     assert found == {again: 0 if has_ids else 7, same: 8}
 
 
+async def test_stream_whose_topic_was_created_again_since_its_positions_were_read_ends(autojump_clock):
+    context = context_of(image_of({"t": [1]}), wait_for_ever)
+    written = []
+
+    async def write(data):
+        written.append(data)
+
+    with trio.move_on_after(50):
+        await RecordStream(context, {TopicPartition("t", 0): 7}, "json", {"t": uuid.UUID(int=5)}).run(write)
+    assert b"event: end" in written[-1]
+    assert b"it was deleted" in written[-1]
+
+
 async def test_many_small_records_are_written_a_few_at_a_time(autojump_clock):
     """Rendering and sending them at once held the event loop; the records of one read are bounded in number."""
     context = context_of(

@@ -147,17 +147,27 @@ def event_id(positions: Mapping[TopicPartition, int], topic_ids: Mapping[str, UU
     return ";".join([f"{topic}@{id_to_text(topic_ids[topic])}:{','.join(pairs)}" for topic, pairs in topics.items()])
 
 
+def ids_of(context: Context, names: Iterable[str]) -> dict[str, UUID]:
+    """The ids of these topics. Raises Problem 404."""
+    return {name: find_topic(context, name).topic_id for name in names}
+
+
 class RecordStream:
     """The stream of one client; `run` writes its events."""
 
-    def __init__(self, context: Context, positions: dict[TopicPartition, int], form: Form) -> None:
+    def __init__(
+        self,
+        context: Context,
+        positions: dict[TopicPartition, int],
+        form: Form,
+        topic_ids: Mapping[str, UUID] | None = None,
+    ) -> None:
+        """`topic_ids` are those of the topics from which the positions are; None: those of the present topics."""
         self._context = context
         self._form = form
         self._sent = positions
         self._fetch_at = dict(positions)
-        self._topic_ids: dict[str, UUID] = {
-            name: find_topic(context, name).topic_id for name in dict.fromkeys(place.topic for place in positions)
-        }
+        self._topic_ids = topic_ids or ids_of(context, dict.fromkeys(place.topic for place in positions))
         self._image: Image | None = None
         self._pumps: set[NodeId] = set()
         self._pump_ended = trio.Event()
@@ -357,13 +367,14 @@ async def stream(context: Context, request: Request) -> Response:
     begin = query_choice(request, "from", ("earliest", "latest"), "latest")
     last_event_id = request.headers.get("last-event-id")
     resumed = read_event_id(last_event_id) if last_event_id else ResumePoint({}, {})
+    topic_ids = ids_of(context, names)  # before the positions: a topic that is created again meanwhile has others
     positions = await first_positions(context, names, resumed, begin == "earliest")
 
     async def run(write: Write) -> None:
         streams = context.parts.get("record_streams", 0)
         context.parts["record_streams"] = streams + 1
         try:
-            await RecordStream(context, positions, form).run(write)
+            await RecordStream(context, positions, form, topic_ids).run(write)
         finally:
             context.parts["record_streams"] -= 1
 
