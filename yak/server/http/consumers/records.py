@@ -49,17 +49,21 @@ async def read_records(
         is_client_gone = True
         consumer.interrupt()
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch_client)
-        try:
-            how = (await instances.matchable(instance), wait_s, bytes_max)
-            taken = await instances.move(_read_in_thread, instances, instance, *how)
-            _check_rights(instances, instance, taken)
-            body, delivered, undelivered = await _rendered(context, instance, taken)
-        except Problem as problem:  # raised outside the nursery, which would wrap it
-            failure = problem
-        instance.polled_at = trio.current_time()
-        nursery.cancel_scope.cancel()
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch_client)
+            try:
+                how = (await instances.matchable(instance), wait_s, bytes_max)
+                taken = await instances.move(_read_in_thread, instances, instance, *how)
+                _check_rights(instances, instance, taken)
+                body, delivered, undelivered = await _rendered(context, instance, taken)
+            except Problem as problem:  # raised outside the nursery, which would wrap it
+                failure = problem
+            instance.polled_at = trio.current_time()
+            nursery.cancel_scope.cancel()
+    except BaseException:  # cancelled with the connection: the client gets no answer
+        consumer.inbox.put_back(delivered + undelivered)
+        raise
     if is_client_gone or instance.is_gone:
         delivered, undelivered = [], delivered + undelivered
     consumer.inbox.put_back(undelivered)
