@@ -310,8 +310,6 @@ def parse_separator(text: str) -> bytes:
 DEFAULT_TOPIC = "yak"
 DRY_RUN_RECORDS = 5
 CHECKPOINT_EVERY_S = 0.5
-NO_TOPIC_ID = "A" * 22
-"""Kafka's Uuid.ZERO_UUID, in base64."""
 
 
 FILE = "From a file"
@@ -502,13 +500,8 @@ def _prepare_topic(g: "Globals", request: Request, topic: str) -> None:
 
 def _topic_id(g: "Globals", topic: str) -> str | None:
     """The topic's id; None of a broker without topic ids (Kafka before 2.8)."""
-    try:
-        found = g.admin().topic_id(topic)
-    except YakError as error:
-        if error.code != "not-supported":
-            raise
-        return None
-    return None if found == NO_TOPIC_ID else found
+    found: str | None = g.admin().topic_ids([topic]).get(topic)
+    return found
 
 
 def ensure_topic(g: "Globals", admin: Any, topic: str, *, create: bool = False) -> None:

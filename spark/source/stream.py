@@ -54,7 +54,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The start offsets of a query without a checkpoint. Raises SourceError."""
         topics = self._cluster()
         there = topics.assigned()
-        return stream_offsets.initial(topics.resolve(self.options.starting or LATEST, there, side="starting"))
+        ids = topics.ids({each.topic for each in there})  # before the offsets: of a new topic they are others
+        return stream_offsets.initial(topics.resolve(self.options.starting or LATEST, there, side="starting"), ids)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """The trigger's limit. Spark accepts one, so `_waits` applies `minOffsetsPerTrigger` beside a maximum."""
@@ -72,18 +73,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """The end offsets of the next batch. Raises SourceError."""
-        begun = stream_offsets.from_json(start)
+        begun, known = stream_offsets.from_json(start), stream_offsets.ids_in(start)
         topics = self._cluster()
+        ids = topics.ids({each.topic for each in begun})
+        begun = self._without_recreated(begun, known, ids)
         self._latest = self._ends(topics, begun)
+        ids |= topics.ids({each.topic for each in self._latest} - {each.topic for each in begun})
         ends = self._with_lost(begun, self._latest)
         starts = self._starts(topics, begun, ends)
         if isinstance(limit, ReadAllAvailable):
-            return stream_offsets.end_after(start, ends)
+            return stream_offsets.end_after(start, ends, ids)
         if self._waits(starts, ends):
             return start
         if isinstance(limit, ReadMaxRows):
             ends = share_limit(limit.max_rows, starts, ends)
-        return stream_offsets.end_after(start, ends)
+        return stream_offsets.end_after(start, ends, ids)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """The last known end offsets of the partitions, for Spark's progress report."""
@@ -91,10 +95,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of a batch. Raises SourceError."""
-        starts, ends = stream_offsets.start_of(start, end), stream_offsets.from_json(end)
-        if starts == ends:
+        (starts, known), ends = stream_offsets.start_of(start, end), stream_offsets.from_json(end)
+        ids = stream_offsets.ids_in(end)
+        if starts == ends and not stream_offsets.recreated(known, ids):
             return []
         topics = self._cluster()
+        for name in stream_offsets.recreated(ids, topics.ids(ids)):
+            self._lost(f"topic {name} was deleted and created again since the batch was planned")
+        again = stream_offsets.recreated(known, ids)
+        starts = {each: offset for each, offset in starts.items() if each.topic not in again}
         new = [each for each in ends if each not in starts]
         if new:
             there = set(topics.there())
@@ -142,6 +151,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # a new leader had not yet learnt the high watermark when the target was fixed
             self._target = topics.settled_ends(begun)
         return dict(self._target)
+
+    def _without_recreated(self, begun: Offsets, known: Mapping[str, str], ids: Mapping[str, str]) -> Offsets:
+        """The offsets of topics that are those of the checkpoint; the others are read from their start. Raises SourceError."""
+        again = stream_offsets.recreated(known, ids)
+        for name in again:
+            self._lost(f"topic {name} was deleted and created again: the query's offsets are of the earlier topic")
+        return {each: offset for each, offset in begun.items() if each.topic not in again}
 
     def _with_lost(self, begun: Offsets, ends: Offsets) -> Offsets:
         """Return `ends`; report partitions that are gone, or whose end offset decreased. Raises SourceError."""

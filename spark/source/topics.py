@@ -15,7 +15,7 @@ from yak.ids import INTERNAL_TOPICS, TopicPartition
 from yak.spark.source.client_settings import for_librdkafka
 from yak.spark.source.errors import OFFSET_RANGE, OPTION, SourceError, data_loss, in_one_line
 from yak.spark.source.options import EARLIEST_OFFSET, LATEST_OFFSET, Bound, ReadOptions
-from yak.spark.source.stream_offsets import Offsets
+from yak.spark.source.stream_offsets import Offsets, TopicIds
 
 _T = TypeVar("_T")
 _NAMES_MAX = 6
@@ -54,6 +54,11 @@ class Topics:
     def there(self) -> list[TopicPartition]:
         """The existing partitions, sorted, without an error for missing ones."""
         return self._matching(self._all_partitions())
+
+    def ids(self, names: Iterable[str]) -> TopicIds:
+        """The ids of these topics, without those that do not exist. A broker before Kafka 2.8 has none."""
+        wanted = sorted(names)
+        return self._retried(lambda admin: admin.topic_ids(wanted)) if wanted else {}
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """The log start offset of each partition."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from yak.client.connection import base_config, check_reachable, is_plain
 from yak.client.errors import Change, from_exception, kafka_exceptions
@@ -102,6 +102,10 @@ def _creation_with_a_valid_name(name: str) -> str:
         return "yak topics list"
     is_count = partitions.isascii() and partitions.isdigit() and int(partitions) > 0
     return f"yak topics create {valid}" + (f" -p {partitions}" if is_count else "")
+
+
+NO_TOPIC_ID: Final = "A" * 22
+"""Kafka's Uuid.ZERO_UUID, in base64."""
 
 
 class Admin:
@@ -418,3 +422,20 @@ class Admin:
         what = f'topic "{name}" could not be described'
         futures = self._ask(what, self.client.describe_topics, TopicCollection([name]))
         return str(self._wait(futures[name], what).topic_id)
+
+    def topic_ids(self, names: Sequence[str]) -> dict[str, str]:
+        """The ids of several topics, without those that do not exist, or whose broker has no ids (Kafka before 2.8)."""
+        from confluent_kafka import TopicCollection
+
+        what = "the topics could not be described"
+        found: dict[str, str] = {}
+        for name, future in self._ask(what, self.client.describe_topics, TopicCollection(list(names))).items():
+            try:
+                topic_id = str(self._wait(future, what).topic_id)
+            except YakError as error:
+                if error.code not in ("unknown-topic", "not-supported"):
+                    raise
+            else:
+                if topic_id != NO_TOPIC_ID:
+                    found[name] = topic_id
+        return found

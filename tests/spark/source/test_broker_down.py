@@ -19,6 +19,7 @@ def test_query_continues_when_its_only_bootstrap_broker_is_killed(tmp_path: Path
 
     from yak.spark.source.options import read_options
     from yak.spark.source.stream import StreamReader
+    from yak.spark.source.stream_offsets import IDS
     from yak.spark.source.values import Decoding
 
     local = LocalCluster(str(tmp_path / "cluster"))
@@ -45,7 +46,7 @@ def test_query_continues_when_its_only_bootstrap_broker_is_killed(tmp_path: Path
         local.kill(1)
         produce(30)
         second = reader.latestOffset(first, ReadAllAvailable())
-        assert second == {"orders": {"0": 20, "1": 20, "2": 20}}
+        assert second == {"orders": {"0": 20, "1": 20, "2": 20}, IDS: {"orders": admin.topic_id("orders")}}
         on_an_executor = pickle.loads(pickle.dumps(reader))
         offsets = []
         for start, end in ((begin, first), (first, second)):

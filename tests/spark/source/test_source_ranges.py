@@ -76,9 +76,9 @@ def test_the_first_batch_is_run_again_from_where_it_began() -> None:
     first = stream_offsets.end_after(stream_offsets.initial({zero: 10}), {zero: 15})
     # After a crash Spark asks for the beginning anew, and the log's end has moved since.
     later = stream_offsets.initial({zero: 40})
-    assert stream_offsets.start_of(later, first) == {zero: 10}
+    assert stream_offsets.start_of(later, first) == ({zero: 10}, {})
     second = stream_offsets.end_after(first, {zero: 40})
-    assert stream_offsets.start_of(first, second) == {zero: 15}
+    assert stream_offsets.start_of(first, second) == ({zero: 15}, {})
     assert second == {"orders": {"0": 40}}
 
 
@@ -87,7 +87,21 @@ def test_a_batch_with_nothing_to_read_ends_where_it_starts() -> None:
     start = stream_offsets.initial({zero: 10})
     assert stream_offsets.end_after(start, {zero: 10}) == start
     # Spark runs such a batch when it is the first. Run again after a crash it is empty again, whatever came meanwhile.
-    assert stream_offsets.start_of(stream_offsets.initial({zero: 40}), start) == {zero: 10}
+    assert stream_offsets.start_of(stream_offsets.initial({zero: 40}), start) == ({zero: 10}, {})
+
+
+def test_offsets_of_a_topic_that_was_created_again_are_a_new_end() -> None:
+    zero, one = TopicPartition("orders", 0), TopicPartition("other", 0)
+    ids = {"orders": "a", "other": "b"}
+    start = stream_offsets.initial({zero: 10, one: 5}, ids)
+    assert stream_offsets.end_after(start, {zero: 10, one: 5}, ids) == start
+    first = stream_offsets.end_after(start, {zero: 10, one: 5}, ids | {"orders": "c"})
+    assert stream_offsets.ids_in(first) == {"orders": "c", "other": "b"}
+    assert stream_offsets.start_of(stream_offsets.initial({zero: 99}), first) == ({zero: 10, one: 5}, ids)
+    assert stream_offsets.recreated(ids, stream_offsets.ids_in(first)) == ["orders"]
+    of_an_earlier_version = {"orders": {"0": 10}, "other": {"0": 5}}
+    assert stream_offsets.end_after(of_an_earlier_version, {zero: 10, one: 5}, ids) == of_an_earlier_version
+    assert stream_offsets.recreated({}, ids) == stream_offsets.recreated(ids, {}) == []
 
 
 @pytest.mark.parametrize("stored", [{"offset": 5}, {"orders": {"zero": 5}}, {"orders": {"0": "5"}}])

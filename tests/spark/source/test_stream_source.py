@@ -170,7 +170,10 @@ def test_records_that_went_away_end_the_query_or_are_stepped_over(
     assert pipeline.records() == [(topic, 0, n) for n in [*range(10), *range(15, 20)]]
 
 
-def test_deleted_or_recreated_topic_is_noticed(pipeline: Pipeline, bootstrap: str, new_name: Callable[[], str]) -> None:
+@pytest.mark.parametrize("records", [4, 10, 15])
+def test_deleted_or_recreated_topic_is_noticed(
+    pipeline: Pipeline, bootstrap: str, new_name: Callable[[], str], records: int
+) -> None:
     topic, stays = new_name(), new_name()
     admin = Admin(bootstrap)
     for name in (topic, stays):
@@ -181,12 +184,15 @@ def test_deleted_or_recreated_topic_is_noticed(pipeline: Pipeline, bootstrap: st
     line = pipeline.refused(subscribe=f"{topic},{stays}")
     assert line.startswith(f"[spark-data-loss] partitions that the query was reading are gone: {topic}-0: ")
     admin.create_topic(topic, partitions=1)
-    produce(bootstrap, topic, 4)
+    produce(bootstrap, topic, records)
     line = pipeline.refused(subscribe=f"{topic},{stays}")
-    assert line.startswith(f"[spark-data-loss] the end of {topic}-0 went back from offset 10 to 4: ")
+    assert line.startswith(f"[spark-data-loss] topic {topic} was deleted and created again: ")
     produce(bootstrap, stays, 2)
     pipeline.run(subscribe=f"{topic},{stays}", failOnDataLoss="false")
+    pipeline.run(subscribe=f"{topic},{stays}")
     assert [each for each in pipeline.records() if each[0] == stays] == [(stays, 0, n) for n in range(12)]
+    expected = sorted([*range(10), *range(records)])
+    assert [each for each in pipeline.records() if each[0] == topic] == [(topic, 0, n) for n in expected]
 
 
 def test_available_now_after_a_leader_change_waits_for_the_end_that_was_read_before() -> None:
@@ -203,6 +209,9 @@ def test_available_now_after_a_leader_change_waits_for_the_end_that_was_read_bef
 
         def settled_ends(self, known: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
             return {place: 12 if known.get(place) == 10 else 8}
+
+        def ids(self, _names: object) -> dict[str, str]:
+            return {}
 
     reader = StreamReader(read_options({"bootstrap": "127.0.0.1:1", "subscribe": "t"}), Decoding())
     there: Any = Topics()

@@ -35,7 +35,9 @@ def topic(cluster, monkeypatch, request):
     name = f"t-{abs(hash(request.node.name))}"
     make(name)
     monkeypatch.setenv("YAK_BOOTSTRAP_SERVERS", address)
-    monkeypatch.setattr("yak.client.admin.Admin.topic_id", lambda _admin, name: f"id of {name}")  # the mock tells none
+    monkeypatch.setattr(
+        "yak.client.admin.Admin.topic_ids", lambda _admin, names: {each: f"id of {each}" for each in names}
+    )
     return name
 
 
@@ -260,7 +262,7 @@ def test_csv_file_with_two_columns_of_one_name_is_refused(yak, topic, tmp_path):
 def test_produce_resumes_no_run_into_a_topic_that_was_created_again(yak, topic, tmp_path, monkeypatch):
     (tmp_path / "in.txt").write_text("1\n2\n")
     assert yak("produce", topic, "-f", "in.txt", "--resume", "ck").code == 0
-    monkeypatch.setattr("yak.client.admin.Admin.topic_id", lambda *_: "another id")
+    monkeypatch.setattr("yak.client.admin.Admin.topic_ids", lambda _admin, names: dict.fromkeys(names, "another id"))
     ran = yak("produce", topic, "-f", "in.txt", "--resume", "ck")
     assert (ran.code, ran.err.partition(": ")[0]) == (2, "error[resume-mismatch]")
 
