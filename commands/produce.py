@@ -23,7 +23,7 @@ from yak.view.formats import counted, format_duration, group_digits
 if TYPE_CHECKING:
     from yak.client.checkpoint import Checkpoint
     from yak.client.inputs import CsvMapping, Row
-    from yak.client.produce import Outgoing, RecordSender
+    from yak.client.produce import Failed, Outgoing, RecordSender
     from yak.client.record_template import RecordTemplate
     from yak.client.rejects import Rejects
     from yak.commands.output import Progress
@@ -60,6 +60,7 @@ class Source:
             )
         name = request.file if request.file not in (None, "-") else "stdin"
         self.rejected_path = rejects_path(str(name))
+        self.sent: SentRows | None = None
         self.checkpoint: Checkpoint | None = None
         if request.resume is not None and request.file is not None:
             from yak.client.checkpoint import Checkpoint as ResumeFile
@@ -183,6 +184,37 @@ class Source:
     def close(self) -> None:
         if self._rejects is not None:
             self._rejects.close()
+
+
+class SentRows:
+    """The rows of a run with a checkpoint that are sent and not settled.
+
+    A row that the cluster refuses for its contents is rejected. Else the checkpoint would stay before it, and each resumed run
+    would send the rows behind it again.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._rows: dict[int, Row] = {}
+        self.settle: Callable[[int], None] = lambda _number: None
+        """`settle_rejected` of the sender."""
+
+    def add(self, number: int, row: "Row") -> None:
+        self._rows[number] = row
+
+    def acknowledged(self, number: int, _latency_ns: int) -> None:
+        self._rows.pop(number, None)
+
+    def failed(self, failure: "Failed") -> None:
+        from yak.client.rejects import is_of_the_row
+
+        row = self._rows.pop(failure.number, None)
+        if row is None or row.record is None or not is_of_the_row(failure.error):
+            return
+        row.problem = failure.reason
+        row.cells = row.cells or (_readable(row.record.value) or "",)
+        self._source.reject(row)
+        self.settle(failure.number)
 
 
 @contextmanager
@@ -441,8 +473,11 @@ def run(g: "Globals", request: Request) -> int:
         if source.checkpoint is not None:
             source.checkpoint.topic_id = _topic_id(g, topic)
             source.skip(source.checkpoint.read())
+            source.sent = SentRows(source)
         producer = _open_producer(g, request)
-        sender = RecordSender(topic, producer, acks=request.acks)
+        sender = RecordSender(topic, producer, acks=request.acks, observer=source.sent)
+        if source.sent is not None:
+            source.sent.settle = sender.settle_rejected
         started = time.monotonic()
         if request.transactional:
             return _send_in_transaction(g, request, source, sender, producer, started)
@@ -554,7 +589,7 @@ def _send_all(g: "Globals", request: Request, source: Source, sender: "RecordSen
             return True
         except Exception:
             sender.finish(_delivery_timeout_ms(g) / 1000)
-            if not request.transactional:
+            if sender.counts.sent and not request.transactional:
                 written = counted(sender.counts.acknowledged, "record")
                 g.out.note(f"{written} of {group_digits(sender.counts.sent)} acknowledged before the error")
             raise
@@ -572,6 +607,8 @@ def _send_rows(g: "Globals", request: Request, source: Source, sender: "RecordSe
             source.reject(row)
             sender.settle_rejected(place)
         else:
+            if source.sent is not None:
+                source.sent.add(place, row)
             sender.send(row.record, place)
             if request.tee and not _copied(g, row.record.value or b""):
                 raise YakError(

@@ -25,7 +25,7 @@ from yak.client.csv_files import (
 from yak.client.inputs import CsvMapping, CsvSource, Row
 from yak.client.metadata import Topic
 from yak.client.produce import Failed, Outgoing, RecordSender
-from yak.client.rejects import Rejects, rejects_path
+from yak.client.rejects import Rejects, is_of_the_row, rejects_path
 from yak.errors import UsageError, YakError
 from yak.tui.produce.form import upload_command
 from yak.tui.produce.run import Feed, Plan
@@ -227,10 +227,6 @@ def _text(data: bytes | None) -> str | None:
 
 
 KEEP_EVERY_S: Final = 0.5
-OF_THE_ROW: Final = ("record-too-large", "bad-timestamp", "unknown-partition")
-INVALID_RECORD: Final = 87
-INVALID_DIFFERENT_RECORD: Final = -138
-"""librdkafka's code for the valid rows of a batch that was refused because of an invalid one (KIP-467)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,8 +302,7 @@ class FileFeed(Feed):
         """Set the row aside if its contents are the cause; else end the run."""
         row = self._in_flight.pop(failure.number, None)
         assert row is not None, "a row fails once, after it was sent"
-        code = failure.error.kafka_code
-        if failure.error.code in OF_THE_ROW or code in (INVALID_RECORD, INVALID_DIFFERENT_RECORD):
+        if is_of_the_row(failure.error):
             self._reject(failure.number, row, failure.reason)
             return ""
         return failure.reason

@@ -2,11 +2,21 @@
 
 import os
 from collections.abc import Sequence
-from typing import TextIO
+from typing import Final, TextIO
 
 from yak.client.csv_files import csv_row
 from yak.client.inputs import Row
 from yak.errors import YakError
+
+_OF_THE_ROW: Final = ("record-too-large", "bad-timestamp", "unknown-partition")
+_INVALID_RECORD: Final = 87
+_INVALID_DIFFERENT_RECORD: Final = -138
+"""librdkafka's code for the valid rows of a batch that was refused because of an invalid one (KIP-467)."""
+
+
+def is_of_the_row(error: YakError) -> bool:
+    """Whether the cluster refused a record for its contents: it would do so again."""
+    return error.code in _OF_THE_ROW or error.kafka_code in (_INVALID_RECORD, _INVALID_DIFFERENT_RECORD)
 
 
 def rejects_path(path: str) -> str:
