@@ -191,7 +191,8 @@ def run(g: "Globals", request: Request) -> int:
             g.bootstrap_servers, windows, read_committed=request.read_committed, verbose=g.out.verbose
         )
         with closing(reader):
-            return ConsumeLoop(g, request, reader, printer, filters, decoder, len(windows), until_ms).run()
+            loop = ConsumeLoop(g, request, reader, printer, filters, decoder, len(windows), until_ms, admin=admin)
+            return loop.run()
     from yak.client.groups.group_brokers import GroupBrokers
     from yak.client.groups.group_reader import GroupReader
 
@@ -340,6 +341,11 @@ def _windows(
     return windows
 
 
+UNTIL = "reached time"
+LATE_MS = 500
+"""How late a record may be written that has a time before `--to`."""
+
+
 class ConsumeLoop:
     """The read loop of one `yak consume`, with its counters."""
 
@@ -353,7 +359,10 @@ class ConsumeLoop:
         decoder: "Decoder | None",
         partitions: int | None,
         until_ms: int | None,
+        *,
+        admin: "Admin",
     ) -> None:
+        self._admin = admin
         self._g = g
         self._request = request
         self._reader = reader
@@ -362,6 +371,7 @@ class ConsumeLoop:
         self._decoder = decoder
         self._partitions = partitions
         self._until_ms = until_ms
+        self._end = "reached end"
         self.read = 0
         self.printed = 0
         self._bytes = 0
@@ -382,7 +392,7 @@ class ConsumeLoop:
                 else:
                     self._take(record)
                 self._print_stats()
-            self._why = self._why or "reached end"
+            self._why = self._why or self._end
         except (KeyboardInterrupt, SystemError) as stop:
             if isinstance(stop, SystemError) and not interrupts.seen():
                 raise
@@ -391,7 +401,7 @@ class ConsumeLoop:
             self._printer.flush()  # the records before the error
             raise
         self._printer.flush()
-        self._end()
+        self._finish()
         took = format_duration((time.monotonic() - self._started) * 1000)
         not_filtered = f", {group_digits(self.printed)} shown" if self.printed != self.read else ""
         self._g.out.note(
@@ -417,7 +427,7 @@ class ConsumeLoop:
             self._has_noted_wait = True
             out.note("waiting for records; Ctrl+C ends")
 
-    def _end(self) -> None:
+    def _finish(self) -> None:
         """Called after the last record is written; does nothing without a group."""
 
     def _where(self) -> str:
@@ -429,14 +439,17 @@ class ConsumeLoop:
             self._why = counted(request.max_messages, "record")
         elif request.idle_ms is not None and (now - self._last_record) * 1000 >= request.idle_ms:
             self._why = "timeout"
-        elif self._until_ms is not None and self._is_past_until(now):
-            self._why = "reached time"
+        elif self._until_ms is not None and self._end != UNTIL and self._g.now_ms() > self._until_ms + LATE_MS:
+            self._end = UNTIL
+            self._stop_at_until(self._until_ms)
         return not self._why
 
-    def _is_past_until(self, now: float) -> bool:
-        """Whether a `--to` in the future is reached: the time has passed, and no record arrived for a moment."""
-        assert self._until_ms is not None
-        return self._g.now_ms() > self._until_ms + 500 and now - self._last_record > 0.5
+    def _stop_at_until(self, until_ms: int) -> None:
+        """Read up to the offsets of that time, which the brokers know now: after a pause there may be more records."""
+        from yak.client.consume import stops_at
+
+        is_committed = self._request.read_committed
+        self._reader.stop_at(stops_at(self._admin, self._reader.followed, until_ms, read_committed=is_committed))
 
     def _take(self, record: "ConsumerRecord") -> None:
         self._last_record = time.monotonic()
@@ -503,8 +516,8 @@ class GroupReading(ConsumeLoop):
     _reader: "GroupReader"
 
     def __init__(self, *arguments: Any, held: interrupts.DeferredSignal, admin: "Admin") -> None:
-        super().__init__(*arguments)
-        self._held, self._admin = held, admin
+        super().__init__(*arguments, admin=admin)
+        self._held = held
         self._joining_since: float | None = None
 
     def run(self) -> int:
@@ -528,7 +541,7 @@ class GroupReading(ConsumeLoop):
         self._joining_since = None
         return super()._more()
 
-    def _end(self) -> None:
+    def _finish(self) -> None:
         self._reader.finish()
 
     def _where(self) -> str:

@@ -76,6 +76,14 @@ def _edges(
     return {each: found[each].offset if found[each].offset >= 0 else marks[each][1] for each in partitions}
 
 
+def stops_at(
+    admin: Admin, partitions: Sequence[TopicPartition], time_ms: int, *, read_committed: bool = False
+) -> dict[TopicPartition, Offset]:
+    """The first offset at or after a time that has passed, in each partition; its end where all records are older."""
+    marks = admin.watermarks(partitions, read_committed=read_committed)
+    return _edges(admin, partitions, Position("time", time_ms), marks)
+
+
 class PartitionReader:
     """One librdkafka consumer over given partitions. `records` yields the records of the windows, and None when idle.
 
@@ -142,6 +150,19 @@ class PartitionReader:
         if stop is not None and offset + 1 >= stop:
             self.finish(partition)
         return True
+
+    @property
+    def followed(self) -> list[TopicPartition]:
+        """The partitions that are not read to their stop."""
+        return list(self._open)
+
+    def stop_at(self, stops: Mapping[TopicPartition, Offset]) -> None:
+        """End at these offsets."""
+        for partition, offset in stops.items():
+            window = self._windows[partition]
+            window.stop = offset if window.stop is None else min(offset, window.stop)
+            if self.positions[partition] >= window.stop:
+                self.finish(partition)
 
     @property
     def is_done(self) -> bool:

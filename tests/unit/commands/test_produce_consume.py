@@ -13,6 +13,8 @@ import time
 import pytest
 from confluent_kafka import Producer
 
+from yak.client.consume import PartitionReader
+from yak.client.consumer import ConsumerRecord
 from yak.client.inputs import Row
 from yak.client.produce import Failed, Outgoing, ProducerTransaction
 from yak.commands import interrupts
@@ -466,6 +468,36 @@ def test_consume_with_a_decoder_that_fails_prints_the_records_before_the_failure
     ran = yak("consume", topic, "--from-beginning", "-e", "--decoder", "base64 -d")
     assert (ran.code, ran.out) == (1, "a\nb\n")
     assert "error[decoder-failed]" in ran.err
+
+
+def test_consume_to_a_future_time_ends_though_records_keep_coming(yak, topic, monkeypatch):
+    def records(self, *, more):
+        ends = time.monotonic() + 6
+        while more() and self.followed:
+            assert time.monotonic() < ends
+            yield ConsumerRecord(topic, 0, 0, time.time_ns() // 1_000_000, "CreateTime", None, b"x", [], 0)
+            time.sleep(0.01)
+
+    monkeypatch.setattr(PartitionReader, "records", records)
+    ran = yak("consume", topic, "--from-beginning", "--to", "+1s")
+    assert (ran.code, ran.err.rpartition("; ")[2]) == (0, "stopped: reached time\n")
+
+
+@pytest.mark.parametrize("until", ["+1s", "now"])
+def test_consume_to_a_time_waits_for_the_records_of_a_slow_broker(yak, topic, monkeypatch, until):
+    yak("produce", topic, "-p", "0", "-m", "a", "-m", "b", "--timestamp", "2026-01-01")
+    real = PartitionReader.records
+
+    def records(self, *, more):
+        ready = time.monotonic() + 1.8
+        while time.monotonic() < ready and more():
+            yield None
+            time.sleep(0.05)
+        yield from real(self, more=more)
+
+    monkeypatch.setattr(PartitionReader, "records", records)
+    ran = yak("consume", topic, "--from-beginning", "--to", until)
+    assert (ran.code, ran.out) == (0, "a\nb\n"), ran.err
 
 
 def test_several_topics_and_regular_expressions(yak, topic, cluster):

@@ -208,6 +208,20 @@ class GroupReader:
         self._handle.inbox.resume(self._handle.inbox.paused)
         self._handle.resume([each for each in self.assigned if not self._has_come_to_stop(each)])
 
+    @property
+    def followed(self) -> list[TopicPartition]:
+        """The partitions of the topics, whichever member has them."""
+        return list(self._windows)
+
+    def stop_at(self, stops: Mapping[TopicPartition, Offset]) -> None:
+        """End at these offsets; a partition that is assigned later too."""
+        for partition, offset in stops.items():
+            window = self._windows[partition]
+            window.stop = offset if window.stop is None else min(offset, window.stop)
+        self._all_stop = True
+        for partition in self.assigned:
+            self._rest_if_done(partition)
+
     def behind(self) -> int | None:
         """Unread offsets of the assigned partitions, by the high watermarks of the last fetches; None when unknown."""
         if self._assigned is None:

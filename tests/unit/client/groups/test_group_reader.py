@@ -284,6 +284,21 @@ def test_a_record_after_the_time_to_stop_is_neither_read_nor_committed():
     assert bench.commits == [{0: 1}]
 
 
+def test_stops_that_are_known_later_end_the_member_at_these_offsets():
+    bench = Bench([])
+
+    def stop(consumer):
+        assert sorted(bench.reader.followed) == [ZERO, ONE]
+        bench.reader.stop_at({ZERO: 1, ONE: 2})
+
+    bench.consumer.script = [
+        assign(ZERO, ONE), [Message(0)], stop, [Message(0, 1), Message(1)], [Message(1, 1), Message(2, 1)],
+    ]  # fmt: skip
+    assert bench.run() == [(0, 0), (1, 0), (1, 1)]
+    bench.reader.finish()
+    assert bench.consumer.stored == {("orders", 0): 1, ("orders", 1): 2}
+
+
 def test_a_new_partition_is_read_from_its_beginning():
     bench = Bench([assign(ONE), [Message(0, 1)]], windows={ZERO: Window(40, None)}, marks=(0, 1))
     assert bench.run() == [(1, 0)]
