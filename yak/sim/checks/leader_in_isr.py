@@ -27,6 +27,8 @@ class LeaderInIsr(Watcher):
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:  # noqa: ARG002
         """Compare with the last state of each partition; a restore drops changes that no broker acted on."""
         is_restore = request.script == "seed_commit"
+        if is_restore:
+            self._seen.clear()  # a partition that the image lacks may be created again
         for key, row in self._store.state.partitions.items():
             state = (row["partition_epoch"], row["leader_epoch"], row["isr"], row["replicas"])
             before = (-1, -1, row["isr"], "") if is_restore else self._seen.get(key)

@@ -32,7 +32,9 @@ class WatermarkMonotonic(Watcher):
         term, high_watermark = (copy.life, copy.births, *role), copy.high_watermark
         last_term, last = self._seen.get(copy, (term, 0))
         self._seen[copy] = (term, high_watermark)
-        if last_term[0] != copy.life and high_watermark > max(last, copy.log_start):
+        # The checkpoint may still have that of a log that was replaced, because its disk had lost records.
+        is_replaced = last_term[1] > 0
+        if last_term[0] != copy.life and not is_replaced and high_watermark > max(last, copy.log_start):
             raise Violation(f"I6: {copy}: a start raised the high watermark from {last} to {high_watermark}")
         if last_term == term and high_watermark < last and not copy.copies_again:
             raise Violation(
