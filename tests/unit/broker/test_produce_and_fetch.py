@@ -35,6 +35,11 @@ def patched(batch: bytes, offset: int, layout: str, value: int, *, fix_crc: bool
     return bytes(copy)
 
 
+def with_bytes(batch: bytes, records: bytes) -> bytes:
+    """The batch with these bytes for its records."""
+    return patched(batch[:61] + records, 8, ">i", 49 + len(records))
+
+
 def test_produced_records_are_fetched_at_their_offsets(rig):
     assert rig.produce("orders", [b"a", b"b"]).base_offset == 0
     assert rig.produce("orders", [b"c"]).base_offset == 2
@@ -97,10 +102,19 @@ def test_fetch_returns_one_whole_batch_even_if_larger_than_requested(rig):
     assert values_of(rig.fetch("orders", 0, max_bytes=1)) == [b"x" * 1000]
 
 
-def test_an_offset_past_the_end_is_out_of_range(rig):
+@pytest.mark.parametrize("size", [0, -1, -(2**31), 2**31 - 1])
+@pytest.mark.parametrize("name", ["max_bytes", "partition_max_bytes"])
+def test_fetch_with_a_size_that_makes_no_sense_returns_one_batch(rig, name, size):
     rig.produce("orders", [b"a"])
-    assert rig.fetch("orders", 2).error_code == ErrorCode.offset_out_of_range
-    assert rig.fetch("orders", -5).error_code == ErrorCode.offset_out_of_range
+    fields = fetch_fields("orders", 0)
+    (fields if name in fields else fields["topics"][0]["partitions"][0])[name] = size
+    assert values_of(rig.ask(1, 12, **fields).responses[0].partitions[0]) == [b"a"]
+
+
+@pytest.mark.parametrize("offset", [2, 10**12, 2**63 - 1, -5, -(2**63)])
+def test_an_offset_outside_the_log_is_out_of_range(rig, offset):
+    rig.produce("orders", [b"a"])
+    assert rig.fetch("orders", offset).error_code == ErrorCode.offset_out_of_range
 
 
 def test_unknown_topic_or_partition_is_reported_by_fetch_and_produce(rig):
@@ -224,6 +238,17 @@ def test_sequences_are_known_after_a_restart(how):
         (lambda batch: patched(batch, 43, ">q", 3), ErrorCode.invalid_record),
         (lambda batch: patched(batch, 61, ">b", 100), ErrorCode.invalid_record),
         (lambda batch: patched(patched(batch[:61], 8, ">i", 49), 21, ">h", 3), ErrorCode.invalid_record),
+        (lambda batch: patched(patched(batch, 57, ">i", 2**31 - 1), 23, ">i", 2**31 - 2), ErrorCode.invalid_record),
+        (lambda batch: with_bytes(batch, b"\x0e\0\0\x01\x01\x02x\0"), ErrorCode.invalid_record),
+        (lambda batch: with_bytes(patched(batch, 57, ">i", 2), b"\x0e\0\0\0\x01\x02x\0" * 2), ErrorCode.invalid_record),
+        (lambda batch: with_bytes(batch, b"\xff" * 20), ErrorCode.invalid_record),
+        (lambda batch: with_bytes(batch, b"\x7e\0\0\0\x01\x02x\0"), ErrorCode.invalid_record),
+        (lambda batch: with_bytes(batch, b"\x0e\0\0\0\x7e\x02x\0"), ErrorCode.invalid_record),
+        (lambda batch: with_bytes(batch, b"\x0e\0\0\0\x01\x02x\x7e"), ErrorCode.invalid_record),
+        (lambda batch: with_bytes(batch, b"\x0e\0\0\0\x01\x02x\0zz"), ErrorCode.invalid_record),
+        (lambda batch: patched(batch, 21, ">h", 7), ErrorCode.unsupported_compression_type),
+        (lambda batch: patched(batch, 43, ">q", 5), ErrorCode.invalid_record),  # a producer id without a sequence
+        (lambda batch: patched(batch, 43, ">q", -2), ErrorCode.invalid_record),
     ],
 )  # fmt: skip
 def test_a_bad_batch_is_refused_and_nothing_is_appended(rig, spoil, error):

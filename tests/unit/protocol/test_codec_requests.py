@@ -139,6 +139,8 @@ def test_records_are_a_view_into_the_frame_and_not_a_copy():
     [
         (3, 1, struct.pack(">i", 2**31 - 1)),
         (3, 1, struct.pack(">i", -2)),
+        (3, 1, struct.pack(">ih", 1, 30000) + b"x"),
+        (3, 1, struct.pack(">ih", 1, -7)),
         (3, 0, struct.pack(">i", -1)),  # null where version 0 has none
         (3, 12, b"\xff\xff\xff\xff\x7f"),  # kio would abort the process here
         (3, 12, b"\xff\xff\xff\xff\x0f"),

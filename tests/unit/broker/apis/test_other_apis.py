@@ -1,5 +1,7 @@
 """ApiVersions, configs, offsets, producers, log directories: each through its own API."""
 
+import struct
+
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -69,10 +71,12 @@ def test_an_unknown_api_versions_version_is_answered_as_version_0_with_a_lower_m
     assert {row.api_key: row.max_version for row in body.api_keys}[18] < 4
 
 
-@pytest.mark.parametrize(("key", "version"), [(999, 0), (0, 2), (1, 99), (3, 14), (7, 0), (4, 0)])
+@pytest.mark.parametrize(
+    ("key", "version"), [(999, 0), (-1, 0), (0, 2), (1, 3), (1, 99), (3, -1), (3, 14), (7, 0), (4, 0), (56, 3), (63, 1)]
+)
 def test_unsupported_api_or_version_closes_the_connection(rig, key, version):
     connection = RawConnection(rig)
-    connection.send(key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\1\0\1x\0\0")
+    connection.send(struct.pack(">hhih", key, version, 1, 1) + b"x\0\0" + bytes(100))
     assert connection.is_closed
 
 
