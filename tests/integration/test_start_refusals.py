@@ -89,7 +89,7 @@ def test_data_that_another_process_has_locked(data, serve):
 def test_the_data_of_a_broker_that_runs(broker, yak):
     broker.start()
     ran = yak.run("serve", "--port", "0", "--data-dir", str(broker.data_dir), "--redis-url", broker.redis_url)
-    check_error(ran, 1, "data-dir-locked")
+    check_error(ran, 1, "data-dir-locked", str(broker.pid))
     assert Confluent(broker.bootstrap).describe_cluster().brokers == {1: broker.bootstrap}
 
 
