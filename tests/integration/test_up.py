@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from confluent_kafka.admin import AdminClient
 from support.loads import read_all
 from support.local_clusters import up, write
 from support.waiting import wait_until
 
 from yak.local import ports
-from yak.local.processes import identify, is_running
+from yak.local.processes import identify
 
 
 def broker_of(status: dict[str, Any]) -> dict[str, Any]:
@@ -27,14 +26,13 @@ def broker_of(status: dict[str, Any]) -> dict[str, Any]:
     return dict(broker)
 
 
-def running(yak: Any) -> dict[str, Any] | None:
-    """The status of the cluster, once its broker runs."""
-    status = dict(yak.run("up", "--status", "-o", "json").json)
-    return status if status["brokers"] and broker_of(status)["state"] == "running" else None
+def killed(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: identify(pid) is None, "the process is gone")
 
 
 def test_up_detached_gives_a_cluster_that_outlives_it_and_down_stops_it(yak: Any) -> None:
-    status = up(yak)
+    status = up(yak, "--seed-topic", "orders:3", "--seed-topic", "notes")
     keys = {"cluster", "data_dir", "metadata", "moving_to", "redis", "voters", "bootstrap", "brokers"}
     assert set(status) == keys | {"listeners", "security_protocol", "ca_file"}
     assert status["cluster"]
@@ -44,9 +42,15 @@ def test_up_detached_gives_a_cluster_that_outlives_it_and_down_stops_it(yak: Any
     assert broker["role"] == "leader"
     assert httpx.get(f"{broker['http_address']}/health/ready", trust_env=False).status_code == 200
     assert status["bootstrap"] == broker["address"]
+    topics = AdminClient({"bootstrap.servers": status["bootstrap"]}).list_topics(timeout=10).topics
+    assert (len(topics["orders"].partitions), len(topics["notes"].partitions)) == (3, 1)
     write(status["bootstrap"], "t", "a", "b")
     assert read_all(status["bootstrap"], "t") == [b"a", b"b"]
     assert yak.run("up", "--status", "-o", "json").json == status
+    again = yak.run("up", "-d", "--seed-topic", "orders:3", "-o", "json")
+    assert again.code == 0, again.err
+    assert again.json == status
+    assert "already" in again.err
 
     down = yak.run("down")
     assert down.code == 0, down.err
@@ -54,62 +58,34 @@ def test_up_detached_gives_a_cluster_that_outlives_it_and_down_stops_it(yak: Any
     after = yak.run("up", "--status", "-o", "json").json
     assert broker_of(after)["state"] == "stopped"
     assert broker_of(after)["pid"] is None
-
-
-def test_data_survives_down_and_up_and_the_second_start_is_the_same_cluster(yak: Any) -> None:
-    first = up(yak)
-    write(first["bootstrap"], "t", "kept")
-    assert yak.run("down").code == 0
     second = up(yak)
-    assert second["cluster"] == first["cluster"]
-    assert read_all(second["bootstrap"], "t") == [b"kept"]
+    assert second["cluster"] == status["cluster"]
+    assert read_all(second["bootstrap"], "t") == [b"a", b"b"]
 
 
-def test_up_on_a_running_cluster_changes_nothing(yak: Any) -> None:
-    first = up(yak)
-    again = yak.run("up", "-d", "-o", "json")
-    assert again.code == 0, again.err
-    assert again.json == first
-    assert "already" in again.err
-
-
-def test_kill_9_of_a_broker_leaves_redis_and_restart_brings_it_back_with_its_data(yak: Any) -> None:
-    status = up(yak)
-    write(status["bootstrap"], "t", "before the kill")
-    pid = broker_of(status)["pid"]
-    os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: identify(pid) is None, "the broker is gone")
-    dead = yak.run("up", "--status", "-o", "json").json
-    assert broker_of(dead)["state"] == "dead"
-    redis_pid = json.loads((yak.folder / "yak-data" / "cluster.json").read_text())["redis"]["process"]["pid"]
-    assert identify(redis_pid) is not None
-
-    restarted = yak.run("node", "restart", "1", "-o", "json")
-    assert restarted.code == 0, restarted.err
-    assert broker_of(restarted.json)["address"] == broker_of(status)["address"]
-    assert read_all(status["bootstrap"], "t") == [b"before the kill"]
-
-
-def test_up_again_brings_back_a_killed_broker_and_a_killed_redis(yak: Any) -> None:
+def test_killed_broker_and_killed_redis_are_brought_back_with_their_data(yak: Any) -> None:
     status = up(yak)
     write(status["bootstrap"], "t", "kept")
-    state = json.loads((yak.folder / "yak-data" / "cluster.json").read_text())
-    for pid in (broker_of(status)["pid"], state["redis"]["process"]["pid"]):
-        os.kill(pid, signal.SIGKILL)
-        wait_until(lambda pid=pid: identify(pid) is None, "the process is gone")
-    again = yak.run("up", "-d", "-o", "json")
-    assert again.code == 0, again.err
-    assert again.json["cluster"] == status["cluster"]
-    assert read_all(again.json["bootstrap"], "t") == [b"kept"]
-
-
-def test_up_says_that_it_brought_back_redis_alone(yak: Any) -> None:
-    up(yak)
-    state = json.loads((yak.folder / "yak-data" / "cluster.json").read_text())
-    os.kill(state["redis"]["process"]["pid"], signal.SIGKILL)
-    wait_until(lambda: identify(state["redis"]["process"]["pid"]) is None, "Redis is gone")
+    first = broker_of(status)
+    redis_pid = json.loads((yak.folder / "yak-data" / "cluster.json").read_text())["redis"]["process"]["pid"]
+    killed(first["pid"])
+    assert broker_of(yak.run("up", "--status", "-o", "json").json)["state"] == "dead"
+    assert identify(redis_pid) is not None
+    for how in ((), ("--hard",)):
+        ran = yak.run("node", "restart", "1", *how, "-o", "json")
+        assert ran.code == 0, ran.err
+        assert (broker_of(ran.json)["address"], broker_of(ran.json)["state"]) == (first["address"], "running")
+        assert broker_of(ran.json)["pid"] != first["pid"]
+        first = broker_of(ran.json)
+    killed(redis_pid)
     assert "Redis was gone and runs again" in yak.run("up", "-d").err
     assert "it ran already" in yak.run("up", "-d").err
+    state = json.loads((yak.folder / "yak-data" / "cluster.json").read_text())
+    killed(first["pid"])
+    killed(state["redis"]["process"]["pid"])
+    again = up(yak)
+    assert again["cluster"] == status["cluster"]
+    assert read_all(again["bootstrap"], "t") == [b"kept"]
 
 
 def test_up_on_emptied_redis_is_refused_until_a_restore(yak: Any) -> None:
@@ -122,17 +98,6 @@ def test_up_on_emptied_redis_is_refused_until_a_restore(yak: Any) -> None:
     assert "broker-frozen" in refused.err
     assert yak.run("cluster", "restore", "--yes").code == 0
     assert read_all(up(yak)["bootstrap"], "orders") == [b"one"]
-
-
-@pytest.mark.parametrize("how", [(), ("--hard",)])
-def test_restart_gives_a_new_process_at_the_same_address(yak: Any, how: tuple[str, ...]) -> None:
-    before = broker_of(up(yak))
-    ran = yak.run("node", "restart", "1", *how, "-o", "json")
-    assert ran.code == 0, ran.err
-    after = broker_of(ran.json)
-    assert after["address"] == before["address"]
-    assert after["pid"] != before["pid"]
-    assert after["state"] == "running"
 
 
 def test_a_reused_pid_is_never_killed(yak: Any) -> None:
@@ -151,52 +116,6 @@ def test_a_reused_pid_is_never_killed(yak: Any) -> None:
     leftover = identify(mine["pid"])
     assert leftover is not None
     os.kill(broker_of(status)["pid"], signal.SIGKILL)
-
-
-def test_seed_topics_are_made_once(yak: Any) -> None:
-    status = up(yak, "--seed-topic", "orders:3", "--seed-topic", "notes")
-    topics = AdminClient({"bootstrap.servers": status["bootstrap"]}).list_topics(timeout=10).topics
-    assert len(topics["orders"].partitions) == 3
-    assert len(topics["notes"].partitions) == 1
-    again = yak.run("up", "-d", "--seed-topic", "orders:3")
-    assert again.code == 0, again.err
-
-
-def test_ctrl_c_stops_broker_and_redis_and_exits_with_0(yak: Any) -> None:
-    with yak.start("up", "--port", "0") as foreground:
-        status = wait_until(lambda: running(yak), "the broker runs")
-        broker = identify(broker_of(status)["pid"])
-        assert broker is not None
-        assert foreground.stderr is not None
-        assert any("Ctrl+C stops the cluster" in line for line in foreground.stderr)  # before, it ends the start: 130
-        foreground.send_signal(signal.SIGINT)
-        out, err = foreground.communicate(timeout=30)
-    assert foreground.returncode == 0, err
-    assert out.startswith("NODE  ROLE    ADDRESS")
-    assert not is_running(broker)
-    assert broker_of(yak.run("up", "--status", "-o", "json").json)["state"] == "stopped"
-
-
-def test_foreground_up_reports_a_killed_broker_and_ends_when_the_cluster_is_stopped(yak: Any) -> None:
-    with yak.start("up", "--port", "0") as foreground:
-        status = wait_until(lambda: running(yak), "the broker runs")
-        os.kill(broker_of(status)["pid"], signal.SIGKILL)
-        assert foreground.stderr is not None
-        assert any("node 1 is dead" in line for line in foreground.stderr)
-        assert yak.run("node", "restart", "1").code == 0
-        assert yak.run("down").code == 0
-        _, err = foreground.communicate(timeout=30)
-    assert foreground.returncode == 0, err
-
-
-def test_ephemeral_leaves_nothing_behind(yak: Any) -> None:
-    ran = yak.run("up", "-d", "--ephemeral", "--port", "0", "-o", "json")
-    assert ran.code == 0, ran.err
-    folder = Path(ran.json["data_dir"])
-    assert folder.is_dir()
-    assert yak.run("down", "--data-dir", str(folder)).code == 0
-    assert not folder.exists()
-    assert not (yak.folder / "yak-data").exists()
 
 
 def test_purge_deletes_what_is_ours_and_nothing_else(yak: Any) -> None:
@@ -224,47 +143,6 @@ def test_broker_configs_reach_the_broker_and_a_bad_one_prints_the_brokers_error(
     status = up(yak, "-c", "auto.create.topics.enable=false")
     topics = AdminClient({"bootstrap.servers": status["bootstrap"]}).list_topics("absent", timeout=10).topics
     assert topics["absent"].error is not None
-
-
-def test_a_brokers_own_data_directory_is_refused_and_not_touched(yak: Any) -> None:
-    folder = yak.folder / "served"
-    folder.mkdir()
-    (folder / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=abc\n")
-    ran = yak.run("up", "-d", "--data-dir", str(folder))
-    assert ran.code == 1
-    assert ran.err.startswith("error[data-dir-of-a-broker]")
-    assert [path.name for path in folder.iterdir()] == ["meta.properties"]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("node", "restart"),
-        ("node", "stop", "1"),
-        ("node", "restart", "x"),
-        ("node", "kill", "²"),
-        ("node", "add", "2"),
-        ("node", "add", "--role", "boss"),
-        ("node", "kill", "1", "2"),
-        ("node", "pause", "1", "--hard"),
-        ("down", "--purge", "--keep"),
-        ("up", "--purge"),
-        ("up", "--role", "leader"),
-        ("up", "--keep", "--ephemeral"),
-        ("up", "--status", "--brokers", "3"),
-        ("up", "--status", "--keep"),
-    ],
-)
-def test_options_that_exclude_each_other_are_a_usage_error(yak: Any, arguments: tuple[str, ...]) -> None:
-    ran = yak.run(*arguments)
-    assert ran.code == 2
-    assert ran.err.startswith(("error[usage]", "error[unknown-command]"))
-
-
-def test_down_where_nothing_was_started_says_so(yak: Any) -> None:
-    ran = yak.run("down")
-    assert ran.code == 2
-    assert ran.err.startswith("error[no-cluster]")
 
 
 def test_advertised_listener_admits_clients_of_another_network(yak: Any) -> None:

@@ -128,3 +128,44 @@ def test_a_note_promises_no_takeover_without_a_majority_of_the_voters():
     assert roles_note(two, (1,)) == f"node 1 leads all new partitions; {missing}"
     assert roles_note({**two, 3: "follower"}, (1, 2, 3)) == roles_note({**two, 3: "follower"})
     assert "no broker takes over when they die" in roles_note({1: "leader", 2: "leader", 3: "follower"}, (1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "node restart",
+        "node stop 1",
+        "node restart x",
+        "node kill ²",
+        "node add 2",
+        "node add --role boss",
+        "node kill 1 2",
+        "node pause 1 --hard",
+        "down --purge --keep",
+        "up --purge",
+        "up --role leader",
+        "up --keep --ephemeral",
+        "up --status --brokers 3",
+        "up --status --keep",
+    ],
+)
+def test_options_of_a_local_cluster_that_exclude_each_other_are_a_usage_error(yak, words):
+    ran = yak(*words.split())
+    assert ran.code == 2
+    assert ran.err.startswith(("error[usage]", "error[unknown-command]"))
+
+
+def test_down_without_a_cluster_is_refused(yak):
+    ran = yak("down")
+    assert ran.code == 2
+    assert ran.err.startswith("error[no-cluster]")
+
+
+def test_up_in_the_data_directory_of_a_broker_is_refused_and_changes_nothing(yak, tmp_path):
+    folder = tmp_path / "served"
+    folder.mkdir()
+    (folder / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=abc\n")
+    ran = yak("up", "-d", "--data-dir", str(folder))
+    assert ran.code == 1
+    assert ran.err.startswith("error[data-dir-of-a-broker]")
+    assert [path.name for path in folder.iterdir()] == ["meta.properties"]
