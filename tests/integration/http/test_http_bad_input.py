@@ -157,41 +157,39 @@ def health(http_broker: Any) -> Iterator[HttpHealth]:
     made.close()
 
 
-def check_problem(found: RawAnswer, statuses: tuple[int, ...], error: str) -> None:
-    assert found.status in statuses, found
+def check_problem(found: RawAnswer, statuses: tuple[int, ...], error: str, name: str) -> None:
+    assert found.status in statuses, (name, found)
     assert found.headers["content-type"] == "application/json"
     assert found.headers["x-content-type-options"] == "nosniff"
     assert not [name for name in found.headers if name.startswith("access-control")]
     problem = found.json()
     assert set(problem) >= {"error", "message", "hint"}
     if error:
-        assert problem["error"] == error
+        assert problem["error"] == error, name
     for word in ("Traceback", ".py", "/site-packages", "evil.example/health<"):
         assert word not in found.body.decode()
 
 
-@pytest.mark.parametrize("name", HEADS)
-def test_a_head_that_cannot_be_is_refused(http_broker: Any, health: HttpHealth, name: str) -> None:
-    sent, status, error = HEADS[name]
-    with RawHttp(http_broker.http_port) as raw:
-        raw.send(sent)
-        if status == CLOSED:
-            raw.sock.shutdown(socket.SHUT_WR)
-            assert raw.is_closed()
-        else:
+def test_heads_that_cannot_be_are_refused(http_broker: Any, health: HttpHealth) -> None:
+    for name, (sent, status, error) in HEADS.items():
+        with RawHttp(http_broker.http_port) as raw:
+            raw.send(sent)
+            if status == CLOSED:
+                raw.sock.shutdown(socket.SHUT_WR)
+                assert raw.is_closed(), name
+                continue
             assert isinstance(status, int)
-            check_problem(raw.answer(), (status,), error)
+            check_problem(raw.answer(), (status,), error, name)
             if error in {"bad-request", "head-too-large", "http-version"}:
-                assert raw.is_closed()
+                assert raw.is_closed(), name
     health.check()
 
 
-@pytest.mark.parametrize("name", BODIES)
-def test_a_body_that_cannot_be_is_refused(http_broker: Any, health: HttpHealth, name: str) -> None:
-    make, statuses, error = BODIES[name]
-    with RawHttp(http_broker.http_port) as raw:
-        raw.send(make())
-        check_problem(raw.answer(), statuses, error)
+def test_bodies_that_cannot_be_are_refused(http_broker: Any, health: HttpHealth) -> None:
+    for name, (make, statuses, error) in BODIES.items():
+        with RawHttp(http_broker.http_port) as raw:
+            raw.send(make())
+            check_problem(raw.answer(), statuses, error, name)
     health.check()
 
 
@@ -201,14 +199,6 @@ def test_a_body_that_is_cut_leaves_nothing(http_broker: Any, health: HttpHealth)
             raw.send(post(b'{"topic": "healthy", ', declared=1000))
             if reset:
                 raw.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-    health.check()
-
-
-def test_unread_body_delays_no_other_request(http_broker: Any, health: HttpHealth) -> None:
-    with RawHttp(http_broker.http_port) as raw:
-        raw.send(request("GET", "/health", "Content-Length: 100000000") + bytes(4 << 20))
-        assert raw.answer().status == 200
-        assert raw.is_closed()
     health.check()
 
 
@@ -222,23 +212,6 @@ def test_a_head_has_no_body_and_what_is_wrong_with_it_has_none_either(http_broke
         raw.send(request("HEAD", "/health", "Connection: Upgrade", "Upgrade: websocket"))
         assert raw.answer(to_head=True).status == 400
         assert raw.sock.recv(1) == b""
-
-
-def test_requests_that_are_sent_at_once_are_answered_in_order(http_broker: Any, health: HttpHealth) -> None:
-    paths = ["/health/live", "/nothing", "/health", "/openapi.json"] * 50
-    with RawHttp(http_broker.http_port) as raw:
-        raw.send(b"".join(request("GET", path) for path in paths))
-        for path in paths:
-            assert raw.answer().status == (404 if path == "/nothing" else 200)
-    health.check()
-
-
-def test_an_upgrade_to_http2_is_ignored(http_broker: Any) -> None:
-    upgrade = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA")
-    with RawHttp(http_broker.http_port) as raw:
-        raw.send(request("GET", "/health", *upgrade) + request("GET", "/health/live"))
-        for _ in range(2):
-            assert raw.answer().status == 200
 
 
 def test_http_1_0_needs_no_host(http_broker: Any) -> None:
@@ -255,38 +228,12 @@ def test_a_client_that_says_no_more_still_gets_its_answer(http_broker: Any) -> N
         assert raw.answer().status == 200
 
 
-@pytest.mark.parametrize("path", ["/health", POSTED])
-def test_no_other_site_is_allowed_anything(http_broker: Any, path: str) -> None:
-    headers = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST"}
-    for method in ("OPTIONS", "GET"):
-        found = httpx.request(method, http_broker.http_url + path, headers=headers, trust_env=False)
-        assert not [name for name in found.headers if name.lower().startswith("access-control")]
-    assert httpx.options(http_broker.http_url + path, headers=headers, trust_env=False).status_code == 405
-
-
-def test_many_connections_of_one_address_leave_room_for_others(http_broker: Any, health: HttpHealth) -> None:
-    opened: list[RawHttp] = []
-    try:
-        opened += [RawHttp(http_broker.http_port, source="127.0.0.2") for _ in range(600)]
-        bound = LIMITS.connections_per_ip_max
-        wait_until(lambda: bound // 2 < health.connections() <= bound + 1, "the bound")  # accepted in the background
-        with RawHttp(http_broker.http_port, source="127.0.0.3") as other:
-            other.send(request("GET", "/health"))
-            assert other.answer().status == 200
-        refused = sum(each.is_closed(0.01) for each in opened)
-        assert refused >= 600 - LIMITS.connections_per_ip_max
-    finally:
-        for each in opened:
-            each.sock.close()
-    health.check()
-
-
 def test_a_flood_of_nonsense_is_logged_little(http_broker: Any, health: HttpHealth) -> None:
     before = len(http_broker.log().splitlines())
     for _ in range(200):
         with RawHttp(http_broker.http_port) as raw:
             raw.send(b"nonsense\r\n\r\n")
-            check_problem(raw.answer(), (400,), "bad-request")
+            check_problem(raw.answer(), (400,), "bad-request", "nonsense")
     assert len(http_broker.log().splitlines()) - before < 20
     health.check()
 
@@ -301,37 +248,15 @@ def guarded(borrowed_broker: Callable[[], AbstractContextManager[Any]]) -> Itera
         yield broker.start(http_port=0)
 
 
-def _authorized(value: str) -> bytes:
-    return f"Authorization: {value}".encode()
+def test_without_the_token_nothing_is_changed_and_no_output_has_it(guarded: Any) -> None:
+    def post_with(authorization: str, content: bytes) -> httpx.Response:
+        headers = {"Authorization": authorization.encode()}
+        return httpx.post(guarded.http_url + POSTED, content=content, headers=headers, trust_env=False)
 
-
-@pytest.mark.parametrize(
-    "authorization",
-    [None, "Bearer wrong", f"Basic {TOKEN}"],
-)
-def test_without_the_token_nothing_is_changed(guarded: Any, authorization: str | None) -> None:
-    headers = {} if authorization is None else {"Authorization": authorization.encode()}
-    found = httpx.post(guarded.http_url + POSTED, content=b"{}", headers=headers, trust_env=False)
+    found = post_with("Bearer wrong", b"{}")
     assert (found.status_code, found.json()["error"]) == (401, "token-needed")
     assert found.headers["www-authenticate"] == "Bearer"
-    assert TOKEN not in found.text
-
-
-def test_with_the_token_the_body_is_what_counts(guarded: Any) -> None:
-    headers = {"Authorization": f"bearer {TOKEN}".encode()}
-    found = httpx.post(guarded.http_url + POSTED, content=b"no JSON", headers=headers, trust_env=False)
-    assert (found.status_code, found.json()["error"]) == (400, "not-json")
-
-
-def test_reading_needs_no_token_but_under_another_name_it_does(guarded: Any) -> None:
-    url, evil = guarded.http_url + "/health", {"Host": "evil.example"}
-    assert httpx.get(url, trust_env=False).status_code == 200
-    assert httpx.get(url, headers=evil, trust_env=False).status_code == 421
-    sent = {**evil, "Authorization": f"Bearer {TOKEN}".encode()}
-    assert httpx.get(url, headers=sent, trust_env=False).status_code == 200
-
-
-def test_the_token_is_in_no_answer(guarded: Any) -> None:
+    assert post_with(f"bearer {TOKEN}", b"no JSON").json()["error"] == "not-json"
     for path in ("/health", "/docs", "/openapi.json", "/"):
         assert TOKEN not in httpx.get(guarded.http_url + path, trust_env=False).text
     assert TOKEN not in guarded.log()

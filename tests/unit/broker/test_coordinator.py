@@ -202,6 +202,13 @@ def test_a_session_is_neither_too_short_nor_too_long(rig: Rig, session_ms: int, 
     assert rig.ask(ask.JOIN, 9, **ask.join_fields(9, session_ms=session_ms)).error_code == code
 
 
+def test_group_of_the_largest_configured_size_accepts_no_more_members() -> None:
+    rig = make_rig(group_max_size="1")
+    join = ask.join_fields(3)
+    assert rig.ask(ask.JOIN, 3, **join).error_code == NONE
+    assert rig.ask(ask.JOIN, 3, **join).error_code == ErrorCode.group_max_size_reached
+
+
 # ------------------------------------------------------------------------------------------------------------- records
 
 
