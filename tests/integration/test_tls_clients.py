@@ -1,7 +1,6 @@
 """librdkafka and `yak` against a broker with TLS."""
 
 import os
-import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from conftest import BrokerHarness, YakCommands
 from support.tls import Certificates, consume, failure, produce
 from support.waiting import wait_until
 
-from yak.errors import StartRefused, UsageError
+from yak.errors import StartRefused
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +36,6 @@ def mutual_broker(borrowed_broker: Any, certificates: Certificates) -> Iterator[
     """A broker that requires certificates of clients."""
     with borrowed_broker() as harness:
         yield harness.start(**certificates.configs(ssl_client_auth="required"))
-
-
-def test_librdkafka_produces_and_consumes(
-    tls_broker: BrokerHarness, certificates: Certificates, unique_topic: str
-) -> None:
-    config = certificates.client(tls_broker.bootstrap)
-    values = [b"record %d" % number for number in range(1000)]
-    produce(config, unique_topic, values)
-    assert sorted(consume(config, unique_topic, len(values))) == sorted(values)
 
 
 def test_large_and_many_small_records_arrive_as_they_were_sent(
@@ -73,53 +63,10 @@ def test_client_without_a_certificate_is_refused_where_one_is_required(
     wait_until(lambda: failure(config) and "the client sent no certificate" in mutual_broker.log(), "the reason")
 
 
-def test_client_of_another_authority_is_refused(
-    mutual_broker: BrokerHarness, certificates: Certificates, strangers: Certificates
-) -> None:
-    config = certificates.client(mutual_broker.bootstrap, certificate=strangers.folder / "alice.pem")
-    assert failure(config)
-    wait_until(lambda: failure(config) and "the peer's certificate is refused" in mutual_broker.log(), "the reason")
-
-
 def test_client_refuses_a_broker_of_another_authority(tls_broker: BrokerHarness, strangers: Certificates) -> None:
     assert "certificate verify failed" in failure(strangers.client(tls_broker.bootstrap))
     config = strangers.client(tls_broker.bootstrap)
     wait_until(lambda: failure(config) and "unknown CA" in tls_broker.log(), "the reason")
-
-
-def test_client_refuses_a_broker_with_another_host_name(broker: BrokerHarness, tmp_path: Path) -> None:
-    elsewhere = Certificates(tmp_path / "certs", hosts=("elsewhere.example",))
-    broker.start(**elsewhere.configs())
-    assert "certificate verify failed" in failure(elsewhere.client(broker.bootstrap))
-    relaxed = elsewhere.client(broker.bootstrap, ssl_endpoint_identification_algorithm="none")
-    produce(relaxed, "names-are-not-checked", [b"x"])
-
-
-def test_plain_client_on_a_tls_listener_is_logged(tls_broker: BrokerHarness) -> None:
-    def is_told() -> bool:
-        """A line may be held back by the rate limit, for clients of other tests."""
-        assert failure({"bootstrap.servers": tls_broker.bootstrap})
-        return "the client needs security.protocol=SSL" in tls_broker.log()
-
-    wait_until(is_told, "the reason")
-
-
-def test_tls_client_on_a_plain_listener_is_logged(module_broker: BrokerHarness, certificates: Certificates) -> None:
-    assert failure(certificates.client(module_broker.bootstrap))
-    assert "this listener is plain text" in module_broker.log()
-
-
-def test_tls_11_is_refused(tls_broker: BrokerHarness) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    context.set_ciphers("ALL:@SECLEVEL=0")
-    with pytest.warns(DeprecationWarning, match="TLSv1"):
-        context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
-    with (
-        socket.create_connection(("127.0.0.1", tls_broker.port), timeout=5) as sock,
-        pytest.raises(ssl.SSLError),
-    ):
-        context.wrap_socket(sock)
 
 
 def test_expired_certificate_stops_the_start(broker: BrokerHarness, tmp_path: Path) -> None:
@@ -128,12 +75,6 @@ def test_expired_certificate_stops_the_start(broker: BrokerHarness, tmp_path: Pa
     with pytest.raises(StartRefused) as refused:
         broker.start(**certificates.configs())
     assert refused.value.code == "tls-certificate-expired"
-
-
-def test_missing_key_store_stops_the_start(broker: BrokerHarness) -> None:
-    with pytest.raises(UsageError) as refused:
-        broker.start(listeners="SSL://127.0.0.1:0")
-    assert refused.value.code == "tls-config"
 
 
 def test_renewed_certificate_is_used_without_a_restart(
