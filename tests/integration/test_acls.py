@@ -147,41 +147,6 @@ def test_librdkafka_produces_and_consumes_only_with_acls(cluster):
     assert produce_error(cluster, ADMIN, "orders") is None
 
 
-def test_deny_wins_and_prefixes_count(cluster):
-    for topic in ("team-a", "team-secret"):
-        create(cluster, topic)
-    cluster.yak("acls", "add", "--allow", BOB, "--operation", "write", "--topic", "team-", "--prefixed")
-    cluster.yak("acls", "add", "--deny", "*", "--operation", "write", "--topic", "team-secret")
-    wait_until(lambda: is_in_force(cluster, BOB, "team-a"), "the ACLs")
-    assert produce_error(cluster, BOB, "team-a") is None
-    assert produce_error(cluster, BOB, "team-secret") == KafkaError.TOPIC_AUTHORIZATION_FAILED
-    assert produce_error(cluster, ADMIN, "team-secret") is None
-
-
-def test_topics_are_listed_created_and_deleted_as_acls_say(cluster):
-    create(cluster, "hidden")
-    ann = AdminClient(cluster.settings(ANN))
-    assert "hidden" not in ann.list_topics(timeout=PATIENCE_SECONDS).topics
-    with pytest.raises(KafkaException) as caught:
-        ann.create_topics([NewTopic("created", 1, 3)])["created"].result(PATIENCE_SECONDS)
-    assert caught.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-    with pytest.raises(KafkaException) as caught:
-        ann.delete_topics(["hidden"])["hidden"].result(PATIENCE_SECONDS)
-    assert caught.value.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-    cluster.yak("acls", "add", "--allow", ANN, "--operation", "create", "--operation", "delete", "--topic", "created")
-
-    def done(change):
-        error = change["created"].exception(PATIENCE_SECONDS)
-        if error is not None and error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            return False  # the broker that answered does not have the ACL yet
-        assert error is None, error
-        return True
-
-    wait_until(lambda: done(ann.create_topics([NewTopic("created", 1, 3)])), "the ACL of the creation")
-    wait_until(lambda: done(ann.delete_topics(["created"])), "the ACL of the deletion")
-    assert "hidden" in AdminClient(cluster.settings(ADMIN)).list_topics(timeout=PATIENCE_SECONDS).topics
-
-
 def test_transactional_id_needs_an_acl(cluster):
     create(cluster, "paid")
     cluster.yak("acls", "add", "--allow", ANN, "--operation", "write", "--topic", "paid")
@@ -239,8 +204,8 @@ def test_aiokafka_gets_kafkas_errors(cluster):
     assert asyncio.run(send()) == 0
 
 
-@pytest.mark.parametrize("name", ['a"b\\c', "größe 🐃", "a,b=c:*", "x" * 2_000])
-def test_admin_client_of_librdkafka_creates_describes_and_deletes_acls(cluster, name):
+def test_admin_client_of_librdkafka_creates_describes_and_deletes_acls(cluster):
+    name = 'größe 🐃 a"b\\c,=:*'
     admin = AdminClient(cluster.settings(ADMIN))
     acl = AclBinding(ResourceType.GROUP, name, ResourcePatternType.LITERAL, f"User:{name}", "10.0.0.7",
                      AclOperation.READ, AclPermissionType.DENY)  # fmt: skip
