@@ -5,15 +5,12 @@ import itertools
 import json
 import re
 import shlex
-import socket
-import struct
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
@@ -115,32 +112,6 @@ def test_idempotent_producer_leaves_one_record_after_an_error_behind_the_append_
         assert values(cluster, name, 3, 2) == [b"paid"] * expected
 
 
-def test_error_that_is_not_retried_reaches_the_application(cluster, topic):
-    cluster.faults.inject_error("Produce", "TOPIC_AUTHORIZATION_FAILED", topic=topic)
-    assert send(librdkafka(cluster), topic, b"a").code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-    cluster.faults.clear()
-    assert values(cluster, topic, 1, 1) == []
-
-
-def test_group_joins_though_its_coordinator_refuses_at_first(cluster, topic):
-    fault = cluster.faults.inject_error("JoinGroup", "NOT_COORDINATOR", times=1)
-    send(librdkafka(cluster), topic, b"a")
-    consumer = KafkaConsumer(
-        topic, bootstrap_servers=cluster.bootstrap.split(","), group_id=topic, auto_offset_reset="earliest"
-    )
-    assert next(iter(consumer)).value == b"a"
-    consumer.close()
-    assert fault.hits >= 1
-
-
-def test_metadata_of_one_topic_are_refused_and_those_of_another_are_not(cluster, topic):
-    other = cluster.create_topic(f"{topic}-other")
-    cluster.faults.inject_error("Metadata", "TOPIC_AUTHORIZATION_FAILED", topic=topic)
-    found = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=10).topics
-    assert found[topic].error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-    assert found[other].error is None
-
-
 # ----------------------------------------------------------------------------- disconnect_on, delay_on, blackhole_client
 
 
@@ -159,33 +130,6 @@ def test_consumers_read_on_after_disconnects_in_fetch(cluster, topic, after):
     consumer.seek_to_beginning()
     assert [record.value for record in itertools.islice(consumer, 3)] == expected
     consumer.close()
-
-
-def test_aiokafka_reads_on_after_a_disconnect_in_fetch(cluster, topic):
-    send(librdkafka(cluster), topic, b"a")
-    fault = cluster.faults.disconnect_on("Fetch", times=1, topic=topic)
-
-    async def run():
-        consumer = AIOKafkaConsumer(topic, bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest")
-        await consumer.start()
-        try:
-            return (await asyncio.wait_for(consumer.getone(), 30)).value
-        finally:
-            await consumer.stop()
-
-    assert asyncio.run(run()) == b"a"
-    assert fault.hits == 1
-
-
-def test_delay_beyond_the_request_timeout_times_out_and_a_shorter_one_only_costs_time(cluster, topic):
-    producer = librdkafka(cluster, **{"request.timeout.ms": 1_000, "message.timeout.ms": 1_500})
-    with cluster.faults.delay_on("Produce", 5_000, topic=topic):
-        error = send(producer, topic, b"late")
-        assert error.code() in (KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT)
-    with cluster.faults.delay_on("Produce", 700, topic=topic):
-        began = time.monotonic()
-        assert send(librdkafka(cluster), topic, b"a") is None
-        assert time.monotonic() - began >= 0.7
 
 
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
@@ -233,37 +177,6 @@ def test_blackholed_client_times_out_and_another_works(cluster, topic):
     assert topic in victim.list_topics(timeout=20).topics
 
 
-def test_blackholed_consumer_leaves_its_group_as_a_hung_process_does(cluster, topic):
-    """The assignor gives the one partition to the first member by name, as long as that one is in the group."""
-
-    def member(name):
-        config = {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": topic,
-            "client.id": name,
-            "session.timeout.ms": 6_000,
-            "heartbeat.interval.ms": 500,
-        }
-        consumer = Consumer(config)
-        consumer.subscribe([topic])
-        return consumer
-
-    def is_assigned(consumer):
-        consumer.poll(0.1)
-        return consumer.assignment()
-
-    first, second = member("a-first"), member("b-second")
-    try:
-        wait_until(lambda: is_assigned(second) or is_assigned(first), "a member has the partition")
-        wait_until(lambda: is_assigned(second) == [] and is_assigned(first), "the first member has it", 30)
-        cluster.faults.blackhole_client("a-first")
-        wait_until(lambda: is_assigned(second), "the second member has it", 30)
-    finally:
-        cluster.faults.clear()
-        second.close()
-        first.close()
-
-
 # ----------------------------------------------------------------------------------------------------------- replicas
 
 
@@ -275,27 +188,6 @@ def test_lagging_replica_leaves_the_isr_and_comes_back_when_it_is_cleared(cluste
     fault.clear()
     cluster.wait_until_healthy()
     assert cluster.isr(topic) == (1, 2, 3)
-
-
-def test_replica_that_lags_by_a_time_delays_acks_and_stays_in_the_isr(cluster, topic):
-    slow = next(node for node in (1, 2, 3) if node != cluster.leader_of(topic))
-    cluster.faults.lag_replica(topic, 0, broker=slow, delay_ms=700)
-    producer = librdkafka(cluster, acks="all")
-    began_s = time.monotonic()
-    assert send(producer, topic, b"a") is None
-    assert time.monotonic() - began_s >= 0.7
-    assert cluster.isr(topic) == (1, 2, 3)
-
-
-def test_frozen_isr_keeps_a_lagging_replica(cluster, topic):
-    slow = next(node for node in (1, 2, 3) if node != cluster.leader_of(topic))
-    freeze = cluster.faults.freeze_isr(topic)
-    cluster.faults.lag_replica(topic, 0, broker=slow)
-    producer = librdkafka(cluster, acks="all", **{"message.timeout.ms": 5_000})
-    assert send(producer, topic, b"a").code() == KafkaError._MSG_TIMED_OUT
-    assert cluster.isr(topic) == (1, 2, 3)
-    freeze.clear()
-    wait_until(lambda: slow not in cluster.isr(topic), "the lagging replica leaves")
 
 
 # ------------------------------------------------------------------------------------------------------------- surfaces
@@ -328,26 +220,6 @@ def test_broker_without_the_config_says_so(broker, yak):
     assert (ran.code, "error[faults-off]" in ran.err) == (2, True), ran.err
     assert "fault-injection" not in broker.log()
     assert "faults" not in {each["check"] for each in yak.run("doctor", "-b", address, "-o", "json").json}
-
-
-def test_malformed_commands_leave_the_broker_alive(cluster, topic):
-    host, port = cluster.brokers[0].host, cluster.brokers[0].port
-    for data in (b"", b"{", b"\xff" * 40, json.dumps({"do": "add", "rule": [1]}).encode(), b"[" * 60_000):
-        command = b"yak.faults " + data
-        body = struct.pack(">hhih", 58, 0, 1, 1) + b"x\x00" + _compact(command) + b"\x00\x01\x00"
-        with socket.create_connection((host, port), timeout=10) as raw:
-            raw.sendall(struct.pack(">i", len(body)) + body)
-            (length,) = struct.unpack(">i", raw.recv(4, socket.MSG_WAITALL))
-            assert b"bad-fault" in raw.recv(length, socket.MSG_WAITALL)
-    assert send(librdkafka(cluster), topic, b"a") is None
-
-
-def _compact(data):
-    size, out = len(data) + 1, bytearray()
-    while size > 0x7F:
-        out.append(size & 0x7F | 0x80)
-        size >>= 7
-    return bytes([*out, size]) + data
 
 
 def test_commands_and_routes_of_the_documentation_work(cluster, yak):
