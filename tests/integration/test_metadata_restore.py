@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,15 +12,12 @@ import pytest
 import redis
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
-from support.held_port import HeldPort
 from support.loads import SteadyLoad, check_complete
+from support.own_redis import OwnRedis
 from support.waiting import wait_until
 
 from yak.errors import StartRefused
-from yak.local import redis_child
 from yak.local.cluster import LocalCluster, UpSettings
-from yak.local.processes import kill
-from yak.local.redis_child import RunningRedis
 
 NODES = (1, 2, 3)
 RESTORED_IN_SECONDS = 30.0
@@ -31,46 +27,11 @@ while now() < until_ do end"""
 """A script that holds the server for two seconds."""
 
 
-class Redis:
-    """The cluster's Redis, and what may happen to it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "redis"
-        self._log = str(folder / "redis.log")
-        self._held = HeldPort()
-        self._port = self._held.number
-        self.running: RunningRedis = redis_child.start(str(self.folder), self._port, self._log)
-
-    @property
-    def url(self) -> str:
-        return self.running.url
-
-    def start(self) -> None:
-        self.running = redis_child.start(str(self.folder), self._port, self._log)
-
-    def kill(self) -> None:
-        kill(self.running.process)
-
-    def incarnation(self) -> int:
-        with redis.Redis.from_url(self.url, decode_responses=True) as client:
-            found = client.hgetall("{y}:cluster")
-        return int(found["incarnation"]) if found.get("state") == "LIVE" else 0
-
-    def secret(self) -> str | None:
-        """The cluster's secret as the store holds it; None when it has none."""
-        with redis.Redis.from_url(self.url, decode_responses=True) as client:
-            return client.get("{y}:secret")
-
-    def aof(self) -> Path:
-        """The file that the newest commands are in."""
-        return max((self.folder / "appendonlydir").glob("*.incr.aof"), key=lambda path: path.stat().st_mtime)
-
-
 class Cluster:
     """The brokers as an administrator sees them."""
 
     def __init__(self, folder: Path) -> None:
-        self.redis = Redis(folder)
+        self.redis = OwnRedis(folder)
         self.local = LocalCluster(str(folder / "cluster"))
         configs = ("min.insync.replicas=2", "default.replication.factor=3", "replica.lag.time.max.ms=3000")
         self.local.up(UpSettings(brokers=3, leaders=3, port=0, redis_url=self.redis.url, configs=configs))
@@ -114,6 +75,11 @@ class Cluster:
     def wait_states(self, wanted: str, seconds: float = RESTORED_IN_SECONDS) -> None:
         wait_until(lambda: list(self.states().values()) == [wanted] * len(NODES), f"all are {wanted}", seconds)
 
+    def secret(self) -> str | None:
+        """The cluster's secret as the store holds it; None when it has none."""
+        with redis.Redis.from_url(self.redis.url, decode_responses=True) as client:
+            return client.get("{y}:secret")
+
     def secret_files(self) -> list[Path]:
         """Each broker's copy of the cluster's secret, by node id."""
         return sorted(Path(self.local.data_dir).rglob("cluster-secret"))
@@ -140,38 +106,29 @@ def cluster(shared: Cluster) -> Cluster:
 
 def emptied(cluster: Cluster, folder: Path) -> None:
     del folder
-    with redis.Redis.from_url(cluster.redis.url) as client:
-        client.flushall()
-
-
-def restarted_empty(cluster: Cluster, folder: Path) -> None:
-    del folder
-    cluster.redis.kill()
-    shutil.rmtree(cluster.redis.folder)
-    cluster.redis.start()
+    cluster.redis.empty()
 
 
 def without_its_last_second(cluster: Cluster, folder: Path) -> None:
     """The append-only file is cut where it was before the newest topic."""
     del folder
-    size = cluster.redis.aof().stat().st_size
+    files = (cluster.redis.folder / "appendonlydir").glob("*.incr.aof")
+    newest = max(files, key=lambda path: path.stat().st_mtime)
+    size = newest.stat().st_size
     cluster.create(f"lost-{size}")
     cluster.redis.kill()
-    os.truncate(cluster.redis.aof(), size)
+    os.truncate(newest, size)
     cluster.redis.start()
 
 
 def put_back_to_an_old_copy(cluster: Cluster, folder: Path) -> None:
     cluster.redis.kill()
-    shutil.copytree(cluster.redis.folder, folder / "old")
+    cluster.redis.copy_to(folder / "old")
     cluster.redis.start()
     cluster.wait_states("ACTIVE")
     for number in range(3):
         cluster.create(f"newer-{folder.name}-{number}")
-    cluster.redis.kill()
-    shutil.rmtree(cluster.redis.folder)
-    shutil.copytree(folder / "old", cluster.redis.folder)
-    cluster.redis.start()
+    cluster.redis.put_back(folder / "old")
 
 
 def planned(yak: Any, cluster: Cluster, nodes: Sequence[int] = NODES) -> Any:
@@ -199,12 +156,12 @@ def lose_a_leader_and_have_it_back(cluster: Cluster, topic: str, load: SteadyLoa
     wait_until(lambda: len(cluster.partition(topic).isrs) == 3, "it is in sync again", 20)
 
 
-@pytest.mark.parametrize("lose", [emptied, restarted_empty, without_its_last_second, put_back_to_an_old_copy])
+@pytest.mark.parametrize("lose", [emptied, without_its_last_second, put_back_to_an_old_copy])
 def test_lost_metadata_are_restored_manually_while_brokers_continue(
     cluster: Cluster, unique_topic: str, tmp_path: Path, yak: Any, lose: Callable[[Cluster, Path], None]
 ) -> None:
     cluster.create(unique_topic, 3)
-    incarnation, secret = cluster.redis.incarnation(), cluster.redis.secret()
+    incarnation, secret = cluster.redis.incarnation(), cluster.secret()
     with SteadyLoad(cluster.bootstrap, unique_topic, partitions=3) as load:
         load.wait_for(100)
         before = set(cluster.admin.list_topics(timeout=10).topics)
@@ -217,7 +174,7 @@ def test_lost_metadata_are_restored_manually_while_brokers_continue(
         load.wait_for(100)
         assert cluster.redis.incarnation() == incarnation + 1
         assert secret
-        assert cluster.redis.secret() == secret
+        assert cluster.secret() == secret
         assert set(cluster.admin.list_topics(timeout=10).topics) == before
         cluster.create(f"{unique_topic}-after")
         if lose in (emptied, put_back_to_an_old_copy):
@@ -230,9 +187,9 @@ def test_broker_without_its_copy_of_the_secret_joins_after_a_restore(
     cluster: Cluster, unique_topic: str, yak: Any
 ) -> None:
     cluster.create(unique_topic)
-    secret = cluster.redis.secret()
+    secret = cluster.secret()
     emptied(cluster, Path())
-    assert cluster.redis.secret() is None
+    assert cluster.secret() is None
     restore(yak, cluster)
     cluster.wait_states("ACTIVE")
     follower = next(node for node in NODES if node != cluster.partition(unique_topic).leader)
@@ -243,7 +200,7 @@ def test_broker_without_its_copy_of_the_secret_joins_after_a_restore(
     cluster.local.restart(follower)
     wait_until(lambda: len(cluster.partition(unique_topic).isrs) == 3, "it is in sync again", 20)
     assert {path.read_text().strip() for path in cluster.secret_files()} == {secret}
-    assert cluster.redis.secret() == secret
+    assert cluster.secret() == secret
 
 
 def test_restore_without_a_broker_is_refused_until_it_answers(cluster: Cluster, unique_topic: str, yak: Any) -> None:

@@ -18,7 +18,6 @@ from yak.cluster.snapshot import write_snapshot
 from yak.core.events import Event, RecordsTailed, StoreConnected, StoreLost, StoreReplied
 from yak.errors import StartRefused, UsageError
 from yak.local import redis_child
-from yak.local.ports import find_free
 from yak.local.redis_server import EmbeddedRedis
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.server.redis_client import RedisAddress
@@ -227,22 +226,6 @@ async def test_a_full_store_refuses_and_changes_nothing(server):
         assert "memory" in outcome.value["message"]
         client.config_set("maxmemory", "0")
         assert (await shell.call("alloc_pid")).value["first"] == 0
-
-
-async def test_a_password_and_a_database_are_used(directory):
-    port = find_free("127.0.0.1")
-    server = redis_child.start(directory, port, os.path.join(directory, "redis.log"))
-    try:
-        redis_py.Redis.from_url(server.url).config_set("requirepass", "se cret")
-        wrong, right = Shell(server.url), Shell(f"redis://:se%20cret@127.0.0.1:{port}/3")
-        async with running(wrong):
-            assert "NOAUTH" in (await wrong.next(StoreLost)).reason
-        async with running(right):
-            await right.join()
-        client = redis_py.Redis(port=port, password="se cret", db=3)
-        assert client.exists("{y}:cluster")
-    finally:
-        redis_child.stop(server.process)
 
 
 async def test_a_reader_of_a_trimmed_log_starts_with_the_snapshot(server):
