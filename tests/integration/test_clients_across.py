@@ -76,28 +76,6 @@ def test_a_consumer_with_a_group_that_only_assigns_sees_no_error(module_broker, 
         consumer.close()
 
 
-def test_a_consumer_that_subscribes_gets_what_any_client_wrote(module_broker, unique_topic):
-    clients = [make(module_broker.bootstrap) for make in CLIENT_KINDS.values()]
-    clients[0].create_topic(unique_topic, configs=FOREVER)
-    settings = {"bootstrap.servers": module_broker.bootstrap, "group.id": unique_topic, "auto.offset.reset": "earliest"}
-    subscriber = Consumer({**settings, "log_level": 0})
-    try:
-        subscriber.subscribe([unique_topic])
-        values = [client.name.encode() for client in clients]
-        for client, value in zip(clients, values, strict=True):
-            client.produce(unique_topic, [Message(value)])
-        found = []
-        deadline = time.monotonic() + 30
-        while len(found) < len(values) and time.monotonic() < deadline:
-            message = subscriber.poll(0.2)
-            if message is not None:
-                assert message.error() is None, message.error()
-                found.append(message.value())
-        assert found == values
-    finally:
-        subscriber.close()
-
-
 def test_the_log_has_no_bug_lines(module_broker):
     log = module_broker.log()
     assert "Traceback" not in log

@@ -1,34 +1,26 @@
 """`yak groups` and `yak consume --group` against real brokers, other clients in the same group, kills and failovers."""
 
-import json
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
+from support.waiting import wait_until
 
 from yak.client.admin import Admin
-from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.spawn import yak_argv
 
 PATIENCE_SECONDS = 30.0
 
 
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory, redis_databases: Any) -> Iterator[str]:
+def servers(borrowed_broker: Any) -> Iterator[str]:
     """One broker that lets members in at once, for all tests here; each has topics and groups of its own."""
-    from conftest import BrokerHarness  # type: ignore[import-not-found]  # the folder is on sys.path
-
-    with redis_databases.borrow() as url:
-        harness = BrokerHarness(tmp_path_factory.mktemp("broker"), url)
-        try:
-            yield harness.start(group_initial_rebalance_delay_ms=0, offsets_topic_num_partitions=5).bootstrap
-        finally:
-            harness.close()
+    with borrowed_broker() as broker:
+        yield broker.start(group_initial_rebalance_delay_ms=0, offsets_topic_num_partitions=5).bootstrap
 
 
 @pytest.fixture
@@ -105,11 +97,8 @@ def printing(tmp_path: Path, servers: str) -> Iterator[Callable[..., Printing]]:
         each.end(signal.SIGKILL)
 
 
-def wait(done: Callable[[], Any], what: str = "it") -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not done():
-        assert time.monotonic() < deadline, f"{what} did not happen in time"
-        time.sleep(0.05)
+def wait(done: Callable[[], Any], what: str = "the condition") -> None:
+    wait_until(done, what, PATIENCE_SECONDS)
 
 
 def described(kafka: Callable[..., Any], group: str) -> dict[str, Any]:
@@ -208,70 +197,6 @@ def test_lag_in_records_and_in_time(kafka: Any, topic: str) -> None:
     assert (quick["lag"], quick["lag_ms"]) == (2, 0), "only what is all read has a known age"
 
 
-def test_offsets_are_moved_where_a_consumer_finds_them(kafka: Any, topic: str, tmp_path: Path) -> None:
-    kafka("produce", topic, "-p", "0", *(word for n in range(10) for word in ("-m", f"m{n}")))
-    group = "reset-" + topic
-    kafka("consume", topic, "-g", group, "--from-beginning", "-e")
-
-    def read() -> list[str]:
-        return list(kafka("consume", topic, "-g", group, "-e").out.splitlines())
-
-    assert read() == []
-    plan = kafka("groups", "reset", group, "-t", f"{topic}:0", "--shift-by", "-3", "-o", "json")
-    assert [(each["before"], each["after"], each["result"]) for each in plan.json] == [(10, 7, "would be set")]
-    assert read() == [], "that was a dry run"
-    for words, expected in (
-        (["--shift-by", "-3"], ["m7", "m8", "m9"]),
-        (["--to-offset", "9"], ["m9"]),
-        (["--to-earliest"], [f"m{n}" for n in range(10)]),
-        (["--to-timestamp", "-1h"], [f"m{n}" for n in range(10)]),
-        (["--to-latest"], []),
-    ):
-        kafka("groups", "reset", group, "--all-topics", *words, "--execute")
-        assert read() == expected, words
-    kafka("topics", "trim", topic, "--before", "4", "--yes")
-    ran = kafka("groups", "reset", group, "--all-topics", "--to-offset", "2", "--execute", "-o", "json")
-    assert ran.json[0]["after"] == 4
-    assert ran.json[0]["note"] == "2 is before the log, which starts at 4"
-    assert read() == ["m4", "m5", "m6", "m7", "m8", "m9"]
-
-
-def test_groups_and_single_offsets_are_deleted(kafka: Any, topic: str) -> None:
-    group = "delete-" + topic
-    kafka("groups", "reset", group, "-t", topic, "--to-latest", "--execute")
-    ran = kafka("groups", "delete", group, "--topic", f"{topic}:0,2", "--yes", "-o", "json")
-    assert [(each["partition"], each["result"]) for each in ran.json] == [(0, "offset deleted"), (2, "offset deleted")]
-    assert [each["partition"] for each in described(kafka, group)["partitions"]] == [1]
-    assert "There is no terminal to ask on" in kafka("groups", "delete", group, code=2).err
-    ran = kafka("groups", "delete", group, "not-" + group, "--yes", code=1)
-    assert f"{group}: deleted" in ran.err
-    assert "error[unknown-group]" in ran.err
-    assert "error[unknown-group]" in kafka("groups", "describe", group, code=1).err
-
-
-def test_yak_consume_shares_a_group_with_another_client(kafka: Any, printing: Any, topic: str, servers: str) -> None:
-    other = Consumer(
-        {"bootstrap.servers": servers, "group.id": topic, "client.id": "other", "auto.offset.reset": "earliest"}
-    )
-    other.subscribe([topic])
-    ours = printing(topic, "-g", topic, "--from-beginning", "--format", "%v\\n")
-    got: list[str] = []
-
-    def both() -> bool:
-        message = other.poll(0.1)
-        if message is not None and message.error() is None:
-            got.append(message.value().decode())
-        return len(other.assignment()) in (1, 2) and "from" in ours.err
-
-    wait(both, "the rebalance")
-    kafka("produce", topic, "--key-separator", "=", *(word for n in range(60) for word in ("-m", f"k{n}=v{n}")))
-    wait(lambda: both() and len(got) + len(ours.lines) >= 60)
-    other.close()
-    assert sorted(got + ours.lines) == sorted(f"v{n}" for n in range(60))
-    assert got, ours.err
-    assert ours.lines, (ours.err, ours.process.poll(), len(got))
-
-
 def test_a_reader_that_went_away_leaves_what_it_was_not_given(
     kafka: Any, topic: str, servers: str, tmp_path: Path
 ) -> None:
@@ -296,35 +221,6 @@ def test_no_commit_and_a_limit_commit_what_they_say(kafka: Any, topic: str) -> N
     assert ran.out.splitlines() == ["m6", "m7", "m8", "m9"]
     assert "--from-beginning counts only where nothing is committed" in ran.err
     assert kafka(*words, "--timeout-ms", "200", code=5).out == ""
-
-
-def test_a_group_outlives_its_coordinator(tmp_path: Path, yak: Any, printing: Callable[..., Printing]) -> None:
-    cluster = LocalCluster(str(tmp_path / "cluster"))
-    try:
-        cluster.up(UpSettings(port=0, brokers=3, configs=("group.initial.rebalance.delay.ms=0",)))
-        servers = cluster.status().bootstrap
-        Admin(servers).create_topic("orders", partitions=3, replication_factor=3)
-
-        def run(*words: str) -> Any:
-            ran = yak.run(*words, "-b", servers)
-            assert ran.code == 0, (words, ran.out, ran.err)
-            return ran
-
-        member = printing("orders", "-g", "audit", "--from-beginning", "--format", "%v\\n", on=servers)
-        run("produce", "orders", *(word for n in range(50) for word in ("-m", f"a{n}")))
-        wait(lambda: len(member.lines) == 50)
-        (before,) = run("groups", "describe", "audit", "-o", "json").json
-        cluster.kill(before["coordinator"])
-        (after,) = run("groups", "describe", "audit", "-o", "json").json
-        assert after["coordinator"] != before["coordinator"]
-        assert {each["group"] for each in run("groups", "list", "-o", "json").json} == {"audit"}
-        run("produce", "orders", *(word for n in range(50) for word in ("-m", f"b{n}")))
-        wait(lambda: len(member.lines) >= 100)
-        assert member.end(signal.SIGINT) == 130, member.err
-        assert set(member.lines) == {f"{letter}{n}" for letter in "ab" for n in range(50)}
-        assert json.loads(run("groups", "describe", "audit", "-o", "json").out)[0]["lag"] == 0
-    finally:
-        cluster.discard()
 
 
 def test_groups_of_the_new_protocol_are_seen_moved_and_deleted(kafka: Any, topic: str, servers: str) -> None:

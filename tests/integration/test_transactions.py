@@ -150,22 +150,6 @@ def test_offsets_are_committed_with_the_transaction_or_not_at_all(module_broker:
     assert values(bootstrap, output, 5) == ["5", "6", "7", "8", "9"]
 
 
-def test_an_abandoned_transaction_does_not_block_readers_for_longer_than_its_timeout(
-    module_broker: Any, unique_topic: str
-) -> None:
-    bootstrap = module_broker.bootstrap
-    create(bootstrap, unique_topic)
-    producer = transactional(bootstrap, unique_topic, **{"transaction.timeout.ms": 1_000})
-    producer.init_transactions(20)
-    producer.begin_transaction()
-    producer.produce(unique_topic, "abandoned", partition=0)
-    producer.flush(10)
-    plain = Producer({"bootstrap.servers": bootstrap})
-    plain.produce(unique_topic, "behind", partition=0)
-    plain.flush(10)
-    assert values(bootstrap, unique_topic, 1) == ["behind"]
-
-
 def test_aiokafka_commits_a_transaction(module_broker: Any, unique_topic: str) -> None:
     create(module_broker.bootstrap, unique_topic)
 

@@ -15,7 +15,6 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from support.client_kinds import Confluent, Message
 from support.group_processes import Group
-from support.loads import SteadyLoad
 from support.waiting import wait_until
 
 PATIENCE = 20.0
@@ -87,12 +86,6 @@ def test_a_group_is_described_with_its_members(group_broker, topic, admin):
         assert f"{found.coordinator.host}:{found.coordinator.port}" == group_broker.bootstrap
 
 
-def test_a_group_that_is_not_there_is_dead(admin, unique_topic):
-    found = admin.describe_consumer_groups([unique_topic])[unique_topic].result(PATIENCE)
-    assert (found.state, found.members) == (ConsumerGroupState.DEAD, [])
-    assert offsets_of(admin, unique_topic) == {}
-
-
 def test_offsets_are_set_and_the_group_begins_there(group_broker, topic, admin):
     Confluent(group_broker.bootstrap).produce(topic, [Message(b"%d" % number) for number in range(10)], partition=2)
     group = f"g-{topic}"
@@ -152,35 +145,3 @@ def test_kafka_python_administers_groups_too(group_broker, topic, admin):
     finally:
         other.close()
     assert group not in listed(admin)
-
-
-def test_a_deleted_topic_takes_its_offsets_along(group_broker, topic, admin):
-    group = f"g-{topic}"
-    set_offsets(admin, group, TopicPartition(topic, 0, 7))
-    Confluent(group_broker.bootstrap).delete_topic(topic)
-    wait_until(lambda: offsets_of(admin, group) == {}, "its offsets are forgotten")
-
-
-def test_a_group_outlives_its_only_broker(borrowed_broker, unique_topic):
-    """Killed: the groups, their members' ids and their offsets are read again."""
-    with borrowed_broker() as broker:
-        broker.start(group_initial_rebalance_delay_ms=100, group_min_session_timeout_ms=1)
-        Confluent(broker.bootstrap).create_topic(unique_topic, partitions=6, configs={"retention.ms": "-1"})
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-        set_offsets(admin, "simple", TopicPartition(unique_topic, 0, 7))
-        with Group(broker.bootstrap, "members", unique_topic) as group:
-            members = [group.start("confluent-kafka", session_ms=30_000) for _ in range(2)]
-            group.wait_shared(6, *members)
-            before = [member.rebalances() for member in members]
-            broker.kill9()
-            broker.restart()
-            fresh = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-            assert offsets_of(fresh, "simple") == {0: 7}
-            found = fresh.describe_consumer_groups(["members"])["members"].result(PATIENCE)
-            assert (found.state, len(found.members)) == (ConsumerGroupState.STABLE, 2)
-            with SteadyLoad(broker.bootstrap, unique_topic, partitions=6) as load:
-                group.wait_progress(20, *members)
-                load.stop()
-                group.wait_seen(load, unique_topic)
-            assert [member.rebalances() for member in members] == before
-            group.check()

@@ -39,23 +39,6 @@ def test_members_come_leave_and_die(group_broker, topic):
         group.check()
 
 
-def test_member_whose_partitions_do_not_change_never_stops(group_broker, topic):
-    """The assignment of one that gives nothing up is told once, however others come and go."""
-    load = SteadyLoad(group_broker.bootstrap, topic, partitions=PARTITIONS, pause_seconds=0.005)
-    with load, Group(group_broker.bootstrap, f"g-{topic}", topic) as group:
-        members = [group.start(CLIENT, protocol="consumer") for _ in range(PARTITIONS)]
-        group.wait_shared(PARTITIONS, *members)
-        before = [member.rebalances() for member in members]
-        idle = group.start(CLIENT, protocol="consumer")
-        group.wait_progress(20, *members)
-        idle.leave()
-        group.wait_progress(20, *members)
-        assert [member.rebalances() for member in members] == before
-        load.stop()
-        group.wait_seen(load, topic)
-        group.check()
-
-
 def test_a_group_changes_its_protocol_and_back_under_load(group_broker, topic):
     load = SteadyLoad(group_broker.bootstrap, topic, partitions=PARTITIONS, pause_seconds=0.005)
     with load, Group(group_broker.bootstrap, f"g-{topic}", topic) as group:

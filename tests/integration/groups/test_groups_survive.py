@@ -276,16 +276,3 @@ def test_librdkafka_with_coordinator_moved_before_offset_fetch_reads_from_commit
         assert sorted(map(int, found)) == list(range(PARTITIONS, PARTITIONS * 2))
     finally:
         consumer.close()
-
-
-def test_the_offsets_topic_is_replicated_compacted_and_needs_two(cluster):
-    cluster.coordinator("whoever")
-    with RawClient(next(iter(cluster.ports().values()))) as raw:
-        resource = {"resource_type": 2, "resource_name": OFFSETS, "configuration_keys": None}
-        answer = raw.ask(32, 4, resources=[resource], include_synonyms=False, include_documentation=False)
-        values = {row.name: row.value for row in answer.results[0].configs}
-    assert values["cleanup.policy"] == "compact"
-    assert values["min.insync.replicas"] == "2"
-    topic = cluster.admin().list_topics(timeout=10).topics[OFFSETS]
-    assert len(topic.partitions) == 5
-    assert all(len(each.replicas) == 3 for each in topic.partitions.values())

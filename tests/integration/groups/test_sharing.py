@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 from support.client_kinds import Confluent
 from support.group_processes import ALL_KINDS, KCAT, PYTHON_KINDS, SESSION_MS, Group, Member, Place
@@ -84,19 +84,6 @@ def assert_not_read_again(members: tuple[Member, ...], since: float, committed: 
                 assert event["at"] < since or offset >= committed.get((name, partition), 0)
 
 
-def test_different_clients_share_one_group(group_broker, topic):
-    kinds = [*PYTHON_KINDS, *([KCAT] if shutil.which("kcat") else [])]
-    with load_of(group_broker, topic) as load, Group(group_broker.bootstrap, f"g-{topic}", topic) as group:
-        members = [group.start(kind, strategy="range") for kind in kinds]
-        group.wait_shared(PARTITIONS, *members)
-        group.wait_progress(5, *members)
-        members[0].leave()
-        group.wait_shared(PARTITIONS, *members[1:])
-        load.stop()
-        group.wait_seen(load, topic)
-        group.check()
-
-
 @pytest.mark.parametrize("kind", PYTHON_KINDS)
 def test_static_member_that_restarts_causes_no_rebalance_for_other_members(group_broker, topic, kind):
     with load_of(group_broker, topic) as load, Group(group_broker.bootstrap, f"g-{topic}", topic) as group:
@@ -119,17 +106,6 @@ def generation_of(broker, group: str) -> int:
     """The last generation that the broker says became stable."""
     lines = [line for line in broker.log().splitlines() if " group-stable " in line and f"group={group} " in line]
     return int(lines[-1].partition(" generation=")[2].split()[0])
-
-
-def test_a_static_member_that_stays_away_loses_its_partitions(group_broker, topic):
-    with load_of(group_broker, topic) as load, Group(group_broker.bootstrap, f"g-{topic}", topic) as group:
-        stays, goes = (group.start("confluent-kafka", instance=f"i{number}") for number in range(2))
-        group.wait_shared(PARTITIONS, stays, goes)
-        goes.leave()  # which a static member does without a word
-        group.wait_shared(PARTITIONS, stays)
-        load.stop()
-        group.wait_seen(load, topic)
-        group.check()
 
 
 def test_two_static_members_of_one_name_fence_each_other(group_broker, topic):
@@ -187,33 +163,3 @@ def test_cooperative_rebalance_stops_no_member_whose_partitions_stay(group_broke
         group.wait_seen(load, topic)
         group.wait_seen(other_load, other)
         group.check()
-
-
-def test_group_resumes_at_its_offsets_when_all_members_rejoin(group_broker, topic):
-    with load_of(group_broker, topic) as load, Group(group_broker.bootstrap, f"g-{topic}", topic) as group:
-        for _ in range(2):
-            members = [group.start("confluent-kafka") for _ in range(2)]
-            group.wait_shared(PARTITIONS, *members)
-            group.wait_progress()
-            for member in members:
-                member.leave()
-        load.stop()
-        last = group.start("confluent-kafka")
-        group.wait_seen(load, topic)
-        last.leave()
-        group.check()
-
-
-def test_a_consumer_that_only_assigns_commits_too(group_broker, topic):
-    client = Confluent(group_broker.bootstrap)
-    assert client.watermarks(topic) == (0, 0)
-    settings = {"bootstrap.servers": group_broker.bootstrap, "group.id": f"g-{topic}", "log_level": 0}
-    for _ in range(2):
-        consumer = Consumer(settings)
-        try:
-            consumer.assign([TopicPartition(topic, 3, 0)])
-            consumer.commit(offsets=[TopicPartition(topic, 3, 0, "words")], asynchronous=False)
-            (found,) = consumer.committed([TopicPartition(topic, 3)], 10)
-            assert (found.offset, found.metadata) == (0, "words")
-        finally:
-            consumer.close()

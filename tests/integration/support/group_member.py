@@ -6,6 +6,7 @@ every batch. A line on stdin lets it leave in order; it ends when the process th
 
 import asyncio
 import faulthandler
+import importlib
 import json
 import os
 import sys
@@ -102,34 +103,43 @@ def confluent(bootstrap: str, group: str, topics: list[str], asked: dict[str, An
     say("left")
 
 
-def kafka_python(bootstrap: str, group: str, topics: list[str], asked: dict[str, Any]) -> None:
-    """kafka-python."""
-    from kafka import ConsumerRebalanceListener, KafkaConsumer
-    from kafka.coordinator.assignors.range import RangePartitionAssignor
-    from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-    from kafka.errors import KafkaError
+def settings_of(bootstrap: str, group: str, asked: dict[str, Any], library: str) -> dict[str, Any]:
+    """What kafka-python and aiokafka have under the same names."""
+    ranges = importlib.import_module(f"{library}.coordinator.assignors.range").RangePartitionAssignor
+    turns = importlib.import_module(f"{library}.coordinator.assignors.roundrobin").RoundRobinPartitionAssignor
+    return {
+        "bootstrap_servers": bootstrap,
+        "group_id": group,
+        "group_instance_id": asked.get("instance"),
+        "enable_auto_commit": False,
+        "auto_offset_reset": "earliest",
+        "session_timeout_ms": asked["session_ms"],
+        "heartbeat_interval_ms": HEARTBEAT_MS,
+        "partition_assignment_strategy": [{"range": ranges, "roundrobin": turns}[asked["strategy"]]],
+        "fetch_max_wait_ms": 50,
+    }
 
-    strategies = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
-    consumer = KafkaConsumer(
-        bootstrap_servers=bootstrap,
-        group_id=group,
-        group_instance_id=asked.get("instance"),
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        session_timeout_ms=asked["session_ms"],
-        heartbeat_interval_ms=HEARTBEAT_MS,
-        partition_assignment_strategy=[strategies[asked["strategy"]]],
-        fetch_max_wait_ms=50,
-    )
 
-    class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+def listener_of(base: type) -> Any:
+    """Says what is assigned and revoked."""
+
+    class Listener(base):  # type: ignore[misc,valid-type]
         def on_partitions_revoked(self, revoked: Any) -> None:
             say("revoked", partitions=sorted([each.topic, each.partition] for each in revoked))
 
         def on_partitions_assigned(self, assigned: Any) -> None:
             say("assigned", partitions=sorted([each.topic, each.partition] for each in assigned))
 
-    consumer.subscribe(topics, listener=Listener())
+    return Listener()
+
+
+def kafka_python(bootstrap: str, group: str, topics: list[str], asked: dict[str, Any]) -> None:
+    """kafka-python."""
+    from kafka import ConsumerRebalanceListener, KafkaConsumer
+    from kafka.errors import KafkaError
+
+    consumer = KafkaConsumer(**settings_of(bootstrap, group, asked, "kafka"))
+    consumer.subscribe(topics, listener=listener_of(ConsumerRebalanceListener))
     while not leaving.is_set():
         found = consumer.poll(timeout_ms=int(1000 * (POLL_SECONDS if consumer.assignment() else JOIN_SECONDS)))
         if not found:
@@ -153,31 +163,10 @@ def aiokafka(bootstrap: str, group: str, topics: list[str], asked: dict[str, Any
 
 async def _aiokafka(bootstrap: str, group: str, topics: list[str], asked: dict[str, Any]) -> None:
     from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
-    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-    from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
     from aiokafka.errors import KafkaError
 
-    strategies = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=bootstrap,
-        group_id=group,
-        group_instance_id=asked.get("instance"),
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        session_timeout_ms=asked["session_ms"],
-        heartbeat_interval_ms=HEARTBEAT_MS,
-        partition_assignment_strategy=[strategies[asked["strategy"]]],
-        fetch_max_wait_ms=50,
-    )
-
-    class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
-        def on_partitions_revoked(self, revoked: Any) -> None:
-            say("revoked", partitions=sorted([each.topic, each.partition] for each in revoked))
-
-        def on_partitions_assigned(self, assigned: Any) -> None:
-            say("assigned", partitions=sorted([each.topic, each.partition] for each in assigned))
-
-    consumer.subscribe(topics, listener=Listener())
+    consumer = AIOKafkaConsumer(**settings_of(bootstrap, group, asked, "aiokafka"))
+    consumer.subscribe(topics, listener=listener_of(ConsumerRebalanceListener))
     await consumer.start()
     while not leaving.is_set():
         found = await consumer.getmany(timeout_ms=int(POLL_SECONDS * 1000))
