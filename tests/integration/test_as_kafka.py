@@ -12,7 +12,7 @@ from yak.broker.apis import TABLE
 from yak.broker.apis.quorum import BETWEEN_BROKERS, OF_A_QUORUM
 from yak.config.kafka_releases import max_versions
 
-RELEASES = ("2.0", "2.8", "3.5")
+RELEASES = ("2.0", "3.5")
 VALUES = [b"one", b"two", b"three"]
 PATIENCE_S = 30.0
 

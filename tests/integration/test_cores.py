@@ -5,16 +5,16 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
+from support.loads import SteadyLoad, check_complete
+from support.waiting import wait_until
 
 from yak.local.spawn import yak_argv
 
@@ -38,7 +38,7 @@ class Machine:
 
     def wait_ready(self) -> dict[str, Any]:
         """The ready file, once every broker answers."""
-        until(self.ready_file.exists, READY_SECONDS, self.log)
+        wait_until(self.ready_file.exists, f"the machine is ready:\n{self.log()}", READY_SECONDS)
         self.children = psutil.Process(self.process.pid).children()
         found: dict[str, Any] = json.loads(self.ready_file.read_text())
         return found
@@ -82,72 +82,10 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
         made.close()
 
 
-def until(condition: Callable[[], object], seconds: float, say: Callable[[], str] = str) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"it did not become true in {seconds} s\n{say()}"
-        time.sleep(0.05)
-
-
 def create(machine: Machine, topic: str, partitions: int, factor: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": machine.bootstrap})  # it is destroyed with its last reference
     made = admin.create_topics([NewTopic(topic, partitions, factor)])
     made[topic].result(30)
-
-
-def consumed(machine: Machine, topic: str, partitions: int) -> list[bytes]:
-    """The values of a topic, read to its end."""
-    consumer = Consumer({"bootstrap.servers": machine.bootstrap, "group.id": "g", "enable.partition.eof": True})
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-    values, left = [], partitions
-    while left:
-        message = consumer.poll(10)
-        assert message is not None, "the topic has no end"
-        if message.error() is None:
-            values.append(message.value())
-        else:
-            left -= 1
-    consumer.close()
-    return values
-
-
-class Load:
-    """An idempotent producer with acks=all in a thread, 1 record each 2 ms; its errors and acknowledged values."""
-
-    def __init__(self, machine: Machine, topic: str) -> None:
-        config = {"bootstrap.servers": machine.bootstrap, "enable.idempotence": True, "linger.ms": 1}
-        self._producer, self._topic = Producer(config), topic
-        self.acknowledged: list[bytes] = []
-        self.errors: list[str] = []
-        self.unsettled = 0
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        number = 0
-        while not self._stopped.wait(0.002):
-            self._producer.produce(self._topic, str(number).encode(), on_delivery=self._delivered)
-            self._producer.poll(0)
-            number += 1
-        self.unsettled = self._producer.flush(60)
-
-    def _delivered(self, error: object, message: Any) -> None:
-        if error is None:
-            self.acknowledged.append(message.value())
-        else:
-            self.errors.append(str(error))
-
-    def wait_for_more(self) -> None:
-        """Wait for 100 more acknowledgements."""
-        wanted = len(self.acknowledged) + 100
-        until(lambda: len(self.acknowledged) >= wanted, READY_SECONDS, lambda: str(self.errors))
-
-    def stop(self) -> None:
-        """Wait for every acknowledgement."""
-        self._stopped.set()
-        self._thread.join()
-        assert self.unsettled == 0
 
 
 def test_cores_bootstrap_port_is_answered_by_each_broker_and_serves_clients(machine: Machine) -> None:
@@ -160,11 +98,13 @@ def test_cores_bootstrap_port_is_answered_by_each_broker_and_serves_clients(mach
         assert set(metadata.brokers) == {1, 2}
         assert {f"{each.host}:{each.port}" for each in metadata.brokers.values()} == {b["address"] for b in brokers}
     create(machine, "t", 4)
-    load = Load(machine, "t")
-    load.wait_for_more()
-    load.stop()
-    assert load.errors == []
-    assert sorted(consumed(machine, "t", 4)) == sorted(load.acknowledged)
+    with SteadyLoad(machine.bootstrap, "t", partitions=4) as load:
+        load.wait_for(100)
+    check_complete(load, machine.bootstrap, "t")
+    with pytest.raises(KafkaException) as caught:
+        create(machine, "r", 1, factor=2)
+    assert caught.value.args[0].name() == "INVALID_REPLICATION_FACTOR"
+    assert "machine" in caught.value.args[0].str()
     leaders = {
         p.leader
         for p in AdminClient({"bootstrap.servers": machine.bootstrap}).list_topics("t").topics["t"].partitions.values()
@@ -180,40 +120,29 @@ def bound_ports(process: psutil.Process) -> frozenset[int]:
     return frozenset(each.laddr.port for each in process.net_connections("tcp") if each.status == psutil.CONN_LISTEN)
 
 
-def test_cores_second_replica_on_the_machine_is_refused_with_a_reason(machine: Machine) -> None:
-    with pytest.raises(KafkaException) as caught:
-        create(machine, "r", 1, factor=2)
-    assert caught.value.args[0].name() == "INVALID_REPLICATION_FACTOR"
-    assert "machine" in caught.value.args[0].str()
-
-
 def test_cores_killed_broker_is_started_again_and_nothing_is_lost(machine: Machine) -> None:
     create(machine, "t", 4)
-    load = Load(machine, "t")
-    load.wait_for_more()
-    machine.children[1].kill()
-    until(lambda: len(machine.events("ready")) == 3, READY_SECONDS, machine.log)
-    load.wait_for_more()
-    load.stop()
-    assert load.errors == []
-    assert sorted(consumed(machine, "t", 4)) == sorted(load.acknowledged)
+    with SteadyLoad(machine.bootstrap, "t", partitions=4) as load:
+        load.wait_for(100)
+        machine.children[1].kill()
+        wait_until(lambda: len(machine.events("ready")) == 3, "the broker is ready again", READY_SECONDS)
+        load.wait_for(100)
+    check_complete(load, machine.bootstrap, "t")
     [ended] = machine.events("core-ended")
     assert (ended["exit_code"], ended["restart_s"]) == (-9, 0.0)
 
 
 def test_cores_restart_one_by_one_under_load_loses_nothing_and_fails_no_produce(machine: Machine) -> None:
     create(machine, "t", 4)
-    load = Load(machine, "t")
-    load.wait_for_more()
-    before = [each.pid for each in machine.children]
-    os.kill(machine.process.pid, signal.SIGUSR2)
-    until(lambda: machine.events("restart-completed"), READY_SECONDS, machine.log)
-    load.wait_for_more()
-    load.stop()
+    with SteadyLoad(machine.bootstrap, "t", partitions=4) as load:
+        load.wait_for(100)
+        before = [each.pid for each in machine.children]
+        os.kill(machine.process.pid, signal.SIGUSR2)
+        wait_until(lambda: machine.events("restart-completed"), "the restart is complete", READY_SECONDS)
+        load.wait_for(100)
     machine.children = psutil.Process(machine.process.pid).children()
     assert not set(before) & {each.pid for each in machine.children}
-    assert load.errors == []
-    assert sorted(consumed(machine, "t", 4)) == sorted(load.acknowledged)
+    check_complete(load, machine.bootstrap, "t")
     # one at a time: the second broker ended after the first one was ready again
     order = [
         (each["event"], each["node_id"])
@@ -232,13 +161,12 @@ def test_cores_restart_one_by_one_under_load_loses_nothing_and_fails_no_produce(
 def test_cores_killed_supervisor_leaves_no_broker(machine: Machine) -> None:
     machine.process.kill()
     machine.process.wait(END_SECONDS)
-    until(machine.all_ended, END_SECONDS, machine.log)
+    wait_until(machine.all_ended, "the brokers end", END_SECONDS)
     assert len(machine.events("stopped")) == 2, "each broker stopped in order"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_cores_stop_signal_ends_every_broker_in_order(machine: Machine, number: int) -> None:
-    os.kill(machine.process.pid, number)
+def test_cores_stop_signal_ends_every_broker_in_order(machine: Machine) -> None:
+    os.kill(machine.process.pid, signal.SIGTERM)
     assert machine.process.wait(END_SECONDS) == 0
     assert machine.all_ended()
     assert len(machine.events("stopped")) == 2

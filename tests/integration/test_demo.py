@@ -71,8 +71,8 @@ def test_the_quorums_leader_is_killed_and_another_voter_is_elected(yak: Any) -> 
     assert "Redis and" not in ran.err
 
 
-def test_demo_scenario_is_printed_in_numbered_steps_without_a_terminal(yak: Any) -> None:
-    ran = yak.run("demo", "restart", "--duration", "1s", "--no-kill", timeout=90)
+def test_demo_without_a_terminal_prints_numbered_steps_and_keeps_a_cluster_that_can_be_inspected(yak: Any) -> None:
+    ran = yak.run("demo", "restart", "--duration", "1s", "--no-kill", "--keep", "--data-dir", "kept", timeout=90)
     assert ran.code == 0, ran.err
     for number in range(1, 7):
         assert f"{number}/6   " in ran.err
@@ -80,16 +80,9 @@ def test_demo_scenario_is_printed_in_numbered_steps_without_a_terminal(yak: Any)
     assert "What to type next" in ran.err
     assert ran.out.startswith("TOPIC")
     assert "\x1b[" not in ran.err + ran.out
-
-
-def test_demo_with_keep_leaves_a_cluster_that_can_be_inspected(yak: Any) -> None:
-    ran = yak.run(
-        "demo", "restart", "--duration", "1s", "--no-kill", "--keep", "--data-dir", "kept", "-o", "json", timeout=90
-    )
-    assert ran.code == 0, ran.err
     status = yak.run("up", "--status", "--data-dir", "kept", "-o", "json").json
-    assert status["bootstrap"] == ran.json["bootstrap"]
     assert status["brokers"][0]["state"] == "running"
+    assert status["bootstrap"] in ran.err
 
 
 def test_demo_detects_a_single_missing_record_and_exits_with_code_4(
@@ -126,16 +119,6 @@ def test_a_failover_that_lost_a_message_is_exit_code_4(
     assert run(["demo", "failover", "--duration", "1s", "-o", "json"]) == 4
     verdict = json.loads(capsys.readouterr().out)
     assert (verdict["ok"], verdict["lost"]) == (False, 1)
-
-
-@pytest.mark.parametrize(
-    "arguments", [("--duration", "0s"), ("--duration", "soon"), ("--duration", "5s", "--fast"), ("--data-dir", ".")]
-)
-def test_invalid_demo_arguments_are_a_usage_error(yak: Any, arguments: tuple[str, ...]) -> None:
-    (yak.folder / "something.txt").write_text("here")
-    ran = yak.run("demo", *arguments, "-o", "json")
-    assert ran.code == 2
-    assert json.loads(ran.err)["error"]["message"]
 
 
 def test_a_topic_counts_as_deleted_only_once_the_producer_finds_it_gone(module_broker: BrokerHarness) -> None:

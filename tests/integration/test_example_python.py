@@ -4,11 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.waiting import wait_until
 
 from yak.local.processes import end_processes_of, processes_of
 
@@ -28,8 +27,9 @@ def test_python_example_passes_against_one_cluster():
     assert run.stdout.startswith("python  passed")
 
 
-@pytest.mark.parametrize("moment", ["the cluster starts", "a suite runs"])
-@pytest.mark.parametrize("signal_number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("moment", "signal_number"), [("the cluster starts", signal.SIGTERM), ("a suite runs", signal.SIGINT)]
+)
 def test_examples_ended_by_a_signal_leave_no_cluster_and_no_suite(
     moment: str, signal_number: signal.Signals, tmp_path: Path
 ) -> None:
@@ -46,10 +46,10 @@ def test_examples_ended_by_a_signal_leave_no_cluster_and_no_suite(
         command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     try:
-        wait_until(lambda: begun.exists() if moment == "a suite runs" else any(folder.glob("*/cluster/*")), 60)
+        wait_until(lambda: begun.exists() if moment == "a suite runs" else any(folder.glob("*/cluster/*")), moment)
         run.send_signal(signal_number)
         _, printed = run.communicate(timeout=60)
-        wait_until(lambda: processes_of(str(folder)) + processes_of(suite) == [], 10)
+        wait_until(lambda: processes_of(str(folder)) + processes_of(suite) == [], "no process is left", 10)
         assert list(folder.iterdir()) == []
         assert run.returncode == 128 + signal_number
         assert "Traceback" not in printed
@@ -57,10 +57,3 @@ def test_examples_ended_by_a_signal_leave_no_cluster_and_no_suite(
         run.kill()
         end_processes_of(str(folder))
         end_processes_of(suite)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)

@@ -2,11 +2,12 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.waiting import wait_until
 
 from yak.client.admin import Admin
 from yak.client.leadership import carry_out, plan_moves
@@ -50,7 +51,7 @@ def whole(cluster: LocalCluster) -> LocalCluster:
     """The cluster with all brokers up, in sync, and broker 1 leading."""
     cluster.up(UpSettings())
     bootstrap = cluster.status().bootstrap
-    wait(lambda: all(len(each.isr) == 3 for each in partitions(cluster)))
+    wait_until(lambda: all(len(each.isr) == 3 for each in partitions(cluster)), "in sync")
     moves = plan_moves(partitions(cluster), to=1).moves
     assert not carry_out(Admin(bootstrap), moves, timeout_s=PATIENCE_SECONDS)
     return cluster
@@ -58,13 +59,6 @@ def whole(cluster: LocalCluster) -> LocalCluster:
 
 def partitions(cluster: LocalCluster) -> tuple[PartitionReplicas, ...]:
     return read_metadata(cluster.status().bootstrap, timeout_s=5).of_topic("orders")
-
-
-def wait(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not done():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)
 
 
 def isr(yak: Any, cluster: LocalCluster, *words: str) -> list[dict[str, Any]]:
@@ -127,7 +121,8 @@ def test_failover_command_kills_the_controller_and_prints_the_timeline(whole: Lo
     assert 0 < steps["fenced_ms"] <= steps["elected_ms"] <= steps["first_ack_ms"] + 5
     assert told["probe"]["errors"] == 0
     assert told["probe"]["topic"].startswith("__yak_failover_probe-")
-    wait(lambda: read_metadata(whole.status().bootstrap, timeout_s=5).of_topic(told["probe"]["topic"]) == ())
+    probed = told["probe"]["topic"]
+    wait_until(lambda: not read_metadata(whole.status().bootstrap, timeout_s=5).of_topic(probed), "it is deleted")
     assert [each.high_watermark for each in partitions(whole)] == before, "test records went to the user's topic"
     node = told["node"]
     checked = yak.run("isr", "--check", "--data-dir", whole.data_dir)
@@ -146,7 +141,7 @@ def test_the_controller_is_restarted_in_order_without_an_error_for_a_writer(whol
     assert ran.code == 0, ran.err
     assert ran.json["action"] == "restart"
     assert ran.json["probe"] is None or ran.json["probe"]["errors"] == 0
-    wait(lambda: all(len(each.isr) == 3 for each in partitions(whole)))
+    wait_until(lambda: all(len(each.isr) == 3 for each in partitions(whole)), "in sync")
 
 
 def test_isr_watch_prints_the_failover_as_it_happens(whole: LocalCluster, yak: Any) -> None:

@@ -59,15 +59,6 @@ def test_cluster_serves_the_records_left_after_all_machines_lost_power(yak: Any)
     wait_until(lambda: isr(bootstrap, "t") == [1, 2, 3], "all are in sync again")
 
 
-def test_single_broker_continues_after_a_power_failure_with_the_records_left(yak: Any) -> None:
-    status = up(yak, "--seed-topic", "t")
-    write(status["bootstrap"], "t", "a")
-    power_fails(yak, status, 1)
-    bootstrap = up(yak)["bootstrap"]
-    write(bootstrap, "t", "b")
-    assert read_all(bootstrap, "t") == [b"a", b"b"]
-
-
 def test_a_clean_stop_before_the_machine_goes_down_loses_nothing(yak: Any) -> None:
     up(yak, "--seed-topic", "t")
     assert yak.run("down").code == 0

@@ -120,15 +120,6 @@ def test_a_broker_that_yak_up_did_not_start_is_stopped_by_the_operator(
         assert "error[last-broker]" in alone.err
 
 
-def test_a_dead_broker_is_removed(cluster: LocalCluster, yak: Any) -> None:
-    bootstrap = start(cluster, 4)
-    make_topic(bootstrap)
-    cluster.kill(4)
-    ran = yak.run("node", "remove", "4", "--yes")
-    assert ran.code == 0, ran.err
-    assert holders(cluster.status().bootstrap) == {1, 2, 3}
-
-
 def test_a_broker_that_ends_while_it_takes_partitions_is_replaced_by_another(cluster: LocalCluster, yak: Any) -> None:
     bootstrap = start(cluster, 4, leaders=4)
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})

@@ -155,9 +155,15 @@ def test_a_dumb_terminal_gets_plain_text(marked: Marked, surroundings: dict[str,
         assert text.isascii() or folder != "dat", text
 
 
-@pytest.mark.parametrize("command", [("up", "-d", "--port", "0"), ("down",), ("up", "--status"), ("node", "kill", "1")])
 @pytest.mark.parametrize(
-    ("surroundings", "folder"), [(ASCII, "d\u00e4t"), ({}, os.fsdecode(b"d\xff"))], ids=["ascii", "no utf-8"]
+    ("surroundings", "folder", "command"),
+    [
+        (ASCII, "d\u00e4t", ("up", "-d", "--port", "0")),
+        (ASCII, "d\u00e4t", ("up", "--status")),
+        ({}, os.fsdecode(b"d\xff"), ("down",)),
+        ({}, os.fsdecode(b"d\xff"), ("node", "kill", "1")),
+    ],
+    ids=["up", "status", "down", "kill"],
 )
 def test_a_data_directory_whose_name_is_no_text_is_refused_before_anything_starts(
     marked: Marked, surroundings: dict[str, str], folder: str, command: tuple[str, ...]

@@ -3,13 +3,13 @@
 import io
 import subprocess
 import tarfile
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
+from support.loads import SteadyLoad, check_complete
 from support.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,57 +45,6 @@ def older(yak: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str],
     return at
 
 
-class Load:
-    """Writes numbers with acks=all until its end; `acknowledged` are those that a broker confirmed."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self.acknowledged: set[int] = set()
-        self.errors: list[str] = []
-        self._is_over = threading.Event()
-        self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
-        self._thread = threading.Thread(target=self._write)
-
-    def __enter__(self) -> "Load":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        self._thread.join()
-
-    def _write(self) -> None:
-        number = 0
-        while not self._is_over.wait(0.01):
-            self._producer.produce(TOPIC, str(number), on_delivery=self._told)
-            self._producer.poll(0)
-            number += 1
-        self._producer.flush(60)
-
-    def _told(self, error: object, message: Any) -> None:
-        if error is None:
-            self.acknowledged.add(int(message.value()))
-        else:
-            self.errors.append(str(error))
-
-
-def numbers_in(bootstrap: str) -> list[int]:
-    """All values of the topic's three partitions."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "enable.partition.eof": True})
-    consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(3)])
-    found, ends = [], 0
-    try:
-        while ends < 3:
-            message = consumer.poll(30)
-            assert message is not None
-            if message.error():
-                ends += 1
-            else:
-                found.append(int(message.value()))
-    finally:
-        consumer.close()
-    return found
-
-
 def started(run: Callable[..., Any], data: Path) -> str:
     """Start three brokers with a topic; returns their addresses."""
     run("up", "-d", "--brokers", "3", "--port", "0", "--data-dir", str(data))
@@ -119,16 +68,14 @@ def test_data_from_before_brokers_logged_in_to_each_other_open_after_a_restart_o
     yak: Any, older: Callable[[str], Any], data: Path
 ) -> None:
     bootstrap = started(older(BEFORE_LOGINS), data)
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
-    for number in range(COUNT):
-        producer.produce(TOPIC, str(number))
-    assert producer.flush(30) == 0
+    with SteadyLoad(bootstrap, TOPIC, partitions=3) as load:
+        load.wait_for(COUNT)
     committing = Consumer({"bootstrap.servers": bootstrap, "group.id": "kept"})
     committing.commit(offsets=[TopicPartition(TOPIC, 0, 7)], asynchronous=False)
     assert yak.run("down", "--data-dir", str(data)).code == 0
     assert yak.run("up", "-d", "--data-dir", str(data)).code == 0
     wait_in_sync(yak, bootstrap)
-    assert sorted(numbers_in(bootstrap)) == list(range(COUNT))
+    check_complete(load, bootstrap, TOPIC)
     assert committing.committed([TopicPartition(TOPIC, 0)], timeout=30)[0].offset == 7
     committing.close()
 
@@ -137,14 +84,11 @@ def test_a_cluster_of_an_earlier_commit_is_upgraded_one_by_one_under_load(
     yak: Any, older: Callable[[str], Any], data: Path
 ) -> None:
     bootstrap = started(older(FIRST_WITH_LOGINS), data)
-    with Load(bootstrap) as load:
+    with SteadyLoad(bootstrap, TOPIC, partitions=3) as load:
         wait_in_sync(yak, bootstrap)
         for node_id in ("3", "2", "1"):
             ran = yak.run("node", "restart", node_id, "--data-dir", str(data))
             assert ran.code == 0, ran.err
             wait_in_sync(yak, bootstrap)
-    assert load.errors == []
-    found = numbers_in(bootstrap)
-    assert len(found) == len(set(found))
-    assert load.acknowledged
-    assert load.acknowledged <= set(found)
+        load.wait_for(1)
+    check_complete(load, bootstrap, TOPIC)

@@ -8,43 +8,29 @@ from typing import Any
 
 import pytest
 import redis as redis_py
-from support.held_port import HeldPort
+from support.own_redis import OwnRedis
 from support.raft_cluster import RaftCluster
 from support.waiting import wait_until
 
 from yak.client.admin import Admin
-from yak.local import redis_child
-from yak.local.processes import kill
 from yak.local.spawn import yak_argv
 
 
-class LookedAt:
-    """A Redis that holds a projection, and may be stopped and emptied."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.held = HeldPort()
-        self.running = self.start()
-
-    def start(self) -> redis_child.RunningRedis:
-        self.running = redis_child.start(str(self.folder / "redis"), self.held.number, str(self.folder / "redis.log"))
-        return self.running
-
-    @property
-    def client(self) -> Any:
-        return redis_py.Redis.from_url(self.running.url, decode_responses=True)
+def keys_of(redis: OwnRedis) -> Any:
+    """A client of the Redis that holds the projection."""
+    return redis_py.Redis.from_url(redis.url, decode_responses=True)
 
 
 @pytest.fixture(scope="module")
-def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LookedAt]:
-    made = LookedAt(tmp_path_factory.mktemp("projection"))
+def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
+    made = OwnRedis(tmp_path_factory.mktemp("projection"))
     yield made
-    kill(made.running.process)
+    made.kill()
 
 
 @pytest.fixture(scope="module")
-def cluster(looked_at: LookedAt, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RaftCluster]:
-    made = RaftCluster(tmp_path_factory.mktemp("raft"), flags=("--project-redis", looked_at.running.url))
+def cluster(looked_at: OwnRedis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RaftCluster]:
+    made = RaftCluster(tmp_path_factory.mktemp("raft"), flags=("--project-redis", looked_at.url))
     try:
         yield made.start()
     finally:
@@ -72,15 +58,15 @@ def write(cluster: RaftCluster, topic: str, count: int, node: int = 1) -> None:
     assert cluster.post(node, "/produce", json={"topic": topic, "records": records}).status_code == 200
 
 
-def test_isr_and_offsets_are_in_redis_and_follow_the_cluster(cluster: RaftCluster, looked_at: LookedAt) -> None:
-    url = looked_at.running.url
+def test_isr_and_offsets_are_in_redis_and_follow_the_cluster(cluster: RaftCluster, looked_at: OwnRedis) -> None:
+    url = looked_at.url
     Admin(cluster.bootstrap).create_topic("shown", partitions=3, replication_factor=3)
     wait_until(lambda: cluster.get(1, "/topics/shown").status_code == 200, "the topic")
     write(cluster, "shown", 20)
     wait_until(lambda: is_same(cluster, url, "shown"), "the projection")
-    state = looked_at.client.hgetall("{y}:cluster")
+    state = keys_of(looked_at).hgetall("{y}:cluster")
     assert (state["state"], state["cluster_id"]) == ("PROJECTION", cluster.get(1, "/health").json()["cluster_id"])
-    assert not looked_at.client.exists("{y}:secret", "{y}:log")
+    assert not keys_of(looked_at).exists("{y}:secret", "{y}:log")
 
     leader = cluster.quorum_leader()
     other = 1 if leader != 1 else 2
@@ -95,20 +81,20 @@ def test_isr_and_offsets_are_in_redis_and_follow_the_cluster(cluster: RaftCluste
 
     assert cluster.ask(other, "DELETE", "/topics/shown").status_code == 200
     wait_until(lambda: not from_redis(url, "shown"), "the deletion")
-    assert not list(looked_at.client.scan_iter("{y}:p:*"))
-    assert not looked_at.client.hgetall("{y}:hw")
+    assert not list(keys_of(looked_at).scan_iter("{y}:p:*"))
+    assert not keys_of(looked_at).hgetall("{y}:hw")
 
 
-def test_redis_that_goes_away_or_is_emptied_is_written_again(cluster: RaftCluster, looked_at: LookedAt) -> None:
-    url = looked_at.running.url
+def test_redis_that_goes_away_or_is_emptied_is_written_again(cluster: RaftCluster, looked_at: OwnRedis) -> None:
+    url = looked_at.url
     Admin(cluster.bootstrap).create_topic("again", partitions=1, replication_factor=3)
     wait_until(lambda: cluster.get(1, "/topics/again").status_code == 200, "the topic")
     write(cluster, "again", 3)
     wait_until(lambda: is_same(cluster, url, "again"), "the projection")
-    looked_at.client.flushall()
+    keys_of(looked_at).flushall()
     wait_until(lambda: is_same(cluster, url, "again"), "the projection in an emptied Redis")
 
-    kill(looked_at.running.process)
+    looked_at.kill()
     write(cluster, "again", 4)
     leader = cluster.quorum_leader()
     wait_until(lambda: "projection-lost" in cluster.log_path(leader).read_text(), "a log line")
@@ -119,9 +105,9 @@ def test_redis_that_goes_away_or_is_emptied_is_written_again(cluster: RaftCluste
     assert outage[2].count("projection-connected") == 1
 
 
-def test_redis_with_another_cluster_is_not_touched(cluster: RaftCluster, looked_at: LookedAt, tmp_path: Path) -> None:
-    client = looked_at.client
-    other = looked_at.running.url.rpartition("/")[0] + "/5"
+def test_redis_with_another_cluster_is_not_touched(cluster: RaftCluster, looked_at: OwnRedis, tmp_path: Path) -> None:
+    client = keys_of(looked_at)
+    other = looked_at.url.rpartition("/")[0] + "/5"
     elsewhere = redis_py.Redis.from_url(other, decode_responses=True)
     elsewhere.hset("{y}:cluster", mapping={"cluster_id": "another", "state": "LIVE"})
     made = RaftCluster(tmp_path, brokers=1, voters=1, flags=("--project-redis", other))

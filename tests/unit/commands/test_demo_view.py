@@ -83,6 +83,9 @@ def test_live_display_ends_before_the_report(monkeypatch, holds, code):
 @pytest.mark.parametrize(
     "args",
     [
+        ("--duration", "0s"),
+        ("--duration", "soon"),
+        ("--duration", "5s", "--fast"),
         ("groups", "--session-timeout", "1s"),
         ("groups", "--session-timeout", "3m"),
         ("groups", "--session-timeout", "soon"),
@@ -102,3 +105,8 @@ def test_plot_has_the_name_of_each_metric():
     lines = plot(SimpleNamespace(stats=stats), 60).plain.splitlines()
     assert lines[0].strip() == "mean of each window, % (topic metric_stats)"
     assert all(any(metric in line for line in lines) for metric in ("cpu", "disk"))
+
+
+def test_demo_in_a_data_directory_that_is_not_empty_is_refused(yak, tmp_path):
+    (tmp_path / "something.txt").write_text("here")
+    assert yak("demo", "--data-dir", ".").code == 2
