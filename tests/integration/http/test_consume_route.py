@@ -27,7 +27,7 @@ def put(cluster, topic, payloads, partition=0):
     cluster.post(1, "/produce", json={"topic": topic, "records": rows}).raise_for_status()
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_any_broker_gives_what_a_kafka_client_wrote(cluster, topic, codec):
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "compression.type": codec, "linger.ms": 50})
     for number in range(300):

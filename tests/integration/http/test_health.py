@@ -1,6 +1,5 @@
 """/health on real brokers: what it says, and what it says when something is wrong."""
 
-import httpx
 from support.waiting import wait_until
 
 from yak.client.admin import Admin
@@ -40,10 +39,3 @@ def test_health_counts_partitions_and_says_what_a_dead_broker_costs(cluster, new
     assert after["reasons"] == ["3 partitions are under min.insync.replicas"]
     # The cluster's trouble is no reason to send clients elsewhere.
     assert cluster.get(1, "/health/ready").status_code == 200
-
-
-def test_restarted_broker_answers_health_requests_on_the_same_port(cluster):
-    url = cluster.url(2, "/health")
-    cluster.local.restart(2)
-    assert cluster.url(2, "/health") == url
-    assert httpx.get(url, trust_env=False).json()["node_id"] == 2

@@ -13,13 +13,11 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 from prometheus_client import parser
-from prometheus_client.openmetrics import parser as openmetrics_parser
 from support.waiting import wait_until
 
 from yak.client.admin import Admin
 from yak.local.cluster import LocalCluster, UpSettings
 
-OPEN_METRICS = "application/openmetrics-text;version=1.0.0;q=0.9,text/plain;version=0.0.4;q=0.2"
 GRAFANA = Path(__file__).resolve().parents[3] / "packaging" / "grafana"
 
 
@@ -74,20 +72,6 @@ def test_traffic_is_counted_by_topic_where_it_is_led_and_summed(cluster, new_nam
     assert scrape(cluster, 2).value("yak_topic_in_messages_total", topic=topic) == 0
     assert scrape(cluster, 2).value("yak_replication_in_bytes_total") >= size_bytes
     assert scrape(cluster, 3).value("yak_partition_log_end_offset", topic=topic, partition="0") == 30
-
-
-def test_requests_are_timed_by_api(cluster, new_name):
-    topic = new_name()
-    Admin(cluster.bootstrap).create_topic(topic, assignment=[[2, 1]])
-    before = scrape(cluster, 2).sum("yak_request_seconds_count", api="Produce")
-    cluster.produce(topic, 3)
-    wait_until(lambda: scrape(cluster, 2).sum("yak_request_seconds_count", api="Produce") > before, "the request")
-    found = scrape(cluster, 2)
-    assert found.value("yak_request_seconds_sum", api="Produce") > 0
-    count = found.value("yak_request_seconds_count", api="Produce")
-    assert found.value("yak_request_seconds_bucket", api="Produce", le="+Inf") == count
-    assert found.value("yak_request_seconds_bucket", api="Produce", le="52.4288") == count
-    assert found.sum("yak_request_seconds_count", api="FollowerFetch") > 0
 
 
 def test_group_lag_is_known_by_the_coordinator_even_of_partitions_that_it_does_not_hold(cluster, new_name):
@@ -157,15 +141,6 @@ def test_errors_and_bad_requests_are_counted(cluster):
     producer.flush(10)
     labels = {"api": "Metadata", "code": "UNKNOWN_TOPIC_OR_PARTITION"}
     wait_until(lambda: everywhere(cluster, "yak_request_errors_total", **labels) > 0, "the error")
-
-
-def test_openmetrics_is_chosen_by_the_accept_header(cluster):
-    found = cluster.get(1, "/metrics", headers={"accept": OPEN_METRICS})
-    assert found.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0; charset=utf-8")
-    assert found.text.endswith("# EOF\n")
-    assert int(found.headers["content-length"]) == len(found.content)
-    families = {family.name for family in openmetrics_parser.text_string_to_metric_families(found.text)}
-    assert {"yak_in_bytes", "yak_request_seconds", "process_cpu_seconds"} <= families
 
 
 def test_a_head_has_no_body_and_parameters_are_refused(cluster):

@@ -179,17 +179,6 @@ def test_partitions_assigned_right_after_an_unsubscribe_stay_and_are_committed(c
     assert (one.assigned(), one.committed()) == ([1], {1: 2})
 
 
-def test_returned_records_are_committed_automatically(cluster, topic, new_name):
-    group = new_name()
-    produce(cluster, topic, numbers(0, 8))
-    one = RestConsumer(cluster, 1, group, format="json")
-    one.did("POST", "/subscription", {"topics": [topic]})
-    one.read_until(8)
-    one.did("DELETE", "")
-    other = RestConsumer(cluster, 2, group, format="json")
-    assert other.committed(*((topic, n) for n in range(4))) == dict.fromkeys(range(4), 2)
-
-
 @pytest.mark.parametrize(
     "steps", ["commit beginning read", "commit beginning read commit", "commit beginning read end"]
 )
@@ -578,38 +567,6 @@ def test_head_request_loses_no_records(cluster, topic, new_name):
     for headers in ({"sec-fetch-site": "cross-site"}, {"origin": "http://evil.example"}):
         assert one.ask("GET", "/records", headers=headers).json()["error"] == "foreign-origin"
     assert values(one.read_until(4)) == [0, 1, 2, 3]
-
-
-def test_a_topic_that_is_not_there_yet_is_waited_for(cluster, new_name):
-    topic = new_name()
-    one = RestConsumer(cluster, 1, new_name(), format="json")
-    one.did("POST", "/subscription", {"topics": [topic]})
-    assert one.read(500) == []
-    Admin(cluster.bootstrap).create_topic(topic, assignment=[[1, 2]])
-    producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-    producer.produce(topic, b"1")
-    producer.flush(30)
-    assert values(one.read_until(1)) == [1]
-
-
-def test_no_more_instances_than_a_broker_holds(cluster, new_name):
-    groups = [new_name() for _ in range(3)]
-    made: list[RestConsumer] = []
-    refused = []
-    for group in groups:
-        while True:
-            answer = cluster.post(1, f"/consumers/{group}")
-            if answer.status_code != 200:
-                refused.append(problem(answer))
-                break
-            made.append(RestConsumer.__new__(RestConsumer))
-            made[-1].client, made[-1].uri = cluster.client, answer.json()["base_uri"]
-            _made.append(made[-1])
-    assert refused == [(429, 42901)] * 3
-    assert len(made) == 64
-    for each in made:
-        each.did("DELETE", "")
-    RestConsumer(cluster, 1, groups[0]).did("DELETE", "")
 
 
 def test_librdkafka_output_does_not_reach_the_brokers_stderr(cluster):

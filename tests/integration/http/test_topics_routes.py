@@ -1,6 +1,5 @@
 """/topics and /metadata/leader on real brokers."""
 
-import pytest
 from confluent_kafka import Consumer, TopicPartition
 from support.waiting import wait_until
 
@@ -63,33 +62,33 @@ def test_the_list_hides_what_is_the_clusters_own(cluster, new_name):
     assert cluster.get(1, "/topics?internal=maybe").status_code == 400
 
 
-@pytest.mark.parametrize(
-    ("body", "error"),
-    [
-        ({}, "bad-body"),
-        ([], "bad-body"),
-        ({"name": 1}, "bad-body"),
-        ({"name": ""}, "bad-body"),
-        ({"name": "t", "partitions": 0}, "bad-body"),
-        ({"name": "t", "partitions": 10_001}, "bad-body"),
-        ({"name": "t", "partitions": "3"}, "bad-body"),
-        ({"name": "t", "partitions": True}, "bad-body"),
-        ({"name": "t", "replication_factor": 1.5}, "bad-body"),
-        ({"name": "t", "configs": []}, "bad-body"),
-        ({"name": "t", "configs": {"retention.ms": None}}, "bad-body"),
-        ({"name": "t", "validate_only": 1}, "bad-body"),
-        ({"name": "t", "numPartitions": 3}, "bad-body"),
-        ({"name": "a b"}, "invalid-topic-exception"),
-        ({"name": ".."}, "invalid-topic-exception"),
-        ({"name": "x" * 250}, "invalid-topic-exception"),
-        ({"name": "t", "replication_factor": 4}, "invalid-replication-factor"),
-        ({"name": "t", "configs": {"no.such": "1"}}, "invalid-config"),
-        ({"name": "t", "configs": {"retention.ms": "soon"}}, "invalid-config"),
-    ],
-)
-def test_topics_that_cannot_be_are_refused(cluster, body, error):
-    found = cluster.post(1, "/topics", json=body)
-    assert (found.status_code, found.json()["error"]) == (400, error), found.text
+IMPOSSIBLE = [
+    ({}, "bad-body"),
+    ([], "bad-body"),
+    ({"name": 1}, "bad-body"),
+    ({"name": ""}, "bad-body"),
+    ({"name": "t", "partitions": 0}, "bad-body"),
+    ({"name": "t", "partitions": 10_001}, "bad-body"),
+    ({"name": "t", "partitions": "3"}, "bad-body"),
+    ({"name": "t", "partitions": True}, "bad-body"),
+    ({"name": "t", "replication_factor": 1.5}, "bad-body"),
+    ({"name": "t", "configs": []}, "bad-body"),
+    ({"name": "t", "configs": {"retention.ms": None}}, "bad-body"),
+    ({"name": "t", "validate_only": 1}, "bad-body"),
+    ({"name": "t", "numPartitions": 3}, "bad-body"),
+    ({"name": "a b"}, "invalid-topic-exception"),
+    ({"name": ".."}, "invalid-topic-exception"),
+    ({"name": "x" * 250}, "invalid-topic-exception"),
+    ({"name": "t", "replication_factor": 4}, "invalid-replication-factor"),
+    ({"name": "t", "configs": {"no.such": "1"}}, "invalid-config"),
+    ({"name": "t", "configs": {"retention.ms": "soon"}}, "invalid-config"),
+]
+
+
+def test_topics_that_cannot_be_are_refused(cluster):
+    for body, error in IMPOSSIBLE:
+        found = cluster.post(1, "/topics", json=body)
+        assert (found.status_code, found.json()["error"]) == (400, error), (body, found.text)
     assert cluster.get(1, "/topics/t").status_code == 404
 
 
