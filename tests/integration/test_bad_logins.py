@@ -13,10 +13,9 @@ from support.raw import Closed, RawClient
 from test_logins import ADMIN, PASSWORD
 
 from yak.broker.apis import TABLE
-from yak.security.plain import PlainToken
 from yak.security.scram import MECHANISMS, ScramClient
 
-PLAINTEXT, TLS = PROTOCOLS
+_, TLS = PROTOCOLS
 HANDSHAKE, AUTHENTICATE, API_VERSIONS, METADATA = 17, 36, 18, 3
 SOON_SECONDS = 8.0
 """Before the deadline of a connection that sends nothing, 10 s."""
@@ -95,26 +94,6 @@ def test_many_half_logins_keep_no_client_out(broker: LoginBroker, protocol: str)
             log_in(client)
             assert_served(client)
         assert time.monotonic() - begun < SOON_SECONDS
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_bare_tokens_of_handshake_v0_log_in(broker: LoginBroker, protocol: str) -> None:
-    with connected(broker, protocol) as client:
-        client.ask(HANDSHAKE, 0, mechanism="PLAIN")
-        client.send_frame(PlainToken(ADMIN, PASSWORD).encode())
-        assert client.receive_frame() == b"\0\0\0\0"
-        assert_served(client)
-    with connected(broker, protocol) as client:
-        client.ask(HANDSHAKE, 0, mechanism="SCRAM-SHA-512")
-        scram = ScramClient(MECHANISMS["SCRAM-SHA-512"], ADMIN, PASSWORD, b"nonce of the client")
-        client.send_frame(scram.first())
-        client.send_frame(scram.final(client.receive_frame()[4:]))
-        scram.check(client.receive_frame()[4:])
-        assert_served(client)
-    with connected(broker, protocol) as client:
-        client.ask(HANDSHAKE, 0, mechanism="PLAIN")
-        client.send_frame(PlainToken(ADMIN, "wrong").encode())
-        assert client.is_closed(SOON_SECONDS)
 
 
 ODD_NAMES = ["größe-🐃", "a b", "a,b", "a\nb\x01", "*", "x" * 250, "a=b;c", "'; DROP", "\u202egnp", "--topic"]

@@ -1,6 +1,5 @@
 """`yak chaos`: a short run on real processes holds, and what is done behind its back is found."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -68,31 +67,6 @@ def test_a_short_run_with_a_kill_holds_and_leaves_nothing_behind(yak: Any) -> No
     again = yak.run("chaos", "check", "run.jsonl", "-o", "json")
     assert again.code == 0
     assert again.json["acknowledged"] == found["acknowledged"]
-
-    lines = (yak.folder / "run.jsonl").read_text().splitlines()
-    kept, taken = [], None
-    for line in lines:
-        event = json.loads(line)
-        if event[0] == "send" and taken is None and event[6] == "ok" and event[7] is not None and event[7] > 3:
-            taken = (event[2], event[7], event[3])
-        kept.append(event)
-    assert taken is not None
-    for event in kept:
-        if event[0] == "poll":
-            event[4] = [
-                [
-                    name,
-                    *map(
-                        list, zip(*[(o, v) for o, v in zip(offsets, values, strict=True) if v != taken[2]], strict=True)
-                    ),
-                ]
-                for name, offsets, values in event[4]
-                if any(v != taken[2] for v in values)
-            ]
-    (yak.folder / "edited.jsonl").write_text("\n".join(map(json.dumps, kept)))
-    edited = yak.run("chaos", "check", "edited.jsonl")
-    assert edited.code == 4
-    assert f"violated I1: lost-write, 1 times; the first: {taken[0]}: {taken[2]} at offset {taken[1]}" in edited.err
 
 
 @pytest.mark.thorough

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import redis as redis_py
 import trio
+from support.tls import Certificates
 from support.tls_proxy import tls_proxy
 
 from yak.core.events import StoreConnected, StoreLost, StoreReplied
@@ -112,55 +113,28 @@ def test_a_unix_socket_with_and_without_a_password(folder):
 
 
 @pytest.fixture(scope="module")
-def certificate(folder: Path) -> tuple[str, str]:
-    """A certificate that nobody signed, and its key."""
-    program = shutil.which("openssl")
-    if program is None:
-        pytest.skip("openssl makes the certificate")
-    cert, key = str(folder / "cert.pem"), str(folder / "key.pem")
-    words = [
-        program,
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:prime256v1",
-        "-nodes",
-        "-days",
-        "2",
-    ]
-    words += [
-        "-subj",
-        "/CN=localhost",
-        "-addext",
-        "subjectAltName=DNS:localhost,IP:127.0.0.1",
-        "-keyout",
-        key,
-        "-out",
-        cert,
-    ]
-    subprocess.run(words, check=True, capture_output=True)
-    return cert, key
+def certificates(folder: Path) -> Path:
+    """The folder with ca.pem and broker.pem, of an authority that no system trusts."""
+    return Certificates(folder / "certs").folder
 
 
 @pytest.fixture(scope="module")
-def tls_port(certificate: tuple[str, str], server: RunningRedis) -> Iterator[int]:
+def tls_port(certificates: Path, server: RunningRedis) -> Iterator[int]:
     """TLS before the real server, whose own build may have none."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*certificate)
+    context.load_cert_chain(certificates / "broker.pem")
     with tls_proxy(context, int(where(server).rpartition(":")[2])) as port:
         yield port
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
-def test_tls_with_a_certificate_that_was_named(tls_port, certificate, host):
-    url = f"rediss://yak:{QUOTED}@{host}:{tls_port}/0?ssl_ca_certs={certificate[0]}"
+def test_tls_with_a_certificate_that_was_named(tls_port, certificates, host):
+    url = f"rediss://yak:{QUOTED}@{host}:{tls_port}/0?ssl_ca_certs={certificates}/ca.pem"
     assert isinstance(met(url), StoreConnected)
 
 
-def test_tls_with_a_certificate_that_the_system_trusts(tls_port, certificate, monkeypatch):
-    monkeypatch.setenv("SSL_CERT_FILE", certificate[0])
+def test_tls_with_a_certificate_that_the_system_trusts(tls_port, certificates, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates / "ca.pem"))
     assert isinstance(met(f"rediss://:{QUOTED}@localhost:{tls_port}/0"), StoreConnected)
 
 

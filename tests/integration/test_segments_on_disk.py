@@ -81,15 +81,6 @@ def batches_of(data: bytes) -> list[tuple[int, tuple[Any, ...], bytes]]:
     return found
 
 
-def test_log_has_several_segments_named_by_their_first_offset(one):
-    logs = one.files(".log")
-    assert len(logs) > 2
-    for log in logs:
-        assert HEADER.unpack_from(log.read_bytes())[0] == int(log.stem)
-    for suffix in (".index", ".timeindex"):
-        assert [path.stem for path in one.files(suffix)] == [log.stem for log in logs]
-
-
 def test_offsets_are_without_gaps_and_every_checksum_fits(one):
     next_offset = 0
     codecs = set()
@@ -122,69 +113,6 @@ def test_other_parsers_find_what_was_written(one, parser):
                 headers = tuple((name, value) for name, value in each.headers)
                 found.append((each.offset, Message(each.value, each.key, headers, each.timestamp)))
     assert found == list(enumerate(one.messages))
-
-
-def test_every_index_entry_points_at_the_batch_with_its_offset(one):
-    entries = 0
-    for log in one.files(".log"):
-        starts = {position: fields for position, fields, _ in batches_of(log.read_bytes())}
-        data = log.with_suffix(".index").read_bytes()
-        assert len(data) % 8 == 0
-        before = (-1, -1)
-        for relative_offset, position in struct.iter_unpack(">ii", data):
-            assert before < (relative_offset, position)
-            assert relative_offset > before[0]
-            before = (relative_offset, position)
-            base_offset, last_delta = starts[position][0], starts[position][6]
-            assert base_offset <= int(log.stem) + relative_offset <= base_offset + last_delta
-            entries += 1
-    assert entries > 2
-
-
-def test_every_time_index_entry_is_the_largest_time_up_to_its_offset(one):
-    entries = 0
-    for log in one.files(".log"):
-        data = log.with_suffix(".timeindex").read_bytes()
-        assert len(data) % 12 == 0
-        last = -1
-        for timestamp, relative_offset in struct.iter_unpack(">qi", data):
-            offset = int(log.stem) + relative_offset
-            assert timestamp > last
-            last = timestamp
-            upto = [message.timestamp_ms for message in one.messages[int(log.stem) : offset + 1]]
-            assert max(upto) == timestamp
-            entries += 1
-    assert entries > 2
-
-
-def test_snapshots_hold_the_producers_with_their_last_sequences(one):
-    snapshots = one.files(".snapshot")
-    assert snapshots
-    data = snapshots[-1].read_bytes()
-    version, crc, count = struct.unpack_from(">hIi", data)
-    assert version == 1
-    assert crc == crc32c(data[6:])
-    entries = list(struct.iter_unpack(">qhiqiqiq", data[10:]))
-    assert len(entries) == count == len(one.codecs) * 2
-    assert {entry[2] for entry in entries} == {11}, "each idempotent producer wrote twelve records"
-    assert int(snapshots[-1].stem) == len(one.messages)
-
-
-def test_the_checkpoints_are_kafkas(fed, module_broker):
-    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
-        lines = (module_broker.data_dir / name).read_text().splitlines()
-        assert lines[0] == "0"
-        assert int(lines[1]) == len(lines) - 2
-        offsets = {line.split()[0]: int(line.split()[2]) for line in lines[2:]}
-        assert offsets == {topic: len(each.messages) for topic, each in fed.items()}
-    for each in fed.values():
-        assert (each.folder / "leader-epoch-checkpoint").read_text().startswith("0\n1\n")
-        assert re.fullmatch(
-            r"version: 0\ntopic_id: [A-Za-z0-9_-]{22}\n?", (each.folder / "partition.metadata").read_text()
-        )
-    properties = (module_broker.data_dir / "meta.properties").read_text()
-    for key in ("version=1", "node.id=1", "cluster.id=", "directory.id="):
-        assert key in properties
 
 
 # ------------------------------------------------------------------------------------------------ Kafka's own tool

@@ -151,15 +151,6 @@ def test_session_ends_with_its_token_and_the_client_continues_with_the_next_toke
     assert len(made) >= 3
 
 
-def test_new_key_of_the_issuer_is_picked_up(broker, issuer):
-    round_trip(librdkafka(broker), "oauth-before")
-    time.sleep(5.5)
-    issuer.keys.append(member("RS256", "two", number=1))
-    reads = issuer.reads
-    round_trip(librdkafka(broker, lambda: good(key_id="two", number=1)), "oauth-rotated")
-    assert issuer.reads == reads + 1
-
-
 # ------------------------------------------------------------------------------------------------------ the commands
 
 
@@ -298,27 +289,6 @@ def test_no_file_of_the_broker_has_an_hmac_or_the_secret(broker):
     for secret in (password, "secret of the brokers"):
         assert secret.encode() not in stored
         assert secret not in shown
-
-
-def test_tokens_are_known_to_all_brokers(tmp_path, issuer, redis_databases):
-    with redis_databases.borrow() as url:
-        brokers = [
-            start(tmp_path, "--redis-url", url, "--node-id", str(n), *configs(issuer), name=f"b{n}") for n in (1, 2)
-        ]
-        try:
-            yak(brokers[0], "tokens", "create", "--token-file", str(tmp_path / "t"))
-            token_id, _, password = (tmp_path / "t").read_text().strip().partition(":")
-
-            def is_known():
-                client, answer = logged_in_by_token(brokers[1], token_id, password)
-                client.sock.close()
-                return answer.error_code == ErrorCode.none
-
-            wait_until(is_known, "the other broker knows the token")
-        finally:
-            for each in brokers:
-                each.process.kill()
-                each.process.wait()
 
 
 def test_broker_loads_neither_tokens_nor_oauthbearer_unless_they_are_used():

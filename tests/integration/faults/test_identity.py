@@ -1,7 +1,6 @@
 """Brokers that are not who they should be: another cluster's data, or a node id that somebody has."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -11,17 +10,10 @@ from support.one_record import produce, wait_written
 from support.waiting import wait_until
 
 from yak.cluster.records import BrokerState
-from yak.local.chaos.node import LimitedDisk
 
 
 def values(cluster: FaultCluster, topic: str) -> list[object]:
     return list(read_all(cluster.bootstrap, topic))
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """All files but those that say whether a broker runs."""
-    files = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 @pytest.fixture
@@ -31,24 +23,6 @@ def foreign_data(make_broker, redis_databases, tmp_path):
         broker = make_broker(tmp_path / "foreign", url).start(node_id=9)
         broker.stop()
         yield broker.data_dir
-
-
-def test_a_follower_with_another_clusters_data_does_not_start(cluster, foreign_data, unique_topic):
-    cluster.create(unique_topic, [1, 2, 3])
-    before = cluster.image.offset
-    files = contents(foreign_data)
-    node = cluster.make(9, LimitedDisk(foreign_data), name="foreign")
-    try:
-        error = node.refused_start()
-        assert (error.code, error.exit_code) == ("wrong-cluster", 1)
-        assert cluster.image.cluster_id in error.message
-        assert cluster.image.offset == before  # it left no trace in the store
-        assert 9 not in cluster.image.brokers
-        assert contents(foreign_data) == files
-    finally:
-        node.close()
-    assert produce(cluster, 1, unique_topic, b"on") is ErrorCode.none
-    assert cluster.active() == [1, 2, 3]
 
 
 def test_a_follower_whose_data_became_another_clusters_does_not_start(cluster, foreign_data, unique_topic):

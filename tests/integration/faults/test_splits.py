@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.fault_cluster import LAG_MS, FaultCluster
+from support.fault_cluster import FaultCluster
 from support.loads import check_complete, read_all
 from support.one_record import produce, wait_refused
 from support.waiting import wait_until
@@ -97,46 +97,6 @@ def test_a_leader_and_a_follower_without_redis_acknowledge_nothing_that_the_thir
     leader = cluster.partition(unique_topic).leader
     assert produce(cluster, leader, unique_topic, b"two") is ErrorCode.none
     assert values(cluster, unique_topic) == [b"one", b"two"]
-
-
-def test_a_follower_that_reaches_only_redis_leaves_the_isr_and_comes_back(cluster, unique_topic):
-    cluster.create(unique_topic, [1, 2, 3])
-    marks = cluster.marks()
-    with cluster.load(unique_topic) as load:
-        load.wait_for(50)
-        began = time.monotonic()
-        cluster.isolate([3], from_redis=False)
-        cluster.wait_isr(unique_topic, 1, 2)
-        assert time.monotonic() - began < LAG_MS / 1000 * 2 + 10
-        load.wait_for(50)
-        assert 3 in cluster.active()  # it beats: nobody takes it for dead
-        cluster.heal()
-        cluster.wait_isr(unique_topic, 1, 2, 3)
-        load.wait_for(50)
-        load.stop()
-        check_complete(load, cluster.bootstrap, unique_topic)
-    assert not any(mark.lines("broker-fenced") for mark in marks.values())
-    assert marks[1].lines("isr-changed", partition=f"{unique_topic}-0", isr="1,2")
-
-
-def test_a_leader_that_reaches_only_redis_is_left_alone_and_refuses(cluster, unique_topic):
-    cluster.create(unique_topic, [1, 2, 3])
-    marks = cluster.marks()
-    with cluster.load(unique_topic) as load:
-        load.wait_for(50)
-        cluster.isolate([1], from_redis=False)
-        cluster.wait_isr(unique_topic, 1)
-        wait_refused(cluster, 1, unique_topic, acks=-1, code=ErrorCode.not_enough_replicas)
-        assert cluster.active() == [1, 2, 3]
-        assert cluster.partition(unique_topic).leader == 1
-        cluster.heal()
-        cluster.wait_isr(unique_topic, 1, 2, 3)
-        load.wait_for(50)
-        load.stop()
-    assert load.failed == []
-    found = [value for value in values(cluster, unique_topic) if value != b"refused"]
-    assert found == load.acknowledged[0]
-    assert not any(mark.lines("broker-fenced") for mark in marks.values())
 
 
 @pytest.mark.parametrize("direction", ["to_target", "to_source"])
