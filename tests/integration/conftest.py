@@ -29,8 +29,9 @@ from yak.local.state import STATE_FILE, load
 if TYPE_CHECKING:
     from support.doc_page import Reader
 
-# What several files here share lies in support/; tests are no package, so its folder is named.
-sys.path.append(str(Path(__file__).parent))
+ROOT = Path(__file__).resolve().parents[2]
+# What several files here share lies in support/; tests and benchmarks are no packages, so their folders are named.
+sys.path += [str(Path(__file__).parent), str(ROOT / "benchmarks")]
 
 REDIS_DATABASES = 16
 _names = itertools.count(1)
@@ -310,6 +311,26 @@ def yak(tmp_path: Path) -> Iterator[YakCommands]:
 def unique_topic() -> str:
     """A topic name that no other test of this run has; for a second one add a suffix to it."""
     return f"topic-{os.getpid()}-{next(_names)}"
+
+
+@pytest.fixture(scope="session")
+def libs() -> Path:
+    """The folder with Kafka's jars; the test is skipped where Java, Maven or Maven Central is missing."""
+    from versus.kafka_jars import KAFKA_VERSION, Missing, java_version, kafka_jars
+
+    try:
+        java_version()
+        return kafka_jars(ROOT / "build/kafka", KAFKA_VERSION)
+    except Missing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def java(libs: Path) -> list[str]:
+    """The command line up to the class."""
+    from versus.kafka_jars import SHORT_JVM_FLAGS
+
+    return ["java", *SHORT_JVM_FLAGS, "-cp", f"{libs}/*"]
 
 
 @pytest.fixture

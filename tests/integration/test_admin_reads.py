@@ -1,6 +1,5 @@
 """Admin clients that probe for features that YAK lacks get an answer, not an unsupported API."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,6 @@ from confluent_kafka.admin import (
 from kafka.admin import KafkaAdminClient
 from kafka.errors import LogDirNotFoundError, NoError
 from support.kafka_tools import KafkaTools
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "benchmarks"))
-
-from versus.kafka_jars import KAFKA_VERSION, Missing, java_version, kafka_jars  # noqa: E402
 
 PATIENCE_SECONDS = 20.0
 SESSION_MS = 31_000
@@ -113,13 +107,8 @@ def test_kafka_python_leaves_a_replica_in_the_log_directory_that_it_is_in(
 
 
 @pytest.fixture(scope="module")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaTools]:
+def tools(libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaTools]:
     """Kafka's tools in one JVM."""
-    try:
-        java_version()
-        libs = kafka_jars(ROOT / "build/kafka", KAFKA_VERSION)
-    except Missing as missing:
-        pytest.skip(str(missing))
     with KafkaTools(libs, tmp_path_factory.mktemp("tools")) as made:
         yield made
 

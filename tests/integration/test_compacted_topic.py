@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -13,10 +12,6 @@ from aiokafka.record.memory_records import MemoryRecords
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 from support.waiting import wait_until
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "benchmarks"))
-from versus.kafka_jars import KAFKA_VERSION, SHORT_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
 
 TOPIC = "prices"
 SETTINGS = {
@@ -146,12 +141,7 @@ def test_a_topic_becomes_compacted_and_loses_its_oldest_by_age(broker):
 
 
 @pytest.mark.jvm
-def test_kafkas_dump_log_segments_reads_what_is_left(broker):
-    try:
-        java_version()
-        libs = kafka_jars(ROOT / "build/kafka", KAFKA_VERSION)
-    except Missing as missing:
-        pytest.skip(str(missing))
+def test_kafkas_dump_log_segments_reads_what_is_left(broker, java):
     broker.start(**SETTINGS)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     configs = {"cleanup.policy": "compact", "segment.bytes": "65536", "compression.type": "lz4"}
@@ -162,14 +152,7 @@ def test_kafkas_dump_log_segments_reads_what_is_left(broker):
     left = read_all(broker.bootstrap)
     assert {key: value for _, key, value in left} == newest
     broker.stop()
-    command = [
-        "java",
-        *SHORT_JVM_FLAGS,
-        "-cp",
-        f"{libs}/*",
-        "org.apache.kafka.tools.DumpLogSegments",
-        "--deep-iteration",
-    ]
+    command = [*java, "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration"]
     files = ",".join(map(str, sorted(folder.glob("*.log"))))
     done = subprocess.run([*command, "--files", files], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr[-2000:]

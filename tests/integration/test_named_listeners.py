@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from support.loads import read_all
+from support.local_clusters import write
 from support.waiting import wait_until
 
 from tests.integration.conftest import RedisDatabases, YakCommands
@@ -126,14 +126,6 @@ def _wait_told(bootstrap: str, expected: dict[int, str]) -> None:
     wait_until(lambda: _told(bootstrap) == expected, f"{bootstrap} names {expected}", 20)
 
 
-def _produce(bootstrap: str, topic: str, value: str) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "message.timeout.ms": 30_000})
-    failures: list[object] = []
-    producer.produce(topic, value, on_delivery=lambda error, _record: failures.append(error))
-    assert producer.flush(40) == 0
-    assert failures == [None]
-
-
 def test_doctor_names_each_listener_and_the_flag_for_an_address_that_is_not_reached(brokers: Brokers) -> None:
     brokers.start(1)
     inside, outside = brokers.internal_address(1), brokers.external_address(1)
@@ -163,9 +155,9 @@ def test_external_clients_follow_a_failover_between_brokers_that_replicate_insid
     _wait_told(brokers.internal_address(3), {node_id: brokers.internal_address(node_id) for node_id in (1, 2, 3)})
     admin = AdminClient({"bootstrap.servers": outside})
     admin.create_topics([NewTopic("orders", 1, 3, config={"min.insync.replicas": "2"})])["orders"].result(30)
-    _produce(brokers.internal_address(1), "orders", "before")
+    write(brokers.internal_address(1), "orders", "before")
     leader = admin.list_topics("orders", timeout=20).topics["orders"].partitions[0].leader
     brokers.kill(leader)
     left = ",".join(brokers.external_address(node_id) for node_id in (1, 2, 3) if node_id != leader)
-    _produce(left, "orders", "after")
+    write(left, "orders", "after")
     assert read_all(left, "orders") == [b"before", b"after"]

@@ -3,7 +3,6 @@
 import re
 import struct
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,6 @@ from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from crc32c import crc32c
 from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 from support.client_kinds import ALL_CODECS, CLIENT_KINDS, Message
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "benchmarks"))
-from versus.kafka_jars import KAFKA_VERSION, SHORT_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
 
 T0 = 1_700_000_000_000
 SMALL = {"retention.ms": "-1", "segment.bytes": "16384", "index.interval.bytes": "512"}
@@ -119,17 +114,11 @@ def test_other_parsers_find_what_was_written(one, parser):
 
 
 @pytest.fixture(scope="module")
-def dump_log(fed):
-    """Run Kafka's DumpLogSegments on files; skipped where Java, Maven or Maven Central is missing."""
-    try:
-        java_version()
-        libs = kafka_jars(ROOT / "build/kafka", KAFKA_VERSION)
-    except Missing as missing:
-        pytest.skip(str(missing))
+def dump_log(java):
+    """Run Kafka's DumpLogSegments on files."""
 
     def run(files: list[Path], *arguments: str) -> str:
-        command = ["java", *SHORT_JVM_FLAGS, "-cp", f"{libs}/*"]
-        command += ["org.apache.kafka.tools.DumpLogSegments", *arguments, "--files", ",".join(map(str, files))]
+        command = [*java, "org.apache.kafka.tools.DumpLogSegments", *arguments, "--files", ",".join(map(str, files))]
         done = subprocess.run(command, capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stderr[-2000:]
         for word in ("Exception", "Mismatches", "invalid bytes", "Found", "out of order", "isvalid: false"):

@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,30 +15,9 @@ from support.client_kinds import Confluent, Message
 from support.group_processes import Group
 from support.kafka_tools import CONSUMER_GROUPS, KafkaTools
 
-ROOT = Path(__file__).resolve().parents[3]
-sys.path.append(str(ROOT / "benchmarks"))
-
-from versus.kafka_jars import KAFKA_VERSION, SHORT_JVM_FLAGS, Missing, java_version, kafka_jars  # noqa: E402
-
 pytestmark = pytest.mark.jvm
 RECORDS = 120
 Tool = Callable[..., str]
-
-
-@pytest.fixture(scope="module")
-def libs() -> Path:
-    """The folder with Kafka's jars; skipped where Java, Maven or Maven Central is missing."""
-    try:
-        java_version()
-        return kafka_jars(ROOT / "build/kafka", KAFKA_VERSION)
-    except Missing as missing:
-        pytest.skip(str(missing))
-
-
-@pytest.fixture(scope="module")
-def java(libs: Path) -> list[str]:
-    """The command line up to the class."""
-    return ["java", *SHORT_JVM_FLAGS, "-cp", f"{libs}/*"]
 
 
 @pytest.fixture

@@ -192,15 +192,7 @@ def test_coordinator_sends_the_events_of_a_group(cluster, new_name, protocol):
     make_topic(cluster, topic, [[1, 2, 3]])
     cluster.produce(topic, 1)
 
-    def consumer():
-        settings = {"bootstrap.servers": cluster.bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
-        made = Consumer(settings | {"group.protocol": protocol})
-        made.subscribe([topic])
-        while made.poll(0.2) is None:
-            pass
-        return made
-
-    consumer().close()
+    cluster.consume(topic, group, 1, protocol).close()
     coordinator = cluster.get(1, f"/api/groups/{group}").json()["coordinator"]
     with listening(cluster, coordinator, "kinds=group") as events:
         member = consumer_again(cluster, topic, group, protocol)

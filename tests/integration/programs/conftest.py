@@ -12,30 +12,12 @@ sys.path += [str(ROOT / "benchmarks"), str(ROOT / "tests/kafka")]
 
 from suites import VERSION, pom  # noqa: E402
 from versus.kafka_jars import (  # noqa: E402
-    KAFKA_VERSION,
     SHORT_JVM_FLAGS,
     Missing,
     compared_jars,
     fetched_jars,
     java_version,
-    kafka_jars,
 )
-
-
-@pytest.fixture(scope="session")
-def libs() -> Path:
-    """The folder with Kafka's jars."""
-    try:
-        java_version()
-        return kafka_jars(ROOT / "build/kafka", KAFKA_VERSION)
-    except Missing as missing:
-        pytest.skip(str(missing))
-
-
-@pytest.fixture(scope="session")
-def java(libs: Path) -> list[str]:
-    """The command line up to the class."""
-    return ["java", *SHORT_JVM_FLAGS, "-cp", f"{libs}/*"]
 
 
 @pytest.fixture(scope="session")

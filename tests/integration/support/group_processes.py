@@ -173,10 +173,6 @@ class Group:
         except AssertionError as late:
             raise AssertionError(f"{late}: {[sorted(member.holds()) for member in sharers]}") from None
 
-    def wait_rebalanced(self, partitions: int, *sharers: Member) -> None:
-        """The same after something changed: waits for the others to hear of it too."""
-        self.wait_shared(partitions, *sharers)
-
     def seen(self) -> set[tuple[str, int, int]]:
         """Every record that any member was given."""
         return {(t, p, o) for member in self.members for event in member.of("records") for t, p, o in event["of"]}
