@@ -427,6 +427,8 @@ class Admin:
         """The ids of several topics, without those that do not exist, or whose broker has no ids (Kafka before 2.8)."""
         from confluent_kafka import TopicCollection
 
+        # librdkafka asks the controller, and looks for a new one only in the answer of Metadata.
+        self.metadata()
         what = "the topics could not be described"
         found: dict[str, str] = {}
         for name, future in self._ask(what, self.client.describe_topics, TopicCollection(list(names))).items():

@@ -27,6 +27,7 @@ def test_query_continues_when_its_only_bootstrap_broker_is_killed(tmp_path: Path
         local.up(UpSettings(port=0, brokers=3, leaders=3))
         brokers = {each.node_id: each.address for each in local.status().brokers}
         admin = Admin(",".join(brokers.values()), timeout_ms=60_000)
+        controller = admin.metadata().controller_id  # also the hardest case: librdkafka looks for another one late
         admin.create_topic("orders", partitions=3, replication_factor=3)
         producer = Producer({"bootstrap.servers": ",".join(brokers.values()), "acks": "all"})
 
@@ -35,15 +36,15 @@ def test_query_continues_when_its_only_bootstrap_broker_is_killed(tmp_path: Path
                 producer.produce("orders", str(number).encode(), partition=number % 3)
             assert producer.flush(60) == 0
 
-        one = Producer({"bootstrap.servers": brokers[1]})
+        one = Producer({"bootstrap.servers": brokers[controller]})
         while "orders" not in one.list_topics(timeout=10).topics:
             time.sleep(0.1)  # another broker has acknowledged its creation
-        options = {"bootstrap": brokers[1], "subscribe": "orders", "startingOffsets": "earliest"}
+        options = {"bootstrap": brokers[controller], "subscribe": "orders", "startingOffsets": "earliest"}
         reader = StreamReader(read_options(options), Decoding())
         begin = reader.initialOffset()
         produce(30)
         first = reader.latestOffset(begin, ReadAllAvailable())
-        local.kill(1)
+        local.kill(controller)
         produce(30)
         second = reader.latestOffset(first, ReadAllAvailable())
         assert second == {"orders": {"0": 20, "1": 20, "2": 20}, IDS: {"orders": admin.topic_id("orders")}}
