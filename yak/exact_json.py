@@ -27,14 +27,15 @@ def refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not JSON")
 
 
-_plain: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+plain: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+"""A value without `Digits`, without blanks. Raises ValueError for NaN."""
 _plain_ascii: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 def compact(value: Any, *, is_ascii: bool = False) -> str:
     """A value, which may contain `Digits`, without blanks. Raises ValueError for NaN, RecursionError."""
     try:
-        return (_plain_ascii if is_ascii else _plain)(value)
+        return (_plain_ascii if is_ascii else plain)(value)
     except TypeError:  # it has `Digits`: a string that occurs nowhere stands for each of them
         found: list[str] = []
 

@@ -139,14 +139,14 @@ def test_partition_without_leader_is_described_by_the_receiving_broker(cluster, 
 
 
 INVALID = [
-    ("/api/isr?topic=nobody-made-this", 404, "unknown-topic-or-partition"),
+    ("/api/isr?topic=no-such-name", 404, "unknown-topic-or-partition"),
     ("/api/isr?under_replicated=yes", 400, "bad-parameter"),
     ("/api/isr?topics=a", 400, "bad-parameter"),
     ("/api/isr?local=true&local=true", 400, "bad-parameter"),
     ("/api/cluster?a=1", 400, "bad-parameter"),
-    ("/api/partitions/nobody-made-this/0", 404, "unknown-topic-or-partition"),
-    ("/api/partitions/nobody-made-this/x", 404, "unknown-topic-or-partition"),
-    ("/api/groups/nobody-made-this", 404, "group-id-not-found"),
+    ("/api/partitions/no-such-name/0", 404, "unknown-topic-or-partition"),
+    ("/api/partitions/no-such-name/x", 404, "unknown-topic-or-partition"),
+    ("/api/groups/no-such-name", 404, "group-id-not-found"),
     ("/api/groups?state=Stable", 400, "bad-parameter"),
 ]
 
@@ -285,7 +285,7 @@ SENSELESS = [
     ([], 400),
     ({"topic": 1}, 400),
     ({"topic": ""}, 400),
-    ({"topic": "nobody-made-this"}, 404),
+    ({"topic": "no-such-name"}, 404),
     ({"partition": 0}, 400),
     ({"from": 99}, 404),
     ({"from": True}, 400),

@@ -318,7 +318,7 @@ def test_tee_copies_values_and_rate_holds_back(yak, topic, tmp_path):
 
 
 def run_with_closed_stdout(*words):
-    """The exit code and stderr of a `yak` whose stdout nobody reads."""
+    """The exit code and stderr of a `yak` whose stdout is a pipe without a reader."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     command = [sys.executable, "-m", "yak.commands", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as running:

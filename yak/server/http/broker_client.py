@@ -92,7 +92,8 @@ class BrokerClient:
             with trio.fail_after(timeout_s):
                 answer = await self._exchange(frame, node_id)
             found = decode_response(api_key, version, answer)
-            self._audit(frame, node_id, found)
+            if api_key in AUDITED and node_id != self._broker.node_id and needs_authentication(self._broker):
+                self._audit(frame, found)
             return found
         except trio.TooSlowError:
             raise Problem(
@@ -101,14 +102,12 @@ class BrokerClient:
         except (RemoteLost, ClosedByBroker, ProtocolViolation) as error:
             raise _unreachable(f"node {node_id} did not answer: {error}") from None
 
-    def _audit(self, frame: bytes, node_id: NodeId, answer: Any) -> None:
+    def _audit(self, frame: bytes, answer: Any) -> None:
         """Log a change that another broker made for the caller: it knows the request as one of this broker, and logs none."""
-        broker, header = self._broker, read_request_header(memoryview(frame))
-        if node_id == broker.node_id or header.api_key not in AUDITED or not needs_authentication(broker):
-            return
+        header = read_request_header(memoryview(frame))
         request = decode_request(header.api_key, header.api_version, memoryview(frame), header.body_offset)
         call, caller = _SentRequest(header.api_key, request), CALLER.get()
-        for notice in broker.audit.notices(call, forwarded_fields(answer), caller.principal, caller.host):
+        for notice in self._broker.audit.notices(call, forwarded_fields(answer), caller.principal, caller.host):
             if notice.is_provoked:
                 self._rate_limit.write(notice.level, notice.event, dict(notice.fields))
             else:

@@ -1,15 +1,13 @@
 """Error answers `{"error", "message", "hint"}` and their bytes, and the HTTP status for each Kafka error."""
 
-import json
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
 from yak.errors import ErrorCode
+from yak.exact_json import plain
 from yak.plain_text import json_text
 
-compact_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-"""JSON as text without blanks. Raises ValueError for NaN."""
 SECURITY_HEADERS: Final = {"x-content-type-options": "nosniff", "cache-control": "no-store"}
 """Of every answer."""
 
@@ -100,7 +98,7 @@ def check_error(answer: Any, what: str) -> None:
 
 def json_bytes(content: object) -> bytes:
     """A line of compact UTF-8. Raises ValueError for NaN, which is a bug of ours."""
-    return json_text(compact_json(content)).encode() + b"\n"
+    return json_text(plain(content)).encode() + b"\n"
 
 
 _ITEMS_AT_ONCE: Final = 200
