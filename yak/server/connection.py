@@ -195,14 +195,17 @@ class Connection(SendQueue):
 
     @property
     def has_more(self) -> bool:
-        """Whether an earlier turn has left whole frames."""
-        return self.input.has_whole_frames
+        """Whether an earlier turn has left whole frames, or ended in front of one that is too large."""
+        return self.input.has_whole_frames or self.input.frame_bytes - 4 > self.request_bytes_max
 
     def _read_once(self) -> None:
         """Run at most one turn: frames left by an earlier turn, or those of one `recv`. Raises OSError."""
         frames_in = self.input
         if frames_in.has_whole_frames:
             frames_in.step_rest(self._step_frames)
+            return
+        if frames_in.frame_bytes - 4 > self.request_bytes_max:
+            self._refuse_length(frames_in.frame_bytes - 4, b"")
             return
         try:
             received = frames_in.receive(self.sock, self._step_frames)

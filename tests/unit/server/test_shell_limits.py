@@ -23,6 +23,7 @@ from yak.core.events import (
 )
 from yak.limits import LARGE_REQUEST_ELEMENTS
 from yak.server import connection as connections
+from yak.server import receive_buffer
 from yak.server.low_water import UP_TO_BYTES
 from yak.server.shell import ConnectionLimits
 
@@ -290,6 +291,20 @@ async def test_full_memory_lets_one_partly_received_frame_continue_at_a_time() -
         assert received == [len(data)] * 5
         assert broker.shell.counters.pauses > 0
         await broker.ends_healthy()
+
+
+async def test_length_of_the_frame_behind_a_full_slice_is_checked_before_the_frame_is_received(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "TURN_SLICE_NS", -1)
+    monkeypatch.setattr(receive_buffer, "_OWN_FROM_BYTES", 1_000)
+    async with running() as broker:
+        stream = await broker.connect()
+        await ask(stream, b"hello...")
+        await stream.send_all(frame(b"the last") + struct.pack(">i", 2**31 - 1) + bytes(5_000))
+        assert await is_closed(stream)
+        assert broker.shell.counters.bad_requests == {"frame-too-large": 1}
+        await broker.is_healthy()
 
 
 async def test_the_accept_loop_lives_on_without_file_handles(monkeypatch: pytest.MonkeyPatch) -> None:
