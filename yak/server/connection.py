@@ -328,6 +328,7 @@ class Connection(SendQueue):
             or shell.core.backlog(self.connection_id) >= limits.in_flight_max
             or (
                 memory.held_bytes > memory.frame_bytes_max
+                and not frames_in.has_whole_frames  # to step them frees memory
                 and not memory.may_read(
                     self, in_frame=frames_in.frame_bytes > 0, in_large_frame=frames_in.is_in_large_frame
                 )

@@ -25,7 +25,7 @@ from yak.limits import LARGE_REQUEST_ELEMENTS
 from yak.server import connection as connections
 from yak.server import receive_buffer
 from yak.server.low_water import UP_TO_BYTES
-from yak.server.shell import ConnectionLimits
+from yak.server.shell import ConnectionLimits, Shell
 
 
 async def test_memory_grows_with_bytes_received_and_not_with_the_length_announced() -> None:
@@ -305,6 +305,36 @@ async def test_length_of_the_frame_behind_a_full_slice_is_checked_before_the_fra
         assert await is_closed(stream)
         assert broker.shell.counters.bad_requests == {"frame-too-large": 1}
         await broker.is_healthy()
+
+
+class FillingCore(ScriptedCore):
+    """The first frame fills the memory of requests."""
+
+    shell: Shell
+
+    def _frame(self, connection_id: int, data: bytes) -> list[Effect]:
+        if data == b"fill....":
+            self.shell.memory.change(self.shell.memory.bytes_max + 1)
+        return super()._frame(connection_id, data)
+
+
+async def test_connection_with_whole_frames_left_takes_the_turn_of_no_partial_frame_in_full_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "TURN_SLICE_NS", -1)
+    core = FillingCore()
+    async with running(ConnectionLimits(memory_bytes_max=1_000_000), core) as broker:
+        core.shell = broker.shell
+        partial, pipelining = await broker.connect(), await broker.connect()
+        await partial.send_all(frame(b"a partial frame")[:10])
+        await broker.until(lambda: broker.shell.memory.held_bytes > 0)
+        await pipelining.send_all(frame(b"fill....") + 3 * frame(b"the rest"))
+        assert len(await receive(pipelining, 4 * 12)) == 4 * 12
+        await partial.send_all(frame(b"a partial frame")[10:])
+        with trio.fail_after(5):
+            assert await receive(partial, 19) == frame(b"a partial frame")
+        broker.shell.memory.change(-broker.shell.memory.bytes_max - 1)
+        await broker.ends_healthy()
 
 
 async def test_the_accept_loop_lives_on_without_file_handles(monkeypatch: pytest.MonkeyPatch) -> None:
