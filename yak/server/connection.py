@@ -1,5 +1,6 @@
 """One client connection on a raw non-blocking socket: passes whole frames to the core and sends gathered replies."""
 
+import contextlib
 import mmap
 import socket
 import sys
@@ -388,7 +389,7 @@ class Connection(SendQueue):
                     self.last_active_ms = self._shell.turn_ms
             except Exception as error:  # noqa: BLE001 - others are flushed after this one
                 self._failed(error)
-                self._forget_replies()
+                self._drop_replies()
             if self.unsent_bytes:
                 self._draining = True
                 self._recount_held()
@@ -401,7 +402,7 @@ class Connection(SendQueue):
         self._because(reason)
         self.closing = True
         if now:
-            self._forget_replies()
+            self._drop_replies()
         self._shell.touched[self] = None
 
     def send_more(self) -> bool:
@@ -417,7 +418,7 @@ class Connection(SendQueue):
                     self.relief.set()
         except Exception as error:  # noqa: BLE001 - as in `run`
             self._failed(error)
-            self._forget_replies()
+            self._drop_replies()
         if self.outgoing:
             return True
         self._draining = False
@@ -432,6 +433,12 @@ class Connection(SendQueue):
         if held != self._held_bytes:
             self._shell.memory.change(held - self._held_bytes)
             self._held_bytes = held
+
+    def _drop_replies(self) -> None:
+        """Send nothing more: the client would read a later answer as the rest of one that was cut off."""
+        self._forget_replies()
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_WR)
 
     def _forget_replies(self) -> None:
         self.outgoing.clear()

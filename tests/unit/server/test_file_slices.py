@@ -138,6 +138,24 @@ async def test_slices_and_bytes_arrive_in_order(file, pause):
     assert got == expected
 
 
+async def test_answer_whose_file_failed_is_the_last_of_its_connection(file):
+    async with running(core=Slicer(file)) as broker, await trio.open_tcp_stream("127.0.0.1", broker.port) as stream:
+        shell = broker.shell
+        await broker.until(lambda: len(shell.selector) == 1)
+        (connection,) = shell.connections.values()
+        part = cut(file, 200_000, len(DATA) - 200_000)
+        file.truncate(len(DATA) - 200_000)
+        for parts in ([b"<" * 20_000, part], [b">" * 200_000]):  # before the task that ends the connection runs
+            shell.begin_turn()
+            shell.carry_out([Reply(connection.connection_id, parts)])
+            shell.end_turn()
+        received = bytearray()
+        with contextlib.suppress(trio.BrokenResourceError):
+            while more := await stream.receive_some():
+                received += more
+        assert received in (b"", b"<" * 20_000)
+
+
 def tcp_pair() -> tuple[socket.socket, socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         left = socket.create_connection(listener.getsockname())
