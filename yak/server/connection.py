@@ -387,13 +387,13 @@ class Connection(SendQueue):
                     self._shell.counters.sends += sends
                     # as in Kafka an answer is activity: a client that waited long for it is idle only from then on
                     self.last_active_ms = self._shell.turn_ms
+                if self.unsent_bytes:
+                    self._draining = True
+                    self._recount_held()
+                    self._shell.selector.drain(self)
             except Exception as error:  # noqa: BLE001 - others are flushed after this one
                 self._failed(error)
                 self._drop_replies()
-            if self.unsent_bytes:
-                self._draining = True
-                self._recount_held()
-                self._shell.selector.drain(self)
         if self.closing:
             self._scope.cancel()
 

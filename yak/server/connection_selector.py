@@ -82,9 +82,9 @@ class ConnectionSelector:
         return len(self._readers)
 
     async def wait(self, connection: ServedConnection) -> None:
-        """Serve a connection from here until its own task has to go on."""
-        self._readers[connection] = trio.lowlevel.current_task()
+        """Serve a connection from here until its own task has to go on. Raises OSError if its socket cannot be watched."""
         self._watch_or_queue(connection)
+        self._readers[connection] = trio.lowlevel.current_task()
 
         def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
             self._end_reading(connection)
@@ -124,11 +124,11 @@ class ConnectionSelector:
             del self._events[connection]
             self._selector.unregister(connection.sock)
             return
-        self._events[connection] = events
         if before:
             self._selector.modify(connection.sock, events, connection)
         else:
             self._selector.register(connection.sock, events, connection)
+        self._events[connection] = events
 
     # ------------------------------------------------------------------------------------------------- the passes
 
@@ -205,10 +205,13 @@ class ConnectionSelector:
         goes_on = connection.serve_readable()
         if connection not in readers:
             return
-        if goes_on:
-            self._watch_or_queue(connection)
-        else:
-            trio.lowlevel.reschedule(self._end_reading(connection))
+        try:
+            if goes_on:
+                self._watch_or_queue(connection)
+                return
+        except OSError:  # its task tries again, and ends
+            pass
+        trio.lowlevel.reschedule(self._end_reading(connection))
 
     def _watch_or_queue(self, connection: ServedConnection) -> None:
         if connection.has_more:

@@ -106,6 +106,8 @@ class PeerConnection(SendQueue):
         try:
             with self._scope:
                 end = await self._connect_and_read()
+        except OSError as error:
+            end = _why(error)
         except Exception as error:  # noqa: BLE001 - a bug in one connection must not end the broker
             end = self._failed(error)
         finally:
@@ -128,7 +130,7 @@ class PeerConnection(SendQueue):
             return None
         self._shell.touched[self] = None
         self._shell.post(PeerConnected(self.peer_id))
-        if not self._closed:
+        while not self._closed and self._read_end is None:
             await self._shell.selector.wait(self)
         return self._read_end
 
@@ -204,12 +206,8 @@ class PeerConnection(SendQueue):
 
     def flush(self) -> None:
         """Send queued requests as far as the socket takes them; the selector sends the rest."""
-        if not self._is_connected or self._draining:
-            return
-        self._send_or_note()
-        if self.unsent_bytes:
-            self._draining = True
-            self._shell.selector.drain(self)
+        if self._is_connected and not self._draining:
+            self._send_or_note()
 
     def send_more(self) -> bool:
         """Send what the socket takes, when it takes more; returns whether there is still more."""
@@ -220,6 +218,9 @@ class PeerConnection(SendQueue):
     def _send_or_note(self) -> None:
         try:
             self._shell.counters.sends += self.send()
+            if self.unsent_bytes and not self._draining:
+                self._draining = True
+                self._shell.selector.drain(self)
         except OSError as error:
             # The reading task still steps earlier responses and reports the end; the shutdown wakes it.
             self._cut(_why(error))

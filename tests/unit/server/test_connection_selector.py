@@ -1,14 +1,16 @@
 """Connections whose sockets are readable in one pass of the event loop."""
 
+import errno
 import select
 import socket
+from unittest.mock import Mock
 
 import pytest
 import trio
 import trio.testing
 
 from tests.unit.server.frames import frame
-from tests.unit.server.shell_rig import Running, ScriptedCore, running
+from tests.unit.server.shell_rig import Running, ScriptedCore, ask, is_closed, running
 from yak.core.events import CloseConnection, Effect
 from yak.server import connection, connection_selector
 from yak.server.connection_selector import Weight
@@ -109,3 +111,29 @@ async def test_brokers_are_served_behind_the_turn_of_the_clients_and_one_heavy_c
     assert first == ("client", True)
     assert others[0] == ("broker", False)
     assert sorted(others[1:]) == [("heavy", False), ("other", False)]
+
+
+@pytest.mark.parametrize(
+    "frames", [b"", frame(b"the 1st.") + frame(b"the 2nd."), frame(b"the 1st.") + frame(b"big.....")]
+)
+async def test_connection_that_the_kernel_does_not_watch_ends_and_others_are_served(
+    frames: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """epoll_ctl(2) fails with ENOSPC when the processes of a user watch too many files."""
+    for module in (connection, connection_selector):  # a second frame waits for the next turn, and is not watched then
+        monkeypatch.setattr(module, "TURN_SLICE_NS", -1)
+    async with running() as broker:
+        other, failing = await broker.connect(), await broker.connect()
+        for each in (other, failing):
+            assert await ask(each, b"before it") == b"before it"
+        fail = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+        with monkeypatch.context() as patched:
+            patched.setattr(broker.shell.selector._selector, "register", fail)
+            if frames:
+                await failing.send_all(frames)
+            else:
+                failing = await broker.connect()
+            assert await is_closed(failing)
+        assert fail.called
+        assert await ask(other, b"behind it") == b"behind it"
+        await broker.ends_healthy()

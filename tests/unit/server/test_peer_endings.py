@@ -3,9 +3,11 @@
 import errno
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import pytest
 import trio
+import trio.testing
 
 from tests.unit.server.frames import frame
 from tests.unit.server.peers_rig import FakeCore, port_of, reset, running
@@ -39,6 +41,17 @@ async def test_reset_is_reported_as_reset() -> None:
     async with running() as (broker, listening):
         reset(await broker.connected_to(listening))
         assert await broker.lost() == PeerLost(1, "reset", "Connection reset by peer")
+
+
+async def test_socket_that_the_kernel_does_not_watch_is_reported_as_unreachable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running() as (broker, listening):
+        await trio.testing.wait_all_tasks_blocked()
+        fail = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+        monkeypatch.setattr(broker.shell.selector._selector, "register", fail)
+        await broker.connected_to(listening)
+        assert await broker.lost() == PeerLost(1, "unreachable", "No space left on device")
 
 
 @pytest.mark.parametrize("in_order", [True, False])
