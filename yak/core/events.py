@@ -191,14 +191,14 @@ class CloseConnection:
 
 @dataclass(slots=True)
 class MuteConnection:
-    """Read no request of the connection until `UnmuteConnection`; replies are sent all the same (KIP-219)."""
+    """Read no request of the connection until an `UnmuteConnection` for each of these; replies are sent (KIP-219)."""
 
     connection_id: ConnectionId
 
 
 @dataclass(slots=True)
 class UnmuteConnection:
-    """Read the connection again."""
+    """End one `MuteConnection`: requests are read again after the last one."""
 
     connection_id: ConnectionId
 

@@ -68,9 +68,9 @@ class Connection(SendQueue):
         "frame_since_ms",
         "has_sent",
         "input",
-        "is_muted",
         "last_active_ms",
         "listener",
+        "mutes",
         "opened_ms",
         "peer",
         "peer_ip",
@@ -102,8 +102,8 @@ class Connection(SendQueue):
         self.input = ReceiveBuffer(shell.shared_buffer)
         self._low_water = LowWater()
         self.closing = False
-        self.is_muted = False
-        """Whether its requests are left in the socket: for a quota, during a login, or at a stop."""
+        self.mutes = 0
+        """Reasons to leave its requests in the socket: a quota, a login, and the stop may each be one."""
         self.close_reason = ""
         self.has_sent = False
         self.frame_since_ms = 0
@@ -272,7 +272,7 @@ class Connection(SendQueue):
                 if effects:
                     carry_out(effects)
                     length_max = self.request_bytes_max
-                    if self.closing or self.is_muted or self.unsent_bytes > unsent_max:
+                    if self.closing or self.mutes or self.unsent_bytes > unsent_max:
                         break
                 elif length > LARGE_REQUEST_ELEMENTS and shell.core.backlog(connection_id) >= limits.in_flight_max:
                     break  # an element has at least one byte, so this one may be served in slices: later ones wait
@@ -324,7 +324,7 @@ class Connection(SendQueue):
         if self._peer_has_ended:
             return self.unsent_bytes > limits.unsent_reply_bytes_max
         return (
-            self.is_muted
+            self.mutes > 0
             or self.unsent_bytes > limits.unsent_reply_bytes_max
             or shell.core.backlog(self.connection_id) >= limits.in_flight_max
             or (
@@ -354,8 +354,8 @@ class Connection(SendQueue):
             self.relief.set()
 
     def unmute(self) -> None:
-        """Read requests again."""
-        self.is_muted = False
+        """Read requests again, once no other reason is left not to."""
+        self.mutes -= 1
         self.last_active_ms = self._shell.clock.now_ms()
         if self.relief is not None:
             self.relief.set()
@@ -367,7 +367,7 @@ class Connection(SendQueue):
         shell.memory.no_longer_exempt(self)
         if shell.memory.is_full or shell.memory.is_full_of_frames:
             shell.memory.wait_in(relief)
-        if not self.is_muted:
+        if not self.mutes:
             shell.counters.pauses += 1
         await relief.wait()
         self.relief = None

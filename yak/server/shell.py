@@ -346,7 +346,7 @@ class Shell:
     def _mute(self, effect: MuteConnection) -> None:
         connection = self.connections.get(effect.connection_id)
         if connection is not None:
-            connection.is_muted = True
+            connection.mutes += 1
 
     def _unmute(self, effect: UnmuteConnection) -> None:
         connection = self.connections.get(effect.connection_id)

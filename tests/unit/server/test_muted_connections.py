@@ -4,7 +4,7 @@ import trio
 
 from tests.unit.server.frames import frame
 from tests.unit.server.shell_rig import ask, receive, running
-from yak.core.events import CloseConnection, ConnectionClosed, UnmuteConnection
+from yak.core.events import CloseConnection, ConnectionClosed, MuteConnection, UnmuteConnection
 
 MUTE, LATER = b"mute.... now", b"a later request"
 
@@ -32,6 +32,18 @@ async def test_requests_behind_the_one_that_mutes_wait_for_the_end_of_it() -> No
         assert broker.shell.counters.pauses == 0
         broker.shell.carry_out([UnmuteConnection(connection.connection_id)])
         assert await receive(stream, 3 * len(frame(LATER))) == 3 * frame(LATER)
+        await broker.ends_healthy()
+
+
+async def test_connection_muted_for_two_reasons_is_read_after_the_end_of_both() -> None:
+    async with running() as broker:
+        stream, connection = await muted(broker)
+        broker.shell.carry_out([MuteConnection(connection.connection_id)])
+        broker.shell.carry_out([UnmuteConnection(connection.connection_id)])
+        with trio.move_on_after(0.1):
+            assert await stream.receive_some() == b"nothing"
+        broker.shell.carry_out([UnmuteConnection(connection.connection_id)])
+        assert await receive(stream, 2 * len(frame(LATER))) == 2 * frame(LATER)
         await broker.ends_healthy()
 
 
