@@ -29,6 +29,7 @@ class ListenerTls:
         self.handshaking: dict[TlsConnection, None] = {}
         """The oldest first."""
         self._configs, self._uses_sasl = configs, uses_sasl
+        self._overrides: Mapping[str, str] = {}
         self._reloading = threading.Lock()
         self._settings = TlsSettings.of_listener(listener, configs, uses_sasl=uses_sasl)
         self._seen = self._signatures()
@@ -53,18 +54,20 @@ class ListenerTls:
             return self._reload(None)
 
     def reload(self, overrides: Mapping[str, str] | None = None) -> bool:
-        """As `reload_if_changed`, also from unchanged files; `overrides` go over the configs of the start."""
+        """As `reload_if_changed`, also from unchanged files; `overrides` go over the configs of the start.
+
+        Without them the last ones count, whose files may be usable now.
+        """
         with self._reloading:
             self._failure = None
-            return self._reload(overrides)
+            self._overrides = self._overrides if overrides is None else overrides
+            return self._reload({**self._configs, **self._overrides})
 
-    def _reload(self, overrides: Mapping[str, str] | None) -> bool:
-        before, settings, seen = self._settings, self._settings, self._seen
+    def _reload(self, configs: Mapping[str, str] | None) -> bool:
+        before, seen = self._settings, self._seen
         try:
-            if overrides is not None:
-                merged = {**self._configs, **overrides}
-                settings = TlsSettings.of_listener(self.listener, merged, uses_sasl=self._uses_sasl)
-            self._settings = settings
+            if configs is not None:
+                self._settings = TlsSettings.of_listener(self.listener, configs, uses_sasl=self._uses_sasl)
             self._seen = self._signatures()
             self.contexts = self._made()
         except YakError as error:

@@ -103,6 +103,20 @@ def test_overrides_replace_the_store_and_go_back(tmp_path: Path) -> None:
     assert tls.reload_if_changed()
 
 
+def test_overrides_that_could_not_be_used_are_tried_again_by_a_reload(tmp_path: Path) -> None:
+    own, other = make(tmp_path / "own"), make(tmp_path / "other")
+    os.rename(other.broker, f"{other.broker}.later")
+    tls = ListenerTls("EXTERNAL", own.configs)
+    assert not tls.reload({"listener.name.external.ssl.keystore.location": other.broker})
+    assert not tls.reload()
+    os.rename(f"{other.broker}.later", other.broker)
+    assert tls.reload()
+    renew(other, ["localhost"])
+    assert tls.reload_if_changed(), "the overrides are in use"
+    renew(own, ["localhost"])
+    assert not tls.reload_if_changed()
+
+
 @pytest.mark.parametrize("location", ["broker.pem\0", "/dev/zero"])
 def test_location_that_is_no_file_is_logged_and_the_old_file_stays_in_use(
     known: Identities, location: str, caplog: pytest.LogCaptureFixture
