@@ -4,6 +4,7 @@ A file that cannot be used is logged with the reason, and the broker goes on wit
 """
 
 import os
+import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -60,12 +61,13 @@ async def reload_files(
 class Terminal:
     """The terminal that this process was started in, if any.
 
-    The kernel sends SIGHUP also when the terminal is closed; a broker in its foreground then has to stop.
+    The kernel sends SIGHUP also when the terminal is closed; a broker in its foreground then has to stop. One that nohup(1)
+    started, with SIGHUP ignored, has no terminal in this sense.
     """
 
     def __init__(self, path: str = _TERMINAL) -> None:
         self._path = path
-        self._was_there = self._is_there()
+        self._was_there = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and self._is_there()
 
     @property
     def is_gone(self) -> bool:

@@ -5,6 +5,7 @@ import pty
 import signal
 import sys
 
+import pytest
 import trio
 
 from tests.unit.security.identities import make
@@ -72,13 +73,15 @@ def test_terminal_that_never_existed_is_not_detected_as_closed(tmp_path):
     assert not Terminal(str(tmp_path / "none")).is_gone
 
 
-def test_closed_terminal_is_detected():
-    """A child in a session of its own, whose controlling terminal this test closes."""
+@pytest.mark.parametrize(("handling", "then"), [("SIG_DFL", b"gone"), ("SIG_IGN", b"open")])
+def test_closed_terminal_is_detected_except_behind_nohup(handling, then):
+    """A child in a session of its own, whose controlling terminal this test closes. nohup(1) ignores SIGHUP."""
     program = (
         "import os, signal, sys\n"
-        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        f"signal.signal(signal.SIGHUP, signal.{handling})\n"
         "from yak.server.reload import Terminal\n"
         "terminal = Terminal()\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
         "os.write(int(sys.argv[1]), b'open' if not terminal.is_gone else b'gone')\n"
         "os.read(int(sys.argv[2]), 1)\n"
         "os.write(int(sys.argv[1]), b'gone' if terminal.is_gone else b'open')\n"
@@ -94,7 +97,7 @@ def test_closed_terminal_is_detected():
         assert os.read(said, 4) == b"open"
         os.close(terminal)
         os.write(let, b"x")
-        assert os.read(said, 4) == b"gone"
+        assert os.read(said, 4) == then
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
