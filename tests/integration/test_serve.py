@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,46 @@ def test_a_broker_listens_before_it_writes_its_ready_file(broker: Any, tmp_path:
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=15)
     assert "refused" not in err
+
+
+_SIGNAL_WHILE_IT_OPENS = """
+import os, sys, threading
+from yak.commands.main import main
+from yak.server import boot
+
+open_data = boot.open_data
+number, seconds = map(int, sys.argv[1:3])
+
+def open_slowly(*args):
+    os.kill(os.getpid(), number)
+    threading.Event().wait(seconds)
+    return open_data(*args)
+
+boot.open_data = open_slowly
+main(sys.argv[3:])
+"""
+
+
+def signalled(number: signal.Signals, seconds: int, words: list[str]) -> "subprocess.Popen[str]":
+    """A broker that gets this signal when it begins to open its data, which takes this long."""
+    command = [sys.executable, "-c", _SIGNAL_WHILE_IT_OPENS, str(int(number)), str(seconds), *words]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+def test_sighup_while_it_opens_its_data_reloads_the_users_file_later(broker: Any, tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text("ann:secret\n")
+    users.chmod(0o600)
+    child = signalled(signal.SIGHUP, 1, serve_words(tmp_path, broker.redis_url, "--users-file", str(users)))
+    assert child.stderr is not None
+    too_late = threading.Timer(20, child.kill)
+    too_late.start()
+    try:
+        assert any("users-reloaded" in line for line in child.stderr)
+    finally:
+        too_late.cancel()
+        child.terminate()
+        child.communicate(timeout=15)
 
 
 def test_serve_waits_for_an_unreachable_store_and_then_reports_the_error(yak: Any, tmp_path: Path) -> None:

@@ -86,6 +86,7 @@ class Server:
         self._clock = Clock()
         self._terminal = Terminal()
         self._shell: Shell | None = None
+        self._shell_made = trio.Event()
         self._broker: Broker | None = None
         self._early: list[Event] = []
         self._store_seen = trio.Event()
@@ -122,7 +123,7 @@ class Server:
         """Run the broker; an error that ends it is left in `failure`."""
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._watch_signals, nursery.cancel_scope)
+                nursery.start_soon(self._watch_signals, nursery)
                 await self._serve(nursery)
                 nursery.cancel_scope.cancel()
         except* YakError as errors:
@@ -161,6 +162,7 @@ class Server:
             on_ready=self._ready,
             latencies=Latencies(broker.counters),
         )
+        self._shell_made.set()
         shell.on_listener_configs = partial(ListenerReloads(self._every_tls()).begin, nursery)
         for tls in self._every_tls():
             nursery.start_soon(tls.watch)
@@ -342,16 +344,16 @@ class Server:
 
     # ------------------------------------------------------------------------------------------------- the end
 
-    async def _watch_signals(self, everything: trio.CancelScope) -> None:
+    async def _watch_signals(self, nursery: trio.Nursery) -> None:
         with trio.open_signal_receiver(*_SIGNALS) as received:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             is_stopping = False
             async for number in received:
                 name = signal.Signals(number).name
                 if number == signal.SIGHUP and (is_stopping or not self._terminal.is_gone):
-                    if self._shell is not None and not is_stopping:
+                    if not is_stopping:
                         log.write("info", "reload-requested", {"signal": name})
-                        self._shell.nursery.start_soon(self._reload, self._shell)
+                        nursery.start_soon(self._reload)
                     continue
                 if is_stopping:
                     log.write("warning", "stop-forced", {"signal": name})
@@ -362,15 +364,17 @@ class Server:
                 self._accepting.cancel()
                 self._stopping.set()
                 if self._shell is None:
-                    everything.cancel()
+                    nursery.cancel_scope.cancel()
                 else:
-                    self._shell.nursery.start_soon(self._stop_in_time)
+                    nursery.start_soon(self._stop_in_time)
 
     def _every_tls(self) -> "list[ListenerTls]":
         return [*self._tls.values(), *([] if self._http_tls is None else [self._http_tls])]
 
-    async def _reload(self, shell: Shell) -> None:
-        await reload_files(self._every_tls(), self._options.users_file, shell.post)
+    async def _reload(self) -> None:
+        await self._shell_made.wait()
+        assert self._shell is not None
+        await reload_files(self._every_tls(), self._options.users_file, self._shell.post)
 
     async def _stop_in_time(self) -> None:
         assert self._shell is not None
