@@ -112,6 +112,15 @@ def signalled(number: signal.Signals, seconds: int, words: list[str]) -> "subpro
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
+def test_sigterm_while_it_opens_its_data_ends_it_at_once(broker: Any, tmp_path: Path) -> None:
+    child = signalled(signal.SIGTERM, 60, serve_words(tmp_path, broker.redis_url))
+    try:
+        assert child.wait(20) == 0
+    finally:
+        child.kill()
+        child.communicate()
+
+
 def test_sighup_while_it_opens_its_data_reloads_the_users_file_later(broker: Any, tmp_path: Path) -> None:
     users = tmp_path / "users"
     users.write_text("ann:secret\n")

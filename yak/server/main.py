@@ -145,7 +145,8 @@ class Server:
         disk = RealDisk(max_open_files=shares.files)
         if self._store is not None:
             nursery.start_soon(keep_store_running, self._store, self._post_early)
-        self._opened = opened = await trio.to_thread.run_sync(self._open, disk)
+        # a stop does not wait for a recovery, which the next start repeats
+        self._opened = opened = await trio.to_thread.run_sync(self._open, disk, abandon_on_cancel=True)
         boot.preload_hot()
         if self._http_sockets:
             from yak.server.http.context import handles_of_http
