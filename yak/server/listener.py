@@ -111,6 +111,7 @@ def start_listening(sockets: Sequence[socket.socket], host: str) -> None:
 
 
 def _addresses(host: str, port: int) -> list[tuple[int, tuple[object, ...]]]:
+    """The host's addresses; with others, without those of IPv6 that this machine lacks: /etc/hosts may have ::1 anyway."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
@@ -120,7 +121,17 @@ def _addresses(host: str, port: int) -> list[tuple[int, tuple[object, ...]]]:
             why=f'the name "{host}" does not resolve ({error.strerror or error})',
             try_=("yak serve --host 127.0.0.1",),
         ) from error
-    return list(dict.fromkeys((int(family), tuple(address)) for family, _, _, _, address in found))
+    every = list(dict.fromkeys((int(family), tuple(address)) for family, _, _, _, address in found))
+    return [each for each in every if each[0] != socket.AF_INET6 or _has_ipv6(each[1])] or every
+
+
+def _has_ipv6(address: tuple[object, ...]) -> bool:
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as sock:
+            sock.bind((address[0], 0, *address[2:]))
+    except OSError:
+        return False
+    return True
 
 
 def _explained(error: OSError, host: str, port: int) -> UsageError:

@@ -28,6 +28,24 @@ def test_an_address_that_is_not_ours_is_a_usage_error(host: str) -> None:
     assert caught.value.code == "bad-address"
 
 
+def test_ipv6_address_that_this_machine_lacks_is_left_out_beside_an_ipv4_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a container without IPv6, /etc/hosts often has ::1 for localhost."""
+    ipv4, ipv6 = (
+        (family, socket.SOCK_STREAM, 6, "", address)
+        for family, address in ((socket.AF_INET, ("127.0.0.1", 0)), (socket.AF_INET6, ("2001:db8::1", 0, 0, 0)))
+    )
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [ipv6, ipv4])
+    sockets = listener.bind("localhost", 0)
+    assert [sock.family for sock in sockets] == [socket.AF_INET]
+    listener.close(sockets)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [ipv6])
+    with pytest.raises(UsageError) as caught:
+        listener.bind("localhost", 0)
+    assert caught.value.code == "bad-address"
+
+
 def test_connect_before_listen_is_refused() -> None:
     sockets = listener.bind("127.0.0.1", 0)
     with pytest.raises(ConnectionRefusedError):
