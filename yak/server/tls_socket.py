@@ -86,8 +86,8 @@ class TlsSocket:
         self._idle_records = 0
         """Records since the last data, less those that the data sent may have caused (`encrypt`)."""
         self.has_pending = True
-        """Bytes may be left that the kernel does not know of: the last receive filled its buffer, OpenSSL does not have
-        all of them yet, or there was no receive since the handshake, which may have read more than its own."""
+        """The kernel does not know that there is more: the last receive filled its buffer or found the end behind its bytes,
+        OpenSSL does not have all of them yet, or the handshake, before the first receive, has read more than its own."""
         self.sealed: Part | None = None
         """The encrypted part at the head of the send queue."""
 
@@ -137,11 +137,6 @@ class TlsSocket:
         """The peer's certificate in DER, if it presented one that was checked."""
         return self._ssl.getpeercert(binary_form=True)
 
-    @property
-    def version(self) -> str:
-        """The negotiated version, such as TLSv1.3."""
-        return self._ssl.version() or ""
-
     # ------------------------------------------------------------------------------------------------- receiving
 
     def recv_into(self, buffer: Buffer) -> int:
@@ -164,7 +159,7 @@ class TlsSocket:
                 self.has_pending = self._has_record
                 raise BlockingIOError
         self._idle_records = min(self._idle_records, 0)
-        self.has_pending = total == size or self._has_record
+        self.has_pending = total == size or self._has_record or self._is_ended
         return total
 
     def _decrypt(self, view: memoryview, size: int) -> int:

@@ -298,6 +298,30 @@ async def test_reset_in_the_middle_of_an_answer_frees_its_memory(known: Identiti
         assert broker.shell.counters.bugs == 0
 
 
+async def test_end_in_the_segment_of_the_last_request_is_answered_with_the_end(known: Identities) -> None:
+    async with running_tls(known.configs) as (broker, _):
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = trusting(known).wrap_bio(incoming, outgoing, server_hostname="localhost")
+        stream = await broker.connect()
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                await stream.send_all(outgoing.read())
+                incoming.write(await stream.receive_some())
+        tls.write(frame(b"the last"))
+        with contextlib.suppress(ssl.SSLWantReadError):
+            tls.unwrap()
+        await stream.send_all(outgoing.read())
+        with trio.fail_after(5):
+            while more := await stream.receive_some():
+                incoming.write(more)
+        assert tls.read(100) == frame(b"the last")
+        tls.unwrap()
+        await broker.until(lambda: not broker.shell.connections)
+
+
 async def test_length_that_no_frame_has_closes_the_connection(known: Identities) -> None:
     async with tls_client(known) as (broker, stream):
         await stream.send_all(struct.pack(">i", REQUEST_BYTES_MAX + 1) + bytes(20))
