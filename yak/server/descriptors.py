@@ -245,9 +245,12 @@ class DescriptorPool:
             if file.removed:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
             try:
-                return os.open(path, _OPEN_FLAGS | (os.O_CREAT if create else 0), FILE_MODE)
+                fd = os.open(path, _OPEN_FLAGS | (os.O_CREAT if create else 0), FILE_MODE)
+                if file.path == path:
+                    return fd
+                os.close(fd)  # it was renamed meanwhile: another file may have its name
             except FileNotFoundError:
-                if file.path == path:  # else it was renamed meanwhile
+                if file.path == path:
                     raise
             except OSError as error:
                 raise_full(error)  # a failed creation leaves no file

@@ -125,6 +125,27 @@ def test_renamed_file_remains_usable_under_its_new_name(disk: RealDisk, tmp_path
     assert disk.open(f"{tmp_path}/b") is file
 
 
+def test_file_renamed_while_it_is_opened_is_not_the_one_that_takes_its_name(
+    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compaction and moves put another file in the place of one that threads read."""
+    old, new = (disk.open(f"{tmp_path}/{name}", create=True) for name in ("0.log", "0.log.swap"))
+    old.append([b"old"])
+    new.append([b"new"])
+    old.close()
+    real_open = os.open
+
+    def open_late(path: str, *arguments: int) -> int:
+        monkeypatch.undo()
+        disk.rename(f"{tmp_path}/0.log", f"{tmp_path}/0.log.deleted")
+        disk.rename(f"{tmp_path}/0.log.swap", f"{tmp_path}/0.log")
+        return real_open(path, *arguments)
+
+    monkeypatch.setattr(os, "open", open_late)
+    assert old.read(3, 0) == b"old"
+    assert new.read(3, 0) == b"new"
+
+
 def test_files_below_a_renamed_directory_remain_usable(disk: RealDisk, tmp_path: Path) -> None:
     disk.make_directory(f"{tmp_path}/t-0/deep")
     shallow = disk.open(f"{tmp_path}/t-0/a", create=True)
