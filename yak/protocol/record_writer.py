@@ -13,6 +13,7 @@ from crc32c import crc32c
 
 from yak.protocol.compression import compress
 from yak.protocol.record_batch import BATCH_LENGTH_MIN, MAGIC_V2, NO_PRODUCER_ID, NO_SEQUENCE
+from yak.protocol.varint import zigzag
 
 _UNCHECKED, _CHECKED = struct.Struct(">qiibI"), struct.Struct(">hiqqqhii")
 """The header before and behind the start of what the CRC covers."""
@@ -83,19 +84,6 @@ def _headers(headers: Headers) -> bytes:
 def headers_size_bytes(headers: Headers) -> int:
     """The size of these headers in a record."""
     return len(_headers(headers))
-
-
-def zigzag(value: int) -> bytes:
-    """A signed number as a zigzag varint: small magnitudes take few bytes."""
-    number = (value << 1) ^ (value >> 63)
-    if number < 0x80:
-        return bytes((number,))
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 _SMALL_END: Final = 1024

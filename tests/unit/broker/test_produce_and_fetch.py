@@ -13,7 +13,7 @@ from yak.broker.fetches import ConsumerFetch
 from yak.core import events
 from yak.protocol.compression import compress
 from yak.protocol.record_batch import CODECS, compute_crc, iterate_headers, with_records
-from yak.protocol.record_writer import zigzag
+from yak.protocol.varint import zigzag
 from yak.replication.partition import Partition
 from yak.sim.request_fields import create_fields
 from yak.sim.rig import Rig, fetch_fields
