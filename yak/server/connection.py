@@ -3,7 +3,6 @@
 import contextlib
 import mmap
 import socket
-import sys
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +26,7 @@ from yak.server import log
 from yak.server.connection_selector import Weight
 from yak.server.low_water import LowWater
 from yak.server.receive_buffer import FRAME_LENGTH, ReceiveBuffer
-from yak.server.send_queue import SendQueue, round_trip_ms
+from yak.server.send_queue import SendQueue, round_trip_ms, tcp_info
 from yak.server.wrong_protocol import describe_bad_length
 
 if TYPE_CHECKING:
@@ -43,9 +42,9 @@ _FIRST_REQUESTS: Final = (API_VERSIONS, SASL_HANDSHAKE)
 _CHECK_BACKLOG_EVERY: Final = 64
 _CLOSE_DRAIN_SECONDS: Final = 5.0
 _make = tuple.__new__
-_TCP_CLOSE: Final = 7
-_TCP_CLOSE_WAIT: Final = 8
-"""States of Linux's tcp_states.h: both sides have closed, or only the peer has."""
+_TCP_CLOSE: Final = b"\7"
+_TCP_CLOSE_WAIT: Final = b"\10"
+"""The first byte of struct tcp_info, a state of Linux's tcp_states.h: both sides have closed, or only the peer has."""
 
 
 class Connection(SendQueue):
@@ -343,7 +342,7 @@ class Connection(SendQueue):
         read, as far as the kernel has them, and pause only while more than the allowed bytes of replies are unsent. If the
         client closed both sides, the next send fails.
         """
-        state = _tcp_state(self.sock)
+        state = tcp_info(self.sock, 1)
         if state == _TCP_CLOSE:
             self._because("peer closed")
             self._forget_replies()
@@ -461,13 +460,3 @@ class Connection(SendQueue):
 
 def _is_cheap(request: bytes | bytearray | mmap.mmap) -> bool:
     return _HEAD.unpack_from(request)[0] in _FIRST_REQUESTS
-
-
-def _tcp_state(sock: socket.socket) -> int:
-    """The kernel's state of the connection (Linux: struct tcp_info, tcpi_state); 0 when unknown."""
-    if sys.platform != "linux":
-        return 0
-    try:
-        return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
-    except OSError:
-        return 0

@@ -1,5 +1,6 @@
 """The send queue of one raw non-blocking socket: parts, gathered into as few sends as possible."""
 
+import contextlib
 import errno
 import socket
 import sys
@@ -126,11 +127,13 @@ def _drop_front(outgoing: list[Part], sent: int) -> None:
 
 
 def round_trip_ms(sock: socket.socket) -> int:
-    """The round trip measured by the kernel (Linux: struct tcp_info, tcpi_rtt in us), in ms; 0 when unknown."""
-    if sys.platform != "linux":
-        return 0
-    try:
-        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_RTT_AT + 4)
-    except OSError:
-        return 0
-    return int.from_bytes(info[_TCP_INFO_RTT_AT:], sys.byteorder) // 1000
+    """The round trip measured by the kernel (tcpi_rtt in us), in ms; 0 when unknown."""
+    return int.from_bytes(tcp_info(sock, _TCP_INFO_RTT_AT + 4)[_TCP_INFO_RTT_AT:], sys.byteorder) // 1000
+
+
+def tcp_info(sock: socket.socket, size: int) -> bytes:
+    """The first bytes of Linux's struct tcp_info; none where the system does not say."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, size)
+    return b""
