@@ -25,7 +25,7 @@ from yak.broker.broker import Broker
 from yak.config.broker_configs import BrokerConfig
 from yak.config.listeners import Listener, bracketed
 from yak.core.events import Event, Refused, StopRequested, StoreConnected, StoreLost, TimerDue
-from yak.errors import StartRefused, Unreachable, UsageError, YakError, first_in
+from yak.errors import StartRefused, Unreachable, YakError, first_in
 from yak.limits import request_memory_bytes_max
 from yak.private_files import replace_file
 from yak.security.oauth_messages import OAUTHBEARER
@@ -107,7 +107,7 @@ class Server:
         self._inter_broker_tls = self._tls.get(listeners.inter_broker_name)
         self._bound = listener.bind_all(listeners.bound)
         self._options = options = options.with_bound([each.listener for each in self._bound])
-        self._shared = self._bind_shared()
+        self._shared = listener.bind_all(options.bootstrap_listeners(), is_shared=True)
         self._http_sockets = self._bind_http()
         self._http_port = listener.bound_port(self._http_sockets) if self._http_sockets else 0
         self._config = BrokerConfig.from_settings(options.broker_settings(self._http_port))
@@ -192,24 +192,13 @@ class Server:
         if shell.refusal is not None:
             raise _refused(shell.refusal)
 
-    def _bind_shared(self) -> list[listener.Bound]:
-        try:
-            return listener.bind_all(self._options.bootstrap_listeners(), is_shared=True)
-        except UsageError:
-            listener.close_all(self._bound)
-            raise
-
     def _bind_http(self) -> list[socket.socket]:
         options = self._options
         if options.http_port is None:
             return []
         from yak.server.http.http_server import bind
 
-        try:
-            return bind(options.host, options.http_port, may_move=options.http_port_may_move)
-        except UsageError:
-            listener.close_all([*self._bound, *self._shared])
-            raise
+        return bind(options.host, options.http_port, may_move=options.http_port_may_move)
 
     def _open(self, disk: RealDisk) -> boot.LoadedState:
         return boot.open_data(disk, self._options, self._config, self._clock, boot.LoadProgress(self._stderr))
