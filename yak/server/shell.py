@@ -355,12 +355,11 @@ class Shell:
 
     def _peer_proven(self, effect: PeerProven) -> None:
         connection = self.connections.get(effect.connection_id)
-        if connection is not None:
-            connection.request_bytes_max = self.limits.request_bytes_max
-            if connection.trial is not None:
-                connection.trial.keep(connection)
+        if connection is not None and connection.trial is not None:
+            connection.trial.keep(connection)
+        self._logged_in(effect)
 
-    def _logged_in(self, effect: LoggedIn) -> None:
+    def _logged_in(self, effect: LoggedIn | PeerProven) -> None:
         connection = self.connections.get(effect.connection_id)
         if connection is not None:
             connection.request_bytes_max = self.limits.request_bytes_max
