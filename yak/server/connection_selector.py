@@ -78,9 +78,6 @@ class ConnectionSelector:
         """Connections that wait for a turn alone, in order; their sockets are not watched meanwhile."""
         self._wait = SelectorWait(self._selector, self._serve, self._is_due)
 
-    def __len__(self) -> int:
-        return len(self._readers)
-
     async def wait(self, connection: ServedConnection) -> None:
         """Serve a connection from here until its own task has to go on. Raises OSError if its socket cannot be watched."""
         self._watch_or_queue(connection)

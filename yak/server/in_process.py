@@ -41,9 +41,6 @@ class InProcess:
         self._ids = itertools.count(-1, -1)
         self._questions: dict[ConnectionId, _Question] = {}
 
-    def __len__(self) -> int:
-        return len(self._questions)
-
     async def ask(self, frame: bytes, peer: str = _PEER, principal: str = ANONYMOUS) -> bytes:
         """Step the core with one request and wait for the response, both without length prefix.
 

@@ -39,9 +39,6 @@ class Peers:
         self._make: Callable[[Shell, Peers, ConnectPeer], PeerConnection] = PeerConnection
         self._connections: dict[PeerId, PeerConnection] = {}
 
-    def __len__(self) -> int:
-        return len(self._connections)
-
     def use(self, make: "Callable[[Shell, Peers, ConnectPeer], PeerConnection]") -> None:
         """Make the connections in another way, such as under TLS."""
         self._make = make

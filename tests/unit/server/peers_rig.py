@@ -60,7 +60,7 @@ class Running:
         await self.until(lambda: any(isinstance(event, PeerLost) for event in self.core.events))
         (event,) = (event for event in self.core.events if isinstance(event, PeerLost))
         assert event.peer_id == peer_id
-        assert len(self.shell.peers) == 0
+        assert len(self.shell.peers._connections) == 0
         return event
 
     async def connected_to(self, listening: socket.socket, peer_id: int = 1) -> trio.SocketStream:

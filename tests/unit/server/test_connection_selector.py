@@ -41,7 +41,7 @@ def serve(*frames: bytes) -> list[list[bytes]]:
             for count in range(1, len(frames) + 1):
                 client = socket.create_connection(("127.0.0.1", broker.port))
                 clients.append(client)
-                while len(broker.shell.selector) < count:  # the first turns of a connection are its own task's
+                while len(broker.shell.selector._readers) < count:  # the first turns of a connection are its own task's
                     served = sum(map(len, core.turns))
                     client.sendall(frame(b"        "))
                     await broker.until(lambda served=served: sum(map(len, core.turns)) > served)  # type: ignore[misc]
@@ -56,7 +56,7 @@ def serve(*frames: bytes) -> list[list[bytes]]:
             for client in clients:
                 client.close()
             await broker.until(lambda: not broker.shell.connections)
-            assert len(broker.shell.selector) == 0
+            assert len(broker.shell.selector._readers) == 0
         return [turn for turn in core.turns if turn]
 
     return trio.run(main)

@@ -141,7 +141,7 @@ async def test_slices_and_bytes_arrive_in_order(file, pause):
 async def test_answer_whose_file_failed_is_the_last_of_its_connection(file):
     async with running(core=Slicer(file)) as broker, await trio.open_tcp_stream("127.0.0.1", broker.port) as stream:
         shell = broker.shell
-        await broker.until(lambda: len(shell.selector) == 1)
+        await broker.until(lambda: len(shell.selector._readers) == 1)
         (connection,) = shell.connections.values()
         part = cut(file, 200_000, len(DATA) - 200_000)
         file.truncate(len(DATA) - 200_000)

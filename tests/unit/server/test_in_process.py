@@ -68,7 +68,7 @@ async def running() -> AsyncIterator[tuple[Shell, Core]]:
         shell = Shell(core, nursery, disk=SimDisk())  # type: ignore[arg-type]
         yield shell, core
         nursery.cancel_scope.cancel()
-    assert len(shell.in_process) == 0
+    assert len(shell.in_process._questions) == 0
     assert sorted(core.opened()) == sorted(core.closed())
 
 
@@ -93,7 +93,7 @@ async def test_a_late_answer_holds_up_no_other_question() -> None:
                 nursery.start_soon(ask, b"hold %d" % number)
             await trio.testing.wait_all_tasks_blocked()
             assert await shell.in_process.ask(b"quick") == b"quick"
-            assert len(shell.in_process) == 3
+            assert len(shell.in_process._questions) == 3
             shell.carry_out([reply(connection_id, data + b"!") for connection_id, data in reversed(core.held)])
         assert answers == {b"hold %d" % number: b"hold %d!" % number for number in range(3)}
 

@@ -24,7 +24,7 @@ async def test_peer_answers_a_request() -> None:
         await broker.until(lambda: broker.core.answers == [b"answer"])
         broker.ask(ClosePeer(1))
         assert await stream.receive_some() == b""
-        assert len(broker.shell.peers) == 0
+        assert len(broker.shell.peers._connections) == 0
         await trio.testing.wait_all_tasks_blocked()
         assert broker.core.events == [PeerConnected(1)]
 
@@ -140,7 +140,7 @@ async def test_peer_connection_may_be_closed_while_it_connects() -> None:
         broker.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)), SendPeer(1, [b"x"]))
         await trio.sleep(0.01)
         broker.ask(ClosePeer(1), ClosePeer(1), SendPeer(1, [b"x"]))
-        assert len(broker.shell.peers) == 0
+        assert len(broker.shell.peers._connections) == 0
         broker.ask(ConnectPeer(2, "127.0.0.1", 1), ClosePeer(2))
         await trio.testing.wait_all_tasks_blocked()
         assert not broker.shell.nursery.child_tasks

@@ -87,7 +87,7 @@ async def test_connection_whose_bytes_wait_for_its_turn_passes_no_deadline() -> 
         new, partial = await broker.connect(), await broker.connect()
         await partial.send_all(frame(b"the first request")[:10])
         await broker.until(lambda: any(each.frame_since_ms for each in broker.shell.connections.values()))
-        await broker.until(lambda: len(broker.shell.selector) == 2)
+        await broker.until(lambda: len(broker.shell.selector._readers) == 2)
         selector = broker.shell.selector
         has_queued, selector.has_queued = selector.has_queued, lambda _connection: True  # type: ignore[method-assign]
         await trio.sleep(0.5)

@@ -119,7 +119,7 @@ async def test_new_connection_waits_for_heavy_ones_unless_its_first_request_is_c
 ) -> None:
     async with running() as broker:
         with socket.create_connection(("127.0.0.1", broker.port)) as client:
-            await broker.until(lambda: len(broker.shell.selector) == 1)
+            await broker.until(lambda: len(broker.shell.selector._readers) == 1)
             (connection,) = broker.shell.connections.values()
             client.sendall(first_request(api_key))
             assert select.select([connection.sock], [], [], 5)[0]

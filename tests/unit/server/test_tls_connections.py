@@ -367,13 +367,13 @@ async def test_a_connection_that_closes_itself_and_has_an_alert_to_send_ends_alo
 ) -> None:
     """As a client of TLS 1.2 whose bad request and renegotiation come at once: it ended the selector's task."""
     async with tls_client(known) as (broker, stream):
-        while not len(broker.shell.selector):  # the first turns of a connection are its own task's
+        while not len(broker.shell.selector._readers):  # the first turns of a connection are its own task's
             assert await ask(stream, b"a request") == b"a request"
             await trio.lowlevel.checkpoint()
         monkeypatch.setattr(TlsSocket, "has_output", True)
         await stream.send_all(struct.pack(">i", -5) + b"bad length")
         await broker.until(lambda: not broker.shell.connections)
         monkeypatch.undo()
-        assert len(broker.shell.selector) == 0
+        assert len(broker.shell.selector._readers) == 0
         other = await secured(broker, trusting(known))
         assert await ask(other, b"another one") == b"another one"

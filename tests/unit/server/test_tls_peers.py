@@ -91,5 +91,5 @@ async def test_close_during_the_handshake_leaves_nothing(known: Identities, when
             sock, _ = await trio.socket.from_stdlib_socket(listening).accept()
             assert await sock.recv(3) == b"\x16\x03\x01"
         caller.ask(ClosePeer(1))
-        await caller.until(lambda: len(caller.shell.peers) == 0)
+        await caller.until(lambda: len(caller.shell.peers._connections) == 0)
         assert caller.core.events == []
