@@ -33,6 +33,7 @@ DEADLINE_MS: Final[dict[JobKind, int]] = {
 }
 """A job that runs longer is stuck: it is logged, and another job may run in its place."""
 _STUCK_REPLACED_MAX: Final = 32
+_THREAD_RETRY_SECONDS: Final = 1.0
 
 
 class _Running:
@@ -96,9 +97,7 @@ class JobRunner:
     async def _run(self, job: RunJob) -> None:
         running = self._running[job.job_id] = _Running(job, self._clock.now_ms())
         try:
-            result, failure, took_ns = await trio.to_thread.run_sync(
-                _attempt, job.plan, self._disk, abandon_on_cancel=True, limiter=self._limiter
-            )
+            result, failure, took_ns = await self._in_thread(job)
         finally:
             del self._running[job.job_id]
             if running.stuck:
@@ -108,6 +107,17 @@ class JobRunner:
             took_ms = self._clock.now_ms() - running.started_ms
             log.write("warning", "stuck-job-finished", {"kind": job.kind, "job": job.job_id, "took_ms": took_ms})
         self._post(JobDone(job.job_id, result, failure))
+
+    async def _in_thread(self, job: RunJob) -> tuple[object, Exception | None, int]:
+        """Run a job. It waits while the system starts no thread: others may have reached a limit of processes (cgroups(7))."""
+        while True:
+            try:
+                return await trio.to_thread.run_sync(
+                    _attempt, job.plan, self._disk, abandon_on_cancel=True, limiter=self._limiter
+                )
+            except RuntimeError as error:
+                log.write("warning", "job-thread-missing", {"kind": job.kind, "job": job.job_id, "error": str(error)})
+            await trio.sleep(_THREAD_RETRY_SECONDS)
 
 
 def _attempt(plan: Plan, disk: Disk) -> tuple[object, Exception | None, int]:

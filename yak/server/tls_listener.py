@@ -1,5 +1,6 @@
 """The TLS of one listener: the contexts of new connections, made again when the files behind them change."""
 
+import contextlib
 import os
 import threading
 import time
@@ -85,7 +86,8 @@ class ListenerTls:
         """The task that checks for changed files, until cancelled."""
         while True:
             await trio.sleep(every_seconds)
-            await trio.to_thread.run_sync(self.reload_if_changed)
+            with contextlib.suppress(RuntimeError):  # the system starts no thread; as in `JobRunner`
+                await trio.to_thread.run_sync(self.reload_if_changed)
 
     def _made(self) -> Contexts:
         contexts = make_contexts(self._settings, self.listener, time.time_ns() // 1_000_000)

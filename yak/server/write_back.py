@@ -82,8 +82,13 @@ class WriteBack:
             return
         self._busy = True
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="write-back", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="write-back", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the system starts no thread now: a later request tries again
+                self._busy = False
+                return
+            self._thread = thread
         self._queue.put(True)
 
     def stop(self) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -318,6 +319,17 @@ def test_listings_are_sorted(disk: RealDisk, tmp_path: Path) -> None:
     assert disk.file_sizes(str(tmp_path)) == [("a", 3), ("b", 3), ("c", 3)]
     assert disk.is_directory(f"{tmp_path}/0")
     assert 0 < disk.free_bytes(str(tmp_path)) <= disk.total_bytes(str(tmp_path))
+
+
+def test_append_succeeds_while_the_system_starts_no_thread(
+    eager: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = pooled(eager, tmp_path / "a.log")
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
+        assert file.append([bytes(1000)]) == 1000
+    assert file.append([bytes(1000)]) == 1000
+    wait_for_round(eager, 1)
 
 
 def test_write_back_runs_in_its_thread_after_enough_bytes(eager: RealDisk, tmp_path: Path) -> None:
