@@ -36,11 +36,6 @@ class AnswerBuffer:
         self._frames = self._largest = 0
         self._replace(SMALLEST_BYTES)
 
-    @property
-    def size(self) -> int:
-        """Size of the buffer in bytes."""
-        return len(self._buffer)
-
     def receive(self, sock: socket.socket) -> int:
         """Receive once; then call `next_frame` until it returns None. Returns 0 at the peer's end. Raises OSError.
 

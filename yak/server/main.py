@@ -168,9 +168,9 @@ class Server:
         for tls in self._every_tls():
             nursery.start_soon(tls.watch)
         if self._inter_broker_tls is not None:
-            from yak.server.tls_peers import connect_with_tls
+            from yak.server.tls_peers import TlsPeerConnection
 
-            connect_with_tls(shell.peers, self._inter_broker_tls)
+            shell.peers.use(partial(TlsPeerConnection, self._inter_broker_tls))
         for event in self._early:
             shell.post(event)
         self._early.clear()

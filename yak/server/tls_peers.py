@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from yak.server.shell import Shell
 
 
-def connect_with_tls(peers: Peers, tls: ListenerTls) -> None:
-    """Make all further connections to peers under TLS."""
-    peers.use(lambda shell, owner, effect: TlsPeerConnection(tls, shell, owner, effect))
-
-
 class TlsPeerConnection(TlsSending, PeerConnection):
     """One connection to another broker's TLS listener."""
 

@@ -1,5 +1,6 @@
 """Connections between brokers under TLS, against a listener of the same settings."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,13 @@ from tests.unit.server.peers_rig import Running, port_of, running
 from tests.unit.server.tls_rig import running_tls
 from yak.core.events import ClosePeer, ConnectionOpened, ConnectPeer, PeerConnected, PeerLost, SendPeer
 from yak.server.tls_listener import ListenerTls
-from yak.server.tls_peers import connect_with_tls
+from yak.server.tls_peers import TlsPeerConnection
 
 CLIENT_AUTH = {"ssl.client.auth": "required"}
 
 
 def use_tls(caller: Running, configs: dict[str, str]) -> None:
-    connect_with_tls(caller.shell.peers, ListenerTls("SSL", configs))
+    caller.shell.peers.use(partial(TlsPeerConnection, ListenerTls("SSL", configs)))
 
 
 async def test_peer_answers_a_request_under_tls(known: Identities) -> None:
