@@ -228,13 +228,6 @@ def _checked_answer_decoder(api_key: int, api_version: int) -> BodyDecoder:
     return _checked_kio_decoder(_response_class(api_key, api_version))
 
 
-def encode_response_body(api_key: int, api_version: int, fields: Fields) -> bytes:
-    """The body only, without length and header."""
-    out = bytearray()
-    _writer(api_key, api_version)(out, fields)
-    return bytes(out)
-
-
 def encode_items(api_key: int, api_version: int, path: tuple[str, ...], items: Sequence[Fields]) -> EncodedItems:
     """The encoded structures of one array of a response, for a response that repeats them.
 

@@ -2,12 +2,12 @@ import pytest
 from kio.schema.describe_configs.v4.response import DescribeConfigsResponse
 from kio.serial import entity_reader
 
+from tests.unit.response_bodies import encode_response_body
 from yak.config.broker_config_table import RATES
 from yak.config.broker_configs import BROKER_CONFIGS
 from yak.config.definitions import ConfigSource, ConfigType
 from yak.config.describe import SynonymRow, describe_broker, describe_default_broker, describe_topic
 from yak.config.topic_configs import TOPIC_CONFIGS
-from yak.protocol.codec import encode_response_body
 
 
 def one(rows):

@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
+from tests.unit.response_bodies import encode_response_body
 from yak.protocol import codec
-from yak.protocol.codec import encode_response, encode_response_body, preload
+from yak.protocol.codec import encode_response, preload
 from yak.protocol.schema_fields import plain
 from yak.protocol.schemas import load_response_schema
 from yak.protocol.versions import API_NAMES, decodable_range

@@ -8,7 +8,7 @@ import threading
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader
 
-from yak.protocol.codec import encode_response_body
+from tests.unit.response_bodies import encode_response_body
 
 
 class FakeBroker:

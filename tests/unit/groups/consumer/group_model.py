@@ -12,6 +12,7 @@ from kio.schema.consumer_group_heartbeat.v0 import request as v0
 from kio.schema.consumer_group_heartbeat.v1 import request as v1
 from kio.serial import entity_reader
 
+from tests.unit.response_bodies import encode_response_body
 from yak.groups.consumer.checks import parse_heartbeat
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.heartbeat import Decision
@@ -21,7 +22,6 @@ from yak.groups.consumer.records import decode
 from yak.groups.consumer.settings import ConsumerGroupSettings
 from yak.groups.consumer.subscriptions import DecisionInputs
 from yak.groups.record import Record
-from yak.protocol.codec import encode_response_body
 
 HEARTBEAT, DESCRIBE = 68, 69
 
