@@ -3,6 +3,7 @@
 A file that cannot be used is logged with the reason, and the broker goes on with what it has.
 """
 
+import errno
 import os
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -77,6 +78,6 @@ class Terminal:
     def _is_there(self) -> bool:
         try:
             os.close(os.open(self._path, os.O_RDWR | os.O_NOCTTY))
-        except OSError:
-            return False
+        except OSError as error:
+            return error.errno in (errno.EMFILE, errno.ENFILE)  # no file handles are left, which is not its end
         return True

@@ -1,9 +1,11 @@
 """What SIGHUP reads again, and how a closed terminal differs from it."""
 
+import errno
 import os
 import pty
 import signal
 import sys
+from unittest.mock import Mock
 
 import pytest
 import trio
@@ -71,6 +73,14 @@ async def test_reload_without_a_users_file_posts_nothing(caplog):
 
 def test_terminal_that_never_existed_is_not_detected_as_closed(tmp_path):
     assert not Terminal(str(tmp_path / "none")).is_gone
+
+
+def test_terminal_is_not_detected_as_closed_without_file_handles(tmp_path, monkeypatch):
+    path = tmp_path / "tty"
+    path.touch()
+    terminal = Terminal(str(path))
+    monkeypatch.setattr(os, "open", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
+    assert not terminal.is_gone
 
 
 @pytest.mark.parametrize(("handling", "then"), [("SIG_DFL", b"gone"), ("SIG_IGN", b"open")])
