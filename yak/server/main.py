@@ -87,6 +87,7 @@ class Server:
         self._terminal = Terminal()
         self._shell: Shell | None = None
         self._shell_made = trio.Event()
+        self._reload_turn = trio.Lock()
         self._broker: Broker | None = None
         self._early: list[Event] = []
         self._store_seen = trio.Event()
@@ -364,7 +365,7 @@ class Server:
     async def _reload(self) -> None:
         await self._shell_made.wait()
         assert self._shell is not None
-        await reload_files(self._every_tls(), self._options.users_file, self._shell.post)
+        await reload_files(self._every_tls(), self._options.users_file, self._shell.post, self._reload_turn)
 
     async def _stop_in_time(self) -> None:
         assert self._shell is not None

@@ -42,21 +42,22 @@ class ListenerReloads:
 
 
 async def reload_files(
-    listeners: "Iterable[ListenerTls]", users_file: str | None, post: Callable[[Event], None]
+    listeners: "Iterable[ListenerTls]", users_file: str | None, post: Callable[[Event], None], turn: trio.Lock
 ) -> None:
-    """Read the files again, in a thread, and use what can be used."""
-    for each in listeners:
-        await trio.to_thread.run_sync(each.reload)
-    if users_file is None:
-        return
-    try:
-        users = await trio.to_thread.run_sync(read_users_file, users_file)
-    except YakError as error:
-        fields: dict[str, object] = {"code": error.code, "what": error.message, "why": error.why}
-        log.write("error", "users-reload-failed", fields)
-        return
-    post(OwnUsersChanged(users))
-    log.write("info", "users-reloaded", {"users": len(users)})
+    """Read the files again, in a thread, and use what can be used; in turn, so that the newest users are the last."""
+    async with turn:
+        for each in listeners:
+            await trio.to_thread.run_sync(each.reload)
+        if users_file is None:
+            return
+        try:
+            users = await trio.to_thread.run_sync(read_users_file, users_file)
+        except YakError as error:
+            fields: dict[str, object] = {"code": error.code, "what": error.message, "why": error.why}
+            log.write("error", "users-reload-failed", fields)
+            return
+        post(OwnUsersChanged(users))
+        log.write("info", "users-reloaded", {"users": len(users)})
 
 
 class Terminal:

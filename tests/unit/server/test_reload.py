@@ -5,6 +5,8 @@ import os
 import pty
 import signal
 import sys
+import threading
+import time
 from unittest.mock import Mock
 
 import pytest
@@ -13,8 +15,10 @@ import trio
 from tests.unit.security.identities import make
 from yak.core.events import OwnUsersChanged
 from yak.security.scram import SCRAM_SHA_256, ScramCredential
+from yak.server import reload
 from yak.server.reload import ListenerReloads, Terminal, reload_files
 from yak.server.tls_listener import ListenerTls
+from yak.server.users_file import read_users_file
 
 
 def write_users(path, text):
@@ -29,7 +33,9 @@ async def test_reload_reads_the_users_file_and_every_certificate(tmp_path, caplo
     listeners = [ListenerTls(name, own.configs) for name in ("SSL", "EXTERNAL")]
     before = [each.contexts for each in listeners]
     posted = []
-    await reload_files(listeners, write_users(tmp_path / "users", "ann:first\nbob:second\n"), posted.append)
+    await reload_files(
+        listeners, write_users(tmp_path / "users", "ann:first\nbob:second\n"), posted.append, trio.Lock()
+    )
     assert all(each.contexts is not old for each, old in zip(listeners, before, strict=True))
     (event,) = posted
     assert isinstance(event, OwnUsersChanged)
@@ -57,16 +63,38 @@ async def test_newest_listener_configs_win_whatever_task_runs_first():
 
 async def test_reload_of_a_bad_users_file_posts_nothing_and_logs_the_reason(tmp_path, caplog):
     posted = []
-    await reload_files([], write_users(tmp_path / "users", "ann-without-a-password-secret\n"), posted.append)
+    await reload_files(
+        [], write_users(tmp_path / "users", "ann-without-a-password-secret\n"), posted.append, trio.Lock()
+    )
     assert posted == []
     assert caplog.messages == ["users-reload-failed"]
     assert "line 1" in caplog.records[0].yak_fields["why"]
     assert "secret" not in str(caplog.records[0].yak_fields)
 
 
+async def test_users_removed_while_a_reload_runs_do_not_come_back(tmp_path, monkeypatch):
+    """The hashes of a hundred users take a second."""
+    path, posted, is_slow = tmp_path / "users", [], threading.Event()
+
+    def read(path):
+        users = read_users_file(path)
+        if "bob" in users:
+            is_slow.set()
+            time.sleep(0.5)
+        return users
+
+    monkeypatch.setattr(reload, "read_users_file", read)
+    turn = trio.Lock()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reload_files, [], write_users(path, "ann:first\nbob:second\n"), posted.append, turn)
+        await trio.to_thread.run_sync(is_slow.wait)
+        nursery.start_soon(reload_files, [], write_users(path, "ann:first\n"), posted.append, turn)
+    assert [set(event.users) for event in posted] == [{"ann", "bob"}, {"ann"}]
+
+
 async def test_reload_without_a_users_file_posts_nothing(caplog):
     posted = []
-    await reload_files([], None, posted.append)
+    await reload_files([], None, posted.append, trio.Lock())
     assert posted == []
     assert caplog.messages == []
 
