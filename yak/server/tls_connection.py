@@ -27,19 +27,15 @@ if TYPE_CHECKING:
 class TlsConnection(TlsSending, Connection):
     """One accepted socket of a TLS listener. The core knows nothing of it before the handshake is done."""
 
-    __slots__ = ("_tls",)
+    __slots__ = ("_tls", "tls_socket")
 
     def __init__(self, tls: ListenerTls, *args: Any) -> None:
         """`args` are those of `Connection`."""
         super().__init__(*args)
         self._tls = tls
-        self.sock = cast("socket.socket", TlsSocket(self.sock, tls.contexts.accepting))
+        self.tls_socket = TlsSocket(self.sock, tls.contexts.accepting)
+        self.sock = cast("socket.socket", self.tls_socket)
         self._low_water = NoLowWater()
-
-    @property
-    def tls_socket(self) -> TlsSocket:
-        """The socket under its own type."""
-        return cast("TlsSocket", self.sock)
 
     async def _read_until_end(self) -> None:
         if await self._shake_hands():
