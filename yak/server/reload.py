@@ -38,7 +38,7 @@ class ListenerReloads:
     async def _reload(self) -> None:
         async with self._turn:
             for each in self._listeners:
-                await trio.to_thread.run_sync(each.reload, self._newest)
+                await trio.to_thread.run_sync(each.reload, self._newest, abandon_on_cancel=True)
 
 
 async def reload_files(
@@ -47,11 +47,11 @@ async def reload_files(
     """Read the files again, in a thread, and use what can be used; in turn, so that the newest users are the last."""
     async with turn:
         for each in listeners:
-            await trio.to_thread.run_sync(each.reload)
+            await trio.to_thread.run_sync(each.reload, abandon_on_cancel=True)
         if users_file is None:
             return
         try:
-            users = await trio.to_thread.run_sync(read_users_file, users_file)
+            users = await trio.to_thread.run_sync(read_users_file, users_file, abandon_on_cancel=True)
         except YakError as error:
             fields: dict[str, object] = {"code": error.code, "what": error.message, "why": error.why}
             log.write("error", "users-reload-failed", fields)

@@ -87,7 +87,7 @@ class ListenerTls:
         while True:
             await trio.sleep(every_seconds)
             with contextlib.suppress(RuntimeError):  # the system starts no thread; as in `JobRunner`
-                await trio.to_thread.run_sync(self.reload_if_changed)
+                await trio.to_thread.run_sync(self.reload_if_changed, abandon_on_cancel=True)
 
     def _made(self) -> Contexts:
         contexts = make_contexts(self._settings, self.listener, time.time_ns() // 1_000_000)

@@ -92,6 +92,33 @@ async def test_users_removed_while_a_reload_runs_do_not_come_back(tmp_path, monk
     assert [set(event.users) for event in posted] == [{"ann", "bob"}, {"ann"}]
 
 
+@pytest.mark.parametrize("kind", ["watch", "configs", "certificates", "users"])
+async def test_file_that_cannot_be_read_to_its_end_does_not_delay_the_stop(tmp_path, monkeypatch, kind):
+    """The server of a network file system may be gone."""
+    tls = ListenerTls("SSL", make(tmp_path / "certs").configs)
+    begun, over = threading.Event(), threading.Event()
+
+    def read(*_arguments):
+        begun.set()
+        over.wait(5)
+
+    for owner, name in ((tls, "reload"), (tls, "reload_if_changed"), (reload, "read_users_file")):
+        monkeypatch.setattr(owner, name, read)
+    async with trio.open_nursery() as nursery:
+        if kind == "watch":
+            nursery.start_soon(tls.watch, 0.01)
+        elif kind == "configs":
+            ListenerReloads([tls]).begin(nursery, {})
+        else:
+            users = None if kind == "certificates" else "users"
+            nursery.start_soon(reload_files, [] if users else [tls], users, lambda _: None, trio.Lock())
+        await trio.to_thread.run_sync(begun.wait)
+        cancelled_at = trio.current_time()
+        nursery.cancel_scope.cancel()
+    over.set()
+    assert trio.current_time() - cancelled_at < 4
+
+
 async def test_reload_without_a_users_file_posts_nothing(caplog):
     posted = []
     await reload_files([], None, posted.append, trio.Lock())
