@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from tests.unit.commands.test_kafka_environment import TESTCONTAINERS_JAVA
+from tests.unit.security import identities
 from yak.local import ports, redis_child
 
 FOLDER = Path(__file__).resolve().parents[2] / "packaging" / "docker"
@@ -145,6 +146,19 @@ def test_testcontainers_script_starts_a_broker_that_a_client_can_use(containers:
     cluster = described(f"localhost:{outside}")
     assert cluster.cluster_id == TESTCONTAINERS_JAVA["CLUSTER_ID"]
     assert [(node.host, node.port) for node in cluster.nodes] == [("localhost", outside)]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2"])
+def test_health_check_knows_the_address_and_the_protocol_of_http(
+    containers: Containers, tmp_path: Path, host: str
+) -> None:
+    certificate = identities.make(tmp_path / "certs").broker
+    https = {"KAFKA_YAK_HTTP_SECURITY_PROTOCOL": "SSL", "KAFKA_SSL_KEYSTORE_LOCATION": certificate}
+    for name, more in (("http", {}), ("https", https)):
+        variables = {"YAK_METADATA": "raft", "KAFKA_LISTENERS": f"PLAINTEXT://{host}:0", **more}
+        containers.start(name, variables)
+        containers.wait(name, WAIT_STRATEGIES[1])
+        assert containers.is_healthy(name, variables)
 
 
 def test_three_combined_nodes_of_kafkas_compose_file_form_one_cluster(containers: Containers) -> None:

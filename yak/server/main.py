@@ -310,6 +310,7 @@ class Server:
                 "address": address,
                 "pid": os.getpid(),
                 "broker_epoch": epoch,
+                "http_host": self._http_sockets[0].getsockname()[0] if self._http_sockets else None,
                 "http_port": self._http_port or None,
                 "http_tls": options.http_has_tls,
             }
