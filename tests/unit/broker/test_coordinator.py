@@ -6,6 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker import group_requests as ask
+from tests.unit.broker.raw_connection import RawConnection
 from tests.unit.broker.replicated import add_broker, set_partition
 from tests.unit.broker.requests import restart
 from yak.cluster.image import Delta
@@ -16,7 +17,9 @@ from yak.ids import TopicPartition
 from yak.partitions.metadata_loader import _Step
 from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import walk_records
+from yak.sim.request_fields import frame_of
 from yak.sim.rig import Rig
+from yak.sim.wire import read_answer
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
 NONE = ErrorCode.none
@@ -200,6 +203,17 @@ def test_groups_are_deleted_in_every_version(rig: Rig, version: int) -> None:
 )
 def test_a_session_is_neither_too_short_nor_too_long(rig: Rig, session_ms: int, code: int) -> None:
     assert rig.ask(ask.JOIN, 9, **ask.join_fields(9, session_ms=session_ms)).error_code == code
+
+
+def test_join_with_a_client_id_that_no_record_can_hold_is_refused(rig: Rig) -> None:
+    """32,767 bytes that are not UTF-8 take 98,301 with U+FFFD in their place: the record of the group ended the broker."""
+    name, connection = "c" * 32_767, RawConnection(rig)
+    frame = frame_of(ask.JOIN, 2, 1, ask.join_fields(2), name)
+    connection.send(frame.replace(name.encode(), b"\xff" * len(name)))
+    rig.run_for(100)
+    (answer,) = connection.answers
+    assert read_answer(ask.JOIN, 2, answer)[1].error_code == ErrorCode.invalid_request
+    assert list(ask.list_groups(rig).groups) == []
 
 
 def test_group_of_the_largest_configured_size_accepts_no_more_members() -> None:

@@ -68,14 +68,15 @@ def _join_of(call: Call) -> Join:
     session_timeout_ms = request.session_timeout // _MS
     rebalance_timeout = getattr(request, "rebalance_timeout", None)
     protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
-    instance_id = getattr(request, "group_instance_id", None)
-    for text in (request.member_id, instance_id or "", request.protocol_type, *(name for name, _data in protocols)):
+    instance_id, client_id = getattr(request, "group_instance_id", None), call.client_id or ""
+    names = (name for name, _metadata in protocols)
+    for text in (request.member_id, instance_id or "", client_id, request.protocol_type, *names):
         if len(text.encode()) > GROUP_STRING_BYTES_MAX:
             raise PeerError(ErrorCode.invalid_request, "a name is longer than 32,000 bytes")
     return Join(
         request.member_id,
         instance_id,
-        call.client_id or "",
+        client_id,
         client_host(call),
         session_timeout_ms if rebalance_timeout is None else max(0, rebalance_timeout // _MS),
         session_timeout_ms,

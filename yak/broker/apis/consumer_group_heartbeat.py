@@ -32,7 +32,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         broker.authorization.check(call, Operation.READ, ResourceType.GROUP, request.group_id)
         for name in request.subscribed_topic_names or ():
             broker.authorization.check(call, Operation.DESCRIBE, ResourceType.TOPIC, name)
-        for text in (request.member_id, request.instance_id or "", request.rack_id or ""):
+        for text in (request.member_id, request.instance_id or "", request.rack_id or "", call.client_id or ""):
             if len(text.encode()) > GROUP_STRING_BYTES_MAX:
                 raise PeerError(ErrorCode.invalid_request, "a name is longer than 32,000 bytes")
         coordinated = broker.group_coordinator.of(request.group_id, may_be_empty=True)
