@@ -105,6 +105,7 @@ class Shard:
             for pending in self._gathered_producers.pop(key, ()):
                 del self.gathered_pending[pending][key]
         elif producer_id is None or not is_offset_key(key):
+            self.gathered.pop(key, None)  # `restore` replays the records in log order
             self.gathered[key] = value, offset
         else:
             self.gathered_pending.setdefault(producer_id, {})[key] = value, offset

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 
 from yak.groups.classic.group import ClassicGroup, ClassicSettings
 from yak.groups.classic.records import group_key
+from yak.groups.consumer.partitions import NO_PARTITIONS
+from yak.groups.consumer.records import Change, CurrentValue, Kind, encode
 from yak.groups.offsets import Committed, offset_record
 from yak.groups.shard import Shard
 
@@ -51,6 +54,17 @@ def state(shard: Shard) -> tuple[Any, Any]:
         {group_id: set(offsets) for group_id, offsets in groups.items()},
         {group_id: offsets.pending for group_id, offsets in groups.items() if offsets.pending},
     )
+
+
+def test_partition_belongs_to_the_member_of_the_last_record_when_an_earlier_member_was_not_removed():
+    """The tombstone of `gone` was compacted away before this replica copied it."""
+    held = frozenset({(uuid.UUID(int=1), 0)})
+    steps = [("stays", NO_PARTITIONS), ("gone", held), ("stays", held)]
+    changes = [Change(Kind.CURRENT, "g", member, CurrentValue(5, 5, 0, owned)) for member, owned in steps]
+    log = [Entry(offset, *encode(change), None) for offset, change in enumerate(changes)]
+    consumer = load(log).groups["g"].consumer
+    assert consumer is not None
+    assert set(consumer.state.owners.values()) == {"stays"}
 
 
 class Coordinator:
