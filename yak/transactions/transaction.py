@@ -147,7 +147,7 @@ class Transaction(NamedTuple):
             raise PeerError(ErrorCode.producer_fenced)
         elif epoch < _EPOCH_MAX:
             # The answer to the bump was lost. A new producer would have cleared `last_producer_epoch`.
-            return self._move(EMPTY, **fresh)
+            return self._move(EMPTY, previous_producer_id=self.previous_producer_id, **fresh)
         else:
             last_epoch = expected.epoch
         if not self.is_epoch_exhausted:
