@@ -127,6 +127,15 @@ def test_a_coordinator_that_starts_knows_its_members(rig: Rig) -> None:
     ]
 
 
+def test_late_members_whose_tombstones_exceed_a_batch_are_fenced_in_several(rig: Rig) -> None:
+    """No batch was written, so the partitions stayed with members that were gone."""
+    for name in "abcdefghijklmnop":
+        assert heartbeat(rig, name * 30_000).error_code == NONE
+    restart(rig)
+    rig.run_for(46_000)
+    assert describe(rig).group_state == "Empty"
+
+
 def test_a_silent_member_is_fenced_after_its_session() -> None:
     rig = make_rig(group_consumer_session_timeout_ms="6000")
     answer = heartbeat(rig, "a")

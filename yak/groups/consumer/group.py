@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.group import Join, Sync
@@ -28,6 +28,10 @@ from yak.groups.consumer.records import Change, Kind, encode
 from yak.groups.consumer.state import Draft, GroupState
 from yak.groups.consumer.subscriptions import CheckedVersions, DecisionInputs, is_behind
 from yak.groups.record import Record
+from yak.limits import KIB
+
+_FENCED_AT_ONCE_SIZE: Final = 128 * KIB
+"""Characters of the keys of tombstones in one decision; a batch of the log takes 1 MiB by default."""
 
 
 class ConsumerGroup:
@@ -135,7 +139,10 @@ class ConsumerGroup:
         return self.deadlines.next_ms()
 
     def on_time(self, world: DecisionInputs) -> Decision:
-        """Fence all members past a deadline, if any. They stay due until the records are replayed."""
+        """Fence members past a deadline, if any. They stay due until the records are replayed.
+
+        They are as many as one batch takes: after an outage of the clients all members of a large group may be late.
+        """
         late: set[str] = set()
         for what, member_id, epoch in self.deadlines.over(world.now_ms):
             member = self.state.members.get(member_id)
@@ -143,7 +150,10 @@ class ConsumerGroup:
                 self.deadlines.cancel(what, member_id)
             else:
                 late.add(member_id)
-        return self._without(sorted(late), world, {}) if late else Decision([], {}, seen=self.seen)
+        if not late:
+            return Decision([], {}, seen=self.seen)
+        tombstones_size = 3 * (len(self.group_id) + max(map(len, late)))
+        return self._without(sorted(late)[: max(1, _FENCED_AT_ONCE_SIZE // tombstones_size)], world, {})
 
     def tombstones(self) -> list[Record]:
         """The tombstones of an empty group; the caller has checked that it is empty."""
