@@ -20,6 +20,7 @@ from yak.coordination.runtime import (
     Then,
     as_coordinator,
     for_one_batch,
+    tombstone_batches,
 )
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
@@ -28,7 +29,7 @@ from yak.groups.classic.group import ClassicGroup, ClassicSettings, ClassicState
 from yak.groups.classic.records import group_record
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.group import Group
-from yak.groups.offsets import OFFSETS_TOPIC, Committed, offset_record
+from yak.groups.offsets import OFFSETS_TOPIC, Committed, is_offset_key, offset_record, read_offset_key
 from yak.groups.record import Record
 from yak.groups.shard import Shard
 from yak.ids import Offset
@@ -133,12 +134,6 @@ class GroupCoordinator:
         return self.runtime.find(group_id)
 
     @changes_state
-    def deleted(self, coordinated: GroupsPartition, group: Group, error_code: ErrorCode) -> None:
-        """Drop a group whose records were deleted."""
-        coordinated.shard.drop(group)
-        self._forget(group, error_code)
-
-    @changes_state
     def put_classic(self, group: Group, error_code: ErrorCode, classic: ClassicGroup | None = None) -> None:
         """Replace a group by `classic`, or by an empty classic group. Waiting requests get the error."""
         self._forget(group, error_code)
@@ -180,6 +175,46 @@ class GroupCoordinator:
             then(as_coordinator(error.error_code))
             return
         self.runtime.append(coordinated, fitting, appended, then, producer)
+
+    def delete(
+        self,
+        coordinated: GroupsPartition,
+        group: Group,
+        tombstones: Iterable[Record],
+        then: Then,
+        drops_with: ErrorCode | None = None,
+    ) -> None:
+        """Append tombstones of a group's offsets, in batches that the log takes; `then` as for `append`.
+
+        With `drops_with` the last of them are the group's own: it is dropped, and its waiting requests get this error. After
+        an error the offsets of the batches before it are deleted, and the group stays.
+        """
+        batches = tombstone_batches(((record, record.key) for record in tombstones), coordinated.partition)
+        some = next(batches, [])
+        codes: list[ErrorCode] = []
+
+        @changes_state
+        def replay() -> None:
+            if following is None and drops_with is not None:
+                coordinated.shard.drop(group)
+                self._forget(group, drops_with)
+                return
+            for record in filter(lambda record: is_offset_key(record.key), some):
+                _group_id, topic, index = read_offset_key(record.key)
+                group.offsets.remove(topic, index, group.uncommitted_end)
+
+        while (following := next(batches, None)) is not None:
+            codes.clear()
+            self.append(coordinated, group, some, replay, codes.append)
+            if codes and codes[0] != ErrorCode.none:
+                then(codes[0])
+                return
+            some = following
+        if some:
+            self.append(coordinated, group, some, replay, then)
+        else:
+            replay()
+            then(ErrorCode.none)
 
     def commit(
         self,

@@ -10,9 +10,9 @@ offset of the partition, and no group while it has one at all (OffsetMetadataMan
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from yak.coordination.runtime import tombstone_batches
 from yak.core.context import Context
 from yak.errors import ErrorCode
 from yak.groups.group import Group
@@ -81,7 +81,8 @@ class OffsetExpiry:
         ]
         is_over = not (group.has_members or group.members.pending or group.offsets.pending)
         if is_over and len(expired) == sum(1 for _ in group.offsets):
-            self._remove_group(coordinated, group)
+            removed = partial(self._removed, "group-expired", group, len(expired))
+            self._coordinator.delete(coordinated, group, group.forgetting(), removed, ErrorCode.unknown_member_id)
         elif expired:
             self._remove(coordinated, group, expired)
 
@@ -97,32 +98,12 @@ class OffsetExpiry:
         return (index for index, committed in partitions.items() if group.is_expired(committed, now_ms, retention_ms))
 
     def _remove(self, coordinated: GroupsPartition, group: Group, partitions: list[tuple[str, int]]) -> None:
-        keyed = ((partition, offset_record(group.group_id, *partition, None).key) for partition in partitions)
-        for some in tombstone_batches(keyed, coordinated.partition):
-
-            def replay(some: list[tuple[str, int]] = some) -> None:
-                for topic, index in some:
-                    group.offsets.remove(topic, index, group.uncommitted_end)
-                self._context.notice("info", "offsets-expired", group=group.group_id, offsets=len(some))
-
-            records = [offset_record(group.group_id, topic, index, None) for topic, index in some]
-            self._coordinator.append(coordinated, group, records, replay, _ignore)
+        records = (offset_record(group.group_id, *partition, None) for partition in partitions)
+        removed = partial(self._removed, "offsets-expired", group, len(partitions))
+        self._coordinator.delete(coordinated, group, records, removed)
         coordinated.shard.drop_if_void(group)
 
-    def _remove_group(self, coordinated: GroupsPartition, group: Group) -> None:
-        records = group.forgetting()
-        if not records:
-            coordinated.shard.drop_if_void(group)
-            return
-        for some in tombstone_batches(((record, record.key) for record in records), coordinated.partition):
-
-            def replay(is_last: bool = some[-1] is records[-1]) -> None:
-                if is_last:
-                    self._coordinator.deleted(coordinated, group, ErrorCode.unknown_member_id)
-                    self._context.notice("info", "group-expired", group=group.group_id, records=len(records))
-
-            self._coordinator.append(coordinated, group, some, replay, _ignore)
-
-
-def _ignore(_error_code: ErrorCode) -> None:
-    """Ignore a failed write: the next round finds the same offsets."""
+    def _removed(self, event: str, group: Group, offsets: int, error_code: ErrorCode) -> None:
+        """Log what was removed. After a failed write the next round finds the same offsets."""
+        if error_code == ErrorCode.none:
+            self._context.notice("info", event, group=group.group_id, offsets=offsets)

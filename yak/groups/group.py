@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from yak.errors import ErrorCode, PeerError
@@ -62,12 +62,10 @@ class Group:
             return False
         return self.consumer is None and self.members.protocol_type is None
 
-    def forgetting(self) -> list[Record]:
-        """The tombstones of the group and of all its committed and pending offsets."""
-        records = [offset_record(self.group_id, *place, None) for place in self.offsets.partitions()]
-        if self.consumer is not None:
-            return records + self.consumer.tombstones()
-        return records + self.forgetting_classic()
+    def forgetting(self) -> Iterator[Record]:
+        """The tombstones of all committed and pending offsets of the group, and then its own."""
+        yield from (offset_record(self.group_id, *place, None) for place in self.offsets.partitions())
+        yield from self.forgetting_classic() if self.consumer is None else self.consumer.tombstones()
 
     def forgetting_classic(self) -> list[Record]:
         """The tombstone of the classic group, if the group has a record."""

@@ -11,6 +11,7 @@ from tests.unit.broker import group_requests as ask
 from tests.unit.broker.groups_rig import subscription
 from tests.unit.broker.requests import fitted, restart
 from tests.unit.broker.test_coordinator import make_rig, replicated, topic_id
+from yak.coordination import runtime
 from yak.groups.consumer.state import GroupState
 from yak.protocol.record_batch import iterate_headers
 from yak.sim.rig import Pending, Rig
@@ -125,6 +126,17 @@ def test_a_coordinator_that_starts_knows_its_members(rig: Rig) -> None:
     assert [(each.group_id, each.group_type, each.group_state) for each in ask.list_groups(rig).groups] == [
         ("g", "consumer", "Stable")
     ]
+
+
+def test_group_whose_own_tombstones_are_in_two_batches_is_deleted(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "TOMBSTONES_AT_ONCE", 2)
+    epoch = heartbeat(rig, "a").member_epoch
+    assert ask.commit(rig, {0: 2}, member_id="a", generation=epoch) == [NONE]
+    assert heartbeat(rig, "a", -1).error_code == NONE
+    (deleted,) = rig.ask(ask.DELETE, 2, groups_names=["g"]).results
+    assert deleted.error_code == NONE
+    restart(rig)
+    assert list(ask.list_groups(rig).groups) == []
 
 
 def test_late_members_whose_tombstones_exceed_a_batch_are_fenced_in_several(rig: Rig) -> None:

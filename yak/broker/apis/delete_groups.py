@@ -59,18 +59,7 @@ def _delete(
         if len(results) == len(names):
             waiting.complete(_answer(names, results))
 
-    records = group.forgetting()
-    if records:
-        coordinator.append(
-            coordinated,
-            group,
-            records,
-            lambda: coordinator.deleted(coordinated, group, ErrorCode.group_id_not_found),
-            then,
-        )
-    else:
-        coordinator.deleted(coordinated, group, ErrorCode.group_id_not_found)
-        results[group_id] = ErrorCode.none
+    coordinator.delete(coordinated, group, group.forgetting(), then, ErrorCode.group_id_not_found)
 
 
 def _answer(names: list[str], results: dict[str, ErrorCode]) -> Fields:

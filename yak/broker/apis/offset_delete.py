@@ -63,13 +63,9 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if not partitions:
         return Now(fields)
 
-    def replay() -> None:
-        for topic, index in partitions:
-            group.offsets.remove(topic, index, group.uncommitted_end)
-
     def remove(then: Then) -> Fields:
         records = (offset_record(group.group_id, topic, index, None) for topic, index in partitions)
-        broker.group_coordinator.append(coordinated, group, records, replay, then)
+        broker.group_coordinator.delete(coordinated, group, records, then)
         return fields
 
     return answer_when_safe(broker, call, remove, lambda code: {"error_code": code, "topics": []})

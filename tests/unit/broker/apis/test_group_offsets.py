@@ -325,15 +325,58 @@ def test_offsets_of_a_group_without_members_expire_after_the_retention_time(forg
 @pytest.mark.parametrize("is_group_over", [True, False])
 def test_offsets_of_a_long_group_id_expire_in_batches_that_the_log_takes(forgetful, is_group_over):
     group = "g" * GROUP_STRING_BYTES_MAX
-    forgetful.create_topic("many", partitions=40)
-    for start in (0, 20):
-        places = {("many", index): 1 for index in range(start, start + 20)}
-        assert set(forgetful.commit(places, group).values()) == {NONE}
+    commit_beyond_a_batch(forgetful, group)
     if not is_group_over:
         forgetful.commit({("orders", 0): 1}, group, version=4, retention_ms=minutes(60))
     forgetful.run_for(minutes(3))
     assert set(forgetful.committed(group)) == (set() if is_group_over else {("orders", 0)})
     assert (group in forgetful.groups()) is not is_group_over
+
+
+def commit_beyond_a_batch(rig: GroupsRig, group: str) -> set[tuple[str, int]]:
+    """Offsets whose tombstones the log does not take in one batch."""
+    rig.create_topic("many", partitions=40)
+    for start in (0, 20):
+        places = {("many", index): 1 for index in range(start, start + 20)}
+        assert set(rig.commit(places, group).values()) == {NONE}
+    return {("many", index) for index in range(40)}
+
+
+def test_group_with_more_offsets_than_a_batch_takes_is_deleted(rig):
+    group = "g" * GROUP_STRING_BYTES_MAX
+    commit_beyond_a_batch(rig, group)
+    assert rig.delete(group) == [NONE]
+    rig.restart_groups()
+    assert group not in rig.groups()
+
+
+def test_more_offsets_than_a_batch_takes_are_deleted(rig):
+    group = "g" * GROUP_STRING_BYTES_MAX
+    commit_beyond_a_batch(rig, group)
+    code, codes = rig.delete_offsets(group, {"many": list(range(40))})
+    assert (code, set(codes.values())) == (NONE, {NONE})
+    assert rig.committed(group) == {}
+
+
+def test_deletion_that_fails_in_its_second_batch_leaves_the_offsets_that_the_log_has(rig, monkeypatch):
+    """The group kept all offsets in memory, or none, while the log had some."""
+    group = "g" * GROUP_STRING_BYTES_MAX
+    every = commit_beyond_a_batch(rig, group)
+    real, appended = CoordinatorPartitions.append, []
+
+    def fail_second(self, *arguments):
+        appended.append(None)
+        if len(appended) == 2:
+            raise PeerError(ErrorCode.not_enough_replicas)
+        return real(self, *arguments)
+
+    monkeypatch.setattr(CoordinatorPartitions, "append", fail_second)
+    assert rig.delete(group) == [ErrorCode.coordinator_not_available]
+    left = rig.committed(group)
+    assert set(left) < every
+    rig.restart_groups()
+    assert rig.committed(group) == left != {}
+    assert rig.delete(group) == [NONE]
 
 
 def test_groups_of_one_partition_expire_a_few_in_a_step(forgetful, monkeypatch):
