@@ -13,7 +13,6 @@ from yak.broker.apis.classic_members import client_host
 from yak.broker.call import Call, Fields, Now, Outcome
 from yak.broker.delayed_answers import answer_when_safe
 from yak.errors import ErrorCode, PeerError
-from yak.limits import GROUP_STRING_BYTES_MAX
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -32,9 +31,6 @@ def handle(broker: Broker, call: Call) -> Outcome:
         broker.authorization.check(call, Operation.READ, ResourceType.GROUP, request.group_id)
         for name in request.subscribed_topic_names or ():
             broker.authorization.check(call, Operation.DESCRIBE, ResourceType.TOPIC, name)
-        for text in (request.member_id, request.instance_id or "", request.rack_id or "", call.client_id or ""):
-            if len(text.encode()) > GROUP_STRING_BYTES_MAX:
-                raise PeerError(ErrorCode.invalid_request, "a name is longer than 32,000 bytes")
         coordinated = broker.group_coordinator.of(request.group_id, may_be_empty=True)
 
         def operation(then: Then) -> Fields:

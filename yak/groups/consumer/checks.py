@@ -13,13 +13,12 @@ from yak.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPO
 from yak.groups.consumer.partitions import Partitions, TopicIdPartition, flattened
 from yak.groups.consumer.settings import ConsumerGroupSettings
 from yak.groups.consumer.state import GroupState
+from yak.limits import GROUP_STRING_BYTES_MAX
 
 OFFSET_COMMIT_WITH_MEMBER_EPOCH = 9
 """The first version of OffsetCommit whose generation id may be a member epoch."""
 _CLIENT_MAKES_MEMBER_ID = 1
 """From this version of ConsumerGroupHeartbeat on, the client chooses its member id (KIP-1082)."""
-_TEXT_BYTES_MAX = 0x7FFF
-"""Kafka's bound for a string, which kio does not enforce for compact strings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +107,13 @@ def _check_texts(group_id: str, heartbeat: Heartbeat) -> None:
         "MemberId": [heartbeat.member_id],
         "InstanceId": [heartbeat.instance_id],
         "RackId": [heartbeat.rack_id],
+        "ClientId": [heartbeat.client_id],
         "SubscribedTopicRegex": [heartbeat.topic_regex],
         "SubscribedTopicNames": heartbeat.topic_names or (),
     }
     for name, texts in named.items():
-        if any(text is not None and len(text.encode()) > _TEXT_BYTES_MAX for text in texts):
-            raise _invalid(f"{name} can't be longer than {_TEXT_BYTES_MAX} bytes.")
+        if any(text is not None and len(text.encode()) > GROUP_STRING_BYTES_MAX for text in texts):
+            raise _invalid(f"{name} can't be longer than {GROUP_STRING_BYTES_MAX} bytes.")
 
 
 def _check_epoch(heartbeat: Heartbeat) -> None:

@@ -114,20 +114,29 @@ class Coordinator:
     def world(self) -> DecisionInputs:
         return DecisionInputs(self.topics, self.settings, self.now_ms)
 
-    def heartbeat(self, member_id: str, epoch: int, *, version: int = 1, host: str = "/10.0.0.1", **said: Any) -> Any:
+    def heartbeat(self, member_id: str, epoch: int, *, version: int = 1, **said: Any) -> Any:
         """A heartbeat; the answer as a client decodes it. PeerError goes through, and then nothing changed."""
-        decision = self.decide(member_id, epoch, version=version, host=host, **said)
+        decision = self.decide(member_id, epoch, version=version, **said)
         self.take(decision)
         return decoded(HEARTBEAT, version, decision.answer)
 
-    def decide(self, member_id: str, epoch: int, *, version: int = 1, host: str = "/10.0.0.1", **said: Any) -> Decision:
+    def decide(
+        self,
+        member_id: str,
+        epoch: int,
+        *,
+        version: int = 1,
+        client_id: str = "client",
+        host: str = "/10.0.0.1",
+        **said: Any,
+    ) -> Decision:
         before = self.group.state.copy()
         try:
             heartbeat = parse_heartbeat(
                 request(member_id, epoch, version=version, **said),
                 version,
                 self.settings,
-                client_id="client",
+                client_id=client_id,
                 client_host=host,
                 new_member_id="made-by-the-coordinator",
             )

@@ -40,6 +40,7 @@ from yak.groups.consumer.settings import ConsumerGroupSettings
         ({"epoch": -3}, "MemberEpoch is invalid"),
         ({"member_id": "x" * 40_000}, "MemberId can't be longer"),
         ({"topics": ["é" * 20_000]}, "SubscribedTopicNames can't be longer"),
+        ({"client_id": "\ufffd" * 20_000}, "ClientId can't be longer"),
     ],
 )
 def test_requests_that_make_no_sense(one: Coordinator, said: dict[str, Any], words: str) -> None:
