@@ -77,6 +77,7 @@ class GroupCoordinator:
             group.uncommitted_end = end_offset
             group.members.arm(now_ms)
             self.consumers.loaded(group)
+        self.expiry.remove_deleted(coordinated)
         partition = str(coordinated.partition.topic_partition)
         if shard.unreadable:
             context.notice(
@@ -260,7 +261,7 @@ class GroupCoordinator:
             then(ErrorCode.not_coordinator)
             return
         record = group_record(group, assignments, self._context.clock.wall_ms)
-        self.append(coordinated, entry, (record,), _nothing, then)
+        self.append(coordinated, entry, (record,), lambda: None, then)  # the group already matches its record
 
     def schedule(self, group: ClassicGroup | ConsumerGroup, due_ms: int) -> None:
         """Run a group's timer at `due_ms`, unless it is already due earlier."""
@@ -307,7 +308,3 @@ class GroupCoordinator:
         entry = coordinated.shard.groups.get(group.group_id)
         if entry is not None:
             coordinated.shard.drop_if_void(entry)
-
-
-def _nothing() -> None:
-    """Replay nothing: the group already matches its record."""

@@ -61,16 +61,21 @@ class OffsetExpiry:
     def topics_deleted(self, names: Iterable[str]) -> None:
         """Remove the offsets of deleted topics: they are meaningless for a new topic of the same name."""
         removed = frozenset(names)
-        if not removed:
-            return
-        for coordinated in self._coordinator.runtime.loaded_partitions():
-            for group in list(coordinated.shard.groups.values()):
-                offsets = group.offsets
-                # one step checks 100,000 groups: most of them have no offset of the topics
-                if offsets.pending or not removed.isdisjoint(offsets.topics):
-                    partitions = list(offsets.partitions(removed))
-                    if partitions:
-                        self._remove(coordinated, group, partitions)
+        for coordinated in list(self._coordinator.runtime.coordinated.values()):
+            coordinated.shard.deleted_topics |= removed
+            if not coordinated.is_loading:
+                self.remove_deleted(coordinated)
+
+    def remove_deleted(self, coordinated: GroupsPartition) -> None:
+        """Remove the offsets of the deleted topics of a partition, also those deleted while it was being loaded."""
+        removed, coordinated.shard.deleted_topics = coordinated.shard.deleted_topics, frozenset()
+        for group in list(coordinated.shard.groups.values()) if removed else ():
+            offsets = group.offsets
+            # one step checks 100,000 groups: most of them have no offset of the topics
+            if offsets.pending or not removed.isdisjoint(offsets.topics):
+                partitions = list(offsets.partitions(removed))
+                if partitions:
+                    self._remove(coordinated, group, partitions)
 
     def _expire(self, coordinated: GroupsPartition, group: Group) -> None:
         expired = [

@@ -39,6 +39,8 @@ class Shard:
         """The producers that have each key of it."""
         self.late_markers: list[tuple[ProducerId, bool]] = []
         """The markers that were appended since loading began: (producer, whether it is a commit)."""
+        self.deleted_topics: frozenset[str] = frozenset()
+        """The names of topics that were deleted since loading began."""
         self.forgotten_end: Offset = 0
         """The end offset of the last record of removed groups: until it is committed, these groups may reappear."""
         self.unreadable = 0

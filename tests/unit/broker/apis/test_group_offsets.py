@@ -1,6 +1,7 @@
 """OffsetCommit, OffsetFetch and OffsetDelete, through their own APIs, with Kafka's error codes."""
 
 from collections import Counter
+from functools import partial
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -8,6 +9,7 @@ from kio.schema.errors import ErrorCode
 from tests.unit.broker.groups_rig import COMMIT, FETCH, FIND, GroupsRig, ms, subscription
 from yak.coordination import offset_expiry
 from yak.coordination.coordinator_partitions import CoordinatorPartitions
+from yak.coordination.loader import CoordinatorLoader
 from yak.coordination.offset_expiry import OffsetExpiry
 from yak.errors import PeerError
 from yak.groups.offsets import Offsets
@@ -493,6 +495,23 @@ def test_offsets_of_a_topic_deleted_while_no_broker_coordinated_are_removed_too(
     broker.group_coordinator.expiry.topics_deleted = original
     rig.run_for(2_000)
     assert rig.committed() == {}
+
+
+def test_offsets_of_a_topic_that_is_created_again_while_its_coordinator_loads_are_removed(rig, monkeypatch):
+    """A consumer of the new topic began at the offset in the old one, and skipped records."""
+    rig.create_topic("other")
+    rig.commit({("orders", 0): 7, ("other", 0): 2})
+    resume = CoordinatorLoader.resume
+    with monkeypatch.context() as patch:
+        patch.setattr(CoordinatorLoader, "resume", lambda self: self._context.after(self, 5_000, partial(resume, self)))
+        rig.restart()
+        delete_topic(rig, "orders")
+        rig.create_topic("orders", partitions=4)
+        assert rig.node.broker.group_coordinator.runtime.is_loading()
+    rig.begin_groups()
+    assert rig.committed() == {("other", 0): (2, "")}
+    rig.restart_groups()
+    assert rig.committed() == {("other", 0): (2, "")}
 
 
 def test_deleted_topic_searches_the_offsets_of_groups_that_have_it_only(rig, monkeypatch):
