@@ -129,10 +129,16 @@ class ConsumerGroup:
             self._arm_rebalance(member, world.now_ms)
 
     def loaded(self, world: DecisionInputs) -> None:
-        """The log is replayed: every session and every revocation timeout restarts now."""
+        """The log is replayed: every session and every revocation timeout restarts now.
+
+        A member is fenced at once whose partition another one has: the tombstones of the first were compacted away before
+        this replica copied them. It would get partitions, and could commit.
+        """
         for member in self.state.members.values():
             self._arm_session(member, world)
             self._arm_rebalance(member, world.now_ms)
+            if any(self.state.owners.get(each) != member.member_id for each in member.held):
+                self.deadlines.set(DeadlineAction.SESSION, member.member_id, world.now_ms)
 
     def next_due(self) -> int | None:
         """When `on_time` is due, in ms; None without deadlines."""

@@ -204,6 +204,27 @@ def test_a_static_member_that_comes_back_with_other_topics(one: Coordinator) -> 
     assert (answer.member_epoch, assigned(answer)) == (3, parts("u", 0))
 
 
+def test_member_whose_partitions_another_one_has_is_fenced_when_the_group_is_loaded(one: Coordinator) -> None:
+    """Seed 100032: the tombstones were compacted away before this replica copied them, and the member committed again."""
+    one.join("a", "t")
+    joined = len(one.log)
+    one.heartbeat("a", -1)
+    left = len(one.log)
+    one.join("b", "t")
+    epoch = one.member("b").epoch
+    tombstones = [record for record in one.log[joined:left] if record.value is None]
+    one.group = ConsumerGroup("g")
+    for record in one.log:
+        if record not in tombstones:
+            one.group.replay(decode(record))
+    one.group.loaded(one.world)
+    assert sorted(one.group.state.members) == ["a", "b"]
+    assert one.pass_time(0) == ["a"]
+    assert one.member("b").assigned == parts("t", 0, 1, 2, 3)
+    one.heartbeat("b", epoch, owned=parts("t", 0, 1, 2, 3))
+    assert one.member("b").assigned == parts("t", 0, 1, 2, 3)
+
+
 def test_static_member_survives_the_end_of_an_earlier_member_whose_tombstones_were_compacted_away(
     one: Coordinator,
 ) -> None:
