@@ -126,11 +126,6 @@ class Group:
         if self.consumer is not None:
             checks.check_fetch(self.consumer.state, member_id, member_epoch)
 
-    def check_deletion(self) -> None:
-        """Raise NON_EMPTY_GROUP while it has members."""
-        if self.has_members:
-            raise PeerError(ErrorCode.non_empty_group)
-
     def check_deletion_of_offsets(self) -> None:
         """Raise NON_EMPTY_GROUP when the group has classic members that are not consumers."""
         if self.consumer is None:

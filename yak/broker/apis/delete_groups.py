@@ -52,7 +52,8 @@ def _delete(
     group = coordinated.shard.groups.get(group_id)
     if group is None:
         raise PeerError(ErrorCode.group_id_not_found)
-    group.check_deletion()
+    if group.has_members:
+        raise PeerError(ErrorCode.non_empty_group)
 
     def then(error_code: ErrorCode) -> None:
         results[group_id] = error_code

@@ -24,7 +24,7 @@ def must_downgrade(state: GroupState, leaving: Collection[str], settings: Consum
         settings.migration_policy.allows_downgrade
         and 0 < len(staying) <= settings.classic_max_size
         and all(member.classic is not None for member in staying)
-        and _have_a_protocol_in_common(staying)
+        and common_protocol(staying) is not None
     )
 
 
@@ -35,22 +35,20 @@ def downgraded(state: GroupState, leaving: Collection[str], topics: TopicsView) 
     """
     staying = [state.members[member_id] for member_id in sorted(state.members) if member_id not in leaving]
     name = common_protocol(staying)
+    assert name is not None, "must_downgrade has checked it"
     members = tuple(_classic(state, member, name, topics) for member in staying)
     return ClassicGroup(state.group_id, state.epoch, PROTOCOL_TYPE, name, members)
 
 
-def common_protocol(members: Sequence[Member]) -> str:
-    """The common protocol with the most votes; each member votes for the first one it lists."""
+def common_protocol(members: Sequence[Member]) -> str | None:
+    """The common protocol with the most votes; each member votes for the first one it lists.
+
+    None only for records in a log that differ: a join checks that there is one.
+    """
     offered = [[name for name, _ in member.classic.protocols] for member in members if member.classic is not None]
     shared = set(offered[0]).intersection(*offered[1:])
-    votes = Counter(next(name for name in names if name in shared) for names in offered)
-    return min(votes, key=lambda name: (-votes[name], name))
-
-
-def _have_a_protocol_in_common(members: Sequence[Member]) -> bool:
-    """Always true for members that joined one group, since a join checks it; records in a log may differ."""
-    offered = [{name for name, _ in member.classic.protocols} for member in members if member.classic is not None]
-    return bool(offered) and bool(offered[0].intersection(*offered[1:]))
+    votes = Counter(next(name for name in names if name in shared) for names in offered if shared)
+    return min(votes, key=lambda name: (-votes[name], name), default=None)
 
 
 def _classic(state: GroupState, member: Member, protocol_name: str, topics: TopicsView) -> ClassicMember:
