@@ -100,7 +100,7 @@ class LeaderState:
         ends = [own_end if voter.node_id == node_id else self.end_of(voter) for voter in voters.voters]
         return sorted(ends, reverse=True)[voters.majority - 1]
 
-    def _state(self, voter: Voter) -> Follower:
+    def state_of(self, voter: Voter) -> Follower:
         """The state of a voter. A replica with its node id and another directory is not it (KIP-853)."""
         follower = self.followers.get(voter.node_id)
         is_same = follower is not None and voter.is_same(voter.node_id, follower.directory_id)
@@ -108,24 +108,25 @@ class LeaderState:
 
     def end_of(self, voter: Voter) -> Offset:
         """The log end of a voter, as far as this leader knows; -1 until it fetched in this epoch."""
-        return self._state(voter).end_offset
+        return self.state_of(voter).end_offset
 
     def has_caught_up(self, voter: Voter, target: Offset, since_ms: int) -> bool:
         """Whether a replica has everything below `target`, and has fetched since then, which shows that it runs."""
-        state = self._state(voter)
+        state = self.state_of(voter)
         return state.end_offset >= target and state.last_fetch_ms >= since_ms
 
     def confirmed_round(self, voters: VoterSet, node_id: NodeId) -> int:
         """The newest read round in which a majority of the voters followed this leader."""
         rounds = [
-            self.round if voter.node_id == node_id else self._state(voter).acknowledged_round for voter in voters.voters
+            self.round if voter.node_id == node_id else self.state_of(voter).acknowledged_round
+            for voter in voters.voters
         ]
         return sorted(rounds, reverse=True)[voters.majority - 1]
 
     def has_majority_since(self, voters: VoterSet, node_id: NodeId, since_ms: int) -> bool:
         """Whether a majority of the voters fetched since then, this node among them."""
         fetched = sum(
-            voter.node_id == node_id or self._state(voter).last_fetch_ms >= since_ms for voter in voters.voters
+            voter.node_id == node_id or self.state_of(voter).last_fetch_ms >= since_ms for voter in voters.voters
         )
         return fetched >= voters.majority
 

@@ -38,8 +38,10 @@ def _caught_up_voters(quorum: Quorum) -> int | None:
     if leader is None:
         return None
     since_ms, node_id = quorum.now_ms - quorum.config.fetch_timeout_ms, quorum.config.node_id
-    times = {other: follower.last_caught_up_ms for other, follower in leader.followers.items()}
-    return sum(voter == node_id or times.get(voter, -1) >= since_ms for voter in quorum.voters.node_ids)
+    return sum(
+        voter.node_id == node_id or leader.state_of(voter).last_caught_up_ms >= since_ms
+        for voter in quorum.voters.voters
+    )
 
 
 def role_of(quorum: Quorum) -> str:

@@ -1,5 +1,7 @@
 """The metadata quorum as JSON: of this broker's own node, as the leader describes it, and without a leader."""
 
+import uuid
+
 import pytest
 
 from tests.unit.broker.test_quorum_brokers import describe_answer, leader_id, quorum_of
@@ -27,6 +29,21 @@ def test_each_broker_knows_its_role_and_the_leader_knows_the_caught_up_voters(ri
     other = next(node for node in (1, 2, 3) if node != leader)
     rig.nodes[other - 1].kill()
     rig.run_for(2_500)
+    assert own_quorum_json(broker_of(rig, leader))["caught_up"] == 2
+
+
+def test_voter_that_came_back_with_another_directory_is_described_as_an_observer_only(rig):
+    leader = leader_id(rig)
+    lost = next(node for node in (1, 2, 3) if node != leader)
+    quorum = quorum_of(rig, leader)
+    assert quorum.leader is not None
+    rig.nodes[lost - 1].kill()
+    quorum.leader.followers[lost].directory_id = uuid.UUID(int=7)  # as if it fetched with another disk
+    shown = described_quorum_json(describe_answer(rig, leader), broker_of(rig, leader).image.brokers)
+    (voter,) = (each for each in shown["voters"] if each["node_id"] == lost)
+    assert (voter["log_end_offset"], voter["last_fetch_time_ms"], voter["last_caught_up_time_ms"]) == (None, None, None)
+    (observer,) = shown["observers"]
+    assert (observer["node_id"], observer["log_end_offset"]) == (lost, quorum.log.end_offset)
     assert own_quorum_json(broker_of(rig, leader))["caught_up"] == 2
 
 

@@ -22,6 +22,7 @@ from yak.protocol.topic_names import METADATA_TOPIC
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
+    from yak.quorum.leader_state import Follower
     from yak.quorum.quorum import Quorum
 
 KEY, NAME, VERSIONS = 55, "DescribeQuorum", range(3)
@@ -65,9 +66,8 @@ def _of_quorum(broker: Broker, call: Call, node: QuorumNode) -> Outcome:
 
 
 def _partition_of(quorum: Quorum, ahead_ms: int) -> Fields:
-    assert quorum.leader is not None
-    voters = quorum.voters
-    observers = quorum.leader.observers(voters, quorum.now_ms)
+    leader, voters = quorum.leader, quorum.voters
+    assert leader is not None
     return {
         "partition_index": 0,
         "error_code": ErrorCode.none,
@@ -75,19 +75,23 @@ def _partition_of(quorum: Quorum, ahead_ms: int) -> Fields:
         "leader_id": quorum.leader_id,
         "leader_epoch": quorum.epoch,
         "high_watermark": quorum.high_watermark,
-        "current_voters": [_follower(quorum, voter.node_id, voter.directory_id, ahead_ms) for voter in voters.voters],
-        "observers": [_follower(quorum, node_id, seen.directory_id, ahead_ms) for node_id, seen in observers],
+        "current_voters": [
+            _follower(quorum, voter.node_id, voter.directory_id, leader.state_of(voter), ahead_ms)
+            for voter in voters.voters
+        ],
+        "observers": [
+            _follower(quorum, node_id, seen.directory_id, seen, ahead_ms)
+            for node_id, seen in leader.observers(voters, quorum.now_ms)
+        ],
     }
 
 
-def _follower(quorum: Quorum, node_id: NodeId, directory_id: uuid.UUID | None, ahead_ms: int) -> Fields:
-    assert quorum.leader is not None
+def _follower(
+    quorum: Quorum, node_id: NodeId, directory_id: uuid.UUID | None, follower: Follower, ahead_ms: int
+) -> Fields:
     if node_id == quorum.config.node_id:
         now_ms = quorum.now_ms + ahead_ms
         return _replica(node_id, quorum.log.end_offset, now_ms, now_ms, directory_id)
-    follower = quorum.leader.followers.get(node_id)
-    if follower is None:
-        return _replica(node_id, -1, -1, -1, directory_id)
     fetched_ms, caught_up_ms = (
         at_ms if at_ms < 0 else at_ms + ahead_ms for at_ms in (follower.last_fetch_ms, follower.last_caught_up_ms)
     )
