@@ -477,6 +477,8 @@ class Election:
     partition_epoch: PartitionEpoch
     unclean: bool
     cause: Cause = Cause.LOST
+    unclean_config: str | None = None
+    """The config that allows it, as `unclean_config` has it: the store refuses the election if that has changed."""
 
     def arguments(self) -> dict[str, object]:
         """The arguments of the script `elect`."""
@@ -486,6 +488,7 @@ class Election:
             "leader": self.leader,
             "partition_epoch": self.partition_epoch,
             "unclean": self.unclean,
+            "unclean_config": self.unclean_config,
         }
 
 
@@ -707,7 +710,7 @@ class LeaderElections:
 
 
 def needed_elections(image: Image, *, unclean: bool = False) -> Iterator[Election | None]:
-    """For each partition, topic by topic, the election that it needs, or None; `unclean` as for `unclean_allowed`."""
+    """For each partition, topic by topic, the election that it needs, or None; `unclean`: also an unclean one where no config is set."""
     return _examined(image, partial(_needed_election, unclean=unclean))
 
 
@@ -770,10 +773,9 @@ def unclean_leader(partition: PartitionInfo, brokers: Brokers, *, allow_any: boo
     return _first(partition, last or former or candidates, brokers)
 
 
-def unclean_allowed(image: Image, topic: TopicInfo, *, by_default: bool = False) -> bool:
-    """Whether unclean elections are allowed: by the topic, else the default of all brokers, else `by_default`."""
-    value = topic.configs.get(UNCLEAN_CONFIG) or image.default_broker_configs.get(UNCLEAN_CONFIG)
-    return by_default if value is None else value.strip().lower() == "true"
+def unclean_config(image: Image, topic: TopicInfo) -> str:
+    """`unclean.leader.election.enable` of the topic, else the default of all brokers; empty if neither is set."""
+    return topic.configs.get(UNCLEAN_CONFIG) or image.default_broker_configs.get(UNCLEAN_CONFIG) or ""
 
 
 def _examined(image: Image, elect: Elect) -> Iterator[Election | None]:
@@ -787,29 +789,39 @@ def _needed_election(image: Image, topic: TopicInfo, partition: PartitionInfo, *
     state = _leader_state(partition, brokers)
     if state is BrokerState.ACTIVE:
         return None
-    leader, is_unclean = clean_leader(partition, brokers), False
+    leader, is_unclean, config = clean_leader(partition, brokers), False, None
     if state is BrokerState.STOPPING:
         if leader == NO_LEADER:
             return None
-        return _election(topic, partition, leader, unclean=False, cause=Cause.STOPPING)
+        return _election(topic, partition, leader, Cause.STOPPING)
     if leader == NO_LEADER:
-        allow_any = unclean_allowed(image, topic, by_default=unclean)
+        config = unclean_config(image, topic)
+        allow_any = config.strip().lower() == "true" if config else unclean
         leader = unclean_leader(partition, brokers, allow_any=allow_any)
         is_unclean = leader != NO_LEADER
+        config = config if is_unclean and allow_any else None
     if leader == partition.leader == NO_LEADER:
         return None
-    return _election(topic, partition, leader, unclean=is_unclean, cause=Cause.LOST)
+    return _election(topic, partition, leader, Cause.LOST, unclean=is_unclean, config=config)
 
 
 def _preferred_election(image: Image, topic: TopicInfo, partition: PartitionInfo) -> Election | None:
     preferred = preferred_leader(partition)
     if partition.leader in (preferred, NO_LEADER) or preferred not in _members(partition, image.brokers):
         return None
-    return _election(topic, partition, preferred, unclean=False, cause=Cause.PREFERRED)
+    return _election(topic, partition, preferred, Cause.PREFERRED)
 
 
-def _election(topic: TopicInfo, partition: PartitionInfo, leader: NodeId, *, unclean: bool, cause: Cause) -> Election:
-    return Election(topic.topic_id, partition.partition, leader, partition.partition_epoch, unclean, cause)
+def _election(
+    topic: TopicInfo,
+    partition: PartitionInfo,
+    leader: NodeId,
+    cause: Cause,
+    *,
+    unclean: bool = False,
+    config: str | None = None,
+) -> Election:
+    return Election(topic.topic_id, partition.partition, leader, partition.partition_epoch, unclean, cause, config)
 
 
 def _leader_state(partition: PartitionInfo, brokers: Brokers) -> BrokerState | None:

@@ -179,6 +179,8 @@ def _elect(state: StoreState, item: dict[str, Any], partition: dict[str, Any]) -
             return "INELIGIBLE_REPLICA", None
         clean = _clean_candidates(state, partition)
         unclean = not live and not clean and bool(item["unclean"])
+        if unclean and item.get("unclean_config") not in (None, _unclean_config(state, item["topic_id"])):
+            return "INVALID_UPDATE_VERSION", None
         if has_node(live, leader):
             isr = live
         elif unclean or (not live and leader in clean):
@@ -191,6 +193,13 @@ def _elect(state: StoreState, item: dict[str, Any], partition: dict[str, Any]) -
     partition["leader_epoch"] += 1
     partition["partition_epoch"] += 1
     return "OK", change_of(item["topic_id"], partition, unclean=unclean)
+
+
+def _unclean_config(state: StoreState, topic_id: str) -> str:
+    """The config that allows or forbids unclean elections; empty if none is set. A call of an earlier version names none."""
+    names = "topic:" + state.topics[topic_id]["name"], "broker:"
+    values = (state.configs.get(name, {}).get("unclean.leader.election.enable") for name in names)
+    return next((value for value in values if value), "")
 
 
 def _clean_candidates(state: StoreState, partition: dict[str, Any]) -> list[int]:

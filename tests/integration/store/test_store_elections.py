@@ -1,6 +1,8 @@
 import pytest
 from support.stores import Caller, brokers, topic_id_of
 
+UNCLEAN = "unclean.leader.election.enable"
+
 
 def test_a_restarted_sole_replica_is_elected_in_the_next_epochs(one):
     one.create("a")
@@ -23,6 +25,29 @@ def test_a_lossy_sole_replica_leads_only_as_unclean(one, backend):
     assert one.elect(1) == "INELIGIBLE_REPLICA"
     assert one.elect(1, unclean=True) == "OK"
     assert backend.records()[-1].payload["changes"][0]["unclean"] is True
+
+
+@pytest.mark.parametrize("resource", ["topic", "broker"])
+def test_unclean_election_by_a_config_is_refused_once_the_config_has_another_value(backend, resource):
+    one, other = brokers(backend, 2)
+    one.create("a", replicas=["2,1"])
+    other.change_isr(other)
+    where = {"resource_type": resource, "resource_name": "a" if resource == "topic" else "", "replace": False}
+    one("alter_configs", **where, changes=[[UNCLEAN, "true"]])
+    one("fence", target_id=2, target_epoch=other.who["broker_epoch"])
+    assert one.elect(1, unclean=True, unclean_config="") == "INVALID_UPDATE_VERSION"
+    one("alter_configs", **where, changes=[[UNCLEAN, "false"]])
+    assert one.elect(1, unclean=True, unclean_config="true") == "INVALID_UPDATE_VERSION"
+    one("alter_configs", **where, changes=[[UNCLEAN, "true"]])
+    assert one.elect(1, unclean=True, unclean_config="true") == "OK"
+
+
+def test_unclean_election_without_a_config_does_not_depend_on_one(backend):
+    one, other = brokers(backend, 2)
+    one.create("a", replicas=["2,1"], configs={UNCLEAN: "false"})
+    other.change_isr(other)
+    one("fence", target_id=2, target_epoch=other.who["broker_epoch"])
+    assert one.elect(1, unclean=True, unclean_config=None) == "OK"
 
 
 def test_a_leader_that_is_fenced_gives_way_to_an_isr_member(backend):

@@ -128,7 +128,8 @@ def elect(rng, caller, other):
         topic = caller.image.topics.get(name)
         leader = rng.choice(topic.partitions[0].replicas if topic and rng.random() < 0.8 else (-1, 1, 2, 3, 4))
         item = {"topic_id": topic_id_of(name), "partition": 0, "leader": leader}
-        items.append(item | {"partition_epoch": epoch_of(rng, caller, name)[0], "unclean": rng.random() < 0.3})
+        item |= {"partition_epoch": epoch_of(rng, caller, name)[0], "unclean": rng.random() < 0.3}
+        items.append(item | rng.choice(({}, {"unclean_config": None}, {"unclean_config": ""})))
     return "elect", {"partitions": items}
 
 

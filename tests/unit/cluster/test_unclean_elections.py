@@ -36,3 +36,6 @@ def test_unclean_election_config_is_taken_from_topic_then_cluster_then_controlle
 ):
     (election,) = needed_elections(image_of(topic_configs, all_brokers), unclean=own)
     assert (election.leader, election.unclean) == (leader, leader != NO_LEADER)
+    # the store compares the config, which another broker may have changed since this image
+    config = topic_configs.get(NAME) or all_brokers.get(NAME) or ""
+    assert election.arguments()["unclean_config"] == (None if leader == NO_LEADER else config)

@@ -15,6 +15,15 @@ local function clean_candidates(p, members)
   return nodes, count
 end
 
+-- Whether the config that allowed an unclean election has changed since the caller's image. A request of a client, or of an
+-- earlier version, names none.
+local UNCLEAN = 'unclean.leader.election.enable'
+local function unclean_config_changed(item)
+  if item.unclean_config == nil or item.unclean_config == cjson.null then return false end
+  local topic = redis.call('HGET', topic_key(item.topic_id), 'name')
+  return (configs_of('topic:' .. topic)[UNCLEAN] or configs_of('broker:')[UNCLEAN] or '') ~= item.unclean_config
+end
+
 -- A code, and whether the election was unclean.
 local function elect(item, p)
   if p.partition_epoch ~= item.partition_epoch then return 'INVALID_UPDATE_VERSION', false end
@@ -31,6 +40,7 @@ local function elect(item, p)
     end
     local clean, count = clean_candidates(p, members)
     unclean = #live == 0 and count == 0 and item.unclean == true
+    if unclean and unclean_config_changed(item) then return 'INVALID_UPDATE_VERSION', false end
     if has_node(live, item.leader) then
       isr = live
     elseif unclean or (#live == 0 and clean[item.leader]) then
