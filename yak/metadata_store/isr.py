@@ -81,23 +81,6 @@ def _alter_isr(state: StoreState, a: Mapping[str, Any], item: dict[str, Any], pa
     complete(state, partition)
 
 
-def barrier(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Raise the partition epoch, so that an older pending change must fail."""
-    check_broker(state, a)
-    partition = state.partitions.get((a["topic_id"], a["partition"]))
-    if partition is None:
-        raise RefusedCall("NO_TOPIC")
-    try:
-        repeated = _is_repeat(a, a, partition)
-    except RefusedCall as refusal:
-        raise RefusedCall(refusal.code, **change_of(a["topic_id"], partition)) from None
-    if not repeated:
-        partition["partition_epoch"] += 1
-        partition["nonce"] = a["nonce"]
-        append_changes(state, [change_of(a["topic_id"], partition)], now_ms)
-    return change_of(a["topic_id"], partition)
-
-
 def leave_isr(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     """Remove a broker whose log directory failed, or (`lost`) whose log is gone and no longer counts.
 

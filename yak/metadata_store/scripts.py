@@ -43,7 +43,6 @@ _SCRIPTS: dict[str, Callable[[StoreState, Mapping[str, Any], int], Value]] = {
         controller.elect,
         isr.alter_isr,
         reassignments.alter_replicas,
-        isr.barrier,
         isr.report_hw,
         isr.leave_isr,
         brokers.alloc_pid,

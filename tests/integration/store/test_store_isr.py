@@ -2,16 +2,6 @@ import pytest
 from support.stores import Caller, brokers, kinds, topic_id_of
 
 
-def test_a_barrier_makes_an_older_change_fail(one):
-    one.create("a")
-    topic_id = topic_id_of("a")
-    where = {"topic_id": topic_id, "partition": 0, "leader_epoch": 0, "partition_epoch": 0}
-    assert one("barrier", **where, nonce="b").value["partition_epoch"] == 1
-    assert one("barrier", **where, nonce="b").value["partition_epoch"] == 1
-    late = one.change_isr(one, partition_epoch=0)
-    assert late["code"] == "INVALID_UPDATE_VERSION"
-
-
 def test_an_isr_below_the_minimum_remembers_eligible_leaders(backend):
     one, two = brokers(backend, 2)
     one.create("a", replicas=["1,2"], configs={"min.insync.replicas": "2"})
@@ -124,16 +114,6 @@ def test_a_fenced_leader_changes_no_isr(backend):
     one.fence(two)
     assert two.change_isr(two)["code"] == "INELIGIBLE_REPLICA"
     assert two.change_isr(two, one)["code"] == "INELIGIBLE_REPLICA"
-
-
-def test_barrier_reports_a_broker_that_does_not_lead_and_a_stale_partition_epoch(backend):
-    one, two = brokers(backend, 2)
-    one.create("a")
-    where = {"topic_id": topic_id_of("a"), "partition": 0, "leader_epoch": 0, "partition_epoch": 0, "nonce": "b"}
-    assert two("barrier", **where).code == "FENCED_LEADER_EPOCH"
-    behind = one("barrier", **(where | {"partition_epoch": 1}))
-    assert (behind.code, behind.value["partition_epoch"]) == ("INVALID_UPDATE_VERSION", 0)
-    assert one("barrier", **(where | {"partition": 1})).code == "NO_TOPIC"
 
 
 def test_high_watermarks_never_go_back_and_log_ends_follow_the_newest_leader(one, backend):

@@ -183,13 +183,6 @@ def version(rng):
     return {"keeps_elr_without_leader": True} if rng.random() < 0.7 else {}
 
 
-def barrier(rng, caller, other):
-    name = rng.choice(TOPICS)
-    pe, le = epoch_of(rng, caller, name)
-    where = {"topic_id": topic_id_of(name), "partition": 0, "nonce": f"n{rng.randint(0, 3)}"}
-    return "barrier", where | {"partition_epoch": pe, "leader_epoch": le}
-
-
 def report(rng, caller, other):
     where = [topic_id_of(rng.choice(TOPICS)), 0, rng.randint(0, 3), rng.randint(0, 9)]
     return "report_hw", {"partitions": [[*where, {str(n): rng.randint(0, 9) for n in range(rng.randint(0, 3))}]]}
@@ -212,11 +205,10 @@ STEPS = {
     isr: 12,
     reassign: 5,
     leave: 2,
-    barrier: 1,
     report: 2,
 }
 OFFICES = (unfence, fence, elect, undo)
-LEADERS = (isr, barrier)
+LEADERS = (isr,)
 
 
 def take_answer(caller: Caller, script: str, outcome: StoreOutcome) -> None:

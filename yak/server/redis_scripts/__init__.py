@@ -9,7 +9,6 @@ _PARTITION_SCRIPTS = (
     "alter_configs",
     "alter_isr",
     "alter_replicas",
-    "barrier",
     "create_partitions",
     "create_topic",
     "delete_topic",
