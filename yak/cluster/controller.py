@@ -181,7 +181,8 @@ class Controller:
         self.elections.detected(now_ms if fenced is None else fenced.since_ms)
         if fenced is not None:
             session.say("warning", "broker-fenced", node_id=fenced.node_id, broker_epoch=fenced.broker_epoch)
-            self.elections.elect_for(_with_fenced(session.image, fenced.node_id), now_ms)
+            if fenced.node_id in session.image.brokers:  # else it was unregistered before the answer came
+                self.elections.elect_for(_with_fenced(session.image, fenced.node_id), now_ms)
         self._unfence_self(now_ms)
         self._unfence_registered()
 

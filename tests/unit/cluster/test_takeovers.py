@@ -515,3 +515,23 @@ def half_made(fleet, maker, partitions, *, slices):
     plan = plan_create_topic(maker.image, NewTopic("big", partitions, 2), uuid.UUID(int=77))
     maker.deliver(lambda m, now_ms: m.begin(plan.requests[:slices], ignore)[1])
     fleet.run(20)
+
+
+def test_broker_is_elected_though_the_old_controller_was_unregistered_before_the_answer_came(
+    store, make_driver, make_identity
+):
+    one = make_driver(store, make_identity(1)).connect().run()
+    two = make_driver(store, make_identity(2)).connect().run()
+    for driver in (one, two) * 3:
+        driver.pass_time(500)
+    assert two.lifecycle.state is LifecycleState.ACTIVE
+    two.take(two.lifecycle.on_peer_dead(1, one.lifecycle.broker_epoch, two.now_ms))
+    call = two.calls.popleft()
+    assert call.request.script == "acquire_lease"
+    elected = store.call(call.request, two.now_ms)
+    unregistered = StoreRequest("unregister", call.request.arguments | {"target_id": 1})
+    assert (elected.code, store.call(unregistered, two.now_ms).code) == ("OK", "OK")
+    assert two.pump_tail()
+    assert 1 not in two.image.brokers
+    two.take(two.lifecycle.on_replied(call.nonce, elected, two.now_ms))
+    assert two.lifecycle.is_controller
