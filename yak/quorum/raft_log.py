@@ -279,12 +279,15 @@ class RaftLog:
         return self.epoch_before(snapshot_id.end_offset) == snapshot_id.epoch
 
     def start_at_snapshot(self, plan: SnapshotWrite, now_ms: int) -> None:
-        """Replace the whole log by a snapshot of the leader, which is durable. Raises LogDirectoryFailure."""
+        """Replace the whole log by a snapshot of the leader, which is durable.
+
+        Raises LogDirectoryFailure; DiskFull leaves the log unchanged.
+        """
+        self._log.lower_recovery_point(0)
+        self._log.truncate_fully_and_start_at(plan.snapshot_id.end_offset, now_ms)
         self.snapshot_id, self.snapshot = plan.snapshot_id, plan.data
         self._retained_from = plan.snapshot_id
         self._entries = []
-        self._log.lower_recovery_point(0)
-        self._log.truncate_fully_and_start_at(plan.snapshot_id.end_offset, now_ms)
         self.flushed_offset = plan.snapshot_id.end_offset
 
 

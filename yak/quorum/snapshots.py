@@ -130,16 +130,22 @@ class Snapshots:
         try:
             removal = log.snapshot_written(write, self._context.clock.wall_ms, self._first_served())
         except LogDirectoryFailure as failure:
-            if not isinstance(failure.error, DiskFull):
-                self._context.emit(disk_lost(log.folder, failure))
-                return
             # the snapshot counts, and the next one drops what this one could not
-            self._context.notice("warning", "quorum-log-not-trimmed", reason=str(failure))
+            if not self._is_for_want_of_room(failure, "quorum-log-not-trimmed"):
+                return
             removal = None
         self._context.notice("info", "quorum-snapshot-written", offset=write.snapshot_id.end_offset)
         if removal is not None:
             self._context.jobs.run("delete", removal, lambda _result, _error: None)
         self._quorum.flush()
+
+    def _is_for_want_of_room(self, failure: LogDirectoryFailure, event: str) -> bool:
+        """Whether the log is unchanged, and room may come; a disk that failed ends the node."""
+        if isinstance(failure.error, DiskFull):
+            self._context.notice("warning", event, reason=str(failure))
+            return True
+        self._context.emit(disk_lost(self._quorum.log.folder, failure))
+        return False
 
     # ------------------------------------------------------------------------------------------------- fetched
 
@@ -206,8 +212,13 @@ class Snapshots:
         # leads, keeps its log: what follows the snapshot there may be committed by this node's fetches.
         log = self._quorum.log
         if write.snapshot_id.end_offset > self._quorum.high_watermark and not log.contains(write.snapshot_id):
+            try:
+                log.start_at_snapshot(write, self._context.clock.wall_ms)
+            except LogDirectoryFailure as failure:
+                if self._is_for_want_of_room(failure, "quorum-snapshot-unusable"):
+                    self._fetch_again_in(PAUSE_MS)
+                return
             self._bytes_since = 0
-            log.start_at_snapshot(write, self._context.clock.wall_ms)
             self._context.notice("info", "quorum-snapshot-installed", offset=write.snapshot_id.end_offset)
             self._quorum.installed(*found)
         self._quorum.flush()

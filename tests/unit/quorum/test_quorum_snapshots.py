@@ -3,7 +3,7 @@
 import errno
 
 from tests.unit.quorum.conftest import Node, directory_id, partition_of, voter_set
-from yak.core.events import JobDone
+from yak.core.events import DisksLost, JobDone
 from yak.errors import ErrorCode
 from yak.protocol.topic_names import METADATA_TOPIC
 from yak.protocol.versions import FETCH
@@ -145,6 +145,33 @@ def test_follower_installs_the_leaders_snapshot_and_fetches_from_its_end():
     assert (node.quorum.applied_offset, node.quorum.log.start_offset) == (end, end)
     assert whole_digest(node.quorum.machine) == whole_digest(read_snapshot(leader.quorum.log.snapshot)[0])
     assert node.quorum.voters == voter_set(2)
+
+
+def test_snapshot_without_room_for_the_new_log_is_installed_later():
+    leader = leader_with_snapshot()
+    node = follower_of(leader)
+    for is_full in (True, False):
+        node.send_records(node.take(FETCH)[0], **named(leader))
+        node.send_snapshot(node.take(FETCH_SNAPSHOT)[0], leader.quorum.log.snapshot)
+        if is_full:
+            node.disk.fail_next("open", errno.ENOSPC, path_contains=".log")
+        node.run_jobs()
+        assert (node.quorum.applied_offset == 0) == is_full
+        node.advance(150)
+    assert "quorum-snapshot-unusable" in node.notices
+    assert node.take(FETCH)[0].partition["fetch_offset"] == leader.quorum.log.snapshot_id.end_offset
+
+
+def test_disk_that_fails_while_a_snapshot_replaces_the_log_ends_the_node():
+    leader = leader_with_snapshot()
+    node = follower_of(leader)
+    node.send_records(node.take(FETCH)[0], **named(leader))
+    node.send_snapshot(node.take(FETCH_SNAPSHOT)[0], leader.quorum.log.snapshot)
+    node.disk.fail_next("open", errno.EIO, path_contains=".log")
+    node.collect()
+    job = node.waiting.pop()
+    node.jobs.on_done(JobDone(job.job_id, job.plan.run(node.disk), None))
+    assert any(isinstance(effect, DisksLost) for effect in node.effects)
 
 
 def test_damaged_snapshot_is_not_installed():
