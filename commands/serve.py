@@ -354,6 +354,7 @@ class Resolution:
             voters=_voters(self.value("voters")),
             cluster_secret=secret,
             cluster_id=cluster_id,
+            joins_cluster=bool(cluster_id),
             users=_users(flags.users_file),
             users_file=flags.users_file,
             project_redis=self.value("project_redis"),

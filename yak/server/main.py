@@ -462,7 +462,8 @@ def _quorum_waited_for(quorum: "Quorum", *, has_redis: bool) -> str:
     voters = ", ".join(f"{each.node_id}@{bracketed(each.host)}:{each.port}" for each in quorum.voters.voters)
     nothing = "LIVE" if quorum.config.creates_cluster else "MOVED"
     if quorum.leader_id >= 0 and not has_redis and quorum.machine.state.cluster.get("state", nothing) == "MOVED":
-        return "waiting for the metadata quorum: it has no metadata, they are in Redis; start with --metadata redis"
+        where = "they are in Redis (start with --metadata redis), or the voters lost them"
+        return f"waiting for the metadata quorum: it has no metadata; {where}"
     if quorum.leader_id >= 0:
         return f"waiting for the controller: broker {quorum.leader_id} leads the metadata quorum"
     return f"waiting for the metadata quorum: {quorum.role} in epoch {quorum.epoch} of {voters}"

@@ -51,6 +51,8 @@ class ServeOptions:
     """The secret that the brokers of a quorum share before they know any metadata; None: the one on disk, or a new one."""
     cluster_id: str = ""
     """The cluster id that the secret's file names; empty: the one on disk, or the one that follows from the secret."""
+    joins_cluster: bool = False
+    """Whether the secret's file names the cluster id, so that the cluster exists already."""
     users: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     """SCRAM credentials of the users of this broker alone (`yak.server.users_file`)."""
     users_file: str | None = None

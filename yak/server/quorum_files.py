@@ -86,7 +86,9 @@ def open_quorum(
     state_path = f"{directory}/{_STATE_FILE}"
     log = RaftLog.open(disk, directory, now_ms)
     _restored(log)
-    creates_cluster = not is_both and not image.offset
+    # a named id that does not follow from the secret is that of a cluster whose metadata are, or were, in Redis
+    comes_from_redis = options.joins_cluster and cluster_id != cluster_id_of(secret)
+    creates_cluster = not (is_both or image.offset or cluster_id_on_disk or comes_from_redis)
     return OpenedQuorum(log, ElectionState.read(disk, state_path), state_path, cluster_id, creates_cluster)
 
 

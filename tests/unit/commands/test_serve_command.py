@@ -177,7 +177,7 @@ def test_secret_file_may_name_the_cluster(monkeypatch: pytest.MonkeyPatch, tmp_p
     for text in (f"{secret}\n", f"{secret} from-redis\n"):
         (tmp_path / "file").write_text(text)
         assert run(["serve", "--metadata", "both", "--cluster-secret-file", "file"]) == 0
-    assert [each.cluster_id for each in taken] == ["", "from-redis"]
+    assert [(each.cluster_id, each.joins_cluster) for each in taken] == [("", False), ("from-redis", True)]
     assert [(each.has_redis, each.has_quorum) for each in taken] == [(True, True)] * 2
     assert {each.cluster_secret.to_text() for each in taken if each.cluster_secret} == {secret}
 

@@ -98,6 +98,20 @@ def test_new_broker_takes_the_cluster_id_from_the_secrets_file(disk):
     assert opened(disk, voters=THREE, cluster_secret=SECRET, cluster_id="from-redis").creates_cluster
 
 
+def test_disk_that_knows_a_cluster_creates_none_though_its_copy_of_the_metadata_is_gone(disk):
+    on_disk = cluster_id_of(SECRET)
+    assert not opened(disk, cluster_secret=SECRET, on_disk=on_disk).creates_cluster
+    assert opened(disk, cluster_secret=SECRET).creates_cluster
+
+
+def test_broker_with_the_secrets_file_of_a_cluster_from_redis_creates_no_second_one(disk):
+    assert not opened(
+        disk, voters=THREE, cluster_secret=SECRET, cluster_id="from-redis", joins_cluster=True
+    ).creates_cluster
+    own = cluster_id_of(SECRET)
+    assert opened(disk, voters=THREE, cluster_secret=SECRET, cluster_id=own, joins_cluster=True).creates_cluster
+
+
 def test_new_broker_with_both_needs_a_secret_and_a_cluster_id(disk):
     with pytest.raises(StartRefused, match="share a secret"):
         opened(disk, metadata="both", voters=VoterSet.parse("1@one:9092"))
