@@ -5,7 +5,7 @@ from typing import Any
 
 import trio
 
-from yak.broker.apis import alter_partition_reassignments, elect_leaders
+from yak.broker.apis import alter_partition_reassignments, elect_leaders, metadata
 from yak.cluster.image import Image
 from yak.cluster.leadership_moves import Move
 from yak.ids import TopicPartition
@@ -20,17 +20,19 @@ CONTROLLER = 2
 
 
 class Brokers:
-    """Answers both requests, and notes them with their node; the first `absent` requests get no answer."""
+    """Answers the requests, and notes them with their node; the first `absent` requests get no answer."""
 
-    def __init__(self, *, absent: int = 0) -> None:
+    def __init__(self, *, absent: int = 0, replicas: tuple[int, ...] = (1, 2, 3)) -> None:
         self.requests: list[tuple[int, int | None]] = []
         self._absent = absent
+        partition = SimpleNamespace(partition_index=0, replica_nodes=replicas)
+        self._topics = [SimpleNamespace(name="t", partitions=[partition])]
 
     async def ask(self, key: int, fields: object, *, node_id: int | None = None) -> Any:
         self.requests.append((key, node_id))
         if len(self.requests) <= self._absent:
             raise Problem(503, "broker-unreachable", "", "")
-        return SimpleNamespace(error_code=0, responses=(), replica_election_results=())
+        return SimpleNamespace(error_code=0, responses=(), replica_election_results=(), topics=self._topics)
 
 
 def moved_with(brokers: Brokers) -> dict[TopicPartition, str]:
@@ -47,14 +49,22 @@ def moved_with(brokers: Brokers) -> dict[TopicPartition, str]:
 def test_the_controller_gets_both_requests_since_another_may_answer_before_it_has_the_new_order() -> None:
     brokers = Brokers()
     assert moved_with(brokers) == {}
-    assert brokers.requests == [(alter_partition_reassignments.KEY, CONTROLLER), (elect_leaders.KEY, CONTROLLER)]
+    keys = metadata.KEY, alter_partition_reassignments.KEY, elect_leaders.KEY
+    assert brokers.requests == [(key, CONTROLLER) for key in keys]
+
+
+def test_move_planned_from_an_image_before_a_reassignment_does_not_undo_it() -> None:
+    brokers = Brokers(replicas=(4, 1, 3))
+    assert moved_with(brokers) == {TopicPartition("t", 0): "its replicas have changed: they are 4,1,3 now"}
+    assert [key for key, _node in brokers.requests] == [metadata.KEY]
 
 
 def test_request_to_a_silent_controller_is_retried() -> None:
     brokers = Brokers(absent=1)
     assert moved_with(brokers) == {}
     assert [key for key, _node in brokers.requests] == [
-        alter_partition_reassignments.KEY,
+        metadata.KEY,
+        metadata.KEY,
         alter_partition_reassignments.KEY,
         elect_leaders.KEY,
     ]

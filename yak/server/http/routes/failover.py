@@ -13,7 +13,7 @@ import trio
 from starlette.requests import Request
 from starlette.responses import Response
 
-from yak.broker.apis import alter_partition_reassignments, elect_leaders
+from yak.broker.apis import alter_partition_reassignments, elect_leaders, metadata
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo
 from yak.cluster.leadership_moves import Move, Plan, plan_moves
 from yak.errors import ErrorCode
@@ -189,6 +189,7 @@ async def carry_out(context: Context, moves: Sequence[Move]) -> "Done":
 
 
 async def _reorder(context: Context, orders: Mapping[TopicPartition, tuple[NodeId, ...]], done: "Done") -> None:
+    orders = {} if not orders else await _with_present_replicas(context, orders, done)
     if not orders:
         return
     topics = [
@@ -207,6 +208,22 @@ async def _reorder(context: Context, orders: Mapping[TopicPartition, tuple[NodeI
             if each.error_code:
                 place = TopicPartition(str(topic.name), int(each.partition_index))
                 done.failed[place] = each.error_message or _name_of(each.error_code)
+
+
+async def _with_present_replicas(
+    context: Context, orders: Mapping[TopicPartition, tuple[NodeId, ...]], done: "Done"
+) -> dict[TopicPartition, tuple[NodeId, ...]]:
+    """The orders of the replicas that the controller has. This broker's image may be of before a reassignment, which an
+    order would undo."""
+    fields = {"topics": [{"name": name} for name in by_topic(orders)], "allow_auto_topic_creation": False}
+    found = await _ask_controller(context, metadata.KEY, fields, "the replicas were not reordered")
+    for topic in found.topics:
+        for each in topic.partitions:
+            place = TopicPartition(str(topic.name), int(each.partition_index))
+            if place in orders and set(orders[place]) != set(each.replica_nodes):
+                now = ",".join(map(str, each.replica_nodes))
+                done.failed[place] = f"its replicas have changed: they are {now} now"
+    return {place: order for place, order in orders.items() if place not in done.failed}
 
 
 async def _elect(context: Context, partitions: Sequence[TopicPartition], done: "Done") -> None:
