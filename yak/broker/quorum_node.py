@@ -127,7 +127,7 @@ def node_for_brokers(broker: Broker, call: Call) -> QuorumNode:
     return broker.quorum
 
 
-def the_one_partition(request: Any) -> None:
+def _check_the_one_partition(request: Any) -> None:
     """Check that a request names one partition of one topic. Raises ProtocolViolation."""
     if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
         raise ProtocolViolation("a request of the quorum names the one partition of the metadata log")
@@ -139,11 +139,12 @@ def is_metadata_fetch(call: Call) -> bool:
     return call.connection.proven is not None and len(topics) == 1 and topics[0].topic_id == METADATA_TOPIC_ID
 
 
-def serve_fetch(broker: Broker, call: Call) -> Outcome:
-    """A node's fetch of the quorum's log."""
+def between_nodes(broker: Broker, call: Call) -> Outcome:
+    """A request of another node of the quorum."""
     node = node_for_brokers(broker, call)
-    the_one_partition(call.request)
-    return serve_in_quorum(broker, call, lambda respond: node.quorum.handle(FETCH, call.request, respond))
+    if call.api_key != UPDATE_RAFT_VOTER:
+        _check_the_one_partition(call.request)
+    return serve_in_quorum(broker, call, lambda respond: node.quorum.handle(call.api_key, call.request, respond))
 
 
 def forward_to_leader(broker: Broker, call: Call, failed: Fields) -> Outcome:

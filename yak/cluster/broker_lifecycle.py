@@ -226,10 +226,7 @@ class BrokerLifecycle:
         self._drop_calls()
         if self.state not in (LifecycleState.FROZEN, LifecycleState.DISCONNECTED):
             self._move(LifecycleState.DISCONNECTED, "the store connected again")
-        if self._unsafe and self._settings.refuse_unsafe_store:
-            self._refuse(refusals.unsafe_store(self._unsafe))
-        else:
-            self.verify()
+        self.verify()
         return session.take_outputs()
 
     def on_lost(self, reason: str) -> list[Output]:

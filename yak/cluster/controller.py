@@ -753,7 +753,7 @@ def unclean_leader(partition: PartitionInfo, brokers: Brokers, *, allow_any: boo
     Among the rest former ISR members go first, then former ELR members: they probably lack the fewest records.
     """
     active = [n for n in partition.replicas if (b := brokers.get(n)) is not None and b.state is BrokerState.ACTIVE]
-    if not active or _has_stopping_member(partition, brokers):
+    if not active or _members(partition, brokers, BrokerState.STOPPING):
         return NO_LEADER
     last_in = dict(_named(partition))
     newest = max(last_in.values(), default=0)
@@ -836,20 +836,18 @@ def _leader_state(partition: PartitionInfo, brokers: Brokers) -> BrokerState | N
     return broker.state if broker.state in (BrokerState.ACTIVE, BrokerState.STOPPING) else None
 
 
-def _members(partition: PartitionInfo, brokers: Brokers) -> list[NodeId]:
-    """The ACTIVE members of the ISR under their current broker epoch."""
+def _members(partition: PartitionInfo, brokers: Brokers, state: BrokerState = BrokerState.ACTIVE) -> list[NodeId]:
+    """The members of the ISR under their current broker epoch that are in this state."""
     return [
         node_id
         for node_id, epoch in zip(partition.isr, partition.isr_epochs, strict=True)
-        if (broker := brokers.get(node_id)) is not None
-        and broker.broker_epoch == epoch
-        and broker.state is BrokerState.ACTIVE
+        if (broker := brokers.get(node_id)) is not None and broker.broker_epoch == epoch and broker.state is state
     ]
 
 
 def _former_members(partition: PartitionInfo, brokers: Brokers) -> list[NodeId]:
     """ACTIVE brokers that were in the ISR or ELR and lost nothing since; none while a STOPPING member is alive."""
-    if _has_stopping_member(partition, brokers):
+    if _members(partition, brokers, BrokerState.STOPPING):
         return []
     return [
         node_id
@@ -864,15 +862,6 @@ def _named(partition: PartitionInfo) -> Iterator[tuple[NodeId, BrokerEpoch]]:
     """The members of the ISR and the ELR, alive or not, with their broker epochs."""
     yield from zip(partition.isr, partition.isr_epochs, strict=True)
     yield from zip(partition.elr, partition.elr_epochs, strict=True)
-
-
-def _has_stopping_member(partition: PartitionInfo, brokers: Brokers) -> bool:
-    return any(
-        (broker := brokers.get(node_id)) is not None
-        and broker.broker_epoch == epoch
-        and broker.state is BrokerState.STOPPING
-        for node_id, epoch in zip(partition.isr, partition.isr_epochs, strict=True)
-    )
 
 
 def _first(partition: PartitionInfo, candidates: list[NodeId], brokers: Brokers) -> NodeId:

@@ -38,16 +38,6 @@ def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
     return f"{reason}. {meanwhile}"
 
 
-def unsafe_store(unsafe: tuple[str, ...]) -> Refused:
-    """Refuse a store whose settings could lose acknowledged metadata."""
-    return Refused(
-        code="metadata-store-unsafe",
-        message="the metadata store's settings are not safe",
-        why="; ".join(unsafe),
-        try_=("redis-cli config set appendonly yes; redis-cli config set appendfsync always",),
-    )
-
-
 def wrong_cluster(ours: str, theirs: object) -> Refused:
     """Refuse a store of another cluster than the data directory's."""
     return Refused(

@@ -21,7 +21,6 @@ class ClusterSettings:
     high_watermark_interval_ms: int = 200
     takeover_wait_ms: int = 2_000
     leave_timeout_ms: int = 2_000
-    refuse_unsafe_store: bool = False
     elections_a_call: int = 100
     """A script blocks the store while it runs; this many elections take about 1 ms. The simulator lowers it."""
     trim_every: int = 100_000

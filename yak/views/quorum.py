@@ -60,14 +60,14 @@ def described_quorum_json(described: Any, brokers: Mapping[NodeId, BrokerInfo]) 
     end = leader_log_end(partition)
 
     def node_json(replica: Any) -> dict[str, Any]:
-        address = addresses.get(replica.replica_id)
         does_fetch = replica.replica_id != partition.leader_id
         return {
-            "node_id": replica.replica_id,
-            "directory_id": _id(replica.replica_directory_id),
-            "host": None if address is None else address.host,
-            "port": None if address is None else address.port,
-            "log_end_offset": _known(replica.log_end_offset),
+            **_node_json(
+                replica.replica_id,
+                replica.replica_directory_id,
+                addresses.get(replica.replica_id),
+                _known(replica.log_end_offset),
+            ),
             "lag": lag_records(_known(replica.log_end_offset), end),
             "last_fetch_time_ms": _known(replica.last_fetch_timestamp) if does_fetch else None,
             "last_caught_up_time_ms": _known(replica.last_caught_up_timestamp),
@@ -90,21 +90,12 @@ def leader_log_end(partition: Any) -> Offset:
 
 def undescribed_quorum_json(quorum: Quorum) -> dict[str, Any]:
     """The same from this node alone, while no leader answers: it knows the voters, and no other node's log."""
-    voters = []
-    for voter in quorum.voters.voters:
-        is_own = voter.node_id == quorum.config.node_id
-        voters.append(
-            {
-                "node_id": voter.node_id,
-                "directory_id": _id(voter.directory_id),
-                "host": voter.host,
-                "port": voter.port,
-                "log_end_offset": quorum.log.end_offset if is_own else None,
-                "lag": None,
-                "last_fetch_time_ms": None,
-                "last_caught_up_time_ms": None,
-            }
-        )
+    ends = {quorum.config.node_id: quorum.log.end_offset}
+    unknown = {"lag": None, "last_fetch_time_ms": None, "last_caught_up_time_ms": None}
+    voters = [
+        {**_node_json(voter.node_id, voter.directory_id, voter, ends.get(voter.node_id)), **unknown}
+        for voter in quorum.voters.voters
+    ]
     return {
         "leader_id": None if quorum.leader_id < 0 else quorum.leader_id,
         "epoch": quorum.epoch,
@@ -114,8 +105,14 @@ def undescribed_quorum_json(quorum: Quorum) -> dict[str, Any]:
     }
 
 
-def _id(directory_id: Any) -> str | None:
-    return None if directory_id is None else str(directory_id)
+def _node_json(node_id: NodeId, directory_id: Any, address: Any, log_end_offset: Offset | None) -> dict[str, Any]:
+    return {
+        "node_id": node_id,
+        "directory_id": None if directory_id is None else str(directory_id),
+        "host": None if address is None else address.host,
+        "port": None if address is None else address.port,
+        "log_end_offset": log_end_offset,
+    }
 
 
 def _known(number: int) -> int | None:

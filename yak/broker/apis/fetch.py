@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from yak.broker.call import Call, Outcome, Slices
-from yak.broker.quorum_node import is_metadata_fetch, serve_fetch
+from yak.broker.quorum_node import between_nodes, is_metadata_fetch
 from yak.limits import SLICE_ELEMENTS
 from yak.protocol.replica_fetch import VERSION as FOLLOWER_VERSION
 from yak.replication.fetch_sessions import ConsumerItem
@@ -39,7 +39,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     """Answer with the bytes available, or delay the fetch if they are too few."""
     request = call.request
     if broker.quorum is not None and is_metadata_fetch(call):
-        return serve_fetch(broker, call)
+        return between_nodes(broker, call)
     if request.replica_id >= 0 and call.version == FOLLOWER_VERSION:
         return broker.fetches.answer_follower(call)
     by_id = call.version >= _TOPIC_ID_VERSION

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from yak.acls.bindings import Operation
 from yak.broker.call import Api, Call, Now, Outcome
-from yak.broker.quorum_node import NO_LEADER, forward_to_leader, node_for_brokers, serve_in_quorum, the_one_partition
+from yak.broker.quorum_node import NO_LEADER, between_nodes, forward_to_leader, node_for_brokers, serve_in_quorum
 from yak.errors import ErrorCode, PeerError
 from yak.faults import COMMAND
 from yak.quorum.transport import (
@@ -35,14 +35,6 @@ BETWEEN_BROKERS: Final = frozenset(
 """Kafka lists these for controllers only, so ApiVersions leaves them out."""
 OF_A_QUORUM: Final = frozenset({ADD_RAFT_VOTER, REMOVE_RAFT_VOTER})
 """ApiVersions lists these in a cluster with a quorum."""
-
-
-def between_nodes(broker: Broker, call: Call) -> Outcome:
-    """A request of another node of the quorum."""
-    node = node_for_brokers(broker, call)
-    if call.api_key != UPDATE_RAFT_VOTER:
-        the_one_partition(call.request)
-    return serve_in_quorum(broker, call, lambda respond: node.quorum.handle(call.api_key, call.request, respond))
 
 
 def envelope(broker: Broker, call: Call) -> Outcome:
