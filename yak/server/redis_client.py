@@ -190,7 +190,7 @@ class RedisClient:
                 raise ConnectionLost(f"did not answer in {self._timeout:g} s")
 
     async def _read(self) -> None:
-        reader = hiredis.Reader(replyError=ReplyError, protocolError=ConnectionLost, encoding="utf-8")
+        reader = hiredis.Reader(replyError=ReplyError, protocolError=ConnectionLost, encoding="utf-8", errors="replace")
         while True:
             data = await self._stream.receive_some(_RECEIVE_BYTES)
             if not data:

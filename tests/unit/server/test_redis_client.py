@@ -3,8 +3,10 @@
 import socket
 
 import pytest
+import trio
+from trio.testing import memory_stream_pair
 
-from yak.server.redis_client import ConnectionLost, RedisAddress
+from yak.server.redis_client import ConnectionLost, RedisAddress, RedisClient
 
 
 async def test_refused_connection_has_the_systems_message():
@@ -12,3 +14,24 @@ async def test_refused_connection_has_the_systems_message():
         port = listener.getsockname()[1]
     with pytest.raises(ConnectionLost, match=f"^127.0.0.1:{port}: Connection refused$"):
         await RedisAddress("127.0.0.1", port).open(5.0)
+
+
+async def test_answer_that_is_not_utf8_is_read_with_replacements():
+    """INFO has the paths of the server's files, whatever bytes they have."""
+    ours, theirs = memory_stream_pair()
+    client = RedisClient(ours, "redis", 5.0)
+    replies: list[object] = []
+    answered = trio.Event()
+
+    def on_reply(reply: object) -> None:
+        replies.append(reply)
+        answered.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client.run)
+        client.submit(("INFO",), on_reply)
+        await theirs.receive_some()
+        await theirs.send_all(b"$5\r\n/a/\xff\n\r\n")
+        await answered.wait()
+        nursery.cancel_scope.cancel()
+    assert replies == ["/a/\ufffd\n"]
