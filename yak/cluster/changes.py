@@ -85,7 +85,7 @@ class Changes:
         return self._last_id
 
     def abandon(self, change_id: int) -> None:
-        """Report the end of this change to no client. The change goes on, so that nothing is left incomplete."""
+        """Report the end of this change to no client. A change of several requests goes on: it is not left incomplete."""
         if change_id in self._changes:
             self._changes[change_id].done = None
 
@@ -102,6 +102,10 @@ class Changes:
         """Repeat the changes without a definite answer: the store is back."""
         for change in list(self._changes.values()):
             if len(change.outcomes) == len(change.requests):
+                continue
+            if change.done is None and len(change.requests) == 1:
+                # its client got no result, and may have requested another change since
+                del self._changes[change.change_id]
                 continue
             is_creation = change.requests[0].script == "create_topic"
             if is_creation and change.sent_in not in (None, self._registration()):

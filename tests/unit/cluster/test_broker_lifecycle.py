@@ -6,7 +6,7 @@ import pytest
 from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.image import Image
 from yak.cluster.refusals import frozen
-from yak.cluster.topic_changes import NewTopic, plan_create_topic, plan_producer_ids
+from yak.cluster.topic_changes import NewTopic, plan_alter, plan_create_topic, plan_producer_ids
 from yak.errors import ErrorCode, PeerError
 from yak.metadata_store.checks import change_broker
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
@@ -387,3 +387,16 @@ def test_store_that_refuses_each_heartbeat_is_logged_once_a_minute(store, make_d
     store.call = call
     driver.pass_time(5_000)
     assert driver.lifecycle.state is LifecycleState.ACTIVE
+
+
+def test_change_whose_client_left_is_not_made_when_the_store_is_back(store, make_driver, make_identity):
+    one = make_driver(store, make_identity(1)).connect().run()
+    two = make_driver(store, make_identity(2)).connect().run()
+    for driver in (one, two) * 3:
+        driver.pass_time(500)
+    change_id = one.begin(plan_alter("quota", "a", {"producer_byte_rate": "1"}))
+    one.lose()
+    one.lifecycle.changes.abandon(change_id)  # the client got REQUEST_TIMED_OUT, and asked another broker
+    assert two.change(plan_alter("quota", "a", {"producer_byte_rate": "2"})).error is None
+    one.connect().run()
+    assert one.image.quotas == {"a": {"producer_byte_rate": "2"}}
