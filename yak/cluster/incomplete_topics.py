@@ -17,6 +17,8 @@ from yak.ids import NodeId
 from yak.ports.metadata_store import StoreOutcome
 
 UNCHANGED_MS = 2_000
+OVERDUE_MS = 30_000
+"""After this time without a change the creator of a new topic has given up, though it lives: the store refused its removal."""
 NO_ROOM_PAUSE_MS = 30_000
 """Pause between attempts when too few brokers have room: no change of the image reports when there is some."""
 
@@ -35,7 +37,7 @@ class IncompleteTopics:
         self._full = full
         self._seen: tuple[object, object] | None = None
         self._pending: dict[uuid.UUID, PendingTopic] = {}
-        self._term = 0
+        self._term = self._since_ms = 0
         self.due_ms: int | None = None
 
     def restart(self) -> None:
@@ -51,19 +53,20 @@ class IncompleteTopics:
         if self._seen is not None and self._seen[0] is image.brokers and self._seen[1] is image.pending:
             return
         self._seen = (image.brokers, image.pending)
-        self._pending = dict(image.pending)
+        self._pending, self._since_ms = dict(image.pending), now_ms
         self.due_ms = now_ms + UNCHANGED_MS if self._pending else None
 
     def on_time(self, now_ms: int) -> None:
         """Handle the topics that did not change."""
         if self.due_ms is None or self.due_ms > now_ms:
             return
-        self.due_ms = None
+        overdue_ms = self._since_ms + OVERDUE_MS
+        self.due_ms = None if now_ms >= overdue_ms else overdue_ms
         for topic_id, pending in self._pending.items():
             if self._session.image.pending.get(topic_id) is pending:
-                self._resolve(pending)
+                self._resolve(pending, is_overdue=now_ms >= overdue_ms)
 
-    def _resolve(self, pending: PendingTopic) -> None:
+    def _resolve(self, pending: PendingTopic, *, is_overdue: bool) -> None:
         term = self._term
 
         def on_reply(outcome: StoreOutcome, now_ms: int) -> None:
@@ -77,7 +80,8 @@ class IncompleteTopics:
             elif isinstance(missing, list) and missing:
                 self._complete(pending, [int(number) for number in missing], now_ms)
 
-        self._session.send("undo_half_made", {"topic_id": str(pending.topic_id)}, on_reply)
+        arguments: dict[str, object] = {"topic_id": str(pending.topic_id), "is_overdue": is_overdue}
+        self._session.send("undo_half_made", arguments, on_reply)
 
     def _complete(self, pending: PendingTopic, missing: list[int], now_ms: int) -> None:
         try:

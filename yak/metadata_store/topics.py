@@ -155,7 +155,7 @@ def delete_topic(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
 
 
 def undo_half_made(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
-    """Remove an incomplete topic of a dead creator; of a topic with incomplete growth, return the missing partitions."""
+    """Remove an incomplete topic that is overdue, or of a dead creator; of incomplete growth, return the missing partitions."""
     check_controller(state, a)
     topic = state.topics.get(a["topic_id"])
     if topic is None or topic["made"] >= topic["total"]:
@@ -163,7 +163,7 @@ def undo_half_made(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Valu
     if topic["complete"]:
         missing = [n for n in range(topic["total"]) if (a["topic_id"], n) not in state.partitions]
         return {"removed": False, "missing": missing, "total": topic["total"]}
-    removed = _is_abandoned(state, topic)
+    removed = bool(a.get("is_overdue")) or _is_abandoned(state, topic)
     if removed:
         _remove(state, a["topic_id"], now_ms)
     return {"removed": removed}

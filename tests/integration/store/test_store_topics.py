@@ -90,6 +90,13 @@ def half_grown(one: Caller, other: Caller) -> dict:
     return more
 
 
+def test_partially_created_topic_of_a_live_creator_is_removed_when_it_is_overdue(backend):
+    one, other = brokers(backend, 2)
+    assert other.create("a", total=2).code == "OK"
+    assert one("undo_half_made", topic_id=topic_id_of("a"), is_overdue=False).value == {"removed": False}
+    assert one("undo_half_made", topic_id=topic_id_of("a"), is_overdue=True).value == {"removed": True}
+
+
 def test_partially_created_topic_of_a_dead_creator_is_removed(backend):
     one, other = brokers(backend, 2)
     assert other.create("a", total=2).code == "OK"

@@ -107,7 +107,7 @@ def grow(rng, caller, other):
 
 
 def undo(rng, caller, other):
-    return "undo_half_made", {"topic_id": topic_id_of(rng.choice(TOPICS))}
+    return "undo_half_made", {"topic_id": topic_id_of(rng.choice(TOPICS)), "is_overdue": rng.random() < 0.2}
 
 
 def delete(rng, caller, other):

@@ -389,6 +389,25 @@ def test_store_that_refuses_each_heartbeat_is_logged_once_a_minute(store, make_d
     assert driver.lifecycle.state is LifecycleState.ACTIVE
 
 
+def test_topic_whose_creation_and_removal_the_store_refused_is_removed_later(store, make_driver, make_identity):
+    driver = make_driver(store, make_identity()).connect().run()
+    call = store.call
+
+    def refuse_the_rest(request, now_ms):
+        is_refused = request.script in ("create_partitions", "delete_topic")
+        return StoreOutcome("STORE_ERROR", value={"message": "MISCONF"}) if is_refused else call(request, now_ms)
+
+    store.call = refuse_the_rest
+    assert driver.change(topic(driver, "a", 300)).error is not None
+    store.call = call
+    assert driver.image.pending
+    driver.pass_time(10_000)
+    assert driver.image.pending, "its creator lives, and may go on"
+    driver.pass_time(60_000)
+    assert not driver.image.pending
+    assert driver.change(topic(driver, "a", 300, number=8)).error is None
+
+
 def test_change_whose_client_left_is_not_made_when_the_store_is_back(store, make_driver, make_identity):
     one = make_driver(store, make_identity(1)).connect().run()
     two = make_driver(store, make_identity(2)).connect().run()

@@ -1,4 +1,4 @@
--- Remove an incomplete topic of a dead creator. For a topic whose CreatePartitions stopped, return the missing partitions.
+-- Remove an incomplete topic that is overdue, or of a dead creator. For a topic whose CreatePartitions stopped, return the missing partitions.
 local refused = check_controller()
 if refused then return refused end
 local topic = read_topic(A.topic_id)
@@ -10,6 +10,6 @@ if topic.complete then
   end
   return answer('OK', {removed = false, missing = missing, total = topic.total})
 end
-local removed = is_abandoned(topic)
+local removed = A.is_overdue == true or is_abandoned(topic)
 if removed then remove_topic(A.topic_id, topic) end
 return answer('OK', {removed = removed})
