@@ -133,9 +133,6 @@ class FollowerFetches:
     def fetch_snapshot(self, request: Any, respond: Respond) -> None:
         """Answer with a piece of a snapshot."""
         quorum, requested = self._quorum, request.topics[0].partitions[0]
-        if quorum.is_foreign(request.cluster_id):
-            respond({"error_code": ErrorCode.inconsistent_cluster_id, "topics": []})
-            return
         piece, size_bytes = b"", len(quorum.log.snapshot)
         if quorum.leader is None or requested.current_leader_epoch != quorum.epoch:
             code = self._epoch_error(requested.current_leader_epoch)

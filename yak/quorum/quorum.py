@@ -35,10 +35,10 @@ from yak.quorum.leader_state import LeaderState, OnOutcome, Read, Respond
 from yak.quorum.raft_log import Entry, RaftLog, SnapshotId
 from yak.quorum.snapshots import PIECE_BYTES, Snapshots
 from yak.quorum.state_machine import (
+    NOT_IN_A_QUORUM,
     StateMachine,
     command_batch,
     facts_of_new_leader,
-    is_refused_in_quorum,
     read_snapshot,
     value_of,
 )
@@ -64,6 +64,7 @@ _PRE_VOTE_PAUSE_MS: Final = 240
 _APPLIED_PER_STEP: Final = 500
 _BEGIN_AGAIN_MS: Final = 500
 _NO_NODE: Final = -1
+_ANSWERED_BY_TOPICS: Final = (VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH_SNAPSHOT)
 
 
 class Role(StrEnum):
@@ -700,7 +701,7 @@ class Quorum:
             done(None)
         elif not leader.is_ready:
             leader.early.append((request, done))
-        elif is_refused_in_quorum(request):
+        elif request.script.startswith(NOT_IN_A_QUORUM):
             message = "the metadata are in a quorum of brokers, which restores nothing from one broker's copy"
             done(StoreOutcome("BAD_REQUEST", value={"message": message}))
         elif self.machine.needs_command(request):
@@ -778,7 +779,10 @@ class Quorum:
             REMOVE_RAFT_VOTER: self.voter_changes.remove,
             UPDATE_RAFT_VOTER: self.voter_changes.update,
         }
-        handlers[api_key](request, respond)
+        if api_key in _ANSWERED_BY_TOPICS and self.is_foreign(request.cluster_id):
+            respond({"error_code": ErrorCode.inconsistent_cluster_id, "topics": []})
+        else:
+            handlers[api_key](request, respond)
 
     def respond(self, respond: Respond, fields: dict[str, Any]) -> None:
         """Answer once what the answer says of this node is durable."""
@@ -803,9 +807,6 @@ class Quorum:
             "node_endpoints": self.leader_endpoints(),
         }
 
-    def _foreign_answer(self) -> dict[str, Any]:
-        return {"error_code": ErrorCode.inconsistent_cluster_id, "topics": []}
-
     def leader_endpoints(self) -> list[dict[str, Any]]:
         """Where the leader listens, for an answer that redirects."""
         if self.role is Role.LEADER:
@@ -814,9 +815,6 @@ class Quorum:
         return [] if address is None else [{"node_id": address.node_id, "host": address.host, "port": address.port}]
 
     def _handle_vote(self, request: Any, respond: Respond) -> None:
-        if self.is_foreign(request.cluster_id):
-            self.respond(respond, self._foreign_answer())
-            return
         requested = request.topics[0].partitions[0]
         is_for_other = request.voter_id not in (_NO_NODE, self.config.node_id) or requested.voter_directory_id not in (
             None,
@@ -855,9 +853,6 @@ class Quorum:
         return election.voted_id == _NO_NODE or is_same
 
     def _handle_begin(self, request: Any, respond: Respond) -> None:
-        if self.is_foreign(request.cluster_id):
-            self.respond(respond, self._foreign_answer())
-            return
         begun = request.topics[0].partitions[0]
         if begun.leader_epoch < self.epoch:
             self.respond(respond, self._answer(ErrorCode.fenced_leader_epoch))
@@ -874,9 +869,6 @@ class Quorum:
         self.respond(respond, self._answer(ErrorCode.none))
 
     def _handle_end(self, request: Any, respond: Respond) -> None:
-        if self.is_foreign(request.cluster_id):
-            self.respond(respond, self._foreign_answer())
-            return
         ended = request.topics[0].partitions[0]
         if ended.leader_epoch < self.epoch:
             self.respond(respond, self._answer(ErrorCode.fenced_leader_epoch))

@@ -26,7 +26,8 @@ from yak.quorum.voters import VoterSet
 
 UNCOMMITTED: Final = frozenset({"verify", "report_hw"})
 """Scripts that change nothing which another script reads: they run on the leader alone."""
-_NOT_IN_A_QUORUM: Final = "seed_"
+NOT_IN_A_QUORUM: Final = "seed_"
+"""The scripts of a restore: a quorum restores nothing from the brokers' copies."""
 _ACTIVE: Final = ("ACTIVE", "STOPPING")
 _SNAPSHOT_RECORDS_PER_BATCH: Final = 500
 _EPOCH_COUNTS: Final = 1 << 20
@@ -182,11 +183,6 @@ def value_of(batch: bytes) -> bytes:
     for record in walk_records(batch):
         return bytes(record.value or b"")
     raise AssertionError("a batch has a record")
-
-
-def is_refused_in_quorum(request: StoreRequest) -> bool:
-    """Whether a script has no meaning here: a quorum restores nothing from the brokers' copies."""
-    return request.script.startswith(_NOT_IN_A_QUORUM)
 
 
 def facts_of_new_leader(state: StoreState, epoch: int) -> VolatileState:

@@ -320,6 +320,14 @@ def test_command_is_answered_after_its_commit(node):
     assert waiting[0].code == "OK"
 
 
+def test_restore_from_a_brokers_copy_is_refused():
+    node = Node(voters=voter_set(1))
+    node.become_leader()
+    (outcome,) = node.propose("seed_offer", node_id=1)
+    assert outcome is not None
+    assert (outcome.code, "restores nothing" in str(outcome.value["message"])) == ("BAD_REQUEST", True)
+
+
 def test_read_waits_until_a_majority_returns_its_round(node):
     node.become_leader(2, 3)
     node.fetch_all(2)

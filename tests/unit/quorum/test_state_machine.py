@@ -16,7 +16,6 @@ from yak.quorum.state_machine import (
     VolatileState,
     command_batch,
     facts_of_new_leader,
-    is_refused_in_quorum,
     read_snapshot,
     value_of,
     write_snapshot,
@@ -153,11 +152,6 @@ def test_report_of_high_watermarks_stays_with_the_leader():
     commands = len(leader.log)
     leader.call("report_hw", node_id=1, broker_epoch=epoch, partitions=[])
     assert len(leader.log) == commands
-
-
-def test_restore_from_a_brokers_copy_is_refused():
-    assert is_refused_in_quorum(StoreRequest("seed_begin"))
-    assert not is_refused_in_quorum(StoreRequest("register"))
 
 
 calls = st.lists(
