@@ -19,7 +19,6 @@ from yak.views.health import MinIsrs
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.cluster.image import Image
     from yak.replication.partition import Partition
 
 Row = dict[str, Any]
@@ -42,18 +41,12 @@ def rows(broker: Broker, wanted: PartitionFilter) -> Iterator[Row]:
     """A row per partition of the current image, by topic and number; with offsets where this broker leads."""
     image = broker.image
     min_isrs = MinIsrs(broker, image)
-    for topic in _topics(image, wanted.topic):
+    names = sorted(image.topics) if wanted.topic is None else [wanted.topic]
+    for topic in (image.topics[name] for name in names if name in image.topics):
         min_isr = min_isrs.of(topic)
         for info in topic.partitions:
             if wanted.is_wanted(info, min_isr):
                 yield row(broker, topic, info, min_isr)
-
-
-def _topics(image: Image, name: str | None) -> list[TopicInfo]:
-    if name is None:
-        return [image.topics[each] for each in sorted(image.topics)]
-    topic = image.topics.get(name)
-    return [] if topic is None else [topic]
 
 
 def row(broker: Broker, topic: TopicInfo, info: PartitionInfo, min_isr: int) -> Row:
