@@ -20,7 +20,7 @@ from yak.cluster.image_log import AppendSync, Compaction, ImageLog
 from yak.cluster.metadata_delta import MetadataDelta
 from yak.cluster.payload import BadRecord
 from yak.core.context import Context
-from yak.core.events import Notice
+from yak.core.events import DisksLost, Notice
 from yak.errors import LogDirectoryFailure
 from yak.partitions.local_replicas import LocalReplicas
 from yak.partitions.offline_replicas import OfflineReplicas
@@ -264,8 +264,15 @@ class MetadataLoader:
                     pass
 
     def _fail(self, error: BaseException) -> None:
-        """Stop acting on metadata until a restart, because the local metadata log failed. The data path continues."""
+        """Stop acting on metadata until a restart, because the local metadata log failed.
+
+        A broker beside others halts if its disk failed: with an image that stays as it is, it would unfence and elect no
+        broker as the controller, and take no replica into an ISR as a leader. Alone, or before a record of a newer YAK, it
+        continues the data path.
+        """
         self._context.notice("error", "metadata-log-failed", error=str(error))
+        if isinstance(error, OSError) and len(self._context.image.active_brokers()) > 1:
+            self._context.emit(DisksLost(self._image_log.directory, str(error)))
         self._publisher.metadata_log_failed(error)
 
     def _act(self, step: _Step, created: Created) -> None:

@@ -54,8 +54,9 @@ CHECKPOINT: Final = WriteKind("the next checkpoint has these offsets too")
 MOVE: Final = WriteKind("the move ends: the replica stays in its log directory")
 CLUSTER_ID: Final = WriteKind("meta.properties is written with the next metadata records")
 METADATA_LOG: Final = WriteKind("metadata changes wait until the disk has room", 1_000, "metadata-log-full")
-"""This broker's copy of the metadata log. After any other failure of it (`metadata-log-failed`) this broker makes no more
-metadata changes until a restart; no log directory goes offline. A snapshot that fails, for any reason, is written later."""
+"""This broker's copy of the metadata log. After any other failure of it (`metadata-log-failed`) a broker beside others halts;
+alone it makes no more metadata changes until a restart, and no log directory goes offline. A snapshot that fails, for any
+reason, is written later."""
 
 
 class LogFailures:

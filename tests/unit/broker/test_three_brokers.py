@@ -1,6 +1,7 @@
 """Three brokers: what a leader commits, who stays in sync, and what happens when one of them is away."""
 
 import datetime as dt
+import errno
 import uuid
 
 import pytest
@@ -542,3 +543,19 @@ def test_leader_that_died_while_a_large_topic_was_created_is_replaced_when_the_t
     assert store.state.partitions[topic_id, 0]["leader_epoch"] == epoch + 1
     assert rig.leader("large") in ((1, 2, 3) if is_back else (1, 2))
     assert rig.produce("large", [b"a"]).error_code == ErrorCode.none
+
+
+@pytest.mark.parametrize("metadata", ["redis", "raft"])
+def test_controller_that_cannot_write_its_copy_of_the_metadata_halts_and_another_is_elected(metadata):
+    rig = ClusterRig(metadata=metadata)
+    controller = rig.alive().broker.image.controller_id
+    node, other = rig.nodes[controller - 1], rig.nodes[controller % 3]
+    node.on_disks_lost = node.kill
+    node.disk.fail_next("append", errno.EIO, path_contains="__yak_metadata/0")
+    rig.begin(other.node_id, 19, 5, **create_fields("orders", {}, 1))
+    rig.run_until(lambda: node.broker is None)
+    assert "metadata-log-failed" in rig.events(controller)
+    other.kill()
+    other.start()
+    rig.run_until(lambda: other.is_ready)
+    assert rig.alive().broker.image.controller_id != controller
