@@ -71,6 +71,7 @@ RETRY_MS = 250
 """Wait before the next call to a store that refused a whole call (out of memory, read only)."""
 EXAMINED_PER_ELECTION = 10
 """One turn examines so many partitions for each election that a call takes: about 1 ms."""
+_NOTHING = (None, None, None)
 
 Brokers = Mapping[NodeId, BrokerInfo]
 Elect = Callable[[Image, TopicInfo, PartitionInfo], "Election | None"]
@@ -128,7 +129,7 @@ class Controller:
         """The log's end when this broker was elected."""
         self._waiting_since_offset: MetadataOffset | None = None
         """The same, until the check for brokers that already waited then."""
-        self._balance_checked: tuple[object, ...] = ()
+        self._balance_checked: tuple[object, ...] = _NOTHING
         self._balance_due_ms: int | None = None
         self._suspicion_ends_ms = 0
         """Until then a broker that is dead by all appearances may still count as ACTIVE."""
@@ -160,7 +161,7 @@ class Controller:
         self._incomplete_topics.restart()
         self._unfencing.clear()
         self._balance_due_ms = None
-        self._balance_checked = ()
+        self._balance_checked = _NOTHING
         self._waiting_since_offset = self._counters_due_ms = None
 
     def on_elected(self, outcome: StoreOutcome, fenced: FencedController | None, now_ms: int) -> None:
@@ -245,7 +246,8 @@ class Controller:
         self.elections.check(now_ms)
         self._incomplete_topics.check(now_ms)
         seen = (image.brokers, image.topics, image.default_broker_configs)
-        if self._balance_due_ms is None and not _same(seen, self._balance_checked):
+        is_new = any(one is not other for one, other in zip(seen, self._balance_checked, strict=True))
+        if self._balance_due_ms is None and is_new:
             self._balance_due_ms = now_ms + self._settings.leader_imbalance_check_interval_ms
 
     def on_time(self, now_ms: int) -> None:
@@ -448,10 +450,6 @@ def _with_broker(image: Image, broker: BrokerInfo) -> Image:
 
 def _with_fenced(image: Image, node_id: NodeId) -> Image:
     return _with_broker(image, replace(image.brokers[node_id], state=BrokerState.FENCED))
-
-
-def _same(some: tuple[object, ...], others: tuple[object, ...]) -> bool:
-    return len(some) == len(others) and all(one is other for one, other in zip(some, others, strict=True))
 
 
 # ----------------------------------------------------------------------------------------------------- leader elections

@@ -32,20 +32,21 @@ class LeaseWatch:
 
     def __init__(self, gaps: PauseDetector) -> None:
         self._gaps = gaps
-        self._value: tuple[int, int] | None = None
+        self.value: tuple[int, int] | None = None
+        """The last value."""
         self._since_ms = 0
         self._sent_ms = 0
 
     def restart(self) -> None:
         """Forget the value."""
-        self._value = None
+        self.value = None
         self._gaps.reset()
 
     def observe(self, value: tuple[int, int], sent_ms: int, now_ms: int) -> None:
         """Note the value of an answer at `now_ms` to a request at `sent_ms`."""
         paused_ms = self._gaps.paused_ms(now_ms)
-        if self._value != value or paused_ms is None:
-            self._value = value
+        if self.value != value or paused_ms is None:
+            self.value = value
             self._since_ms = now_ms
         else:
             self._since_ms += paused_ms
@@ -53,12 +54,7 @@ class LeaseWatch:
 
     def unchanged_for_ms(self) -> int:
         """How long it certainly did not change: from the first answer to the last request."""
-        return 0 if self._value is None else max(0, self._sent_ms - self._since_ms)
-
-    @property
-    def value(self) -> tuple[int, int] | None:
-        """The last value."""
-        return self._value
+        return 0 if self.value is None else max(0, self._sent_ms - self._since_ms)
 
 
 @dataclass(slots=True, frozen=True)

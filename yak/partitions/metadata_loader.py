@@ -264,11 +264,10 @@ class MetadataLoader:
                     pass
 
     def _fail(self, error: BaseException) -> None:
-        """Stop acting on metadata until a restart, because the local metadata log failed.
+        """Stop acting on metadata until a restart, because the local metadata log failed. The data path continues.
 
-        A broker beside others halts if its disk failed: with an image that stays as it is, it would unfence and elect no
-        broker as the controller, and take no replica into an ISR as a leader. Alone, or before a record of a newer YAK, it
-        continues the data path.
+        A broker beside others halts if its disk failed: with its old image it would unfence no broker as the controller, and
+        take no replica into an ISR as a leader.
         """
         self._context.notice("error", "metadata-log-failed", error=str(error))
         if isinstance(error, OSError) and len(self._context.image.active_brokers()) > 1:
