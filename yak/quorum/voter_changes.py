@@ -69,8 +69,8 @@ class VoterChanges:
         refusal = self._refusal(request.cluster_id)
         if refusal is None and self._quorum.voters.get(request.voter_id) is not None:
             refusal = ErrorCode.duplicate_voter, f"node {request.voter_id} is a voter already"
-        if refusal is None and not request.listeners:
-            refusal = ErrorCode.invalid_request, "the voter has no address"
+        if refusal is None and not (request.listeners and request.voter_directory_id):
+            refusal = ErrorCode.invalid_request, "the voter has no address, or no directory id"
         if refusal is not None:
             self._quorum.respond(respond, result(*refusal))
             return

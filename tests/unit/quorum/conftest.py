@@ -236,7 +236,7 @@ class Node:
         """A fetch of a replica that has everything."""
         return self.fetch(replica, self.quorum.log.end_offset, self.quorum.log.last_epoch, **changes)
 
-    def add(self, node_id: int, timeout: int = 1_000) -> list[Any]:
+    def add(self, node_id: int, timeout: int = 1_000, **changes: Any) -> list[Any]:
         fields = {
             "cluster_id": CLUSTER_ID,
             "timeout": timeout,
@@ -244,7 +244,7 @@ class Node:
             "voter_directory_id": directory_id(node_id),
             "listeners": [{"name": "PLAINTEXT", "host": "h", "port": 9000 + node_id}],
         }
-        return self.handle(ADD_RAFT_VOTER, fields)
+        return self.handle(ADD_RAFT_VOTER, fields | changes)
 
     def remove(self, node_id: int) -> list[Any]:
         fields = {"cluster_id": CLUSTER_ID, "voter_id": node_id, "voter_directory_id": directory_id(node_id)}

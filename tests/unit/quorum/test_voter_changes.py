@@ -50,6 +50,14 @@ def test_new_voter_counts_from_its_record_on(leader):
     assert leader.quorum.high_watermark == leader.quorum.log.end_offset
 
 
+def test_voter_without_a_directory_id_is_not_added(leader):
+    leader.fetch_all(4, max_wait=0)
+    answers = leader.add(4, voter_directory_id=None)
+    leader.fetch_all(4, max_wait=0)
+    assert answers[0].error_code == ErrorCode.invalid_request
+    assert leader.quorum.voters.node_ids == (1, 2, 3)
+
+
 def test_voter_that_does_not_catch_up_is_refused_in_time(leader):
     answers = leader.add(4, timeout=500)
     leader.advance(400)
