@@ -162,7 +162,8 @@ class Maintenance:
             topic_partition = waiting.popleft()
             partition = partitions.get(topic_partition)
             is_handed_over |= partition is not None and partition.is_handed_over
-            self._log_store.add_to_checkpoint(topic_partition, 0 if partition is None else partition.high_watermark)
+            high_watermark = 0 if partition is None else partition.lasting_high_watermark
+            self._log_store.add_to_checkpoint(topic_partition, high_watermark)
         if is_handed_over or (not waiting and any(partition.is_handed_over for partition in partitions.values())):
             # what it wrote would be newer than the seal of the copy that becomes the log
             waiting.clear()

@@ -8,7 +8,8 @@ record. A replica behind the leader of a compacted log truncates to its oldest o
 
 Jobs do the syncs, those of one turn together:
 
-1. A job writes the lowered recovery point, if the truncation goes below it.
+1. If the truncation goes below the recovery point or the high watermark, a job writes the lowered recovery point. After
+   a kill no checkpoint counts then, whose offsets are those of the truncated records.
 2. A turn truncates the log.
 3. A job syncs it.
 
@@ -54,6 +55,8 @@ class Truncation:
     is_full_resync: bool = False
     is_of_copies: bool = False
     then: Callable[[], None] | None = None
+    is_lowered: bool = False
+    """Whether the lowered recovery point is on the disk."""
     leader_epoch: LeaderEpoch = field(init=False)
 
     def __post_init__(self) -> None:
@@ -179,7 +182,8 @@ class Truncations:
                 # A compaction gap before it is copied again too. A log that ends in a gap needs a segment of its own.
                 truncation.offset = self._end_before(log, truncation.offset)
             recovery_point_max = truncation.recovery_point_max()
-            if recovery_point_max < log.recovery_point:
+            high_watermark = 0 if truncation.is_lowered else truncation.partition.high_watermark
+            if recovery_point_max < max(log.recovery_point, high_watermark):
                 log.lower_recovery_point(recovery_point_max)
                 self._to_lower.setdefault(log.directory, []).append(truncation)
                 return
@@ -259,6 +263,7 @@ class Truncations:
                 if must_wait:
                     self._repeat_later(truncation, must_lower=True)
                 else:
+                    truncation.is_lowered = True
                     self._resume(truncation)
 
         self._lowering[directory] = None

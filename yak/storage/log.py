@@ -580,9 +580,11 @@ class Log:
         return max(self.log_start_offset, self._truncation_point(offset)[2])
 
     def lower_recovery_point(self, offset: Offset) -> None:
-        """Count only offsets below `offset` as flushed; a flush in progress is void."""
+        """Count only offsets below `offset` as flushed, and as compacted; a flush in progress is void."""
         self.generation += 1
         self.recovery_point = min(offset, self.recovery_point)
+        if self.cleaned_offset is not None:
+            self.cleaned_offset = min(self.recovery_point, self.cleaned_offset)
 
     def truncate_to(self, offset: Offset) -> Offset:
         """Drop each batch with offsets from `offset` on, unsynced; returns the new end. Raises LogDirectoryFailure."""
@@ -667,8 +669,6 @@ class Log:
         assert offset >= self.recovery_point, "the recovery point is lowered before a truncation, on the device too"
         self.generation += 1
         self.positions.clear()
-        if self.cleaned_offset is not None:
-            self.cleaned_offset = min(offset, self.cleaned_offset)
 
     def _end_truncation(self, end_offset: Offset) -> None:
         """Adjust everything but the files to the new end."""

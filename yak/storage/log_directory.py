@@ -462,6 +462,11 @@ class LogDirectory:
             self._lowerings = self._lowerings_written = 1
         return points
 
+    def bound(self, offsets: dict[TopicPartition, Offset]) -> None:
+        """Lower the offsets of a checkpoint to where truncations lowered the recovery points since."""
+        for topic_partition in self._lowered.keys() & offsets.keys():
+            offsets[topic_partition] = min(offsets[topic_partition], self._lowered[topic_partition])
+
     def lowering_plan(self, points: Iterable[tuple[TopicPartition, Offset]]) -> LoweringPlan:
         """A plan to make lowered recovery points durable, before the truncations; `lowered` gets it after its run.
 
@@ -561,6 +566,8 @@ class Checkpoints:
         except BadCheckpoint as error:
             self.all_flushed = self.was_clean
             note("error", "checkpoint-damaged", directory=directory.path, error=str(error))
+        directory.bound(self.high_watermarks)
+        directory.bound(self._cleaned)
 
     def cleaned_offset(self, topic_partition: TopicPartition) -> Offset | None:
         """The offset below which a log is compacted; None when it never was.

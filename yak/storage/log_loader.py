@@ -170,11 +170,12 @@ class LogLoader:
                 # nothing is clean, but a leader that compacts may have left gaps
                 self.cleaned_offset = 0
             return
-        # a truncation since the move may have lowered it
+        # a truncation since the move may have lowered it, and with it the others
         lowered = moved.recovery_point if self.recovery_point is None else self.recovery_point
         self.recovery_point = min(moved.recovery_point, lowered)
-        self.log_start_offset, self.cleaned_offset = moved.log_start_offset, moved.cleaned_offset
-        self.high_watermark = moved.high_watermark
+        self.log_start_offset = moved.log_start_offset
+        self.high_watermark = min(moved.high_watermark, self.recovery_point)
+        self.cleaned_offset = moved.cleaned_offset and min(moved.cleaned_offset, self.recovery_point)
 
     # ------------------------------------------------------------------------------------------------- files
 

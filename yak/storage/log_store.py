@@ -272,6 +272,7 @@ class LogStore:
                     progress(done, total)
             if folders and not checkpoints.was_clean:
                 self._sync_truncations(directory, folders)
+                self._lower_checkpoints(directory, checkpoints, folders)
         self.report.logs = len(self.logs)
         if not self.online():
             first = self.directories[0]
@@ -289,6 +290,26 @@ class LogStore:
                 self.disk.sync_file_system(directory.path)
             except OSError as error:
                 self._fail(directory, error, folders)
+
+    def _lower_checkpoints(self, directory: LogDirectory, checkpoints: Checkpoints, folders: Sequence[str]) -> None:
+        """Lower the offsets of logs that are shorter than the checkpoints say: records may soon replace what is missing."""
+        points, high_watermarks = checkpoints.recovery_points, checkpoints.high_watermarks
+        shorter = [
+            (where, log.recovery_point)
+            for where, log in self.logs.items()
+            if log.directory == directory.path
+            and not log.has_stale_checkpoints
+            and log.log_end_offset < max(points.get(where, 0), high_watermarks.get(where, 0))
+        ]
+        if shorter and directory.failure is None:
+            plan = directory.lowering_plan(shorter)
+            try:
+                plan.run(self.disk)
+                directory.lowered(plan)
+            except LogDirectoryFailure as failure:
+                # a full disk must not end the start: the next checkpoint has the offsets
+                if not isinstance(failure.error, DiskFull):
+                    self._fail(directory, failure.error, folders)
 
     def _check_reboot(
         self, directory: LogDirectory, folders: Sequence[str], config_for: Callable[[str], LogConfig]

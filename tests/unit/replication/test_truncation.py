@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from yak.ids import TopicPartition
 from yak.limits import PRODUCER_BATCHES_REMEMBERED
 from yak.ports.disk import DiskFull
 from yak.protocol.control_batch import EndTransactionMarker, build_marker
@@ -238,6 +239,38 @@ def test_many_truncations_of_one_turn_share_their_jobs():
     assert rig.events(node_id).count("log-truncated") == len(led)
     assert 1 <= started.count("cut") < len(led) / 2
     assert [path for _, path in watch.waits() if "many" in path] == []
+
+
+@pytest.mark.parametrize("checkpoints", [False, True])
+def test_kill_after_a_truncation_below_the_high_watermark_exposes_no_record_early(checkpoints):
+    """The high watermark of a checkpoint, also of one during the truncation, counts records that are gone."""
+    rig = ClusterRig(settings={"log.flush.offset.checkpoint.interval.ms": "500"}, hands_back=False)
+    rig.create_topic("orders", replication_factor=2, unclean_leader_election_enable="true")
+    rig.produce("orders", [b"a"])
+    first, second = rig.leader("orders"), rig.followers("orders")[0]
+    rig.nodes[second - 1].kill()
+    for _ in range(3):
+        assert rig.produce("orders", [b"b"]).error_code == 0
+    rig.run_for(2_000)
+    node = rig.nodes[first - 1]
+    node.kill()
+    rig.nodes[second - 1].start()
+    rig.run_until(lambda: rig.leader("orders") == second and rig.replica(second, "orders").is_leader)
+    node.start()
+    rig.run_until(lambda: node.broker is not None and ("orders", 0) in node.broker.partitions)
+    assert rig.replica(first, "orders").high_watermark == 4
+    if checkpoints:
+        node.jobs.delays_us = {"cut": 4 * LONG_US}
+        rig.run_until(lambda: is_being_truncated(rig, first))
+        rig.run_for(1_200)
+    rig.run_until(lambda: "truncated-below-high-watermark" in rig.events(first))
+    node.jobs.delays_us["checkpoint"] = 60_000_000
+    rig.run_for(600)
+    node.kill()
+    node.jobs.delays_us = {}
+    node.start()
+    rig.run_until(lambda: node.broker is not None)
+    assert node.broker.log_store.high_watermarks[TopicPartition("orders", 0)] <= 1
 
 
 def test_truncation_whose_recovery_point_finds_no_room_is_repeated():

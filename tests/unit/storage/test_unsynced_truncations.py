@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from tests.unit.storage.conftest import checkpoint_plan, write_checkpoint
 from yak.errors import LogDirectoryFailure
+from yak.storage.checkpoints import MovedLog, format_moved
+from yak.storage.names import NEW_LOG_MARK
 
 
 @pytest.fixture
@@ -141,3 +145,55 @@ def test_a_truncation_while_a_checkpoint_is_gathered_keeps_its_lowered_point(ben
     checkpoint_plan(bench.store)
     assert "recovery-point-offset-checkpoint.lowered" in bench.disk.names("/data")
     assert bench.store.online()[0].read_recovery_points()[bench.partition] == 3
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_kill_before_the_next_checkpoint_leaves_no_offset_above_a_truncation(make_bench, is_moved):
+    """Records that replaced truncated ones counted as committed, and a hole that a power loss left as compacted."""
+    bench = make_bench(segment_bytes=600)
+    for _ in range(9):
+        bench.append([b"x" * 150])
+    bench.flush()
+    bench.log.cleaned_offset = 9
+    write_checkpoint(bench.store, {bench.partition: 9})
+    if is_moved:
+        moved = MovedLog(str(bench.partition), 9, 0, 9, 9)
+        bench.disk.write_file(f"{bench.log.path}/{NEW_LOG_MARK}", format_moved(moved))
+        bench.disk.remove("/data/recovery-point-offset-checkpoint")
+    bench.truncate(2)
+    for _ in range(9):
+        bench.append([b"y" * 150], epoch=1)
+    torn, behind = bench.log.segments[1:3]
+    bench.disk.open(torn.path(".log")).truncate(torn.size // 2)
+    bench.reopen(checkpoint=False)
+    assert bench.store.high_watermarks[bench.partition] == 2
+    assert bench.log.log_end_offset < behind.base_offset
+
+
+def test_cleaner_offset_is_low_in_a_checkpoint_that_is_gathered_before_the_truncation(bench):
+    bench.flush()
+    bench.log.cleaned_offset = 5
+    bench.log.lower_recovery_point(3)
+    write_checkpoint(bench.store)
+    assert bench.disk.read_file("/data/cleaner-offset-checkpoint") == b"0\n1\nt 0 3\n"
+
+
+def test_start_with_a_shorter_log_than_its_checkpoints_lowers_their_offsets_at_once(make_bench):
+    bench = make_bench()
+    for _ in range(4):
+        bench.append()
+    write_checkpoint(bench.store, {bench.partition: 4})
+    assert lose_power(bench).log_end_offset == 0
+    for _ in range(9):
+        bench.append()
+    bench.reopen(checkpoint=False)
+    assert (bench.log.log_end_offset, bench.store.high_watermarks[bench.partition]) == (9, 0)
+
+
+def test_start_without_room_for_the_lowered_offsets_continues(make_bench):
+    bench = make_bench()
+    bench.append()
+    write_checkpoint(bench.store, {bench.partition: 1})
+    bench.disk.crash(bench.KEEPS_NOTHING)
+    bench.disk.fail_next("write_file", errno.ENOSPC, path_contains="lowered")
+    assert not bench.open().directories[0].failure
