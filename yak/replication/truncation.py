@@ -131,7 +131,7 @@ class Truncations:
         """
         first_open = log.producers.first_open_offset
         assert first_open is not None
-        self._begin(Truncation(partition, log, max(first_open, log.log_start_offset), is_of_copies=True))
+        self._begin(Truncation(partition, log, first_open, is_of_copies=True))
 
     def resync_fully(self, partition: Partition, log: Log, leaders_log_start: Offset) -> None:
         """Drop the whole log and begin at the leader's log start: the leader has deleted the next records."""
@@ -180,7 +180,8 @@ class Truncations:
         try:
             if truncation.is_of_copies:
                 # A compaction gap before it is copied again too. A log that ends in a gap needs a segment of its own.
-                truncation.offset = self._end_before(log, truncation.offset)
+                # Retention may have removed it meanwhile.
+                truncation.offset = self._end_before(log, max(truncation.offset, log.log_start_offset))
             recovery_point_max = truncation.recovery_point_max()
             high_watermark = 0 if truncation.is_lowered else truncation.partition.high_watermark
             if recovery_point_max < max(log.recovery_point, high_watermark):

@@ -59,7 +59,7 @@ class Watch:
 def make_rig(**configs: str) -> ClusterRig:
     rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"}, hands_back=False)
     rig.create_topic("orders", min_insync_replicas="2", **configs)
-    rig.produce("orders", [b"a"])
+    rig.produce("orders", [b"a"], keys=[b"a"])
     return rig
 
 
@@ -404,6 +404,28 @@ def test_follower_copies_transactions_again_until_none_is_open_whose_marker_the_
     rig.nodes[behind - 1].start()
     rig.run_until(lambda: rig.is_in_sync("orders"))
     assert batches(rig, behind) == batches(rig, leader)
+
+
+def test_retention_of_the_open_transaction_during_a_truncation_to_it_ends_no_broker():
+    """With a full disk a truncation waits, and retention makes room: its offset was in no segment any more."""
+    rig = make_rig(cleanup_policy="compact,delete", segment_bytes="700", flush_messages="1")
+    append(rig, transactional(b"a", 0))
+    for _ in range(16):
+        rig.produce("orders", [b"1"], keys=[b"b"])
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    behind = rig.followers("orders")[0]
+    node = rig.nodes[behind - 1]
+    node.kill()
+    append(rig, marker(7, is_commit=False))
+    rig.produce("orders", [b"1"], keys=[b"b"])
+    node.disk.fail_next("write_file", errno.ENOSPC, path_contains="lowered")
+    node.start()
+    rig.run_until(lambda: "log-directory-full" in rig.events(behind))
+    log = rig.replica(behind, "orders").log
+    assert is_being_truncated(rig, behind)
+    log.remove_segments(log.segments[:1], rig.world.now_ms)
+    rig.run_until(lambda: rig.is_in_sync("orders"))
+    assert "broker-halted" not in rig.events(behind)
 
 
 def test_follower_with_a_full_disk_until_the_marker_was_removed_drops_the_aborted_records(monkeypatch):
