@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 from yak.core.context import Context
 from yak.core.events import Notice
 from yak.errors import LogDirectoryFailure
+from yak.ids import Offset
 from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.log_failures import COMPACTION, LogFailures
 from yak.replication.partition import Partition
@@ -74,8 +75,8 @@ class LogCleaner:
         self._delete_later, self._checkpoint_soon = delete_later, checkpoint_soon
         self._due: dict[Partition, int] = {}
         self._round: _Round | None = None
-        self._uncleanable: WeakSet[Log] = WeakSet()
-        """Logs that are not compacted until an operator repairs them. Weak references, so that a deleted log is freed."""
+        self._uncleanable: WeakKeyDictionary[Log, tuple[int, Offset]] = WeakKeyDictionary()
+        """Logs that cannot be compacted -> what they held then. Weak references, so that a deleted log is freed."""
         self._postponed: WeakKeyDictionary[Log, int] = WeakKeyDictionary()
         """Logs -> the earliest time of their next attempt, in ms."""
 
@@ -84,8 +85,12 @@ class LogCleaner:
 
     @property
     def uncleanable_logs(self) -> int:
-        """Logs that are not compacted until an operator repairs them (Kafka's uncleanable-partitions-count)."""
-        return len(self._uncleanable)
+        """Logs that are not compacted until what the cleaner found there is gone (Kafka's uncleanable-partitions-count)."""
+        return sum(map(self._is_uncleanable, self._uncleanable))
+
+    def _is_uncleanable(self, log: Log) -> bool:
+        """Whether the log was not truncated since, nor were its oldest segments removed."""
+        return self._uncleanable.get(log) == _content(log)
 
     def consider(self, partition: Partition) -> None:
         """A segment was closed and flushed, or the configuration changed: examine the log after the backoff."""
@@ -140,7 +145,7 @@ class LogCleaner:
         """The range to clean of a partition; None when it is not worth it yet, after scheduling the next examination."""
         del self._due[partition]
         log = partition.log
-        if log is None or log in self._uncleanable or not log.config.is_compacted or partition.is_handed_over:
+        if log is None or self._is_uncleanable(log) or not log.config.is_compacted or partition.is_handed_over:
             return None
         if (until_ms := self._postponed.pop(log, 0)) > now_ms:
             self._wait(partition, log, until_ms)
@@ -262,16 +267,19 @@ class LogCleaner:
             self._wait(partition, round_.log, context.clock.now_ms + UNREADABLE_PAUSE_MS)
             if partition.log is round_.log:
                 self._damaged_replicas.found(partition, error.offset, error.batch)
-        elif isinstance(error, Uncleanable):
-            self._uncleanable.add(round_.log)
-            context.notice("error", "log-not-compacted", partition=name, reason=str(error))
         else:
-            # a bug in YAK; the log is unchanged, and only this log is skipped (Kafka's
+            # other errors are bugs in YAK; the log is unchanged, and only this log is skipped (Kafka's
             # LogCleanerManager.uncleanablePartitions)
-            self._uncleanable.add(round_.log)
+            self._uncleanable[round_.log] = _content(round_.log)
             assert isinstance(error, Exception)
             fields: dict[str, object] = {"partition": name, "reason": str(error)}
-            context.emit(Notice("error", "log-not-compacted", fields, error=error))
+            bug = None if isinstance(error, Uncleanable) else error
+            context.emit(Notice("error", "log-not-compacted", fields, error=bug))
+
+
+def _content(log: Log) -> tuple[int, Offset]:
+    """Changes when a truncation or retention removes what the cleaner found."""
+    return log.generation, log.segments[0].base_offset
 
 
 def _dirt(scope: Cleanable) -> tuple[bool, float]:

@@ -254,6 +254,25 @@ def test_failed_sync_of_the_cleaner_takes_its_directory_offline(error_number: in
     assert rig.fetch(TOPIC, 0).error_code == ErrorCode.kafka_storage_error
 
 
+def test_log_is_compacted_again_when_what_could_not_be_checked_is_gone() -> None:
+    rig = Rig(settings=SETTINGS)
+    rig.create_topic(TOPIC, **COMPACTED | {"cleanup_policy": "compact,delete"})
+    commit(rig, range(60))
+    log = rig.node.broker.partitions[PLACE].log
+    rig.node.disk.corrupt(log.segments[0].path(".log"), 8, 255)
+    rig.run_for(5_000)
+    assert rig.node.broker.log_cleaner.uncleanable_logs == 1
+    start = log.segments[1].base_offset
+    deleted = {"name": TOPIC, "partitions": [{"partition_index": 0, "offset": start}]}
+    rig.ask(21, 2, topics=[deleted], timeout=dt.timedelta(seconds=1))
+    rig.run_for(5_000)
+    assert log.segments[0].base_offset == start
+    commit(rig, range(60, 120))
+    rig.run_for(5_000)
+    assert rig.node.broker.log_cleaner.uncleanable_logs == 0
+    assert log.cleaned_offset > 60
+
+
 def test_log_that_cannot_be_checked_is_reported_once_and_left_alone() -> None:
     rig = compacted_rig()
     commit(rig, range(60))
@@ -438,7 +457,7 @@ def test_deleted_partition_and_its_log_are_freed() -> None:
     partition = broker.partitions[PLACE]
     assert partition.log is not None
     broker.log_cleaner._schedule(partition, broker.now_ms + 10**9)
-    broker.log_cleaner._uncleanable.add(partition.log)
+    broker.log_cleaner._uncleanable[partition.log] = (0, 0)
     broker.log_cleaner._postponed[partition.log] = broker.now_ms + 10**9
     log = weakref.ref(partition.log)
     del partition
