@@ -118,6 +118,8 @@ class LogCleaner:
         best: tuple[Partition, Cleanable] | None = None
         for partition in [partition for partition, due_ms in self._due.items() if due_ms <= now_ms]:
             scope = self._cleanable(partition, now_ms)
+            if best is not None and best[0].log is None:
+                best = None  # the examination of this log took the directory of both offline
             if scope is not None and (best is None or _dirt(scope) > _dirt(best[1])):
                 best = partition, scope
         if best is None:

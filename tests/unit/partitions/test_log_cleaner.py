@@ -254,6 +254,23 @@ def test_failed_sync_of_the_cleaner_takes_its_directory_offline(error_number: in
     assert rig.fetch(TOPIC, 0).error_code == ErrorCode.kafka_storage_error
 
 
+def test_directory_that_fails_during_the_examination_of_its_logs_ends_no_broker() -> None:
+    """The log that was found to be the dirtiest so far was in the same directory."""
+    rig = Rig(settings=SETTINGS, directories=("/data", "/more"))
+    for topic in ("first", "elsewhere", "second"):
+        rig.create_topic(topic, **COMPACTED, max_compaction_lag_ms="1000000")
+    for number in range(60):
+        for topic in ("first", "second"):
+            rig.produce(topic, [b"%d" % number + b"x" * 50], keys=[b"k"])
+    rig.restart(orderly=True)
+    logs = {where.topic: partition.log for where, partition in rig.node.broker.partitions.items()}
+    assert logs["first"].directory == logs["second"].directory != logs["elsewhere"].directory
+    rig.node.disk.fail_next("read", path_contains=logs["second"].segments[0].path(".log"))
+    rig.run_for(5_000)
+    assert len(notices(rig, "log-directory-offline")) == 1
+    assert rig.produce("elsewhere", [b"x"], keys=[b"k"]).error_code == 0
+
+
 def test_log_is_compacted_again_when_what_could_not_be_checked_is_gone() -> None:
     rig = Rig(settings=SETTINGS)
     rig.create_topic(TOPIC, **COMPACTED | {"cleanup_policy": "compact,delete"})
