@@ -223,7 +223,7 @@ class LogCleaner:
 
     def _cleaned_up(self, result: object, error: BaseException | None) -> None:
         self._end_round()
-        self._log_failures.deleted(result, error)
+        self._log_failures.files_changed(result, error)
 
     def _finished(self, round_: _Round, result: CompactionResult) -> None:
         context, log = self._context, round_.log

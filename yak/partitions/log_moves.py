@@ -292,7 +292,7 @@ class LogMoves:
             self._log_failures.directory_failed(failure)
             self._put_back(move, failure)
             return
-        context.jobs.run("move", named, self._log_failures.synced)
+        context.jobs.run("move", named, self._log_failures.files_changed)
         self._maintenance.delete_later(old, log.config.file_delete_delay_ms)
         self._maintenance.checkpoint_soon()
         took_ms = context.clock.now_ms - move.began_ms
@@ -302,7 +302,7 @@ class LogMoves:
         """The copy could not be renamed: give the log its name back, durably, before it is written again."""
 
         def done(result: object, error: BaseException | None) -> None:
-            self._log_failures.synced(result, error)
+            self._log_failures.files_changed(result, error)
             self._end(move, "warning", "replica-move-failed", failure=str(reason), keeps_copy=True)
 
         try:
@@ -335,7 +335,7 @@ class LogMoves:
             del self._wanted[move.partition]
         self._move = None
         if not keeps_copy and not self._context.is_stopping:
-            self._context.jobs.run("delete", FutureRemoval(move.folders.new_path), self._log_failures.deleted)
+            self._context.jobs.run("delete", FutureRemoval(move.folders.new_path), self._log_failures.files_changed)
         self._release(move)
         self._begin_soon()
 

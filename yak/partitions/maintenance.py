@@ -63,7 +63,7 @@ class Maintenance:
 
         def delete() -> None:
             if not self._context.is_stopping:
-                self._context.jobs.run("delete", removal, self._log_failures.deleted)
+                self._context.jobs.run("delete", removal, self._log_failures.files_changed)
 
         self._context.after((self, removal), delay_ms, delete)
 
@@ -198,6 +198,6 @@ class Maintenance:
             self._log_failures.directory_failed(failure)
             return
         for plan in plans:
-            self._context.jobs.run("checkpoint", plan, self._log_failures.synced)
+            self._context.jobs.run("checkpoint", plan, self._log_failures.files_changed)
         if plans:
             self._context.after((self, "marks"), SLICE_GAP_MS, self._remove_marks)

@@ -181,7 +181,7 @@ class OfflineReplicas:
         except LogDirectoryFailure as failure:
             self._log_failures.directory_failed(failure)
             return
-        self._context.jobs.run("delete", removal, self._log_failures.deleted)
+        self._context.jobs.run("delete", removal, self._log_failures.files_changed)
 
     def usable(
         self, topic_partition: TopicPartition, created: Log | LogDirectoryFailure, config: LogConfig

@@ -123,8 +123,8 @@ class LogFailures:
         self._log_store.make_unavailable(log, reason)
         self._close(partition)
 
-    def deleted(self, _result: object, error: BaseException | None) -> None:
-        """A job that deletes files without readers ended. What it left, the next start deletes.
+    def files_changed(self, _result: object, error: BaseException | None) -> None:
+        """A job that deletes files without readers, or syncs names, ended. What it left, the next start deletes.
 
         A sync that failed may have lost the name of a new log too, and no later sync reports that.
         """
@@ -132,11 +132,6 @@ class LogFailures:
             self.directory_failed(error)
         elif error is not None:
             self._context.notice("warning", "files-not-deleted", error=str(error))
-
-    def synced(self, _result: object, error: BaseException | None) -> None:
-        """A job that only syncs names ended."""
-        if isinstance(error, LogDirectoryFailure):
-            self.directory_failed(error)
 
     def _close(self, partition: Partition) -> None:
         partition.log = None

@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from yak.ids import LeaderEpoch, Offset
 from yak.storage.checkpoints import format_epochs
-from yak.storage.reader import headers_within
+from yak.storage.reader import marked_headers_within
 from yak.storage.segment import Segment
 
 UNKNOWN_EPOCH = -1
@@ -88,7 +88,7 @@ class EpochCache:
             is_before = index + 1 < len(segments) and segments[index + 1].base_offset <= log_start_offset
             if not segment.size or is_before:
                 continue
-            for header in headers_within(segment, log_start_offset, first_start):
+            for header, _marker in marked_headers_within(segment, log_start_offset, first_start):
                 epoch = header.partition_leader_epoch
                 if header.last_offset >= log_start_offset and (not found or epoch > found[-1][0]):
                     found.append((epoch, max(header.base_offset, log_start_offset)))

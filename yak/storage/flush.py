@@ -54,9 +54,10 @@ class FlushPlan:
     def run(self, disk: Disk) -> tuple[Segment, ...]:
         """Sync; returns the segments that have no file, for `Log.flushed`. Raises LogDirectoryFailure."""
         with directory_failure(self.directory):
-            missing = [segment for segment in self.closed if not self._sync_closed(disk, segment)]
-            if self.active is not None and not _sync_records(self.active):
-                missing.append(self.active)
+            synced = self.closed if self.active is None else (*self.closed, self.active)
+            missing = [segment for segment in synced if not _sync_records(segment)]
+            for segment in self.closed:
+                sync_indexes(disk, segment)
             for offset in self.snapshots:
                 sync_if_exists(disk, f"{self.path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
             has_changes = self.dropped_snapshots or self.epochs is not None
@@ -65,11 +66,6 @@ class FlushPlan:
             if self.sync_names:
                 disk.sync_directory(self.path)
         return tuple(missing)
-
-    def _sync_closed(self, disk: Disk, segment: Segment) -> bool:
-        has_records = _sync_records(segment)
-        sync_indexes(disk, segment)
-        return has_records
 
     def _change_files(self, disk: Disk) -> None:
         for offset in self.dropped_snapshots:

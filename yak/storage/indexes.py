@@ -124,11 +124,6 @@ class TimeIndex(AbstractIndex):
         self.last_timestamp = timestamp_ms
         return True
 
-    def lookup(self, timestamp_ms: int) -> Offset:
-        """Offset of the last entry whose timestamp is at or below the given one; the base offset when none is."""
-        assert self.entries is not None
-        return self.base_offset + floor_by_timestamp(self.entries, timestamp_ms)
-
     def truncate_to(self, offset: Offset) -> None:
         """Drop entries at or above `offset`."""
         assert self.entries is not None

@@ -455,7 +455,7 @@ class Log:
     def load_first_timestamp(self, segment: Segment) -> None:
         """Read the segment's first timestamp, which loading skipped. Raises LogDirectoryFailure."""
         with directory_failure(self.directory):
-            segment.load_first_timestamp()
+            segment.first_timestamp = segment.read_first_timestamp()
 
     # ---------------------------------------------------------------------------------------------------- read
 

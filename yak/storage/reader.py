@@ -539,11 +539,6 @@ def _end_from(file: File, position: FilePosition, size: FilePosition, end: Offse
     return end if size - reached < HEADER_BYTES else None
 
 
-def headers_within(segment: Segment, start_offset: Offset, end_offset: Offset) -> Iterator[BatchHeader]:
-    """The headers of `marked_headers_within`."""
-    return (header for header, _marker in marked_headers_within(segment, start_offset, end_offset))
-
-
 def marked_headers_within(
     segment: Segment, start_offset: Offset, end_offset: Offset, *, checks: bool = False
 ) -> Iterator[tuple[BatchHeader, EndTransactionMarker | None]]:

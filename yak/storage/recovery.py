@@ -40,17 +40,12 @@ class DamagedLog(Exception):
 
     def __init__(self, file: str, position: FilePosition, offset: Offset, reason: str) -> None:
         super().__init__(f"{file} at byte {position}, offset {offset}: {reason}")
-        self.file = file
-        self.position = position
-        self.offset = offset
-        self.reason = reason
 
 
 @dataclass(slots=True)
 class RecoveryResult:
     """What recovery found and did in one log. `damage` has each corrupt batch that stays in the log."""
 
-    batches: int = 0
     truncated_bytes: int = 0
     truncated_because: str = ""
     removed_segments: list[Segment] = field(default_factory=list)
@@ -221,7 +216,6 @@ class Recovery:
             completed = self.producers.update(header, header.base_offset, last_offset, self.now_ms, marker)
             if completed is not None and completed.is_aborted:
                 segment.add_aborted(self.producers.aborted(completed))
-        self.result.batches += 1
 
 
 def _size_at(chunk: bytes, at: int) -> int:

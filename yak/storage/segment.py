@@ -107,10 +107,6 @@ class Segment:
             if self.aside == aside:
                 return data
 
-    def load_first_timestamp(self) -> None:
-        """Read the first timestamp, which loading skipped. Raises OSError."""
-        self.first_timestamp = self.read_first_timestamp()
-
     def read_first_timestamp(self) -> int:
         """The largest timestamp of the first batch in the file, whose CRC is not checked. Raises OSError."""
         try:
