@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 from yak.cluster.broker_lifecycle import BrokerLifecycle
@@ -33,9 +32,12 @@ RELEASED_A_SLICE = 10
 RELEASE_GAP_MS = 2
 
 
-@dataclass(slots=True, frozen=True)
-class LostDirectories:
+def _find_lost(
+    image: Image, records: Sequence[TailedRecord], identity: Identity
+) -> tuple[tuple[str, ...], set[TopicPartition]]:
     """Directories of the last registration that are missing, and the partitions that had their only replica here.
+
+    The last one is that before this incarnation's registration (`records` applied on `image`).
 
     A broker whose disk was not mounted, or was replaced, finds an empty directory. A new log there would silently serve
     nothing, from offset 0, where there were records. So partitions without another replica stay offline until the
@@ -44,13 +46,6 @@ class LostDirectories:
 
     Directories are identified by `directory.id` of `meta.properties`, which each registration carries.
     """
-
-    missing_ids: tuple[str, ...] = ()
-    partitions: frozenset[TopicPartition] = frozenset()
-
-
-def find_lost(image: Image, records: Sequence[TailedRecord], identity: Identity) -> LostDirectories:
-    """The losses, from the metadata before this incarnation's registration (`records` applied on `image`)."""
     ours = [
         record.offset
         for record in records
@@ -58,20 +53,18 @@ def find_lost(image: Image, records: Sequence[TailedRecord], identity: Identity)
     ]
     known = image.brokers.get(identity.node_id)
     if known is not None and known.boot_id == identity.boot_id:
-        return LostDirectories()
+        return (), set()
     end = ours[0] if ours else records[-1].offset + 1
     before = image.apply_all(record for record in records if record.offset < end)[0]
     known = before.brokers.get(identity.node_id)
     missing = () if known is None else tuple(each for each in known.directories if each not in identity.directories)
-    if not missing:
-        return LostDirectories()
-    held = (
+    topics = before.topics.values() if missing else ()
+    return missing, {
         TopicPartition(topic.name, info.partition)
-        for topic in before.topics.values()
+        for topic in topics
         for info in topic.partitions
         if info.replicas == (identity.node_id,)
-    )
-    return LostDirectories(missing, frozenset(held))
+    }
 
 
 class LocalReplicas:
@@ -90,11 +83,12 @@ class LocalReplicas:
         self._node_id = lifecycle.identity.node_id
         self._partitions, self._log_store, self._offline_replicas = partitions, log_store, offline_replicas
         self._emit = emit
-        self._released: dict[TopicPartition, tuple[Log, bool]] = {}
-        """Logs of removed partitions whose folders are still to be moved aside, and whether their files stay."""
-        self._leftovers: dict[TopicPartition, Log] = {}
-        """Logs that no partition had at the start: a crash came before their removal, or before the record of their
-        partition was synced."""
+        self._released: dict[TopicPartition, tuple[Log | uuid.UUID, bool]] = {}
+        """Logs of removed partitions whose folders are still to be moved aside, and whether their files stay; the topic id of
+        a log that is not served."""
+        self._leftovers: list[tuple[TopicPartition, uuid.UUID]] = []
+        """The names and topics of logs that no partition had at the start: a crash came before their removal, or before the
+        record of their partition was synced, or their directory was offline."""
 
     def open_all(self) -> None:
         """At the start, take the partitions of the image that have a replica on this broker."""
@@ -105,7 +99,8 @@ class LocalReplicas:
                     partition = self._assign(topic, info, log)
                     if log is None:
                         self._offline_replicas.leave(partition)
-        self._leftovers = {where: log for where, log in self._log_store.logs.items() if where not in self._partitions}
+        held = {(where, partition.topic_id) for where, partition in self._partitions.items()}
+        self._leftovers = [each for each in self._log_store.stored() if each not in held]
         without_log = (each for each in self._partitions.values() if each.log is None)
         self._log_store.keep_uncreated_marks(
             {uncreated_name(p.topic_id, p.topic_partition.partition) for p in without_log}
@@ -117,16 +112,18 @@ class LocalReplicas:
         The log of a topic or partition that the image does not know stays: it may be another cluster's.
         """
         image = self._context.image
-        for topic_partition, log in self._leftovers.items():
-            topic = image.topics.get(image.topic_names.get(log.topic_id, ""))
+        for topic_partition, topic_id in self._leftovers:
+            topic = image.topics.get(image.topic_names.get(topic_id, ""))
             if topic is None:
-                is_gone = log.topic_id in image.removed_topics
+                is_gone = topic_id in image.removed_topics
             else:
                 number = topic_partition.partition
                 is_gone = number < len(topic.partitions) and self._node_id not in topic.partitions[number].replicas
-            if is_gone and self._log_store.logs.get(topic_partition) is log:
-                self._context.notice("info", "replica-removed", partition=str(topic_partition))
-                self._released[topic_partition] = (log, False)
+            if not is_gone:
+                continue
+            self._context.notice("info", "replica-removed", partition=str(topic_partition))
+            log = self._log_store.logs.get(topic_partition)
+            self._released[topic_partition] = (log if log is not None and log.topic_id == topic_id else topic_id, False)
         self._leftovers.clear()
         if self._released:
             self._context.after(self, RELEASE_GAP_MS, self.release_slice)
@@ -159,15 +156,16 @@ class LocalReplicas:
 
     def _without_lost(self, records: Sequence[TailedRecord], missing: list[NewLog]) -> list[NewLog]:
         """`missing` without the logs that a missing data directory may hold; their partitions stay offline."""
-        identity = self._lifecycle.identity
-        lost = find_lost(self._context.image, records, identity) if missing else LostDirectories()
-        offline = [new for new in missing if new[0] in lost.partitions and new[0] not in self._log_store.logs]
+        if not missing:
+            return missing
+        directory_ids, lost = _find_lost(self._context.image, records, self._lifecycle.identity)
+        offline = [new for new in missing if new[0] in lost and new[0] not in self._log_store.logs]
         if not offline:
             return missing
         self._context.notice(
             "error",
             "data-directory-missing",
-            directory_ids=", ".join(lost.missing_ids),
+            directory_ids=", ".join(directory_ids),
             partitions=len(offline),
             what="these partitions stay offline: mount the directory and restart, or delete their topics",
         )
@@ -294,24 +292,22 @@ class LocalReplicas:
         """Forget a partition that left this broker; a slice moves its log's folder aside, in this turn or soon."""
         log, partition.log, partition.is_leader = partition.log, None, False
         self._emit(partition, event)
-        if log is not None:
-            self._released[partition.topic_partition] = (log, keep)
+        self._released[partition.topic_partition] = (partition.topic_id if log is None else log, keep)
 
     def release_slice(self, most: int | None = RELEASED_A_SLICE) -> None:
         """Move this many released logs aside; all for None, before a stop: the next start would take them for strays."""
         for topic_partition in list(islice(self._released, most)):
             log, keep = self._released.pop(topic_partition)
-            self._offline_replicas.delete(log, keep=keep)
+            self._offline_replicas.delete(log, topic_partition, keep=keep)
         if self._released:
             self._context.after(self, RELEASE_GAP_MS, self.release_slice)
 
     def make_room(self, new: Sequence[NewLog]) -> None:
         """Move released logs aside at once where new logs of the same names are about to be created."""
         for topic_partition, _topic_id, _config in new:
-            self._leftovers.pop(topic_partition, None)
             if topic_partition in self._released:
                 log, keep = self._released.pop(topic_partition)
-                self._offline_replicas.delete(log, keep=keep)
+                self._offline_replicas.delete(log, topic_partition, keep=keep)
 
     def apply_configs(self, delta: Delta) -> Iterator[None]:
         """Apply changed configurations to the local logs, in slices."""

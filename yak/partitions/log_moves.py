@@ -167,7 +167,7 @@ class LogMoves:
             if log is None or log.directory == directory or self._partitions.get(log.topic_partition) is not partition:
                 del self._wanted[partition]
                 continue
-            future = self._log_store.aside_path(log, directory, FUTURE_FOLDER_SUFFIX)
+            future = self._log_store.aside_path(log.topic_partition, directory, FUTURE_FOLDER_SUFFIX)
             folders = Folders(log.directory, log.path, directory, future)
             move = self._move = _Move(partition, log, folders, self._context.clock.now_ms)
             self._notice(move, "info", "replica-move-started", bytes=log.size_bytes)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
+from uuid import UUID
 
 from yak.cluster.changes import BeginChange
 from yak.cluster.image import TopicInfo
@@ -25,6 +26,7 @@ from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.storage.log import Log
 from yak.storage.log_creation import Created, CreationResult, CreationRunning, LogCreation, NewLog
+from yak.storage.log_directory import FolderRemoval
 from yak.storage.log_store import LogStore
 
 
@@ -162,7 +164,7 @@ class OfflineReplicas:
         partition = self._partitions.get(topic_partition)
         if isinstance(created, Log) and (partition is None or partition.topic_id != created.topic_id):
             # The replica left this broker during the job, or its topic was deleted, and perhaps created again.
-            self.delete(created)
+            self.delete(created, topic_partition)
             return
         topic = None if partition is None else self._topic_of(partition)
         if partition is None or topic is None or partition.log is not None:
@@ -174,14 +176,22 @@ class OfflineReplicas:
             self._context.notice("warning", "replica-resync-started", partition=str(topic_partition))
             self._emit(partition, PartitionEvent.LOG_RECREATED)
 
-    def delete(self, log: Log, *, keep: bool = False) -> None:
-        """Move a log's folder aside, and delete it in a job, unless `keep`."""
+    def delete(self, log: Log | UUID, topic_partition: TopicPartition, *, keep: bool = False) -> None:
+        """Move a log's folder aside, and delete it in a job, unless `keep`.
+
+        A topic id stands for its log that is damaged, or the second one of its name; nothing is done if there is none.
+        """
+        store = self._log_store
         try:
-            removal = self._log_store.delete(log, keep=keep)
+            if isinstance(log, Log):
+                removal: FolderRemoval | None = store.delete(log, keep=keep)
+            else:
+                removal = store.delete_unserved(topic_partition, log, keep=keep)
         except LogDirectoryFailure as failure:
             self._log_failures.directory_failed(failure)
             return
-        self._context.jobs.run("delete", removal, self._log_failures.files_changed)
+        if removal is not None:
+            self._context.jobs.run("delete", removal, self._log_failures.files_changed)
 
     def usable(
         self, topic_partition: TopicPartition, created: Log | LogDirectoryFailure, config: LogConfig

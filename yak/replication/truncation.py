@@ -259,7 +259,7 @@ class Truncations:
             elif error is not None:
                 raise error
             else:
-                self._log_store.lowered(plan)
+                log_directory.lowered(plan)
             for truncation in truncations:
                 if must_wait:
                     self._repeat_later(truncation, must_lower=True)
@@ -268,7 +268,10 @@ class Truncations:
                     self._resume(truncation)
 
         self._lowering[directory] = None
-        plan = self._log_store.lowering_plan(directory, [truncation.log for truncation in truncations])
+        log_directory = self._log_store.directory(directory)
+        plan = log_directory.lowering_plan(
+            [(each.log.topic_partition, each.log.recovery_point) for each in truncations]
+        )
         self._context.jobs.run("cut", plan, lowered)
 
     def _sync(self, truncations: list[Truncation]) -> None:

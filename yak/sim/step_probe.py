@@ -21,7 +21,7 @@ EXCEPTIONS: Final[dict[tuple[str, str], str]] = {
     ("read", "storage.log:Log._prepare_index_entry"): "the first index entry after a start needs the segment's indexes",
     ("read", "storage.segment:Segment.close_for_appends"): "the first roll after a start reads the segment's indexes",
     ("remove", "storage.segment:Segment.create"): "after a roll without room its empty files must not remain",
-    ("rename", "storage.log_store:LogStore.delete"): "a slice of deletions renames a bounded number of folders",
+    ("rename", "partitions.offline_replicas:OfflineReplicas.delete"): "a slice of deletions renames few folders",
     ("rename", "storage.log:Log.replace_segments"): "compaction renames a group of segments between two appends",
     ("read", "storage.compaction:cleanable"): "max.compaction.lag.ms needs the first timestamps after a start",
     ("read", "replication.truncation:Truncations._resume"): "a truncation searches its position",

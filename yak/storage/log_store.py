@@ -38,7 +38,6 @@ from yak.storage.log_directory import (
     DirectoryClose,
     FolderRemoval,
     LogDirectory,
-    LoweringPlan,
     MarksSync,
     claim_all,
     other_cluster,
@@ -253,26 +252,21 @@ class LogStore:
                 work.append((directory, checkpoints, folders))
             except OSError as error:
                 self._fail(directory, error)
-            if directory.clean_epoch is None:
-                self.report.was_clean = False
+            self.report.was_clean &= directory.clean_epoch is not None
         total = sum(len(folders) for _, _, folders in work)
         done = 0
         for directory, checkpoints, folders in work:
             for folder in folders:
                 try:
                     self._load_one(directory, checkpoints, folder, config_for, is_replicated)
-                except OSError as error:
+                except (OSError, LogDirectoryFailure) as error:
                     self._fail(directory, error, folders)
-                    break
-                except LogDirectoryFailure as failure:
-                    self._fail(directory, failure.error, folders)
                     break
                 done += 1
                 if progress is not None:
                     progress(done, total)
-            if folders and not checkpoints.was_clean:
-                self._sync_truncations(directory, folders)
-                self._lower_checkpoints(directory, checkpoints, folders)
+            if folders and not checkpoints.was_clean and directory.failure is None:
+                self._end_recovery(directory, checkpoints, folders)
         self.report.logs = len(self.logs)
         if not self.online():
             first = self.directories[0]
@@ -283,33 +277,28 @@ class LogStore:
                 try_=(f"ls -l {first.path}", "check the system log for disk errors"),
             )
 
-    def _sync_truncations(self, directory: LogDirectory, folders: Sequence[str]) -> None:
-        """Sync truncations of recovery or of the previous process, so that no power loss undoes them behind new records."""
-        if directory.failure is None:
-            try:
-                self.disk.sync_file_system(directory.path)
-            except OSError as error:
-                self._fail(directory, error, folders)
+    def _end_recovery(self, directory: LogDirectory, saved: Checkpoints, folders: Sequence[str]) -> None:
+        """Sync truncations of recovery or of the previous process, so that no power loss undoes them behind new records.
 
-    def _lower_checkpoints(self, directory: LogDirectory, checkpoints: Checkpoints, folders: Sequence[str]) -> None:
-        """Lower the offsets of logs that are shorter than the checkpoints say: records may soon replace what is missing."""
-        points, high_watermarks = checkpoints.recovery_points, checkpoints.high_watermarks
+        Records may soon replace those that a log lacks. So no checkpoint may have offsets beyond the log's end.
+        """
         shorter = [
             (where, log.recovery_point)
             for where, log in self.logs.items()
             if log.directory == directory.path
             and not log.has_stale_checkpoints
-            and log.log_end_offset < max(points.get(where, 0), high_watermarks.get(where, 0))
+            and log.log_end_offset < max(saved.recovery_points.get(where, 0), saved.high_watermarks.get(where, 0))
         ]
-        if shorter and directory.failure is None:
-            plan = directory.lowering_plan(shorter)
-            try:
+        try:
+            self.disk.sync_file_system(directory.path)
+            if shorter:
+                plan = directory.lowering_plan(shorter)
                 plan.run(self.disk)
                 directory.lowered(plan)
-            except LogDirectoryFailure as failure:
-                # a full disk must not end the start: the next checkpoint has the offsets
-                if not isinstance(failure.error, DiskFull):
-                    self._fail(directory, failure.error, folders)
+        except (OSError, LogDirectoryFailure) as error:
+            # a full disk must not end the start: the next checkpoint has the offsets
+            if not isinstance(error.__cause__, DiskFull):
+                self._fail(directory, error, folders)
 
     def _check_reboot(
         self, directory: LogDirectory, folders: Sequence[str], config_for: Callable[[str], LogConfig]
@@ -420,7 +409,11 @@ class LogStore:
                 reason=recovered.truncated_because,
             )
 
-    def _fail(self, directory: LogDirectory, error: OSError, folders: Sequence[str] | None = None) -> None:
+    def _fail(
+        self, directory: LogDirectory, error: OSError | LogDirectoryFailure, folders: Sequence[str] | None = None
+    ) -> None:
+        if isinstance(error, LogDirectoryFailure):
+            error = error.error
         self.directory_failed(directory.path, error)
         if folders is None:
             try:
@@ -430,8 +423,7 @@ class LogStore:
         for folder in folders:
             topic_partition = parse_partition_folder(folder)
             if topic_partition is not None and topic_partition not in self.unavailable:
-                reason = f"its log directory is offline: {error}"
-                self.unavailable[topic_partition] = Unavailable(directory.path, NO_TOPIC_ID, reason)
+                self.unavailable[topic_partition] = Unavailable(directory.path, NO_TOPIC_ID, directory.offline_reason)
         self.report.note("error", "log-directory-offline", directory=directory.path, error=str(error))
 
     # -------------------------------------------------------------------------------------------------- identity
@@ -462,7 +454,7 @@ class LogStore:
         failed = {failure.directory for failure in failures}
         for path in plan.files:
             if path not in failed:
-                self._directory(path).cluster_id = plan.cluster_id
+                self.directory(path).cluster_id = plan.cluster_id
 
     def renew_boot_marks(self) -> None:
         """Write the boot marks once the cluster knows of the loss. Blocks on the device. Raises LogDirectoryFailure."""
@@ -540,7 +532,7 @@ class LogStore:
             displaced_in = existing.directory
             del self.logs[topic_partition]
             rival = self.rivals.pop(topic_partition, None)
-            if rival is not None and rival.topic_id == topic_id and self._directory(rival.directory).failure is None:
+            if rival is not None and rival.topic_id == topic_id and self.directory(rival.directory).failure is None:
                 self.adopt(rival)
                 is_found = True
         return PlannedLog(
@@ -559,7 +551,7 @@ class LogStore:
     def _lost_in(self, topic_partition: TopicPartition) -> str | None:
         """Forget a damaged log that is about to be replaced; returns its directory."""
         held = self.unavailable.get(topic_partition)
-        if held is None or self._directory(held.directory).failure is not None:
+        if held is None or self.directory(held.directory).failure is not None:
             return None
         del self.unavailable[topic_partition]
         return held.directory
@@ -644,7 +636,7 @@ class LogStore:
 
     def settle(self, log: Log) -> bool:
         """Whether a log that a thread created may be used: not when its directory failed in the meantime."""
-        directory = self._directory(log.directory)
+        directory = self.directory(log.directory)
         if directory.failure is None:
             return True
         if self.logs.get(log.topic_partition) is log:
@@ -659,9 +651,29 @@ class LogStore:
         if self.logs.get(log.topic_partition) is log:
             del self.logs[log.topic_partition]
         self.high_watermarks.pop(log.topic_partition, None)
-        aside = self.aside_path(log, log.directory, STRAY_FOLDER_SUFFIX if keep else DELETE_FOLDER_SUFFIX)
-        self._rename(log, aside)
-        return FolderRemoval(log.directory, aside, keep)
+        suffix = STRAY_FOLDER_SUFFIX if keep else DELETE_FOLDER_SUFFIX
+        self._rename(log, self.aside_path(log.topic_partition, log.directory, suffix))
+        return FolderRemoval(log.directory, log.path, keep)
+
+    def stored(self) -> list[tuple[TopicPartition, uuid.UUID]]:
+        """The partition and topic of each log, also of those that are damaged or second ones of their names."""
+        held: tuple[Mapping[TopicPartition, Log | Unavailable], ...] = (self.logs, self.rivals, self.unavailable)
+        return [(topic_partition, log.topic_id) for logs in held for topic_partition, log in logs.items()]
+
+    def delete_unserved(
+        self, topic_partition: TopicPartition, topic_id: uuid.UUID, *, keep: bool = False
+    ) -> FolderRemoval | None:
+        """As `delete`, a damaged log, or the second one of its name; None if no directory that is online has it."""
+        held: Log | Unavailable | None = self.rivals.get(topic_partition)
+        if held is None or held.topic_id != topic_id:
+            held = self.unavailable.get(topic_partition)
+        if held is None or held.topic_id != topic_id or self.directory(held.directory).failure is not None:
+            return None
+        (self.rivals if isinstance(held, Log) else self.unavailable).pop(topic_partition)
+        aside = self.aside_path(topic_partition, held.directory, STRAY_FOLDER_SUFFIX if keep else DELETE_FOLDER_SUFFIX)
+        with directory_failure(held.directory):
+            self.disk.rename(f"{held.directory}/{topic_partition}", aside)
+        return FolderRemoval(held.directory, aside, keep)
 
     def _rename(self, log: Log, path: str) -> None:
         with directory_failure(log.directory):
@@ -672,9 +684,9 @@ class LogStore:
 
     # -------------------------------------------------------------------------------- moves between directories
 
-    def aside_path(self, log: Log, directory: str, suffix: str) -> str:
-        """A path for a folder of this log that is not its own."""
-        return f"{directory}/{set_aside_name(log.topic_partition, self._make_uuid(), suffix)}"
+    def aside_path(self, topic_partition: TopicPartition, directory: str, suffix: str) -> str:
+        """A path for a folder of a log that does not have the log's name."""
+        return f"{directory}/{set_aside_name(topic_partition, self._make_uuid(), suffix)}"
 
     def set_aside(self, log: Log) -> FolderRemoval:
         """Take its name from a log that continues in a sealed copy: the next start deletes the folder.
@@ -685,7 +697,7 @@ class LogStore:
             for segment in log.segments:
                 # open now: a thread could not open the file by its old name after the rename
                 segment.open()
-        self._rename(log, self.aside_path(log, log.directory, DELETE_FOLDER_SUFFIX))
+        self._rename(log, self.aside_path(log.topic_partition, log.directory, DELETE_FOLDER_SUFFIX))
         return FolderRemoval(log.directory, log.path, keeps_files=True)
 
     def put_back(self, log: Log) -> FolderRemoval:
@@ -700,7 +712,7 @@ class LogStore:
         """
         path = f"{directory}/{log.topic_partition}"
         with directory_failure(directory):
-            if (failed := self._directory(directory).failure) is not None:
+            if (failed := self.directory(directory).failure) is not None:
                 raise failed
             self.disk.rename(future, path)
         switch(log, directory, path)
@@ -716,12 +728,13 @@ class LogStore:
         """Whether some directory has space for a new log."""
         return any(has_room(self.disk, directory.path) for directory in self.online())
 
-    def _directory(self, path: str) -> LogDirectory:
+    def directory(self, path: str) -> LogDirectory:
+        """The log directory of this path."""
         return next(directory for directory in self.directories if directory.path == path)
 
     def directory_failed(self, path: str, error: OSError | None = None) -> list[Log]:
         """Take a directory offline until restart; returns the logs in it, none the second time."""
-        directory = self._directory(path)
+        directory = self.directory(path)
         if directory.failure is not None:
             return []
         directory.failure = error or OSError(errno.EIO, "Input/output error")
@@ -742,7 +755,7 @@ class LogStore:
         held = self.unavailable.get(topic_partition)
         if held is None or held.short is None or held.topic_id != topic_id or self.is_creating(topic_partition):
             return None
-        if self._directory(held.directory).failure is not None:
+        if self.directory(held.directory).failure is not None:
             return None
         del self.unavailable[topic_partition]
         self.adopt(held.short)
@@ -758,7 +771,7 @@ class LogStore:
     def is_lost(self, topic_partition: TopicPartition) -> bool:
         """Whether an unusable log is lost or damaged, not merely in a directory that is offline."""
         held = self.unavailable.get(topic_partition)
-        return not self._has_unlisted if held is None else self._directory(held.directory).failure is None
+        return not self._has_unlisted if held is None else self.directory(held.directory).failure is None
 
     def may_hold(self, topic_partition: TopicPartition) -> bool:
         """Whether a log that is not served may be on a disk all the same."""
@@ -776,29 +789,19 @@ class LogStore:
 
     def usage(self) -> list[DirectoryUsage]:
         """Each directory with its sizes and logs."""
-        return [self._usage_of(directory) for directory in self.directories]
-
-    def _usage_of(self, directory: LogDirectory) -> DirectoryUsage:
-        """One directory with its sizes, and those of its logs."""
-        total = usable = -1
-        failure = directory.failure
-        if failure is None:
-            try:
-                total, usable = self.disk.total_bytes(directory.path), self.disk.free_bytes(directory.path)
-            except OSError as error:
-                failure = error
-        mine = [log for log in list(self.logs.values()) if log.directory == directory.path]
-        return DirectoryUsage(directory.path, total, usable, mine, failure)
+        found = []
+        for directory in self.directories:
+            path, total, usable, failure = directory.path, -1, -1, directory.failure
+            if failure is None:
+                try:
+                    total, usable = self.disk.total_bytes(path), self.disk.free_bytes(path)
+                except OSError as error:
+                    failure = error
+            mine = [log for log in list(self.logs.values()) if log.directory == path]
+            found.append(DirectoryUsage(path, total, usable, mine, failure))
+        return found
 
     # ----------------------------------------------------------------------------------------------- checkpoints
-
-    def lowering_plan(self, directory: str, logs: Sequence[Log]) -> LoweringPlan:
-        """See `LogDirectory.lowering_plan`."""
-        return self._directory(directory).lowering_plan([(log.topic_partition, log.recovery_point) for log in logs])
-
-    def lowered(self, plan: LoweringPlan) -> None:
-        """See `LogDirectory.lowered`."""
-        self._directory(plan.path).lowered(plan)
 
     def begin_checkpoint(self) -> None:
         """Begin a checkpoint of all online directories. Raises LogDirectoryFailure."""
@@ -808,7 +811,7 @@ class LogStore:
     def add_to_checkpoint(self, topic_partition: TopicPartition, high_watermark: Offset) -> None:
         """Add a log to the checkpoint that was begun; nothing if it was deleted meanwhile."""
         log = self.logs.get(topic_partition)
-        draft = None if log is None else self._directory(log.directory).draft
+        draft = None if log is None else self.directory(log.directory).draft
         if log is not None and draft is not None:
             _draft_log(draft, log, log.recovery_point, high_watermark)
 
@@ -825,7 +828,7 @@ class LogStore:
     def checkpointed(self, plan: CheckpointPlan, results: Sequence[CheckpointResult]) -> None:
         """Take the results of a checkpoint."""
         for directory_plan, result in zip(plan.directories, results, strict=True):
-            self._directory(directory_plan.path).checkpointed(directory_plan, result)
+            self.directory(directory_plan.path).checkpointed(directory_plan, result)
 
     def remove_marks(self, most: int) -> list[MarksSync]:
         """See `LogDirectory.remove_marks`; call it again until it returns nothing. Raises LogDirectoryFailure."""

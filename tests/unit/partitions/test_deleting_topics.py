@@ -5,6 +5,7 @@ import errno
 
 import pytest
 
+from yak.ids import TopicPartition
 from yak.partitions.local_replicas import RELEASED_A_SLICE, LocalReplicas
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Rig
@@ -139,6 +140,50 @@ def test_kill_before_a_moved_replica_is_removed_removes_it_unless_it_moved_back(
     if returns:
         rig.run_until(lambda: rig.is_in_sync("orders"))
         assert rig.replica(follower, "orders").log_end_offset == 1
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+def test_damaged_log_of_a_deleted_topic_is_removed_and_the_next_stop_is_clean(is_down):
+    """An operator who deletes the topic of a log that cannot be repaired: its folder stayed, and was checked at each start."""
+    rig = ClusterRig(settings={"log.flush.offset.checkpoint.interval.ms": "500"})
+    rig.create_topic("orders", replication_factor=1, flush_messages="1")
+    rig.produce("orders", [b"a"])
+    rig.run_for(2_000)
+    node = rig.nodes[rig.leader("orders") - 1]
+    node.kill()
+    node.disk.corrupt(f"/data/orders-0/{0:020d}.log", 16, 99)
+    if not is_down:
+        node.start()
+        rig.run_until(lambda: node.is_ready)
+        assert rig.replica(node.node_id, "orders").log is None
+    rig.ask(rig.alive().node_id, 20, 4, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
+    if is_down:
+        node.start()
+        rig.run_until(lambda: node.is_ready)
+    rig.run_for(2_000)
+    assert not [name for name in node.disk.names("/data") if name.startswith("orders-")]
+    node.stop()
+    rig.run_until(lambda: node.broker is None)
+    assert node.disk.exists("/data/.kafka_cleanshutdown")
+
+
+def test_log_of_a_deleted_topic_in_a_directory_that_comes_back_is_removed():
+    """Its topic was created again meanwhile, in another directory: the old log stayed until the new topic was deleted."""
+    rig = Rig(directories=("/data", "/more"))
+    rig.create_topic("filler")
+    rig.create_topic("orders")
+    broker = rig.node.broker
+    old = broker.partitions[TopicPartition("orders", 0)].log
+    assert old.directory == "/more"
+    rig.node.disk.fail_next("append", path_contains="/more")
+    rig.produce("orders", [b"a"])
+    delete_topic(rig, "orders")
+    rig.create_topic("orders")
+    assert rig.produce("orders", [b"b"]).error_code == 0
+    rig.restart()
+    rig.run_for(2_000)
+    assert not rig.node.disk.exists("/more/orders-0")
+    assert rig.fetch("orders", 0).high_watermark == 1
 
 
 def test_high_watermark_of_a_deleted_topic_is_not_that_of_the_next_of_its_name_after_a_kill():

@@ -126,9 +126,10 @@ def end_checkpoint(store: LogStore, plan: CheckpointPlan) -> None:
 
 def lower(store: LogStore, log: Log) -> None:
     """Write the lowered recovery point of a log."""
-    plan = store.lowering_plan(log.directory, [log])
+    directory = store.directory(log.directory)
+    plan = directory.lowering_plan([(log.topic_partition, log.recovery_point)])
     plan.run(store.disk)
-    store.lowered(plan)
+    directory.lowered(plan)
 
 
 def set_cluster_id(store: LogStore, cluster_id: str) -> None:

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from tests.unit.storage.conftest import checkpoint_plan, write_checkpoint
+from tests.unit.storage.conftest import checkpoint_plan, lower, write_checkpoint
 from yak.errors import LogDirectoryFailure
 from yak.storage.checkpoints import MovedLog, format_moved
 from yak.storage.names import NEW_LOG_MARK
@@ -122,11 +122,12 @@ def test_log_is_not_truncated_below_its_recovery_point(bench):
 def test_the_file_of_lowered_points_stays_until_it_was_written(bench):
     bench.flush()
     bench.log.lower_recovery_point(3)
-    plan = bench.store.lowering_plan(bench.log.directory, [bench.log])
+    directory = bench.store.directory(bench.log.directory)
+    plan = directory.lowering_plan([(bench.partition, 3)])
     for _ in range(2):
         write_checkpoint(bench.store)
     plan.run(bench.disk)
-    bench.store.lowered(plan)
+    directory.lowered(plan)
     assert "recovery-point-offset-checkpoint.lowered" in bench.disk.names("/data")
     checkpoint_plan(bench.store)
     assert "recovery-point-offset-checkpoint.lowered" not in bench.disk.names("/data")
@@ -137,9 +138,7 @@ def test_a_truncation_while_a_checkpoint_is_gathered_keeps_its_lowered_point(ben
     bench.store.begin_checkpoint()
     bench.store.add_to_checkpoint(bench.partition, 0)
     bench.log.lower_recovery_point(3)
-    lowered = bench.store.lowering_plan(bench.log.directory, [bench.log])
-    lowered.run(bench.disk)
-    bench.store.lowered(lowered)
+    lower(bench.store, bench.log)
     plan = bench.store.checkpoint_plan()
     bench.store.checkpointed(plan, plan.run(bench.disk))
     checkpoint_plan(bench.store)
