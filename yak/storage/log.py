@@ -834,7 +834,7 @@ class Log:
             closed=tuple(unsynced),
             active=self.active if include_active and self.active.size else None,
             epochs=epochs,
-            snapshots=tuple(offset for offset in self.snapshot_offsets if self.recovery_point < offset),
+            snapshots=tuple(offset for offset in self.snapshot_offsets if self.recovery_point <= offset),
             dropped_snapshots=tuple(self._dropped_snapshots),
             sync_names=self.names_changed,
         )

@@ -125,3 +125,15 @@ def test_resync_during_a_checkpoint_keeps_the_mark_that_an_earlier_one_wrote(ben
     assert (log.log_start_offset, log.log_end_offset) == (2, 3)
     write_checkpoint(bench.store)
     assert not bench.log.has_stale_checkpoints
+
+
+def test_snapshot_of_a_roll_right_behind_a_flush_is_synced_by_the_next_flush(bench):
+    """With flush.messages=1 each roll is such a one. Retention removes the batches from which a start would know producers."""
+    bench.append([b"x" * 300], producer_id=2, producer_epoch=1, sequence=0)
+    bench.flush()
+    bench.log.roll(0)
+    bench.append()
+    bench.flush()
+    bench.log.remove_segments(bench.log.segments[:1]).run(bench.disk)
+    log = checkpointed(bench)
+    assert [(known.producer_id, known.producer_epoch) for known in log.producers.describe()] == [(2, 1)]
