@@ -105,6 +105,7 @@ class Flusher:
         def done(missing: Any, error: BaseException | None) -> None:
             partition.flush_running = False
             if partition.log is not log:
+                self._log_failures.late_sync_ended(error)
                 self._rewrite_epochs(partition.topic_partition, plan)
                 if partition.flush_wanted:
                     # requested for the log that took this one's place

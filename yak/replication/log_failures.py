@@ -13,6 +13,7 @@ the quorum that cannot append resigns, and a snapshot of the quorum is written l
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -132,6 +133,11 @@ class LogFailures:
             self.directory_failed(error)
         elif error is not None:
             self._context.notice("warning", "files-not-deleted", error=str(error))
+
+    def late_sync_ended(self, error: object) -> None:
+        """A sync of a log that has left this broker ended. Its folder may be gone, or be that of another log by now."""
+        if isinstance(error, LogDirectoryFailure) and error.error.errno != errno.ENOENT:
+            self.write_failed(FLUSH, error)
 
     def _close(self, partition: Partition) -> None:
         partition.log = None

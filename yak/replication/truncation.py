@@ -281,13 +281,15 @@ class Truncations:
             if error is not None:
                 raise error
             for truncation, plan, missing in zip(truncations, plans, result, strict=True):
-                if truncation.partition.log is truncation.log:
-                    try:
-                        if isinstance(missing, LogDirectoryFailure):
-                            raise missing
+                try:
+                    if truncation.partition.log is not truncation.log:
+                        self._log_failures.late_sync_ended(missing)
+                    elif isinstance(missing, LogDirectoryFailure):
+                        raise missing
+                    else:
                         truncation.log.truncation_synced(plan, missing)
-                    except LogDirectoryFailure as failure:
-                        self._log_failures.directory_failed(failure)
+                except LogDirectoryFailure as failure:
+                    self._log_failures.directory_failed(failure)
                 self._end(truncation)
 
         self._context.jobs.run("cut", CombinedPlan(tuple(plans)), synced)

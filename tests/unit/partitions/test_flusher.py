@@ -1,6 +1,9 @@
 """The flusher: one flush of a log at a time, also where the log was deleted and created again meanwhile."""
 
 import datetime as dt
+import errno
+
+import pytest
 
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Rig, produce_fields
@@ -35,6 +38,21 @@ def test_late_flush_of_a_deleted_log_makes_the_next_log_write_its_epochs_again(m
     rig.run_for(5_000)
     assert late[0] != own, "the late flush wrote"
     assert rig.node.disk.read_file(path) == own
+
+
+@pytest.mark.parametrize("error_number", [errno.EIO, errno.ENOENT])
+def test_late_flush_of_a_deleted_log_that_fails_takes_its_directory_offline(error_number):
+    """Its folder may be that of another log by then, whose name the sync lost; but a folder that is gone fails nothing."""
+    rig = Rig(directories=("/data", "/more"))
+    rig.create_topic("orders", flush_ms="50")
+    rig.node.jobs.delays_us = {"flush": 3_000_000, "delete": 60_000_000}
+    rig.produce("orders", [b"a"])
+    rig.run_for(100)
+    rig.ask(20, 6, topics=[{"name": "orders", "topic_id": None}], timeout=dt.timedelta(seconds=30))
+    rig.node.disk.fail_next("sync", error_number, path_contains=".log")
+    rig.run_for(5_000)
+    offline = [notice.fields["directory"] for notice in rig.node.notices if notice.event == "log-directory-offline"]
+    assert offline == (["/data"] if error_number == errno.EIO else [])
 
 
 def test_log_has_one_flush_at_a_time_also_when_the_end_of_a_flush_leads_to_appends(monkeypatch):

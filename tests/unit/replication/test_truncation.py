@@ -196,6 +196,19 @@ def test_topic_deleted_during_a_truncation_leaves_no_files(rig):
     assert rig.produce("orders", [b"a"]).base_offset == 0
 
 
+def test_failed_sync_of_a_truncation_takes_the_directory_offline_though_the_topic_was_deleted():
+    rig = make_rig()
+    deposed, _ = diverge(rig)
+    node = rig.nodes[deposed - 1]
+    node.jobs.delays_us = {"cut": LONG_US, "delete": 100 * LONG_US}
+    replica = rig.replica(deposed, "orders")
+    rig.run_until(lambda: replica.log is not None and replica.log.unsynced_truncation is not None)
+    rig.ask(deposed, 20, 3, topic_names=["orders"], timeout=create_fields("orders", {}, 1)["timeout"])
+    rig.run_until(lambda: replica.log is None)
+    node.disk.fail_next("sync", path_contains=".log")
+    rig.run_until(lambda: "log-directory-offline" in rig.events(deposed))
+
+
 def test_stop_waits_for_the_sync_of_a_truncation_and_is_clean(rig):
     deposed, _ = diverge(rig)
     node = rig.nodes[deposed - 1]
