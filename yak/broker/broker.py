@@ -293,6 +293,9 @@ class Broker:
         """The parts that each event notifies, in this order."""
         log_cleaner, followers = self.log_cleaner, self.follower_sessions
 
+        def checkpoint_soon(_partition: Partition) -> None:
+            self.maintenance.checkpoint_soon()
+
         def fail(error_code: ErrorCode) -> tuple[PartitionListener, ...]:
             return partial(Partition.fail_waiters, error_code=error_code), self.record_deletions.on_log_start
 
@@ -317,14 +320,14 @@ class Broker:
             PartitionEvent.OFFSETS_MOVED: (self.advanced,),
             PartitionEvent.LOG_START_MOVED: (Partition.mark_sessions, followers.watermark_moved),
             PartitionEvent.FOLLOWER_LOG_START_MOVED: (self.record_deletions.on_log_start,),
-            PartitionEvent.GAP_FOUND: (lambda _partition: self.maintenance.checkpoint_soon(),),
+            PartitionEvent.GAP_FOUND: (checkpoint_soon,),
             PartitionEvent.FOLLOWER_FLUSHED: (self.replica_fetchers.flushed, self.advanced),
             PartitionEvent.CLOSED_SEGMENTS_FLUSHED: (log_cleaner.consider,),
             PartitionEvent.CONFIG_CHANGED: (log_cleaner.consider, self.flusher.consider),
             PartitionEvent.LOG_TRUNCATED: (self.replica_fetchers.changed,),
             PartitionEvent.LOG_MOVED: (self.replica_fetchers.changed, log_cleaner.consider),
             PartitionEvent.LOG_OFFLINE: (*fail(ErrorCode.kafka_storage_error), *role, self.offline_replicas.leave),
-            PartitionEvent.LOG_RECREATED: (self.damaged_replicas.added, *role, *led),
+            PartitionEvent.LOG_RECREATED: (self.damaged_replicas.added, *role, *led, checkpoint_soon),
             PartitionEvent.REMOVED: (self.moved_high_watermarks.forget, *fail(ErrorCode.not_leader_or_follower), *gone),
             PartitionEvent.DELETED: (
                 self.moved_high_watermarks.forget,

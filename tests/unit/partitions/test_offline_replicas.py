@@ -147,7 +147,8 @@ def test_short_log_is_still_short_after_a_start_without_the_metadata_store():
     assert [rig.replica(each.node_id, "orders").log_end_offset for each in rig.nodes] == [4, 4, 4]
 
 
-def test_last_replica_in_sync_serves_a_short_log_as_far_as_it_goes():
+@pytest.mark.parametrize("interval_ms", ["500", "60000"])
+def test_last_replica_in_sync_serves_a_short_log_as_far_as_it_goes(interval_ms):
     rig = flushed_rig()
     last = rig.nodes[rig.leader("orders") - 1]
     for each in rig.nodes:
@@ -156,8 +157,12 @@ def test_last_replica_in_sync_serves_a_short_log_as_far_as_it_goes():
     rig.run_until(lambda: rig.info("orders").isr == (last.node_id,))
     last.kill()
     lose_the_end(last, 2)
+    last._settings = last._settings | {"log.flush.offset.checkpoint.interval.ms": interval_ms}
     last.start()
     rig.run_until(lambda: last.is_ready and rig.replica(last.node_id, "orders").is_leader)
+    rig.run_for(2_000)
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        assert last.disk.read_file(f"/data/{name}") == b"0\n1\norders 0 2\n"
     assert rig.events(last.node_id).count("short-log-served") == 1
     assert last.broker.damaged_replicas.offsets("orders") == [(0, 2)]
     assert rig.produce("orders", [b"next"]).base_offset == 2
@@ -177,5 +182,6 @@ def test_only_replica_serves_a_short_log_as_far_as_it_goes(more_bytes):
     node.start()
     rig.run_until(lambda: node.is_ready and rig.replica(node.node_id, "orders").is_leader)
     assert [each.fields["served"] for each in node.notices if each.event == "log-damaged"] == [True]
+    assert node.disk.read_file("/data/recovery-point-offset-checkpoint.lowered") == b"0\n1\norders 0 2\n"
     assert node.broker.damaged_replicas.offsets("orders") == [(0, 2)]
     assert rig.produce("orders", [b"next"]).base_offset == 2
