@@ -62,7 +62,6 @@ from yak.limits import (
     REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX,
     UNSENT_REPLY_BYTES_MAX,
 )
-from yak.partitions.flusher import Flusher
 from yak.partitions.leader_appends import LeaderAppends, Leadership, TransactionalAppends
 from yak.partitions.local_replicas import LocalReplicas
 from yak.partitions.log_cleaner import LogCleaner
@@ -83,6 +82,7 @@ from yak.protocol.request_header import RequestHeader, read_request_header
 from yak.protocol.versions import PRODUCE
 from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.fetch_sessions import ConsumerSessions, FollowerSessions
+from yak.replication.flusher import Flusher
 from yak.replication.follower_logs import FollowerLogs
 from yak.replication.isr import IsrChanges
 from yak.replication.log_failures import LogFailures
@@ -239,7 +239,7 @@ class Broker:
         self.leader_appends = LeaderAppends(
             context, partitions, self.leadership, failures, self.flusher, self.follower_sessions.appended, self.advanced
         )
-        self.truncations = Truncations(context, log_store, failures, self.flusher.want, changed)
+        self.truncations = Truncations(context, log_store, failures, self.flusher, changed)
         follower_logs = FollowerLogs(context, self.flusher, failures, changed, self.advanced, self.counters.replicated)
         self.replica_fetchers = ReplicaFetchers(
             context, lifecycle, partitions, self.peers, follower_logs, self.truncations

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
@@ -39,7 +39,6 @@ from yak.partitions.batch_validation import (
     with_create_time,
     with_records_max_timestamp,
 )
-from yak.partitions.flusher import Flusher
 from yak.ports.disk import Disk
 from yak.protocol.produce_answer import ProducePartitionAnswer
 from yak.protocol.record_batch import (
@@ -53,6 +52,7 @@ from yak.protocol.record_batch import (
     read_header,
     with_append_time,
 )
+from yak.replication.flusher import Flusher
 from yak.replication.log_append_info import AppendAnswer, AppendWaiter, LogAppendInfo
 from yak.replication.log_failures import APPEND, LogFailures
 from yak.replication.partition import Partition
@@ -735,16 +735,16 @@ class PendingAppends:
 # ------------------------------------------------------------------------- batches whose transaction is verified first
 
 
+@dataclass(slots=True)
 class _Question:
     """A question to the coordinator without an answer yet, and what waits for the answer."""
 
-    __slots__ = ("epoch", "is_outdated", "leader_epoch", "transactional_id", "waiting")
-
-    def __init__(self, transactional_id: str, epoch: int, leader_epoch: LeaderEpoch) -> None:
-        self.transactional_id, self.epoch, self.leader_epoch = transactional_id, epoch, leader_epoch
-        self.waiting: list[Callable[[ErrorCode], None]] = []
-        self.is_outdated = False
-        """Whether a marker of the producer was written since the request to the coordinator."""
+    transactional_id: str
+    epoch: int
+    leader_epoch: LeaderEpoch
+    waiting: list[Callable[[ErrorCode], None]] = field(default_factory=list)
+    is_outdated: bool = False
+    """Whether a marker of the producer was written since the request to the coordinator."""
 
     def refusal(self, transactional_id: str, epoch: int) -> ErrorCode | None:
         """None if the answer counts for this producer too, else its error (AddPartitionsToTxnManager.addTxnData).

@@ -23,8 +23,8 @@ from yak.core.events import Plan
 from yak.errors import LogDirectoryFailure
 from yak.ids import NodeId, Offset, TopicPartition
 from yak.limits import COMPACTION_SPARE_BYTES, MOVE_PIECE_BYTES
-from yak.partitions.flusher import Flusher
 from yak.partitions.maintenance import Maintenance
+from yak.replication.flusher import Flusher
 from yak.replication.log_failures import MOVE, LogFailures
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent

@@ -160,9 +160,12 @@ class Maintenance:
         is_handed_over = False
         for _ in range(min(self.logs_a_slice, len(waiting))):
             topic_partition = waiting.popleft()
-            partition = partitions.get(topic_partition)
-            is_handed_over |= partition is not None and partition.is_handed_over
-            high_watermark = 0 if partition is None else partition.lasting_high_watermark
+            partition, high_watermark = partitions.get(topic_partition), 0
+            if partition is not None:
+                is_handed_over |= partition.is_handed_over
+                high_watermark = partition.high_watermark
+                if partition.truncation is not None:  # it may fall
+                    high_watermark = min(high_watermark, partition.truncation.log.recovery_point)
             self._log_store.add_to_checkpoint(topic_partition, high_watermark)
         if is_handed_over or (not waiting and any(partition.is_handed_over for partition in partitions.values())):
             # what it wrote would be newer than the seal of the copy that becomes the log

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from yak.config.log_config import NEVER
 from yak.core.context import Context
 from yak.protocol.replica_fetch import FetchedPartition
+from yak.replication.flusher import Flusher
 from yak.replication.log_failures import LogFailures
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
 from yak.replication.traffic import Traffic
 from yak.storage.log import Log
-
-
-class Flushes(Protocol):
-    """Flushes logs to the device, in jobs."""
-
-    def want(self, partition: Partition, *, all_of_it: bool = True) -> None:
-        """Flush at the end of this turn: the whole log, or only its closed segments."""
-
-    def want_within(self, partition: Partition, interval_ms: int) -> None:
-        """Flush at the latest `interval_ms` from now."""
 
 
 class FollowerLogs:
@@ -34,13 +24,13 @@ class FollowerLogs:
     def __init__(
         self,
         context: Context,
-        flushes: Flushes,
+        flusher: Flusher,
         failures: LogFailures,
         emit: EmitPartitionEvent,
         advanced: Callable[[Partition], None],
         replicated: Traffic,
     ) -> None:
-        self._context, self._flushes, self.failures = context, flushes, failures
+        self._context, self._flusher, self.failures = context, flusher, failures
         self._emit, self._advanced, self._replicated = emit, advanced, replicated
 
     def append(self, partition: Partition, log: Log, fetched: FetchedPartition) -> bool:
@@ -58,9 +48,9 @@ class FollowerLogs:
                 self.failures.write_succeeded(log.directory)
             self._replicated.bytes_in += count
             if log.config.flush_ms != NEVER:
-                self._flushes.want_within(partition, log.config.flush_ms)
+                self._flusher.want_within(partition, log.config.flush_ms)
             if log.has_unflushed_closed_segments:
-                self._flushes.want(partition, all_of_it=False)
+                self._flusher.want(partition, all_of_it=False)
         return start_moved
 
     def gap_found(self, partition: Partition) -> None:
@@ -69,4 +59,4 @@ class FollowerLogs:
 
     def flush(self, partition: Partition) -> None:
         """Flush the whole log, before its end is acknowledged."""
-        self._flushes.want(partition)
+        self._flusher.want(partition)

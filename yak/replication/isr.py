@@ -340,10 +340,6 @@ class IsrChanges:
         broker = self._context.image.brokers.get(node_id)
         return broker.broker_epoch if broker is not None and broker.state is BrokerState.ACTIVE else -1
 
-    def _again(self, partition: Partition) -> None:
-        self._later[partition] = None
-        self._wake_for_retry()
-
     def _wake_for_retry(self, pause_ms: int = RETRY_MS) -> None:
         self._context.within((self, "retry"), pause_ms, self._retry)
 
@@ -391,7 +387,8 @@ class IsrChanges:
                 self._advanced(partition)
             if result["code"] == "INELIGIBLE_REPLICA":
                 # the store knows of a change of that broker which this image does not have yet
-                self._again(partition)
+                self._later[partition] = None
+                self._wake_for_retry()
             else:
                 self.check(partition)
 

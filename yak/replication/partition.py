@@ -407,13 +407,6 @@ class Partition:
             log.advance_log_start(log_start)
         return start_moved, self.follow_high_watermark(fetched.high_watermark)
 
-    @property
-    def lasting_high_watermark(self) -> Offset:
-        """The high watermark for a checkpoint: a truncation under way may make it fall."""
-        if self.truncation is None or self.log is None:
-            return self.high_watermark
-        return min(self.high_watermark, self.log.recovery_point)
-
     def log_was_truncated(self) -> bool:
         """Adjust the high watermark after a truncation; returns whether it had to fall."""
         log = self.log

@@ -101,8 +101,7 @@ class ReplicaFetcher:
         self._tries.pop(key, None)
         self._to_forget.pop(key, None)
         self._behind.pop(key, None)
-        if partition.log is not None:
-            self._name(key, partition, partition.log)
+        self._name(key, partition)
 
     def unfollow(self, partition: Partition) -> None:
         """Stop fetching this partition."""
@@ -130,9 +129,8 @@ class ReplicaFetcher:
         key = _key(partition)
         if key in self._unflushed and self.partitions.get(key) is partition:
             del self._unflushed[key]
-            if partition.log is not None:
-                self._name(key, partition, partition.log)
-                self.send_due()
+            self._name(key, partition)
+            self.send_due()
 
     def close(self) -> None:
         """Close the connection and stop fetching."""
@@ -158,8 +156,8 @@ class ReplicaFetcher:
         for key in [key for key, due_ms in self._delayed.items() if due_ms <= now_ms]:
             del self._delayed[key]
             partition = self.partitions.get(key)
-            if partition is not None and partition.log is not None:
-                self._name(key, partition, partition.log)
+            if partition is not None:
+                self._name(key, partition)
         if self._delayed:
             self._context.timers.arm_at_the_latest((self, "retry"), min(self._delayed.values()), self._retry)
         self.send_due()
@@ -318,7 +316,7 @@ class ReplicaFetcher:
                 self._truncations.truncate_to_divergence(
                     partition, log, fetched.diverging_epoch, fetched.log_start_offset
                 )
-                self._name(key, partition, log)
+                self._name(key, partition)
             elif fetched.error_code:
                 self._failed(key, partition, log, fetched)
             else:
@@ -344,13 +342,13 @@ class ReplicaFetcher:
                 self._truncations.move_start(
                     partition, log, base_offset, lambda: self._begun(key, partition, log, copied)
                 )
-            self._name(key, partition, log)
+            self._name(key, partition)
             return
         if had_no_gap and log.cleaned_offset is not None:
             self._logs.gap_found(partition)
         if log.may_have_gaps and log.producers.has_transactions and self._must_copy_again(key, log, fetched, offset):
             self._truncations.copy_again_from_open_transaction(partition, log)
-            self._name(key, partition, log)
+            self._name(key, partition)
             return
         start_moved = self._logs.append(partition, log, fetched)
         count, throttled = len(records), log.config.follower_replication_throttled_replicas
@@ -360,7 +358,7 @@ class ReplicaFetcher:
             self._delay_until(key, self._context.clock.now_ms + lag_ms)
         elif count or start_moved:
             # A DeleteRecords waits until this replica reports its new log start.
-            self._name(key, partition, log)
+            self._name(key, partition)
 
     def _must_copy_again(self, key: Key, log: Log, fetched: FetchedPartition, offset: Offset) -> bool:
         """Whether the leader may have removed the marker of a transaction that is open in this log.
@@ -403,10 +401,11 @@ class ReplicaFetcher:
         faults = self._context.faults
         return faults.lag_ms(*partition.topic_partition, self._node_id) if faults else 0
 
-    def _name(self, key: Key, partition: Partition, log: Log) -> None:
+    def _name(self, key: Key, partition: Partition) -> None:
         """Name the partition in the next request. That acknowledges its whole log, so a due flush comes first."""
-        if not partition.may_be_named:
-            # Named again when the truncation, the resignation or the move is done.
+        log = partition.log
+        if log is None or not partition.may_be_named:
+            # Named again when there is a log, or the truncation, the resignation or the move is done.
             self._to_name.pop(key, None)
         elif log.unflushed_messages >= log.config.flush_messages:
             self._to_name.pop(key, None)
@@ -418,7 +417,7 @@ class ReplicaFetcher:
     def _failed(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition) -> None:
         if fetched.error_code == ErrorCode.offset_out_of_range and fetched.log_start_offset > log.log_end_offset:
             self._truncations.resync_fully(partition, log, fetched.log_start_offset)
-            self._name(key, partition, log)
+            self._name(key, partition)
             return
         if fetched.error_code == ErrorCode.corrupt_message and self._stuck_at.get(key) != log.log_end_offset:
             self._stuck_at[key] = log.log_end_offset

@@ -54,9 +54,6 @@ class Throttle:
     def taken(self, count: int, now_ms: int) -> int:
         """Count received bytes; returns the ms until the bucket is low enough again, 0 when it is."""
         self.took(count, now_ms)
-        if self.rate >= UNLIMITED:
-            return 0
-        self._drain(now_ms)
         return max(0, int((self._level - self.rate / 10) * 1000 / max(1, self.rate)))
 
     def _drain(self, now_ms: int) -> None:

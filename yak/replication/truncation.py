@@ -21,7 +21,7 @@ Only a replica that becomes leader and appends before step 3 syncs in the turn (
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from yak.core.context import Context
@@ -29,6 +29,7 @@ from yak.core.jobs import CombinedPlan
 from yak.errors import LogDirectoryFailure, ProtocolViolation, directory_failure
 from yak.ids import LeaderEpoch, Offset
 from yak.protocol.fetch_answer import DivergingEpoch
+from yak.replication.flusher import Flusher
 from yak.replication.log_failures import TRUNCATION, LogFailures
 from yak.replication.partition import Partition
 from yak.replication.partition_events import EmitPartitionEvent, PartitionEvent
@@ -57,10 +58,7 @@ class Truncation:
     then: Callable[[], None] | None = None
     is_lowered: bool = False
     """Whether the lowered recovery point is on the disk."""
-    leader_epoch: LeaderEpoch = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.leader_epoch = self.partition.leader_epoch
+    leader_epoch: LeaderEpoch = -1
 
     @property
     def is_wanted(self) -> bool:
@@ -83,12 +81,11 @@ class Truncations:
         context: Context,
         log_store: LogStore,
         log_failures: LogFailures,
-        flush: Callable[[Partition], None],
+        flusher: Flusher,
         emit: EmitPartitionEvent,
     ) -> None:
         self._context, self._log_store, self._log_failures = context, log_store, log_failures
-        self._flush, self._emit = flush, emit
-        """`flush` is called with a partition whose log is to be flushed."""
+        self._flusher, self._emit = flusher, emit
         self._to_lower: dict[str, list[Truncation]] = {}
         self._to_sync: dict[str, list[Truncation]] = {}
         self._lowering: dict[str, None] = {}
@@ -169,7 +166,7 @@ class Truncations:
     def _begin(self, truncation: Truncation) -> None:
         """Truncate now, or once the lowered recovery point is written."""
         assert truncation.partition.truncation is None
-        truncation.partition.truncation = truncation
+        truncation.partition.truncation, truncation.leader_epoch = truncation, truncation.partition.leader_epoch
         self._resume(truncation)
 
     def _resume(self, truncation: Truncation) -> None:
@@ -301,7 +298,7 @@ class Truncations:
             return
         if log.unflushed_messages >= log.config.flush_messages:
             # the truncation voided the flush that was under way
-            self._flush(partition)
+            self._flusher.want(partition)
         if truncation.then is not None and truncation.is_wanted:
             truncation.then()
         else:

@@ -5,6 +5,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import trio
@@ -36,15 +37,13 @@ _STUCK_REPLACED_MAX: Final = 32
 _THREAD_RETRY_SECONDS: Final = 1.0
 
 
+@dataclass(slots=True)
 class _Running:
     """A job in its thread."""
 
-    __slots__ = ("job", "started_ms", "stuck")
-
-    def __init__(self, job: RunJob, started_ms: int) -> None:
-        self.job = job
-        self.started_ms = started_ms
-        self.stuck = False
+    job: RunJob
+    started_ms: int
+    stuck: bool = False
 
 
 class JobRunner:

@@ -115,7 +115,7 @@ def test_session_lost_with_two_fetches_in_flight_keeps_the_connection(rig):
     channel, peer_id = fetcher._channel, fetcher._channel._peer_id
     rig.nodes[leader - 1].pause()
     key, partition = next(iter(fetcher.partitions.items()))
-    fetcher._name(key, partition, partition.log)
+    fetcher._name(key, partition)
     fetcher.send_due()
     first, second = channel.in_flight
     for correlation_id in (first, second):
