@@ -55,7 +55,10 @@ def _whole_or_next(segment: Segment, position: FilePosition, offset: Offset) -> 
     compaction gap.
     """
     file = segment.open()
-    header = read_header(file.read(HEADER_BYTES, position))
+    data = file.read(HEADER_BYTES, position)
+    if len(data) < HEADER_BYTES:
+        raise DamagedBatch(file.path, position, "the file ends inside its header")
+    header = read_header(data)
     if header.base_offset != offset:
         size_bytes = min(header.size_bytes, segment.size - position)
         if compute_crc(file.read(size_bytes, position)) != header.crc:

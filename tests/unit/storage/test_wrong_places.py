@@ -142,6 +142,16 @@ def test_a_log_is_not_cut_by_a_batch_that_only_says_that_it_holds_the_offset(mak
     assert bench.log.log_end_offset == 2
 
 
+@pytest.mark.parametrize("left", [1, 26, 27, 60])
+def test_log_whose_file_was_cut_inside_a_header_is_not_truncated_there(make_bench, left):
+    bench = make_bench()
+    size = fill(bench)
+    bench.disk.open(bench.log.active.path(".log")).truncate(5 * size + left)
+    with pytest.raises(DamagedLog, match="offset 5: it cannot be truncated there"):
+        bench.log.truncate_to(5)
+    assert bench.log.log_end_offset == 6
+
+
 @pytest.mark.parametrize("policy", ["delete", "compact"])
 def test_a_log_whose_batch_is_said_to_reach_beyond_the_file_is_neither_cut_nor_passed_over(make_bench, policy):
     """Nothing would be truncated, and the next records come twice, with the offsets that were to go (seed 300186 with --faults)."""
