@@ -211,7 +211,7 @@ class OfflineReplicas:
         if log.config.flush_messages == 1 and log.unflushed_messages:
             plan = log.flush_plan()
             try:
-                log.flushed(plan, plan.run(self._log_store.disk), self._context.clock.now_ms)
+                log.flushed(plan, plan.run(self._log_store.disk))
             except LogDirectoryFailure as failure:
                 if not self._log_failures.write_failed(FLUSH, failure):
                     return None

@@ -215,7 +215,7 @@ class Quorum:
             if error is not None:
                 self._context.emit(disk_lost(self.log.folder, error))
                 return
-            self.log.flushed(plan, missing, self.now_ms)
+            self.log.flushed(plan, missing)
             if self.leader is not None:
                 self.advance_leader()
             self.flush()
@@ -591,7 +591,7 @@ class Quorum:
             raise FailStop(f"the quorum's leader {self.leader_id} lacks committed record {self.high_watermark - 1}")
         self._context.notice("info", "quorum-log-truncated", offset=offset, end_offset=self.log.end_offset)
         try:
-            self.log.truncate_to(offset)
+            self.log.truncate_to(offset, self.now_ms)
         except LogDirectoryFailure as failure:
             self._context.emit(disk_lost(self.log.folder, failure))
             return

@@ -219,11 +219,11 @@ class RaftLog:
             )
         )
 
-    def truncate_to(self, offset: Offset) -> None:
+    def truncate_to(self, offset: Offset, now_ms: int) -> None:
         """Remove everything from `offset` on, unsynced. Raises LogDirectoryFailure."""
         del self._entries[self._index(offset) :]
         self._log.lower_recovery_point(offset)
-        self._log.truncate_to(offset)
+        self._log.truncate_to(offset, now_ms)
         self.flushed_offset = min(self.flushed_offset, self._log.log_end_offset)
 
     @property
@@ -235,12 +235,12 @@ class RaftLog:
         """What makes a truncation durable, or else everything in the log."""
         return self._log.flush_plan() if self._log.unsynced_truncation is None else self._log.truncation_sync_plan()
 
-    def flushed(self, plan: FlushPlan, missing: Sequence[Segment], now_ms: int) -> None:
+    def flushed(self, plan: FlushPlan, missing: Sequence[Segment]) -> None:
         """Note that a plan ran. Raises LogDirectoryFailure."""
         if self._log.unsynced_truncation is not None:
             self._log.truncation_synced(plan, missing)
             return
-        self._log.flushed(plan, missing, now_ms)
+        self._log.flushed(plan, missing)
         if plan.generation == self._log.generation:
             self.flushed_offset = max(self.flushed_offset, min(plan.up_to_offset, self._log.log_end_offset))
 

@@ -114,7 +114,7 @@ class Flusher:
             try:
                 if error is not None:
                     raise error
-                log.flushed(plan, missing, self._context.clock.now_ms)
+                log.flushed(plan, missing)
             except LogDirectoryFailure as failure:
                 if self._log_failures.write_failed(FLUSH, failure):
                     log.epochs.dirty = log.names_changed = True

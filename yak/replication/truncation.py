@@ -213,7 +213,7 @@ class Truncations:
             partition.log_was_truncated()
             return
         end, before = log.log_end_offset, partition.high_watermark
-        log.truncate_to(truncation.offset)
+        log.truncate_to(truncation.offset, self._context.clock.now_ms)
         if log.log_end_offset < end:
             self._context.notice(
                 "info",

@@ -81,7 +81,7 @@ class Log:
 
     __slots__ = (
         "__weakref__", "_dropped_snapshots", "active", "cleaned_offset", "config", "damage_at_load", "directory", "disk",
-        "epochs", "generation", "has_stale_checkpoints", "has_unflushed_closed_segments", "last_flush_ms", "log_end_offset",
+        "epochs", "generation", "has_stale_checkpoints", "has_unflushed_closed_segments", "log_end_offset",
         "log_start_offset", "names_changed", "path", "positions", "producers", "recovery_point", "roll_offset", "roll_position",
         "roll_timestamp", "segments", "size_bytes", "snapshot_offsets", "swaps", "topic_id", "topic_partition",
         "unsynced_truncation",
@@ -103,7 +103,6 @@ class Log:
         log_start_offset: Offset,
         log_end_offset: Offset,
         recovery_point: Offset,
-        now_ms: int,
     ) -> None:
         self.disk, self.directory, self.path = disk, directory, path
         self.topic_partition, self.topic_id, self.config = topic_partition, topic_id, config
@@ -111,7 +110,7 @@ class Log:
         self.epochs, self.producers = epochs, producers
         self.snapshot_offsets, self.recovery_point = snapshot_offsets, recovery_point
         self.log_start_offset, self.log_end_offset = log_start_offset, log_end_offset
-        self.last_flush_ms, self.swaps = now_ms, 0
+        self.swaps = 0
         self.size_bytes = sum(segment.size for segment in segments)
         self.names_changed = False
         self.has_unflushed_closed_segments = len(segments) > 1 and recovery_point <= self.active.base_offset
@@ -586,27 +585,27 @@ class Log:
         if self.cleaned_offset is not None:
             self.cleaned_offset = min(self.recovery_point, self.cleaned_offset)
 
-    def truncate_to(self, offset: Offset) -> Offset:
+    def truncate_to(self, offset: Offset, now_ms: int = 0) -> Offset:
         """Drop each batch with offsets from `offset` on, unsynced; returns the new end. Raises LogDirectoryFailure."""
         if offset >= self.log_end_offset:
             return self.log_end_offset
         if offset < self.segments[0].base_offset:
-            self.truncate_fully_and_start_at(offset, self.last_flush_ms)
+            self.truncate_fully_and_start_at(offset, now_ms)
             return offset
         segment, position, end_offset = self._truncation_point(offset)
         if end_offset < self.log_start_offset:
             # only deleted records remain
-            self.truncate_fully_and_start_at(self.log_start_offset, self.last_flush_ms)
+            self.truncate_fully_and_start_at(self.log_start_offset, now_ms)
             return self.log_end_offset
         try:
-            self._truncate(segment, position, end_offset)
+            self._truncate(segment, position, end_offset, now_ms)
         except OSError as error:
             raise LogDirectoryFailure(self.directory, error) from error
         except DamagedBatch as error:
             raise cannot_truncate(segment, offset, error) from error
         return end_offset
 
-    def _truncate(self, segment: Segment, position: FilePosition, end_offset: Offset) -> None:
+    def _truncate(self, segment: Segment, position: FilePosition, end_offset: Offset, now_ms: int) -> None:
         self._begin_truncation(end_offset)
         retained = self.segments.index(segment) + 1
         removed, self.segments = self.segments[retained:], self.segments[:retained]
@@ -623,13 +622,13 @@ class Log:
                 self.segments,
                 self.snapshot_offsets,
                 end_offset,
-                self.last_flush_ms,
+                now_ms,
                 reads_earlier=False,
             )
         if last_end < end_offset:
             # truncated inside a compaction gap: after a crash a segment's name gives the log end, because no batch does
             try:
-                self.roll(self.last_flush_ms)
+                self.roll(now_ms)
             except LogDirectoryFailure as failure:
                 # not DiskFull: the log is truncated already, and a retry would not roll
                 error = failure.error
@@ -757,7 +756,7 @@ class Log:
         """
         assert self.segments[: len(segments)] == segments, "only the oldest segments may go"
         if segments[-1] is self.active:
-            self.roll(now_ms or self.last_flush_ms)
+            self.roll(now_ms)
         self.segments = self.segments[len(segments) :]
         self.size_bytes -= sum(segment.size for segment in segments)
         self.positions.clear()
@@ -842,7 +841,7 @@ class Log:
         self.names_changed = False
         return plan
 
-    def flushed(self, plan: FlushPlan, missing: Sequence[Segment], now_ms: int | None = None) -> None:
+    def flushed(self, plan: FlushPlan, missing: Sequence[Segment]) -> None:
         """Move the recovery point after a plan's `run` returned `missing`. Raises LogDirectoryFailure."""
         self._check_missing(missing)
         if plan.generation != self.generation:
@@ -850,8 +849,6 @@ class Log:
         self.recovery_point = max(self.recovery_point, min(plan.up_to_offset, self.log_end_offset))
         if plan.active_base_offset == self.active.base_offset:
             self.has_unflushed_closed_segments = False
-        if now_ms is not None:
-            self.last_flush_ms = now_ms
 
     def _check_missing(self, missing: Sequence[Segment]) -> None:
         """A segment without a file need not be durable if retention or a truncation removed it from the log."""

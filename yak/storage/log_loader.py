@@ -518,5 +518,4 @@ class LogLoader:
             log_start_offset=start,
             log_end_offset=end_offset,
             recovery_point=max(segments[0].base_offset, min(recovery_point, end_offset)),
-            now_ms=self.now_ms,
         )

@@ -583,7 +583,7 @@ class LogStore:
                     self._uncreated.add(planned.mark)
             else:
                 self._uncreated.discard(planned.mark)
-                created[topic_partition] = log = self._new_log(planned.new, folder, plan.now_ms)
+                created[topic_partition] = log = self._new_log(planned.new, folder)
                 self.adopt(log)
         return created
 
@@ -595,7 +595,7 @@ class LogStore:
         held = self.unavailable[topic_partition]
         return LogDirectoryFailure(held.directory, OSError(errno.EIO, held.reason))
 
-    def _new_log(self, new: NewLog, folder: CreatedFolder, now_ms: int) -> Log:
+    def _new_log(self, new: NewLog, folder: CreatedFolder) -> Log:
         topic_partition, topic_id, config = new
         log = Log(
             self.disk,
@@ -611,7 +611,6 @@ class LogStore:
             log_start_offset=0,
             log_end_offset=0,
             recovery_point=0,
-            now_ms=now_ms,
         )
         log.has_stale_checkpoints = folder.has_stale_checkpoints
         return log

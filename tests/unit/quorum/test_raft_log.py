@@ -31,7 +31,7 @@ def opened(disk: SimDisk, *epochs: int) -> RaftLog:
 def flush(log: RaftLog, disk: SimDisk) -> None:
     while not log.is_flushed:
         plan = log.flush_plan()
-        log.flushed(plan, plan.run(disk), 1)
+        log.flushed(plan, plan.run(disk))
 
 
 def epochs_of(log: RaftLog) -> list[int]:
@@ -60,7 +60,7 @@ def test_append_is_flushed_only_by_a_plan_made_after_it():
     log = opened(disk, 1)
     plan = log.flush_plan()
     log.append(command(), 1, 1)
-    log.flushed(plan, plan.run(disk), 1)
+    log.flushed(plan, plan.run(disk))
     assert (log.flushed_offset, log.is_flushed) == (1, False)
     flush(log, disk)
     assert log.flushed_offset == 2
@@ -73,8 +73,8 @@ def test_truncation_is_not_flushed_before_its_sync_nor_by_an_older_plan():
     log.append(command(), 1, 1)
     plan = log.flush_plan()
     missing = plan.run(disk)
-    log.truncate_to(1)
-    log.flushed(plan, missing, 1)
+    log.truncate_to(1, 0)
+    log.flushed(plan, missing)
     assert (log.end_offset, log.flushed_offset, log.is_flushed) == (1, 1, False)
     flush(log, disk)
     disk.crash(SeededRandom(1))
@@ -147,7 +147,7 @@ def test_power_loss_during_the_replacement_leaves_the_snapshot_and_no_gap(seed, 
     log.start_at_snapshot(plan, 1)
     if rng.below(2):
         sync = log.flush_plan()
-        log.flushed(sync, sync.run(disk), 1)
+        log.flushed(sync, sync.run(disk))
         if log.is_flushed:
             log.append(command(), 2, 1)
     disk.crash(rng)
@@ -176,7 +176,7 @@ def test_raft_log_records_that_were_flushed_survive_every_crash(seed, steps):
         elif step == "flush":
             flush(log, disk)
         elif step == "truncate":
-            log.truncate_to(rng.below(log.end_offset + 1))
+            log.truncate_to(rng.below(log.end_offset + 1), 0)
             flush(log, disk)
             epoch += 1
         else:

@@ -39,7 +39,7 @@ def append(disk: SimDisk, *requests: StoreRequest) -> None:
     log = RaftLog.open(disk, FOLDER_OF_METADATA, 1_000)
     for request in requests:
         log.append(command_batch(request, VolatileState(), 1_000), 1, 1_000)
-    log.flushed(log.flush_plan(), [], 1_000)
+    log.flushed(log.flush_plan(), [])
 
 
 def secret_on(disk: SimDisk) -> ClusterSecret | None:

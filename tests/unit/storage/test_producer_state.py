@@ -254,3 +254,14 @@ def test_a_damaged_log_whose_snapshot_is_good_is_served_as_before(make_bench):
     store = bench.open()
     found = store.logs[bench.partition].producers.describe()
     assert sorted(each.producer_id for each in found) == list(range(10))
+
+
+def test_producers_of_a_truncated_log_count_as_active_from_then_on(make_bench):
+    """They counted as idle since the log's last flush, and the next check for idle producers forgot them."""
+    day_ms = 86_400_000
+    bench = make_bench()
+    for epoch in (0, 1, 2):
+        bench.append(producer_id=7, producer_epoch=epoch, sequence=0, now_ms=9 * day_ms)
+    bench.log.truncate_to(2, 9 * day_ms)
+    bench.log.producers.expire(9 * day_ms + 1, day_ms)
+    assert [(known.producer_id, known.producer_epoch) for known in bench.log.producers.describe()] == [(7, 1)]
