@@ -46,8 +46,6 @@ class Throttle:
 
     def is_full(self, now_ms: int) -> bool:
         """Whether a read must wait now."""
-        if self.rate >= UNLIMITED:
-            return False
         self._drain(now_ms)
         return self._level > self.rate / 10
 

@@ -178,7 +178,9 @@ class Truncations:
             if truncation.is_of_copies:
                 # A compaction gap before it is copied again too. A log that ends in a gap needs a segment of its own.
                 # Retention may have removed it meanwhile.
-                truncation.offset = self._end_before(log, max(truncation.offset, log.log_start_offset))
+                offset = max(truncation.offset, log.log_start_offset)
+                with directory_failure(log.directory):
+                    truncation.offset = find_batch_end_before(log.segments, offset, log.log_end_offset)
             recovery_point_max = truncation.recovery_point_max()
             high_watermark = 0 if truncation.is_lowered else truncation.partition.high_watermark
             if recovery_point_max < max(log.recovery_point, high_watermark):
@@ -201,10 +203,6 @@ class Truncations:
             self._end(truncation)
             return
         self._to_sync.setdefault(log.directory, []).append(truncation)
-
-    def _end_before(self, log: Log, offset: Offset) -> Offset:
-        with directory_failure(log.directory):
-            return find_batch_end_before(log.segments, offset, log.log_end_offset)
 
     def _truncate(self, truncation: Truncation) -> None:
         partition, log = truncation.partition, truncation.log

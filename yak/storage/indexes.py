@@ -153,12 +153,6 @@ class TransactionIndex(AbstractIndex):
     __slots__ = ()
     ENTRY_BYTES = _ABORTED_ENTRY.size
 
-    @classmethod
-    def of_file(cls, base_offset: Offset, data: bytes) -> "TransactionIndex | None":
-        """The index in a file's content; None when it cannot be the segment's."""
-        index = cls(base_offset, len(data) // cls.ENTRY_BYTES)
-        return index if index.load(data) else None
-
     def _may_be(self, data: bytes) -> bool:
         before = self.base_offset - 1
         for version, _producer_id, first_offset, last_offset, _stable in _ABORTED_ENTRY.iter_unpack(data):

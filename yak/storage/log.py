@@ -425,7 +425,9 @@ class Log:
             return
         with directory_failure(self.directory):
             self.active.close_for_appends()
-            self._write_snapshot()
+            snapshot = format_snapshot(self.producers.to_snapshot())
+            self.disk.write_file_lazily(self._snapshot_path(self.log_end_offset), snapshot)
+            self._note_snapshot(self.log_end_offset)
             segment = Segment.create(self.disk, self.path, self.log_end_offset, self.config, now_ms)
         self.active.offset_index.unload()
         self.active.time_index.unload()
@@ -436,13 +438,8 @@ class Log:
         self.has_unflushed_closed_segments = True
         self._set_roll_limits()
 
-    def _write_snapshot(self) -> None:
-        """Write the producer snapshot at the log end, unsynced; drop those at no segment's start. Raises OSError."""
-        offset = self.log_end_offset
-        self.disk.write_file_lazily(self._snapshot_path(offset), format_snapshot(self.producers.to_snapshot()))
-        self._note_snapshot(offset)
-
     def _note_snapshot(self, offset: Offset) -> None:
+        """A producer snapshot is written, unsynced; the next flush drops those at no segment's start."""
         bases = {segment.base_offset for segment in self.segments}
         self._dropped_snapshots += [old for old in self.snapshot_offsets if old not in bases and old != offset]
         self.snapshot_offsets = [*(old for old in self.snapshot_offsets if old in bases and old != offset), offset]
@@ -743,7 +740,8 @@ class Log:
                 break
             is_below_start = end_offset <= self.log_start_offset and not is_last
             is_surplus = surplus_bytes - segment.size >= 0 and surplus_bytes > 0
-            if not (is_below_start or is_surplus or (deletes and segment.is_older_than(config.retention_ms, now_ms))):
+            is_old = deletes and 0 <= config.retention_ms < now_ms - segment.largest_timestamp()
+            if not (is_below_start or is_surplus or is_old):
                 break
             surplus_bytes -= segment.size
             expired.append(segment)

@@ -352,15 +352,6 @@ class LogDirectory:
             properties.append(("cluster.id", cluster_id))
         return format_properties(properties)
 
-    def unusable(self, error: OSError) -> StartRefused:
-        """The error of a start that cannot do without this directory."""
-        return StartRefused(
-            "data-dir-not-usable",
-            f"{self.path} cannot be used: {error.strerror or error}",
-            why="the broker must be able to read and write its data directory",
-            try_=(f"ls -ld {self.path}", "name another directory with --data-dir"),
-        )
-
     def release(self) -> None:
         """Release the lock."""
         if self._lock is not None:
@@ -610,7 +601,12 @@ def claim_all(
                 action()
         except OSError as error:
             if directory is directories[0]:
-                raise directory.unusable(error) from error
+                raise StartRefused(
+                    "data-dir-not-usable",
+                    f"{directory.path} cannot be used: {error.strerror or error}",
+                    why="the broker must be able to read and write its data directory",
+                    try_=(f"ls -ld {directory.path}", "name another directory with --data-dir"),
+                ) from error
             directory.failure = error
 
     for directory in directories:

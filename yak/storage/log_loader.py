@@ -356,11 +356,10 @@ class LogLoader:
         if not self._sizes.get(offset_name(segment.base_offset) + TRANSACTION_INDEX_SUFFIX):
             return True
         data = self.disk.read_file(segment.path(TRANSACTION_INDEX_SUFFIX))
-        segment.transaction_index = TransactionIndex.of_file(segment.base_offset, data)
-        if segment.transaction_index is None:
-            segment.transaction_index = TransactionIndex(segment.base_offset)
-            return False
-        return True
+        index = TransactionIndex(segment.base_offset, len(data) // TransactionIndex.ENTRY_BYTES)
+        is_valid = index.load(data)
+        segment.transaction_index = index if is_valid else TransactionIndex(segment.base_offset)
+        return is_valid
 
     # ---------------------------------------------------------------------------------------------- valid or not
 

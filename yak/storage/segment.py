@@ -131,10 +131,6 @@ class Segment:
         modified_ms = self.modified_ms()
         return NEVER if modified_ms is None else modified_ms
 
-    def is_older_than(self, retention_ms: int, now_ms: int) -> bool:
-        """Whether its largest timestamp is older; never with a negative age."""
-        return 0 <= retention_ms < now_ms - self.largest_timestamp()
-
     # ------------------------------------------------------------------------------------------------ indexes
 
     def is_index_full(self, config: LogConfig) -> bool:

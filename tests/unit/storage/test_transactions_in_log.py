@@ -353,12 +353,12 @@ def test_an_index_holds_what_kafka_writes():
     index.append(AbortedTxn(1, 8, 12, 13))
     index.append(AbortedTxn(2, 11, 20, 15))
     assert bytes(index.entries)[:34].hex() == "0000" + "".join(f"{number:016x}" for number in (1, 8, 12, 13))
-    again = TransactionIndex.of_file(10, bytes(index.entries))
-    assert again is not None
+    again = TransactionIndex(10, index.count)
+    assert again.load(bytes(index.entries))
     assert list(again.since(13)) == [AbortedTxn(2, 11, 20, 15)]
     again.truncate_to(20)
     assert list(again.since(0)) == [AbortedTxn(1, 8, 12, 13)]
-    assert TransactionIndex.of_file(13, bytes(index.entries)) is None
+    assert not TransactionIndex(13, index.count).load(bytes(index.entries))
 
 
 def test_fetch_reads_no_more_of_an_index_than_the_aborted_transactions_that_it_names(make_bench, monkeypatch):

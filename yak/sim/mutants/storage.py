@@ -260,12 +260,10 @@ mutant("search-by-time-finds-nothing", "ListOffsets by time finds what there is"
     faults=("power",),
 )
 @around(Log, "flushed")
-def _flush_counts_later_appends(
-    real: Any, self: Log, plan: FlushPlan, missing: Sequence[Segment], now_ms: int | None = None
-) -> None:
+def _flush_counts_later_appends(real: Any, self: Log, plan: FlushPlan, missing: Sequence[Segment]) -> None:
     if plan.active is self.active:
         plan = replace(plan, up_to_offset=self.log_end_offset)
-    real(self, plan, missing, now_ms)
+    real(self, plan, missing)
 
 
 @mutant(
