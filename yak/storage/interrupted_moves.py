@@ -81,7 +81,7 @@ class InterruptedMoves:
                 else:
                     copy = _Copy(directory, name, moved, self._latest_epoch(path))
                     sealed.setdefault((moved.partition, topic_id), []).append(copy)
-            except OSError as error:
+            except (OSError, BadCheckpoint) as error:
                 self._keep(directory, name, error)
         for copies in sealed.values():
             self._choose(copies, is_certain=is_certain)
@@ -106,7 +106,7 @@ class InterruptedMoves:
             except OSError as error:
                 self._keep(copy.directory, copy.name, error)
 
-    def _keep(self, directory: LogDirectory, name: str, error: OSError | None = None) -> None:
+    def _keep(self, directory: LogDirectory, name: str, error: Exception | None = None) -> None:
         if error is not None:
             self._report.note("error", "replica-move-failed", directory=directory.path, failure=str(error))
         self._report.note("warning", "stray-log-kept", directory=directory.path, folder=name)
@@ -126,12 +126,12 @@ class InterruptedMoves:
         return epochs[-1][0] if epochs else UNKNOWN_EPOCH
 
     def _seal_of(self, path: str) -> MovedLog | None:
-        """The seal of a copy; None when the copy is not complete. Raises OSError."""
+        """The seal of a copy; None when the copy is not complete. Raises OSError, BadCheckpoint."""
         mark = f"{path}/{NEW_LOG_MARK}"
-        try:
-            return parse_moved(self._disk.read_file(mark)) if self._disk.exists(mark) else None
-        except BadCheckpoint:
+        if not self._disk.exists(mark):
             return None
+        # an empty mark is that of a new log, and here a damaged seal
+        return parse_moved(self._disk.read_file(mark) or b"-")
 
     def _complete(self, copy: _Copy) -> None:
         """Rename a sealed copy, once no power loss can bring the log back under its name. Raises OSError."""

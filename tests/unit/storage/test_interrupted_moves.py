@@ -197,3 +197,13 @@ def test_recovery_point_of_a_moved_log_that_a_truncation_lowered_to_zero_stays_z
     disk.write_file(f"{log.path}/{NEW_LOG_MARK}", format_moved(MovedLog(str(PARTITION), 5, 0, 5, None)))
     lower(store, log)
     assert not [event for event in restarted(store).report.events if event.level == "error"]
+
+
+@pytest.mark.parametrize("seal", [b"", b"[", b"rubbish"])
+def test_copy_with_a_damaged_seal_is_retained(store, seal):
+    """The log lost its name, and its folder is removed: the copy was removed too."""
+    store.disk.rename("/a/t-0", "/a/t-0.x-delete")
+    store.disk.write_file(f"{FUTURE}/{NEW_LOG_MARK}", seal)
+    again = restarted(store)
+    assert again.report.leftovers == ["/a/t-0.x-delete"]
+    assert [each.fields["folder"] for each in again.report.events if each.event == "stray-log-kept"] == ["t-0.x-future"]
