@@ -1,7 +1,7 @@
 """Topics, and one topic, on the recorded cluster: what they show, and what they send."""
 
 import pytest
-from driving import answered, on_recorded, press, shown, words
+from driving import answered, on_recorded, press, shown, until, words
 from pictures import recorded_source
 from textual.widgets import Button, Input, TabbedContent
 
@@ -119,17 +119,35 @@ async def test_refused_change_is_displayed_and_recorded():
 
 
 async def test_a_topic_is_deleted_only_once_its_name_was_typed():
-    source = recorded_source()
-    source.answers["DELETE /topics/orders"] = {"deleted": True}
+    source, deleted = recorded_source(), []
+    source.calls["delete_topic"] = lambda *arguments: deleted.append(arguments)
 
     async with on_recorded(source=source, start="topics") as (app, pilot):
+        topic_id = app.picture.topics["orders"][0].topic_id
         app.screen.query_one("#topics", Grid).move_to("orders")
         await press(pilot, "X", *"order", "enter")
         assert isinstance(app.screen, ConfirmDialog)
-        assert not [each for each in source.requests if each[0] == "DELETE"]
+        assert not deleted
         await press(pilot, "s", "enter")
-        assert ("DELETE", "/topics/orders", None) in source.requests
+        assert deleted == [("orders", topic_id)]
         assert app.picture.activity.lines[-1].message == "yak topics delete orders --yes"
+
+
+async def test_deletion_of_a_topic_that_was_created_again_before_the_answer_has_the_id_of_the_one_in_the_question():
+    source, deleted = recorded_source(), []
+    source.calls["delete_topic"] = lambda *arguments: deleted.append(arguments)
+    snapshot = next(each for each in source.events if each["kind"] == "snapshot")
+    other = "99999999-aaaa-bbbb-cccc-000000000000"
+    again = [row | {"topic_id": other} for row in snapshot["partitions"] if row["topic"] == "orders"]
+
+    async with on_recorded(source=source, start="topics") as (app, pilot):
+        topic_id = app.picture.topics["orders"][0].topic_id
+        app.screen.query_one("#topics", Grid).move_to("orders")
+        await press(pilot, "X", *"order")
+        source.more.put_nowait({"kind": "partitions", "time_ms": app.now_ms(), "partitions": again})
+        await until(pilot, lambda: app.picture.topics["orders"][0].topic_id == other)
+        await press(pilot, "s", "enter")
+        assert deleted == [("orders", topic_id)]
 
 
 async def test_topic_change_displays_the_difference_for_confirmation():

@@ -2,10 +2,13 @@
 
 import asyncio
 
+import pytest
 from driving import texts, until, words
 
 from yak.client.admin import Admin
+from yak.errors import YakError
 from yak.tui.screens.topic import TopicScreen
+from yak.tui.source.kafka import delete_topic
 from yak.tui.widgets.dialogs import ConfirmDialog
 from yak.tui.widgets.frame import Lines
 from yak.tui.widgets.grid import Grid
@@ -59,6 +62,26 @@ async def test_a_topic_is_made_filled_changed_moved_and_deleted(either, new_topi
         assert commands[2].startswith(f"yak failover {name}:{partition.partition} --to {to}  moved in")
         assert commands[3] == f"yak topics delete {name} --yes"
     assert name not in Admin(either.bootstrap).metadata().topics
+
+
+async def test_topic_that_was_created_again_is_not_deleted_by_the_id_of_the_one_before(either, new_topic):
+    name, admin = new_topic(), Admin(either.bootstrap)
+    admin.create_topic(name, partitions=1, replication_factor=1)
+
+    async with either.open_app(size=(120, 40)) as (app, pilot):
+        await until(pilot, lambda: name in app.picture.topics, "topic")
+        before = app.picture.topics[name][0].topic_id
+        admin.delete_topic(name)
+        admin.create_topic(name, partitions=1, replication_factor=1)
+        await until(
+            pilot,
+            lambda: {each.topic_id for each in app.picture.topics.get(name, ())} - {before},
+            "the other topic",
+        )
+        with pytest.raises(YakError) as refused:
+            await app.source.kafka(delete_topic, name, before)
+        assert refused.value.code == "unknown-topic"
+        assert name in admin.metadata().topics
 
 
 async def test_killed_leader_has_a_timeline_and_is_restarted(either, new_topic):

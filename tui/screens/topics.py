@@ -16,7 +16,7 @@ from yak.tui.keys import keys
 from yak.tui.rows.topics import COLUMNS, TopicFacts, TopicTable, topics_title
 from yak.tui.screens.base import AskingScreen, YakScreen
 from yak.tui.source.base import gather_few
-from yak.tui.source.kafka import alter_topic, topic_configs
+from yak.tui.source.kafka import alter_topic, delete_topic, topic_configs
 from yak.tui.source.live import path_of
 from yak.tui.state.picture import Partition
 from yak.tui.widgets.dialogs import Field
@@ -247,12 +247,13 @@ class ChangesTopics(YakScreen):
         if topic is None:
             return
         partitions = self.picture.topics.get(topic, ())
+        topic_id = next((each.topic_id for each in partitions), "")
         held = sum((each.high_watermark or 0) for each in partitions)
         lost = f" {self.fmt.number(held)} records were written to it." if held else " No record was ever written to it."
         said = f"Topic {topic} has {len(partitions)} partitions.{lost} Its records are deleted at once and cannot be restored."
         command = f"yak topics delete {topic} --yes"
         if await self.confirmed(f"Delete {topic}", said, command=command, typed=topic, yes="Delete"):
-            change = self.app.source.ask("DELETE", path_of("topics", topic))
+            change = self.app.source.kafka(delete_topic, topic, topic_id)
             if await self.carry_out(command, change, f"topic {topic} is deleted", "warn"):
                 self.deleted(topic)
 

@@ -14,7 +14,7 @@ from yak.client.admin import EARLIEST, Admin, ConfigValue
 from yak.client.connection import base_config
 from yak.client.consume import PartitionReader, Window
 from yak.client.consumer import ConsumerRecord
-from yak.client.errors import from_kafka, kafka_exceptions
+from yak.client.errors import Change, from_answer, from_kafka, kafka_exceptions
 from yak.client.groups.descriptions import active_group, coordinators, describe_groups, list_groups, require_groups
 from yak.client.groups.group_brokers import GroupBrokers, answered
 from yak.client.groups.lag import oldest_unread, read_lags
@@ -26,12 +26,12 @@ from yak.client.members import Member as BrokerMember
 from yak.client.members import list_members
 from yak.client.metadata import Broker, unknown_topic
 from yak.client.quorum import Controller, read_controller
-from yak.client.raw_connection import RawConnection, call_once
+from yak.client.raw_connection import RawConnection, call_change, call_once
 from yak.client.reach import of_each, split_address
 from yak.client.replica_offsets import ClusterReplicas, read_cluster, read_metadata
 from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import BrokerState
-from yak.errors import YakError
+from yak.errors import ErrorCode, YakError
 from yak.ids import NodeId, Offset, TopicPartition
 from yak.tui.source.base import Event
 from yak.tui.state.groups import Unread
@@ -48,9 +48,11 @@ DISKS_EVERY: Final = 10
 _ROLE: Final = "broker"
 _NO_EPOCH: Final = -1
 """As a partition epoch, older than any `Snapshot`, which has the state of known partitions."""
+_DELETE_TOPICS: Final = 20, 6
 _DESCRIBE_LOG_DIRS: Final = 35, 4
 _DESCRIBE_TOPIC_PARTITIONS: Final = 75, 0
 NO_ID: Final = UUID(int=0)
+"""Of topics of a broker without topic ids."""
 
 
 class Disk(NamedTuple):
@@ -91,16 +93,13 @@ class Snapshot:
                 "redis": {"state": UNKNOWN_STORE, "lost_ms": None},
                 "brokers": [registration_json(each, "http") for each in image.brokers.values()],
             },
-            "partitions": self.rows(),
+            "partitions": [_row(each, self.number) for each in self.partitions],
         }
 
-    def rows(self, topic: str | None = None) -> list[dict[str, Any]]:
-        """The partitions of all topics or of one, as `GET /api/isr` answers them."""
-        return [
-            each.as_json() | {"partition_epoch": self.number}
-            for each in self.partitions
-            if topic is None or each.topic == topic
-        ]
+
+def _row(partition: PartitionReplicas, partition_epoch: int) -> dict[str, Any]:
+    """A partition as `GET /api/isr` answers it."""
+    return partition.as_json() | {"partition_epoch": partition_epoch, "topic_id": partition.topic_id}
 
 
 # differences
@@ -119,16 +118,22 @@ def _delta(before: Image, after: Image) -> Delta:
         name: tuple(
             each.partition
             for each in topic.partitions
-            if name not in before.topics or _state_in(before.topics[name], each.partition) != _state(each)
+            if not _is_in(before, topic) or _state_in(before.topics[name], each.partition) != _state(each)
         )
         for name, topic in after.topics.items()
     }
     return Delta(
         topics_changed=tuple(name for name, numbers in changed.items() if numbers),
-        topics_removed=tuple((name, NO_ID) for name in before.topics if name not in after.topics),
+        topics_removed=tuple(
+            (name, topic.topic_id) for name, topic in before.topics.items() if not _is_in(after, topic)
+        ),
         brokers_changed=tuple(node for node in nodes if before.brokers.get(node) != after.brokers.get(node)),
         partitions_changed=changed,
     )
+
+
+def _is_in(image: Image, topic: TopicInfo) -> bool:
+    return topic.name in image.topics and image.topics[topic.name].topic_id == topic.topic_id
 
 
 def _state_in(topic: TopicInfo, partition: int) -> object:
@@ -228,7 +233,8 @@ def _topics(found: ClusterReplicas, number: int) -> dict[str, TopicInfo]:
         by_name[each.topic].append(
             PartitionInfo(each.partition, each.replicas, each.isr, (), (), (), each.leader, each.leader_epoch, number)
         )
-    return {name: TopicInfo(name, NO_ID, tuple(partitions)) for name, partitions in by_name.items()}
+    ids = {each.topic: UUID(each.topic_id) for each in found.partitions if each.topic_id}
+    return {name: TopicInfo(name, ids.get(name, NO_ID), tuple(partitions)) for name, partitions in by_name.items()}
 
 
 def _brokers(found: ClusterReplicas, addresses: Sequence[str]) -> dict[NodeId, BrokerInfo]:
@@ -291,8 +297,6 @@ class KafkaAnswers:
                 return self._topic(topic)
             case ["POST", "topics"]:
                 return self._create(body)
-            case ["DELETE", "topics", topic]:
-                return self._admin().delete_topic(topic)
             case ["POST", "produce"]:
                 return self._produce(body)
             case ["POST", "api", "failover"]:
@@ -338,7 +342,7 @@ class KafkaAnswers:
 
     def _isr(self, topic: str) -> list[dict[str, Any]]:
         found = read_cluster(self.servers, timeout_s=TIMEOUT_MS / 1000, topic=topic)
-        return [each.as_json() | {"partition_epoch": _NO_EPOCH} for each in found.partitions]
+        return [_row(each, _NO_EPOCH) for each in found.partitions]
 
     def _topic(self, name: str) -> dict[str, Any]:
         admin = self._admin()
@@ -496,6 +500,22 @@ def read_tail(servers: str, windows: Mapping[TopicPartition, Window]) -> list[Co
 def topic_configs(servers: str, topic: str) -> list[ConfigValue]:
     """All configs of a topic, and where each value comes from. Raises YakError."""
     return Admin(servers).configs("topic", topic)
+
+
+def delete_topic(servers: str, topic: str, topic_id: str) -> None:
+    """Delete the topic with this id, empty if the brokers have no ids. A later one of its name stays. Raises YakError."""
+    if not topic_id:
+        Admin(servers).delete_topic(topic)
+        return
+    found = read_metadata(servers, timeout_s=TIMEOUT_MS / 1000)
+    change = Change(f'topic "{topic}" was', "deleted", f"yak topics describe {topic}")
+    controller = found.brokers.get(found.controller_id) or next(iter(found.brokers.values()))
+    fields = {"topics": [{"name": None, "topic_id": UUID(topic_id)}], "timeout": TIMEOUT_MS}
+    (answer,) = call_change(controller.address, _DELETE_TOPICS, fields, change, TIMEOUT_MS / 1000).responses
+    if answer.error_code == ErrorCode.unknown_topic_id:
+        raise YakError("unknown-topic", change.not_made, why="it was deleted before the confirmation")
+    if answer.error_code:
+        raise change.failure(from_answer(answer, change.not_made, "kafka-error"))
 
 
 def alter_topic(

@@ -108,6 +108,7 @@ def _metadata(connection: RawConnection) -> ClusterReplicas:
             high_watermark=None,
             log_end_offsets=dict.fromkeys(map(int, each.replica_nodes)),
             min_isr=parse_min_isr(configs.get(str(topic.name), {})),
+            topic_id=str(topic.topic_id or ""),
         )
         for topic in answer.topics
         if not int(topic.error_code)

@@ -29,6 +29,7 @@ class PartitionReplicas(Replicated):
     log_end_offsets: Mapping[NodeId, Offset | None]
     min_isr: int = 1
     away: Mapping[NodeId, str] = field(default_factory=dict)
+    topic_id: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """The contract of `yak isr -o json`: these keys stay."""

@@ -1,6 +1,8 @@
 """The events between two snapshots of a cluster without HTTP."""
 
+from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import BrokerState
@@ -67,6 +69,13 @@ def test_changes_after_a_broker_returned_unfence_it_and_expand_the_isr() -> None
 def test_changes_name_created_and_deleted_topics() -> None:
     assert kinds(snapshot(1, topics={}), snapshot(2)) == ["topic-created"]
     assert kinds(snapshot(1), snapshot(2, topics={})) == ["topic-deleted"]
+
+
+def test_changes_of_a_topic_that_was_created_again_between_the_polls_delete_and_create_it() -> None:
+    before, after = snapshot(1, end=500), snapshot(2, end=3)
+    again = {"orders": replace(after.image.topics["orders"], topic_id=UUID(int=7))}
+    after = replace(after, image=replace(after.image, topics=again))
+    assert kinds(before, after) == ["topic-deleted", "topic-created"]
 
 
 def test_changes_after_a_topic_grew_are_one_event() -> None:
