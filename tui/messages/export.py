@@ -116,7 +116,7 @@ def export(
     exists = YakError(
         "export-exists", f"{target} is there already", why="nothing is written over", try_=("another name",)
     )
-    if target.exists():
+    if os.path.exists(target):  # False for a path that cannot be used, whose reason follows
         raise exists
     partial = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
@@ -125,12 +125,11 @@ def export(
             write(file, pieces, format_, progress, is_cancelled)
         os.link(partial, target)  # not rename, which would overwrite a file created meanwhile
         progress.path = str(target)
-    except OSError as error:
-        if target.exists():
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        if os.path.exists(target):
             raise exists from None
-        raise YakError(
-            "export-failed", f"{target} was not written", why=error.strerror or str(error), try_=("another folder",)
-        ) from None
+        why = getattr(error, "strerror", None) or str(error)
+        raise YakError("export-failed", f"{target} was not written", why=why, try_=("another folder",)) from None
     finally:
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             partial.unlink()

@@ -8,10 +8,12 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, Literal
 
+from yak.client.admin import Admin
 from yak.client.checkpoint import Checkpoint
 from yak.client.csv_files import (
     SNIFFED_BYTES,
@@ -273,11 +275,17 @@ class FileFeed(Feed):
         self.progress = FileProgress()
         """Replaced as a whole; any thread may read it."""
 
-    def open(self, topic: Topic) -> None:
-        """Write a first checkpoint, so that an unwritable directory is noticed before anything is sent."""
+    def open(self, topic: Topic, admin: Admin) -> None:
+        """Write a first checkpoint, so that an unwritable directory is noticed before anything is sent.
+
+        Raises UsageError (`resume-mismatch`) if the skipped rows are in an earlier topic of this name.
+        """
         self._partitions = len(topic.partitions)
         with readable_file(self.path):
             self._checkpoint = Checkpoint(checkpoint_path(self.path, self._topic), self.path, self._topic)
+        self._checkpoint.topic_id = admin.topic_ids([self._topic]).get(self._topic)
+        if self._skip:
+            self._checkpoint.read()
         self._keep(self._skip)
 
     def messages(self, sender: RecordSender) -> Iterator[tuple[int, Outgoing]]:
@@ -320,7 +328,8 @@ class FileFeed(Feed):
             return
         self._show(sender)
         if is_complete:
-            os.remove(self._checkpoint.path)
+            with suppress(FileNotFoundError):  # another upload of the file to this topic has ended
+                os.remove(self._checkpoint.path)
         else:
             self._keep(self._skip + sender.prefix.length)
 

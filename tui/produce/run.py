@@ -189,7 +189,7 @@ DROP_WAIT_S: Final = 1.0
 class Feed:
     """A run's source of records. Its methods are called in the run's thread; what a feed does not define does nothing."""
 
-    def open(self, topic: Topic) -> None:
+    def open(self, topic: Topic, admin: Admin) -> None:
         """Prepare. Raises YakError."""
 
     def messages(self, sender: RecordSender) -> Iterator[tuple[int, Outgoing]]:
@@ -276,7 +276,7 @@ class Run:
     def _sender(self, servers: str) -> RecordSender:
         plan = self.plan
         admin = Admin(servers, timeout_ms=self._timeout_ms)
-        self.feed.open(require_target(admin, plan.topic, plan.partition))
+        self.feed.open(require_target(admin, plan.topic, plan.partition), admin)
         producer = self._producers.get(servers, plan.acks, plan.compression)
         return RecordSender(plan.topic, producer, acks=plan.acks, observer=self)
 

@@ -113,6 +113,13 @@ def test_a_place_that_cannot_be_written_to_is_said(tmp_path):
     assert caught.value.code == "export-failed"
 
 
+@pytest.mark.parametrize("name", ["x" * 300 + ".csv", "x\0.csv"])
+def test_export_to_a_path_that_no_file_can_have_says_so(tmp_path, name):
+    with pytest.raises(YakError) as caught:
+        export([[RECORD]], str(tmp_path / name), "csv", Progress())
+    assert caught.value.code == "export-failed"
+
+
 def test_tilde_in_an_export_path_means_the_home_directory(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     progress = Progress()

@@ -163,9 +163,19 @@ def path(tmp_path):
     return str(file)
 
 
-def opened(path, **options):
+class Cluster:
+    """As much of a cluster as a feed sees."""
+
+    def __init__(self, topic_id):
+        self.topic_id = topic_id
+
+    def topic_ids(self, names):
+        return dict.fromkeys(names, self.topic_id)
+
+
+def opened(path, topic_id="first", **options):
     feed = FileFeed(path, "orders", CsvMapping(key="id", value="id", partition="part"), "utf-8", **options)
-    feed.open(TOPIC)
+    feed.open(TOPIC, Cluster(topic_id))
     return feed, Sender()
 
 
@@ -209,6 +219,23 @@ def test_file_that_was_stopped_resumes_with_the_first_row_that_is_not_settled(pa
         settle(feed, sender, number)
     feed.moment(sender)
     assert feed.progress.settled == 9
+
+
+def test_upload_to_a_topic_that_was_created_again_does_not_skip_the_rows_of_the_one_before(path):
+    feed, sender = opened(path)
+    settle(feed, sender, next(feed.messages(sender))[0])
+    feed.close(sender, is_complete=False)
+    with pytest.raises(UsageError) as caught:
+        opened(path, "second", skip=rows_settled(path, "orders"))
+    assert caught.value.code == "resume-mismatch"
+    feed, sender = opened(path, "second")
+    assert next(feed.messages(sender))[0] == 0
+
+
+def test_completed_upload_whose_checkpoint_is_removed_meanwhile_ends_in_order(path):
+    feed, sender = opened(path)
+    os.remove(checkpoint_path(path, "orders"))
+    feed.close(sender, is_complete=True)
 
 
 def test_row_that_the_cluster_refuses_is_set_aside_and_the_rest_continues(path):
