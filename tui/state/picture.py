@@ -140,6 +140,8 @@ class Picture:
 
     def __init__(self) -> None:
         self.version = 0
+        self._identity: tuple[str, int | None] | None = None
+        """The cluster's id, and the incarnation of its metadata, of the last snapshot."""
         self.controller_id: int | None = None
         self.controller_epoch = 0
         self.store_state = UNKNOWN_STORE
@@ -216,6 +218,10 @@ class Picture:
     def _snapshot(self, event: dict[str, Any]) -> None:
         cluster, time_ms = event["cluster"], event["time_ms"]
         self.is_loaded = True
+        identity = cluster["cluster_id"], cluster.get("incarnation")
+        if self._identity not in (None, identity):
+            self._begin_again()
+        self._identity = identity
         if cluster["controller_epoch"] >= self.controller_epoch:
             self.controller_id, self.controller_epoch = cluster["controller_id"], cluster["controller_epoch"]
         self._store(cluster["redis"] or cluster["quorum"], time_ms)
@@ -229,6 +235,14 @@ class Picture:
         for row in event["partitions"]:
             self._partition(row, time_ms)
         self._forget([key for key in self.partitions if key not in reported])
+
+    def _begin_again(self) -> None:
+        """Forget epochs and partitions: another cluster has these addresses now, or its metadata were restored."""
+        self.controller_epoch = -1
+        self._quorum_nodes.clear()
+        for broker in self.brokers.values():
+            broker.broker_epoch = -1
+        self._forget(list(self.partitions))
 
     def _forget(self, keys: Iterable[tuple[str, int]]) -> None:
         gone = [self.partitions.pop(key) for key in keys]

@@ -156,6 +156,18 @@ def test_topics_without_ids_are_deleted_and_created_by_name():
     assert made.partitions["orders", 0].leader == 1
 
 
+@pytest.mark.parametrize("identity", [{"cluster_id": "other"}, {"incarnation": 2}])
+def test_snapshot_of_another_cluster_or_of_restored_metadata_replaces_all_that_older_epochs_said(identity):
+    dead = {"kind": "broker-dead", "time_ms": 2_000, "node_id": 1, "message": "m", "broker": 3, "broker_epoch": 9}
+    made = picture(leader_changed(6, 9, 3), {**dead, "kind": "broker-fenced", "state": "FENCED"})
+    cluster = {**SNAPSHOT["cluster"], "controller_id": 2, "controller_epoch": 1, **identity}
+    row = {**SNAPSHOT["partitions"][0], "leader": 2, "leader_epoch": 0, "partition_epoch": 0, "high_watermark": 0}
+    made.take({**SNAPSHOT, "time_ms": 60_000, "cluster": cluster, "partitions": [row]})
+    assert (made.controller_id, made.brokers[3].state) == (2, "ACTIVE")
+    (partition,) = made.partitions.values()
+    assert (partition.leader, partition.leader_epoch, partition.high_watermark) == (2, 0, 0)
+
+
 def test_a_failover_is_seen_with_its_times():
     made = Picture()
     for event in EVENTS:
