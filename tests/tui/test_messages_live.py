@@ -403,6 +403,24 @@ async def test_a_group_is_read_with_and_committed_for_when_it_is_said(lone, new_
     assert {row["state"] for row in json.loads(visible)} == {"Empty"}, "the app left it when it ended"
 
 
+async def test_records_that_come_while_the_commit_is_asked_for_are_not_committed(lone, new_topic):
+    topic, group = new_topic(), new_topic()
+    fill(lone, topic, range(10), partitions=1)
+
+    async with lone.open_app(size=(140, 40)) as (app, pilot):
+        screen = await consumer(app, pilot)
+        await pilot.press("a")
+        await fill_in(pilot, app, topics=topic, group=group, **{"from": "start"})
+        await until(pilot, lambda: screen.tile is not None and screen.tile.reader.status.uncommitted == 10, "all of it")
+        await pilot.press("C")
+        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "the question")
+        await asyncio.to_thread(fill, lone, topic, range(10, 15))
+        await pilot.pause(1.0)
+        await pilot.press("y")
+        await until(pilot, lambda: screen.tile.reader.status.uncommitted == 5, "the commit, and the records behind it")
+        assert await asyncio.to_thread(committed, lone, group, topic, 1) == 10
+
+
 async def test_tiles_side_by_side_and_in_one_list(lone, new_topic):
     one, two = new_topic(), new_topic()
     fill(lone, one, range(20))

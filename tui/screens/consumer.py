@@ -15,7 +15,7 @@ from yak.errors import UsageError, YakError
 from yak.tui.formatter import Formatter
 from yak.tui.keys import keys
 from yak.tui.messages.detail import DetailLine, View, detail_lines
-from yak.tui.messages.reader import Reader
+from yak.tui.messages.reader import WAIT_S, Reader
 from yak.tui.messages.store import MergedStore
 from yak.tui.messages.subscription import Seek, Subscription, fields_of
 from yak.tui.rows.records import empty_text, tile_status, tile_title
@@ -58,6 +58,8 @@ class Tile(Panel):
 
 LETTERS = "ABCDEF"
 COMMIT_SECONDS = 15.0
+PAUSE_CHECKS = 20
+"""How often it is checked whether a paused reader has taken the batch that it was reading."""
 _NOTHING = (
     "No subscriptions yet. a adds one: topics, with or without a group.\n"
     "Up to six stand side by side; m shows them as one list."
@@ -227,7 +229,7 @@ class ConsumerScreen(ReadingScreen):
             text=_GROUP_HINT, with_group=True,
         )  # fmt: skip
 
-    @work(exclusive=True, group="commit")
+    @work(exclusive=True, group="ask")
     async def action_commit(self) -> None:
         tile = self.tile
         if tile is None or not tile.reader.wanted.group:
@@ -240,16 +242,28 @@ class ConsumerScreen(ReadingScreen):
                 )
             )
             return
-        group, count = tile.reader.wanted.group, tile.reader.status.uncommitted
+        reader = tile.reader
+        was_paused = reader.is_paused
+        reader.pause()  # records that come while the question is open are not part of the answer
+        try:
+            await self._commit(reader, reader.wanted.group)
+        finally:
+            reader.pause(was_paused)
+
+    async def _commit(self, reader: Reader, group: str) -> None:
+        for _ in range(PAUSE_CHECKS):
+            if reader.status.phase == "reading":
+                await asyncio.sleep(WAIT_S)
+        count = reader.status.uncommitted
         if not count:
             self.app.notice(f"group {group} has committed all that this tile has read")
             return
-        command = f"{tile.reader.wanted.command().replace(' --no-commit', '')} --max-messages {count}"
+        command = f"{reader.wanted.command().replace(' --no-commit', '')} --max-messages {count}"
         text = f"Group {group} will go on after the {self.fmt.number(count)} records that this tile has read since."
         if not await self.confirmed(f"Commit for {group}", text, command=command, yes="Commit"):
             return
         try:
-            why = await asyncio.wait_for(asyncio.wrap_future(tile.reader.commit()), COMMIT_SECONDS)
+            why = await asyncio.wait_for(asyncio.wrap_future(reader.commit()), COMMIT_SECONDS)
         except YakError as error:
             self.app.show_error(error)
         except TimeoutError:
