@@ -1,5 +1,7 @@
 """Groups on the recorded cluster: what is asked and when, the wizard, what is refused."""
 
+import asyncio
+
 from driving import answered, drawn, on_recorded, until
 from pictures import recorded_source
 from textual.widgets import Button, Input, Static
@@ -136,6 +138,32 @@ async def test_reset_moves_the_offsets_of_its_plan():
         assert app.picture.activity.lines[-1].message.endswith(
             "yak groups reset billing --topic orders --to-earliest --execute"
         )
+
+
+async def test_reset_that_is_under_way_is_not_left_as_if_nothing_were_done():
+    release, moved = asyncio.Event(), []
+
+    async with on_recorded(source=empty_group(), size=(100, 40)) as (app, pilot):
+        await at_group(pilot)
+        await pilot.press("r")
+        await pilot.pause(0.2)
+        await pilot.press("ctrl+s")
+        await pilot.pause(0.4)
+        preview = app.screen
+
+        async def move(_function, _group, changes):
+            await release.wait()
+            moved.append(dict(changes))
+            return dict.fromkeys(changes)
+
+        app.source.kafka = move
+        await pilot.press("R", "escape")
+        await pilot.pause(0.2)
+        assert app.screen is preview
+        release.set()
+        await pilot.pause(0.4)
+        assert moved == [{O0: 0}]
+        assert app.picture.activity.lines[-1].message.endswith("--execute")
 
 
 async def test_offset_reset_of_a_group_with_members_is_refused_with_their_names():

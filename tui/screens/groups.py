@@ -71,7 +71,7 @@ class ResetPreview(ModalScreen[bool]):
         self._group, self._values = group, values
         self._plan: ResetPlan | None = None
         self._results: Mapping[TopicPartition, YakError | None] | None = None
-        self._is_busy = False
+        self._is_busy = self._is_applying = False
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog", classes="preview") as dialog:
@@ -92,7 +92,7 @@ class ResetPreview(ModalScreen[bool]):
         self.action_again()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "apply" and self.app.is_readonly:
+        if (action == "apply" and self.app.is_readonly) or (action == "dismiss" and self._is_applying):
             return False
         return super().check_action(action, parameters)
 
@@ -146,7 +146,8 @@ class ResetPreview(ModalScreen[bool]):
 
     def action_apply(self) -> None:
         if self._may_apply() and not self._is_busy:
-            self._is_busy = True
+            self._is_busy = self._is_applying = True
+            self._say("moving the offsets ...", "")
             self._apply()
 
     @work(group="preview")
@@ -158,9 +159,10 @@ class ResetPreview(ModalScreen[bool]):
             results = await app.source.kafka(move_group_offsets, self._group, plan.changes)
         except YakError as error:
             app.show_error(error)
+            self._show()
             return
         finally:
-            self._is_busy = False
+            self._is_busy = self._is_applying = False
         failed = [error for error in results.values() if error is not None]
         app.note_command(line, f"{len(failed)} partitions failed" if failed else "")
         if failed:
