@@ -425,11 +425,12 @@ class YakApp(App[int]):
             del wanted[topic]
             try:
                 rows = await self.source.ask("GET", "/api/isr", params={"topic": topic})
+                picture.take({"kind": "partitions", "time_ms": self.now_ms(), "partitions": rows})
             except YakError:
                 if tries < COMPLETE_TRIES:
                     wanted[topic] = tries + 1
-            else:
-                picture.take({"kind": "partitions", "time_ms": self.now_ms(), "partitions": rows})
+            except self.unreadable as error:
+                self.show_unreadable("an answer of a broker", error)
         picture.incomplete.update({**wanted, **picture.incomplete})
 
     def on_app_blur(self) -> None:

@@ -75,6 +75,17 @@ async def test_rate_that_is_no_number_is_reported_and_the_app_goes_on():
     assert await shown(source, "dashboard", "topics", "dashboard")
 
 
+async def test_partitions_of_a_new_topic_with_a_missing_field_are_reported_and_the_app_goes_on():
+    source = recorded_source()
+    created = {"kind": "topic-created", "time_ms": source.events[-1]["time_ms"], "node_id": 1, "message": "m"}
+    source.events = [*source.events, {**created, "topic": "new", "topic_id": "x", "partitions": 1}]
+    source.answers["GET /api/isr?topic=new"] = [{"topic": "new", "partition": 0}]
+    app = recorded_app(source=source)
+    app.unreadable = UNREADABLE
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: any("KeyError: 'replicas'" in each for each in reported(app)))
+
+
 @pytest.mark.parametrize(
     ("screen", "request_", "path", "value"),
     [
