@@ -1,5 +1,7 @@
 """The failover screen without processes: what it shows and asks, on the recorded cluster."""
 
+import errno
+import os
 from typing import Any
 
 import pytest
@@ -53,6 +55,31 @@ async def test_lines_are_fitted_to_a_new_width_as_soon_as_the_window_has_it():
         width = app.screen.query_one("#failover-lines", Lines).size.width
         narrow = lines_of(app, "#failover-lines")
         assert max(map(len, narrow.splitlines())) < width < max(map(len, wide.splitlines()))
+
+
+async def test_full_disk_of_this_machine_is_the_error_of_a_restart_and_the_app_goes_on():
+    control = FakeControl()
+    control.refuse = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/cluster.json")  # type: ignore[assignment]
+
+    async with on_failover(control) as (app, pilot):
+        await answer(app, pilot, "T")
+        await answer(app, pilot, "y")
+        assert app.notices[-1][1].why == "No space left on device"
+        assert app.picture.activity.lines[-1].message.endswith("failed: the change failed")
+
+
+async def test_planned_failover_that_is_refused_is_not_drawn_as_the_last_one():
+    source = recorded_source()
+    source.answers["POST /api/failover"] = YakError("not-authorized", "refused")
+
+    async with on_recorded(source=source, size=(100, 30), start="failover") as (app, pilot):
+        before = lines_of(app, "#failover-lines")
+        await answer(app, pilot, "F")
+        assert isinstance(app.screen, FormDialog)
+        await answer(app, pilot, "ctrl+s")
+        assert app.notices[-1][1].message == "refused"
+        app.paint_now()
+        assert lines_of(app, "#failover-lines") == before
 
 
 async def test_kill_confirmation_names_broker_and_command():

@@ -403,7 +403,7 @@ async def test_a_group_is_read_with_and_committed_for_when_it_is_said(lone, new_
     assert {row["state"] for row in json.loads(visible)} == {"Empty"}, "the app left it when it ended"
 
 
-async def test_records_that_come_while_the_commit_is_asked_for_are_not_committed(lone, new_topic):
+async def test_commit_leaves_out_records_that_arrive_while_its_question_is_open(lone, new_topic):
     topic, group = new_topic(), new_topic()
     fill(lone, topic, range(10), partitions=1)
 

@@ -1,5 +1,6 @@
 """The base classes of all screens."""
 
+import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -239,11 +240,20 @@ class YakScreen(Screen[None]):
         return await self.app.push_screen_wait(ConfirmDialog(title, text, command=command, typed=typed, yes=yes))
 
     async def carry_out(self, command: str, change: Awaitable[object], said: str = "", tone: str = "") -> bool:
-        """Await a change and record its command; returns whether it succeeded. An error is recorded and shown."""
+        """Await a change and record its command; returns whether it succeeded. An error is recorded and shown.
+
+        The change goes on, and is recorded, though its screen is left meanwhile.
+        """
+        return await asyncio.shield(asyncio.create_task(self._carry_out(command, change, said, tone)))
+
+    async def _carry_out(self, command: str, change: Awaitable[object], said: str, tone: str) -> bool:
         try:
             await change
         except YakError as error:
             self.failed(command, error)
+            return False
+        except OSError as error:  # of a process or a file of `yak up`
+            self.failed(command, YakError("file", "the change failed", why=error.strerror or str(error)))
             return False
         self.app.note_command(command)
         if said:

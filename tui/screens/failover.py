@@ -158,6 +158,7 @@ class FailoverScreen(ControlsBrokers, AskingScreen):
         try:
             answer = await self.app.source.ask("POST", "/api/failover", body=body)
         except YakError as error:
+            self.drills.forget(drill)
             self.failed(command, error)
             return
         moved, failed = len(answer["moved"]), answer["failed"] + answer["stayed"]
