@@ -1,5 +1,7 @@
 """Topics, and one topic, on the recorded cluster: what they show, and what they send."""
 
+import asyncio
+
 import pytest
 from driving import answered, on_recorded, press, shown, until, words
 from pictures import recorded_source
@@ -18,6 +20,25 @@ def recorded(**answers):
     source = recorded_source()
     source.answers |= {name.replace("_to_", " "): answer for name, answer in answers.items()}
     return source
+
+
+def identified():
+    """The recorded cluster, whose snapshots have topic ids, and the event that `orders` was created again, empty."""
+    source = recorded_source()
+    source.events = [
+        {**each, "partitions": [row | {"topic_id": f"id of {row['topic']}"} for row in each["partitions"]]}
+        if each["kind"] == "snapshot"
+        else each
+        for each in source.events
+    ]
+    snapshot = next(each for each in source.events if each["kind"] == "snapshot")
+    new = {"topic_id": "another", "high_watermark": 0, "partition_epoch": 0}
+    rows = [row | new for row in snapshot["partitions"] if row["topic"] == "orders"]
+    return source, {"kind": "partitions", "time_ms": snapshot["time_ms"], "partitions": rows}
+
+
+def is_created_again(app):
+    return app.picture.topics["orders"][0].topic_id == "another"
 
 
 @pytest.mark.parametrize("what", [None, "orders"], ids=["topics", "one topic"])
@@ -119,35 +140,58 @@ async def test_refused_change_is_displayed_and_recorded():
 
 
 async def test_a_topic_is_deleted_only_once_its_name_was_typed():
-    source, deleted = recorded_source(), []
+    (source, _), deleted = identified(), []
     source.calls["delete_topic"] = lambda *arguments: deleted.append(arguments)
 
     async with on_recorded(source=source, start="topics") as (app, pilot):
-        topic_id = app.picture.topics["orders"][0].topic_id
         app.screen.query_one("#topics", Grid).move_to("orders")
         await press(pilot, "X", *"order", "enter")
         assert isinstance(app.screen, ConfirmDialog)
         assert not deleted
         await press(pilot, "s", "enter")
-        assert deleted == [("orders", topic_id)]
+        assert deleted == [("orders", "id of orders")]
         assert app.picture.activity.lines[-1].message == "yak topics delete orders --yes"
 
 
 async def test_deletion_of_a_topic_that_was_created_again_before_the_answer_has_the_id_of_the_one_in_the_question():
-    source, deleted = recorded_source(), []
+    (source, created_again), deleted = identified(), []
     source.calls["delete_topic"] = lambda *arguments: deleted.append(arguments)
-    snapshot = next(each for each in source.events if each["kind"] == "snapshot")
-    other = "99999999-aaaa-bbbb-cccc-000000000000"
-    again = [row | {"topic_id": other} for row in snapshot["partitions"] if row["topic"] == "orders"]
 
     async with on_recorded(source=source, start="topics") as (app, pilot):
-        topic_id = app.picture.topics["orders"][0].topic_id
         app.screen.query_one("#topics", Grid).move_to("orders")
         await press(pilot, "X", *"order")
-        source.more.put_nowait({"kind": "partitions", "time_ms": app.now_ms(), "partitions": again})
-        await until(pilot, lambda: app.picture.topics["orders"][0].topic_id == other)
+        source.more.put_nowait(created_again)
+        await until(pilot, lambda: is_created_again(app))
         await press(pilot, "s", "enter")
-        assert deleted == [("orders", topic_id)]
+        assert deleted == [("orders", "id of orders")]
+
+
+async def test_topic_that_is_created_again_under_its_open_screen_shows_nothing_of_the_one_before():
+    source, created_again = identified()
+
+    async with on_recorded(source=source, size=(140, 50), start="topics", start_with="orders") as (app, pilot):
+        await until(pilot, lambda: isinstance(app.screen, TopicScreen), "topic")
+        tail = app.screen.query_one("#tail-beside", Grid)
+        await until(pilot, lambda: tail.row_count > 0, "records")
+        source.more.put_nowait(created_again)
+        await until(pilot, lambda: is_created_again(app), "the other topic")
+        await until(pilot, lambda: not tail.row_count, "no records")
+
+
+async def test_deletion_is_recorded_though_the_screen_of_the_topic_is_left_meanwhile():
+    source, release = recorded_source(), asyncio.Event()
+
+    async with on_recorded(source=source, start="topics", start_with="orders") as (app, pilot):
+        await until(pilot, lambda: isinstance(app.screen, TopicScreen), "topic")
+
+        async def delete(*_arguments):
+            await release.wait()
+
+        source.kafka = delete
+        await press(pilot, "X", *"orders", "enter", "escape")
+        assert isinstance(app.screen, TopicsScreen)
+        release.set()
+        await until(pilot, lambda: app.picture.activity.lines[-1].message == "yak topics delete orders --yes")
 
 
 async def test_topic_change_displays_the_difference_for_confirmation():

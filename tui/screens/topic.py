@@ -185,6 +185,7 @@ class TopicScreen(ChangesTopics):
         self.topic = topic
         self._wanted_partition = partition
         self._answers = TopicAnswers(self.app, topic, facts)
+        self._topic_id = ""
 
     def crumbs(self) -> list[str]:
         return ["topics", self.topic]
@@ -252,7 +253,11 @@ class TopicScreen(ChangesTopics):
         return wanted
 
     def ask_seen(self) -> None:
-        if self.is_active and not self.app.is_frozen and self.topic in self.picture.topics:
+        partitions = self.picture.topics.get(self.topic)
+        if partitions and self.is_active and not self.app.is_frozen:
+            if self._topic_id not in ("", partitions[0].topic_id):  # it was deleted, and created again
+                self._answers = TopicAnswers(self.app, self.topic, None)
+            self._topic_id = partitions[0].topic_id
             self._ask_in_worker()
 
     @work(group="topic")
