@@ -14,6 +14,8 @@ from yak.plain_text import one_line
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
+    from yak.client.login import ClientLogin
+    from yak.client.security import ClientSecurity
     from yak.commands.output import Output
     from yak.local.status import ClusterStatus
 
@@ -184,18 +186,27 @@ class Globals:
     @property
     def bootstrap_servers(self) -> str:
         """The bootstrap servers, `host:port,...`. Raises UsageError (`bad-setting`)."""
-        from yak.commands.local_cluster import bootstrap_servers, is_from_directory, is_of_yak_up, security_of_yak_up
+        from yak.client.login import use_login
+        from yak.client.security import use
+        from yak.commands.local_cluster import is_from_directory
 
-        found = bootstrap_servers(self.settings)
+        found, security, login = self.connection()
         self.out.warn_once(self.settings.warnings)
-        protocol, ca_file = str(self.settings.value("security_protocol")), None
-        if is_of_yak_up(found):
-            protocol, ca_file = security_of_yak_up(self.settings)
-        self._connect_with(found, protocol, ca_file)
+        use(security)
+        use_login(login)
         if is_from_directory(self.settings, found):
             named = ", which ./yak.toml names" if found.origin.startswith("context ") else ""
             self.out.note_once(f"brokers: {found.value} ({found.origin}{named})")
         return str(found.value)
+
+    def connection(self) -> "tuple[ResolvedSetting, ClientSecurity, ClientLogin | None]":
+        """The brokers, and the TLS and the login for connections to them. Raises UsageError (`bad-setting`)."""
+        from yak.commands.local_cluster import bootstrap_servers, is_of_yak_up, security_of_yak_up
+
+        found = bootstrap_servers(self.settings)
+        of_settings = str(self.settings.value("security_protocol")), None
+        protocol, ca_file = security_of_yak_up(self.settings) if is_of_yak_up(found) else of_settings
+        return found, self._security(protocol, ca_file), self._login(found, protocol)
 
     def admin(self) -> "Admin":
         """A connection to the cluster. Raises UsageError (`bad-setting`), Unreachable."""
@@ -211,31 +222,30 @@ class Globals:
 
     def servers_of_local(self, local: "ClusterStatus") -> str:
         """The addresses of a cluster of `yak up`; connections get its security protocol, authority and a login."""
+        from yak.client.login import use_login
+        from yak.client.security import use
         from yak.commands.local_cluster import bootstrap_servers
 
-        self._connect_with(bootstrap_servers(self.settings), local.security_protocol, local.ca_file)
+        use(self._security(local.security_protocol, local.ca_file))
+        use_login(self._login(bootstrap_servers(self.settings), local.security_protocol))
         return local.bootstrap
 
-    def _connect_with(self, brokers: "ResolvedSetting", protocol: str, ca_file: str | None) -> None:
-        """Connect to the brokers with TLS and a login as the settings say; both are for all later connections."""
-        from yak.client.security import ClientSecurity, use
+    def _security(self, protocol: str, ca_file: str | None) -> "ClientSecurity":
+        from yak.client.security import ClientSecurity
 
         get = self.settings.value
-        use(
-            ClientSecurity(
-                protocol=protocol,
-                ca_location=ca_file or get("ssl_ca_location"),
-                certificate_location=get("ssl_certificate_location"),
-                key_location=get("ssl_key_location"),
-                key_password=get("ssl_key_password"),
-                checks_host_name=get("ssl_check_host_name"),
-            )
+        return ClientSecurity(
+            protocol=protocol,
+            ca_location=ca_file or get("ssl_ca_location"),
+            certificate_location=get("ssl_certificate_location"),
+            key_location=get("ssl_key_location"),
+            key_password=get("ssl_key_password"),
+            checks_host_name=get("ssl_check_host_name"),
         )
-        self._use_login(brokers, protocol)
 
-    def _use_login(self, brokers: "ResolvedSetting", protocol: str) -> None:
-        """Log in at the brokers, if they ask for it and the password is meant for them (`_is_meant_for`)."""
-        from yak.client.login import login_of, use_login
+    def _login(self, brokers: "ResolvedSetting", protocol: str) -> "ClientLogin | None":
+        """The login at the brokers, if they ask for one and the password is meant for them (`_is_meant_for`)."""
+        from yak.client.login import login_of
 
         get = self.settings.value
         password = self.settings.get("sasl_password")
@@ -244,8 +254,8 @@ class Globals:
         url = endpoint.value if self._is_meant_for(brokers, endpoint, "token endpoint") else None
         if secret is not None and url is not None and not self._may_get(endpoint, password):
             url = None
-        use_login(
-            login_of(protocol, get("sasl_mechanism"), get("sasl_username"), secret, url, get("sasl_oauthbearer_scope"))
+        return login_of(
+            protocol, get("sasl_mechanism"), get("sasl_username"), secret, url, get("sasl_oauthbearer_scope")
         )
 
     def _may_get(self, endpoint: "ResolvedSetting", password: "ResolvedSetting") -> bool:

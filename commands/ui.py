@@ -264,7 +264,28 @@ def _other(g: Globals, settings: "UiSettings", name: str) -> "ClusterSource":
     if name not in contexts:
         raise unknown_context(name, sorted(contexts), g.settings.config_file)
     context = contexts[name]
+    _require_same_login(g, name)
     directory = str(context.get("data_dir") or g.settings.value("data_dir"))
     token = str(context.get("http_token") or "")
     settings = replace(settings, context=name, token="")  # never send one cluster's token to another cluster
     return live_source(str(context["bootstrap_servers"]), settings, title=name, token=token, data_dirs=(directory,))
+
+
+def _require_same_login(g: Globals, name: str) -> None:
+    """Raise UsageError (`other-login`) unless connections to the context have the TLS settings and the login in use.
+
+    A process has one login: that of this cluster must not be sent to another one.
+    """
+    if _ways_in(Globals.resolve(replace(g.flags, context=name, bootstrap_server=None))) != _ways_in(g):
+        raise UsageError(
+            "other-login",
+            f"context {name} has another login, or other TLS settings",
+            why="the login of this cluster is not sent to another one",
+            try_=(f"yak ui --context {name}",),
+        )
+
+
+def _ways_in(g: Globals) -> object:
+    _, security, login = g.connection()
+    token_endpoint = login.tokens.__reduce__() if login is not None and login.tokens is not None else None
+    return security, login and (login.mechanism, login.user, login.password, token_endpoint)

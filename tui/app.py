@@ -689,7 +689,10 @@ class YakApp(App[int]):
 
     @work(exclusive=True, group="doctor")
     async def run_doctor(self) -> None:
-        command = yak_argv("doctor", "-b", self.source.bootstrap, "--no-color")
+        where = ["-b", self.source.bootstrap]
+        if self.context_name in self.settings.contexts:  # else the current context's login would be sent
+            where += ["--config", self.settings.config_file, "--context", self.context_name]
+        command = yak_argv("doctor", *where, "--no-color")
         child = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
         said, _ = await child.communicate()
         self.note_command(f"yak doctor -b {self.source.bootstrap}")

@@ -197,6 +197,18 @@ async def test_doctor_runs_as_every_yak_that_yak_starts(monkeypatch):
         assert report.strip() == f"yak doctor -b {app.source.bootstrap} --no-color"
 
 
+async def test_doctor_has_the_login_of_the_context_in_use(monkeypatch):
+    """Without the context it would be that of the current one."""
+    monkeypatch.setattr("yak.tui.app.yak_argv", lambda *argv: ["echo", *argv])
+    contexts = {"local": {"bootstrap_servers": "a:1"}}
+
+    async with on_recorded(contexts=contexts, config_file="contexts.toml") as (app, pilot):
+        paste(app, ":doctor\r")
+        await until(pilot, lambda: isinstance(app.screen, TextDialog), "its report")
+        report = str(app.screen.query_one("#text").render())
+        assert "--config contexts.toml --context local" in report
+
+
 async def test_a_filter_shows_as_it_is_typed_and_escape_clears_it():
     async with on_recorded(start="activity") as (app, pilot):
         grid = app.screen.query_one("#events", Grid)

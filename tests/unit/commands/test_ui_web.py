@@ -4,11 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from yak.client.contexts import add_context
 from yak.commands import ui
 from yak.commands.app import as_arguments
-from yak.commands.options import Flags, split_before
+from yak.commands.options import Flags, Globals, split_before
 from yak.commands.ui import check_web
 from yak.errors import UsageError
+from yak.tui.settings import UiSettings
 from yak.tui.web import launch
 from yak.tui.web.options import WebOptions
 
@@ -131,3 +133,42 @@ def test_a_token_comes_from_the_line_or_from_a_variable_that_no_list_of_processe
     ((options, tab),) = found
     assert options == WebOptions(token=token, readonly=True)
     assert tab == ["--readonly", "--fps=4.0", "--", "activity"]
+
+
+LOGIN = {"security_protocol": "SASL_PLAINTEXT", "sasl_username": "ann", "sasl_password": "secret"}
+OAUTH = {
+    "security_protocol": "SASL_SSL",
+    "sasl_mechanism": "OAUTHBEARER",
+    "sasl_oauthbearer_token_endpoint_url": "file:///run/token",
+}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {},
+        {**LOGIN, "sasl_username": "bob"},
+        {**LOGIN, "security_protocol": "SASL_SSL"},
+        {"ssl_ca_location": "ca"},
+        OAUTH,
+    ],
+)
+@pytest.mark.parametrize("is_from", [True, False])
+def test_context_with_another_login_is_not_used_by_the_one_of_this_cluster(tmp_path, other, is_from):
+    path = str(tmp_path / "config.toml")
+    add_context(path, "one", {"bootstrap_servers": "one.example:9092", **LOGIN})
+    add_context(path, "two", {"bootstrap_servers": "two.example:9092", **other})
+    here, there = ("one", "two") if is_from else ("two", "one")
+    g = Globals.resolve(Flags(config=path, context=here))
+    with pytest.raises(UsageError) as refused:
+        ui._other(g, UiSettings(), there)
+    assert refused.value.code == "other-login"
+
+
+@pytest.mark.parametrize("login", [{}, LOGIN, OAUTH])
+def test_context_with_the_same_login_is_used(tmp_path, login):
+    path = str(tmp_path / "config.toml")
+    for name in ("one", "two"):
+        add_context(path, name, {"bootstrap_servers": f"{name}.example:9092", **login})
+    source = ui._other(Globals.resolve(Flags(config=path, context="one")), UiSettings(), "two")
+    assert (source.title, source.bootstrap) == ("two", "two.example:9092")
