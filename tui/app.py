@@ -52,10 +52,6 @@ class Command:
     argument: str = ""
     aliases: tuple[str, ...] = ()
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        return (self.name, *self.aliases)
-
 
 def _go(entry: Entry) -> Callable[["YakApp", str, str], object]:
     return lambda app, word, argument: app.go(entry.name, entry.opens(word, argument))
@@ -74,7 +70,7 @@ COMMANDS = (
     Command("k9s-keys", "keys as k9s has them", lambda app, *_: app.action_k9s_keys()),
     Command("quit", "end yak ui", lambda app, *_: app.action_leave(), aliases=("q", "q!", "wq", "exit")),
 )
-_BY_WORD: Final = {word: command for command in COMMANDS for word in command.words}
+_BY_WORD: Final = {word: command for command in COMMANDS for word in (command.name, *command.aliases)}
 
 
 def completion(typed: str) -> str:
@@ -145,7 +141,7 @@ class YakApp(App[int]):
         self.is_readonly = self.settings.is_readonly
         self.is_production = self.settings.is_production
         self.is_frozen = False
-        self.now_ms = now_ms or _clock
+        self.now_ms = now_ms or (lambda: time.time_ns() // 1_000_000)
         self.notices: deque[tuple[int, YakError | str, str]] = deque(maxlen=NOTICES_MAX)
         self._other_source = other_source
         self.context_name = self.settings.context
@@ -633,9 +629,6 @@ class YakApp(App[int]):
     def action_keys(self) -> None:
         self.push_screen(TextDialog("All keys", all_keys()))
 
-    def action_palette(self) -> None:
-        self.action_command_palette()
-
     def get_system_commands(self, screen: Screen[Any]) -> Any:
         """The palette's entries: the commands of `:` and the actions of this screen."""
         for command in COMMANDS:
@@ -700,21 +693,23 @@ class YakApp(App[int]):
 
     @work(exclusive=True, group="sample")
     async def make_sample(self) -> None:
-        records = [
-            {"key": f"k{n % 7}", "payload": {"order": n, "total": n * 7 % 100, "currency": "EUR"}} for n in range(100)
-        ]
+        from yak.client.record_template import RecordTemplate, parse_template
+        from yak.tui.produce.run import Plan, Run, TemplateFeed, send
+
+        value = '{"order": {{i}}, "total": {{int 0 99}}, "currency": "EUR"}'
+        plan = Plan("sample", count=100)
+        feed = TemplateFeed(plan, RecordTemplate(parse_template("k{{int 0 6}}"), parse_template(value), ()))
         try:
             if self.is_readonly:
                 raise UsageError("readonly", "nothing is changed here", why="yak ui was started with --readonly")
             with suppress(YakError):
                 await self.source.ask("POST", "/topics", body={"name": "sample", "partitions": 3})
-            await self.source.ask("POST", "/produce", body={"topic": "sample", "records": records})
+            sent = await self.source.kafka(send, Run(plan, feed))
         except YakError as error:
             self.show_error(error)
             return
+        if sent.first_failure is not None:
+            self.show_error(sent.first_failure.error)
+            return
         self.note_command("yak topics create sample --partitions 3", "and 100 records")
         self.notice("topic sample has 100 records")
-
-
-def _clock() -> int:
-    return int(time.time() * 1000)

@@ -73,7 +73,9 @@ _TABLE: Final = (
         "Show only lines with a text; !text: without it; ~text: a regular expression.",
     ),
     Key("app.help", "question_mark", "help", "List the keys of this screen."),
-    _quiet("app.palette", "ctrl+p", "palette", "All commands, found by any part of their name."),
+    _quiet(
+        "app.palette", "ctrl+p", "palette", "All commands, found by any part of their name.", action="command_palette"
+    ),
     _quiet("app.back", "escape,q", "back", "Go back; a filter is cleared first."),
     _quiet("app.leave", "Q", "quit", "Quit yak ui."),
     _quiet("app.last", "minus", "last", "The previous screen."),
@@ -189,6 +191,8 @@ _TABLE: Final = (
     _quiet("contexts.copy", "y", "copy", "Copy the addresses."),
 )
 KEYS: Final = {key.id: key for key in _TABLE}
+CHANGE_ACTIONS: Final = frozenset(key.action_name for key in _TABLE if key.is_change)
+"""Actions that change something: disabled in read-only mode."""
 EVERYWHERE: Final = frozenset(key.id for key in _TABLE if key.scope in ("go", "app", "grid"))
 
 
@@ -198,11 +202,6 @@ def keys(*ids: str) -> list[BindingType]:
         Binding(key.keys, key.action_name, key.label, show=key.in_key_bar, id=key.id, tooltip=key.help)
         for key in (KEYS[each] for each in ids)
     ]  # fmt: skip
-
-
-def change_actions() -> frozenset[str]:
-    """Names of the actions that change something: disabled in read-only mode."""
-    return frozenset(key.action_name for key in KEYS.values() if key.is_change)
 
 
 def check_keymap(keymap: Mapping[str, str]) -> dict[str, str]:

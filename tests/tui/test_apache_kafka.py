@@ -12,8 +12,10 @@ from driving import until
 from textual.widgets import Button, Input, TextArea
 
 from yak.client.admin import Admin
+from yak.client.record_template import RecordTemplate, parse_template
 from yak.client.users import set_password
 from yak.tui.app import YakApp
+from yak.tui.produce.run import Plan, Run, TemplateFeed, send
 from yak.tui.screens.groups import GroupScreen, ResetPreview
 from yak.tui.screens.messages import MessagesScreen
 from yak.tui.screens.producer import ProducerScreen
@@ -95,8 +97,9 @@ async def test_every_screen_that_kafka_can_fill_is_filled(kafka):
         await until(pilot, lambda: isinstance(app.screen, FormDialog), "form of a topic")
         await pilot.press(*TOPIC, "ctrl+s")
         await until(pilot, lambda: TOPIC in picture.topics, "topic")
-        records = [{"key": "k", "payload": {"n": number}} for number in range(10)]
-        await app.source.ask("POST", "/produce", body={"topic": TOPIC, "records": records})
+        records = RecordTemplate(parse_template("k"), parse_template('{"n": {{i}}}'), ())
+        plan = Plan(TOPIC, count=10)
+        assert (await app.source.kafka(send, Run(plan, TemplateFeed(plan, records)))).acknowledged == 10
         await until(pilot, lambda: (row(app, "#topics", 0, TOPIC) or [""] * 5)[4] == "10", "messages counted")
         assert row(app, "#topics", 0, TOPIC)[7] == "–"
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from dataclasses import replace
 
 import pytest
 from driving import answered, drawn, on_recorded, until
@@ -9,7 +10,8 @@ from pictures import recorded_app, recorded_source
 from textual import events
 from textual.widgets import Input, TextArea
 
-from yak.errors import UsageError
+from yak.client.produce import Failed
+from yak.errors import UsageError, YakError
 from yak.tui.keys import KEYS, check_keymap, clashes
 from yak.tui.screens.base import SCREENS, YakScreen
 from yak.tui.widgets.dialogs import Field, FormDialog, Prompt, TextDialog
@@ -207,6 +209,17 @@ async def test_doctor_has_the_login_of_the_context_in_use(monkeypatch):
         await until(pilot, lambda: isinstance(app.screen, TextDialog), "its report")
         report = str(app.screen.query_one("#text").render())
         assert "--config contexts.toml --context local" in report
+
+
+async def test_sample_whose_records_are_not_written_is_an_error():
+    refused = Failed(0, YakError("timed-out", "not written in time"), "in time")
+    source = recorded_source()
+    source.calls["send"] = lambda run: replace(run.stats, sent=100, failed=100, first_failure=refused)
+
+    async with on_recorded(source=source) as (app, pilot):
+        paste(app, ":sample\r")
+        await until(pilot, lambda: app.notices, "the outcome")
+        assert [said.message for _, said, _ in app.notices] == ["not written in time"]
 
 
 async def test_a_filter_shows_as_it_is_typed_and_escape_clears_it():

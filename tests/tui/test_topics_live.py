@@ -6,6 +6,7 @@ import pytest
 from driving import texts, until, words
 
 from yak.client.admin import Admin
+from yak.client.produce import open_producer, producer_settings
 from yak.errors import YakError
 from yak.tui.screens.topic import TopicScreen
 from yak.tui.source.kafka import delete_topic
@@ -16,6 +17,14 @@ from yak.tui.widgets.grid import Grid
 PATIENCE_S = 20.0
 
 
+def write(servers, topic, count):
+    """Records with the key `k`."""
+    producer = open_producer(producer_settings(servers))
+    for number in range(count):
+        producer.produce(topic, b"%d" % number, b"k")
+    assert producer.flush(PATIENCE_S) == 0
+
+
 async def test_a_topic_is_made_filled_changed_moved_and_deleted(either, new_topic):
     name = new_topic()
 
@@ -24,8 +33,7 @@ async def test_a_topic_is_made_filled_changed_moved_and_deleted(either, new_topi
         await pilot.press("a", *name, "ctrl+s")
         grid = app.screen_below().query_one("#topics", Grid)
         await until(pilot, lambda: name in [row[0] for row in texts(grid)], "new topic")
-        records = [{"key": "k", "payload": {"n": n}} for n in range(10)]
-        await app.source.ask("POST", "/produce", body={"topic": name, "records": records})
+        await asyncio.to_thread(write, either.bootstrap, name, 10)
         grid.move_to(name)
         await until(pilot, lambda: "10" in next(row for row in texts(grid) if row[0] == name), "messages counted")
         await pilot.press("enter")
@@ -109,7 +117,7 @@ async def test_killed_leader_has_a_timeline_and_is_restarted(either, new_topic):
         deadline = asyncio.get_running_loop().time() + PATIENCE_S
         while "write +" not in words(lines):
             assert asyncio.get_running_loop().time() < deadline, words(lines)
-            await app.source.ask("POST", "/produce", body={"topic": name, "payload": 1})
+            await asyncio.to_thread(write, either.bootstrap, name, 1)
             await pilot.pause(0.2)
         row = next(row for row in texts(grid) if row[2] == f"{name}-0")
         assert row[0] == "▲ at min ISR"

@@ -1,7 +1,7 @@
 """The base classes of all screens."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from yak.errors import YakError
-from yak.tui.keys import change_actions
+from yak.tui.keys import CHANGE_ACTIONS
 from yak.tui.rows.cells import Cell, Column, Row, Rows
 from yak.tui.rows.cluster import broker_lines, header
 from yak.tui.source.base import unreadable
@@ -114,12 +114,8 @@ class YakScreen(Screen[None]):
         self.paint_all(self.app.now_ms())
 
     def paint_all(self, now_ms: int) -> None:
-        if not self.is_mounted or not self.query("#header"):
-            return
-        try:
-            self._paint_all(now_ms)
-        except self.app.unreadable as error:
-            self.app.show_unreadable("an answer of a broker", error)
+        if self.is_mounted and self.query("#header"):
+            self._painted(self._paint_all, now_ms)
 
     def _paint_all(self, now_ms: int) -> None:
         picture, app = self.picture, self.app
@@ -143,8 +139,11 @@ class YakScreen(Screen[None]):
 
     def paint_body(self) -> None:
         """Draw the screen's own part now: an answer has arrived, or the cursor has moved."""
+        self._painted(self.paint, self.app.now_ms())
+
+    def _painted(self, paint: Callable[[int], None], now_ms: int) -> None:
         try:
-            self.paint(self.app.now_ms())
+            paint(now_ms)
         except self.app.unreadable as error:
             self.app.show_unreadable("an answer of a broker", error)
 
@@ -165,7 +164,7 @@ class YakScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide changing actions in read-only mode."""
-        if self.app.is_readonly and action in change_actions():
+        if self.app.is_readonly and action in CHANGE_ACTIONS:
             return False
         return super().check_action(action, parameters)
 
@@ -249,11 +248,10 @@ class YakScreen(Screen[None]):
     async def _carry_out(self, command: str, change: Awaitable[object], said: str, tone: str) -> bool:
         try:
             await change
-        except YakError as error:
+        except (YakError, OSError) as error:  # OSError: of a process or a file of `yak up`
+            if not isinstance(error, YakError):
+                error = YakError("file", "the change failed", why=error.strerror or str(error))
             self.failed(command, error)
-            return False
-        except OSError as error:  # of a process or a file of `yak up`
-            self.failed(command, YakError("file", "the change failed", why=error.strerror or str(error)))
             return False
         self.app.note_command(command)
         if said:

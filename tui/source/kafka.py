@@ -1,6 +1,5 @@
 """Requests that HTTP does not offer, over the Kafka protocol. All block (run them by `source.kafka`) and raise YakError."""
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -11,10 +10,9 @@ from urllib.parse import unquote
 from uuid import UUID
 
 from yak.client.admin import EARLIEST, Admin, ConfigValue
-from yak.client.connection import base_config
 from yak.client.consume import PartitionReader, Window
 from yak.client.consumer import ConsumerRecord
-from yak.client.errors import Change, from_answer, from_kafka, kafka_exceptions
+from yak.client.errors import Change, from_answer
 from yak.client.groups.descriptions import active_group, coordinators, describe_groups, list_groups, require_groups
 from yak.client.groups.group_brokers import GroupBrokers, answered
 from yak.client.groups.lag import oldest_unread, read_lags
@@ -297,8 +295,6 @@ class KafkaAnswers:
                 return self._topic(topic)
             case ["POST", "topics"]:
                 return self._create(body)
-            case ["POST", "produce"]:
-                return self._produce(body)
             case ["POST", "api", "failover"]:
                 return self._fail_over(body)
             case ["GET", "api", "isr"]:
@@ -390,27 +386,6 @@ class KafkaAnswers:
             replication_factor=body.get("replication_factor") or -1,
             configs=body.get("configs"),
         )
-
-    # records
-
-    def _produce(self, body: Mapping[str, Any]) -> None:
-        from confluent_kafka import Producer
-
-        failures: list[Any] = []
-        producer = Producer(base_config(self.servers) | {"message.timeout.ms": TIMEOUT_MS})
-        try:
-            for each in body.get("records", [body]):
-                producer.produce(
-                    body["topic"],
-                    json.dumps(each["payload"], ensure_ascii=False).encode(),
-                    each.get("key"),
-                    on_delivery=lambda error, _: failures.append(error) if error is not None else None,
-                )
-            producer.flush(TIMEOUT_MS / 1000)
-        except kafka_exceptions() as error:
-            failures.append(error.args[0])
-        if failures:
-            raise from_kafka(failures[0], "the records were not written")
 
     # leaders
 

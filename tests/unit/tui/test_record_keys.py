@@ -4,7 +4,7 @@ from itertools import combinations
 
 import pytest
 
-from yak.tui.keys import EVERYWHERE, KEYS, change_actions
+from yak.tui.keys import CHANGE_ACTIONS, EVERYWHERE, KEYS
 
 
 def of(*scopes):
@@ -20,4 +20,4 @@ def test_shared_record_keys_do_not_clash_with_the_own_keys_of_a_screen(scope):
 def test_no_read_action_shares_a_name_with_a_change():
     for key in of("records", "messages", "consumer"):
         action = key.action or key.id.rpartition(".")[2].replace("-", "_")
-        assert key.is_change == (action in change_actions()), key.id
+        assert key.is_change == (action in CHANGE_ACTIONS), key.id
