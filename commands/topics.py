@@ -505,26 +505,17 @@ def _confirm(g: Globals, admin: "Admin", names: Sequence[str], question: str) ->
     Raises UsageError (`not-confirmed`); YakError (`unknown-topic`) if the answer came after one was deleted and created
     again: the question was about the other topic.
     """
-    before = {} if g.yes else {name: _id_of(admin, name) for name in names}
+    before = {} if g.yes else admin.topic_ids(names)
     g.confirm(question)
+    now = admin.topic_ids(list(before)) if before else {}
     for name, topic_id in before.items():
-        if _id_of(admin, name) not in (topic_id, None):
+        if now.get(name, topic_id) != topic_id:
             raise YakError(
                 "unknown-topic",
                 f'topic "{name}" does not exist any more; nothing was deleted',
                 why="it was deleted, and created again, before the confirmation",
                 try_=(f"yak topics describe {name}",),
             )
-
-
-def _id_of(admin: "Admin", name: str) -> str | None:
-    """The topic's id; None for a topic that does not exist. Raises YakError."""
-    try:
-        return admin.topic_id(name)
-    except YakError as error:
-        if error.code != "unknown-topic":
-            raise
-        return None
 
 
 def _each(g: Globals, names: list[str], act: Callable[[str], str]) -> int:

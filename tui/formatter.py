@@ -34,6 +34,7 @@ _SIGNS: Final = {
     "refresh": ("↻", "~"),
     "none": ("–", "-"),
 }
+DAY_MS: Final = 86_400_000
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
 
 ZONE_LABELS: Final[dict[Zone, str]] = {"utc": "in UTC", "local": "in local time", "relative": "how long ago"}
@@ -84,6 +85,12 @@ class Formatter:
             return str(moment)
         zone = "Z" if self.zone == "utc" else moment.strftime("%z")
         return f"{moment:%Y-%m-%d %H:%M:%S}.{int(time_ms) % 1000:03}{zone}"
+
+    def moment(self, time_ms: float | None, now_ms: float) -> str:
+        """The time of day with milliseconds within the last day; else with its date, without which it is ambiguous."""
+        if time_ms is None or self.zone == "relative" or abs(now_ms - time_ms) < DAY_MS:
+            return self.time(time_ms, now_ms, millis=True)
+        return self.day_and_time(time_ms, now_ms)
 
     def parse_time_ms(self, text: str, now_ms: int) -> int:
         """A time as typed; one without a zone is local if times are shown so, else in UTC. Raises UsageError (`bad-time`)."""

@@ -349,7 +349,7 @@ class TemplateFeed(Feed):
     def __init__(self, plan: Plan, template: RecordTemplate) -> None:
         self._count = plan.count
         partition = -1 if plan.partition is None else plan.partition
-        self._records = template.records(now_ms, partition=partition)
+        self._records = template.records(lambda: time.time_ns() // 1_000_000, partition=partition)
 
     def messages(self, sender: RecordSender) -> Iterator[tuple[int, Outgoing]]:
         """Generate the records. Other feeds use the sender to settle records themselves."""
@@ -368,8 +368,3 @@ def parse_rate(text: str, what: str) -> float | None:
     if rate is not None and not 0.001 <= rate <= 1e9:
         raise UsageError("usage", f'"{plain}" is not a rate', why=f"{what} in a second; empty: as many as go")
     return rate
-
-
-def now_ms() -> int:
-    """Milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000

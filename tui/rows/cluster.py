@@ -63,39 +63,30 @@ HEALTH_COLUMNS = (Column("", 12), Column("", 16, most=200, flex=1))
 
 def health_rows(picture: Picture, fmt: Formatter, now_ms: int) -> list[Row]:
     """One row per aspect of health. The key says where enter leads: `screen:what`."""
-    good, warn, bad = fmt.sign("good"), fmt.sign("warn"), fmt.sign("bad")
+    count, degraded = len(picture.brokers), picture.degraded
     up = sum(broker.is_up for broker in picture.brokers.values())
-    count = len(picture.brokers)
-    rows = [
-        _health_row(
-            "dashboard:brokers", f"{good if up == count else bad} brokers", f"{up} of {count} up", up == count, "bad"
-        )
-    ]
-    degraded = picture.degraded
+    rows = [_health_row("dashboard:brokers", "brokers", f"{up} of {count} up", "good" if up == count else "bad", fmt)]
     offline = [each.name for each in degraded if each.replication.is_offline]
     if offline:
-        rows.append(
-            _health_row(f"topics:{offline[0]}", f"{bad} leaders", f"{len(offline)} offline: {offline[0]}", False, "bad")
-        )
+        text = f"{len(offline)} offline: {offline[0]}"
+        rows.append(_health_row(f"topics:{offline[0]}", "leaders", text, "bad", fmt))
     else:
-        rows.append(
-            _health_row("topics:", f"{good} leaders", f"{len(picture.partitions)} of {len(picture.partitions)}", True)
-        )
+        text = f"{len(picture.partitions)} of {len(picture.partitions)}"
+        rows.append(_health_row("topics:", "leaders", text, "good", fmt))
     under_replicated = [each for each in degraded if each.replication.is_under_replicated]
     if under_replicated:
         worst = min(under_replicated, key=lambda each: (-each.state.severity, len(each.isr), each.name))
         since = "" if worst.since_ms is None else f", {format_duration(now_ms - worst.since_ms)}"
         isr = ",".join(map(str, worst.isr)) or "none"
         text = f"{len(under_replicated)} under-replicated: {worst.name} has {isr}{since}"
-        tone = TONES[worst.state]
-        rows.append(_health_row(f"topics:{worst.name}", f"{fmt.sign(tone)} in sync", text, False, tone))
+        rows.append(_health_row(f"topics:{worst.name}", "in sync", text, TONES[worst.state], fmt))
     else:
-        rows.append(_health_row("topics:", f"{good} in sync", "all replicas", True))
+        rows.append(_health_row("topics:", "in sync", "all replicas", "good", fmt))
     if picture.controller_id is None:
-        rows.append(_health_row("metadata:", f"{warn} controller", "none just now", False, "warn"))
+        rows.append(_health_row("metadata:", "controller", "none just now", "warn", fmt))
     else:
         text = f"broker {picture.controller_id}, epoch {picture.controller_epoch}"
-        rows.append(_health_row("metadata:", f"{good} controller", text, True))
+        rows.append(_health_row("metadata:", "controller", text, "good", fmt))
     rows.append(_metadata_store(picture, fmt, now_ms))
     return rows
 
@@ -105,7 +96,7 @@ def _metadata_store(picture: Picture, fmt: Formatter, now_ms: int) -> Row:
     name, text, is_good = "redis" if quorum is None else "quorum", "connected", picture.store_state == "connected"
     if picture.store_state == UNKNOWN_STORE:
         text = "not visible without YAK's HTTP"
-        return _health_row("metadata:redis", f"{fmt.sign('none')} metadata", text, True)
+        return Row("metadata:redis", Cell(f"{fmt.sign('none')} metadata", "good"), Cell(text, "dim"))
     if quorum is not None:
         voters = f"{quorum.voters} voters"
         if quorum.caught_up is not None:
@@ -117,12 +108,12 @@ def _metadata_store(picture: Picture, fmt: Formatter, now_ms: int) -> Row:
         since = "" if lost_ms is None else f" for {format_duration(now_ms - lost_ms)}"
         state = picture.store_state if quorum is None else "no leader"
         text, is_good = f"{state}{since}: data flows, changes wait", False
-    sign = fmt.sign("good" if is_good else "warn")
-    return _health_row(f"metadata:{name}", f"{sign} {name}", text, is_good, "warn")
+    return _health_row(f"metadata:{name}", name, text, "good" if is_good else "warn", fmt)
 
 
-def _health_row(key: str, name: str, text: str, is_good: bool, tone: str = "good") -> Row:
-    return Row(key, Cell(name, "good" if is_good else tone), Cell(text, "dim" if is_good else ""))  # type: ignore[arg-type]
+def _health_row(key: str, name: str, text: str, tone: Tone, fmt: Formatter) -> Row:
+    """`tone` is the name of the sign too."""
+    return Row(key, Cell(f"{fmt.sign(tone)} {name}", tone), Cell(text, "dim" if tone == "good" else ""))
 
 
 def rate_lines(picture: Picture, fmt: Formatter, width: int, now_ms: int) -> list[list[Cell]]:

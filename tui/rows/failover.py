@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from yak.local.status import BrokerStatus
 from yak.protocol.topic_names import is_internal
@@ -342,12 +343,10 @@ def delivery_lines(demo: DemoState, fmt: Formatter, now_ms: float) -> list[list[
     return lines + [[Cell(note, "dim")] for note in notes]
 
 
-def no_workload_lines() -> list[list[Cell]]:
-    """The explanation if nothing is counted."""
-    return [
-        [Cell("No demo clients run here, so nothing is counted.")],
-        [Cell("yak ui --demo has some; yak demo and yak bench failover count too.", "dim")],
-    ]
+NO_WORKLOAD: Final = [
+    [Cell("No demo clients run here, so nothing is counted.")],
+    [Cell("yak ui --demo has some; yak demo and yak bench failover count too.", "dim")],
+]
 
 
 def nothing_yet_lines(*, is_local: bool) -> list[list[Cell]]:

@@ -22,7 +22,6 @@ COLUMNS: Final = (
     Column("KIND", 8, most=16, rank=1),
     Column("CHANGE", 40, most=400, flex=1),
 )
-_DAY_MS: Final = 86_400_000
 
 
 class LogRows:
@@ -54,7 +53,7 @@ def log_row(log: MetadataLog, offset: int, fmt: Formatter, now_ms: int) -> Row:
     return Row(
         str(offset),
         number,
-        Cell(moment(time_ms, fmt, now_ms), "dim", time_ms),
+        Cell(fmt.moment(time_ms, now_ms), "dim", time_ms),
         kind,
         Cell(text, tone if tone in ("warn", "bad") else ""),
     )
@@ -63,13 +62,6 @@ def log_row(log: MetadataLog, offset: int, fmt: Formatter, now_ms: int) -> Row:
 def known_rows(log: MetadataLog, fmt: Formatter, now_ms: int) -> list[Row]:
     """All records that were read, for a filter."""
     return [log_row(log, offset, fmt, now_ms) for offset in sorted(log.records)]
-
-
-def moment(time_ms: float | None, fmt: Formatter, now_ms: int) -> str:
-    """The time of day within the last day; else with its date."""
-    if time_ms is None or fmt.zone == "relative" or abs(now_ms - time_ms) < _DAY_MS:
-        return fmt.time(time_ms, now_ms, millis=True)
-    return fmt.day_and_time(time_ms, now_ms)
 
 
 IMAGE_COLUMNS: Final = (Column("", 14, most=40, flex=1), Column("", 24, most=400, flex=4))

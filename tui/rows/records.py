@@ -16,8 +16,6 @@ from yak.tui.state.picture import Picture
 from yak.view.formats import format_rate
 
 KEY_CHARACTERS: Final = 32
-SAME_DAY_MS: Final = 20 * 3_600_000
-"""For older records a time of day alone would be ambiguous."""
 CACHED_ROWS: Final = 512
 
 
@@ -91,20 +89,12 @@ def record_row(record: BufferedRecord, fmt: Formatter, now_ms: int, *, view: Vie
         str(record.serial),
         *((Cell(record.topic),) if with_topic else ()),
         Cell(f"{record.partition}@{record.offset}"),
-        Cell(_time(record.timestamp_ms, fmt, now_ms), "dim"),
+        Cell(fmt.moment(record.timestamp_ms if record.timestamp_ms >= 0 else None, now_ms), "dim"),
         Cell(cell_text(record.key, view, KEY_CHARACTERS), "dim" if record.key is None else "accent"),
         Cell(cell_text(record.value, view), "dim" if is_null else ""),
         Cell(cell_text(headers.encode(), "text", KEY_CHARACTERS) if headers else "", "dim"),
         Cell(fmt.size(record.payload_bytes), "dim"),
     )
-
-
-def _time(timestamp_ms: int, fmt: Formatter, now_ms: int) -> str:
-    if timestamp_ms < 0:
-        return fmt.sign("none")
-    if abs(now_ms - timestamp_ms) > SAME_DAY_MS:
-        return fmt.day_and_time(timestamp_ms, now_ms)
-    return fmt.time(timestamp_ms, now_ms, millis=True)
 
 
 TOPIC_CHOICE_COLUMNS: Final = (

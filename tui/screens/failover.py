@@ -74,7 +74,7 @@ class FailoverScreen(ControlsBrokers, AskingScreen):
             rows.HISTORY, rows.history_rows(found, fmt, now_ms), empty="None yet."
         )
         source, widget = self.app.source, self.query_one("#delivery-lines", Lines)
-        lines = rows.no_workload_lines()
+        lines = rows.NO_WORKLOAD
         if isinstance(source, DemoSource):
             lines = rows.delivery_lines(source.demo, fmt, now_ms)
         widget.show(lines)

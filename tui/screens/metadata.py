@@ -18,7 +18,7 @@ from yak.errors import UsageError, YakError
 from yak.tui.keys import keys
 from yak.tui.rows import metadata as image_rows
 from yak.tui.rows.cells import Row
-from yak.tui.rows.metadata import COLUMNS, LogRows, Things, diff_rows, known_rows, moment, things, touched_by
+from yak.tui.rows.metadata import COLUMNS, LogRows, Things, diff_rows, known_rows, things, touched_by
 from yak.tui.screens.base import AskingScreen
 from yak.tui.source.base import unreadable
 from yak.tui.state.metadata_log import PAGE_RECORDS, MetadataLog
@@ -156,7 +156,7 @@ class MetadataScreen(AskingScreen):
         offset = self._offset()
         if not log.is_loaded or offset is None:
             return
-        ends = tuple(f"{edge} {moment(log.time_ms(edge), fmt, now_ms)}" for edge in (log.begin, log.end))
+        ends = tuple(f"{edge} {fmt.moment(log.time_ms(edge), now_ms)}" for edge in (log.begin, log.end))
         self.query_one("#timeline", Timeline).show(log.begin, log.end, offset, self.mark, (ends[0], ends[1]), fmt)
         live = "live" if grid.is_following else f"{fmt.number(log.end - offset)} newer"
         of_copy = ", from a broker's copy" if log.source == "copy" else ""
@@ -184,7 +184,7 @@ class MetadataScreen(AskingScreen):
             return "The cluster then", self._image_status or ("" if offset is None else f"reading record {offset} ...")
         of, mark = displayed
         if mark is None:
-            title = f"The cluster after record {of}, {moment(self.log_.time_ms(of), self.fmt, now_ms)}"
+            title = f"The cluster after record {of}, {self.fmt.moment(self.log_.time_ms(of), now_ms)}"
         else:
             first, last = sorted((mark, of))
             title = f"What changed from record {first} to {last}"

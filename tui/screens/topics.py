@@ -10,8 +10,8 @@ from textual.app import ComposeResult
 
 from yak.client.admin import ConfigValue
 from yak.client.numbers import parse_long
-from yak.errors import UsageError, YakError
-from yak.protocol.topic_names import is_internal
+from yak.errors import PeerError, UsageError, YakError
+from yak.protocol.topic_names import is_internal, validate_topic_name
 from yak.tui.keys import keys
 from yak.tui.rows.topics import COLUMNS, TopicFacts, TopicTable, topics_title
 from yak.tui.screens.base import AskingScreen, YakScreen
@@ -70,13 +70,10 @@ def create_command(body: Mapping[str, Any]) -> str:
 
 def check_name(name: str) -> str:
     """The name, if it is valid for a topic. Raises UsageError `bad-topic-name`."""
-    legal = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-    if name in (".", "..") or len(name) > 249 or any(letter not in legal for letter in name):
-        raise UsageError(
-            "bad-topic-name",
-            f'"{name}" is no name for a topic',
-            why="up to 249 ASCII letters, digits, '.', '_' and '-'",
-        )
+    try:
+        validate_topic_name(name)
+    except PeerError as error:
+        raise UsageError("bad-topic-name", f'"{name}" is no name for a topic', why=error.message) from None
     return name
 
 
@@ -223,23 +220,6 @@ class ChangesTopics(YakScreen):
     def action_internal(self) -> None:
         self._with_internal = not self._with_internal
         self.paint_body()
-
-    @work(group="change")
-    async def action_create(self) -> None:
-        fields = create_fields(len(self.picture.brokers))
-        values = await self.fill_form(
-            "Create a topic", fields, lambda given: create_command(create_body(given)), yes="Make it"
-        )
-        if values is None:
-            return
-        body = create_body(values)
-        command = create_command(body)
-        change = self.app.source.ask("POST", "/topics", body=body)
-        if await self.carry_out(command, change, f"topic {body['name']} is made"):
-            self.made(body["name"])
-
-    def made(self, topic: str) -> None:
-        """Called after a topic was created here."""
 
     @work(group="change")
     async def action_delete(self) -> None:
@@ -478,5 +458,16 @@ class TopicsScreen(ChangesTopics, AskingScreen):
         if topic is not None:
             self.app.copy(topic, f"the name {topic}")
 
-    def made(self, topic: str) -> None:
-        self.set_timer(0.6, lambda: self.query_one("#topics", Grid).move_to(topic))
+    @work(group="change")
+    async def action_create(self) -> None:
+        fields = create_fields(len(self.picture.brokers))
+        values = await self.fill_form(
+            "Create a topic", fields, lambda given: create_command(create_body(given)), yes="Make it"
+        )
+        if values is None:
+            return
+        body = create_body(values)
+        command = create_command(body)
+        change = self.app.source.ask("POST", "/topics", body=body)
+        if await self.carry_out(command, change, f"topic {body['name']} is made"):
+            self.set_timer(0.6, lambda: self.query_one("#topics", Grid).move_to(body["name"]))

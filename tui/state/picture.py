@@ -9,7 +9,8 @@ A newer epoch always wins, so the order in which the brokers' events arrive does
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import reduce
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from yak.tui.state.activity import Activity
@@ -29,8 +30,7 @@ UNKNOWN_STORE: Final = "unknown"
 """The state of the metadata store before the first snapshot, and for brokers without HTTP."""
 
 
-@dataclass(slots=True)
-class Rates:
+class Rates(NamedTuple):
     """Rates per second of one broker or topic; None where the cluster does not report one."""
 
     messages_in: float | None = 0.0
@@ -40,20 +40,12 @@ class Rates:
 
     @classmethod
     def of(cls, said: dict[str, Any]) -> "Rates":
-        return cls(
-            said["messages_in_per_second"],
-            said["messages_out_per_second"],
-            said["bytes_in_per_second"],
-            said["bytes_out_per_second"],
-        )
+        return cls(*(said[f"{name}_per_second"] for name in cls._fields))
 
     def plus(self, other: "Rates") -> "Rates":
         """The sum of both; None where one of them is unknown."""
         return Rates(
-            _sum(self.messages_in, other.messages_in),
-            _sum(self.messages_out, other.messages_out),
-            _sum(self.bytes_in, other.bytes_in),
-            _sum(self.bytes_out, other.bytes_out),
+            *(None if one is None or each is None else one + each for one, each in zip(self, other, strict=True))
         )
 
 
@@ -224,7 +216,9 @@ class Picture:
         self._identity = identity
         if cluster["controller_epoch"] >= self.controller_epoch:
             self.controller_id, self.controller_epoch = cluster["controller_id"], cluster["controller_epoch"]
-        self._store(cluster["redis"] or cluster["quorum"], time_ms)
+        store = cluster["redis"] or cluster["quorum"]
+        self.store_state, lost_ms = store["state"], store["lost_ms"]
+        self.store_lost_since_ms = None if lost_ms is None else time_ms - lost_ms
         self._quorum_node(event.get("node_id", -1), cluster.get("quorum"))
         listed = {each["node_id"] for each in cluster["brokers"]}
         for each in cluster["brokers"]:
@@ -258,11 +252,6 @@ class Picture:
     def degraded(self) -> list[Partition]:
         """The partitions that have no leader or are under-replicated: those whose state is not OK."""
         return [each for each in self.partitions.values() if len(each.isr) < len(each.replicas) or is_offline(each)]
-
-    def _store(self, said: dict[str, Any], time_ms: int) -> None:
-        self.store_state = said["state"]
-        lost_ms = said["lost_ms"]
-        self.store_lost_since_ms = None if lost_ms is None else time_ms - lost_ms
 
     def _quorum_node(self, node_id: int, said: dict[str, Any] | None) -> None:
         if said is not None:
@@ -374,18 +363,11 @@ class Picture:
             partition.rate_in = _rate(partition.seen_high_watermarks, now_ms)
 
     def rates(self) -> Rates:
-        total = Rates()
-        for broker in self.brokers.values():
-            total = total.plus(broker.rates)
-        return total
+        return reduce(Rates.plus, (broker.rates for broker in self.brokers.values()), Rates())
 
     def topic_rates(self, topic: str) -> Rates:
-        total = Rates()
-        for broker in self.brokers.values():
-            found = broker.topic_rates.get(topic)
-            if found is not None:
-                total = total.plus(found)
-        return total
+        of_brokers = (broker.topic_rates.get(topic) for broker in self.brokers.values())
+        return reduce(Rates.plus, filter(None, of_brokers), Rates())
 
     def _change(self, event: dict[str, Any]) -> None:
         kind = event["kind"]
@@ -470,10 +452,6 @@ class Picture:
         if event["kind"] == "broker-registered":
             broker.role, broker.rack = event["role"], event["rack"]
             broker.host, broker.port = event["host"], event["port"]
-
-
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
 
 
 def _rate(seen: deque[tuple[int, int]], now_ms: int) -> float:

@@ -81,6 +81,9 @@ class FakeAdmin:
     def damaged_offsets(self, name):
         return {0: {1: 640}} if name == "orders" else {}
 
+    def topic_ids(self, names):
+        return {name: self.topic_id(name) for name in names}
+
     def topic_id(self, name):
         return "AAAAAAAAAAAAAAAAAAAAAQ"
 

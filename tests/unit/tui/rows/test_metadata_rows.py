@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from yak.tui.formatter import Formatter
-from yak.tui.rows.metadata import COLUMNS, LogRows, diff_rows, image_rows, known_rows, moment, things, touched_by
+from yak.tui.rows.metadata import COLUMNS, LogRows, diff_rows, image_rows, known_rows, things, touched_by
 from yak.tui.state.metadata_log import MetadataLog
 
 FMT = Formatter()
@@ -28,9 +28,9 @@ def test_log_rows_are_made_on_demand_also_for_unread_records():
 
 
 def test_a_time_of_another_day_has_its_date():
-    assert moment(1_000, FMT, 2_000) == "00:00:01.000Z"
-    assert moment(1_000, FMT, 90_000_000) == "1970-01-01 00:00:01.000Z"
-    assert moment(None, FMT, 0) == "–"
+    assert FMT.moment(1_000, 2_000) == "00:00:01.000Z"
+    assert FMT.moment(1_000, 90_000_000) == "1970-01-01 00:00:01.000Z"
+    assert FMT.moment(None, 0) == "–"
 
 
 def test_image_rows_list_brokers_and_partitions():
