@@ -309,7 +309,7 @@ class KafkaAnswers:
         raise YakError(
             "no-http",
             f"only YAK's HTTP service has {what}",
-            why=f"the brokers at {self.servers} answer no HTTP",
+            why=f"the brokers at {self.servers} answer no HTTP, or refuse this user there",
             try_=("yak serve --http-port 8080",),
         )
 
