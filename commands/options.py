@@ -186,14 +186,11 @@ class Globals:
     @property
     def bootstrap_servers(self) -> str:
         """The bootstrap servers, `host:port,...`. Raises UsageError (`bad-setting`)."""
-        from yak.client.login import use_login
-        from yak.client.security import use
         from yak.commands.local_cluster import is_from_directory
 
         found, security, login = self.connection()
         self.out.warn_once(self.settings.warnings)
-        use(security)
-        use_login(login)
+        _connect_with(security, login)
         if is_from_directory(self.settings, found):
             named = ", which ./yak.toml names" if found.origin.startswith("context ") else ""
             self.out.note_once(f"brokers: {found.value} ({found.origin}{named})")
@@ -222,26 +219,18 @@ class Globals:
 
     def servers_of_local(self, local: "ClusterStatus") -> str:
         """The addresses of a cluster of `yak up`; connections get its security protocol, authority and a login."""
-        from yak.client.login import use_login
-        from yak.client.security import use
         from yak.commands.local_cluster import bootstrap_servers
 
-        use(self._security(local.security_protocol, local.ca_file))
-        use_login(self._login(bootstrap_servers(self.settings), local.security_protocol))
+        protocol, brokers = local.security_protocol, bootstrap_servers(self.settings)
+        _connect_with(self._security(protocol, local.ca_file), self._login(brokers, protocol))
         return local.bootstrap
 
     def _security(self, protocol: str, ca_file: str | None) -> "ClientSecurity":
         from yak.client.security import ClientSecurity
 
-        get = self.settings.value
-        return ClientSecurity(
-            protocol=protocol,
-            ca_location=ca_file or get("ssl_ca_location"),
-            certificate_location=get("ssl_certificate_location"),
-            key_location=get("ssl_key_location"),
-            key_password=get("ssl_key_password"),
-            checks_host_name=get("ssl_check_host_name"),
-        )
+        names = ("ca_location", "certificate_location", "key_location", "key_password", "check_host_name")
+        authority, *others = (self.settings.value(f"ssl_{name}") for name in names)
+        return ClientSecurity(protocol, ca_file or authority, *others)
 
     def _login(self, brokers: "ResolvedSetting", protocol: str) -> "ClientLogin | None":
         """The login at the brokers, if they ask for one and the password is meant for them (`_is_meant_for`)."""
@@ -332,6 +321,14 @@ class Globals:
             why=f"{question} There is no terminal to ask on.",
             try_=("add --yes",),
         )
+
+
+def _connect_with(security: "ClientSecurity", login: "ClientLogin | None") -> None:
+    from yak.client.login import use_login
+    from yak.client.security import use
+
+    use(security)
+    use_login(login)
 
 
 def check_format(text: str) -> str:

@@ -269,16 +269,8 @@ class YakApp(App[int]):
 
     # notices
 
-    def show_error(self, error: BaseException) -> None:
-        """Show an error as a toast with its why and try, and record it in the notices.
-
-        Any other exception is shown as a bug of yak ui.
-        """
-        if not isinstance(error, YakError):
-            self.log.error(repr(error))
-            error = YakError(
-                "internal", f"a fault in yak ui: {type(error).__name__}: {error}", try_=("please report it",)
-            )
+    def show_error(self, error: YakError) -> None:
+        """Show an error as a toast with its why and try, and record it in the notices."""
         self.notices.append((self.now_ms(), error, "bad"))
         lines = [f"why: {error.why}"] if error.why else []
         lines += [f"try: {each}" for each in error.try_[:2]]
@@ -348,11 +340,6 @@ class YakApp(App[int]):
         """Use the changed contexts of the config file. Contexts without brokers are left out."""
         self.settings = replace(self.settings, contexts=contexts_of(found))
         self.repaint()
-
-    def _mark_cluster(self, *, is_production: bool, accent: str) -> None:
-        self.is_production, self.accent = is_production, accent
-        self.set_class(is_production, "-production")
-        self.refresh_css(animate=False)
 
     def get_css_variables(self) -> dict[str, str]:
         """The theme's variables with the context's accent; themes without colours stay unchanged."""
@@ -462,7 +449,9 @@ class YakApp(App[int]):
         self.context_name = name
         values = self.settings.contexts[name]
         self.is_readonly = self.settings.is_readonly or is_set(values, "readonly")
-        self._mark_cluster(is_production=is_set(values, "production"), accent=str(values.get("accent") or ""))
+        self.is_production, self.accent = is_set(values, "production"), str(values.get("accent") or "")
+        self.set_class(self.is_production, "-production")
+        self.refresh_css(animate=False)
         self.picture = Picture()
         self.listen()
         self.go("dashboard")
@@ -628,6 +617,9 @@ class YakApp(App[int]):
 
     def action_keys(self) -> None:
         self.push_screen(TextDialog("All keys", all_keys()))
+
+    def action_palette(self) -> None:
+        self.action_command_palette()
 
     def get_system_commands(self, screen: Screen[Any]) -> Any:
         """The palette's entries: the commands of `:` and the actions of this screen."""

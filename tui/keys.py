@@ -73,9 +73,7 @@ _TABLE: Final = (
         "Show only lines with a text; !text: without it; ~text: a regular expression.",
     ),
     Key("app.help", "question_mark", "help", "List the keys of this screen."),
-    _quiet(
-        "app.palette", "ctrl+p", "palette", "All commands, found by any part of their name.", action="command_palette"
-    ),
+    _quiet("app.palette", "ctrl+p", "palette", "All commands, found by any part of their name."),
     _quiet("app.back", "escape,q", "back", "Go back; a filter is cleared first."),
     _quiet("app.leave", "Q", "quit", "Quit yak ui."),
     _quiet("app.last", "minus", "last", "The previous screen."),

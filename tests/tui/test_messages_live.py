@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 
-from driving import until
+from driving import details, until
 from textual.widgets import Input
 
 from yak.client.admin import Admin
@@ -200,14 +200,14 @@ async def test_all_about_a_message_is_beside_it(lone, new_topic):
         await until(pilot, lambda: screen.grid_in_use().row_count == 1, "it")
         await pilot.press("enter")
         pane = screen.query_one(RecordPane)
-        await until(pilot, lambda: '"n": 42' in pane.text, "its value")
+        await until(pilot, lambda: '"n": 42' in details(pane), "its value")
         assert screen.focused is pane
-        assert "source = web" in pane.text
-        opening = pane.text.split("\n").index("  {")
+        assert "source = web" in details(pane)
+        opening = details(pane).split("\n").index("  {")
         await pilot.press("g", *["j"] * opening, "enter")
-        await until(pilot, lambda: "{ … 1 }" in pane.text, "folded")
+        await until(pilot, lambda: "{ … 1 }" in details(pane), "folded")
         await pilot.press("J", "J")
-        await until(pilot, lambda: "00000000  7b 22 6e 22" in pane.text, "hex")
+        await until(pilot, lambda: "00000000  7b 22 6e 22" in details(pane), "hex")
         await pilot.press("escape")
         assert not screen.query_one("#record-panel").has_class("-open")
         assert screen.focused is screen.grid_in_use()
@@ -317,9 +317,9 @@ async def test_enter_loads_all_of_a_large_value(lone, new_topic):
         await until(pilot, lambda: screen.grid_in_use().row_count == 1, "it")
         await pilot.press("enter")
         pane = screen.query_one(RecordPane)
-        await until(pilot, lambda: "shown 2.0 KiB of 234 KiB: enter loads all" in pane.text, "its beginning")
+        await until(pilot, lambda: "shown 2.0 KiB of 234 KiB: enter loads all" in details(pane), "its beginning")
         await pilot.press("G", "enter")
-        await until(pilot, lambda: pane.text.count('"word"') == 30_000, "all of it")
+        await until(pilot, lambda: details(pane).count('"word"') == 30_000, "all of it")
 
 
 async def test_in_a_browser_an_export_is_downloaded(lone, new_topic, monkeypatch):

@@ -1,7 +1,7 @@
 """The Messages and Consumer screens without a cluster: what is drawn, at both sizes and in letters."""
 
 import pytest
-from driving import drawn, on_recorded, until
+from driving import details, drawn, on_recorded, until
 from pictures import recorded_app
 from records import EACH, PARTITIONS, open_recorded
 
@@ -112,4 +112,4 @@ async def test_the_value_of_a_record_is_in_sight_in_a_low_window():
         await pilot.press("d")
         await until(pilot, lambda: '"order":' in drawn(app).partition("key text")[2])
         pane = screen.query_one(RecordPane)
-        assert "partition" in pane.text, "the facts beside it follow the value"
+        assert "partition" in details(pane), "the facts beside it follow the value"

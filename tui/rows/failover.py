@@ -37,7 +37,7 @@ def failover_lines(failover: Failover, fmt: Formatter, now_ms: int, width: int) 
         what, tone = "leaders moved in order", "accent"
     else:
         what, tone = f"broker {failover.node_id} lost{',' if failover.back_ms is not None else ''}", "warn"
-    when = fmt.time(failover.began_ms, now_ms, millis=fmt.zone != "relative")
+    when = fmt.time(failover.began_ms, now_ms, millis=True)
     head = [Cell(when, "dim"), Cell(f"{fmt.sign('mark')} {what}", tone)]  # type: ignore[arg-type]
     if failover.back_ms is not None:
         head.append(Cell(f"back after {format_duration(failover.back_ms - failover.began_ms)}", "good"))

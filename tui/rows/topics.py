@@ -267,13 +267,13 @@ def tail_rows(records: "Iterable[ConsumerRecord]", fmt: Formatter, now_ms: int, 
         Row(
             f"{each.partition}@{each.offset}",
             Cell(f"{each.partition}@{each.offset}", "dim", each.offset),
-            Cell(_time(each, fmt, now_ms), "dim", max(each.timestamp_ms, 0)),
+            Cell(
+                fmt.time(each.timestamp_ms if each.timestamp_ms >= 0 else None, now_ms, millis=True),
+                "dim",
+                max(each.timestamp_ms, 0),
+            ),
             Cell(fmt.sign("none") if each.key is None else cell_text(each.key), "dim" if each.key is None else ""),
             Cell(cell_text(each.value, limit=_VALUE_CHARACTERS), "dim" if each.value is None else ""),
         )
         for each in newest
     ]
-
-
-def _time(record: "ConsumerRecord", fmt: Formatter, now_ms: int) -> str:
-    return fmt.time(record.timestamp_ms if record.timestamp_ms >= 0 else None, now_ms, millis=fmt.zone != "relative")

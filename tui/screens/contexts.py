@@ -129,7 +129,9 @@ class ContextsScreen(AskingScreen):
             await asyncio.to_thread(change, path, *arguments)
             found = await asyncio.to_thread(read_contexts, path)
         except (YakError, OSError) as error:
-            self.app.show_error(error if isinstance(error, YakError) else UsageError("config-file", str(error)))
+            if not isinstance(error, YakError):
+                error = UsageError("config-file", f"{path} was not written", why=error.strerror or str(error))
+            self.app.show_error(error)
             return
         self.app.take_contexts(found)
         self.app.note_command(command)

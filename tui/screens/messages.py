@@ -364,7 +364,7 @@ class ReadingScreen(YakScreen):
         try:
             path = await asyncio.to_thread(_write_text, path, text)
         except OSError as error:
-            self.app.show_error(YakError("export-failed", f"{path} was not written", why=str(error)))
+            self.app.show_error(YakError("export-failed", f"{path} was not written", why=error.strerror or ""))
             return
         self.app.notice(f"too large for the clipboard: the {name} is in {path}")
 

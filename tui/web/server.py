@@ -120,14 +120,6 @@ _NAME_LENGTH_MAX: Final = 100
 _NAMESAKES_MAX: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Uploaded:
-    """A complete upload."""
-
-    path: Path
-    size_bytes: int
-
-
 @dataclass(slots=True)
 class Uploads:
     """The directory of one server's uploads. `close` removes it."""
@@ -140,7 +132,7 @@ class Uploads:
     def close(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    async def receive(self, request: web.Request) -> Uploaded:
+    async def receive(self, request: web.Request) -> Path:
         """Store the body of a POST: a form's first file, or the body itself, named by `?name=`.
 
         Raises RefusedRequest: `upload-too-large` (413), `no-room` (507), `no-file` (400), `stalled` (408).
@@ -176,7 +168,7 @@ class Uploads:
                 "start yak ui --web again, which forgets them",
             )
 
-    async def _keep(self, name: str, chunks: AsyncIterator[bytes]) -> Uploaded:
+    async def _keep(self, name: str, chunks: AsyncIterator[bytes]) -> Path:
         """Write a file under a temporary name and rename it, so that a picker never lists an incomplete file."""
         size_bytes, temporary = 0, ""
         try:
@@ -189,7 +181,7 @@ class Uploads:
                     if size_bytes > self.file_bytes_max:
                         self._check_size(size_bytes)
                     await asyncio.to_thread(file.write, chunk)
-            return Uploaded(self._name(temporary, safe_name(name)), size_bytes)
+            return self._name(temporary, safe_name(name))
         except BaseException as error:
             self._stored_bytes -= size_bytes
             with contextlib.suppress(OSError):
@@ -416,11 +408,9 @@ class WebServer:
     async def _upload(self, request: web.Request) -> web.Response:
         if self._options.readonly:
             raise RefusedRequest(403, "readonly", "this UI changes nothing", "start it without --readonly")
-        upload = await self.uploads.receive(request)
-        await self.sessions.notify_uploaded(request.query.get("session", ""), upload.path)
-        return web.json_response(
-            {"path": str(upload.path), "name": upload.path.name, "bytes": upload.size_bytes}, status=201
-        )
+        path = await self.uploads.receive(request)
+        await self.sessions.notify_uploaded(request.query.get("session", ""), path)
+        return web.json_response({"path": str(path), "name": path.name, "bytes": path.stat().st_size}, status=201)
 
     async def _download(self, request: web.Request) -> web.StreamResponse:
         downloads = self.sessions.downloads

@@ -40,10 +40,6 @@ class RecordPane(WithCursor):
         self._cursor = 0
         self._drawn: tuple[object, ...] = ()
 
-    @property
-    def text(self) -> str:
-        return "\n".join(line.text for line in self._lines)
-
     def show(self, record: BufferedRecord | None, fmt: Formatter, now_ms: int, view: View) -> None:
         """Show a record; free if it is shown already."""
         if record is None or self._record is None or record.serial != self._record.serial:

@@ -71,3 +71,8 @@ def drawn(app):
 def words(lines):
     """The text of `Lines`."""
     return " ".join(cell.text for line in lines._lines for cell in line)
+
+
+def details(pane):
+    """The text of a `RecordPane`."""
+    return "\n".join(line.text for line in pane._lines)

@@ -21,7 +21,7 @@ def keep(uploads: Uploads, name: str, *pieces: bytes) -> Path:
         for piece in pieces:
             yield piece
 
-    return asyncio.run(uploads._keep(name, chunks())).path
+    return asyncio.run(uploads._keep(name, chunks()))
 
 
 def refused(uploads: Uploads, *pieces: bytes) -> tuple[int, str]:
