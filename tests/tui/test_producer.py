@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 
 import pytest
-from driving import on_recorded, typed, until
+from driving import drawn, on_recorded, typed, until
 from pictures import recorded_source
 from textual.containers import Vertical
 from textual.widgets import Button, Input, Select, Static, TextArea
@@ -353,3 +353,20 @@ async def test_topic_with_brackets_is_displayed_as_typed(topic):
         await typed(app, pilot, form_topic=topic)
         title = app.screen.query_one(MessageForm)._border_title.plain
         assert f"no topic {one_line(topic)} yet" in title
+
+
+async def test_csv_columns_are_no_markup(tmp_path):
+    file = tmp_path / "orders.csv"
+    file.write_text("id[/x],[@click=app.leave()]b\n1,2\n")
+
+    async with on_recorded(size=(120, 40), start="producer") as (app, pilot):
+        app.screen.query_one("#producer-tabs").active = "producer-csv"
+        await typed(app, pilot, csv_path=str(file), csv_topic="orders")
+        await until(pilot, lambda: app.screen.csv.form.columns, "the columns")
+        key = app.screen.query_one("#csv-key", Select)
+        key.value = "id[/x]"
+        key.focus()
+        await pilot.press("enter")
+        await pilot.pause()
+        assert "key: id[/x]" in drawn(app)
+        assert [str(option.prompt) for option in app.focused.options][2] == "key: [@click=app.leave()]b"

@@ -206,7 +206,7 @@ class CsvForm(Vertical):
     def _offer(self, id_: str, options: list[tuple[str, str]]) -> None:
         select = self.query_one(f"#{id_}", Select)
         before = self._chosen(id_)
-        select.set_options(options)
+        select.set_options((plain_title(label), value) for label, value in options)
         if any(value == before for _, value in options):
             select.value = before
 
