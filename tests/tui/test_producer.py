@@ -370,3 +370,18 @@ async def test_csv_columns_are_no_markup(tmp_path):
         await pilot.pause()
         assert "key: id[/x]" in drawn(app)
         assert [str(option.prompt) for option in app.focused.options][2] == "key: [@click=app.leave()]b"
+
+
+async def test_missing_topic_of_the_cluster_before_is_not_created_in_another_context():
+    async with on_recorded(size=(120, 40), start="producer") as (app, pilot):
+
+        def switch_and_fail(_run):
+            app.source = recorded_source()
+            raise YakError("unknown-topic", 'topic "nosuch" does not exist')
+
+        app.source.calls["send"] = switch_and_fail
+        await typed(app, pilot, form_topic="nosuch", form_value="{}")
+        await pilot.press("ctrl+s")
+        await pilot.pause(0.3)
+        assert isinstance(app.screen, ProducerScreen)
+        assert app.picture.activity.lines[-1].message.endswith('not sent: topic "nosuch" does not exist')

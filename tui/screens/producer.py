@@ -390,9 +390,10 @@ class ProducerScreen(YakScreen):
         self, made: Callable[[], Run], command: str, outcome: Callable[[DeliveryStatistics], str]
     ) -> DeliveryStatistics | None:
         """Make a run and wait for it; None if it could not begin. If the topic does not exist, offer to create it."""
-        run = self.running = made()
+        run, source = made(), self.app.source
+        self.running = run
         try:
-            stats = await self.app.source.kafka(send, run)
+            stats = await source.kafka(send, run)
         except YakError as error:
             self.app.note_command(command, f"not sent: {error.message}")
             if error.code != "unknown-topic":
@@ -405,7 +406,7 @@ class ProducerScreen(YakScreen):
             run.drop()  # for an app that ends during the run; otherwise it does nothing
             if self.running is run:
                 self.running = None
-        if await ask_to_create(self.app, run.plan.topic):
+        if source is self.app.source and await ask_to_create(self.app, run.plan.topic):
             return await self.execute(made, command, outcome)
         return None
 
