@@ -447,19 +447,22 @@ HTTP_LISTENERS = "yak.http.listeners"
 
 
 def http_addresses(servers: str) -> dict[int, str]:
-    """HTTP addresses by node id; empty if no broker names one, as those of Apache Kafka and `yak serve --no-http`.
+    """HTTP addresses by node id; empty if no broker names one, as those of Apache Kafka and `yak serve --no-http`, or if
+    this user may not read the brokers' configs.
 
     Raises Unreachable: `unreachable`, `wrong-protocol`.
     """
     admin = Admin(servers, timeout_ms=5_000)
-    found: dict[int, str] = {}
     for node_id in admin.metadata().brokers:
-        for config in admin.configs("broker", str(node_id)):
-            if config.name == HTTP_LISTENERS and config.value:
-                found[node_id] = config.value
-        if found:
-            break  # this broker knows the others
-    return found
+        try:
+            configs = {each.name: each.value for each in admin.configs("broker", str(node_id))}
+        except YakError as error:
+            if error.code != "not-authorized":
+                raise
+            break
+        if address := configs.get(HTTP_LISTENERS):
+            return {node_id: address}  # this broker knows the others
+    return {}
 
 
 def read_tail(servers: str, windows: Mapping[TopicPartition, Window]) -> list[ConsumerRecord]:

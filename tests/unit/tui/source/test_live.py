@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -14,7 +15,7 @@ from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import BrokerState
 from yak.errors import Unreachable, YakError
 from yak.tui.source.base import Event
-from yak.tui.source.kafka import NO_ID, Snapshot
+from yak.tui.source.kafka import NO_ID, Snapshot, http_addresses
 from yak.tui.source.live import LiveSource
 
 CLUSTER = {
@@ -268,6 +269,24 @@ def test_answer_over_kafka_that_cannot_be_read_is_reported_and_the_cluster_is_re
     asyncio.run(scenario())
     lost = [each["why"] for each in found if each["kind"] == "lost"]
     assert [why.partition(" (")[2][:10] for why in lost] == ["ValueError", "IndexError"]
+
+
+@pytest.mark.parametrize(("code", "is_passed_over"), [("not-authorized", True), ("unreachable", False)])
+def test_user_without_the_right_to_describe_broker_configs_has_no_http_addresses(
+    monkeypatch: pytest.MonkeyPatch, code: str, is_passed_over: bool
+) -> None:
+    class Refusing:
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def metadata(self) -> SimpleNamespace:
+            return SimpleNamespace(brokers={1: None, 2: None})
+
+        def configs(self, *_: object) -> None:
+            raise YakError(code, "configs could not be read")
+
+    monkeypatch.setattr("yak.tui.source.kafka.Admin", Refusing)
+    with contextlib.nullcontext() if is_passed_over else pytest.raises(YakError):
+        assert http_addresses("here:9") == {}
 
 
 def test_user_refused_over_http_reads_the_cluster_over_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
