@@ -59,7 +59,7 @@ class TopicFacts:
             received_ms,
             {each["partition"]: each["log_start_offset"] for each in partitions},
             {each["partition"]: each["size_bytes"] for each in partitions},
-            dict(answer["configs"]),
+            dict(answer["configs"] or {}),  # None: this user may not describe them
         )
 
     @property

@@ -219,3 +219,9 @@ def test_values_with_their_meaning(name, value, text):
 def test_a_config_that_we_do_not_know_says_so():
     lines = chosen_config_lines(config("of.another.version", "1"), FMT)
     assert "unknown to this version" in lines[1][0].text
+
+
+def test_topic_whose_configs_the_user_may_not_describe_has_its_sizes_all_the_same():
+    row = {"partition": 0, "log_start_offset": 3, "size_bytes": 10}
+    found = TopicFacts.of({"partitions": [row], "configs": None}, 5)
+    assert (found.log_starts, found.size_bytes, found.configs) == ({0: 3}, 10, {})

@@ -11,11 +11,13 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
+from yak.client.metadata import Partition, Topic
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
 from yak.cluster.records import BrokerState
 from yak.errors import Unreachable, YakError
+from yak.ids import TopicPartition
 from yak.tui.source.base import Event
-from yak.tui.source.kafka import NO_ID, Snapshot, http_addresses
+from yak.tui.source.kafka import NO_ID, KafkaAnswers, Snapshot, http_addresses
 from yak.tui.source.live import LiveSource
 
 CLUSTER = {
@@ -287,6 +289,29 @@ def test_user_without_the_right_to_describe_broker_configs_has_no_http_addresses
     monkeypatch.setattr("yak.tui.source.kafka.Admin", Refusing)
     with contextlib.nullcontext() if is_passed_over else pytest.raises(YakError):
         assert http_addresses("here:9") == {}
+
+
+def test_topic_over_kafka_has_no_configs_for_a_user_without_the_right_to_describe_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Refusing:
+        def metadata(self) -> SimpleNamespace:
+            return SimpleNamespace(require_topic=lambda name: Topic(name, (Partition(0, 1, (1,), (1,)),)))
+
+        def offsets(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, SimpleNamespace]:
+            return dict.fromkeys(wanted, SimpleNamespace(offset=3))
+
+        def configs(self, *_: object) -> None:
+            raise YakError("not-authorized", "configs could not be read")
+
+    monkeypatch.setattr("yak.tui.source.kafka.replica_sizes", lambda *_, **__: {1: {("orders", 0): 10}})
+    answers = KafkaAnswers("here:9")
+    monkeypatch.setattr(answers, "_admin", Refusing)
+    found = answers.ask("GET", "/topics/orders", {}, {})
+    assert found == {
+        "configs": None,
+        "partitions": [{"partition": 0, "log_start_offset": 3, "size_bytes": 10}],
+    }
 
 
 def test_user_refused_over_http_reads_the_cluster_over_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
