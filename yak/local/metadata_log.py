@@ -6,6 +6,7 @@ Reading changes nothing: an incomplete tail in a broker's copy is skipped, not t
 import itertools
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -44,8 +45,9 @@ class RedisSource:
         """The display name: the address without a password."""
         return without_password(self.url)
 
-    def connect(self) -> Any:
-        """A connection that answered a ping, a context manager that closes it. Raises Unreachable (`log-source`)."""
+    @contextmanager
+    def connect(self) -> Iterator[Any]:
+        """A connection that answered a ping. Raises Unreachable (`log-source`), also when it fails in the body."""
         import redis
 
         try:
@@ -63,7 +65,12 @@ class RedisSource:
                 why=str(error),
                 try_=self.tries,
             ) from None
-        return client
+        try:
+            with client:
+                yield client
+        except redis.RedisError as error:
+            what = f"the metadata store at {self.name} failed"
+            raise Unreachable("log-source", what, why=str(error), try_=self.tries) from None
 
     def base(self) -> TailedRecord | None:
         """The snapshot that replaces all records up to its offset, from the trimming of the stream; None without one."""

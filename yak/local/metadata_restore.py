@@ -52,19 +52,16 @@ class RestoreStore:
     """The store over one connection; use it as a context manager. Every method raises YakError."""
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
-        self._source = RedisSource(url, timeout_s, _TRIES)
+        source = RedisSource(url, timeout_s, _TRIES)
+        self.name, self._connection = source.name, source.connect()
         self._client: Any = None
 
     def __enter__(self) -> "RestoreStore":
-        self._client = self._source.connect()
+        self._client = self._connection.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._client.close()
-
-    @property
-    def name(self) -> str:
-        return self._source.name
+    def __exit__(self, *error: Any) -> None:
+        self._connection.__exit__(*error)
 
     def find(self) -> RestoreState:
         """Read the store's state and all offers; changes nothing."""
@@ -84,14 +81,9 @@ class RestoreStore:
         self._require("seed_abort", {"offers_digest": offers_digest(found.offers)})
 
     def _require(self, script: str, arguments: dict[str, object]) -> None:
-        import redis
-
         _sha, source = redis_scripts.script(script)
         request = StoreRequest(script, {"node_id": -1} | arguments)
-        try:
-            outcome = outcome_of(self._client.eval(source, *script_parts(_PREFIX, request)))
-        except redis.RedisError as error:
-            raise YakError("log-source", f"the metadata store at {self.name} failed", why=str(error)) from error
+        outcome = outcome_of(self._client.eval(source, *script_parts(_PREFIX, request)))
         if outcome.code in ("OFFERS_CHANGED", "SEED_OVER", "NO_CLUSTER"):
             raise YakError(
                 "restore-changed",

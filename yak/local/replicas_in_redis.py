@@ -12,7 +12,7 @@ from yak.client.metadata import Broker
 from yak.client.replica_offsets import MIN_ISR, ClusterReplicas
 from yak.cluster.payload import parse_isr, parse_nodes
 from yak.cluster.records import BrokerState
-from yak.errors import Unreachable, YakError
+from yak.errors import YakError
 from yak.ids import NodeId, Offset, TopicPartition
 from yak.local.metadata_log import RedisSource
 from yak.view.partition_replicas import NO_LEADER, PartitionReplicas
@@ -31,14 +31,9 @@ def read_cluster(url: str, *, timeout_s: float, topic: str | None = None) -> Clu
 
     Raises Unreachable when the store does not answer, YakError when it holds no cluster.
     """
-    import redis
-
     source = RedisSource(url, timeout_s, _TRIES)
     with source.connect() as client:
-        try:
-            return _read(client, source.name, topic)
-        except redis.RedisError as error:
-            raise Unreachable("log-source", f"the metadata store at {source.name} failed", why=str(error)) from None
+        return _read(client, source.name, topic)
 
 
 def _read(client: Any, name: str, topic: str | None) -> ClusterReplicas:

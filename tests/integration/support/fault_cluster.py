@@ -162,7 +162,8 @@ class FaultCluster:
         folder.mkdir(parents=True, exist_ok=True)
         self._redis = redis_child.start(str(folder / "redis"), quiet_port(), str(folder / "redis.log"))
         self.redis_url = self._redis.url
-        self._source = RedisSource(self.redis_url).connect()
+        self._connection = RedisSource(self.redis_url).connect()
+        self._source = self._connection.__enter__()
         self._image = Image()
         self.records: list[TailedRecord] = []
         self.nodes: dict[int, Node] = {}
@@ -204,7 +205,7 @@ class FaultCluster:
         """Leave nothing behind."""
         for node in self.nodes.values():
             node.close()
-        self._source.close()
+        self._connection.__exit__(None, None, None)
         kill(self._redis.process)
 
     def mend(self) -> None:

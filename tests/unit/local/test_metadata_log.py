@@ -3,11 +3,12 @@
 import pytest
 
 from yak.cluster.image_log import ImageLog
-from yak.errors import YakError
+from yak.errors import Unreachable, YakError
 from yak.local.failover import RecordWatch
 from yak.local.layout import METADATA_FOLDER
 from yak.local.metadata_log import CopySource, RedisSource, fold, newest_copy
 from yak.local.metadata_restore import RestoreStore
+from yak.local.redis_server import EmbeddedRedis
 from yak.local.replicas_in_redis import read_cluster
 from yak.ports.metadata_store import TailedRecord
 from yak.server.disk import RealDisk
@@ -112,6 +113,22 @@ def test_store_that_does_not_answer_is_named_with_options_of_the_requesting_comm
     assert caught.value.code == "log-source"
     assert len(caught.value.try_) == 2
     assert all(each.startswith(f"{command} --") for each in caught.value.try_)
+
+
+def test_store_that_ends_while_its_records_are_read_is_an_error_and_no_bug(tmp_path):
+    redis = EmbeddedRedis(str(tmp_path)).start()
+    follows = RedisSource(redis.url, timeout_s=2.0).follow(0)
+    assert next(follows) is None
+
+    def find_twice():
+        with RestoreStore(redis.url, timeout_s=2.0) as restore:
+            assert restore.find().state == "EMPTY"
+            redis.kill()
+            restore.find()
+
+    for read in (find_twice, lambda: next(follows)):
+        with pytest.raises(Unreachable, match=f"the metadata store at {redis.url} failed"):
+            read()
 
 
 def test_newest_copy_is_that_of_the_broker_with_the_last_record(copy, tmp_path):
