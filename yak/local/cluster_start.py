@@ -76,8 +76,10 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
 
 
 def take_in_ready(known: ClusterState) -> None:
-    """Note the brokers that became ready after the command that started them was killed."""
+    """Note what a start that was killed did not: the cluster's id, and the brokers that became ready since."""
     for broker in known.brokers:
+        if known.cluster_id is None and broker.process is not None:  # a start that failed leaves none
+            known.cluster_id = layout.read_cluster_id(broker.data_dir)
         if not broker.is_ready and is_alive(broker):
             found = read_ready_file(Path(layout.ready_file(known.data_dir, broker.node_id)))
             if found is not None:

@@ -280,6 +280,18 @@ def test_broker_whose_up_was_killed_and_that_is_not_ready_is_started_again(
     assert identify(hanging.pid or 0) is None
 
 
+@pytest.mark.parametrize("is_stopped", [True, False], ids=["stopped", "power-lost"])
+def test_cluster_whose_up_was_killed_keeps_its_brokers(cluster: LocalCluster, is_stopped: bool) -> None:
+    """The state did not have the cluster's id yet: the next start made a cluster of one broker of it."""
+    killed_up(cluster, "yak.local.cluster_start.wait_all_ready", UpSettings(port=0, brokers=3))
+    wait_for(lambda: [each.state for each in cluster.status().brokers] == ["running"] * 3)
+    if is_stopped:
+        cluster.down()
+    else:
+        end_processes_of(cluster.data_dir)
+    assert [each.state for each in cluster.up(UpSettings()).status.brokers] == ["running"] * 3
+
+
 def test_redis_whose_up_was_killed_is_not_started_a_second_time(cluster: LocalCluster) -> None:
     """Two servers on one folder would both append to its file."""
     folder = os.path.join(cluster.data_dir, "redis")
