@@ -25,7 +25,7 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
     """Start the own Redis server if it is gone, and the wanted brokers that do not run (or `only` one); wait for all.
 
     Returns the started nodes. When one cannot start, all that were started are stopped again, and its error is raised;
-    Redis stays if it has to be restored.
+    Redis stays if it has to be restored, or if other brokers use it.
     """
     starting: list[tuple[BrokerState, StartingBroker]] = []
     redis = known.redis
@@ -68,7 +68,7 @@ def start_missing(known: ClusterState, only: int | None = None) -> tuple[int, ..
             redis.process = None
         # Frozen brokers have offered their metadata to this Redis: `yak cluster restore` needs it.
         is_frozen = isinstance(error, StartRefused) and error.code == "broker-frozen"
-        _undo(known, starting, stop_redis=server is not None and only is None and not is_frozen)
+        _undo(known, starting, stop_redis=server is not None and not is_frozen)
         raise
     known.cluster_id = layout.read_cluster_id(known.brokers[0].data_dir) or known.cluster_id
     state.save(known)
@@ -139,7 +139,7 @@ def _undo(known: ClusterState, starting: list[tuple[BrokerState, StartingBroker]
     for broker, child in starting:
         child.abandon()
         broker.process, broker.is_ready = None, False
-    if stop_redis and known.redis.process is not None:
+    if stop_redis and known.redis.process is not None and not any(map(is_alive, known.brokers)):
         redis_child.stop(known.redis.process)
         known.redis.process = None
     state.save(known)

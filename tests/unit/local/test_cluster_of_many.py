@@ -170,6 +170,23 @@ def test_broker_that_cannot_join_is_forgotten_and_the_others_keep_running(
     assert cluster.add().node_id == 2
 
 
+def test_redis_that_a_failed_start_brought_back_stays_for_the_running_brokers(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.up(UpSettings(port=0, brokers=2))
+    cluster.kill(2)
+    cluster.stop_redis()
+    monkeypatch.setenv("STAND_IN", "2 refuses")
+    with pytest.raises(StartRefused):
+        cluster.up(UpSettings())
+    assert (states(cluster), cluster.status().redis_running) == (["running", "dead"], True)
+    cluster.kill(1)
+    cluster.stop_redis()
+    with pytest.raises(StartRefused):
+        cluster.restart(2)
+    assert cluster.status().redis_running is False, "no broker uses it"
+
+
 def test_an_added_broker_gets_the_next_number_and_the_configs_of_the_first(cluster: LocalCluster) -> None:
     cluster.up(UpSettings(port=0, brokers=2, configs=("a=b",)))
     added = cluster.add("leader")
