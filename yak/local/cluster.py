@@ -8,6 +8,7 @@ processes. `cluster_plan` chooses the brokers, `cluster_start` starts them, and 
 import contextlib
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from yak.errors import UsageError, YakError
 from yak.local import cluster_plan, layout, machines, processes, quorum, redis_child, state
 from yak.local.cluster_plan import UpSettings
-from yak.local.cluster_start import REDIS_ALONE, end_strays, start_missing, take_in_ready
+from yak.local.cluster_start import REDIS_ALONE, end_strays, forget_socket, start_missing, take_in_ready
 from yak.local.processes import ProcessId
 from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import BrokerStatus, ClusterStatus, broker_status, is_alive, status_of
@@ -141,8 +142,7 @@ class LocalCluster:
                 state.save_if_possible(known)
             if known.redis.process and not redis_child.stop(known.redis.process):
                 killed.append("redis")
-            if known.redis.is_ours:
-                redis_child.forget_socket(redis_child.socket_path(known.redis.url), layout.redis_dir(known.data_dir))
+            forget_socket(known)
             known.redis.process, known.supervisor = None, None
             state.save_if_possible(known)
             if purge or known.ephemeral:
@@ -150,9 +150,18 @@ class LocalCluster:
         return tuple(killed)
 
     def discard(self) -> None:
-        """Stop the cluster and delete the whole directory: only for a directory that was made for this cluster."""
-        if state.load(self.data_dir) is not None:
-            self.down(purge=True)
+        """Kill the cluster and delete the whole directory: only for a directory that was made for this cluster.
+
+        It waits for no orderly stop, during which a second Ctrl+C would leave brokers behind.
+        """
+        if self._known() is not None:
+            with self._changing_known() as known:
+                running = [each.process for each in known.brokers] + [known.redis.process]
+                for process in filter(None, running):
+                    processes.send_signal(process, signal.SIGKILL)
+                for process in filter(None, running):
+                    processes.wait_gone(process, BROKER_PATIENCE_SECONDS)
+                forget_socket(known)
         shutil.rmtree(self.data_dir, ignore_errors=True)
 
     # ------------------------------------------------------------------------------------------------ one broker

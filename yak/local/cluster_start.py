@@ -145,6 +145,12 @@ def _undo(known: ClusterState, starting: list[tuple[BrokerState, StartingBroker]
     state.save(known)
 
 
+def forget_socket(known: ClusterState) -> None:
+    """Remove the socket of the cluster's own Redis server, which has ended."""
+    if known.redis.is_ours:
+        redis_child.forget_socket(redis_child.socket_path(known.redis.url), layout.redis_dir(known.data_dir))
+
+
 def _choose_redis_socket(known: ClusterState) -> None:
     """Keep the socket that running brokers use; else take the folder's socket, since the folder may have moved."""
     redis = known.redis

@@ -19,7 +19,7 @@ from yak.client.store_moves import BOTH, read_stores, set_target, wait_for_quoru
 from yak.errors import UsageError, WaitTimeout, YakError
 from yak.ids import NodeId
 from yak.local import layout, quorum, redis_child, state
-from yak.local.cluster_start import REDIS_ALONE, start_missing
+from yak.local.cluster_start import REDIS_ALONE, forget_socket, start_missing
 from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import is_alive
 from yak.private_files import replace_file
@@ -112,8 +112,7 @@ class Migration:
             if known.redis.process is not None:
                 self._say("stopping Redis")
                 redis_child.stop(known.redis.process)
-            if known.redis.is_ours:
-                redis_child.forget_socket(redis_child.socket_path(known.redis.url), layout.redis_dir(known.data_dir))
+            forget_socket(known)
             known.redis = RedisState("")
         known.moving_to, known.has_moved = None, False
         state.save(known)

@@ -138,6 +138,15 @@ def test_an_ephemeral_cluster_is_deleted_when_it_is_stopped(cluster: LocalCluste
     assert not os.path.exists(cluster.data_dir)
 
 
+def test_discarded_cluster_is_killed_and_not_waited_for(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second Ctrl+C during an orderly stop left a broker and Redis of yak demo running."""
+    cluster.up(UpSettings(port=0, brokers=2))
+    monkeypatch.setattr("yak.local.processes.stop_all", lambda *_, **__: pytest.fail("waits for an orderly stop"))
+    cluster.discard()
+    assert processes_of(cluster.data_dir) == []
+    assert not os.path.exists(cluster.data_dir)
+
+
 def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(StartRefused) as caught:
