@@ -403,16 +403,20 @@ class LocalCluster:
         state.save(known)
 
     def _known(self) -> ClusterState | None:
-        """The stored state, with the brokers that are ready now. For a copied or moved directory it omits the processes
-        of the original."""
+        """The stored state, with the brokers that are ready now. For a copied directory it omits the processes of the
+        original; those of a moved one, which has no original any more, are its own."""
         known = state.load(self.data_dir)
         if known is not None and known.data_dir != self.data_dir:
+            was_copied = os.path.exists(state.state_path(known.data_dir))
             for broker in known.brokers:
-                broker.process, broker.is_ready = None, False
                 broker.data_dir = os.path.join(self.data_dir, os.path.basename(broker.data_dir))
-            known.data_dir, known.redis.process, known.supervisor = self.data_dir, None, None
-            if known.redis.is_ours:
+                if was_copied:
+                    broker.process, broker.is_ready = None, False
+            if was_copied:
+                known.redis.process, known.supervisor = None, None
+            if known.redis.is_ours and known.redis.process is None:
                 known.redis.url = ""  # the socket there belongs to the original cluster
+            known.data_dir = self.data_dir
         if known is not None:
             take_in_ready(known)
         return known

@@ -223,6 +223,25 @@ def test_a_copied_directory_is_another_cluster_and_never_stops_the_first(cluster
     assert first.state == "running"
 
 
+def test_cluster_of_a_directory_that_was_moved_while_it_ran_is_stopped_there(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """yak down said that it stopped, the brokers ran on, and yak up started a second Redis on the same file."""
+    before = cluster.up(UpSettings(port=0)).status.brokers
+    moved = LocalCluster(str(tmp_path / "moved"))
+    os.rename(cluster.data_dir, moved.data_dir)
+    try:
+        assert moved.status().brokers == before
+        assert moved.up(UpSettings()).started == ()
+        moved.down()
+        assert identify(before[0].pid or 0) is None
+        again = moved.up(UpSettings()).status
+        assert (running(again), again.redis_url) == (True, f"unix://{moved.data_dir}/redis/redis.sock")
+    finally:
+        end_processes_of(cluster.data_dir)
+        moved.discard()
+
+
 def test_redis_is_killed_and_started_again_and_no_broker_is_touched(cluster: LocalCluster) -> None:
     cluster.up(UpSettings(port=0))
     before = cluster.status().brokers
