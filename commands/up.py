@@ -344,4 +344,6 @@ def _watch(g: Globals, cluster: "LocalCluster", follower: "LogFollower") -> None
         g.out.note("stopping followers, then leaders, then Redis" if has_redis else "stopping followers, then leaders")
         for name in cluster.down():
             g.out.warn(f"{name} did not end in time and was killed")
+    elif cluster.end_orphans():
+        g.out.warn(f"{cluster.data_dir} was deleted or moved, and its processes were stopped")
     g.out.note("stopped")

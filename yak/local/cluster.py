@@ -59,6 +59,7 @@ class LocalCluster:
 
     def __init__(self, data_dir: str) -> None:
         self.data_dir = os.path.realpath(data_dir)
+        self._last_known: ClusterState | None = None
         try:
             self.data_dir.encode()
         except UnicodeEncodeError:
@@ -163,6 +164,16 @@ class LocalCluster:
                     processes.wait_gone(process, BROKER_PATIENCE_SECONDS)
                 forget_socket(known)
         shutil.rmtree(self.data_dir, ignore_errors=True)
+
+    def end_orphans(self) -> bool:
+        """Stop the processes of a cluster whose directory was deleted or moved since; False when none runs."""
+        last = self._last_known
+        if last is None or self._known() is not None:
+            return False
+        found = filter(None, [each.process for each in last.brokers] + [last.redis.process])
+        left = [process for process in found if processes.is_running(process)]
+        processes.stop_all(left, patience_seconds=BROKER_PATIENCE_SECONDS)
+        return bool(left)
 
     # ------------------------------------------------------------------------------------------------ one broker
 
@@ -419,6 +430,7 @@ class LocalCluster:
             known.data_dir = self.data_dir
         if known is not None:
             take_in_ready(known)
+            self._last_known = known
         return known
 
     def _require_known(self) -> ClusterState:

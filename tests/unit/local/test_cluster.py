@@ -213,6 +213,18 @@ def test_the_supervisor_ends_by_itself_when_everything_was_stopped_elsewhere(clu
     assert nothing == []
 
 
+def test_processes_of_a_deleted_directory_are_stopped_by_the_supervisor(cluster: LocalCluster) -> None:
+    """yak up in the foreground said that they stopped, and left them running."""
+    broker = cluster.up(UpSettings(port=0)).status.brokers[0]
+    redis_pid = cluster.redis_pid()
+    assert not cluster.end_orphans()
+    shutil.rmtree(cluster.data_dir)
+    assert not watch(cluster, SignalEvent())
+    assert cluster.end_orphans()
+    assert [identify(pid or 0) for pid in (broker.pid, redis_pid)] == [None, None]
+    assert not cluster.end_orphans()
+
+
 def test_a_copied_directory_is_another_cluster_and_never_stops_the_first(cluster: LocalCluster, tmp_path: Path) -> None:
     first = cluster.up(UpSettings(port=0)).status.brokers[0]
     copy = LocalCluster(str(tmp_path / "copy"))
