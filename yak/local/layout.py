@@ -85,10 +85,14 @@ def _are_ours(names: list[str]) -> bool:
 
 
 def purge(known: ClusterState) -> None:
-    """Delete the cluster's files in its directory, and the directory if it is then empty."""
-    for broker in known.brokers:
-        shutil.rmtree(broker.data_dir, ignore_errors=True)
+    """Delete the cluster's files in its directory, and the directory if it is then empty.
+
+    Also the data of a broker that began to join, and is in the state no more: it would be refused in the next cluster.
+    """
     root = Path(known.data_dir)
+    joined = [str(path.parent) for path in root.glob(f"node-*/{META_PROPERTIES}")]
+    for folder in (*joined, *(broker.data_dir for broker in known.brokers)):
+        shutil.rmtree(folder, ignore_errors=True)
     for path in (*(root / name for name in _OWN_ENTRIES), *root.glob("cluster.*.*tmp")):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

@@ -170,6 +170,21 @@ def test_broker_that_cannot_join_is_forgotten_and_the_others_keep_running(
     assert cluster.add().node_id == 2
 
 
+def test_purge_deletes_the_data_of_a_broker_that_did_not_join(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.up(UpSettings(port=0))
+    monkeypatch.setattr(
+        "yak.local.cluster_start.wait_all_ready", lambda starting, _: starting[0].wait_ready() and 1 / 0
+    )
+    with pytest.raises(ZeroDivisionError):
+        cluster.up(UpSettings(brokers=2))
+    assert (states(cluster), os.listdir(f"{cluster.data_dir}/node-2")) == (["running"], ["meta.properties"])
+    os.mkdir(f"{cluster.data_dir}/node-red")
+    cluster.down(purge=True)
+    assert os.listdir(cluster.data_dir) == ["node-red"]
+
+
 def test_redis_that_a_failed_start_brought_back_stays_for_the_running_brokers(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
