@@ -219,18 +219,25 @@ class LocalCluster:
                     f"yak cluster migrate --to {known.moving_to} --data-dir {quote(self.data_dir)}          finish it first",
                 ),
             )
-        if len(known.brokers) == 1 or (known.voters == (node_id,) and known.metadata == quorum.REDIS):
-            alone = len(known.brokers) == 1
+        others = {broker.node_id for broker in known.brokers if broker.node_id != node_id}
+        if not others:
             raise YakError(
                 "last-broker",
                 f"node {node_id} cannot be removed",
-                why="it is the only broker of the cluster"
-                if alone
-                else "it is the only voter of the quorum that had the metadata before, by which the brokers know it",
+                why="it is the only broker of the cluster",
                 try_=(
                     "yak node add",
                     f"yak down --purge --data-dir {quote(self.data_dir)}          delete the cluster",
                 ),
+            )
+        is_voter = known.metadata == quorum.REDIS and node_id in known.voters
+        if is_voter and 2 * len(others.intersection(known.voters)) <= len(known.voters):
+            raise YakError(
+                "last-broker",
+                f"node {node_id} cannot be removed",
+                why="the quorum that had the metadata before, and that the brokers know by its voters "
+                f"{', '.join(map(str, known.voters))}, would have no majority of them",
+                try_=(f"yak cluster migrate --to raft --data-dir {quote(self.data_dir)}          remove it then",),
             )
 
     def remove(self, removal: "Removal") -> None:
@@ -253,7 +260,8 @@ class LocalCluster:
                 if error.code != "unknown-broker":  # interrupted behind the last request
                     raise
             known.brokers.remove(broker)
-            known.voters = self._voters_without(known, node_id)
+            if known.metadata == quorum.RAFT:
+                known.voters = self._voters(known)
             state.save(known)
             layout.forget_node(known.data_dir, broker)
 
@@ -398,10 +406,7 @@ class LocalCluster:
             broker.process, broker.is_ready = None, False
         return [f"node-{broker.node_id}" for (broker, _), in_time in zip(there, ended, strict=True) if not in_time]
 
-    def _voters_without(self, known: ClusterState, node_id: int) -> tuple[int, ...]:
-        """The quorum's voters; without a quorum those of before, by which the brokers know it."""
-        if known.metadata != quorum.RAFT:
-            return tuple(each for each in known.voters if each != node_id)
+    def _voters(self, known: ClusterState) -> tuple[int, ...]:
         from yak.client.quorum import describe_quorum
 
         address = next(broker.address for broker in known.brokers if is_alive(broker))

@@ -103,7 +103,7 @@ def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
 
 def add_broker(known: ClusterState, role: str, configs: tuple[str, ...] | None) -> BrokerState:
     """Add one broker, with the next number and port, to a cluster that has brokers."""
-    first, node_id = known.brokers[0], max(broker.node_id for broker in known.brokers) + 1
+    first, node_id = known.brokers[0], _next_number(known)
     added = _new_broker(known, node_id, role, first.configs if configs is None else configs)
     known.brokers.append(added)
     listeners.check(known)
@@ -255,11 +255,16 @@ def _set_size(known: ClusterState, settings: UpSettings) -> None:
             try_=(f"yak up --brokers {wanted} --leaders 1",),
         )
     configs = known.brokers[0].configs if known.brokers and not settings.configs else settings.configs
-    first = max((broker.node_id for broker in known.brokers), default=0) + 1
+    first = _next_number(known)
     for node_id in range(first, first + wanted - has):
         known.brokers.append(_new_broker(known, node_id, "leader" if node_id <= known.cores else "follower", configs))
     if leaders is not None:
         _set_roles(known, leaders)
+
+
+def _next_number(known: ClusterState) -> int:
+    """A removed voter's number is not used again: the quorum's log names it."""
+    return max((*known.voters, *(broker.node_id for broker in known.brokers)), default=0) + 1
 
 
 def _new_broker(known: ClusterState, node_id: int, role: str, configs: tuple[str, ...]) -> BrokerState:

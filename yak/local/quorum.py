@@ -93,7 +93,8 @@ def prepare(known: "ClusterState") -> QuorumSpec | None:
             )
         replace_file(path, f"{line or new_secret()}\n".encode())
     brokers = {broker.node_id: broker for broker in known.brokers}
-    voters = ",".join(f"{node_id}@{brokers[node_id].address}" for node_id in known.voters)
+    # others were removed since, or are not of `yak up`: the brokers' logs name them
+    voters = ",".join(f"{node_id}@{brokers[node_id].address}" for node_id in known.voters if node_id in brokers)
     return QuorumSpec(voters, path, known.serves_with)
 
 

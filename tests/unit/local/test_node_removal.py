@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from yak.errors import YakError
-from yak.local import layout, state
+from yak.local import layout, quorum, state
 from yak.local.cluster import LocalCluster
 from yak.local.cluster_plan import UpSettings, plan
 from yak.local.state import BrokerState, ClusterState, RedisState
@@ -28,6 +28,8 @@ def cluster_of(folder: Path, *nodes: int, **more: Any) -> ClusterState:
     [
         ((1,), {}, "last-broker"),
         ((1, 2), {"voters": (2,)}, "last-broker"),
+        ((1, 2), {"voters": (1, 2)}, "last-broker"),
+        ((1, 4, 2), {"voters": (1, 2, 3)}, "last-broker"),
         ((1, 2, 3), {"moving_to": "raft"}, "metadata-moving"),
         ((1, 3), {}, "unknown-node"),
     ],
@@ -42,8 +44,9 @@ def test_a_broker_that_the_cluster_cannot_do_without_is_not_removed(
 
 
 def test_a_broker_among_others_may_be_removed(tmp_path: Path) -> None:
-    cluster_of(tmp_path, 1, 2, voters=(1, 2))
-    LocalCluster(str(tmp_path)).check_removal(2)
+    for voters in ((), (1,), (1, 2, 3)):
+        cluster_of(tmp_path, 1, 2, 3, voters=voters)
+        LocalCluster(str(tmp_path)).check_removal(2)
 
 
 @pytest.mark.parametrize("stray", [False, True])
@@ -62,3 +65,14 @@ def test_a_cluster_that_grows_behind_a_removal_uses_no_number_twice(tmp_path: Pa
     known = cluster_of(tmp_path, 1, 3)
     plan(known, UpSettings(brokers=4))
     assert [each.node_id for each in known.brokers] == [1, 3, 4, 5]
+    known = cluster_of(tmp_path, 1, 2, voters=(1, 2, 3))
+    plan(known, UpSettings(brokers=3))
+    assert [each.node_id for each in known.brokers] == [1, 2, 4]
+
+
+def test_start_names_no_voter_that_yak_up_does_not_have(tmp_path: Path) -> None:
+    """A voter that was removed, or that joined with yak serve: it ended each yak up with a bug."""
+    known = cluster_of(tmp_path, 1, 2, voters=(1, 2, 9), metadata="raft")
+    found = quorum.prepare(known)
+    assert found is not None
+    assert found.voters == "1@127.0.0.1:0,2@127.0.0.1:0"
