@@ -19,11 +19,15 @@ def _with_port(address: str) -> str:
         raise ValueError(f"an address is host:port, as in {rest}, without {protocol}://")
     if address.count(":") > 1 and not address.startswith("["):
         return f"[{address}]:{DEFAULT_PORT}"  # a bare IPv6 address
-    host, _, port = address.rpartition(":")
     if ":" not in address or address.endswith("]"):
-        return f"{address}:{DEFAULT_PORT}"
+        address = f"{address}:{DEFAULT_PORT}"
+    host, _, port = address.rpartition(":")
     if not host:
         raise ValueError(f"{address} has no host")
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise ValueError(f"{host} is no host name: its parts have 1 to 63 characters") from None
     if not 0 < (parse_long(port) or 0) <= 65_535:
         raise ValueError(f'"{port}" in {address} is not a port')
     return address

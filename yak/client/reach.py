@@ -60,8 +60,8 @@ def probe(address: str, timeout_s: float) -> Probe:
             answer = _read(connection, deadline)
     except TimeoutError:
         return Probe(address, "timeout", f"no answer from {address} in {timeout_s:.1f} s")
-    except socket.gaierror as error:
-        return Probe(address, "unresolved", f"{split_address(address)[0]} has no address: {error.strerror}")
+    except (socket.gaierror, UnicodeError) as error:  # a part of the name is empty, or too long
+        return Probe(address, "unresolved", f"{split_address(address)[0]} has no address: {error.args[-1]}")
     except ConnectionResetError:
         closed = Probe(address, "closed", "it closes the connection on a Kafka request")
         return _or_tls(closed, deadline)

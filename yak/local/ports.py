@@ -26,9 +26,9 @@ def is_free(host: str, port: int) -> bool:
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except socket.gaierror as error:
+    except (socket.gaierror, UnicodeError) as error:  # a part of the name is empty, or too long
         raise UsageError(
-            "unknown-host", f"cannot listen on {host}", why=f"the name has no address ({error.strerror})"
+            "unknown-host", f"cannot listen on {host}", why=f"the name has no address ({error.args[-1]})"
         ) from error
     with socket.socket(family, kind, protocol) as listener:
         if os.name == "posix":

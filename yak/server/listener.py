@@ -114,11 +114,11 @@ def _addresses(host: str, port: int) -> list[tuple[int, tuple[object, ...]]]:
     """The host's addresses; with others, without those of IPv6 that this machine lacks: /etc/hosts may have ::1 anyway."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # a part of the name is empty, or too long
         raise UsageError(
             "bad-address",
             f"cannot listen on {host}:{port}",
-            why=f'the name "{host}" does not resolve ({error.strerror or error})',
+            why=f'the name "{host}" does not resolve ({error.args[-1]})',
             try_=("yak serve --host 127.0.0.1",),
         ) from error
     every = list(dict.fromkeys((int(family), tuple(address)) for family, _, _, _, address in found))

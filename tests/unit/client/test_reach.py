@@ -114,6 +114,10 @@ def test_a_closed_port_is_refused_within_the_budget():
     assert caught.value.why.startswith("connection refused, 1 attempt in ")
 
 
+def test_advertised_name_that_no_host_can_have_is_unresolved_and_no_bug():
+    assert probe("a..b:9092", 1.0).outcome == "unresolved"
+
+
 def test_an_advertised_address_that_is_not_reachable_is_named():
     with listener(kafka) as address:
         require_advertised({1: address}, address)

@@ -130,6 +130,12 @@ def test_a_port_held_by_something_else_is_a_warning(web_server: str) -> None:
     assert "is not a broker" in finding.detail
 
 
+def test_host_that_is_not_of_this_machine_is_a_finding_and_does_not_end_the_doctor() -> None:
+    finding = machine.check_port("192.0.2.1", 9092)
+    assert finding.state == "FAIL"
+    assert "cannot listen on 192.0.2.1:9092" in finding.detail
+
+
 def test_open_files_are_displayed() -> None:
     assert "by default" in machine.check_open_files().detail
 

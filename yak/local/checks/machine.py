@@ -85,8 +85,11 @@ def check_open_files() -> Finding:
 
 def check_port(host: str, port: int) -> Finding:
     """Whether a broker can listen on the configured port, or already does."""
-    if port == 0 or ports.is_free(host, port):
-        return Finding("port", "ok", f"{host}:{port} is free")
+    try:
+        if port == 0 or ports.is_free(host, port):
+            return Finding("port", "ok", f"{host}:{port} is free")
+    except YakError as error:
+        return Finding("port", "FAIL", f"{error.message}: {error.why}", "yak config show --origin   shows who set it")
     who = ports.holder(port) or "another program"
     if probe(f"{host}:{port}", 1.0).outcome == "kafka":
         return Finding("port", "ok", f"{host}:{port} is a broker's: {who}")
