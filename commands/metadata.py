@@ -231,8 +231,9 @@ def log(
 ) -> None:
     """Print the records of the cluster's metadata log.
 
-    Reads the metadata store of --redis-url, else that of the yak up cluster in --data-dir, else that of the settings.
-    Each record is a sentence, cut to the terminal's width except with -o wide. -o json prints the records' fields.
+    Reads the metadata store of --redis-url, else that of the yak up cluster in --data-dir, else that of the settings. Of
+    a stopped cluster of yak up it reads the brokers' newest copy. Each record is a sentence, cut to the terminal's width
+    except with -o wide. -o json prints the records' fields.
     """
     if follow and to:
         raise UsageError("usage", "--follow and --to exclude each other", why="both say when to stop")
@@ -269,7 +270,8 @@ def find_source(g: Globals, redis_url: str | None, data_dir: str | None) -> "Rec
     """The source of metadata records. Raises UsageError when both flags are given."""
     import os
 
-    from yak.local.layout import METADATA_FOLDER
+    from yak.local.cluster import LocalCluster
+    from yak.local.layout import METADATA_FOLDER, node_dir
     from yak.local.metadata_log import CopySource, RedisSource, newest_copy
 
     if redis_url is not None and data_dir is not None:
@@ -280,13 +282,11 @@ def find_source(g: Globals, redis_url: str | None, data_dir: str | None) -> "Rec
     timeout_s = min(3.0, g.timeout_s)
     if data_dir is None and url.origin != "default":
         return RedisSource(url.value, timeout_s)
-    from yak.local import state
-
-    cluster = state.load(directory)
-    if cluster is not None and (cluster.metadata == "raft" or cluster.moving_to is not None):
-        return newest_copy([broker.data_dir for broker in cluster.brokers])
-    if cluster is not None:
-        return RedisSource(cluster.redis.url, timeout_s)
+    cluster = LocalCluster(directory).status()
+    if cluster.brokers and (cluster.metadata == "raft" or cluster.moving_to or cluster.redis_running is False):
+        return newest_copy([node_dir(cluster.data_dir, broker.node_id) for broker in cluster.brokers])
+    if cluster.redis_url is not None:
+        return RedisSource(cluster.redis_url, timeout_s)
     if data_dir is not None or os.path.isdir(os.path.join(directory, METADATA_FOLDER)):
         return CopySource(directory)
     return RedisSource(url.value, timeout_s)

@@ -1,6 +1,7 @@
 """`yak metadata log`: records as sentences, and as JSON."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,9 @@ from typing import Any
 import pytest
 
 from yak.cluster.image_log import ImageLog
+from yak.local import layout
 from yak.local.metadata_log import METADATA_FOLDER
+from yak.local.state import BrokerState, ClusterState, RedisState, save, state_path
 from yak.ports.metadata_store import TailedRecord
 from yak.server.disk import RealDisk
 
@@ -70,3 +73,22 @@ def test_metadata_log_in_a_zone_keeps_its_columns(
     monkeypatch.setenv("YAK_TZ", "Europe/Berlin")
     head, first, *_ = yak("metadata", "log", "--data-dir", directory).out.splitlines()
     assert head.index("KIND") == first.index("Cluster")
+
+
+@pytest.mark.parametrize("metadata", ["redis", "raft"])
+def test_metadata_log_of_a_copied_directory_reads_the_copy(
+    yak: Callable[..., Any], directory: str, tmp_path: Path, metadata: str
+) -> None:
+    """It read the original cluster: its Redis, or its brokers' copies."""
+    original, copy = str(tmp_path / "original"), tmp_path / "copy"
+    broker = BrokerState(1, "leader", "127.0.0.1", 1, layout.node_dir(original, 1))
+    (copy / "node-1").mkdir(parents=True)
+    os.rename(os.path.join(directory, METADATA_FOLDER), copy / "node-1" / METADATA_FOLDER)
+    known = ClusterState(
+        str(copy), RedisState("redis://127.0.0.1:1/0", is_ours=True), "c", brokers=[broker], metadata=metadata
+    )
+    save(known)
+    state_path(str(copy)).write_text(state_path(str(copy)).read_text().replace(str(copy), original))
+    ran = yak("metadata", "log", "--data-dir", str(copy))
+    assert ran.code == 0, ran.err
+    assert "topic orders has 1 partition" in ran.out
