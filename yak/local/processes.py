@@ -6,6 +6,7 @@ Signals go through a pidfd where available, so that the checked process is the o
 """
 
 import contextlib
+import errno
 import os
 import select
 import signal
@@ -55,15 +56,22 @@ def is_paused(process: ProcessId) -> bool:
 
 @contextlib.contextmanager
 def _pidfd(process: ProcessId) -> Iterator[int | None]:
-    """A file descriptor of the process with this pid; None where there is no such thing. Raises ProcessLookupError."""
-    if not _LINUX or not hasattr(os, "pidfd_open"):
-        yield None
-        return
-    handle = os.pidfd_open(process.pid)
+    """A file descriptor of the process with this pid; None where there is no such thing. Raises ProcessLookupError.
+
+    Linux has pidfd_open(2) since 5.3, and the sandbox of a container may refuse it.
+    """
+    handle = None
+    if hasattr(os, "pidfd_open"):
+        try:
+            handle = os.pidfd_open(process.pid)
+        except OSError as error:
+            if error.errno not in (errno.ENOSYS, errno.EPERM):
+                raise
     try:
         yield handle
     finally:
-        os.close(handle)
+        if handle is not None:
+            os.close(handle)
 
 
 def send_signal(process: ProcessId, signal_number: int) -> bool:

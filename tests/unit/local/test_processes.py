@@ -1,5 +1,6 @@
 """Processes are told apart for good, and only the one that was checked is signalled."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -49,6 +50,20 @@ def test_stop_ends_a_process_that_heeds_sigterm(sleeper: subprocess.Popen[bytes]
     assert process is not None
     assert stop(process, patience_seconds=10.0)
     assert not is_running(process)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.EPERM])
+def test_stop_works_where_the_kernel_or_the_sandbox_has_no_pidfd(
+    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuse(_pid: int) -> int:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "pidfd_open", refuse, raising=False)
+    process = identify(sleeper.pid)
+    assert process is not None
+    assert stop(process, patience_seconds=30.0)
+    assert not send_signal(process, signal.SIGTERM)
 
 
 def test_stop_kills_a_process_that_ignores_sigterm() -> None:
