@@ -276,16 +276,15 @@ class LocalCluster:
         """
         with self._changing_known() as known:
             broker = self._broker(known, node_id)
-            if hard and broker.process is not None:
-                processes.kill(broker.process)
-                broker.process, broker.is_ready = None, False
-            self._restart(known, broker)
+            self._restart(known, broker, hard=hard)
             return broker_status(broker)
 
-    def _restart(self, known: ClusterState, broker: BrokerState) -> None:
-        self._stop_all([broker])
+    def _restart(self, known: ClusterState, broker: BrokerState, *, hard: bool = False) -> None:
         broker.wanted = True
-        state.save(known)
+        state.save(known)  # a broker whose start cannot be stored, as on a full disk, is not stopped
+        if hard and broker.process is not None:
+            processes.kill(broker.process)
+        self._stop_all([broker])
         start_missing(known, only=broker.node_id)
 
     def migrate(self, to: str, *, redis_url: str | None = None, say: Callable[[str], None] = lambda _: None) -> bool:

@@ -1,5 +1,6 @@
 """A local cluster's life with a stand-in for the broker: quick, and able to fail in every way one wants."""
 
+import errno
 import json
 import os
 import shutil
@@ -73,6 +74,21 @@ def test_a_killed_broker_is_dead_and_up_or_restart_brings_it_back(cluster: Local
     cluster.kill(1)
     assert cluster.up(UpSettings()).started == (1,)
     assert cluster.status().brokers[0].address == address
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_restart_on_a_full_disk_leaves_the_broker_running(
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, hard: bool
+) -> None:
+    before = cluster.up(UpSettings(port=0)).status
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("yak.local.state.replace_file", refuse)
+    with pytest.raises(OSError, match="No space left on device"):
+        cluster.restart(1, hard=hard)
+    assert cluster.status() == before
 
 
 def test_restart_of_a_node_that_is_not_there_names_those_that_are(cluster: LocalCluster) -> None:
