@@ -163,6 +163,8 @@ def _start_again(cluster: LocalCluster, restarts: Restarts, on_restart: Callable
         node_id = broker.node_id
         try:
             cluster.restart(node_id)
+        except OSError as error:  # such as a full disk: the other brokers go on
+            on_restart(node_id, YakError("system", f"{error.filename}: {error.strerror}"))
         except YakError as error:
             if error.code == BUSY:  # such as a restart of another broker
                 restarts.postpone(name)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.unit.local.local_clusters import watch
+from yak.errors import YakError
 from yak.local.signal_event import SignalEvent
 from yak.local.supervise import HEALTHY_SECONDS, RESTART_SECONDS, RESTART_SECONDS_MAX, LogFollower, Restarts
 
@@ -101,6 +102,29 @@ def test_broker_that_halts_before_the_first_check_is_restarted_once_its_process_
     watch(cluster, stop_requested, follower, on_restart=lambda *_: stop_requested.set())
     timer.cancel()
     assert cluster.restarted == restarted
+
+
+def test_restart_that_the_disk_refuses_is_reported_and_does_not_end_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("yak.local.supervise.RESTART_SECONDS", 0.05)
+    log = tmp_path / "node-1.log"
+    log.write_text(f"{TEXT}\n", "utf-8")
+    cluster, stop_requested = HaltedCluster(log, [None]), SignalEvent()
+    reported: list[str] = []
+
+    def refuse(_node_id: int) -> None:
+        raise OSError(28, "No space left on device", "cluster.json")
+
+    def restarted(_node_id: int, error: YakError | None) -> None:
+        reported.append(error.message if error else "")
+        stop_requested.set()
+
+    monkeypatch.setattr(cluster, "restart", refuse)
+    follower = LogFollower(cluster.log_paths())
+    follower._positions["node-1"] = 0
+    assert watch(cluster, stop_requested, follower, on_restart=restarted)
+    assert reported == ["cluster.json: No space left on device"]
 
 
 def test_broker_that_ended_before_the_first_check_is_reported() -> None:
