@@ -86,7 +86,7 @@ def plan(known: ClusterState, settings: UpSettings) -> tuple[int, ...]:
     _set_redis(known, settings)
     _set_size(known, settings)
     if known.metadata == quorum.RAFT and not known.voters:
-        known.voters = _first_voters(known)
+        known.voters = first_voters(known)
     for broker in known.brokers:
         if not is_alive(broker) and (settings.configs or not broker.wanted):
             broker.configs = settings.configs
@@ -113,7 +113,7 @@ def add_broker(known: ClusterState, role: str, configs: tuple[str, ...] | None) 
     return added
 
 
-def _first_voters(known: ClusterState) -> tuple[int, ...]:
+def first_voters(known: ClusterState) -> tuple[int, ...]:
     """The first broker of each of the first machines: a machine's death takes the votes of all its brokers."""
     firsts = list({machine_number(known, each.node_id): each.node_id for each in reversed(known.brokers)}.values())[
         ::-1

@@ -19,6 +19,7 @@ from yak.client.store_moves import BOTH, read_stores, set_target, wait_for_quoru
 from yak.errors import UsageError, WaitTimeout, YakError
 from yak.ids import NodeId
 from yak.local import layout, quorum, redis_child, state
+from yak.local.cluster_plan import first_voters
 from yak.local.cluster_start import REDIS_ALONE, forget_socket, start_missing
 from yak.local.state import BrokerState, ClusterState, RedisState
 from yak.local.status import is_alive
@@ -79,7 +80,7 @@ class Migration:
                 try_=(f"yak cluster migrate --to redis --data-dir {quote(known.data_dir)}",),
             )
         if not known.voters:
-            known.voters = tuple(broker.node_id for broker in known.brokers[: quorum.voters_of(len(known.brokers))])
+            known.voters = first_voters(known)
             self._say(f"first voters of the quorum: {', '.join(map(str, known.voters))}")
         known.moving_to, known.has_moved = to, False
         # with the cluster's id, for a broker that is added meanwhile or later

@@ -6,8 +6,9 @@ import pytest
 
 from tests.unit.local.local_clusters import free_row, said_to
 from yak.errors import UsageError
-from yak.local import cluster_plan, machines
+from yak.local import cluster_plan, layout, machines
 from yak.local.cluster import LocalCluster, UpSettings
+from yak.local.migration import Migration
 from yak.local.state import ClusterState, RedisState
 
 
@@ -39,6 +40,22 @@ def test_up_without_leaders_gives_the_first_machine_the_role() -> None:
 def test_quorum_of_machines_has_one_voter_a_machine() -> None:
     assert planned(port=0, brokers=3, metadata="raft").voters == (1, 3, 5)
     assert planned(port=0, brokers=2, metadata="raft").voters == (1,)
+
+
+def test_move_to_a_quorum_chooses_one_voter_a_machine(tmp_path: Path) -> None:
+    """Nodes 1 and 2 are one machine, whose death would have stopped a quorum of nodes 1, 2 and 3."""
+    known = planned(brokers=2, cores=2)
+    for broker in known.brokers:
+        broker.data_dir = str(tmp_path)
+    known.data_dir = str(tmp_path)
+    (tmp_path / "meta.properties").write_text("cluster.id=id\n")
+    secret = tmp_path / layout.METADATA_FOLDER / "cluster-secret"
+    secret.parent.mkdir()
+    secret.write_text("ab" * 32)
+    said: list[str] = []
+    Migration(known, lambda _broker: None, said.append)._begin("raft", None)
+    assert known.voters == (1,)
+    assert said == ["first voters of the quorum: 1"]
 
 
 def test_replication_of_new_topics_follows_the_number_of_machines() -> None:
