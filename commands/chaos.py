@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.commands.app import CONNECTION, OUTPUT, STOP, WHAT, CommandGroup, flag
@@ -360,6 +360,7 @@ def run(
     from yak.local.chaos.run import ChaosRun, ChaosSettings
     from yak.local.chaos.schedule import parse_faults
     from yak.server.options import METADATA
+    from yak.sim.history_checker.json_lines import to_lines
 
     if metadata not in METADATA:
         raise UsageError(
@@ -376,7 +377,7 @@ def run(
         _must_be_new(data_dir)
     for path in (timeline, history):
         if path is not None:
-            _write(path, "")
+            _write(path, ())
     number = _drawn() if seed is None else seed
     settings = ChaosSettings(number, seconds, kinds, brokers, bootstrap, rate, data_dir, keep, metadata)
     with interrupts.held() as held, new_watcher(g, settings) as watcher:
@@ -384,11 +385,6 @@ def run(
         report = work.run()
     if history is None and report.folder is not None and (report.is_void or not report.holds):
         history = f"{report.folder}/history.jsonl"
-    if history is not None:
-        _write_history(history, work.history)
-    if timeline is not None:
-        title = f"yak chaos run --seed {number} --duration {duration}: {'holds' if report.holds else 'VIOLATED'}"
-        _write(timeline, draw(work.history, report.injected, report.history_report.anomalies, title))
     show(
         g,
         report,
@@ -396,6 +392,11 @@ def run(
         history=history,
         timeline=timeline,
     )
+    if history is not None:
+        _write(history, to_lines(work.history))
+    if timeline is not None:
+        title = f"yak chaos run --seed {number} --duration {duration}: {'holds' if report.holds else 'VIOLATED'}"
+        _write(timeline, draw(work.history, report.injected, report.history_report.anomalies, title).splitlines())
     if not report.holds:
         return 4
     return held.exit_code or (4 if report.is_void else None)
@@ -592,19 +593,12 @@ def _must_be_new(data_dir: str) -> None:
         )
 
 
-def _write(path: str, text: str) -> None:
+def _write(path: str, lines: Iterable[str]) -> None:
     try:
         with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+            file.writelines(f"{line}\n" for line in lines)
     except OSError as error:
-        raise UsageError("chaos-file", f"{path} cannot be written", why=str(error)) from None
-
-
-def _write_history(path: str, history: "History") -> None:
-    from yak.sim.history_checker.json_lines import to_lines
-
-    with open(path, "w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in to_lines(history))
+        raise UsageError("chaos-file", f"{path} cannot be written", why=error.strerror or str(error)) from None
 
 
 def _again(

@@ -23,9 +23,11 @@ from yak.commands.chaos import (
 )
 from yak.commands.output import Output
 from yak.local.chaos.abuse import AbuseRow
+from yak.local.chaos.liveness import Violation
 from yak.local.chaos.nemesis import InjectedFault
 from yak.local.chaos.recorder import Recorder
-from yak.local.chaos.run import ChaosSettings
+from yak.local.chaos.report import ChaosReport
+from yak.local.chaos.run import ChaosRun, ChaosSettings
 from yak.local.chaos.schedule import KINDS, PlannedFault
 from yak.sim.history_checker import random_history
 from yak.sim.history_checker.anomalies import Anomaly, Kind
@@ -57,6 +59,18 @@ def test_invalid_chaos_options_are_refused_before_the_run_starts(
     assert ran.code == 2
     assert f"error[{slug}]" in ran.err
     assert [each.name for each in (tmp_path / "here").iterdir()] == ["something"]
+
+
+def test_chaos_report_is_printed_although_the_disk_is_full(yak: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A history that could not be written hid what the run had found."""
+
+    def run(self: ChaosRun) -> ChaosReport:
+        return ChaosReport(1, 5.0, 3, (), check_history(self.history), violations=(Violation("L1", "no write"),))
+
+    monkeypatch.setattr(ChaosRun, "run", run)
+    ran = yak("chaos", "run", "--history", "/dev/full", "-o", "json")
+    assert json.loads(ran.out)["violations"] == [{"invariant": "L1", "words": "no write"}]
+    assert "/dev/full cannot be written" in ran.err
 
 
 def test_chaos_run_in_a_readonly_context_writes_nothing_to_an_external_cluster(yak: Any) -> None:
