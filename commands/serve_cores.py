@@ -5,6 +5,7 @@ import os
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from yak.commands.app import as_arguments
@@ -99,7 +100,7 @@ def _serve(options: "ServeOptions", plan: MachinePlan, arguments: list[list[str]
         _make_secret(plan)
 
     def spawn(index: int) -> Any:
-        _forget(plan.brokers[index].ready_file)
+        Path(plan.brokers[index].ready_file).unlink(missing_ok=True)
         return spawn_bound(yak_argv(*arguments[index]))
 
     supervisor = Supervisor(
@@ -112,7 +113,7 @@ def _serve(options: "ServeOptions", plan: MachinePlan, arguments: list[list[str]
         return supervise(supervisor)
     finally:
         if options.ready_file is not None:
-            _forget(options.ready_file)
+            Path(options.ready_file).unlink(missing_ok=True)
 
 
 def _say_ready(options: "ServeOptions", plan: MachinePlan) -> None:
@@ -152,10 +153,3 @@ def _make_secret(plan: MachinePlan) -> None:
 
 def _are_ours(names: list[str]) -> bool:
     return all(name.startswith(("core-", "cluster.secret")) for name in names)
-
-
-def _forget(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return

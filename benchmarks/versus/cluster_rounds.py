@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -14,9 +14,10 @@ from versus.table import AT_MOST_KAFKA, Goal, Table, Turns
 
 from yak.client.admin import Admin
 from yak.client.bench.topics import fresh_topic
-from yak.local.bench.failover import FailoverResult, FailoverSettings, add_results, run_failover, summary
+from yak.local.bench.failover import FailoverResult, FailoverSettings, run_failover, summary
 from yak.local.bench.fleet import Fleet
 from yak.local.bench.replication import ACK_RATE, CONFIGS, BulkLoad, measure_acks, measure_idle, measure_produce
+from yak.local.demo.delivery import Delivery
 
 RATE_GOAL = Goal(1.2, at_least=True)
 FAILOVER_GOAL = Goal(1 / 5, at_least=False)
@@ -123,6 +124,18 @@ class ReplicationRounds:
         name = f"{count} idle partitions"
         self.table.add(f"{name}: busiest broker", "% of a core", None, side.name, max(nodes) * 100)
         self.table.add(f"{name}: all processes", "% of a core", None, side.name, sum(found.values()) * 100)
+
+
+def add_results(first: FailoverResult, more: FailoverResult) -> FailoverResult:
+    """Merge two runs into one result."""
+    return replace(
+        first,
+        kills=[*first.kills, *more.kills],
+        delivery=Delivery.total((first.delivery, more.delivery), first.delivery.topic),
+        seen_and_gone=first.seen_and_gone + more.seen_and_gone,
+        failed=first.failed + more.failed,
+        first_error=first.first_error or more.first_error,
+    )
 
 
 class FailoverRounds:

@@ -5,7 +5,6 @@ from yak.local.bench.failover import (
     FailoverResult,
     FailoverSettings,
     Kill,
-    add_results,
     delivery_of,
     document,
     gone,
@@ -107,14 +106,6 @@ def test_the_json_can_be_held_to_limits() -> None:
     assert found["pauses_ms"]["writes"] == {"p50": 510.0, "p99": 510.0, "max": 510.0}
     checks = outcomes([parse_check("p99<500ms"), parse_check("max<600ms"), parse_check("errors==0")], found, None)
     assert [check["held"] for check in checks] == [False, True, True]
-
-
-def test_two_runs_add_up() -> None:
-    written = notes(steady(0, 10))
-    delivery = delivery_of("t", written, written)
-    one = FailoverResult(FailoverSettings(), [Kill(1, 1, True, (0,), 0.0)], delivery)
-    both = add_results(one, FailoverResult(FailoverSettings(), [Kill(1, 2, True, (0,), 0.0)], delivery, failed=2))
-    assert (len(both.kills), both.delivery.acknowledged, both.failed) == (2, 20, 2)
 
 
 def test_p99_is_by_nearest_rank() -> None:

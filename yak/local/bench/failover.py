@@ -9,7 +9,7 @@ import statistics
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from yak.attempts import attempts
@@ -206,18 +206,6 @@ def pause_histogram(pauses_s: Sequence[float]) -> Histogram:
     for pause in pauses_s:
         found.record(round(pause * 1e9))
     return found
-
-
-def add_results(first: FailoverResult, more: FailoverResult) -> FailoverResult:
-    """Merge two runs into one result."""
-    return replace(
-        first,
-        kills=[*first.kills, *more.kills],
-        delivery=Delivery.total((first.delivery, more.delivery), first.delivery.topic),
-        seen_and_gone=first.seen_and_gone + more.seen_and_gone,
-        failed=first.failed + more.failed,
-        first_error=first.first_error or more.first_error,
-    )
 
 
 def _ms(seconds: float | None) -> float | None:
