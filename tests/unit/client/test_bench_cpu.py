@@ -4,6 +4,7 @@ import os
 import socket
 import time
 
+import psutil
 import pytest
 
 from yak.local.bench.fleet import listeners, process_cpu_seconds, used_between
@@ -35,3 +36,13 @@ def test_the_listener_of_a_local_address_is_found_and_no_other() -> None:
         port = server.getsockname()[1]
         found = listeners({"here": ("127.0.0.1", port), "elsewhere": ("192.0.2.1", port), "nobody": ("127.0.0.1", 1)})
     assert found == {"here": os.getpid()}
+
+
+def test_benchmark_on_a_system_that_shows_no_listeners_goes_on_without_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On macOS only root sees them, and yak bench replication -b ended with a bug."""
+
+    def refuse(_kind: str) -> None:
+        raise psutil.AccessDenied
+
+    monkeypatch.setattr(psutil, "net_connections", refuse)
+    assert listeners({"here": ("127.0.0.1", 9092)}) == {}

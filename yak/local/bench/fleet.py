@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Protocol
 
@@ -102,12 +102,13 @@ def used_between(before: Mapping[str, float], after: Mapping[str, float]) -> dic
 def listeners(addresses: Mapping[str, tuple[str, int]]) -> dict[str, int]:
     """The pids of local processes that listen at these addresses (name -> host, port).
 
-    Names with a remote address, or with a listener that this user may not inspect, are left out.
+    Names with a remote address, or with a listener that this user may not inspect, are left out: on macOS all are.
     """
     by_port: dict[int, int] = {}
-    for connection in psutil.net_connections("tcp"):
-        if connection.status == psutil.CONN_LISTEN and connection.pid is not None and connection.laddr:
-            by_port[connection.laddr.port] = connection.pid
+    with suppress(psutil.AccessDenied):
+        for connection in psutil.net_connections("tcp"):
+            if connection.status == psutil.CONN_LISTEN and connection.pid is not None and connection.laddr:
+                by_port[connection.laddr.port] = connection.pid
     return {
         name: by_port[port] for name, (host, port) in addresses.items() if port in by_port and _is_this_machine(host)
     }
