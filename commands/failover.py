@@ -269,10 +269,11 @@ def _node_to_end(
     leaders = sorted({each.leader for each in selected if each.leader >= 0})
     if len(leaders) == 1:
         return leaders[0]
-    named = ", ".join(map(str, leaders))
+    if not leaders:
+        raise UsageError("usage", f"{topic} has no leader to kill", try_=("yak isr --offline",))
     raise UsageError(
         "usage",
-        f"{topic} is led by {named or 'no broker'}: name the broker to kill",
+        f"{topic} is led by {', '.join(map(str, leaders))}: name the broker to kill",
         try_=(f"yak failover {topic}:0 --kill", "yak failover --from NODE --kill"),
     )
 

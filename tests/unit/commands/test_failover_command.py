@@ -223,6 +223,17 @@ def test_a_kill_of_the_only_replicas_waits_for_no_election(yak, world, monkeypat
     assert "not every partition has a new leader yet" not in ran.err
 
 
+def test_kill_of_the_leader_of_an_offline_partition_advises_no_command_that_cannot_be(yak, world, monkeypatch):
+    """It advised `yak failover orders:0:0 --kill`."""
+    world[1][0] = LOCAL
+    found = replace(CLUSTER, partitions=(partition("orders", 0, -1),))
+    monkeypatch.setattr("yak.client.replica_offsets.read_metadata", lambda servers, timeout_s: found)
+    assert yak("failover", "orders:0", "--kill", "-y").err.splitlines() == [
+        "error[usage]: orders:0 has no leader to kill",
+        "  try:  yak isr --offline",
+    ]
+
+
 def test_failover_kill_requires_confirmation_and_an_unambiguous_broker(yak, world):
     world[1][0] = LOCAL
     assert "error[not-confirmed]" in yak("failover", "orders:0", "--kill").err
