@@ -21,6 +21,7 @@ from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
     from yak.local.cluster import LocalCluster, UpResult, UpSettings
+    from yak.local.seed_topics import SeedTopic
     from yak.local.supervise import LogFollower
 
 _BROKERS_MAX = 64
@@ -114,6 +115,7 @@ def up(
 ) -> None:
     """Start a cluster on this machine."""
     from yak.local.cluster import LocalCluster, UpSettings
+    from yak.local.seed_topics import parse_seed_topic
 
     if keep and ephemeral:
         raise UsageError("usage", "--keep and --ephemeral exclude each other", why="one deletes, one does not")
@@ -152,8 +154,9 @@ def up(
         cores=_cores(cores, brokers),
         **_exposed(listen, advertise, tls, users_file),
     )
+    topics = tuple(parse_seed_topic(text) for text in seed_topic or ())
     cluster = LocalCluster(_ephemeral_dir(data_dir) if ephemeral else data_dir_of(g, data_dir))
-    _up(g, cluster, settings, tuple(seed_topic or ()))
+    _up(g, cluster, settings, topics)
 
 
 def _cores(text: str | None, machines: int | None) -> int | None:
@@ -223,11 +226,10 @@ def _ephemeral_dir(data_dir: str | None) -> str:
     return tempfile.mkdtemp(prefix="yak-")
 
 
-def _up(g: Globals, cluster: "LocalCluster", settings: "UpSettings", seeds: tuple[str, ...]) -> None:
-    from yak.local.seed_topics import make_topics, parse_seed_topic
+def _up(g: Globals, cluster: "LocalCluster", settings: "UpSettings", topics: "tuple[SeedTopic, ...]") -> None:
+    from yak.local.seed_topics import make_topics
     from yak.local.supervise import LogFollower
 
-    topics = tuple(parse_seed_topic(text) for text in seeds)
     started: tuple[int, ...] = ()
     follower = LogFollower(cluster.log_paths())
     try:
