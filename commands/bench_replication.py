@@ -54,7 +54,9 @@ def run_on_running(g: Globals, settings: ReplicationSettings) -> None:
 
 def run(g: Globals, cluster: Measurable, fleet: Fleet | None, settings: ReplicationSettings) -> None:
     """Measure and print the figures."""
-    bench = ReplicationBench(cluster, settings, lambda figure: g.out.note(line(figure)))
+    bench = ReplicationBench(
+        cluster, settings, lambda each: g.out.note(f"{each.name}: {format_value(each.value)} {each.unit}")
+    )
     figures = bench.run(fleet)
     facts = machine()
     rows = [figure.as_json() for figure in figures]
@@ -82,8 +84,3 @@ def row(figure: Figure) -> dict[str, object]:
 def format_value(value: float) -> str:
     """A number with three digits, or an integer with grouped digits."""
     return group_digits(round(value)) if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def line(figure: Figure) -> str:
-    """The line for a figure, printed when it is measured."""
-    return f"{figure.name}: {format_value(figure.value)} {figure.unit}"

@@ -355,6 +355,8 @@ def run(
     doubled or out of order, any other promise was broken, or so little was acknowledged that the run proves nothing;
     then logs, data and the history are kept.
     """
+    import secrets
+
     from yak.commands import interrupts
     from yak.local.chaos.report import draw
     from yak.local.chaos.run import ChaosRun, ChaosSettings
@@ -378,7 +380,7 @@ def run(
     for path in (timeline, history):
         if path is not None:
             _write(path, ())
-    number = _drawn() if seed is None else seed
+    number = secrets.randbelow(_SEED_MAX) if seed is None else seed
     settings = ChaosSettings(number, seconds, kinds, brokers, bootstrap, rate, data_dir, keep, metadata)
     with interrupts.held() as held, new_watcher(g, settings) as watcher:
         work = ChaosRun(settings, watcher, lambda: held.signal is not None)
@@ -573,12 +575,6 @@ def _seconds(duration: str) -> float:
             try_=("yak chaos run --duration 60s",),
         )
     return seconds
-
-
-def _drawn() -> int:
-    import secrets
-
-    return secrets.randbelow(_SEED_MAX)
 
 
 def _must_be_new(data_dir: str) -> None:

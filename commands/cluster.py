@@ -188,6 +188,7 @@ def migrate(
     partitions with replicas are served throughout. The command can be repeated after it was interrupted.
     """
     from yak.commands.local_cluster import find_local
+    from yak.local.cluster import LocalCluster
 
     g.must_not_be_readonly("moving the metadata")
     local = find_local(g, data_dir)
@@ -196,19 +197,11 @@ def migrate(
         raise UsageError("usage", "--redis-url goes with --to redis and a cluster of yak up", why=why)
     if local is not None:
         g.servers_of_local(local)
-        _migrate_local(g, local.data_dir, to, redis_url)
+        cluster = LocalCluster(local.data_dir)
+        has_moved = cluster.migrate(to, redis_url=redis_url, say=g.out.note)
+        _report(g, to, cluster.status().cluster_id, has_moved=has_moved)
     else:
         _migrate_others(g, to)
-
-
-def _migrate_local(g: Globals, data_dir: str, to: str, redis_url: str | None) -> None:
-    """A cluster of `yak up`: everything."""
-    from yak.local.cluster import LocalCluster
-
-    cluster = LocalCluster(data_dir)
-    has_moved = cluster.migrate(to, redis_url=redis_url, say=g.out.note)
-    status = cluster.status()
-    _report(g, to, status.cluster_id, has_moved=has_moved)
 
 
 def _migrate_others(g: Globals, to: str) -> None:

@@ -14,7 +14,6 @@ from yak.view.metadata_sentences import sentence
 
 if TYPE_CHECKING:
     from yak.cluster.image import Image
-    from yak.commands.output import Output
     from yak.local.metadata_log import RecordSource
     from yak.ports.metadata_store import TailedRecord
 
@@ -113,7 +112,7 @@ class _Printer:
         out = self._g.out
         change, severity = sentence(str(record.kind), record_json(record)["record"], self._topic_names)
         line = f"{record.offset:>8}  {time}  {record.kind!s:<16}  "
-        room = _room(out, len(line))
+        room = max(20, get_terminal_size().columns - len(line)) if out.stdout.isatty() else CHANGE_CHARACTERS
         if out.format == "table" and len(change) > room:
             change = change[: room - 1] + "…"
         if severity in _COLOURS:
@@ -121,12 +120,6 @@ class _Printer:
         if not self.printed and out.headers:
             out.line(f"{'OFFSET':>8}  {'TIME':<{len(time)}}  {'KIND':<16}  CHANGE")
         out.line(line + change)
-
-
-def _room(out: "Output", before: int) -> int:
-    if not out.stdout.isatty():
-        return CHANGE_CHARACTERS
-    return max(20, get_terminal_size().columns - before)
 
 
 def print_state(g: "Globals", source: "RecordSource", point: dict[str, int]) -> None:

@@ -203,6 +203,7 @@ def run(
     """Simulate clusters by seed, with random clients, delays, crashes, network cuts and store outages. Checks every
     invariant after every event.
     """
+    from yak.sim.cluster_faults import classes_with
     from yak.sim.coverage import Coverage
     from yak.sim.spec import METADATA, Spec, drawn_size
 
@@ -217,7 +218,9 @@ def run(
     spec = Spec(
         seed,
         brokers,
-        faults=_fault_classes(faults, brokers, metadata),
+        faults=fault_classes(
+            faults, classes_with(brokers, metadata), f"with {brokers} brokers and --metadata {metadata}"
+        ),
         metadata=metadata,
         mutant=_mutant(mutant, brokers),
         keep=numbers(keep),
@@ -244,12 +247,6 @@ def run(
 
 
 # ------------------------------------------------------------------------------------------------------ options
-
-
-def _fault_classes(text: str | None, brokers: int, metadata: str) -> tuple[str, ...] | None:
-    from yak.sim.cluster_faults import classes_with
-
-    return fault_classes(text, classes_with(brokers, metadata), f"with {brokers} brokers and --metadata {metadata}")
 
 
 def _mutant(name: str, brokers: int) -> str:

@@ -115,12 +115,9 @@ class LocalCluster:
                 raise
             redis_started = known.redis.process != redis_before
             supervisor = known.supervisor
-            if supervisor is not None and not processes.is_running(supervisor):
+            if supervisor is None or not processes.is_running(supervisor):
                 supervisor = None
-            if supervisor is None and settings.supervised:
-                known.supervisor = processes.identify(os.getpid())
-            elif supervisor is None:
-                known.supervisor = None
+                known.supervisor = processes.identify(os.getpid()) if settings.supervised else None
             state.save(known)
         took_ms = (time.monotonic() - began) * 1000.0
         supervisor_pid = None if supervisor is None else supervisor.pid
@@ -220,25 +217,20 @@ class LocalCluster:
                 ),
             )
         others = {broker.node_id for broker in known.brokers if broker.node_id != node_id}
-        if not others:
-            raise YakError(
-                "last-broker",
-                f"node {node_id} cannot be removed",
-                why="it is the only broker of the cluster",
-                try_=(
-                    "yak node add",
-                    f"yak down --purge --data-dir {quote(self.data_dir)}          delete the cluster",
-                ),
-            )
         is_voter = known.metadata == quorum.REDIS and node_id in known.voters
-        if is_voter and 2 * len(others.intersection(known.voters)) <= len(known.voters):
-            raise YakError(
-                "last-broker",
-                f"node {node_id} cannot be removed",
-                why="the quorum that had the metadata before, and that the brokers know by its voters "
-                f"{', '.join(map(str, known.voters))}, would have no majority of them",
-                try_=(f"yak cluster migrate --to raft --data-dir {quote(self.data_dir)}          remove it then",),
-            )
+        if others and not (is_voter and 2 * len(others.intersection(known.voters)) <= len(known.voters)):
+            return
+        folder = quote(self.data_dir)
+        why = "it is the only broker of the cluster"
+        remedies: tuple[str, ...] = (
+            "yak node add",
+            f"yak down --purge --data-dir {folder}          delete the cluster",
+        )
+        if others:
+            voters = ", ".join(map(str, known.voters))
+            why = f"the quorum that had the metadata before would have no majority of its voters {voters}"
+            remedies = (f"yak cluster migrate --to raft --data-dir {folder}          remove it then",)
+        raise YakError("last-broker", f"node {node_id} cannot be removed", why=why, try_=remedies)
 
     def remove(self, removal: "Removal") -> None:
         """Remove a broker for good: move away what it holds, stop it, unregister it, delete its directory.

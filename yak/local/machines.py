@@ -13,8 +13,6 @@ from yak.local import listeners
 if TYPE_CHECKING:
     from yak.local.state import BrokerState, ClusterState
 
-_LISTENERS_CONFIG = "listeners="
-
 
 def check_cores(known: "ClusterState", wanted: int | None) -> None:
     """Set the brokers of a machine in a new cluster, and refuse another number in one that has brokers.
@@ -68,7 +66,7 @@ def serve_configs(known: "ClusterState", broker: "BrokerState") -> tuple[str, ..
     machine = machine_of(known, broker.node_id)
     if machine is None:
         return ()
-    if any(pair.startswith(_LISTENERS_CONFIG) for pair in broker.configs):
+    if any(pair.startswith("listeners=") for pair in broker.configs):
         raise UsageError(
             "up-listeners",
             "-c listeners and --cores exclude each other",

@@ -5,6 +5,7 @@ Reading changes nothing: an incomplete tail in a broker's copy is skipped, not t
 
 import itertools
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -145,8 +146,6 @@ class CopySource:
 
     def follow(self, after: MetadataOffset) -> Iterator[TailedRecord | None]:
         """Reads the files twice a second."""
-        import time
-
         while True:
             for record in self.records(after):
                 after = record.offset

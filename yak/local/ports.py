@@ -11,7 +11,7 @@ from typing import Final
 from yak.errors import UsageError
 
 CAN_HOLD: Final = sys.platform.startswith("linux")
-"""Whether `hold` and `hold_all` work here: elsewhere a server cannot bind a held port."""
+"""Whether `hold_all` works here: elsewhere a server cannot bind a held port."""
 
 _LASTING = (15_000, 32_000)
 _TRIES = 50
@@ -66,12 +66,6 @@ def find_lasting(host: str) -> int:
     return find_free(host)
 
 
-def hold(host: str) -> socket.socket:
-    """Reserve any free port at the first address of a host, as `hold_all`."""
-    family, *_, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
-    return _held(family, address, is_shared=False)
-
-
 def hold_all(host: str, port: int, *, is_shared: bool) -> list[socket.socket]:
     """Reserve a port for one server until the sockets are closed, even while the server is down; only on Linux.
 
@@ -110,23 +104,32 @@ def _held(family: int, address: tuple[object, ...], *, is_shared: bool) -> socke
     return held
 
 
+def listening() -> dict[int, int]:
+    """The process that listens on each TCP port, as far as this user may see it: on macOS only root sees any."""
+    import psutil
+
+    try:
+        found = psutil.net_connections(kind="tcp")
+    except (psutil.Error, OSError):
+        return {}
+    return {
+        each.laddr.port: each.pid
+        for each in found
+        if each.laddr and each.pid is not None and each.status == psutil.CONN_LISTEN
+    }
+
+
 def holder(port: int) -> str | None:
     """The process that listens on a port, as `pid 4242 (java)`; None when this user may not see it."""
     import psutil
 
-    try:
-        connections = psutil.net_connections(kind="tcp")
-    except (psutil.Error, OSError):
+    pid = listening().get(port)
+    if pid is None:
         return None
-    for connection in connections:
-        if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port:
-            if connection.pid is None:
-                return None
-            try:
-                return f"pid {connection.pid} ({psutil.Process(connection.pid).name()})"
-            except psutil.Error:
-                return f"pid {connection.pid}"
-    return None
+    try:
+        return f"pid {pid} ({psutil.Process(pid).name()})"
+    except psutil.Error:
+        return f"pid {pid}"
 
 
 def port_taken_error(host: str, port: int) -> UsageError:

@@ -4,10 +4,11 @@ It uses `yak.local.redis_child`, like the server that outlives its command.
 """
 
 import os
-import signal
+from collections.abc import Callable
 from typing import Final, Self
 
 from yak.local import processes, redis_child
+from yak.local.processes import ProcessId
 from yak.local.redis_child import RunningRedis
 
 _LOG_NAME: Final = "redis.log"
@@ -46,17 +47,16 @@ class EmbeddedRedis:
 
     def stop(self) -> None:
         """Stop the server; kill it after a timeout."""
-        running, self._running = self._running, None
-        if running is not None:
-            processes.send_signal(running.process, signal.SIGCONT)
-            redis_child.stop(running.process)
-            redis_child.forget_socket(self._socket_path, self._directory)
+        self._end(redis_child.stop)
 
     def kill(self) -> None:
         """`kill -9`: acknowledged writes are in its file all the same."""
+        self._end(processes.kill)
+
+    def _end(self, end: Callable[[ProcessId], bool]) -> None:
         running, self._running = self._running, None
         if running is not None:
-            processes.kill(running.process)
+            end(running.process)
             redis_child.forget_socket(self._socket_path, self._directory)
 
     def __enter__(self) -> Self:

@@ -169,8 +169,6 @@ def load(data_dir: str) -> ClusterState | None:
                 why=f"it has version {version}, and this yak reads {_VERSION}; nothing was changed",
                 try_=("use the yak that started the cluster", "yak up -d --data-dir OTHER"),
             )
-        if version != _VERSION:
-            raise ValueError(f"version {version}, this yak knows {_VERSION}")
         return _decode(raw)
     except (ValueError, KeyError, TypeError) as error:
         raise StartRefused(

@@ -339,7 +339,7 @@ class Cluster:
     def start(self) -> None:
         """Start all brokers at once and wait until they answer clients and know each other."""
         if ports.CAN_HOLD:
-            self._held = [ports.hold(_HOST) for _ in range(self.shape.brokers)]
+            self._held = [ports.hold_all(_HOST, 0, is_shared=False)[0] for _ in range(self.shape.brokers)]
         self._local.up(
             UpSettings(
                 port=0,

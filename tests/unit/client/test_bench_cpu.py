@@ -41,7 +41,7 @@ def test_the_listener_of_a_local_address_is_found_and_no_other() -> None:
 def test_benchmark_on_a_system_that_shows_no_listeners_goes_on_without_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """On macOS only root sees them, and yak bench replication -b ended with a bug."""
 
-    def refuse(_kind: str) -> None:
+    def refuse(**_: str) -> None:
         raise psutil.AccessDenied
 
     monkeypatch.setattr(psutil, "net_connections", refuse)

@@ -3,6 +3,7 @@
 import socket
 import threading
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from yak.local.chaos.liveness import LivenessReport, Violation
 from yak.local.chaos.nemesis import InjectedFault
 from yak.local.chaos.recorder import Recorder, decode, encode, value_of
 from yak.local.chaos.report import ChaosReport, draw, store_alone_costs_nothing, unavailability
-from yak.local.chaos.schedule import BY_NAME, KINDS, PlannedFault, names, parse_faults, plan
+from yak.local.chaos.schedule import BY_NAME, KINDS, FaultKind, PlannedFault, parse_faults, plan
 from yak.sim.history_checker.anomalies import Anomaly, Kind
 from yak.sim.history_checker.history import UNREADABLE, Final, History, Outcome, Poll, Send, Txn, run
 from yak.sim.history_checker.report import check_history
@@ -65,6 +66,10 @@ def test_seeds_reach_every_fault_and_differ() -> None:
     assert any(len(fault.nodes) == len(NODES) for fault in planned), "all brokers at once"
     assert plan(1, KINDS, NODES, 120.0) != plan(2, KINDS, NODES, 120.0)
     assert plan(1, (), NODES, 120.0) == ()
+
+
+def names(kinds: Sequence[FaultKind]) -> str:
+    return ",".join(kind.name for kind in kinds) or "none"
 
 
 def test_faults_are_chosen_by_name() -> None:

@@ -117,7 +117,7 @@ def test_listeners_that_cannot_be_are_refused(tmp_path: Path, settings: dict, co
 
 
 def test_port_of_another_program_is_refused(tmp_path: Path) -> None:
-    with ports.hold("127.0.0.1") as held:
+    with ports.hold_all("127.0.0.1", 0, is_shared=False)[0] as held:
         held.listen(1)
         port = held.getsockname()[1]
         error = refusal(tmp_path, brokers=1, listen=(f"EXTERNAL://127.0.0.1:{port}",))

@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
@@ -14,7 +14,7 @@ import psutil
 
 from yak.client.admin import Admin
 from yak.errors import YakError
-from yak.local import processes
+from yak.local import ports, processes
 from yak.local.cluster import LocalCluster, UpSettings
 
 
@@ -102,13 +102,9 @@ def used_between(before: Mapping[str, float], after: Mapping[str, float]) -> dic
 def listeners(addresses: Mapping[str, tuple[str, int]]) -> dict[str, int]:
     """The pids of local processes that listen at these addresses (name -> host, port).
 
-    Names with a remote address, or with a listener that this user may not inspect, are left out: on macOS all are.
+    Names with a remote address, or with a listener that this user may not inspect, are left out.
     """
-    by_port: dict[int, int] = {}
-    with suppress(psutil.AccessDenied):
-        for connection in psutil.net_connections("tcp"):
-            if connection.status == psutil.CONN_LISTEN and connection.pid is not None and connection.laddr:
-                by_port[connection.laddr.port] = connection.pid
+    by_port = ports.listening()
     return {
         name: by_port[port] for name, (host, port) in addresses.items() if port in by_port and _is_this_machine(host)
     }

@@ -131,10 +131,6 @@ class Proxy:
 
     # ----------------------------------------------------------------------------------------------------- faults
 
-    def connected(self) -> list[str]:
-        with self._lock:
-            return sorted(set(self._connections.values()))
-
     def route(self, source: str) -> Route:
         """The route between this source and the target, to inject faults into."""
         with self._lock:

@@ -103,11 +103,6 @@ def parse_faults(text: str, *, own_processes: bool, metadata: str = REDIS) -> tu
     return tuple(chosen)
 
 
-def names(kinds: Sequence[FaultKind]) -> str:
-    """The kinds as the command line takes them."""
-    return ",".join(kind.name for kind in kinds) or NONE
-
-
 QUIET_START_SECONDS: Final = 2.0
 _GAP_SECONDS: Final = (0.5, 5.0)
 _OVERLAP_PERCENT: Final = 35
