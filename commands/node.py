@@ -7,7 +7,7 @@ from yak.commands.app import STOP, WHAT, CommandGroup, flag
 from yak.commands.local_cluster import data_dir_of, find_local, local_cluster, print_status
 from yak.commands.options import Globals
 from yak.commands.parameters import DataDir, NodeId, option
-from yak.errors import UsageError
+from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
     from yak.client.broker_removal import Removal
@@ -121,8 +121,15 @@ def _changeable(g: Globals, data_dir: str | None, command: str) -> "LocalCluster
 def _change(
     g: Globals, cluster: "LocalCluster", node_id: int, change: Callable[[int], object], *, machine: bool
 ) -> None:
-    for each in cluster.mates(node_id) if machine else (node_id,):
-        change(each)
+    nodes = cluster.mates(node_id) if machine else (node_id,)
+    changed = len(nodes)
+    for each in nodes:
+        try:
+            change(each)
+        except YakError as error:
+            changed -= 1
+            if not changed or error.code not in ("node-not-running", "node-paused", "node-not-paused"):
+                raise
     _show(g, cluster, node_id)
 
 
@@ -150,7 +157,6 @@ def _leave_quorum(g: Globals, servers: str, node_id: int) -> None:
     from yak.client.quorum import describe_quorum, remove_voter
     from yak.client.replica_offsets import read_metadata
     from yak.commands.quorum import voter_to_remove, voters_sentence
-    from yak.errors import YakError
 
     timeout_s = g.timeout_s
     found = read_metadata(servers, timeout_s=timeout_s)

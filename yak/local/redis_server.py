@@ -5,13 +5,11 @@ It uses `yak.local.redis_child`, like the server that outlives its command.
 
 import os
 from collections.abc import Callable
-from typing import Final, Self
+from typing import Self
 
 from yak.local import processes, redis_child
 from yak.local.processes import ProcessId
 from yak.local.redis_child import RunningRedis
-
-_LOG_NAME: Final = "redis.log"
 
 
 class EmbeddedRedis:
@@ -36,13 +34,10 @@ class EmbeddedRedis:
         assert self._running is not None
         return self._running.process.pid
 
-    @property
-    def log_path(self) -> str:
-        return os.path.join(self._directory, _LOG_NAME)
-
     def start(self) -> Self:
         """Start the server and wait until it answers. Raises the errors of `redis_child.start`."""
-        self._running = redis_child.start(self._directory, 0, self.log_path, socket_path=self._socket_path)
+        log_path = os.path.join(self._directory, "redis.log")
+        self._running = redis_child.start(self._directory, 0, log_path, socket_path=self._socket_path)
         return self
 
     def stop(self) -> None:
