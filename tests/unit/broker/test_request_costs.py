@@ -15,7 +15,7 @@ from yak.broker.apis import describe_topic_partitions
 from yak.broker.apis.delete_records import DelayedDeleteRecords
 from yak.broker.apis.metadata import describe_partitions
 from yak.coordination import group_coordinator
-from yak.groups.offsets import offset_record
+from yak.groups.offsets import OFFSETS_TOPIC, offset_record
 from yak.ids import TopicPartition
 from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.transactions.transaction import BY_LABEL
@@ -49,6 +49,11 @@ def commit_fields(group: str, count: int) -> dict[str, Any]:
     return {"group_id": group, "member_id": "", "topics": [{"name": "orders", "partitions": [row] * count}]}
 
 
+def offsets_logs(rig: GroupsRig) -> list[Any]:
+    partitions = rig.node.broker.partitions
+    return [each.log for where, each in partitions.items() if where.topic == OFFSETS_TOPIC]
+
+
 def test_commit_under_a_long_group_id_makes_no_more_records_than_a_batch_holds(rig, made):
     answer = rig.ask(COMMIT, 9, **commit_fields(LONG_ID, COUNT))
     assert {each.error_code for each in answer.topics[0].partitions} == {ErrorCode.unknown_server_error}
@@ -57,12 +62,16 @@ def test_commit_under_a_long_group_id_makes_no_more_records_than_a_batch_holds(r
     assert rig.ask(COMMIT, 9, **commit_fields("short", COUNT)).topics[0].partitions[0].error_code == NONE
 
 
-def test_deletion_of_offsets_under_a_long_group_id_is_refused_as_too_large(rig):
+def test_offset_that_is_named_again_and_again_is_deleted_by_one_record(rig):
     rig.commit({("orders", 0): 7}, LONG_ID)
+    (log,) = [each for each in offsets_logs(rig) if each.log_end_offset]
+    end_offset = log.log_end_offset
     topics = [{"name": "orders", "partitions": [{"partition_index": 0}] * COUNT}]
     answer = rig.ask(47, 0, group_id=LONG_ID, topics=topics)
-    assert answer.error_code == ErrorCode.unknown_server_error
-    assert rig.committed(LONG_ID) == {("orders", 0): (7, "")}
+    assert answer.error_code == NONE
+    assert len(answer.topics[0].partitions) == COUNT
+    assert log.log_end_offset == end_offset + 1
+    assert rig.committed(LONG_ID) == {}
 
 
 def test_group_that_is_named_again_and_again_is_described_once(rig):

@@ -36,7 +36,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
         group.check_deletion_of_offsets()
     except PeerError as refusal:
         return Now({"error_code": refusal.error_code, "topics": []})
-    partitions: list[tuple[str, int]] = []
+    partitions: dict[tuple[str, int], None] = {}
+    """Each once: a client may name one as often as its request has room."""
     topics: list[Fields] = []
     for topic in request.topics:
         may_read = broker.authorization.allows(call, Operation.READ, ResourceType.TOPIC, topic.name)
@@ -54,7 +55,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
             elif is_subscribed:
                 code = ErrorCode.group_subscribed_to_topic
             elif has_offset:
-                partitions.append((topic.name, requested.partition_index))
+                partitions[topic.name, requested.partition_index] = None
             answers.append({"partition_index": requested.partition_index, "error_code": code})
         answers.sort(key=_exists)
         topics.append({"name": topic.name, "partitions": answers})
