@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from yak.server.tls_listener import ListenerTls
 
 _READ_BYTES: Final = 64 * 1024
+_SENT_BYTES: Final = 16 * 1024
+"""Encrypted at once by `send_now`: a record of TLS."""
 
 
 class TlsStream(trio.abc.AsyncResource):
@@ -38,6 +40,8 @@ class TlsStream(trio.abc.AsyncResource):
         self._tls = TlsSocket(sock, tls.contexts.accepting)
         self._unsent = b""
         """Encrypted bytes that the socket has not taken."""
+        self._begun_bytes = 0
+        """Bytes of `send_now` that are among those, and not counted as taken yet."""
         self._has_said_end = False
 
     async def handshake(self, seconds: float) -> None:
@@ -89,19 +93,24 @@ class TlsStream(trio.abc.AsyncResource):
         """As Trio's. Raises BrokenResourceError."""
         await trio.lowlevel.checkpoint()
         with _broken():
+            self._begun_bytes = 0
             is_sent = self._flush(self._tls.encrypt(data))
             while not is_sent:
                 await trio.lowlevel.wait_writable(self._raw)
                 is_sent = self._flush()
 
     def send_now(self, data: Buffer) -> int:
-        """Send at once; the count of bytes taken: all or, while earlier bytes are unsent, none. Raises OSError."""
+        """Send at once; the count of bytes that the socket has taken. The others must be given again. Raises OSError."""
         if self.socket.fileno() < 0:
             raise BrokenPipeError("the connection is closed")
-        if not self._flush():
-            return 0
-        self._flush(self._tls.encrypt(data))
-        return len(data)
+        sent, rest = 0, memoryview(data)
+        while self._flush():
+            sent, self._begun_bytes = sent + self._begun_bytes, 0
+            if sent == len(rest):
+                break
+            piece = rest[sent : sent + _SENT_BYTES]
+            self._unsent, self._begun_bytes = self._tls.encrypt(piece), len(piece)
+        return sent
 
     async def send_eof(self) -> None:
         """Say that nothing more is sent (a TLS alert), and close this direction."""

@@ -1,5 +1,6 @@
 """HTTPS: requests, events that are sent at once, and clients that speak something else."""
 
+import socket
 import ssl
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.unit.security.identities import Identities
 from tests.unit.server.http.rig import serving
 from yak.server.http.bodies import body_pieces
 from yak.server.http.context import Context
+from yak.server.http.events.listeners import Listener
 from yak.server.http.route import Route
 from yak.server.http.timed_stream import STREAM
 from yak.server.tls_listener import ListenerTls
@@ -49,12 +51,26 @@ async def sent_now(_context: Context, request: Request) -> Response:
     raise AssertionError
 
 
+async def listened(_context: Context, request: Request) -> Response:
+    """An event that the socket does not take at once; no other event follows."""
+    stream = request.scope["state"][STREAM]
+    stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+    listener = Listener(stream.send_now, 1)
+    listener.offer(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(LARGE) + LARGE)
+    while listener.is_behind:
+        await trio.sleep(0.001)
+        listener.drain()
+    await trio.sleep_forever()
+    raise AssertionError
+
+
 ROUTES = (
     Route("GET", "/state", state, "x", "T"),
     Route("GET", "/large", large, "x", "T"),
     Route("POST", "/count", count, "x", "T"),
     Route("POST", "/early", state, "x", "T"),
     Route("GET", "/now", sent_now, "x", "T"),
+    Route("GET", "/listened", listened, "x", "T"),
 )
 
 
@@ -90,6 +106,14 @@ async def test_bytes_that_are_sent_at_once_arrive_whole(known: Identities) -> No
         async with client(known, rig.port) as asking, asking.stream("GET", "/now") as answer:
             body = await answer.aread()
         assert body == b"y" * 1_000_000
+
+
+async def test_large_event_arrives_whole_without_another_event(known: Identities) -> None:
+    async with serving(ROUTES, tls=https(known)) as rig:
+        with trio.fail_after(5):
+            async with client(known, rig.port) as asking, asking.stream("GET", "/listened") as answer:
+                body = await answer.aread()
+        assert body == LARGE
 
 
 async def test_certificate_of_a_client_is_its_principal(known: Identities) -> None:

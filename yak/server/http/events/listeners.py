@@ -135,8 +135,6 @@ class Listener:
         self.ended = trio.Event()
         self._queue: deque[bytes | memoryview] = deque()
         self._queued_bytes = 0
-        self._is_in_chunk = False
-        """Whether the first chunk in the queue was partly sent."""
         self.has_gap = False
         self._moved_at = now()
 
@@ -147,8 +145,8 @@ class Listener:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no chunk is partly sent."""
-        return not self._is_in_chunk
+        """Whether no chunk is unsent or partly sent."""
+        return not self._queue
 
     def offer(self, chunk: bytes) -> None:
         """Send a chunk after the queued ones; drop it when the queue is full."""
@@ -179,12 +177,9 @@ class Listener:
                     self._moved_at = self._now()
                     self._queued_bytes -= sent
                 if sent < len(queue[0]):
-                    if sent:
-                        queue[0] = memoryview(queue[0])[sent:]
-                        self._is_in_chunk = True
+                    queue[0] = memoryview(queue[0])[sent:]
                     break
                 queue.popleft()
-                self._is_in_chunk = False
         except OSError:
             self.ended.set()
             return
