@@ -271,7 +271,8 @@ class PendingEvents:
                     self._add(time_ms, event)
                     made += 1
                     if made % _MADE_AT_ONCE == 0:
-                        await trio.lowlevel.checkpoint()
+                        # a listener that disconnects here would take the other events of the note along
+                        await trio.lowlevel.cancel_shielded_checkpoint()
 
     def _add(self, time_ms: int, event: BrokerEvent) -> None:
         fields = {"time_ms": time_ms, "node_id": self._broker.node_id, "message": event.message}

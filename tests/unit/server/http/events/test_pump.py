@@ -2,6 +2,7 @@
 
 import json
 import time
+import uuid
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from unittest.mock import Mock, patch
@@ -234,6 +235,21 @@ async def test_notes_are_bounded_with_listeners_too():
         gathering.note_notice(empty("g"))
     await gathering.digest()
     assert ring.next - ring.first == NOTES_MAX
+
+
+async def test_listener_that_disconnects_while_events_are_made_takes_none_from_the_others():
+    ring, gathering, _woken = gathering_of()
+    gathering.has_listeners = True
+    names = [f"t{number}" for number in range(1_000)]
+    removed = Delta(topics_removed=tuple((name, uuid.uuid4()) for name in names))
+    gathering.note_image(Image(), Image(), removed)
+    async with trio.open_nursery() as connection:
+        connection.start_soon(gathering.digest)
+        while ring.next == ring.first:
+            await trio.lowlevel.checkpoint()
+        connection.cancel_scope.cancel()
+    await gathering.digest()
+    assert all_of(ring).count("event: topic-deleted") == len(names)
 
 
 async def test_others_have_the_loop_while_many_events_are_made():
