@@ -476,7 +476,7 @@ class Pump:
                 own = gap(self.ring, self.ring.first, self._clock.wall_ms(), "events are no longer available") + own
             if own:
                 listener.offer(chunk_of(own))
-        listener.position = end
+        listener.position = max(listener.position, end)
 
     def _events(self, audience: Subscribers, start: int, end: int) -> bytes:
         """All new events in one piece, at most what the ring holds."""

@@ -18,6 +18,7 @@ from yak.server.shell import Counters
 
 QUIET = Subscription(EventFilter(frozenset(["group"])), None, has_progress=False)
 OTHERS = Subscription(EventFilter(frozenset(["leader"])), None, has_progress=False)
+EVERYTHING = Subscription(EventFilter(), None, has_progress=False)
 WALL_MS = 7_200_000
 """How far the wall clock is ahead of the steady one."""
 
@@ -144,6 +145,24 @@ async def test_quiet_listener_gets_comments_while_others_are_busy(autojump_clock
             happen(pump, "busy")
             await trio.sleep(1)
         assert ear.raw.count(b": still here") == 2
+
+
+async def test_listener_that_joins_during_a_round_receives_no_event_twice(autojump_clock):
+    """It joins after the events that it missed were sent to it, which may be newer than those of the round."""
+    async with pumping() as pump:
+        joined = [join(pump)[0] for _ in range(9)]
+        join(pump, EVERYTHING)
+        await trio.sleep(1)
+        happen(pump, "a")
+        while not joined[7].sends:  # the round pauses here
+            await trio.lowlevel.checkpoint()
+        happen(pump, "b")
+        await pump.gathering.digest()
+        late, _ = join(pump, EVERYTHING)
+        await trio.sleep(1)
+        happen(pump, "c")
+        await trio.sleep(1)
+        assert late.groups() == ["c"]
 
 
 async def test_many_listeners_get_fewer_rounds(autojump_clock):
