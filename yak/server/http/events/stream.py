@@ -79,7 +79,7 @@ class EventStream(Response):
             listener = Listener(stream.send_now, await self._catch_up(send))
             await self._listen(listener)
             nursery.cancel_scope.cancel()
-        # without its end, the answer of a listener that stopped inside a chunk is visibly truncated
+        # without its end, the answer of a listener that has not got all of its chunks is visibly truncated
         if listener is None or (listener.is_whole and not listener.ended.is_set()):
             await send(_body(b"", more=False))
 
@@ -99,7 +99,7 @@ class EventStream(Response):
         if self._request.has_snapshot:
             position = ring.next
             await send(_body(await self._snapshot(ring)))
-        while position < ring.next:
+        while position < ring.next and self._may_listen():
             if position < ring.first:
                 position = ring.first
                 await send(_body(gap(ring, position, clock.wall_ms(), "events were dropped before they were sent")))
@@ -125,14 +125,17 @@ class EventStream(Response):
     async def _listen(self, listener: Listener) -> None:
         """Let the pump send until the listener ends, or an ACL takes its right away."""
         subscription = self._request.subscription
-        access = Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME
         self._pump.join(subscription, listener)
         try:
-            while not listener.ended.is_set() and is_allowed(self._context.broker, self._caller, *access):
+            while not listener.ended.is_set() and self._may_listen():
                 with trio.move_on_after(RIGHTS_SECONDS):
                     await listener.ended.wait()
         finally:
             self._pump.leave(subscription, listener)
+
+    def _may_listen(self) -> bool:
+        access = Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME
+        return is_allowed(self._context.broker, self._caller, *access)
 
 
 def _body(body: bytes, *, more: bool = True) -> Message:

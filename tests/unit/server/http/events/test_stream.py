@@ -1,6 +1,7 @@
-"""Who may listen: no more than the bound, and no cursor that is none."""
+"""Who may listen: no more than the bound, and no cursor that is none; and the events that a stream begins with."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import trio
@@ -21,10 +22,27 @@ EVERYTHING = Subscription(EventFilter(), None, has_progress=True)
 def context_with(listeners):
     ring = EventRing("1-abc", 10)
     context = make_context(HttpLimits(event_listeners_max=3))
-    pump = Pump(context.shell, SimpleNamespace(), ring, SimpleNamespace())
+    pump = Pump(context.shell, SimpleNamespace(node_id=1, wall_ms=0), ring, SimpleNamespace())
     pump.listeners = listeners
     context.parts[event_pump] = pump
     return context
+
+
+class Answered:
+    """What a stream sent, and what happens at each send."""
+
+    def __init__(self, on_send: Any = lambda: None) -> None:
+        self.raw = b""
+        self._on_send = on_send
+
+    async def send(self, message: Any) -> None:
+        await trio.lowlevel.checkpoint()
+        self.raw += message["body"]
+        self._on_send()
+
+    @property
+    def groups(self) -> list[str]:
+        return [line.partition(b'"group":"')[2][:1].decode() for line in self.raw.splitlines() if b'"group":"' in line]
 
 
 def test_as_many_as_the_bound_may_listen():
@@ -37,6 +55,24 @@ def test_as_many_as_the_bound_may_listen():
 def test_invalid_event_cursor_is_refused_before_the_stream_begins():
     with pytest.raises(Problem, match="not an event id"):
         EventStream(context_with(0), StreamRequest(EVERYTHING, "yesterday"))
+
+
+async def test_event_stream_that_catches_up_slowly_ends_when_an_acl_takes_the_right_away():
+    CALLER.set(Caller("User:ann", None, "10.0.0.9:4711"))
+    context = context_with(0)
+    acls = Acls((Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME))
+    context.broker.authorization = acls
+    ring = context.parts[event_pump].ring
+
+    def add_one() -> None:
+        ring.add("group-empty", None, {"group": "b"})
+        acls.allowed = () if ring.next > 3 else acls.allowed
+
+    answered = Answered(add_one)
+    stream = EventStream(context, StreamRequest(EVERYTHING, "1-abc:0"))
+    with trio.fail_after(5):
+        await stream._catch_up(answered.send)
+    assert answered.groups == ["b", "b"]
 
 
 async def test_event_stream_ends_when_an_acl_takes_the_right_away(monkeypatch):
