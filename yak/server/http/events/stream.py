@@ -64,7 +64,7 @@ class EventStream(Response):
             raise Problem(
                 503, "too-many-listeners", f"this broker has the maximum of {most} event streams", "use another broker"
             )
-        self._follows = pump.ring.next if request.cursor is None else pump.ring.after(request.cursor)
+        self._follows = None if request.cursor is None else pump.ring.after(request.cursor)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI application."""
@@ -87,7 +87,8 @@ class EventStream(Response):
         """Send the events that the listener missed; returns the number of the next event."""
         ring, clock = self._pump.ring, self._context.shell.clock
         await self._pump.gathering.digest()
-        position = self._follows
+        # without a cursor, the events that waited for a listener are no news
+        position = ring.next if self._request.cursor is None else self._follows
         # after the opening, the listener misses no event
         opening = f": events of {ring.boot}\nretry: 1000\n\n".encode()
         if position is None or position < ring.first:

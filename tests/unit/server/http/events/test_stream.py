@@ -8,6 +8,7 @@ import trio
 
 from tests.unit.server.http.rig import Acls, make_context
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
+from yak.core.events import Notice
 from yak.server.http.authentication import CALLER, Caller
 from yak.server.http.context import HttpLimits
 from yak.server.http.events import stream
@@ -45,6 +46,10 @@ class Answered:
         return [line.partition(b'"group":"')[2][:1].decode() for line in self.raw.splitlines() if b'"group":"' in line]
 
 
+def happen(pump, group):
+    pump.gathering.note_notice(Notice("info", "group-empty", {"group": group, "generation": 1}))
+
+
 def test_as_many_as_the_bound_may_listen():
     assert EventStream(context_with(2), StreamRequest(EVERYTHING)).media_type == "text/event-stream"
     with pytest.raises(Problem, match="maximum of 3 event streams") as refused:
@@ -55,6 +60,17 @@ def test_as_many_as_the_bound_may_listen():
 def test_invalid_event_cursor_is_refused_before_the_stream_begins():
     with pytest.raises(Problem, match="not an event id"):
         EventStream(context_with(0), StreamRequest(EVERYTHING, "yesterday"))
+
+
+async def test_event_stream_without_a_cursor_has_no_earlier_events():
+    """Those that a broker queues while there are no listeners are for a listener that reconnects."""
+    context = context_with(0)
+    pump = context.parts[event_pump]
+    happen(pump, "a")
+    for cursor, expected in ((None, []), ("1-abc:0", ["a"])):
+        answered = Answered()
+        position = await EventStream(context, StreamRequest(EVERYTHING, cursor))._catch_up(answered.send)
+        assert (answered.groups, position) == (expected, 2)
 
 
 async def test_event_stream_that_catches_up_slowly_ends_when_an_acl_takes_the_right_away():
