@@ -83,7 +83,7 @@ ROUTES: Final = Routes("Administration")
         Parameter(
             "cursor",
             {"type": "string", "pattern": f"^{CURSOR}$"},
-            "the id of the last received event; the same as the header Last-Event-ID",
+            "the id of the last received event; the header Last-Event-ID takes precedence",
         ),
         flag("snapshot", "begin with a snapshot of the cluster and all partitions"),
         Parameter(
@@ -105,9 +105,8 @@ async def events(context: Context, request: Request) -> Response:
     subscription = Subscription(
         wish, rates_ms if wish.takes(RATES, None) else None, has_progress=wish.takes(PROGRESS, None)
     )
-    cursor = query_text(request, "cursor")
-    if cursor is None:
-        cursor = request.headers.get("last-event-id") or None
+    # a browser that reconnects sends its last event with the query that it began with
+    cursor = request.headers.get("last-event-id") or query_text(request, "cursor")
     duration_ms = None
     if "duration_ms" in request.query_params:
         duration_ms = query_integer(request, "duration_ms", minimum=1, maximum=DURATION_MS_MAX)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import trio
 
-from tests.unit.server.http.rig import Acls, make_context
+from tests.unit.server.http.rig import Acls, make_context, make_request
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 from yak.core.events import Notice
 from yak.server.http.authentication import CALLER, Caller
@@ -16,6 +16,7 @@ from yak.server.http.events.listeners import EventFilter, EventRing, Listener, S
 from yak.server.http.events.pump import Pump
 from yak.server.http.events.stream import EventStream, StreamRequest, event_pump
 from yak.server.http.problems import Problem
+from yak.server.http.routes import events as routes
 
 EVERYTHING = Subscription(EventFilter(), None, has_progress=True)
 
@@ -60,6 +61,21 @@ def test_as_many_as_the_bound_may_listen():
 def test_invalid_event_cursor_is_refused_before_the_stream_begins():
     with pytest.raises(Problem, match="not an event id"):
         EventStream(context_with(0), StreamRequest(EVERYTHING, "yesterday"))
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "expected"),
+    [
+        ("cursor=1-abc:1", {}, "1-abc:1"),
+        ("", {"last-event-id": "1-abc:2"}, "1-abc:2"),
+        ("cursor=1-abc:1", {"last-event-id": "1-abc:2"}, "1-abc:2"),
+    ],
+)
+async def test_event_stream_of_a_browser_that_reconnects_continues_after_its_last_event(query, headers, expected):
+    """An EventSource repeats its address, with the cursor that it began with."""
+    request = make_request(query, headers, http_version="1.1")
+    answer = await routes.events(context_with(0), request)
+    assert answer._request.cursor == expected
 
 
 async def test_event_stream_without_a_cursor_has_no_earlier_events():
