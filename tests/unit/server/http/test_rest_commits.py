@@ -1,4 +1,4 @@
-"""The offsets that a consumer instance commits, with a librdkafka that notes them."""
+"""The offsets that a consumer instance commits, and what its reads poll, with a librdkafka that notes them."""
 
 from typing import Any
 
@@ -117,3 +117,29 @@ def test_call_on_a_handle_that_was_closed_for_good_is_an_error(consumer: KafkaCo
     consumer._handle = Closed(lambda: None)  # type: ignore[assignment]
     with pytest.raises(RuntimeError):
         consumer.committed([ZERO])
+
+
+class Rebalancing:
+    """A handle whose next poll revokes partition 0, and has no records."""
+
+    def __init__(self, consumer: KafkaConsumer) -> None:
+        self.consumer = self
+        self.polls = 0
+        self._inbox = consumer.inbox
+
+    def consume(self, _count: int, _wait_s: float) -> list[Any]:
+        self.polls += 1
+        self._inbox.forget([ZERO])
+        return []
+
+    def store_given(self, _ours: Any) -> None:
+        pass
+
+
+def test_read_of_less_than_the_instance_has_lets_the_group_rebalance(consumer: KafkaConsumer) -> None:
+    for partition in (ZERO, ONE):
+        consumer.inbox.put(Fetched(partition, 5, None, b"1", None))
+    handle: Any = Rebalancing(consumer)
+    consumer._handle = handle
+    assert [record.topic_partition for record in consumer.read(1.0, 1)] == [ONE]
+    assert handle.polls == 1

@@ -176,19 +176,25 @@ class KafkaConsumer:
         `QUIET_S`; at the latest at the timeout, with the records so far.
         """
         self._store_given()
-        self._wake()
-        with explained("reading failed"):
-            self._gather(time.monotonic() + wait_s, bytes_max)
+        if self._has_enough(bytes_max):
+            self.tend()  # or the group could not rebalance while a client reads little at a time
+        if not self._has_enough(bytes_max):
+            self._wake()
+            with explained("reading failed"):
+                self._gather(time.monotonic() + wait_s, bytes_max)
         taken = self.inbox.draw(bytes_max, RECORDS_MAX)
         if not taken and self._failure is not None:
             failure, self._failure = self._failure, None
             raise kafka_failure(failure, "reading failed")
         return taken
 
+    def _has_enough(self, bytes_max: int) -> bool:
+        return self.inbox.bytes_held >= bytes_max or len(self.inbox) >= RECORDS_MAX
+
     def _gather(self, deadline: float, bytes_max: int) -> None:
         inbox, min_bytes = self.inbox, self._settings.min_bytes
         while not (self._is_interrupted or self._is_ending) and self._failure is None:
-            while inbox.bytes_held < bytes_max and len(inbox) < RECORDS_MAX:
+            while not self._has_enough(bytes_max):
                 # consume() with a timeout waits for a full batch; without one it takes the records already fetched.
                 messages = self._open.consumer.consume(_BATCH, 0)
                 if not messages:
