@@ -192,6 +192,26 @@ def test_a_call_that_waits_for_its_turn_is_never_done_when_it_is_cancelled(eithe
     run(main())
 
 
+def test_last_work_is_done_when_its_task_is_cancelled_before_it_begins(either, worker):
+    """It closes the consumer, which would otherwise stay in its group until its session ends."""
+    loop, run, cancel_after = either
+    done = []
+    go_on = threading.Event()
+
+    async def last():
+        with loop.shielded():
+            await worker.run(lambda: done.append(True), is_last=True)
+        await loop.sleep(0)
+
+    async def main():
+        worker._pool.submit(go_on.wait)
+        threading.Timer(0.1, go_on.set).start()
+        assert await cancel_after(0.02, last)
+        assert done == [True]
+
+    run(main())
+
+
 def test_cancelled_answer_lets_the_thread_continue(either, worker):
     loop, run, cancel_after = either
     done = []

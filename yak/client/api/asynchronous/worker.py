@@ -112,8 +112,8 @@ class Worker:
     async def run(self, work: Callable[[], _T], *, is_last: bool = False) -> _T:
         """Run the work in the thread. A cancellation takes effect before the work begins, or when it is done.
 
-        The last work, which closes the consumer, does not run while the coroutine of another task is being run:
-        librdkafka cannot close a consumer within its rebalance. Raises UsageError (`closed`) after `end`.
+        The last work, which closes the consumer, is done in any case. It does not run while the coroutine of another task
+        is being run: librdkafka cannot close a consumer within its rebalance. Raises UsageError (`closed`) after `end`.
         """
         if self._is_ended:
             raise closed("consumer")
@@ -126,7 +126,7 @@ class Worker:
         try:
             await self._loop.wait(call.step)
         except self._loop.cancelled as error:
-            if queued.cancel():
+            if not is_last and queued.cancel():
                 raise
             stopped = error
         await self._finish(call, stopped)
