@@ -1,6 +1,8 @@
 """A consumer's thread and the event loop, on both loops: calls in turn, questions back, and clean cancellation."""
 
 import asyncio
+import os
+import signal
 import threading
 import time
 from concurrent.futures import Future
@@ -228,6 +230,29 @@ def test_cancelled_answer_lets_the_thread_continue(either, worker):
         assert done == [True]
 
     run(main())
+
+
+def test_interrupt_during_a_call_is_raised_after_the_questions_of_the_call():
+    """Without an answer the thread would wait for ever, and the program could not end."""
+    worker, done = Worker(yak.trio.LOOP, "test"), []
+
+    async def answer():
+        done.append("answer")
+
+    def work():
+        time.sleep(0.05)  # the task waits by then
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)
+        worker.ask(answer)
+        done.append("work")
+
+    async def main():
+        with trio.fail_after(5), pytest.raises(KeyboardInterrupt):
+            await worker.run(work)
+
+    trio.run(main)
+    worker.end()
+    assert done == ["answer", "work"]
 
 
 def test_cancelled_wait_for_a_future_does_not_cancel_the_future(either):

@@ -125,7 +125,7 @@ class Worker:
         stopped: BaseException | None = None
         try:
             await self._loop.wait(call.step)
-        except self._loop.cancelled as error:
+        except (self._loop.cancelled, KeyboardInterrupt) as error:  # without answers the thread would wait for ever
             if not is_last and queued.cancel():
                 raise
             stopped = error
@@ -137,9 +137,9 @@ class Worker:
         while True:
             try:
                 question = await self._loop.wait_through(call.step)
-            except self._loop.cancelled as error:
+            except (self._loop.cancelled, KeyboardInterrupt) as error:
                 stopped = stopped or error
-                question = call.step.result()
+                continue
             if question is None:
                 break
             call.step = Future()
