@@ -123,9 +123,9 @@ class AsyncProducer:
             if error is None:
                 await self.flush()
         finally:
-            # On success all is flushed. After an error the records are still sent; a cancellation allows only the short
-            # grace.
-            is_cancelled = error is None or isinstance(error, self._loop.cancelled)
+            # On success all is flushed. After an error the records are still sent; a cancellation, which Trio's nurseries
+            # raise in a group, allows only the short grace.
+            is_cancelled = error is None or BaseExceptionGroup("", [error]).subgroup(self._loop.cancelled) is not None
             grace_s = GRACE_S if is_cancelled else self._options.get("delivery_timeout", DEFAULT_DELIVERY_TIMEOUT_S)
             with self._loop.shielded():
                 await self._loop.wait_through(in_thread(lambda: producer.abandon(grace_s)))
