@@ -139,7 +139,7 @@ async def test_consumer_instances_beyond_the_maximum_are_refused(cluster, new_na
         assert (refused.status_code, refused.json()["error_code"]) == (429, 42901)
         assert (await routes.client.delete(first)).status_code == 204
         await routes.make(other)
-        assert len(routes.instances) == 3
+        assert len(routes.instances._table) == 3
 
 
 async def test_no_answer_is_larger_than_allowed(cluster, topic, new_name):

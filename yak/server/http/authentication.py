@@ -93,7 +93,7 @@ async def authenticate(context: "Context", request: "Request", certified: str = 
         return TOKEN_PRINCIPAL
     if scheme.lower() != "basic" or context.authentication != "basic":
         return certified
-    user, password = _user_and_password(given)
+    user, password = user_and_password(given)
     logins = context.part(_basic_logins)
     if await logins.is_right(user, password):
         return principal_of(user)
@@ -121,8 +121,8 @@ def _basic_logins(context: "Context") -> BasicLogins:
     return BasicLogins(context.broker.logins.password_credential)
 
 
-def _user_and_password(given: str) -> tuple[str, str]:
-    """Raises Problem 401 `login-failed`."""
+def user_and_password(given: str) -> tuple[str, str]:
+    """What the scheme Basic has. Raises Problem 401 `login-failed`."""
     try:
         user, colon, password = base64.b64decode(given.strip(), validate=True).decode().partition(":")
     except (binascii.Error, ValueError):

@@ -195,3 +195,12 @@ async def test_instance_that_is_created_while_the_broker_stops_is_refused(
     with pytest.raises(Problem) as refused:
         await instances.create("g", Settings("late"))
     assert refused.value.status == 503
+
+
+@pytest.mark.parametrize("header", ["Basic !!!", "Basic a", "Basic /w==", "Basic YW5u"])
+async def test_instance_for_a_header_that_is_no_user_and_password_is_refused(header: str) -> None:
+    """Without `yak.http.authentication=basic` no other code reads the header."""
+    CALLER.set(Caller("User:ANONYMOUS", header, "10.0.0.9:1"))
+    with pytest.raises(Problem) as refused:
+        module._login(("SCRAM-SHA-256",))
+    assert (refused.value.status, refused.value.error) == (401, "login-failed")

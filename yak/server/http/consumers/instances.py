@@ -6,7 +6,6 @@ instances are polled every second, so that rebalances need not wait for them, an
 closed.
 """
 
-import base64
 import contextlib
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -25,7 +24,7 @@ from yak.security.key_stores import PEM
 from yak.security.scram import MECHANISMS
 from yak.security.tls import TlsSettings
 from yak.server import log
-from yak.server.http.authentication import CALLER, Caller
+from yak.server.http.authentication import CALLER, Caller, user_and_password
 from yak.server.http.consumers.bodies import Settings
 from yak.server.http.consumers.failures import forbidden, refusal, unknown_instance, unprocessable
 from yak.server.http.consumers.kafka_consumer import KafkaConsumer
@@ -67,7 +66,7 @@ def _login(enabled: tuple[str, ...]) -> dict[str, str]:
     mechanism = next((name for name in MECHANISMS if name in enabled), None)
     if scheme.lower() != "basic" or mechanism is None:
         raise _refused("create the instance with a user's name and password (yak.http.authentication=basic)")
-    user, _, password = base64.b64decode(given).decode().partition(":")
+    user, password = user_and_password(given)
     return {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password}
 
 
@@ -145,9 +144,6 @@ class Instances:
         self._threads = trio.CapacityLimiter(context.limits.consumers_max + 1)
         self._reader_threads = trio.CapacityLimiter(_READERS_MAX)
         context.at_stop.append(self.close_all)
-
-    def __len__(self) -> int:
-        return len(self._table)
 
     # ----------------------------------------------------------------------------------------- create and delete
 
