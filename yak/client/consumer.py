@@ -183,8 +183,11 @@ class Inbox(Generic[R]):
         return len(self._waiting)
 
     def put(self, record: R) -> None:
-        """Add a fetched record."""
+        """Add a fetched record. One before the position is the next for the caller: the position was reset to it."""
         with self._lock:
+            found = self._positions.get(record.topic_partition)
+            if found is not None and record.offset < found[0]:
+                self._positions[record.topic_partition] = (record.offset, None)
             self._waiting.append(record)
             self.bytes_held += self._size_of(record)
 

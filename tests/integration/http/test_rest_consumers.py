@@ -397,6 +397,27 @@ def test_a_leader_that_is_killed_while_an_instance_polls_loses_nothing(cluster, 
     assert one.ask("POST", "/offsets").status_code == 200
 
 
+@pytest.mark.parametrize("count", [0, 3], ids=["empty", "with-records"])
+def test_commit_after_the_topic_was_created_again_commits_no_position_in_the_earlier_topic(cluster, new_name, count):
+    """The group would not get the first records of the topic."""
+    topic = new_name()
+    admin = Admin(cluster.bootstrap)
+    admin.create_topic(topic, assignment=[[1]])
+    cluster.produce(topic, 5)
+    one = RestConsumer(cluster, 1, new_name(), **{"auto.commit.enable": "false"})
+    one.did("POST", "/subscription", {"topics": [topic]})
+    one.read_until(5)
+    admin.delete_topic(topic)
+    admin.create_topic(topic, assignment=[[1]])
+    cluster.produce(topic, count)
+
+    def is_committed() -> bool:
+        assert one.ask("POST", "/offsets").status_code == 200
+        return one.committed((topic, 0)) == {0: 0}
+
+    wait_until(is_committed, "a commit of the position in the new topic")
+
+
 def test_killed_broker_loses_its_consumer_instances_and_other_instances_continue(cluster, topic, new_name):
     group = new_name()
     both = [RestConsumer(cluster, node, group, format="json") for node in (1, 3)]

@@ -70,12 +70,23 @@ def test_position_outside_the_log_becomes_the_end_that_librdkafka_was_reset_to(p
     assert inbox.position(A) == expected
 
 
+def test_position_becomes_that_of_a_record_before_it():
+    """librdkafka was reset to it: the topic was created again, or its log truncated."""
+    inbox = Inbox()
+    inbox.seek(A, 5)
+    inbox.put(message(partition=0, offset=0))
+    inbox.put(message(partition=0, offset=1))
+    assert inbox.uncommitted() == {A: 0}
+    assert offsets(inbox.take(1)) == [(0, 0)]
+    assert inbox.uncommitted() == {A: 1}
+
+
 def test_end_of_the_log_behind_buffered_records_moves_no_position():
     inbox = Inbox()
     inbox.seek(A, 1000)
     inbox.put(message(partition=0, offset=6))
     inbox.reached_end(A, 7, 0)
-    assert inbox.position(A) == 1000
+    assert inbox.position(A) == 6
     assert offsets(inbox.take(9)) == [(0, 6)]
     assert inbox.position(A) == 7
 
@@ -134,12 +145,12 @@ def test_inbox_stored_offset_makes_unknown_what_is_committed():
 
 
 def test_messages_are_drawn_within_bytes_and_a_count_but_never_none():
-    inbox = Inbox(len)
-    for each in (b"12345", b"12345k", b"", b"", b""):
-        inbox.put(each)
-    assert inbox.draw(4, 10) == [b"12345"]
-    assert inbox.draw(6, 2) == [b"12345k", b""]
-    assert (inbox.draw(0, 10), inbox.draw(6, 10)) == ([b"", b""], [])
+    inbox = Inbox(lambda record: len(record.raw_value))
+    for offset, value in enumerate((b"12345", b"12345k", b"", b"", b"")):
+        inbox.put(message(offset=offset, value=value))
+    assert offsets(inbox.draw(4, 10)) == [(0, 0)]
+    assert offsets(inbox.draw(6, 2)) == [(0, 1), (0, 2)]
+    assert (offsets(inbox.draw(0, 10)), inbox.draw(6, 10)) == ([(0, 3), (0, 4)], [])
 
 
 def test_forgotten_partitions_leave_nothing():

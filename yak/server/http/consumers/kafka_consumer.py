@@ -226,6 +226,8 @@ class KafkaConsumer:
                         source_of(message), message.offset(), message.key(), message.value(), message.leader_epoch()
                     )
                 )
+            elif error.name() == "_PARTITION_EOF":
+                self._open.note_end(message)
             elif is_transient(error, _TRANSIENT):
                 self.log_lines.append(error.str())
             else:
@@ -381,6 +383,7 @@ def handle_config(settings: Settings) -> dict[str, Any]:
         "group.protocol": "classic",
         "enable.auto.commit": settings.auto_commit,
         "session.timeout.ms": CONSUMER_SESSION_MS,
+        "enable.partition.eof": True,  # without a record, it alone tells the position after a reset
         "topic.metadata.refresh.interval.ms": 30_000,
         "queued.min.messages": 1_000,
         "queued.max.messages.kbytes": 2_048,
