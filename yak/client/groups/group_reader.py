@@ -258,10 +258,13 @@ class GroupReader:
     def _take_error(self, error: Any, message: Any) -> None:
         name = name_of(error)
         if name == "_PARTITION_EOF":
-            # The end comes after transaction markers and compacted records: no record was skipped.
+            # The end comes after transaction markers and compacted records: no record was skipped before the stop.
             partition = source_of(message)
             if self._assigned is not None and partition in self._assigned:
-                self._next[partition] = max(self._next[partition], message.offset())
+                stop = self._windows[partition].stop
+                self._next[partition] = max(
+                    self._next[partition], message.offset() if stop is None else min(message.offset(), stop)
+                )
                 self._rest_if_done(partition)
             return
         if is_transient(error, REBALANCED):

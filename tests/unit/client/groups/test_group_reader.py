@@ -94,6 +94,12 @@ class FakeConsumer:
     def resume(self, wires):
         """Nothing was paused before it was assigned."""
 
+    marks = (0, 100)
+
+    def get_watermark_offsets(self, _wire, cached):
+        assert cached
+        return self.marks
+
     def commit(self, offsets, asynchronous):
         assert asynchronous is False
         if self.commit_errors:
@@ -282,6 +288,17 @@ def test_a_record_after_the_time_to_stop_is_neither_read_nor_committed():
     assert bench.run() == [(0, 0)]
     bench.reader.finish()
     assert bench.commits == [{0: 1}]
+
+
+def test_end_of_the_log_behind_the_stop_commits_no_record_that_was_not_read():
+    timed = Bench([assign(ZERO), [Message(0), Message(1, time=5000), Message(2, error=EOF)], []], until_ms=5000)
+    compacted = Bench(
+        [assign(ZERO), [Message(0), Message(2), Message(3, error=EOF)], []], windows={ZERO: Window(0, 2)}
+    )
+    for bench, expected in ((timed, 1), (compacted, 2)):
+        assert bench.run() == [(0, 0)]
+        bench.reader.finish()
+        assert bench.commits == [{0: expected}]
 
 
 def test_stops_that_are_known_later_end_the_member_at_these_offsets():
