@@ -236,8 +236,15 @@ class GroupReader:
 
     def _is_wanted(self, partition: TopicPartition, offset: Offset) -> bool:
         """Whether the offset is assigned, unread, and before the stop; revoked partitions belong to another member."""
-        if self._assigned is None or partition not in self._assigned or offset < self._next[partition]:
+        if self._assigned is None or partition not in self._assigned:
             return False
+        if offset < self._next[partition]:
+            high = self._handle.watermarks(partition, None)[1]
+            if not 0 <= high < self._next[partition]:
+                return False  # librdkafka fetched it again
+            ends = f"{partition} ends at offset {high} now"
+            self._warn(f"{ends}, before the next record of the group: reading from {offset}")
+            self._next[partition] = offset
         stop = self._windows[partition].stop
         return stop is None or offset < stop
 
@@ -258,13 +265,12 @@ class GroupReader:
     def _take_error(self, error: Any, message: Any) -> None:
         name = name_of(error)
         if name == "_PARTITION_EOF":
-            # The end comes after transaction markers and compacted records: no record was skipped before the stop.
+            # The end comes after transaction markers and compacted records: no record was skipped before the stop. It is
+            # before the next record where the topic was created again.
             partition = source_of(message)
             if self._assigned is not None and partition in self._assigned:
                 stop = self._windows[partition].stop
-                self._next[partition] = max(
-                    self._next[partition], message.offset() if stop is None else min(message.offset(), stop)
-                )
+                self._next[partition] = message.offset() if stop is None else min(message.offset(), stop)
                 self._rest_if_done(partition)
             return
         if is_transient(error, REBALANCED):

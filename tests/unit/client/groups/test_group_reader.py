@@ -292,13 +292,29 @@ def test_a_record_after_the_time_to_stop_is_neither_read_nor_committed():
 
 def test_end_of_the_log_behind_the_stop_commits_no_record_that_was_not_read():
     timed = Bench([assign(ZERO), [Message(0), Message(1, time=5000), Message(2, error=EOF)], []], until_ms=5000)
-    compacted = Bench(
-        [assign(ZERO), [Message(0), Message(2), Message(3, error=EOF)], []], windows={ZERO: Window(0, 2)}
-    )
+    compacted = Bench([assign(ZERO), [Message(0), Message(2), Message(3, error=EOF)], []], windows={ZERO: Window(0, 2)})
     for bench, expected in ((timed, 1), (compacted, 2)):
         assert bench.run() == [(0, 0)]
         bench.reader.finish()
         assert bench.commits == [{0: expected}]
+
+
+def test_records_of_a_topic_that_was_created_again_are_read_from_its_start():
+    """librdkafka was reset to the start of a log that is shorter than what was read."""
+    bench = Bench([assign(ZERO), [Message(0), Message(1), Message(2)], [Message(0), Message(1)], [Message(2)]])
+    bench.consumer.marks = (0, 2)
+    assert bench.run() == [(0, 0), (0, 1), (0, 2), (0, 0), (0, 1), (0, 2)]
+    assert bench.warned == ["orders-0 ends at offset 2 now, before the next record of the group: reading from 0"]
+    bench.reader.finish()
+    assert bench.commits == [{0: 3}]
+
+
+def test_end_of_a_topic_that_was_created_again_is_committed_in_place_of_the_earlier_offset():
+    bench = Bench([assign(ZERO), [Message(0), Message(1), Message(2)], [Message(0, error=EOF)], []])
+    bench.consumer.script[-1] = lambda _consumer: None
+    bench.run()
+    bench.reader.finish()
+    assert bench.commits == [{0: 0}]
 
 
 def test_stops_that_are_known_later_end_the_member_at_these_offsets():
