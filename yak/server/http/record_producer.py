@@ -139,10 +139,10 @@ class RowDistribution:
         self.faults: list[dict[str, Any]] = []
         self.failed = 0
 
-    def put(self, rows: Sequence[Row], first_row: int = 0) -> None:
+    def put(self, rows: Sequence[Row]) -> None:
         """Place all rows. `failed` counts those that cannot be placed; `faults` names the first of them."""
         queues = self.queues
-        for at, row in enumerate(rows, first_row):
+        for at, row in enumerate(rows):
             topic, partition, key, value, headers = row
             if topic not in self._topics:
                 self._put_refused(at, row)

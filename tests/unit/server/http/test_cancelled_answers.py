@@ -60,7 +60,7 @@ async def test_read_whose_connection_ends_keeps_its_records_for_the_next_read() 
     inbox: Inbox[Fetched] = Inbox(lambda record: record.size_bytes)
     for offset in range(3):
         inbox.put(Fetched(TopicPartition("t", 0), offset, None, b"{}", None))
-    consumer = SimpleNamespace(inbox=inbox, begin=lambda: None, interrupt=lambda: None)
+    consumer = SimpleNamespace(inbox=inbox)
     instance: Any = SimpleNamespace(consumer=consumer, settings=Settings(data_format="json"), is_gone=False)
 
     async def matchable(_instance: Any) -> None:

@@ -38,15 +38,11 @@ class Consumer:
         self.taken: list[list[str]] = []
         """The topics of each subscription and assignment."""
         self.calls: list[object] = []
+        self.is_interrupted = self.is_ending = False
 
     def open(self, *_: object) -> None:
         for topic in ("a", "b"):
             self.inbox.put(Fetched(TopicPartition(topic, 0), 4, None, topic.encode(), None))
-
-    def begin(self) -> None:
-        pass
-
-    interrupt = end_soon = begin
 
     def assignment(self) -> list[TopicPartition]:
         return [TopicPartition("a", 0), TopicPartition("b", 0)]

@@ -209,7 +209,7 @@ class Instances:
 
     def _start_closing(self, instance: Instance) -> None:
         instance.is_gone = True
-        instance.consumer.end_soon()
+        instance.consumer.is_ending = True
         del self._table[instance.group, instance.name]
         self._closing[instance] = None
         self._context.shell.nursery.start_soon(self._close, instance)

@@ -1,7 +1,7 @@
 """One librdkafka consumer and its inbox. Every method may block, so threads call them, one at a time for each consumer.
 
-Other threads may call `interrupt` and `end_soon` at any time, and the read-only `assignment` (which never blocks) and
-`committed`. confluent-kafka admits one thread at a time to a handle, in no particular order. So a read pauses between
+Other threads may set `is_interrupted` and `is_ending` at any time, and call the read-only `assignment` (which never
+blocks) and `committed`. confluent-kafka admits one thread at a time to a handle, in no particular order. So a read pauses between
 two polls when a read-only call is waiting.
 """
 
@@ -26,6 +26,7 @@ from yak.server.http.consumers.bodies import Mark, Settings
 from yak.server.http.consumers.failures import illegal_state, kafka_failure
 from yak.server.http.context import CONSUMER_SESSION_MS
 from yak.server.http.problems import Problem
+from yak.server.http.topic_partitions import LATEST
 
 RECORDS_MAX: Final = 10_000
 """In one answer: records without key and value have no bytes."""
@@ -44,8 +45,6 @@ _READERS_PAUSE_S: Final = 0.02
 """Long enough for a waiting read-only call to get in between two polls: it tries every few milliseconds."""
 _TRANSIENT: Final = UNKNOWN_TOPIC | {"_MAX_POLL_EXCEEDED"}
 """More transient errors: like Java's consumer, an instance waits for a topic that does not exist yet."""
-_BEGINNING: Final = -2
-_END: Final = -1
 
 
 class Fetched(NamedTuple):
@@ -74,8 +73,10 @@ class KafkaConsumer:
         """Takes the records of a read that were delivered (`given`), and those that were not (`put_back`)."""
         self._handle: ConsumerHandle[Fetched] | None = None
         self._connect: Mapping[str, str] = {}
-        self._is_interrupted = False
-        self._is_ending = False
+        self.is_interrupted = False
+        """The client of the read in progress disconnected: it ends soon."""
+        self.is_ending = False
+        """The call in progress and all later ones end soon, before `close`."""
         self._is_subscribed = False
         self._is_paused = False
         self._failure: Any = None
@@ -92,18 +93,6 @@ class KafkaConsumer:
     def _open(self) -> ConsumerHandle[Fetched]:
         assert self._handle is not None, "the consumer is not open"
         return self._handle
-
-    def begin(self) -> None:
-        """Reset the interruption before the next read."""
-        self._is_interrupted = False
-
-    def interrupt(self) -> None:
-        """End the read in progress soon: its client disconnected."""
-        self._is_interrupted = True
-
-    def end_soon(self) -> None:
-        """End the call in progress and all later ones soon, before `close`."""
-        self._is_ending = True
 
     # -------------------------------------------------------------------------------- subscription and assignment
 
@@ -193,7 +182,7 @@ class KafkaConsumer:
 
     def _gather(self, deadline: float, bytes_max: int) -> None:
         inbox, min_bytes = self.inbox, self._settings.min_bytes
-        while not (self._is_interrupted or self._is_ending) and self._failure is None:
+        while not (self.is_interrupted or self.is_ending) and self._failure is None:
             while not self._has_enough(bytes_max):
                 # consume() with a timeout waits for a full batch; without one it takes the records already fetched.
                 messages = self._open.consumer.consume(_BATCH, 0)
@@ -317,21 +306,13 @@ class KafkaConsumer:
         self._wake()
         for each, offset in offsets.items():
             with explained(f"seeking {each} to {offset} failed"):
-                self._open.seek(each, offset, _SEEK_TIMEOUT_S, lambda: not self._is_ending)
+                self._open.seek(each, offset, _SEEK_TIMEOUT_S, lambda: not self.is_ending)
             self.inbox.seek(each, offset)
 
-    def seek_to_beginning(self, partitions: Iterable[TopicPartition]) -> None:
-        """Continue at the first available records."""
-        self.seek(self._offsets_at(dict.fromkeys(partitions, _BEGINNING)))
-
-    def seek_to_end(self, partitions: Iterable[TopicPartition]) -> None:
-        """Continue after the last readable records."""
-        self.seek(self._offsets_at(dict.fromkeys(partitions, _END)))
-
     def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, Offset]:
-        """The first offset at or after a time; the end if all records are older."""
+        """The first offset at or after a time, EARLIEST or LATEST; the end if all records are older."""
         found = self._offsets_at(times_ms)
-        beyond = {each: _END for each, offset in found.items() if offset < 0}
+        beyond = {each: LATEST for each, offset in found.items() if offset < 0}
         return found | (self._offsets_at(beyond) if beyond else {})
 
     def _offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, Offset]:

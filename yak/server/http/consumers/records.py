@@ -35,19 +35,16 @@ async def read_records(
     The body of the request must have been read.
     """
     consumer = instance.consumer
-    consumer.begin()
-    is_client_gone = False
+    consumer.is_interrupted = False
     failure: Problem | None = None
     body = b""
     delivered: list[Fetched] = []
     undelivered: list[Fetched] = []
 
     async def watch_client() -> None:
-        nonlocal is_client_gone
         while (await request.receive())["type"] != "http.disconnect":
             pass
-        is_client_gone = True
-        consumer.interrupt()
+        consumer.is_interrupted = True
 
     try:
         async with trio.open_nursery() as nursery:
@@ -64,7 +61,7 @@ async def read_records(
     except BaseException:  # cancelled with the connection: the client gets no answer
         consumer.inbox.put_back(delivered + undelivered)
         raise
-    if is_client_gone or instance.is_gone:
+    if consumer.is_interrupted or instance.is_gone:
         delivered, undelivered = [], delivered + undelivered
     consumer.inbox.put_back(undelivered)
     consumer.inbox.given(delivered)

@@ -401,15 +401,13 @@ class Pump:
         next_at = min((each.sent_at for each in self._audiences.values()), default=0.0) + KEEP_ALIVE_SECONDS
         if self.gathering.has_notes:
             return 0.0
-        if any(each.has_progress for each in self._audiences) or self._is_anybody_behind():
+        is_behind = any(listener.is_behind for each in self._audiences.values() for listener in each.listeners)
+        if is_behind or any(each.has_progress for each in self._audiences):
             next_at = min(next_at, self._round_at + self._interval)
         if self._rates:
             due_ms = min(rates.due_ms for rates in self._rates.values()) - self._clock.now_ms()
             next_at = min(next_at, trio.current_time() + due_ms / 1000)
         return next_at
-
-    def _is_anybody_behind(self) -> bool:
-        return any(listener.is_behind for audience in self._audiences.values() for listener in audience.listeners)
 
     async def _round(self) -> None:
         self._round_at = trio.current_time()

@@ -30,6 +30,7 @@ from yak.server.http.consumers.records import read_records
 from yak.server.http.context import Context, HttpLimits
 from yak.server.http.problems import Problem
 from yak.server.http.route import Answer, Body, Parameter, Routes, Schema
+from yak.server.http.topic_partitions import EARLIEST, LATEST
 
 _WAIT_MS: Final = 1_000
 """The proxy's `consumer.request.timeout.ms`."""
@@ -326,5 +327,6 @@ async def seek(context: Context, request: Request) -> None:
 async def seek_to_edge(context: Context, request: Request) -> None:
     """Continue at the first available records, or after the last ones."""
     async with _exclusively(context, request, bodies.PARTITIONS_BODY, bodies.partitions_of) as (instance, wanted):
-        consumer, is_end = instance.consumer, request.url.path.endswith("/end")
-        await context.part(Instances).move(consumer.seek_to_end if is_end else consumer.seek_to_beginning, wanted)
+        consumer = instance.consumer
+        edges = dict.fromkeys(wanted, LATEST if request.url.path.endswith("/end") else EARLIEST)
+        await context.part(Instances).move(lambda: consumer.seek(consumer.offsets_at(edges)))
