@@ -6,6 +6,7 @@ are committed. The iterator is an object with `__anext__`, not a generator, so t
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import ClassVar, Self, TypeAlias, TypeVar, Unpack
 
@@ -96,7 +97,8 @@ class AsyncConsumer:
         """
         consumer = self._begun
         deadline = time.monotonic() + timeout
-        await self._poll_if_old(consumer)
+        if consumer.reading.must_poll:
+            await self._worker.run(consumer.reading.poll_if_old)
         while True:
             await self._loop.sleep(0)
             if taken := consumer.reading.take(max_messages):
@@ -104,14 +106,7 @@ class AsyncConsumer:
             left = deadline - time.monotonic()
             if left < 0:
                 return []
-            await self._fetch(min(SLICE_S, left), max_messages)
-
-    async def _poll_if_old(self, consumer: Consumer) -> None:
-        if consumer.reading.must_poll:
-            await self._call(lambda consumer: consumer.reading.poll_if_old())
-
-    async def _fetch(self, wait_s: float, count: int) -> None:
-        await self._call(lambda consumer: consumer.reading.fetch(wait_s, count))
+            await self._worker.run(partial(consumer.reading.fetch, min(SLICE_S, left), max_messages))
 
     def __aiter__(self) -> Self:
         """Every record from here on, without end; `break` and cancellation lose nothing."""
@@ -119,12 +114,13 @@ class AsyncConsumer:
 
     async def __anext__(self) -> Message:
         consumer = self._begun
-        await self._poll_if_old(consumer)
+        if consumer.reading.must_poll:
+            await self._worker.run(consumer.reading.poll_if_old)
         while True:
             await self._loop.sleep(0)
             if taken := consumer.reading.take(1):
                 return taken[0]
-            await self._fetch(SLICE_S, BATCH)
+            await self._worker.run(partial(consumer.reading.fetch, SLICE_S, BATCH))
 
     commit = awaited(Consumer.commit)
     committed = awaited(Consumer.committed)
