@@ -22,6 +22,11 @@ def test_commit_that_a_healing_link_delivers_is_known_before_its_answer():
     must_hold([Spec(940_078, brokers=0)])
 
 
+def test_commit_is_known_of_a_leader_that_ends_in_a_later_step_of_the_same_event():
+    """The checks looked only after the event, and took a follower for the first node that commits."""
+    must_hold([Spec(18, brokers=0, faults=("kill", "kill-in-write", "isolate", "split-vote"))])
+
+
 @pytest.mark.thorough
 @pytest.mark.timeout(1200)
 def test_the_seeds_reach_the_states_that_a_quorum_is_about():

@@ -1,4 +1,4 @@
-"""The invariants of the quorum, checked after every event in the nodes that it touched.
+"""The invariants of the quorum, checked after every step of a node.
 
 Raft's five properties (Ongaro's thesis, figure 3.2), KRaft's rules for votes and voters, and what clients may rely on.
 Each is a class whose docstring states it; a violation names the class.
@@ -419,7 +419,6 @@ class Checks:
         self.mirrors: dict[Replica, Mirror] = {}
         self.lost: dict[Replica, Mirror] = {}
         """What was on the disks that were lost."""
-        self._touched: dict[NodeId, QuorumNode] = {}
         self.is_final = False
         self.on_elected: Callable[[], None] = lambda: None
         self.election_safety = ElectionSafety(self)
@@ -477,14 +476,10 @@ class Checks:
 
     # ---------------------------------------------------------------------------------------------------- events
 
-    def touched(self, node: QuorumNode) -> None:
-        self._touched[node.node_id] = node
-
-    def after_event(self) -> None:
-        for node in self._touched.values():
-            if node.quorum is not None:
-                self._check(node, node.quorum)
-        self._touched.clear()
+    def stepped(self, node: QuorumNode) -> None:
+        """A step of a node has ended: an event may have several, and end the process in a later one."""
+        if node.quorum is not None:
+            self._check(node, node.quorum)
 
     def started(self, node: QuorumNode) -> None:
         """A process begins, with what is on its disk."""
@@ -509,7 +504,6 @@ class Checks:
     def ends(self, node: QuorumNode) -> None:
         """A process ends: note what is durable. Its last step was not observed if the end came within it."""
         quorum = node.quorum
-        self._touched.pop(node.node_id, None)
         if quorum is not None:
             self._follow_log(node, quorum)
             # it may have ended within a truncation: the log has fewer entries then than its file
@@ -614,8 +608,7 @@ class Checks:
         """Compare the states of all nodes once more."""
         self.is_final = True
         for node in nodes:
-            self.touched(node)
-        self.after_event()
+            self.stepped(node)
 
 
 def _state_of(quorum: Quorum) -> tuple[object, ...]:

@@ -282,7 +282,7 @@ class QuorumNode:
             elif isinstance(effect, events.Notice):
                 self._world.trace(f"notice {self.node_id} {effect.event} {effect.fields}")
                 self.say(f"{effect.level} {effect.event} {effect.fields}")
-        self._checks.touched(self)
+        self._checks.stepped(self)
         self._wake()
 
     def _emit(self, effect: events.Effect) -> None:
