@@ -101,6 +101,7 @@ FOUND_AT = {
     "quorum-commit-by-counting": 4,
     "quorum-directory-ignored": 4,
     "quorum-read-without-round": 4,
+    "quorum-reports-forgotten": 10,
     "quorum-truncation-unsynced": 4,
     "quorum-vote-for-lost-disk": 2,
     "quorum-vote-twice": 6,

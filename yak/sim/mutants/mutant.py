@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -75,6 +77,21 @@ def mutant(
 def replacement(owner: Any, name: str, value: Any) -> SwitchOn:
     """Replace one attribute."""
     return lambda swaps: swaps.put(owner, name, value)
+
+
+def rewritten(owner: Any, name: str, old: str, new: str) -> SwitchOn:
+    """Replace text in the source of a function of `owner`, which must have it."""
+
+    def switch_on(swaps: Patches) -> None:
+        function = vars(owner)[name]
+        source = textwrap.dedent(inspect.getsource(function))
+        assert old in source, f"{owner.__name__}.{name} has no text {old!r}"
+        found: dict[str, Any] = {}
+        flags = annotations.compiler_flag
+        exec(compile(source.replace(old, new), name, "exec", flags), function.__globals__, found)  # noqa: S102
+        swaps.put(owner, name, found[name])
+
+    return switch_on
 
 
 def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], SwitchOn]:

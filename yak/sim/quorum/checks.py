@@ -26,6 +26,7 @@ from yak.sim.deliveries import Violation
 from yak.sim.quorum.reference import Reference, digest, whole_digest
 
 if TYPE_CHECKING:
+    from yak.metadata_store.state import StoreState
     from yak.sim.quorum.node import QuorumNode
 
 Replica = tuple[NodeId, uuid.UUID]
@@ -411,6 +412,39 @@ class DurableStays(Check):
                 self.fail(f"node {node.node_id} starts without record {offset}, which was durable")
 
 
+class LossIsRegistered(Check):
+    """A broker is lossy that was unregistered, or whose disk lacks metadata that it had reported since its last loss."""
+
+    def __init__(self, checks: Checks) -> None:
+        super().__init__(checks)
+        self._reported: dict[NodeId, Offset] = {}
+        self._known_lost: dict[NodeId, Offset] = {}
+        """What had been reported at the last registration with a loss."""
+        self._boots: dict[NodeId, str] = {}
+        """Of each broker that is registered; empty for one that was unregistered."""
+
+    def executed(self, script: str, arguments: dict[str, Any], outcome: StoreOutcome, state: StoreState) -> None:
+        """A command was committed."""
+        if script == "register" and outcome.code == "OK":
+            self._registered(arguments, is_lossy=bool(outcome.value["lossy"]))
+        elif script == "unregister" and outcome.code == "OK":
+            self._boots[arguments["target_id"]] = ""
+            self.checks.counts["brokers unregistered"] += 1
+        for node_id, broker in state.brokers.items():
+            self._reported[node_id] = max(self._reported.get(node_id, 0), broker["persisted"])
+
+    def _registered(self, arguments: dict[str, Any], *, is_lossy: bool) -> None:
+        node_id, boot_id = arguments["node_id"], arguments["boot_id"]
+        before, self._boots[node_id] = self._boots.get(node_id), boot_id
+        newest, on_disk = self._reported.get(node_id, 0), arguments.get("persisted", 0)
+        is_older = "persisted" in arguments and on_disk < newest > self._known_lost.get(node_id, 0)
+        if is_lossy:
+            self._known_lost[node_id] = newest
+            self.checks.counts["registrations with a loss"] += 1
+        elif before == "" or (is_older and before != boot_id):
+            self.fail(f"broker {node_id} is registered without a loss, and has {on_disk} of {newest} on its disk")
+
+
 class Checks:
     """All checks of a run, and what they share."""
 
@@ -453,7 +487,10 @@ class Checks:
             "snapshots written": 0,
             "snapshots installed": 0,
             "voters changed": 0,
+            "registrations with a loss": 0,
+            "brokers unregistered": 0,
         }
+        self.reference.on_command = LossIsRegistered(self).executed
 
     # ---------------------------------------------------------------------------------------------------- views
 

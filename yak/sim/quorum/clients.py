@@ -88,21 +88,24 @@ class StoreClient:
 
     def __init__(
         self, world: World, rng: SeededRandom, node: QuorumNode, nodes: dict[NodeId, QuorumNode], caller: Caller,
-        shared: SharedClientState, faults_ms: int,
+        shared: SharedClientState, faults_ms: int, replacements: SeededRandom | None,
     ) -> None:  # fmt: skip
+        """`replacements` draws disks of an earlier time and brokers to unregister, in runs that have these."""
         self._world, self._rng, self._node, self._nodes, self._caller = world, rng, node, nodes, caller
-        self._shared = shared
+        self._shared, self._replacements = shared, replacements
         self._calls_left = rng.between(5, 70)
         # they last about as long as the faults
         self._pause_us = 2_000 * faults_ms // self._calls_left
         self._burst_percent = rng.choice((0, 30, 80))
         self._life = 0
         self._boot_id = ""
-        self._broker_epoch = self._last_epoch = 0
-        self._controller_epoch = 0
+        self._broker_epoch = self._controller_epoch = 0
         self._is_active = False
         self._lease: tuple[int, int] = (0, 0)
         self._known: tuple[int, str] = (0, "")
+        self._disk = (0, 0)
+        """The newest metadata record and broker epoch that this process found on its disk."""
+        self._backups = [self._disk]
         self._is_calling = False
         self.is_over = False
         node.on_restart.append(self._begin)
@@ -111,10 +114,19 @@ class StoreClient:
     def _begin(self) -> None:
         self._life += 1
         self._boot_id = f"boot {self._node.node_id} {self._life}"
-        self._last_epoch = max(self._last_epoch, self._broker_epoch)
-        self._broker_epoch = self._controller_epoch = 0
+        self._take_disk()
+        self._controller_epoch = 0
         self._is_calling = self._is_active = False
         self._later()
+
+    def _take_disk(self) -> None:
+        """Begin another incarnation on the disk of the last one, or in some runs on one of an earlier time."""
+        newest, self._broker_epoch = max(self._disk[1], self._broker_epoch), 0
+        self._disk = self._known[0], newest
+        if self._replacements is not None:
+            self._backups.append(self._disk)
+            if self._replacements.chance(50):
+                self._disk = self._replacements.choice(self._backups)
 
     def _end(self) -> None:
         self._life += 1
@@ -150,6 +162,8 @@ class StoreClient:
         self._calls_left -= 1
         if self._calls_left < 0:
             return
+        if self._replacements is not None and self._replacements.chance(10):
+            self._begin()  # another process, which registers
         life = self._life
         # several calls side by side, as those of a broker: only then a cut leader has a long tail to truncate
         self._is_calling = not self._rng.chance(self._burst_percent)
@@ -174,6 +188,14 @@ class StoreClient:
                 self._later()
 
         self._caller.call(target, request, done)
+        if script == "register" and self._replacements is not None and self._replacements.chance(50):
+            self._world.after(self._replacements.between(0, 2_000), lambda: self._register_again(life))
+
+    def _register_again(self, life: int) -> None:
+        """The process ended right after it had sent its registration, and the next one registers at once."""
+        if self._life == life and not self.is_over:
+            self._begin()
+            self._call()
 
     # ---------------------------------------------------------------------------------------------------- requests
 
@@ -186,8 +208,13 @@ class StoreClient:
         }
         if self._broker_epoch == 0 and rng.chance(90):
             named = {"boot_id": self._boot_id, "directories": f"d{node_id}", "host": "h", "port": 1, "rack": None}
-            more = {"role": "any", "lossy": False, "secret": "s", "last_epoch": self._last_epoch}
+            more = {"role": "any", "lossy": False, "secret": "s", "last_epoch": self._disk[1]}
+            if self._replacements is not None:
+                more["persisted"] = self._disk[0]
             return "register", base | named | more
+        if self._replacements is not None and self._replacements.chance(5):
+            target = self._replacements.choice(list(self._nodes))
+            return "unregister", base | {"target_id": target, "target_epoch": self._shared.broker_epochs.get(target, 0)}
         draw = rng.below(100)
         if not self._is_active and rng.chance(60):
             # the way to an unfenced broker: registered on disk, a controller, unfenced by it
@@ -236,11 +263,10 @@ class StoreClient:
         return "alloc_pid", base
 
     def _take(self, script: str, arguments: dict[str, Any], outcome: StoreOutcome) -> None:
-        if outcome.code == "OK":
+        if outcome.code == "OK" and outcome.offset >= self._known[0]:
             self._known = outcome.offset, outcome.chain_hash
         elif outcome.code == "STALE_BROKER_EPOCH" and arguments["broker_epoch"] == self._broker_epoch:
-            self._last_epoch = max(self._last_epoch, self._broker_epoch)
-            self._broker_epoch = 0
+            self._take_disk()
             self._is_active = False
             self._boot_id += "+"
         value: Any = outcome.value

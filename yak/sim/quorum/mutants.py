@@ -6,15 +6,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from yak.metadata_store import brokers
 from yak.quorum.election_state import DurableElection, ElectionState, StateWrite
 from yak.quorum.follower_fetches import FollowerFetches
 from yak.quorum.leader_state import LeaderState
 from yak.quorum.quorum import Quorum, Role
 from yak.quorum.raft_log import RaftLog
 from yak.quorum.snapshots import SnapshotBuild
+from yak.quorum.state_machine import VolatileState
 from yak.quorum.voter_changes import VoterChanges
 from yak.quorum.voters import Voter
-from yak.sim.mutants.mutant import Patches, around, mutant, replacement
+from yak.sim.mutants.mutant import Patches, around, mutant, replacement, rewritten
 
 quorum_mutant = partial(mutant, brokers=0)
 
@@ -218,6 +220,16 @@ def _leave_the_tail_out_of_snapshots(real: Any, self: SnapshotBuild, disk: Any) 
 @around(RaftLog, "start_at_snapshot")
 def _install_without_truncating(_real: Any, self: Any, plan: Any, now_ms: int) -> None:  # noqa: ARG001
     self.snapshot_id, self.snapshot = plan.snapshot_id, plan.data
+
+
+quorum_mutant("quorum-older-disk-believed", "a disk that lacks metadata that it had reported lost something", seeds=60)(
+    rewritten(brokers, "_lost_something", "or lacks_metadata", "")
+)
+quorum_mutant(
+    "quorum-reports-forgotten",
+    "what a broker reported as on its disk counts until the next incarnation reports",
+    seeds=100,
+)(rewritten(VolatileState, "install", "= persisted\n", "= persisted if is_current else 0\n"))
 
 
 # -------------------------------------------------------------------------------------------------------- voters

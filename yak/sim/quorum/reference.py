@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -31,6 +32,8 @@ class Reference:
         """By offset: the digest of the state after everything below it."""
         self.whole_digest_at: list[str] = [whole_digest(StateMachine())]
         """The same with soft facts."""
+        self.on_command: Callable[[str, dict[str, Any], StoreOutcome, StoreState], None] = lambda *_: None
+        """Gets the script, arguments and outcome of each command, and the state after it."""
         self.operations: dict[str, tuple[Offset, StoreOutcome]] = {}
         """Client's operation -> where its command is, and its outcome."""
 
@@ -52,7 +55,9 @@ class Reference:
         else:
             value = value_of(entry.batch)
             outcome = self._machine.apply(value)
-            operation = json.loads(value)["args"].get("operation")
+            command = json.loads(value)
+            self.on_command(command["script"], command["args"], outcome, self._machine.state)
+            operation = command["args"].get("operation")
             if operation is not None:
                 self.operations[operation] = entry.base_offset, outcome
         self.voters_at.append(self.voters)

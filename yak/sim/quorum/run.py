@@ -20,6 +20,8 @@ from yak.sim.spec import Spec, names_in
 from yak.sim.world import World
 
 EVENTS_MAX: Final = 200_000
+REPLACEMENTS_PERCENT: Final = 30
+"""The share of the seeds in which brokers are unregistered, and return with disks of an earlier time."""
 _CALM_US: Final = 30_000_000
 """Within this time after the last fault there is one leader, and every node has applied the same."""
 _STRANGER: Final[dict[str, object]] = {"node_id": 2_000, "broker_epoch": 0}
@@ -46,13 +48,17 @@ class QuorumRun:
         )
         self.nodes: dict[NodeId, QuorumNode] = {}
         shared = SharedClientState({})
+        has_replacements = spec.random("replacements").chance(REPLACEMENTS_PERCENT)
         self.clients = []
         for node_id in range(1, len(draws.voters.voters) + draws.observers + 1):
             node = QuorumNode(self.world, self.network, draws, rng.fork(f"node {node_id}"), node_id, self.checks)
             self.nodes[node_id] = node
             caller = Caller(node.requests, self.checks, shared, self.counts)
             client_rng = rng.fork(f"client {node_id}")
-            client = StoreClient(self.world, client_rng, node, self.nodes, caller, shared, draws.faults_ms)
+            replacements = spec.random(f"replacements of {node_id}") if has_replacements else None
+            client = StoreClient(
+                self.world, client_rng, node, self.nodes, caller, shared, draws.faults_ms, replacements
+            )
             self.clients.append(client)
         self.administrator = Administrator(
             self.network, draws.request_timeout_ms, rng.fork("operator"), self.nodes, CLUSTER_ID
