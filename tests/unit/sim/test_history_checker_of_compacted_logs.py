@@ -1,6 +1,6 @@
 """The checker lets compaction remove records from the time it removed them on, and nothing else."""
 
-from yak.sim.history_checker.history import Assign, Commit, Final, History, Outcome, Poll, Send, run
+from yak.sim.history_checker.history import Assign, Commit, Final, History, Outcome, Poll, Send, Txn, run
 from yak.sim.history_checker.report import check_history
 
 NAME = "t-compact-0"
@@ -37,3 +37,18 @@ def test_record_not_removed_by_compaction_must_be_present():
     made = history(taken={0: 4.0, 1: 4.5})
     made.taken = {NAME: {0: 4.0}}
     assert kinds(made) == ["group-skip", "lost-write", "poll-skip"]
+
+
+def test_transaction_of_which_compaction_removed_a_record_is_not_torn():
+    """Its outcome is unknown to its producer, and a reader got its other record (seed 31 of four brokers in a quorum)."""
+    made = History()
+    made.add(Txn(0, "p", 1.0, 9.0, Outcome.INFO))
+    for number in range(2):
+        made.add(Send("p", NAME, number, 0.1, 0.2, Outcome.OK, number, txn=0))
+    made.add(Assign("last", 0.0, {NAME: 0}))
+    made.add(Poll("last", 9.0, 9.0, (run(NAME, [(1, 1)]),), read_committed=True))
+    made.add(Final("last", {NAME: 2}))
+    made.taken = {NAME: {0: 4.0}}
+    assert kinds(made) == []
+    made.taken = {}
+    assert "torn-transaction" in kinds(made)

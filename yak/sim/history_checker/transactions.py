@@ -32,8 +32,9 @@ def wholeness(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomal
             continue
         there = [send for send in sends if send.value in seen.get(send.partition, ())]
         for send in sends:
-            place = logs[send.partition].first_offset.get(send.value)
-            passed = place is not None and place < ends.get(send.partition, 0)
+            log = logs[send.partition]
+            place = log.first_offset.get(send.value)
+            passed = place is not None and place not in log.taken and place < ends.get(send.partition, 0)
             if there and passed and send.value not in seen.get(send.partition, ()):
                 text = f"{send.value} of transaction {number} is missing, {there[0].value} of it was read"
                 yield Anomaly(Kind.TORN_TRANSACTION, send.partition, text, place, send.value, send.process, send.ended)
