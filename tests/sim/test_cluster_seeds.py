@@ -5,12 +5,23 @@ from collections import Counter
 import pytest
 
 from tests.sim.seeds import must_be_the_same_in_another_process, must_hold, report_of
-from yak.sim.cluster_faults import ALONE, BUG, CLASSES, CLOCK, LOST_HISTORY, MISDIRECTED, POWER_AFTER_TRUNCATION
+from yak.sim.cluster_faults import (
+    ALONE,
+    BUG,
+    CLASSES,
+    CLOCK,
+    KILL_AFTER,
+    LOST_HISTORY,
+    MISDIRECTED,
+    OLDER_DISK,
+    POWER_AFTER_TRUNCATION,
+    UNREGISTER,
+)
 from yak.sim.spec import Spec
 
 SEEDS = {
     1: (*range(1, 13), 66, 112, 137, 180, 194, 211, 245),
-    3: (61, 64, 76, 77, 78, 79, 83, 84, 89, 97, 98, 106, 108, 110, 113, 120, 122, 127, 129, 134, 136, 138, 139),
+    3: (11, 61, 64, 76, 77, 78, 79, 83, 84, 89, 97, 98, 106, 108, 110, 113, 120, 122, 127, 129, 134, 136, 138, 139),
     2: (1, 2, 7, 8, 12, 16, 18, 20),
     4: (2, 3, 4, 5, 6, 9),
 }
@@ -84,6 +95,15 @@ def test_metadata_are_moved_between_redis_and_the_quorum_under_seeded_faults(see
     specs = [Spec(seed, 3, metadata="both") for seed in seeds]
     must_hold(specs)
     assert any(report_of(spec).counts["moves of the metadata"] for spec in specs)
+
+
+@pytest.mark.parametrize(("brokers", "metadata"), [(3, "redis"), (4, "raft")])
+def test_brokers_that_were_unregistered_or_have_older_disks_lose_nothing(brokers, metadata):
+    classes = (OLDER_DISK, UNREGISTER, KILL_AFTER, "kill")
+    specs = [Spec(seed, brokers, faults=classes, metadata=metadata) for seed in (23, 31)]
+    must_hold(specs)
+    for name in ("disks of an earlier time", "brokers unregistered", KILL_AFTER):
+        assert any(report_of(spec).counts.get(name) for spec in specs), name
 
 
 @pytest.mark.thorough

@@ -60,6 +60,8 @@ class Cluster:
         self.nodes: list[SimNode] = []
         self.calls: Counter[str] = Counter()
         """How many calls were executed, by script and result code."""
+        self.reported: Counter[int] = Counter()
+        """The newest metadata record that the store ever knew to be on each broker's disk."""
         self.on_call: Callable[[StoreRequest, StoreOutcome], None] = lambda _request, _outcome: None
         for node_id in range(1, size + 1):
             node = SimNode(
@@ -95,7 +97,10 @@ class Cluster:
     def _called(self, request: StoreRequest, outcome: StoreOutcome) -> None:
         self.calls[f"{request.script} {outcome.code}"] += 1
         self.on_call(request, outcome)
-        offset = self.store.state.cluster.get("mo", 0)
+        state, caller = self.store.state, request.arguments.get("node_id")
+        if isinstance(caller, int) and caller in state.brokers:
+            self.reported[caller] = max(self.reported[caller], state.brokers[caller]["persisted"])
+        offset = state.cluster.get("mo", 0)
         if offset != self._offset:
             self._offset = offset
             for node in self.nodes:

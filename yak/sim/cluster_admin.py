@@ -15,6 +15,7 @@ from yak.sim.topic_plan import TopicPlan
 
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
 ELECT_LEADERS, INCREMENTAL_ALTER_CONFIGS, ALTER_PARTITION_REASSIGNMENTS = 43, 44, 45
+UNREGISTER_BROKER = 64
 TRIES = 4
 RETRY_US = 100_000
 WAIT = dt.timedelta(seconds=3)
@@ -98,6 +99,10 @@ class Admin:
             self._churn_exists = True
             fields = {"topics": [_topic(self._plans[CHURN])], "timeout": WAIT, "validate_only": False}
             self._try("topics created", CREATE_TOPICS, 5, fields, lambda a: a.topics[0].error_code)
+
+    def unregister(self, node_id: int) -> None:
+        """Request that a broker is unregistered. The metadata show whether it was."""
+        self._channel.send(UNREGISTER_BROKER, 0, {"broker_id": node_id}, lambda _answer: None)
 
     @staticmethod
     def _may_change(plan: TopicPlan) -> bool:

@@ -15,7 +15,7 @@ from yak.cluster.payload import parse_isr
 from yak.cluster.placement import MACHINE
 from yak.errors import FailStop, StartRefused
 from yak.ids import NodeId
-from yak.sim.cluster import CLIENTS, Cluster
+from yak.sim.cluster import CLIENTS, Cluster, first_voters
 from yak.sim.cluster_disks import Disks
 from yak.sim.cluster_draws import UNCLEAN
 from yak.sim.cluster_losses import Losses
@@ -27,6 +27,7 @@ from yak.sim.node import SimNode
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.spec import Spec, names_in
 from yak.sim.store_line import STORE
+from yak.storage.names import CLEANED_SUFFIX, LOG_SUFFIX
 
 if TYPE_CHECKING:
     from yak.sim.topic_plan import TopicPlan
@@ -37,6 +38,7 @@ CLASSES = names_in("""
 """)
 MISDIRECTED, LOST_TAIL, POWER_AFTER_TRUNCATION, BUG = "misdirected", "lost tail", "power after truncation", "bug"
 LOST_HISTORY, MACHINE_DEATH, CLOCK, STRAND = "lost history", "machine", "clock", "strand"
+OLDER_DISK, UNREGISTER, KILL_AFTER = "older disk", "unregister", "kill after"
 COLD_CACHE, LAST_ANSWERS = "cold cache", "last answers lost"
 ALONE = names_in("""
     power; power; power; power; power; power; kill; kill; kill inside; stop; stop; pause; clock; bug; bug;
@@ -54,6 +56,9 @@ LATER_CLASSES: Mapping[str, int | None] = {
     MACHINE_DEATH: 60,
     CLOCK: None,
     STRAND: 80,
+    OLDER_DISK: 15,
+    UNREGISTER: 15,
+    KILL_AFTER: 30,
 }
 """Classes that were added later, each drawn by a random source of its own, so that a seed's other draws stay the same:
 in this percentage of the seeds, or as often as one of `CLASSES`.
@@ -66,7 +71,9 @@ STRANDED_US = (2_000_000, LONGEST_US)
 """A stranded leader is away so long: another leads before."""
 STRANDED_MS = 12_000
 """A leader whose ISR has others after so long is not killed: `replica.lag.time.max.ms` is at most 10 s."""
-_LOSES_DISKS = frozenset({"power", POWER_AFTER_TRUNCATION, "disk", "wipe", "rot", "misread", MISDIRECTED, LOST_TAIL})
+_LOSES_DISKS = frozenset(
+    {"power", POWER_AFTER_TRUNCATION, "disk", "wipe", "rot", "misread", MISDIRECTED, LOST_TAIL, OLDER_DISK, UNREGISTER}
+)
 """Nothing is promised if a broker loses its copy of the metadata while the store has lost it too."""
 RESTORED_MS = 120_000
 """So long after a loss at the latest, an operator can restore the store."""
@@ -80,6 +87,9 @@ SKEW = "skew"
 """Skewed clocks: not a single fault, but a condition from the start on."""
 STRIKES_MAX = (4, 8, 14)
 WRITES_BEFORE_DEATH = (3, 30, 300)
+RENAMES_OF_A_SWAP = 12
+TRIES_MAX = 8
+"""How often a disk fault that is not possible yet is tried again."""
 
 
 def classes_with(brokers: int, metadata: str) -> tuple[str, ...]:
@@ -126,8 +136,12 @@ class ClusterFaults:
         self._ways = ConnectionFaults(cluster, self._for_a_while)
         self._busy: dict[int, None] = {}
         self._has_stranded = False
-        self._truncated_lose_power = False
+        self._armed: set[str] = set()
+        """Classes by which, for a while, brokers end soon after a change."""
         self._truncated: dict[tuple[Key, NodeId], None] = {}
+        self.unregister: Callable[[NodeId], None] = lambda _node_id: None
+        """An operator requests that a broker is unregistered."""
+        self._at_registration: dict[NodeId, Callable[[], None]] = {}
         cluster.network.is_rough = rng.chance(50)
         late_percent = rng.choice((0, 50, 90))
         for node in cluster.nodes:
@@ -135,6 +149,8 @@ class ClusterFaults:
             node.on_ended_inside = partial(self._ended_inside, node)
             node.on_fail_stop = partial(self._fail_stopped, node)
             node.on_disks_lost = partial(self._disks_lost, node)
+            node.on_frozen = partial(self._frozen, node)
+            node.disk.on_rename = partial(self._renames, node)
             node.on_refused = lambda refused, node=node: self._refused(node, refused)  # type: ignore[misc]
         if rng.chance(30) and not spec.leaves_out(SKEW):
             self._classes.append(SKEW)
@@ -169,7 +185,8 @@ class ClusterFaults:
             "kill": lambda: self._to_victim(self._kill),
             "kill inside": lambda: self._to_victim(self._kill_inside),
             "power": self._power_loss,
-            POWER_AFTER_TRUNCATION: self._power_loss_after_truncation,
+            POWER_AFTER_TRUNCATION: lambda: self._arm(POWER_AFTER_TRUNCATION),
+            KILL_AFTER: lambda: self._arm(KILL_AFTER),
             "stop": lambda: self._to_victim(self._stop),
             "pause": lambda: self._to_victim(self._pause),
             "cut brokers": lambda: ways.cut(rng, ways.brokers(), ways.brokers()),
@@ -184,6 +201,8 @@ class ClusterFaults:
             "disk": lambda: self._to_victim(self._fail_disk),
             "slow disk": self._slow_disk,
             "wipe": lambda: self._to_victim(self._wipe),
+            OLDER_DISK: lambda: self._to_victim(self._take_older_disk),
+            UNREGISTER: lambda: self._to_victim(self._unregister),
             "rot": lambda: self._disks.rot(rng),
             "misread": lambda: self._to_victim(lambda node: self._disks.misread(node, rng)),
             MISDIRECTED: lambda: self._disks.misdirect(rng),
@@ -415,14 +434,14 @@ class ClusterFaults:
                 self._kill_now(node)
         return struck
 
-    def _power_loss_after_truncation(self) -> bool:
-        """For a while, brokers that truncate a log lose power soon after."""
-        if self._truncated_lose_power:
+    def _arm(self, name: str) -> bool:
+        """For a while, brokers lose power or are killed soon after a change."""
+        if name in self._armed:
             return False
-        self._truncated_lose_power = True
+        self._armed.add(name)
 
         def end() -> None:
-            self._truncated_lose_power = False
+            self._armed.discard(name)
             self._truncated.clear()
 
         self._later(self._rng.between(LONGEST_US // 4, LONGEST_US), end)
@@ -430,7 +449,8 @@ class ClusterFaults:
 
     def truncated(self, copy: Copy) -> None:
         """A copy was truncated: its broker may lose power soon, or soon after the copy's next append."""
-        if self._truncated_lose_power:
+        self.changed(copy.node, "a truncation")
+        if POWER_AFTER_TRUNCATION in self._armed:
             if self._rng.chance(20):
                 self._lose_power_soon(copy.node)
             else:
@@ -446,7 +466,27 @@ class ClusterFaults:
             if node in self._running() and self._lose_power(node):
                 self.counts["power losses after a truncation"] += 1
 
-        self._later(self._rng.between(0, self._rng.choice((500, 50_000, 2_000_000))), lose_power)
+        self._soon(lose_power)
+
+    def _soon(self, action: Callable[[], None]) -> None:
+        self._later(self._rng.between(0, self._rng.choice((500, 50_000, 2_000_000))), action)
+
+    def changed(self, node: SimNode, what: str) -> None:
+        """A broker changed what a restart reads in another way: it may be killed soon."""
+        if KILL_AFTER in self._armed and self._rng.chance(50):
+
+            def kill() -> None:
+                if node in self._running() and self.losses.may_restart(node):
+                    self._kill_now(node)
+                    self.counts[f"kills after {what}"] += 1
+
+            self._soon(kill)
+
+    def _renames(self, node: SimNode, path: str) -> None:
+        """The process may end within a swap of compacted segments."""
+        if KILL_AFTER in self._armed and path.endswith(f"{LOG_SUFFIX}{CLEANED_SUFFIX}") and self._rng.chance(30):
+            node.disk.end_inside(Death(self._rng, self._rng.below(RENAMES_OF_A_SWAP)))
+            self.counts["kills within a swap"] += 1
 
     def _lose_power(self, node: SimNode) -> bool:
         if self._cluster.store.has_lost_history:
@@ -465,9 +505,95 @@ class ClusterFaults:
         if not self.losses.may_lose(node, wiped=True):
             return False
         node.kill()
-        node.wipe()
+        self._empty(node)
         self._restart_later(node)
         return True
+
+    def _empty(self, node: SimNode) -> None:
+        node.wipe()
+        self.losses.replaced(node.node_id)
+
+    def _may_be_replaced(self, node: SimNode) -> bool:
+        """Whether a broker may lose its whole disk: a voter would forget its votes (`yak.sim.quorum` replaces voters)."""
+        size = len(self._cluster.nodes)
+        return self._spec.metadata == "redis" or first_voters(size).get(node.node_id) is None
+
+    def _take_older_disk(self, node: SimNode) -> bool:
+        """A broker is killed, and returns with its disk of an earlier time, which lacks metadata that it has reported.
+
+        Half of the time it first returns with its newest disk, and ends right after its registration.
+        """
+        if not self._may_be_replaced(node) or self.losses.has_rotten(node):
+            return False
+        store = self._cluster.store
+        saved, incarnation, end = node.disk.saved(), store.state.cluster["incarnation"], store.state.cluster["mo"]
+        registers_first = self._rng.chance(50)
+
+        def is_announced() -> bool:
+            is_same = not store.has_lost_history and store.state.cluster["incarnation"] == incarnation
+            return is_same and node in self._running() and self._cluster.reported[node.node_id] > end
+
+        def replace() -> None:
+            if is_announced() and self.losses.may_lose(node, wiped=True):
+                node.kill()
+                node.take_disk(saved)
+                self.losses.replaced(node.node_id)
+                self.counts["disks of an earlier time"] += 1
+                self._restart_later(node)
+
+        def strike(tries: int) -> None:
+            if is_announced() and registers_first and self.losses.may_restart(node):
+                self._at_registration[node.node_id] = replace
+                self._kill_now(node)
+            elif is_announced() and not registers_first:
+                replace()
+            elif tries:
+                self._for_a_while(lambda: strike(tries - 1))
+
+        self._for_a_while(lambda: strike(TRIES_MAX))
+        return True
+
+    def registered(self, node_id: NodeId) -> None:
+        """The store has registered a broker, which does not know it yet."""
+        if (action := self._at_registration.pop(node_id, None)) is not None:
+            self._later(self._rng.between(0, 5_000), action)
+
+    def _unregister(self, node: SimNode) -> bool:
+        """A broker is killed and unregistered, and returns later, perhaps with an empty disk."""
+        may_be_emptied = self._may_be_replaced(node)
+        if not self.losses.may_restart(node) or not (may_be_emptied or len(self._cluster.nodes) > 2):
+            return False
+        node.kill()
+        self._disks.failed.pop(node.node_id, None)
+        is_emptied = may_be_emptied and self._rng.chance(50)
+
+        def work(tries: int, *, is_requested: bool = False) -> None:
+            row = self._cluster.store.state.brokers.get(node.node_id)
+            if row is None or not (tries or is_requested):
+                if row is None and is_emptied:
+                    self._empty(node)
+                self._restart_later(node)
+                return
+            is_down = row["state"] in ("FENCED", "CLOSED")
+            if is_requested or (is_down and self.losses.may_lose(node, wiped=True)):
+                is_requested = True
+                self.unregister(node.node_id)
+            self._later(500_000, lambda: work(tries - 1, is_requested=is_requested))
+
+        work(TRIES_MAX)
+        return True
+
+    def _frozen(self, node: SimNode, code: str) -> None:
+        """An operator moves the copy of the metadata away, whose position the store has trimmed (docs/operations.md)."""
+
+        def forget() -> None:
+            if node in self._running():
+                node.kill()
+                node.forget_metadata()
+                self._restart_later(node)
+
+        if code == "TRIMMED" and node.node_id in self._cluster.history.replaced:
+            self._later(300_000, forget)
 
     def _stop(self, node: SimNode) -> bool:
         self._busy[node.node_id] = None

@@ -89,6 +89,9 @@ class Losses:
         and an operator decides.
         """
         state, history = self._cluster.store.state, self._cluster.history
+        broker = state.brokers.get(node.node_id)
+        if broker is None:
+            return False
         for (topic_id, partition), row in state.partitions.items():
             members = _members(row)
             key = self._key_of(topic_id, partition)
@@ -105,13 +108,12 @@ class Losses:
                 continue
             # until its loss is reported, it may be elected in its present epoch: earlier reports of the others then count
             # for nothing
-            newest = max(state.brokers[node.node_id]["broker_epoch"], *(each.broker_epoch for each in members))
+            newest = max(broker["broker_epoch"], *(each.broker_epoch for each in members))
             others = [each for each in parse_nodes(row["replicas"]) if each != node.node_id]
             lost = any(map(history.has_lost, members))
             if lost or not all(self._says_lost(each, newest) for each in others):
                 return False
-        if (broker := state.brokers.get(node.node_id)) is not None:
-            self._powerless[node.node_id] = broker["broker_epoch"]
+        self._powerless[node.node_id] = broker["broker_epoch"]
         return True
 
     def _says_lost(self, node_id: NodeId, since: BrokerEpoch) -> bool:
@@ -198,9 +200,12 @@ class Losses:
         if row is None or key in self._cluster.history.forfeited:
             return True
         serving = {
-            (node.node_id, state.brokers[node.node_id]["broker_epoch"])
+            (node.node_id, broker["broker_epoch"])
             for node in self._cluster.nodes
-            if node.is_listening and not node.is_paused and state.brokers[node.node_id]["state"] == "ACTIVE"
+            if (broker := state.brokers.get(node.node_id)) is not None
+            and node.is_listening
+            and not node.is_paused
+            and broker["state"] == "ACTIVE"
         }
         members = _members(row)
         sound = self._sound(key, row)
@@ -213,7 +218,19 @@ class Losses:
 
     def took_away(self, key: Key, node_id: NodeId) -> None:
         """This stopped broker has no data of the partition any more."""
-        self._taken[key, node_id] = self._cluster.store.state.brokers[node_id]["broker_epoch"]
+        self._taken[key, node_id] = self._cluster.store.state.cluster["mo"]
+
+    def replaced(self, node_id: NodeId) -> None:
+        """What this broker was so far counts no more."""
+        self._cluster.history.replaced[node_id] = self._cluster.store.state.cluster["mo"]
+
+    def unregistered(self, node_id: NodeId) -> None:
+        """An operator took a broker away, perhaps later than intended: a call may be late."""
+        state, history = self._cluster.store.state, self._cluster.history
+        self.replaced(node_id)
+        history.lost_until[node_id] = state.cluster["mo"]
+        rows = state.partitions.items()
+        self.forfeit_the_unsound({key for key, row in rows if any(each.node_id == node_id for each in _members(row))})
 
     def has_rotten(self, node: SimNode) -> bool:
         """Whether this broker's disk has a flipped bit that was not repaired by hand yet."""

@@ -29,6 +29,7 @@ from yak.sim.checks.offsets_contiguous import OffsetsContiguous
 from yak.sim.checks.one_replica_a_machine import OneReplicaAMachine
 from yak.sim.checks.one_store_open import OneStoreOpen
 from yak.sim.checks.outage_fences_no_broker import OutageFencesNoBroker
+from yak.sim.checks.replaced_brokers_are_lossy import ReplacedBrokersAreLossy
 from yak.sim.checks.replicas_equal import check_replicas_equal
 from yak.sim.checks.restart_keeps_records import RestartKeepsRecords
 from yak.sim.checks.single_leader import SingleLeader
@@ -190,6 +191,7 @@ class ClusterRun:
         self.deliveries = Deliveries(history, self.view.stored_ids.get, self.recorder)
         self.faults = ClusterFaults(self.cluster, rng.fork("faults"), self._plan_of, spec)
         self.admin = Admin(self._channel(None), self.deliveries, self.plans, brokers)
+        self.faults.unregister = self.admin.unregister
         self.entities: EntitiesAdmin | None = None
         if has_entities and not spec.leaves_out(ENTITIES):
             self.entities = EntitiesAdmin(Channel(self.view, entities_rng, None), self.deliveries, has_acls=has_acls)
@@ -206,6 +208,7 @@ class ClusterRun:
             SingleLeader(),
             CommittedStays(history),
             ElectableHoldAll(history, self.cluster.store),
+            ReplacedBrokersAreLossy(history, self.cluster.store),
             StrongIsr(history, self.cluster.store),
             WatermarkMonotonic(history),
             EpochCacheSound(history),
@@ -291,6 +294,7 @@ class ClusterRun:
                 **self.cluster.history.counts,
                 "snapshots of the metadata log": self.cluster.calls.get("trim OK", 0),
                 "moves of the metadata": self.cluster.calls.get("import_metadata OK", 0),
+                "brokers unregistered": self.cluster.calls.get("unregister OK", 0),
             },
             strikes=self.faults.struck_count,
             parts=(
@@ -695,11 +699,18 @@ class _LossWatcher(Watcher):
         that has ended since: what it knew then was true then.
         """
         script = request.script
+        if script == "register":
+            self._faults.registered(request.arguments["node_id"])
+        elif script == "unregister":
+            self._faults.losses.unregistered(request.arguments["target_id"])
         is_lawful = script in ("alter_replicas", "leave_isr") or (script == "alter_isr" and self._has_ended(request))
         moved = request.arguments["partitions"] if is_lawful else ()
         self._faults.losses.forfeit_the_unsound({(each["topic_id"], each["partition"]) for each in moved})
         if request.script == "elect":
             self._faults.losses.forfeit_the_unclean(request.arguments["partitions"])
+            for each in request.arguments["partitions"]:
+                if each["unclean"]:
+                    self._faults.changed(self._faults.node(each["leader"]), "an unclean election")
 
     def _has_ended(self, request: Any) -> bool:
         """Whether the incarnation of a broker that called is gone: the call was executed late."""
@@ -710,6 +721,8 @@ class _LossWatcher(Watcher):
         """Its broker may lose power."""
         self._faults.truncated(copy)
 
-    def appended(self, copy: Copy, batches: Sequence[NewBatch]) -> None:  # noqa: ARG002
+    def appended(self, copy: Copy, batches: Sequence[NewBatch]) -> None:
         """Its broker may lose power, if it truncated the copy before."""
         self._faults.appended(copy)
+        if copy.topic_partition.topic == CHURN and len(copy.chain.batches) == len(batches):
+            self._faults.changed(copy.node, "the first append to a new log")

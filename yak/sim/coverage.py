@@ -47,7 +47,9 @@ CLUSTER: Mapping[str, tuple[str, ...]] = {
         kill; kill inside; power; stop; pause; wipe; cut brokers; strand; cut clients; cut store; break; flutter;
         lost calls; slow way; outage; slow store; lost history; stores restored; disk; slow disk; clock;
         calls executed late; bug; requests failed by a bug; fail-stops; pauses of jobs; jobs interrupted;
-        halts for the last directory
+        halts for the last directory; older disk; disks of an earlier time; unregister; brokers unregistered;
+        kill after; kills after a truncation; kills after an unclean election; kills within a swap;
+        kills after the first append to a new log
     """),
     "disks": UNSYNCED
     + names_in("rot; misread; misdirected; lost tail")

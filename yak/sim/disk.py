@@ -7,6 +7,7 @@ read return wrong bytes once, a write go to a wrong place, and a bit flip.
 
 from __future__ import annotations
 
+import copy
 import errno
 import posixpath
 from collections import Counter
@@ -454,6 +455,8 @@ class SimDisk:
         self.on_call: Callable[[str, str], None] | None = None
         """Gets each call that waits for the device or changes files, before it begins, while it is set."""
         self.observe_failure: Callable[[str, str], None] | None = None
+        self.on_rename: Callable[[str], None] | None = None
+        """Gets the old name before a file or directory is renamed."""
         self.writing: AbstractContextManager[Tear | None] = _NO_DEATH
         """Every write runs inside it: the process may end in one of them (`end_inside`)."""
 
@@ -479,6 +482,19 @@ class SimDisk:
         self._garbles.clear()
         self._handles.clear()
         self.writing = _NO_DEATH
+
+    def saved(self) -> Names:
+        """A copy of all files as they are now, for `bring_back`."""
+        names = copy.deepcopy(self._names)
+        names.settle_all()
+        for content in names.files.values():
+            content.sync()
+        return names
+
+    def bring_back(self, saved: Names) -> None:
+        """Put a saved copy in the place of all files, as from a backup. The process that used the disk is gone."""
+        self._names = saved
+        self.kill()
 
     def end_inside(self, death: Death | None) -> None:
         """The process ends by ProcessEnded in a later write; None cancels that."""
@@ -617,6 +633,8 @@ class SimDisk:
 
     def rename(self, old: str, new: str) -> None:
         self.called("rename", old)
+        if self.on_rename is not None:
+            self.on_rename(old)
         self.may_fail("rename", old)
         if not self.exists(old):
             raise FileNotFoundError(errno.ENOENT, "No such file", old)

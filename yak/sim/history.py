@@ -297,6 +297,8 @@ class History:
         """
         self.lost_until: dict[NodeId, BrokerEpoch] = {}
         """The newest broker epoch whose disk lost data; data of earlier epochs on that disk counts as lost too."""
+        self.replaced: dict[NodeId, BrokerEpoch] = {}
+        """Brokers that were wiped, unregistered or given an older disk: what they were up to this epoch counts no more."""
         self.rotten: dict[Key, NodeId] = {}
         """The broker whose copy of a partition has a flipped bit, until that copy is repaired."""
         self.may_be_damaged = False

@@ -45,6 +45,7 @@ from yak.storage.names import BOOT_MARK
 if TYPE_CHECKING:
     from yak.ports.disk import Part
     from yak.quorum.voters import VoterSet
+    from yak.sim.disk import Names
     from yak.sim.network import Line, Network
     from yak.sim.store import SimStore
 
@@ -105,7 +106,7 @@ class SimNode:
         self.is_paused = False
         self.is_powered = True
         self.starts_count = 0
-        self.crashes_count = 0
+        self.crashes_count = self.disks_count = 0
         self.kernel_boot_id = "boot 0"
         self.notices: list[events.Notice] = []
         self.on_stopped: Callable[[], None] = lambda: None
@@ -115,6 +116,8 @@ class SimNode:
 
         A rig's node goes on, so tests see its responses.
         """
+        self.on_frozen: Callable[[str], None] = lambda _code: None
+        """The broker froze its metadata, for the reason with this code."""
         self.on_ended_inside: Callable[[], None] = self.kill
         self.bugs = PlantedBugs(self)
         self._probe = StepProbe()
@@ -308,6 +311,21 @@ class SimNode:
         for directory in self.directories:
             self.disk.remove_tree(directory)
 
+    def take_disk(self, saved: Names) -> None:
+        """Put an earlier disk in the place of the present one. The node must not run."""
+        assert self.broker is None, "the node runs"
+        self.world.say(f"node {self.node_id}: its disk is one of an earlier time")
+        self.disks_count += 1
+        self.disk.bring_back(saved)
+
+    def forget_metadata(self) -> None:
+        """Remove the copy of the metadata. The node must not run."""
+        folder = f"{self.directories[0]}/{IMAGE_FOLDER}"
+        for name, _size in self.disk.file_sizes(folder):
+            if name == "snapshot" or name.endswith(".log"):
+                self.disk.remove(f"{folder}/{name}")
+        self.disk.sync_file_system("/")
+
     def pause(self) -> None:
         """Stop the process (SIGSTOP): nothing ends, and no event reaches it."""
         self.world.say(f"node {self.node_id} is paused")
@@ -462,6 +480,8 @@ class SimNode:
         if notice.error is not None:
             self.on_request_failed(notice)
         self.notices.append(notice)
+        if notice.event == "metadata-frozen":
+            self.on_frozen(str(notice.fields["code"]))
         self.world.say(f"n{self.node_id} {notice.level} {notice.event} {notice.fields}")
 
     def _reply(self, connection_id: int, frame: bytes) -> None:

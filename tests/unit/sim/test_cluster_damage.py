@@ -144,7 +144,7 @@ def test_a_watermark_is_not_compared_with_the_log_of_a_directory_that_failed_in_
     log = SimpleNamespace()
     copy = Stand(
         key="t-0", life=1, births=0, leader_epoch=0, is_leader=True, high_watermark=25, log=log, log_start=0, end=0,
-        partition=SimpleNamespace(log=None if has_failed else log),
+        partition=SimpleNamespace(log=None if has_failed else log), node=SimpleNamespace(disks_count=0),
     )  # fmt: skip
     check = WatermarkMonotonic(SimpleNamespace(nodes=[1, 2], forfeited={}, committed={}))
     if has_failed:

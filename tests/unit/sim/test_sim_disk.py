@@ -275,3 +275,15 @@ def test_file_renamed_to_its_own_name_stays(disk):
     assert disk.read_file("/d/sub/f") == b"a"
     disk.rename("/d/sub", "/d/sub")
     assert disk.names("/d/sub") == ["f"]
+
+
+def test_saved_disk_that_is_brought_back_has_the_files_of_then_and_survives_a_power_loss(disk):
+    file = disk.open("/d/sub/f", create=True)
+    file.append([b"then"])
+    saved = disk.saved()
+    file.append([b" and now"])
+    disk.open("/d/sub/new", create=True)
+    disk.bring_back(saved)
+    disk.crash(Die(1))
+    assert disk.names("/d/sub") == ["f"]
+    assert disk.open("/d/sub/f").read(100, 0) == b"then"

@@ -29,11 +29,12 @@ class WatermarkMonotonic(Watcher):
         if copy.key in self._history.forfeited:
             return
         role = () if self._is_alone else (copy.leader_epoch, copy.is_leader)
-        term, high_watermark = (copy.life, copy.births, *role), copy.high_watermark
+        disks_count, high_watermark = copy.node.disks_count, copy.high_watermark
+        term = (copy.life, copy.births, disks_count, *role)
         last_term, last = self._seen.get(copy, (term, 0))
         self._seen[copy] = (term, high_watermark)
         # The checkpoint may still have that of a log that was replaced, because its disk had lost records.
-        is_replaced = last_term[1] > 0
+        is_replaced = last_term[1] > 0 or last_term[2] != disks_count
         if last_term[0] != copy.life and not is_replaced and high_watermark > max(last, copy.log_start):
             raise Violation(f"I6: {copy}: a start raised the high watermark from {last} to {high_watermark}")
         if last_term == term and high_watermark < last and not copy.copies_again:
