@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import walk_records
-from yak.sim.clients import FETCH, RETRY_US, Sender
+from yak.sim.clients import FETCH, RETRY_US, Sender, Stoppable
 from yak.sim.cluster_admin import CREATE_TOPICS, DELETE_TOPICS, MADE
 from yak.sim.deliveries import Deliveries, Violation
 from yak.sim.producer import PRODUCE
@@ -143,7 +143,7 @@ class TopicChurn:
         )
 
 
-class ShortLivedWriter:
+class ShortLivedWriter(Stoppable):
     """Writes to a partition of a topic that an administrator deletes and creates again, whatever the answers are.
 
     The clients' history knows topics by name, so it has none of these records: the checks of the replicas compare them.
@@ -152,7 +152,6 @@ class ShortLivedWriter:
     def __init__(self, channel: Channel, deliveries: Deliveries, topic: str, partition: int) -> None:
         self._channel, self._deliveries, self._topic, self._partition = channel, deliveries, topic, partition
         self._pause_us = channel.rng.choice((80_000, 250_000))
-        self._is_stopped = False
 
     def start(self) -> None:
         if self._is_stopped:
@@ -163,9 +162,6 @@ class ShortLivedWriter:
             self._topic, record_batch([b"x"], self._channel.world.now_ms), partition=self._partition, acks=acks
         )
         self._channel.send(PRODUCE, 9, fields, lambda _answer: self._later())
-
-    def stop(self) -> None:
-        self._is_stopped = True
 
     def _later(self) -> None:
         self._channel.world.after(self._channel.rng.between(self._pause_us // 4, self._pause_us), self.start)

@@ -32,6 +32,15 @@ class Sender(Protocol):
         """Send one request; `done` gets the response body, or None if there will be none."""
 
 
+class Stoppable:
+    """A client that goes on until it is stopped."""
+
+    _is_stopped = False
+
+    def stop(self) -> None:
+        self._is_stopped = True
+
+
 class ReadListener(Protocol):
     """A consumer's reports: to the `Deliveries`, or to a recorder before them."""
 

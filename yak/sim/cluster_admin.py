@@ -8,6 +8,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from yak.sim.clients import Stoppable
 from yak.sim.deliveries import Deliveries
 from yak.sim.request_fields import Fields, topic_fields
 from yak.sim.routing import Channel
@@ -23,7 +24,7 @@ MADE = (ErrorCode.none, ErrorCode.topic_already_exists)
 CHURN = "t-churn"
 
 
-class Admin:
+class Admin(Stoppable):
     """Creates the topics of a run, and then changes them now and then until it is stopped."""
 
     def __init__(self, channel: Channel, deliveries: Deliveries, plans: dict[str, TopicPlan], brokers: int) -> None:
@@ -32,7 +33,6 @@ class Admin:
         self._deliveries = deliveries
         self._plans = plans
         self._brokers = brokers
-        self._is_stopped = False
         self._churn_exists = False
         self._wide: dict[str, int] = {}
         self._works = [
@@ -63,9 +63,6 @@ class Admin:
     def start(self) -> None:
         if self._works and not self._is_stopped:
             self._channel.world.after(self._rng.between(1_000, self._pause_us), self._work)
-
-    def stop(self) -> None:
-        self._is_stopped = True
 
     def _work(self) -> None:
         if not self._is_stopped:

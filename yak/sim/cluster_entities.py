@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from yak.sim.clients import Stoppable
+
 if TYPE_CHECKING:
     from yak.sim.deliveries import Deliveries
     from yak.sim.routing import Channel
@@ -24,7 +26,7 @@ _NAMES = ("a", "b", "c")
 _PAUSES_US = (200_000, 1_000_000, 4_000_000)
 
 
-class EntitiesAdmin:
+class EntitiesAdmin(Stoppable):
     """Sets and removes one of them now and then, until it is stopped."""
 
     def __init__(self, channel: Channel, deliveries: Deliveries, *, has_acls: bool) -> None:
@@ -33,13 +35,9 @@ class EntitiesAdmin:
         self._works = [self._config, self._quota, self._user]
         if has_acls:
             self._works += [self._acl, self._acl]
-        self._is_stopped = False
 
     def start(self) -> None:
         self._channel.world.after(self._rng.between(1_000, self._pause_us), self._work)
-
-    def stop(self) -> None:
-        self._is_stopped = True
 
     def _work(self) -> None:
         if not self._is_stopped:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from yak.sim.clients import LIST_OFFSETS
+from yak.sim.clients import LIST_OFFSETS, Stoppable
 from yak.sim.deliveries import Violation
 from yak.sim.request_fields import list_offsets_fields
 
@@ -36,7 +36,7 @@ class _TimedRecord(NamedTuple):
     leader_epoch: LeaderEpoch
 
 
-class OffsetsProber:
+class OffsetsProber(Stoppable):
     """Asks the leader of one partition, until it is stopped."""
 
     def __init__(self, channel: Channel, deliveries: Deliveries, topic: str, partition: int) -> None:
@@ -45,13 +45,9 @@ class OffsetsProber:
         self._pause_us = self._rng.choice(_PAUSES_US)
         self._last: dict[int, tuple[int, int]] = {}
         """By isolation level the newest leader epoch that answered, and the largest end in it and before."""
-        self._is_stopped = False
 
     def start(self) -> None:
         self._channel.world.after(self._rng.between(1_000, self._pause_us), self._ask)
-
-    def stop(self) -> None:
-        self._is_stopped = True
 
     def _ask(self) -> None:
         if self._is_stopped:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
+from yak.sim.clients import Stoppable
+
 if TYPE_CHECKING:
     from yak.sim.clients import Sender
     from yak.sim.deliveries import Deliveries
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 DELETE_RECORDS, VERSION = 21, 2
 
 
-class RecordsDeleter:
+class RecordsDeleter(Stoppable):
     """Sends DeleteRecords until it is stopped."""
 
     def __init__(self, channel: Sender, deliveries: Deliveries, topic: str, partition: int, *, pause_us: int) -> None:
@@ -23,13 +25,9 @@ class RecordsDeleter:
         self._deliveries = deliveries
         self._place = topic, partition
         self._pause_us = pause_us
-        self._is_stopped = False
 
     def start(self) -> None:
         self._channel.world.after(self._channel.rng.between(self._pause_us // 4, self._pause_us), self._delete)
-
-    def stop(self) -> None:
-        self._is_stopped = True
 
     def _delete(self) -> None:
         if self._is_stopped:

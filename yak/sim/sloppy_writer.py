@@ -13,6 +13,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from yak.sim.clients import Stoppable
 from yak.sim.compacted_records import batch_for
 from yak.sim.deliveries import Deliveries
 from yak.sim.producer import PRODUCE
@@ -25,7 +26,7 @@ DEFINITE = frozenset({ErrorCode.not_enough_replicas, ErrorCode.invalid_record, E
 """Errors that prove that nothing was appended."""
 
 
-class SloppyWriter:
+class SloppyWriter(Stoppable):
     """Writes one record after the other to the leader in its view."""
 
     def __init__(
@@ -47,7 +48,6 @@ class SloppyWriter:
         self._pause_us = pause_us
         self._acks = acks
         self._number = 0
-        self._is_stopped = False
 
     def start(self) -> None:
         if self._is_stopped:
@@ -63,9 +63,6 @@ class SloppyWriter:
         else:
             self._channel.send_oneway(PRODUCE, 9, fields)
             self._later()
-
-    def stop(self) -> None:
-        self._is_stopped = True
 
     def _on_answer(self, values: list[bytes], answer: Any | None) -> None:
         result = None if answer is None else answer.responses[0].partition_responses[0]
