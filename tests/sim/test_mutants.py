@@ -87,7 +87,7 @@ FOUND_AT = {
     "copy-sealed-unsynced": 9,
     "deleted-records-return": 3,
     "earlier-batches-forgotten": 8,
-    "epoch-starts-compacted-away": 6,
+    "epoch-starts-compacted-away": 20,
     "flush-counts-later-appends": 31,
     "flush-forgives-a-failed-sync": 3,
     "half-changed-state-used": 3,

@@ -19,17 +19,15 @@ from yak.groups.offsets import Offsets
 from yak.groups.shard import Shard
 from yak.metadata_store import migration, restore
 from yak.partitions.leader_appends import TransactionalAppends
-from yak.partitions.transaction_markers import TxnMarker
 from yak.replication.partition import Partition
 from yak.sim import store as sim_store
-from yak.sim.mutants.mutant import Patches, around, mutant, replacement
+from yak.sim.mutants.mutant import Patches, around, mutant, replacement, rewritten
 from yak.storage.log import Log
 from yak.storage.recovery import Recovery
 from yak.storage.segment import Segment
 from yak.storage.transaction_filter import TransactionFilter
-from yak.transactions.marker_sender import PendingMarkers
 from yak.transactions.shard import TransactionShard
-from yak.transactions.transaction import PREPARE_COMMIT, PREPARED, Transaction
+from yak.transactions.transaction import PREPARED, Transaction
 
 _RESTORES = ("lost history", "kill")
 
@@ -106,21 +104,14 @@ mutant("verification-skipped", "a leader verifies that a transaction is open", s
 )
 
 
-@mutant("marker-before-decision", "markers follow the committed decision", seeds=60)
-@around(TransactionCoordinator, "_append")
-def _mark_before_the_decision(
-    real: Any, self: Any, coordinated: Any, entry: Any, changed: Transaction, *more: Any, **named: Any
-) -> None:
-    if changed.state in PREPARED:
-        marker = TxnMarker(
-            changed.producer_id,
-            changed.producer_epoch,
-            coordinated.partition.leader_epoch,
-            changed.state is PREPARE_COMMIT,
-            changed.client_version,
-        )
-        self._sender.send(PendingMarkers(changed.transactional_id, marker, changed.partitions, lambda: None))
-    real(self, coordinated, entry, changed, *more, **named)
+mutant("marker-before-decision", "markers follow the committed decision", seeds=60)(
+    rewritten(
+        TransactionCoordinator,
+        "_append",
+        "    record =",
+        "    if changed.state in PREPARED:\n        before, entry.transaction = entry.transaction, changed\n        self._send_markers(coordinated, entry)\n        entry.transaction = before\n    record =",
+    )
+)
 
 
 @mutant("aborted-index-lost", "recovery finds aborted transactions again", seeds=60)
@@ -141,25 +132,19 @@ def _index_nothing_in(real: Any, *arguments: Any) -> None:
         real(*arguments)
 
 
-@mutant("marker-dropped-early", "a marker outlives its records", seeds=60)
-@around(TransactionFilter, "saw_marker")
-def _drop_markers_early(real: Any, self: TransactionFilter, header: Any) -> bool:
-    real(self, header)
-    return False
+mutant("marker-dropped-early", "a marker outlives its records", seeds=60)(
+    rewritten(TransactionFilter, "saw_marker", "return has_batches", "return False")
+)
 
 
-@mutant("pending-offsets-applied", "offsets wait for their marker", seeds=20)
-@around(Shard, "put_offset")
-def _take_pending_offsets_for_committed(
-    real: Any, self: Shard, group: Any, topic: str, partition: int, committed: Any, _producer_id: Any
-) -> None:
-    real(self, group, topic, partition, committed, None)
+mutant("pending-offsets-applied", "offsets wait for their marker", seeds=20)(
+    rewritten(Shard, "put_offset", "if producer_id is None:", "if True:")
+)
 
 
-@mutant("aborted-offsets-applied", "an abort drops its offsets", seeds=20)
-@around(Shard, "end_transaction")
-def _apply_aborted_offsets(real: Any, self: Shard, producer_id: Any, end_offset: int, *, is_commit: bool) -> None:  # noqa: ARG001
-    real(self, producer_id, end_offset, is_commit=True)
+mutant("aborted-offsets-applied", "an abort drops its offsets", seeds=20)(
+    rewritten(Shard, "end_transaction", "is_commit=is_commit", "is_commit=True")
+)
 
 
 @mutant(
@@ -187,10 +172,9 @@ def _write_no_quotas(real: Any, image: Any) -> Any:
     return record
 
 
-@mutant("restore-without-acls", "a restored store has the ACLs", seeds=150, faults=_RESTORES)
-@around(restore, "_write_configs")
-def _restore_no_acls(real: Any, state: Any, image: Any) -> None:
-    real(state, {**image, "acls": []})
+mutant("restore-without-acls", "a restored store has the ACLs", seeds=150, faults=_RESTORES)(
+    rewritten(restore, "_write_configs", 'image.get("acls", ())', "()")
+)
 
 
 @mutant("move-without-configs", "a moved store has the configs", seeds=30, metadata="both")
@@ -209,8 +193,6 @@ def _give_producer_ids_again(_real: Any, *arguments: Any, **named: Any) -> Any:
     return replace(planned, image=replace(image, next_producer_id=image.next_producer_id - JUMP - 3_000))
 
 
-@mutant("snapshots-side-by-side", "a broker writes one snapshot of the metadata at a time", seeds=100)
-@around(image_log.ImageLog, "compaction")
-def _write_snapshots_side_by_side(real: Any, self: Any, image: Any) -> Any:
-    self.is_compacting = False
-    return real(self, image)
+mutant("snapshots-side-by-side", "a broker writes one snapshot of the metadata at a time", seeds=100)(
+    rewritten(image_log.ImageLog, "compaction", "is_short or self.is_compacting or", "is_short or")
+)

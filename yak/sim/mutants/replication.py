@@ -21,7 +21,7 @@ from yak.metadata_store import brokers, controller, isr
 from yak.partitions.leader_appends import LeaderAppends
 from yak.partitions.local_replicas import LocalReplicas
 from yak.ports.disk import Disk
-from yak.protocol.peer_proof import ClusterSecret, Incarnation
+from yak.protocol.peer_proof import ClusterSecret
 from yak.quorum.migration import Migration
 from yak.replication.fetch_sessions import FollowerSessions
 from yak.replication.isr import IsrProposal
@@ -29,7 +29,7 @@ from yak.replication.partition import Partition
 from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.replication.truncation import Truncation, Truncations
 from yak.sim.checks import strong_isr
-from yak.sim.mutants.mutant import Patches, around, mutant, replacement
+from yak.sim.mutants.mutant import Patches, around, mutant, replacement, rewritten
 from yak.storage.flush import FlushPlan
 from yak.storage.log import Log
 from yak.storage.log_store import LogStore
@@ -51,14 +51,7 @@ def _watermark_of_own_log(_real: Any, self: Partition) -> bool:
 
 @mutant("hw-of-committed-isr", "members of an ISR change under way count (4.6)", seeds=300)
 def _committed_isr_only(swaps: Patches) -> None:
-    real = Partition.count_quorum
-
-    def count(self: Partition) -> None:
-        pending, self.pending_isr = self.pending_isr, None
-        real(self)
-        self.pending_isr = pending
-
-    swaps.put(Partition, "count_quorum", count)
+    rewritten(Partition, "count_quorum", ", *pending", ",")(swaps)
     # the check of the quorum would detect it at once; the other checks have to
     swaps.put(strong_isr, "_waits_for", lambda *_: True)
 
@@ -84,11 +77,9 @@ def _read_to_the_end(real: Any, self: Log, offset: int, max_bytes: int, up_to: i
     return real(self, offset, max_bytes, max(up_to, self.log_end_offset), **named)
 
 
-@mutant("follower-hw-unbounded", "a follower's watermark ends with its own log", seeds=20)
-@around(Partition, "follow_high_watermark")
-def _follow_blindly(_real: Any, self: Partition, leaders: int) -> bool:
-    moved, self.high_watermark = leaders > self.high_watermark, max(leaders, self.high_watermark)
-    return moved
+mutant("follower-hw-unbounded", "a follower's watermark ends with its own log", seeds=20)(
+    rewritten(Partition, "follow_high_watermark", "min(leaders, log.log_end_offset)", "leaders")
+)
 
 
 @mutant("sync-tried-again", "a failed fsync is never tried again", seeds=50, brokers=1, faults=("disk", "power"))
@@ -165,17 +156,12 @@ def _cut_to_the_watermark(real: Any, self: ReplicaFetcher, partition: Partition)
     real(self, partition)
 
 
-@mutant(
+mutant(
     "divergence-not-looked-for",
     "a leader reports the diverging epoch (KIP-320)",
     seeds=100,
     faults=("pause", "cut brokers", "kill"),
-)
-@around(FollowerSessions, "take_progress")
-def _skip_divergence_check(real: Any, self: Any, session: Any, partition: Any, item: Any) -> Any:
-    """Treat every follower as an old version, which sends no last fetched epoch."""
-    item.last_fetched_epoch = -1
-    return real(self, session, partition, item)
+)(rewritten(FollowerSessions, "take_progress", "if diverging is not None:", "if False:"))
 
 
 @mutant("fetch-of-any-epoch-counts", "a fetch of another epoch proves nothing", seeds=150)
@@ -347,14 +333,9 @@ def _believe_an_empty_store(swaps: Patches) -> None:
     swaps.put(Image, "apply_all", apply_all)
 
 
-@mutant(
+mutant(
     "redis-open-at-import", "Redis is opened only after the quorum has closed its metadata", seeds=20, metadata="both"
-)
-@around(Migration, "_call")
-def _open_redis_at_its_import(
-    real: Any, self: Any, store: Any, script: str, migration_id: int, done: Any, more: Any = None
-) -> None:
-    real(self, store, script, migration_id, done, more and {**more, "state": "LIVE"})
+)(rewritten(Migration, "_when_exported", '"state": "IMPORTED"', '"state": "LIVE"'))
 
 
 @mutant(
@@ -376,17 +357,14 @@ def _close_before_redis_has_it(_real: Any, self: Any, migration_id: int) -> None
     self._call(self._quorum.propose, "close_exported", migration_id, self._on_closed)
 
 
-@mutant("unproven-fetch-counts", "a replica fetch needs a proven connection", seeds=30)
-@around(FollowerSessions, "_check_sender")
-def _believe_the_fetch(real: Any, self: Any, connection: Any, request: Any) -> Any:
-    known = self._context.image.brokers.get(request.replica_id)
-    if connection.proven is not None or known is None:
-        return real(self, connection, request)
-    connection.proven = Incarnation(request.replica_id, known.broker_epoch, known.boot_id)
-    try:
-        return real(self, connection, request)
-    finally:
-        connection.proven = None
+mutant("unproven-fetch-counts", "a replica fetch needs a proven connection", seeds=30)(
+    rewritten(
+        FollowerSessions,
+        "_check_sender",
+        "connection.proven\n",
+        "connection.proven or self._context.image.brokers.get(request.replica_id)\n",
+    )
+)
 
 
 mutant("any-proof-believed", "a broker proves that it holds the cluster's secret", seeds=30)(

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from yak.coordination.loader import CoordinatorLoader
-from yak.errors import ProtocolViolation
 from yak.partitions import log_cleaner
 from yak.protocol.record_batch import read_header
 from yak.replication import damaged_replicas
@@ -18,24 +14,22 @@ from yak.replication.partition import Partition
 from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.replication.truncation import Truncation, Truncations
 from yak.sim.disk import SimDisk, SimFile
-from yak.sim.mutants.mutant import Patches, around, mutant, replacement
+from yak.sim.mutants.mutant import Patches, around, mutant, replacement, rewritten
 from yak.storage import fetched_batch, flush, producer_state
 from yak.storage import log as storage_log
 from yak.storage.batch_filter import BatchFilter
 from yak.storage.compaction import cleanable
-from yak.storage.flush import FlushPlan
 from yak.storage.log import Log
 from yak.storage.log_creation import NewLog
 from yak.storage.log_directory import FolderRemoval
 from yak.storage.log_loader import LogLoader
 from yak.storage.log_move import MoveSeal
 from yak.storage.log_store import LogStore
-from yak.storage.names import parse_partition_folder
 from yak.storage.offset_map import OffsetMap
 from yak.storage.producer_state import ProducerState
 from yak.storage.reader import PendingRead, TimestampSearch
 from yak.storage.recovery import Recovery
-from yak.storage.segment import FilesRemoval, Segment
+from yak.storage.segment import FilesRemoval
 
 _ROT = ("rot", "misread", "kill")
 _MISDIRECTED = ("misdirected", "rot", "kill")
@@ -85,14 +79,9 @@ mutant(
 )(replacement(producer_state, "earlier_batches", lambda *_arguments: []))
 
 
-@mutant("torn-tail-kept", "recovery truncates a partial batch", seeds=100, brokers=1)
-@around(Recovery, "_truncate")
-def _keep_the_partial_tail(
-    _real: Any, self: Recovery, segment: Any, _file: Any, position: int, _expected: int, reason: str
-) -> bool:
-    self.result.truncated_because = reason
-    self.result.truncated_bytes += segment.size - position
-    return True
+mutant("torn-tail-kept", "recovery truncates a partial batch", seeds=100, brokers=1)(
+    rewritten(Recovery, "_truncate", "    file.truncate(position)\n    segment.size = position\n", "")
+)
 
 
 @mutant("deleted-records-return", "a topic that was deleted and created again is empty", seeds=50, brokers=1)
@@ -111,14 +100,9 @@ def _records_come_back(swaps: Patches) -> None:
     swaps.put(LogStore, "delete", lambda _self, _log, **_named: FilesRemoval(()))
 
 
-@mutant(
+mutant(
     "hw-of-a-deleted-topic", "a topic that was deleted and created again begins without a high watermark", seeds=400
-)
-@around(LogLoader, "_take_mark")
-def _take_the_old_watermark(real: Any, self: LogLoader) -> None:
-    high_watermark = self.high_watermark
-    real(self)
-    self.high_watermark = high_watermark
+)(rewritten(LogLoader, "_take_mark", "self.high_watermark = 0\n", "pass\n"))
 
 
 @mutant("retention-too-early", "retention takes what is due only", seeds=50, brokers=1)
@@ -148,40 +132,19 @@ def _drop_the_last_record(real: Any, self: OffsetMap, key: bytes) -> Any:
     return newest if newest < 0 else newest + 1
 
 
-@mutant("tombstones-gone-at-once", "a tombstone outlives the first compaction", seeds=30)
-@around(BatchFilter, "_left")
-def _drop_tombstones_at_once(real: Any, self: BatchFilter, header: Any, records: bytes) -> Any:
-    if header.delete_horizon_ms is None:
-        header = _ExpiredHeader(header)
-    return real(self, header, records)
+mutant("tombstones-gone-at-once", "a tombstone outlives the first compaction", seeds=30)(
+    rewritten(BatchFilter, "_left", "horizon_ms is None or", "horizon_ms is not None and")
+)
 
 
-class _ExpiredHeader:
-    """A header whose delete horizon has passed."""
-
-    delete_horizon_ms = 0
-
-    def __init__(self, header: Any) -> None:
-        self._header = header
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._header, name)
+mutant("tombstones-kept-no-time", "a tombstone is kept for delete.retention.ms", seeds=30)(
+    rewritten(BatchFilter, "__init__", "now_ms + delete_retention_ms", "now_ms")
+)
 
 
-@mutant("tombstones-kept-no-time", "a tombstone is kept for delete.retention.ms", seeds=30)
-@around(BatchFilter, "__init__")
-def _keep_them_no_time(
-    real: Any, self: BatchFilter, offsets: Any, last: Any, now_ms: int, _retention_ms: int, *rest: Any
-) -> None:
-    real(self, offsets, last, now_ms, 0, *rest)
-
-
-@mutant("epoch-starts-compacted-away", "the first batch of a leader epoch stays", seeds=100)
-@around(BatchFilter, "__init__")
-def _take_the_beginnings_of_epochs(
-    real: Any, self: BatchFilter, offsets: Any, last: Any, now_ms: int, retention_ms: int, _starts: Any, *rest: Any
-) -> None:
-    real(self, offsets, last, now_ms, retention_ms, (), *rest)
+mutant("epoch-starts-compacted-away", "the first batch of a leader epoch stays", seeds=100)(
+    rewritten(BatchFilter, "__init__", "self._epoch_starts = epoch_starts", "self._epoch_starts = ()")
+)
 
 
 def _believe(data: Any, position: int = 0, _size: int | None = None) -> int:
@@ -193,10 +156,9 @@ mutant("follower-checks-no-crc", "a follower copies no damaged batch", seeds=60,
 )
 
 
-@mutant("coordinator-checks-no-crc", "a coordinator believes no damaged batch", seeds=60, faults=("rot", "stop"))
-@around(CoordinatorLoader, "_on_read")
-def _coordinator_believes(real: Any, self: CoordinatorLoader, result: Any, error: Any) -> None:
-    real(self, None if result is None else result._replace(damage=None), error)
+mutant("coordinator-checks-no-crc", "a coordinator believes no damaged batch", seeds=60, faults=("rot", "stop"))(
+    rewritten(CoordinatorLoader, "_on_read", "result.damage is not None", "False")
+)
 
 
 @mutant("damage-cut-after-a-kill", "what no kill can tear is damage, and not cut", seeds=60, faults=_ROT)
@@ -207,19 +169,14 @@ def _cut_what_is_damaged(real: Any, self: Recovery, *arguments: Any, **named: An
 
 @mutant("follower-takes-any-offset", "a follower copies only what comes next", seeds=300, faults=_MISDIRECTED)
 def _follower_takes_any_offset(swaps: Patches) -> None:
-    check, may_follow = fetched_batch.check_fetched_batch, Partition.may_follow
-
-    def checked(view: Any, position: int, header: Any, _expected: int, *rest: Any, may_have_gaps: bool) -> None:
-        check(view, position, header, header.base_offset, *rest, may_have_gaps=may_have_gaps)
-
-    def follows(*arguments: Any) -> bool:
-        try:
-            return may_follow(*arguments)
-        except ProtocolViolation:
-            return True
-
-    swaps.put(storage_log, "check_fetched_batch", checked)
-    swaps.put(Partition, "may_follow", follows)
+    rewritten(
+        fetched_batch,
+        "check_fetched_batch",
+        "    if header.magic",
+        "    expected = header.base_offset\n    if header.magic",
+    )(swaps)
+    swaps.put(storage_log, "check_fetched_batch", fetched_batch.check_fetched_batch)
+    rewritten(Partition, "may_follow", "raise ProtocolViolation(f", "return True or (f")(swaps)
 
 
 mutant("damaged-leader-stays", "a replica that is known to be damaged leaves the ISR", seeds=60, faults=("rot",))(
@@ -233,18 +190,9 @@ mutant(
 )(replacement(DamagedReplicas, "added", lambda _self, _partition: None))
 
 
-@mutant(
+mutant(
     "short-log-leads", "a replica that lost its log's end leaves the ISR first", seeds=60, faults=("lost tail", "kill")
-)
-@around(LogStore, "_load_one")
-def _lead_with_a_short_log(
-    real: Any, self: LogStore, directory: Any, checkpoints: Any, folder: str, *rest: Any
-) -> None:
-    real(self, directory, checkpoints, folder, *rest)
-    topic_partition = parse_partition_folder(folder)
-    assert topic_partition is not None
-    if (held := self.unavailable.get(topic_partition)) is not None:
-        self.take_short(topic_partition, held.topic_id)
+)(rewritten(LogStore, "_load_one", "is_withheld = loaded.is_short and", "is_withheld = False and"))
 
 
 mutant("search-by-time-finds-nothing", "ListOffsets by time finds what there is", seeds=40)(
@@ -252,32 +200,29 @@ mutant("search-by-time-finds-nothing", "ListOffsets by time finds what there is"
 )
 
 
-@mutant(
+mutant(
     "flush-counts-later-appends",
     "a flush covers only what was appended before its syncs",
     seeds=200,
     brokers=1,
     faults=("power",),
+)(
+    rewritten(
+        Log,
+        "flushed",
+        "min(plan.up_to_offset, self.log_end_offset)",
+        "self.log_end_offset if plan.active is self.active else plan.up_to_offset",
+    )
 )
-@around(Log, "flushed")
-def _flush_counts_later_appends(real: Any, self: Log, plan: FlushPlan, missing: Sequence[Segment]) -> None:
-    if plan.active is self.active:
-        plan = replace(plan, up_to_offset=self.log_end_offset)
-    real(self, plan, missing)
 
 
-@mutant(
+mutant(
     "flush-forgives-a-failed-sync",
     "a flush forgives nothing but the file of a segment that left the log",
     seeds=50,
     brokers=1,
     faults=("disk", "power"),
-)
-@around(flush, "_sync_records")
-def _flush_forgives_a_failed_sync(real: Any, segment: Segment) -> Any:
-    with suppress(OSError):
-        return real(segment)
-    return True
+)(rewritten(flush, "_sync_records", "FileNotFoundError:\n        return False", "OSError:\n        return True"))
 
 
 @mutant(

@@ -24,15 +24,9 @@ quorum_mutant = partial(mutant, brokers=0)
 # ----------------------------------------------------------------------------------------------------------- votes
 
 
-@quorum_mutant("quorum-vote-twice", "a voter votes once in an epoch", seeds=40)
-@around(Quorum, "_may_grant")
-def _vote_twice(real: Any, self: Any, request: Any) -> Any:
-    state = self._election.state
-    self._election.state = replace(state, voted_id=-1)
-    try:
-        return real(self, request)
-    finally:
-        self._election.state = state
+quorum_mutant("quorum-vote-twice", "a voter votes once in an epoch", seeds=40)(
+    rewritten(Quorum, "_may_grant", "election.voted_id == _NO_NODE or is_same", "True")
+)
 
 
 quorum_mutant("quorum-vote-before-sync", "a vote is durable before its answer", seeds=5)(
@@ -53,23 +47,22 @@ def _forget_the_vote(swaps: Patches) -> None:
     swaps.put(ElectionState, "read", staticmethod(read))
 
 
-@quorum_mutant("quorum-vote-by-length", "a vote compares the epochs of the logs' ends", seeds=300)
-@around(Quorum, "_may_grant")
-def _compare_lengths_only(real: Any, self: Any, request: Any) -> Any:
-    return real(self, replace(request, last_offset_epoch=request.last_offset_epoch.__class__(self.log.last_epoch)))
+quorum_mutant("quorum-vote-by-length", "a vote compares the epochs of the logs' ends", seeds=300)(
+    rewritten(
+        Quorum,
+        "_may_grant",
+        "requested.last_offset_epoch, requested.last_offset",
+        "self.log.last_epoch, requested.last_offset",
+    )
+)
 
 
-@quorum_mutant(
+quorum_mutant(
     "quorum-vote-for-lost-disk",
     "a vote is that of a directory, not of a node",
     seeds=300,
     faults=("lose-disk", "isolate"),
-)
-@around(Quorum, "_handle_vote")
-def _vote_for_a_lost_disk(real: Any, self: Any, request: Any, respond: Any) -> None:
-    topic = request.topics[0]
-    partition = replace(topic.partitions[0], voter_directory_id=None)
-    real(self, replace(request, topics=(replace(topic, partitions=(partition,)),)), respond)
+)(rewritten(Quorum, "_handle_vote", "if is_for_other:", "if False:"))
 
 
 # ----------------------------------------------------------------------------------------------------- pre-votes
@@ -84,59 +77,32 @@ def _skip_the_pre_vote(real: Any, self: Any, *, pre_vote: bool) -> None:
         real(self, pre_vote=False)
 
 
-@quorum_mutant("quorum-pre-vote-of-followers", "a follower grants no pre-vote", seeds=40)
-@around(Quorum, "_may_grant")
-def _grant_pre_votes_while_following(real: Any, self: Any, request: Any) -> Any:
-    if not request.pre_vote or self.role is not Role.FOLLOWER:
-        return real(self, request)
-    self.role = Role.UNATTACHED
-    try:
-        return real(self, request)
-    finally:
-        self.role = Role.FOLLOWER
+quorum_mutant("quorum-pre-vote-of-followers", "a follower grants no pre-vote", seeds=40)(
+    rewritten(
+        Quorum,
+        "_may_grant",
+        "self.role is not Role.FOLLOWER or not self._has_fetched or self._fetch_losses > 0",
+        "True",
+    )
+)
 
 
 # ------------------------------------------------------------------------------------------------------- commits
 
 
-@quorum_mutant("quorum-commit-by-counting", "an older epoch's record is committed with one of the leader's", seeds=100)
-@around(Quorum, "advance_leader")
-def _commit_by_counting_replicas(_real: Any, self: Any) -> None:
-    leader = self.leader
-    if leader is None:
-        return
-    committed = leader.committed(self.voters, self.config.node_id, self.log.flushed_offset)
-    if committed > self.high_watermark:
-        self._advance(committed)
-        if self.leader is leader:
-            leader.wake()
-    self.serve_reads()
+quorum_mutant("quorum-commit-by-counting", "an older epoch's record is committed with one of the leader's", seeds=100)(
+    rewritten(Quorum, "advance_leader", "max(self.high_watermark, leader.epoch_start)", "self.high_watermark")
+)
 
 
-@quorum_mutant("quorum-leader-counts-unflushed", "the leader counts its durable records", seeds=20)
-def _count_own_unflushed_end(swaps: Patches) -> None:
-    def append(self: Any, batch: bytes) -> None:
-        real_append(self, batch)
-        self.advance_leader()
-
-    def advance_leader(self: Any) -> None:
-        flushed, self.log.flushed_offset = self.log.flushed_offset, self.log.end_offset
-        try:
-            real_advance(self)
-        finally:
-            self.log.flushed_offset = flushed
-
-    real_append, real_advance = Quorum._append, Quorum.advance_leader  # noqa: SLF001
-    swaps.put(Quorum, "_append", append)
-    swaps.put(Quorum, "advance_leader", advance_leader)
+quorum_mutant("quorum-leader-counts-unflushed", "the leader counts its durable records", seeds=20)(
+    rewritten(Quorum, "advance_leader", "self.log.flushed_offset", "self.log.end_offset")
+)
 
 
-@quorum_mutant("quorum-ack-before-flush", "a fetch acknowledges durable records", seeds=20)
-@around(Quorum, "_fetch")
-def _fetch_before_the_flush(real: Any, self: Any) -> None:
-    with Patches() as inner:
-        inner.put(RaftLog, "is_flushed", property(lambda _log: True))
-        real(self)
+quorum_mutant("quorum-ack-before-flush", "a fetch acknowledges durable records", seeds=20)(
+    rewritten(Quorum, "_fetch", " or not self.log.is_flushed", "")
+)
 
 
 @quorum_mutant("quorum-apply-early", "a follower applies what is committed", seeds=20)
@@ -161,25 +127,12 @@ quorum_mutant("quorum-read-without-round", "a majority confirms each read", seed
 )
 def _confirm_reads_by_any_fetch(swaps: Patches) -> None:
     """A fetch that arrives after an answer counts as sent after it."""
-    real = FollowerFetches.fetch
-    real_answer = FollowerFetches._answer_follower  # noqa: SLF001
-    answered: dict[tuple[int, int], int] = {}
-
-    def fetch(self: Any, request: Any, respond: Any) -> None:
-        leader = self._quorum.leader
-        if leader is not None:
-            follower = leader.follower(request.replica_id, request.topics[0].partitions[0].replica_directory_id)
-            request = request._replace(session_id=answered.get((id(leader), id(follower)), 0))
-        real(self, request, respond)
-
-    def answer_follower(self: Any, follower: Any, respond: Any, more: Any) -> None:
-        leader = self._quorum.leader
-        if leader is not None:
-            answered[id(leader), id(follower)] = leader.round
-        real_answer(self, follower, respond, more)
-
-    swaps.put(FollowerFetches, "fetch", fetch)
-    swaps.put(FollowerFetches, "_answer_follower", answer_follower)
+    answered = "self.__dict__.setdefault('answered', {})"
+    known = f"{answered}.get(id(follower), 0)"
+    rewritten(FollowerFetches, "fetch", "round(request.session_id", f"round({known}")(swaps)
+    answer = "    self._quorum.respond("
+    note = f"    {answered}[id(follower)] = getattr(self._quorum.leader, 'round', 0)\n"
+    rewritten(FollowerFetches, "_answer_follower", answer, note + answer)(swaps)
 
 
 @quorum_mutant("quorum-serve-early", "a leader serves after its epoch's first record is committed", seeds=100)
@@ -242,18 +195,8 @@ quorum_mutant(
 
 @quorum_mutant("quorum-voters-at-once", "one change of voters at a time", seeds=50)
 def _change_voters_at_once(swaps: Patches) -> None:
-    refusal, change = VoterChanges._refusal, VoterChanges._change  # noqa: SLF001
-
-    def may_always(self: Any, cluster_id: Any) -> Any:
-        self._uncommitted = None
-        return refusal(self, cluster_id)
-
-    def change_always(self: Any, voters: Any, respond: Any) -> None:
-        self._uncommitted = None
-        change(self, voters, respond)
-
-    swaps.put(VoterChanges, "_refusal", may_always)
-    swaps.put(VoterChanges, "_change", change_always)
+    rewritten(VoterChanges, "_refusal", " or self._uncommitted is not None", "")(swaps)
+    rewritten(VoterChanges, "_change", "if self._uncommitted is not None:", "if False:")(swaps)
 
 
 quorum_mutant("quorum-voters-when-committed", "new voters count from their record on", seeds=20)(
