@@ -17,7 +17,7 @@ from yak.cluster.snapshot import write_snapshot
 from yak.core import jobs
 from yak.core.events import StoreLost
 from yak.errors import ErrorCode, FailStop, LogDirectoryFailure
-from yak.metadata_store import brokers, controller, isr
+from yak.metadata_store import brokers, controller, isr, scripts
 from yak.partitions.leader_appends import LeaderAppends
 from yak.partitions.local_replicas import LocalReplicas
 from yak.ports.disk import Disk
@@ -29,12 +29,13 @@ from yak.replication.partition import Partition
 from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.replication.truncation import Truncation, Truncations
 from yak.sim.checks import strong_isr
-from yak.sim.mutants.mutant import Patches, around, mutant, replacement, rewritten
+from yak.sim.mutants.mutant import Patches, SwitchOn, around, mutant, replacement, rewritten
 from yak.storage.flush import FlushPlan
 from yak.storage.log import Log
 from yak.storage.log_store import LogStore
 
 _BUGS = ("bug", "kill")
+_OLDER_DISKS = ("older disk", "kill")
 
 
 @mutant("hw-from-own-log", "the high watermark waits for the followers", seeds=5)
@@ -275,8 +276,8 @@ def _any_boot_is_a_member(swaps: Patches) -> None:
         broker = state.brokers.get(member.node_id)
         return broker is not None and broker["state"] in states
 
-    for scripts in (isr, controller):
-        swaps.put(scripts, "is_current", is_current)
+    for module in (isr, controller):
+        swaps.put(module, "is_current", is_current)
 
 
 mutant("power-loss-not-told", "a boot that lost its tail leaves ISR and ELR", seeds=60, faults=("power",))(
@@ -285,6 +286,33 @@ mutant("power-loss-not-told", "a boot that lost its tail leaves ISR and ELR", se
 mutant("wiped-disk-believed", "a boot on another disk leaves ISR and ELR", seeds=60, faults=("wipe", "kill"))(
     replacement(brokers, "_lost_something", lambda *_arguments: False)
 )
+mutant(
+    "older-disk-believed", "a boot whose disk lacks reported metadata leaves ISR and ELR", seeds=20, faults=_OLDER_DISKS
+)(rewritten(brokers, "_lost_something", "or lacks_metadata", ""))
+
+
+def _register_with(old: str, new: str) -> SwitchOn:
+    """Replace text in the script that registers a broker."""
+
+    def switch_on(swaps: Patches) -> None:
+        rewritten(brokers, "register", old, new)(swaps)
+        swaps.put(scripts, "_SCRIPTS", {**vars(scripts)["_SCRIPTS"], "register": brokers.register})
+
+    return switch_on
+
+
+mutant(
+    "report-forgotten-at-registration",
+    "what a broker reported as on its disk counts until its next boot reports",
+    seeds=20,
+    faults=_OLDER_DISKS,
+)(_register_with('old["persisted"] if old is not None else 0', "0"))
+mutant(
+    "unregistered-broker-returns-as-member",
+    "an unregistered broker that returns leaves ISR and ELR",
+    seeds=20,
+    faults=("unregister", "kill"),
+)(_register_with("or returns or", "or"))
 
 
 @mutant("session-expired-by-an-outage", "no broker is fenced by an outage", seeds=60, faults=("outage",))

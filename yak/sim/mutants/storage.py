@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from yak.coordination.loader import CoordinatorLoader
+from yak.errors import ProtocolViolation
 from yak.partitions import log_cleaner
 from yak.protocol.record_batch import read_header
 from yak.replication import damaged_replicas
@@ -101,7 +102,10 @@ def _records_come_back(swaps: Patches) -> None:
 
 
 mutant(
-    "hw-of-a-deleted-topic", "a topic that was deleted and created again begins without a high watermark", seeds=400
+    "hw-of-a-deleted-topic",
+    "a topic that was deleted and created again begins without a high watermark",
+    seeds=40,
+    faults=("kill after", "kill"),
 )(rewritten(LogLoader, "_take_mark", "self.high_watermark = 0\n", "pass\n"))
 
 
@@ -169,14 +173,19 @@ def _cut_what_is_damaged(real: Any, self: Recovery, *arguments: Any, **named: An
 
 @mutant("follower-takes-any-offset", "a follower copies only what comes next", seeds=300, faults=_MISDIRECTED)
 def _follower_takes_any_offset(swaps: Patches) -> None:
-    rewritten(
-        fetched_batch,
-        "check_fetched_batch",
-        "    if header.magic",
-        "    expected = header.base_offset\n    if header.magic",
-    )(swaps)
-    swaps.put(storage_log, "check_fetched_batch", fetched_batch.check_fetched_batch)
-    rewritten(Partition, "may_follow", "raise ProtocolViolation(f", "return True or (f")(swaps)
+    check, may_follow = fetched_batch.check_fetched_batch, Partition.may_follow
+
+    def checked(view: Any, position: int, header: Any, _expected: int, *rest: Any, may_have_gaps: bool) -> None:
+        check(view, position, header, header.base_offset, *rest, may_have_gaps=may_have_gaps)
+
+    def follows(*arguments: Any) -> bool:
+        try:
+            return may_follow(*arguments)
+        except ProtocolViolation:
+            return True
+
+    swaps.put(storage_log, "check_fetched_batch", checked)
+    swaps.put(Partition, "may_follow", follows)
 
 
 mutant("damaged-leader-stays", "a replica that is known to be damaged leaves the ISR", seeds=60, faults=("rot",))(
