@@ -88,7 +88,7 @@ FOUND_AT = {
     "deleted-records-return": 3,
     "earlier-batches-forgotten": 8,
     "epoch-starts-compacted-away": 20,
-    "flush-counts-later-appends": 31,
+    "flush-counts-later-appends": 216,
     "flush-forgives-a-failed-sync": 3,
     "half-changed-state-used": 3,
     "handed-over-log-written": 67,

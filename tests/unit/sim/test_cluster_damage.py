@@ -154,6 +154,23 @@ def test_a_watermark_is_not_compared_with_the_log_of_a_directory_that_failed_in_
             check.watermark(copy, 0)
 
 
+def test_start_without_the_directory_of_a_log_does_not_lower_the_watermark_that_the_next_start_may_have():
+    log = SimpleNamespace()
+    copy = Stand(
+        key="t-0", life=1, births=0, leader_epoch=0, is_leader=True, high_watermark=2, log_start=0, end=2,
+        partition=SimpleNamespace(log=log), node=SimpleNamespace(disks_count=0),
+    )  # fmt: skip
+    check = WatermarkMonotonic(SimpleNamespace(nodes=[1, 2], forfeited={}, committed={}))
+    check.role(copy)
+    copy.life, copy.high_watermark, copy.partition.log = 2, 0, None
+    check.role(copy)
+    copy.life, copy.high_watermark, copy.partition.log = 3, 2, log
+    check.role(copy)
+    copy.life, copy.high_watermark, copy.end = 4, 3, 3
+    with pytest.raises(Violation, match="a start raised the high watermark from 2 to 3"):
+        check.role(copy)
+
+
 def test_flip_in_a_batch_with_a_wrong_length_is_left_out():
     """What begins so may be a process that ended in a write: with the rest wrong too, nobody can tell."""
     path = "/data/t-0/00000000000000000000.log"

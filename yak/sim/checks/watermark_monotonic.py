@@ -32,6 +32,9 @@ class WatermarkMonotonic(Watcher):
         disks_count, high_watermark = copy.node.disks_count, copy.high_watermark
         term = (copy.life, copy.births, disks_count, *role)
         last_term, last = self._seen.get(copy, (term, 0))
+        is_here = copy.partition is not None and copy.partition.log is not None
+        if not is_here:  # a start that finds its directory offline knows none; a later one reads it again
+            high_watermark = max(last, high_watermark)
         self._seen[copy] = (term, high_watermark)
         # The checkpoint may still have that of a log that was replaced, because its disk had lost records.
         is_replaced = last_term[1] > 0 or last_term[2] != disks_count
@@ -41,9 +44,6 @@ class WatermarkMonotonic(Watcher):
             raise Violation(
                 f"I6: {copy}: the high watermark fell from {last} to {high_watermark} in epoch {copy.leader_epoch}"
             )
-        is_here = (
-            copy.partition is not None and copy.partition.log is not None
-        )  # else its directory failed in this very step
         if is_here and not copy.log_start <= high_watermark <= max(copy.end, copy.log_start):
             raise Violation(
                 f"I6: {copy}: the high watermark {high_watermark} is outside of {copy.log_start}..{copy.end}"

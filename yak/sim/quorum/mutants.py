@@ -158,8 +158,8 @@ quorum_mutant("quorum-no-divergence", "a leader detects diverging logs", seeds=1
     faults=("isolate", "power", "power-all"),
 )
 @around(RaftLog, "truncate_to")
-def _leave_truncations_unsynced(real: Any, self: Any, offset: int) -> None:
-    real(self, offset)
+def _leave_truncations_unsynced(real: Any, self: Any, offset: int, now_ms: int) -> None:
+    real(self, offset, now_ms)
     self._log.unsynced_truncation = None
 
 
