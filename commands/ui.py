@@ -276,7 +276,9 @@ def _require_same_login(g: Globals, name: str) -> None:
 
     A process has one login: that of this cluster must not be sent to another one.
     """
-    if _ways_in(Globals.resolve(replace(g.flags, context=name, bootstrap_server=None))) != _ways_in(g):
+    if _security_and_login(
+        Globals.resolve(replace(g.flags, context=name, bootstrap_server=None))
+    ) != _security_and_login(g):
         raise UsageError(
             "other-login",
             f"context {name} has another login, or other TLS settings",
@@ -285,7 +287,7 @@ def _require_same_login(g: Globals, name: str) -> None:
         )
 
 
-def _ways_in(g: Globals) -> object:
+def _security_and_login(g: Globals) -> object:
     _, security, login = g.connection()
     token_endpoint = login.tokens.__reduce__() if login is not None and login.tokens is not None else None
     return security, login and (login.mechanism, login.user, login.password, token_endpoint)
