@@ -94,13 +94,17 @@ class OffsetExpiry:
     def _expired(self, group: Group, topic: str, partitions: Mapping[int, Committed]) -> Iterable[int]:
         """The partitions of a topic whose offsets have expired."""
         image = self._context.image
-        if topic not in image.topics and any(removed.name == topic for removed in image.removed_topics.values()):
+        known = image.topics.get(topic)
+        if known is None and any(removed.name == topic for removed in image.removed_topics.values()):
             # the topic was deleted while tombstones could not be written, or while the group was being loaded
             return partitions
-        if group.keeps_offsets(topic):
-            return ()
-        now_ms, retention_ms = self._context.clock.wall_ms, self._retention_ms
-        return (index for index, committed in partitions.items() if group.is_expired(committed, now_ms, retention_ms))
+        keeps, now_ms, retention_ms = group.keeps_offsets(topic), self._context.clock.wall_ms, self._retention_ms
+        return (
+            index
+            for index, committed in partitions.items()
+            if (known is not None and committed.is_of_another(known.topic_id))
+            or (not keeps and group.is_expired(committed, now_ms, retention_ms))
+        )
 
     def _remove(self, coordinated: GroupsPartition, group: Group, partitions: list[tuple[str, int]]) -> None:
         records = (offset_record(group.group_id, *partition, None) for partition in partitions)

@@ -1,14 +1,16 @@
 """The committed offsets of a group, one for each partition, those of open transactions, and the records of both.
 
-Key version 1 is (group, topic, partition). YAK writes value version 3; versions 1 and 2 have no leader epoch. (Kafka's
-OffsetCommitKey.json and OffsetCommitValue.json.)
+Key version 1 is (group, topic, partition). YAK writes value version 4, which has the topic's id as a tagged field;
+versions below 3 have no leader epoch. (Kafka's OffsetCommitKey.json and OffsetCommitValue.json.)
 """
 
 from __future__ import annotations
 
+import uuid
 from bisect import bisect_right
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -20,8 +22,10 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 """The leader of a group's partition of this topic is the group's coordinator (`yak.core.placement`)."""
 KEY_VERSION: Final = 1
 _KEY_VERSIONS: Final = (0, KEY_VERSION)
-_VALUE_VERSION: Final = 3
+_VALUE_VERSION: Final = 4
+_EPOCH_VALUE_VERSION: Final = 3
 _EXPIRING_VALUE_VERSION: Final = 1
+_TOPIC_ID_TAG: Final = 0
 NO_EXPIRY: Final = -1
 
 
@@ -29,7 +33,7 @@ class Committed(NamedTuple):
     """A committed offset. `leader_epoch` is -1 when the client did not send one.
 
     `expire_ms` is the expiry time when the client set one (OffsetCommit v2 to v4), else NO_EXPIRY. `record_offset` is
-    where its record is in the log.
+    where its record is in the log. `topic_id` is None in records of versions below 4.
     """
 
     offset: Offset
@@ -37,7 +41,12 @@ class Committed(NamedTuple):
     metadata: str
     commit_ms: int
     expire_ms: int = NO_EXPIRY
+    topic_id: uuid.UUID | None = None
     record_offset: Offset = -1
+
+    def is_of_another(self, topic_id: uuid.UUID) -> bool:
+        """Whether it was committed for another topic of the name (OffsetMetadataManager.isMismatchedTopicId)."""
+        return self.topic_id is not None and self.topic_id != topic_id
 
 
 def offset_record(group_id: str, topic: str, partition: int, committed: Committed | None) -> Record:
@@ -45,11 +54,12 @@ def offset_record(group_id: str, topic: str, partition: int, committed: Committe
     key = FieldWriter().int16(KEY_VERSION).text(group_id).text(topic).int32(partition).done()
     if committed is None:
         return Record(key, None)
-    value = FieldWriter()
-    if committed.expire_ms == NO_EXPIRY:
+    value = FieldWriter(is_compact=committed.expire_ms == NO_EXPIRY)
+    if value.is_compact:
         value.int16(_VALUE_VERSION).int64(committed.offset).int32(committed.leader_epoch)
-        return Record(key, value.text(committed.metadata).int64(committed.commit_ms).done())
-    # Only this version has an expiry time. It has no leader epoch.
+        tags = {} if committed.topic_id is None else {_TOPIC_ID_TAG: committed.topic_id.bytes}
+        return Record(key, value.text(committed.metadata).int64(committed.commit_ms).tags(tags).done())
+    # Only this version has an expiry time. It has no leader epoch and no topic id.
     value.int16(_EXPIRING_VALUE_VERSION).int64(committed.offset).text(committed.metadata)
     return Record(key, value.int64(committed.commit_ms).int64(committed.expire_ms).done())
 
@@ -72,11 +82,20 @@ def read_offset_value(value: bytes, record_offset: Offset = -1) -> Committed:
     version = reader.int16()
     if not 0 <= version <= _VALUE_VERSION:
         raise UnreadableRecord(f"version {version} of a committed offset")
+    reader.is_compact = version == _VALUE_VERSION
     offset = reader.int64()
-    leader_epoch = reader.int32() if version == _VALUE_VERSION else -1
+    leader_epoch = reader.int32() if version >= _EPOCH_VALUE_VERSION else -1
     metadata, commit_ms = reader.text(), reader.int64()
     expire_ms = reader.int64() if version == _EXPIRING_VALUE_VERSION else NO_EXPIRY
-    return Committed(offset, leader_epoch, metadata, commit_ms, expire_ms, record_offset)
+    topic_id = reader.tags().get(_TOPIC_ID_TAG)
+    known = None if topic_id is None else _topic_id(FieldReader(topic_id).take(16))
+    return Committed(offset, leader_epoch, metadata, commit_ms, expire_ms, known, record_offset)
+
+
+@lru_cache(maxsize=1_000)
+def _topic_id(data: bytes) -> uuid.UUID:
+    """The id in these bytes: one object for all offsets of a topic."""
+    return uuid.UUID(bytes=data)
 
 
 class _Change(NamedTuple):

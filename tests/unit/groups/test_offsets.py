@@ -1,6 +1,7 @@
 """Committed offsets and their records."""
 
 import contextlib
+import uuid
 
 import pytest
 from hypothesis import given
@@ -19,11 +20,18 @@ TEXT = st.text(max_size=40)
 LONG = st.integers(-(2**63), 2**63 - 1)
 
 
-@given(TEXT, TEXT, st.integers(0, 2**31 - 1), LONG, st.integers(-1, 2**31 - 1), TEXT, LONG)
+@given(TEXT, TEXT, st.integers(0, 2**31 - 1), LONG, st.integers(-1, 2**31 - 1), TEXT, LONG, st.none() | st.uuids())
 def test_written_record_is_read_back_unchanged(
-    group: str, topic: str, partition: int, offset: int, epoch: int, metadata: str, commit_ms: int
+    group: str,
+    topic: str,
+    partition: int,
+    offset: int,
+    epoch: int,
+    metadata: str,
+    commit_ms: int,
+    topic_id: uuid.UUID | None,
 ) -> None:
-    committed = Committed(offset, epoch, metadata, commit_ms)
+    committed = Committed(offset, epoch, metadata, commit_ms, topic_id=topic_id)
     record = offset_record(group, topic, partition, committed)
     assert read_offset_key(record.key) == (group, topic, partition)
     assert record.value is not None
@@ -31,10 +39,16 @@ def test_written_record_is_read_back_unchanged(
 
 
 def test_the_bytes_are_kafkas() -> None:
-    record = offset_record("g", "t", 3, Committed(5, 2, "m", 1000))
+    record = offset_record("g", "t", 3, Committed(5, 2, "m", 1000, topic_id=uuid.UUID(int=9)))
     assert record.key.hex() == "0001" + "0001" + "67" + "0001" + "74" + "00000003"
     assert record.value is not None
-    assert record.value.hex() == "0003" + "0000000000000005" + "00000002" + "0001" + "6d" + "00000000000003e8"
+    fields = "0000000000000005" + "00000002" + "02" + "6d" + "00000000000003e8"
+    assert record.value.hex() == "0004" + fields + "01" + "00" + "10" + "00" * 15 + "09"
+
+
+def test_value_of_version_3_has_no_topic_id() -> None:
+    value = bytes.fromhex("0003" + "0000000000000005" + "00000002" + "0001" + "6d" + "00000000000003e8")
+    assert read_offset_value(value) == Committed(5, 2, "m", 1000)
 
 
 def test_a_time_to_forget_it_has_its_own_version_which_has_no_leader_epoch() -> None:
@@ -56,8 +70,8 @@ def test_no_bytes_end_in_anything_but_a_refusal(data: bytes) -> None:
 
 
 def test_a_version_of_tomorrow_is_refused() -> None:
-    with pytest.raises(UnreadableRecord, match="version 4"):
-        read_offset_value(b"\0\4" + bytes(40))
+    with pytest.raises(UnreadableRecord, match="version 5"):
+        read_offset_value(b"\0\5" + bytes(40))
 
 
 def test_offsets_are_stored_by_topic_and_partition_and_removed_without_a_trace() -> None:

@@ -132,7 +132,7 @@ def _check_topic(broker: Broker, call: Call, topic: Any, commits: list[Commit], 
             code = ErrorCode.offset_metadata_too_large
         else:
             epoch = getattr(item, "committed_leader_epoch", -1)
-            committed = Committed(item.committed_offset, epoch, metadata, broker.wall_ms, expire_ms)
+            committed = Committed(item.committed_offset, epoch, metadata, broker.wall_ms, expire_ms, info.topic_id)
             commits.append((name, item.partition_index, committed))
         answers.append({"partition_index": item.partition_index, "error_code": code})
     return _topic(topic, answers)

@@ -61,17 +61,13 @@ def handle(broker: Broker, call: Call) -> Outcome:
             coordinated = broker.group_coordinator.of(each.group_id, may_be_empty=True)
             if broker.store_outage.may_have_successor(coordinated.partition):
                 raise PeerError(ErrorCode.coordinator_load_in_progress)
+            group = coordinated.shard.groups.get(each.group_id)
+            if group is not None:
+                group.check_fetch(getattr(each, "member_id", None), getattr(each, "member_epoch", -1))
         except PeerError as refusal:
             refusals[index] = refusal.error_code
             continue
-        group = coordinated.shard.groups.get(each.group_id)
-        try:
-            _check(each, group)
-        except PeerError as refusal:
-            refusals[index] = refusal.error_code
-            continue
-        found[index] = coordinated
-        groups[index] = group
+        found[index], groups[index] = coordinated, group
 
     def answer() -> Outcome:
         return broker.large_requests.answer(call, _answer(broker, call, requested, groups, refusals))
@@ -128,13 +124,6 @@ def _answer(
     for topic in answers[0]["topics"]:
         del topic["topic_id"]
     return Now(answers[0])
-
-
-def _check(requested: Any, group: Group | None) -> None:
-    """Raise PeerError if the request names an unknown member, or another epoch of it (v9, KIP-848)."""
-    member_id, member_epoch = getattr(requested, "member_id", None), getattr(requested, "member_epoch", -1)
-    if group is not None:
-        group.check_fetch(member_id, member_epoch)
 
 
 def _as_fetch(error_code: ErrorCode) -> ErrorCode:
@@ -220,7 +209,9 @@ def _known_topic(broker: Broker, call: Call, name: str, offsets: Offsets, pace: 
     return {
         "name": name,
         "topic_id": None if info is None else info.topic_id,
-        "partitions": (yield from _partitions(call, name, sorted(offsets.topics[name]), offsets, pace)),
+        "partitions": (
+            yield from _partitions(broker, call, name, sorted(offsets.topics[name]), offsets, pace, ErrorCode.none)
+        ),
     }
 
 
@@ -240,23 +231,27 @@ def _topic(
     return code != ErrorCode.none, {
         "name": getattr(requested, "name", ""),
         "topic_id": getattr(requested, "topic_id", None),
-        "partitions": (yield from _partitions(call, name or "", requested.partition_indexes, offsets, pace, code)),
+        "partitions": (
+            yield from _partitions(broker, call, name or "", requested.partition_indexes, offsets, pace, code)
+        ),
     }
 
 
 def _partitions(
-    call: Call, topic: str, indexes: Iterable[int], offsets: Offsets, pace: Pace, error_code: ErrorCode = ErrorCode.none
+    broker: Broker, call: Call, topic: str, indexes: Iterable[int], offsets: Offsets, pace: Pace, code: ErrorCode
 ) -> Generator[None, None, list[Fields]]:
     answers = []
     for index in indexes:
-        answers.append(_partition(call, topic, index, offsets, error_code))
+        answers.append(_partition(broker, call, topic, index, offsets, code))
         if pace.is_over(1):
             yield
     return answers
 
 
-def _partition(call: Call, topic: str, index: int, offsets: Offsets, error_code: ErrorCode) -> Fields:
-    committed = offsets.get(topic, index) or _NOTHING
+def _partition(broker: Broker, call: Call, topic: str, index: int, offsets: Offsets, error_code: ErrorCode) -> Fields:
+    committed, known = offsets.get(topic, index), broker.image.topics.get(topic)
+    if committed is None or (known is not None and committed.is_of_another(known.topic_id)):
+        committed = _NOTHING
     must_be_stable = error_code == ErrorCode.none and getattr(call.request, "require_stable", False)
     if must_be_stable and offsets.has_pending(topic, index):
         committed = _LIBRDKAFKA_STORED if is_librdkafka(call.connection.client_software) else _NOTHING

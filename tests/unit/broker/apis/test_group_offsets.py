@@ -514,6 +514,34 @@ def test_offsets_of_a_topic_that_is_created_again_while_its_coordinator_loads_ar
     assert rig.committed() == {("other", 0): (2, "")}
 
 
+@pytest.mark.parametrize("is_coordinated", [True, False])
+def test_topic_created_again_does_not_inherit_offsets_whose_tombstones_could_not_be_written(
+    monkeypatch, is_coordinated
+):
+    """A consumer of the new topic began at the offset in the old one until the next check, and with it for good."""
+    rig = GroupsRig(offsets_retention_check_interval_ms="60000")
+    rig.create_topic("other")
+    rig.commit({("orders", 0): 7, ("orders", 1): 8, ("other", 0): 2})
+
+    def refuse(*_arguments):
+        raise PeerError(ErrorCode.not_enough_replicas)
+
+    expiry = rig.node.broker.group_coordinator.expiry
+    with monkeypatch.context() as patch:
+        patch.setattr(CoordinatorPartitions, "append", refuse)
+        if not is_coordinated:
+            patch.setattr(expiry, "topics_deleted", lambda _names: None)
+        delete_topic(rig, "orders")
+        rig.create_topic("orders", partitions=4)
+    rig.commit({("orders", 1): 3})
+    kept = {("orders", 1): (3, ""), ("other", 0): (2, "")}
+    assert rig.committed() == {("orders", 0): (-1, "")} | kept
+    rig.restart_groups()
+    assert rig.committed() == {("orders", 0): (-1, "")} | kept
+    rig.run_for(61_000)
+    assert rig.committed() == kept
+
+
 def test_deleted_topic_searches_the_offsets_of_groups_that_have_it_only(rig, monkeypatch):
     rig.create_topic("other")
     for number in range(20):
