@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from yak.limits import ERROR_MESSAGE_LENGTH_MAX
+
 if TYPE_CHECKING:
     from kio.schema.errors import ErrorCode
 
@@ -123,7 +125,7 @@ class PeerError(Exception):
     def __init__(self, error_code: "ErrorCode", message: str = "") -> None:
         super().__init__(message or error_code.name)
         self.error_code = error_code
-        self.message = message
+        self.message = message[:ERROR_MESSAGE_LENGTH_MAX]
 
 
 class ProtocolViolation(Exception):

@@ -148,6 +148,8 @@ ACL_DECISIONS_MAX: Final = 50_000
 """Decisions that the authorizer remembers: 20 MB at most. With more clients and topics some are decided again."""
 ACL_DECISION_NAME_LENGTH_MAX: Final = 256
 """Characters of a name in a remembered decision: topics have 249 at most, and a client sends any name."""
+ERROR_MESSAGE_LENGTH_MAX: Final = 8_000
+"""Characters of an error's message, which may quote a client: a string of the protocol has at most 32,767 bytes."""
 
 # ------------------------------------------------------------------------------------------------------------- groups
 

@@ -1,5 +1,6 @@
 """ApiVersions, configs, offsets, producers, log directories: each through its own API."""
 
+import datetime as dt
 import struct
 
 import pytest
@@ -11,6 +12,7 @@ from tests.unit.broker.requests import APPEND, BROKER, SET, TOPIC, alter, descri
 from yak.broker.apis import APIS
 from yak.broker.apis.quorum import BETWEEN_BROKERS, OF_A_QUORUM
 from yak.config.describe import describe_topic
+from yak.sim.request_fields import topic_fields
 from yak.sim.rig import Rig, fetch_fields
 from yak.sim.wire import read_answer
 from yak.storage.reader import DamagedBatch
@@ -33,6 +35,24 @@ def test_api_versions_is_the_table(rig):
         assert ranges[0] == (0, 13)
         assert ranges[22] == (0, 5)
         assert set(ranges) == {api.KEY for api in APIS} - BETWEEN_BROKERS - OF_A_QUORUM
+
+
+LONG = "x" * 32_760
+
+
+def test_error_that_quotes_a_long_text_fits_versions_with_short_strings(rig):
+    """The message did not fit into 32,767 bytes: the connection was closed with an internal error."""
+    second = dt.timedelta(seconds=1)
+    answer = rig.ask(43, 0, topic_partitions=[{"topic": LONG, "partitions": [0]}], timeout=second)
+    (elected,) = answer.replica_election_results[0].partition_result
+    assert elected.error_code == ErrorCode.unknown_topic_or_partition
+    resource = {"resource_type": TOPIC, "resource_name": "orders", "configs": [{"name": LONG, "value": "1"}]}
+    (altered,) = rig.ask(33, 0, resources=[resource], validate_only=False).responses
+    assert altered.error_code == ErrorCode.invalid_config
+    topic = topic_fields("new", {"retention.ms": LONG})
+    (created,) = rig.ask(19, 2, topics=[topic], timeout=second, validate_only=False).topics
+    assert created.error_code == ErrorCode.invalid_config
+    assert all("xxx" in each.error_message for each in (elected, altered, created))
 
 
 @pytest.mark.parametrize("field", ["client_software_name", "client_software_version"])
