@@ -228,17 +228,13 @@ class ConsumerGroups:
             return
         world = self._world(consumer.group_id)
         decision = consumer.on_time(world)
-        failed = [ErrorCode.none]
+        codes: list[ErrorCode] = []
         if decision.records:
             self._context.notice("info", "group-members-expired", group=consumer.group_id, epoch=consumer.state.epoch)
-
-            def then(error_code: ErrorCode) -> None:
-                failed[0] = error_code
-
-            self._carry_out(coordinated, group, consumer, decision, then)
+            self._carry_out(coordinated, group, consumer, decision, codes.append)
         due_ms = consumer.next_due()
         if group.consumer is consumer and due_ms is not None:
-            wait_ms = 1 if failed[0] == ErrorCode.none else RETRY_MS
+            wait_ms = RETRY_MS if codes and codes[0] != ErrorCode.none else 1
             self._coordinator.schedule(consumer, max(due_ms, world.now_ms + wait_ms))
 
     def loaded(self, group: Group) -> None:

@@ -15,6 +15,7 @@ from yak.replication.damaged_replicas import DamagedReplicas
 from yak.replication.log_append_info import LogAppendInfo
 from yak.replication.log_failures import LogFailures
 from yak.replication.partition import Partition
+from yak.transactions.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 if TYPE_CHECKING:
     from yak.coordination.runtime import KeyedRecord, Producer, Then
@@ -71,19 +72,15 @@ class CoordinatorPartitions:
 
         With a `producer` the batch is part of its transaction. It has no sequence, as in Kafka. `codec` is Kafka's number.
         """
-        now_ms = self._context.clock.wall_ms
-        if producer is None:
-            batch = build_batch(records, now_ms, codec=codec)
-        else:
-            producer_id, epoch = producer
-            batch = build_batch(
-                records,
-                now_ms,
-                producer_id=producer_id,
-                producer_epoch=epoch,
-                attributes=TRANSACTIONAL_BIT,
-                codec=codec,
-            )
+        producer_id, epoch = producer or (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+        batch = build_batch(
+            records,
+            self._context.clock.wall_ms,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            attributes=0 if producer is None else TRANSACTIONAL_BIT,
+            codec=codec,
+        )
         return self._leader_appends.append_own_batch(partition, batch)
 
     def when_acknowledged(self, appended: LogAppendInfo, then: Then, until_ms: int | None = None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from yak.coordination.consumer_groups import ConsumerGroups
 from yak.coordination.coordinator_partitions import CoordinatorPartitions
@@ -39,7 +39,6 @@ from yak.replication.partition import Partition
 
 GroupsPartition: TypeAlias = CoordinatedPartition[Shard]
 """A coordinated partition of `__consumer_offsets`."""
-_UTF8_BYTES_MAX: Final = 4
 
 
 class GroupCoordinator:
@@ -127,10 +126,7 @@ class GroupCoordinator:
 
     def of(self, group_id: str, *, may_be_empty: bool = False) -> GroupsPartition:
         """The partition of a client's group. Raises PeerError: INVALID_GROUP_ID, and the errors of the runtime."""
-        if not (group_id or may_be_empty) or (
-            len(group_id) > GROUP_STRING_BYTES_MAX // _UTF8_BYTES_MAX
-            and len(group_id.encode()) > GROUP_STRING_BYTES_MAX
-        ):
+        if not (group_id or may_be_empty) or len(group_id.encode()) > GROUP_STRING_BYTES_MAX:
             raise PeerError(ErrorCode.invalid_group_id)
         return self.runtime.find(group_id)
 
@@ -150,26 +146,18 @@ class GroupCoordinator:
         records: Iterable[Record],
         replay: Callable[[], None],
         then: Then,
+        producer: Producer | None = None,
     ) -> None:
         """Append a group's records, `replay` them into memory, and call `then` when they are committed.
 
-        If nothing could be written, `then` gets the error and `replay` is not called.
+        With a `producer` they are part of its transaction. If nothing could be written, `then` gets the error and
+        `replay` is not called.
         """
 
         def appended(end_offset: Offset) -> None:
             group.uncommitted_end = end_offset
             replay()
 
-        self._append(coordinated, records, appended, then)
-
-    def _append(
-        self,
-        coordinated: GroupsPartition,
-        records: Iterable[Record],
-        appended: Callable[[Offset], None],
-        then: Then,
-        producer: Producer | None = None,
-    ) -> None:
         try:
             fitting = for_one_batch(records, coordinated.partition)
         except PeerError as error:
@@ -228,9 +216,8 @@ class GroupCoordinator:
         """Append a group's offsets, in the transaction of a `producer` if there is one; `then` as for `append`."""
         producer_id = None if producer is None else producer[0]
 
-        def appended(end_offset: Offset) -> None:
-            group.uncommitted_end = end_offset
-            for record_offset, (topic, index, committed) in enumerate(offsets, end_offset - len(offsets)):
+        def replay() -> None:
+            for record_offset, (topic, index, committed) in enumerate(offsets, group.uncommitted_end - len(offsets)):
                 placed = committed._replace(record_offset=record_offset)
                 coordinated.shard.put_offset(group, topic, index, placed, producer_id)
 
@@ -239,7 +226,7 @@ class GroupCoordinator:
             then(error_code)
 
         records = (offset_record(group.group_id, *each) for each in offsets)
-        self._append(coordinated, records, appended, committed, producer)
+        self.append(coordinated, group, records, replay, committed, producer)
         coordinated.shard.drop_if_void(group)
 
     def when_committed(self, coordinated: GroupsPartition, group_id: str, then: Then) -> None:

@@ -95,7 +95,14 @@ class Verification:
             else:
                 self._here.verify(transactional_id, producer, topic_partition, answered)
         elif is_serving(self._context.image.brokers.get(leader_id)):
-            self._send(leader_id, topic_partition, transactional_id, producer, adds=adds, then=answered)
+            transaction = {
+                "transactional_id": transactional_id,
+                "producer_id": producer.producer_id,
+                "producer_epoch": producer.epoch,
+                "verify_only": not adds,
+                "topics": [{"name": topic_partition.topic, "partitions": [topic_partition.partition]}],
+            }
+            self._send(leader_id, transaction, answered)
         else:
             answered(ErrorCode.coordinator_not_available)
 
@@ -110,27 +117,10 @@ class Verification:
         for requests in self._coordinators.values():
             requests.channel.close()
 
-    def _send(
-        self,
-        leader_id: NodeId,
-        topic_partition: TopicPartition,
-        transactional_id: str,
-        producer: ProducerIdAndEpoch,
-        *,
-        adds: bool,
-        then: Then,
-    ) -> None:
+    def _send(self, leader_id: NodeId, transaction: dict[str, object], then: Then) -> None:
         requests = self._coordinators.get(leader_id)
         if requests is None:
             requests = self._coordinators[leader_id] = BrokerRequests(self._context, self._peers, leader_id, _EVENTS)
-        topic, index = topic_partition
-        transaction = {
-            "transactional_id": transactional_id,
-            "producer_id": producer.producer_id,
-            "producer_epoch": producer.epoch,
-            "verify_only": not adds,
-            "topics": [{"name": topic, "partitions": [index]}],
-        }
         requests.send(
             _ADD_PARTITIONS_TO_TXN, {"transactions": [transaction]}, lambda response: then(_code_in(response))
         )
