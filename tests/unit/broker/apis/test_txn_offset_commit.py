@@ -374,6 +374,20 @@ def test_deletion_of_a_topic_removes_pending_offsets(rig: TransactionsRig) -> No
     assert rig.groups() == {}
 
 
+def test_topic_created_again_does_not_inherit_an_offset_that_was_pending(
+    rig: TransactionsRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.txn_commit({("orders", 0): 7})
+    with monkeypatch.context() as patch:
+        patch.setattr(rig.node.broker.group_coordinator.expiry, "topics_deleted", lambda _names: None)
+        assert rig.ask(20, 5, topic_names=["orders"]).responses[0].error_code == NONE
+        rig.create_topic("orders", partitions=4)
+    rig.end()
+    assert rig.committed() == {("orders", 0): (-1, "")}
+    rig.restart_groups()
+    assert rig.committed() == {("orders", 0): (-1, "")}
+
+
 @pytest.mark.parametrize(("version", "as_produce"), [(0, 10), (3, 10), (4, 11), (5, 12)])
 def test_transaction_is_verified_before_its_first_offsets(
     rig: TransactionsRig, verifier: Verifier, version: int, as_produce: int
