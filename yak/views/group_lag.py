@@ -48,7 +48,7 @@ def topic_lag(broker: Broker, group_id: str, topic: str, committed: Mapping[int,
     if info is None:
         return lag
     for index, offset in committed.items():
-        if index >= len(info.partitions):
+        if index >= len(info.partitions) or offset.is_of_another(info.topic_id):
             continue
         partition = broker.partitions.get(TopicPartition(topic, index))
         if partition is not None and partition.log is not None and (partition.is_leader or partition.is_follower):

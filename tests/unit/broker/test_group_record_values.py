@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import pytest
@@ -108,6 +109,15 @@ def test_offset_with_negative_partition_is_refused_and_lag_is_served() -> None:
     (line,) = refusals(rig)
     assert line["records"] == 2
     assert "-1" in line["first"]
+
+
+def test_lag_leaves_out_offsets_of_an_earlier_topic_of_the_name() -> None:
+    rig = make_rig()
+    rig.produce("orders", [b"new"] * 9)
+    earlier = offset_record("g", "orders", 0, Committed(5, -1, "", 0, topic_id=uuid.UUID(int=7)))
+    load(rig, earlier, offset_record("g", "orders", 1, Committed(0, -1, "", 0)))
+    (group,) = coordinated_groups(rig.node.broker)
+    assert topic_lag(rig.node.broker, "g", "orders", group.offsets.topics["orders"]).messages == 0
 
 
 def test_classic_group_in_last_generation_begins_again_with_one() -> None:
