@@ -15,7 +15,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 class FileSlice(Protocol):
     """A range of bytes in a file that the kernel can send without a copy in this process.
 
-    It holds only bytes that never change again: whole batches below the high watermark.
+    It holds whole batches below the high watermark. Reading it fails once the file was truncated below its end.
     """
 
     def __len__(self) -> int:

@@ -54,6 +54,7 @@ class PooledFile:
         "pins",
         "recent",
         "removed",
+        "truncated_to",
     )
 
     def __init__(self, path: str, pool: "DescriptorPool", write_back: WriteBack) -> None:
@@ -63,6 +64,7 @@ class PooledFile:
         self.appending = False
         self.recent = False
         self.removed = False
+        self.truncated_to: tuple[int, ...] = ()
         self.failure: OSError | None = None
         self._pool = pool
         self._write_back = write_back
@@ -145,6 +147,7 @@ class PooledFile:
     def truncate(self, size: int) -> None:
         """Truncate the file to `size` bytes."""
         fd = self._pool.pin(self)
+        self.truncated_to += (size,)
         try:
             os.ftruncate(fd, size)
         finally:

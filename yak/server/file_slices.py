@@ -57,13 +57,14 @@ class CacheStat:
 class PooledSlice:
     """Bytes of a file to send to one socket. See `yak.ports.disk.FileSlice`."""
 
-    __slots__ = ("_end", "_file", "_pool", "_position")
+    __slots__ = ("_end", "_file", "_pool", "_position", "_truncations")
 
     def __init__(self, pool: "DescriptorPool", file: "PooledFile", size: int, position: int) -> None:
         self._pool = pool
         self._file = file
         self._position = position
         self._end = position + size
+        self._truncations = len(file.truncated_to)
 
     def __len__(self) -> int:
         return self._end - self._position
@@ -80,21 +81,26 @@ class PooledSlice:
 
     def _read(self, size: int) -> bytes:
         data = self._file.read(size, self._position)
-        if len(data) < size:
-            raise OSError(errno.EIO, "the file is shorter than its slice", self._file.path)
+        self._check(is_short=len(data) < size)
         return data
+
+    def _check(self, *, is_short: bool = False) -> None:
+        """Raise OSError(EIO) if the file ended inside of the slice, now or in between: other records may be there by now."""
+        since = self._file.truncated_to[self._truncations :]
+        if is_short or any(size < self._end for size in since):
+            raise OSError(errno.EIO, "the file became shorter than its slice", self._file.path)
 
     def send(self, socket_fd: int) -> int:
         """Send as much as the socket takes, and remove it from the slice. Returns the bytes sent.
 
         Raises BlockingIOError when the socket takes none, OSError(EIO) when the file ends too early.
         """
+        self._check()
         fd = self._pool.pin(self._file)
         try:
             sent = os.sendfile(socket_fd, fd, self._position, self._end - self._position)
         finally:
             self._pool.unpin(self._file)
-        if sent == 0:
-            raise OSError(errno.EIO, "the file is shorter than its slice", self._file.path)
+        self._check(is_short=sent == 0)
         self._position += sent
         return sent

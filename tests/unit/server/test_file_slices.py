@@ -50,6 +50,22 @@ def test_a_slice_that_outlives_its_file_ends_with_an_error(file):
             part.send(left.fileno())
 
 
+def test_a_slice_ends_with_an_error_where_other_records_replaced_its_bytes(file):
+    """A truncation below the high watermark: an unclean election, and then the records of the new leader."""
+    whole, begun, below = cut(file, 200_000, 2_000_000), cut(file, 200_000, 1_900_000), cut(file, 200_000, 1_800_000)
+    begun.take(50_000)
+    file.truncate(2_000_000)
+    file.append([os.urandom(1_000_000)])
+    left, right = socket.socketpair()
+    with left, right:
+        for part in (whole, begun):
+            for read in (bytes, lambda part: part.take(1_000), lambda part: part.send(left.fileno())):
+                with pytest.raises(OSError, match="shorter"):
+                    read(part)
+    assert bytes(below) == DATA[1_800_000:2_000_000]
+    assert len(bytes(cut(file, 200_000, 2_000_000))) == 200_000
+
+
 class Sender(SendQueue):
     def flush(self) -> None:
         raise NotImplementedError
