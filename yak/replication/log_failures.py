@@ -121,6 +121,8 @@ class LogFailures:
         """
         log = partition.log
         assert log is not None
+        # it may be below that of the last stop
+        self._log_store.high_watermarks[log.topic_partition] = partition.high_watermark
         self._log_store.make_unavailable(log, reason)
         self._close(partition)
 

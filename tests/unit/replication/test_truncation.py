@@ -254,9 +254,8 @@ def test_many_truncations_of_one_turn_share_their_jobs():
     assert [path for _, path in watch.waits() if "many" in path] == []
 
 
-@pytest.mark.parametrize("checkpoints", [False, True])
-def test_kill_after_a_truncation_below_the_high_watermark_exposes_no_record_early(checkpoints):
-    """The high watermark of a checkpoint, also of one during the truncation, counts records that are gone."""
+def replace_committed() -> tuple[ClusterRig, int]:
+    """An unclean election of a replica with one record; the former leader, with four that are committed, starts behind it."""
     rig = ClusterRig(settings={"log.flush.offset.checkpoint.interval.ms": "500"}, hands_back=False)
     rig.create_topic("orders", replication_factor=2, unclean_leader_election_enable="true")
     rig.produce("orders", [b"a"])
@@ -272,6 +271,14 @@ def test_kill_after_a_truncation_below_the_high_watermark_exposes_no_record_earl
     node.start()
     rig.run_until(lambda: node.broker is not None and ("orders", 0) in node.broker.partitions)
     assert rig.replica(first, "orders").high_watermark == 4
+    return rig, first
+
+
+@pytest.mark.parametrize("checkpoints", [False, True])
+def test_kill_after_a_truncation_below_the_high_watermark_exposes_no_record_early(checkpoints):
+    """The high watermark of a checkpoint, also of one during the truncation, counts records that are gone."""
+    rig, first = replace_committed()
+    node = rig.nodes[first - 1]
     if checkpoints:
         node.jobs.delays_us = {"cut": 4 * LONG_US}
         rig.run_until(lambda: is_being_truncated(rig, first))
@@ -279,6 +286,21 @@ def test_kill_after_a_truncation_below_the_high_watermark_exposes_no_record_earl
     rig.run_until(lambda: "truncated-below-high-watermark" in rig.events(first))
     node.jobs.delays_us["checkpoint"] = 60_000_000
     rig.run_for(600)
+    node.kill()
+    node.jobs.delays_us = {}
+    node.start()
+    rig.run_until(lambda: node.broker is not None)
+    assert node.broker.log_store.high_watermarks[TopicPartition("orders", 0)] <= 1
+
+
+def test_damaged_log_keeps_the_high_watermark_that_a_truncation_lowered():
+    """A checkpoint had the one of the last stop: after a restart that finds no damage, truncated records count."""
+    rig, first = replace_committed()
+    node, partition = rig.nodes[first - 1], rig.replica(first, "orders")
+    rig.run_until(lambda: "truncated-below-high-watermark" in rig.events(first))
+    node.jobs.delays_us["image"] = 60_000_000
+    node.enter(lambda: node.broker.log_failures.log_damaged(partition, "a wrong CRC, once"))
+    rig.run_for(2_000)
     node.kill()
     node.jobs.delays_us = {}
     node.start()
