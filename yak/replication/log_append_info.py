@@ -67,7 +67,7 @@ class LogAppendInfo:
             while queue and queue[0][1].finished:
                 # timed out before the commit; without this they would pile up while nothing is committed
                 queue.popleft()
-            queue.append(entry)
+            _insert(queue, entry)
             if len(queue) > partition.waiting_produces_max:  # and behind one that still waits
                 alive = [each for each in queue if not each[1].finished]
                 queue.clear()
@@ -76,11 +76,19 @@ class LogAppendInfo:
         else:
             if partition.waiting_flushes is None:
                 partition.waiting_flushes = deque()
-            partition.waiting_flushes.append(entry)
+            _insert(partition.waiting_flushes, entry)
 
 
 WaitingAppend: TypeAlias = tuple[LogAppendInfo, AppendWaiter, AppendAnswer]
 """An appended batch, the request that waits for it, and its answer."""
+
+
+def _insert(queue: deque[WaitingAppend], entry: WaitingAppend) -> None:
+    """Insert an entry by its end offset: a repeated batch completes before later ones that wait already."""
+    index = len(queue)
+    while index and queue[index - 1][0].end_offset > entry[0].end_offset:
+        index -= 1
+    queue.insert(index, entry)
 
 
 class PendingBatches(Protocol):

@@ -1,13 +1,16 @@
 """One partition's role and high watermark."""
 
 import uuid
+from functools import partial
 from types import SimpleNamespace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from yak.config.log_config import LogConfig
 from yak.ids import TopicPartition
+from yak.replication.log_append_info import LogAppendInfo
 from yak.replication.partition import Partition
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.producer_state import ProducerState
@@ -47,6 +50,20 @@ def test_the_high_watermark_follows_the_log_or_the_device_and_never_falls(steps,
         assert partition.high_watermark == expected
         assert moved == (partition.high_watermark > before)
         before = partition.high_watermark
+
+
+@pytest.mark.parametrize("flushes", [False, True])
+def test_a_repeated_batch_is_acknowledged_once_its_own_records_are_committed(flushes):
+    """The first copy timed out, and the batch came again behind a later one that is not replicated yet."""
+    partition, resolved = make(), []
+    for end_offset in (10, 20, 10, 15):
+        info = LogAppendInfo(partition, 0, end_offset, -1, 0, wants_isr=not flushes, wants_flush=flushes)
+        waiter = SimpleNamespace(finished=False, resolve=partial(resolved.append, end_offset))
+        info.wait_with(waiter, SimpleNamespace())
+    for reached, expected in ((9, []), (10, [10, 10]), (16, [10, 10, 15]), (20, [10, 10, 15, 20])):
+        partition.high_watermark = partition.log.recovery_point = reached
+        partition.complete_waiters()
+        assert resolved == expected
 
 
 def test_an_older_state_changes_nothing():
