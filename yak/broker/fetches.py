@@ -794,7 +794,9 @@ class FollowerFetch(DelayedFetch[FollowerItem]):
         at_least_one = not reading.bytes_count
         try:
             if item.is_repeated:
-                found: Buffer | PendingRead = log.checked_read(offset, size, end, at_least_one=at_least_one)
+                # it rejected what `read` found: a job reads the file and checks each batch
+                plan = log.plan_read(offset, size, end, at_least_one=at_least_one)
+                found: Buffer | PendingRead = PendingRead(log, plan)
             else:
                 found = self._find(partition, log, offset, size, end, at_least_one=at_least_one)
         except OffsetOutOfRange as error:

@@ -10,7 +10,7 @@ A log that could not be created because its directory was full is created once t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from yak.cluster.changes import BeginChange
@@ -79,42 +79,37 @@ class OfflineReplicas:
             for each in partitions
             if each.log is None
             and not self._log_store.is_creating(each.topic_partition)
-            and not self._continue_short(each)
+            and not self._serve_short(each, has_left=True)
         ]
         if lost:
             self.create_logs(self._new_logs(lost), self._take_all, replaces_lost=True)
 
-    def _serve_short(self, partition: Partition) -> bool:
-        """Serve a log whose end is missing as far as it goes, since no other replica is in sync; False without one."""
-        what = "records that were on disk are missing, and no other replica is in sync: the log is served as far as it goes"
-        return self._begin_short(partition, "error", "short-log-served", what)
+    def _serve_short(self, partition: Partition, *, has_left: bool = False) -> bool:
+        """Serve a log whose end is missing as far as it goes, since no other replica is in sync; False without one.
 
-    def _continue_short(self, partition: Partition) -> bool:
-        """Fetch what is missing at the end of a log, now that its replica is out of the ISR and the ELR; False without one."""
-        if not self._log_store.lacks_end_only(partition.topic_partition):
-            return False
-        what = "the replica left the ISR and fetches the missing records from the leader"
-        return self._begin_short(partition, "warning", "short-replica-resigned", what, forgets_damage=True)
-
-    def _begin_short(
-        self,
-        partition: Partition,
-        level: Literal["warning", "error"],
-        event: str,
-        what: str,
-        *,
-        forgets_damage: bool = False,
-    ) -> bool:
+        `has_left`: the replica is out of the ISR and the ELR, and fetches what is missing from the leader.
+        """
         where, topic = partition.topic_partition, self._topic_of(partition)
-        if self._context.is_stopping or topic is None:
+        if self._context.is_stopping or topic is None or (has_left and not self._log_store.lacks_end_only(where)):
             return False
-        short = self._log_store.take_short(where, partition.topic_id)
+        try:
+            short = self._log_store.take_short(where, partition.topic_id)
+        except LogDirectoryFailure as failure:
+            self._log_failures.directory_failed(failure)
+            return False
         log = None if short is None else self.usable(where, short, self.log_config(topic))
         if log is None:
             return False
-        if forgets_damage:
+        fields = {"partition": str(where), "log_end_offset": log.log_end_offset}
+        if has_left:
             log.damage_at_load = None
-        self._context.notice(level, event, partition=str(where), log_end_offset=log.log_end_offset, what=what)
+            what = "the replica left the ISR and fetches the missing records from the leader"
+            self._context.notice("warning", "short-replica-resigned", **fields, what=what)
+        else:
+            what = (
+                "records of the disk are missing, and no other replica is in sync: the log is served as far as it goes"
+            )
+            self._context.notice("error", "short-log-served", **fields, what=what)
         partition.begin_again(log, self._log_store.high_watermarks.get(where, 0))
         self._emit(partition, PartitionEvent.LOG_RECREATED)
         return True

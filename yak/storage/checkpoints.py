@@ -138,7 +138,7 @@ def parse_partition_metadata(data: bytes) -> uuid.UUID:
 
 
 class MovedLog(NamedTuple):
-    """What the `NEW_LOG_MARK` of a log that moved to this log directory holds, until the checkpoints there have it."""
+    """What the `NEW_LOG_MARK` of a log that moved to this log directory, or lost its end, holds until a checkpoint has it."""
 
     partition: str
     """The name of the log's folder."""

@@ -13,6 +13,7 @@ import errno
 import struct
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from operator import attrgetter
 
 import crc32c
@@ -20,7 +21,7 @@ import crc32c
 from yak.config.log_config import NEVER, LogConfig
 from yak.errors import LogDirectoryFailure, ProtocolViolation, directory_failure
 from yak.ids import FilePosition, LeaderEpoch, Offset, TopicPartition
-from yak.ports.disk import Buffer, Disk, FileSlice
+from yak.ports.disk import Buffer, Disk, DiskFull, FileSlice
 from yak.protocol.control_batch import read_marker
 from yak.protocol.record_batch import (
     CONTROL_BIT,
@@ -30,6 +31,7 @@ from yak.protocol.record_batch import (
     iterate_headers,
     read_header,
 )
+from yak.storage.checkpoints import MovedLog, format_moved
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.fetched_batch import check_fetched_batch
 from yak.storage.flush import FlushPlan, LogClose
@@ -498,10 +500,6 @@ class Log:
         self.positions.note_read(read, next_offset, position, segment)
         return data
 
-    def checked_read(self, offset: Offset, max_bytes: int, up_to: Offset, *, at_least_one: bool) -> PendingRead:
-        """Like `read`, for a reader that rejected the result of `read`: a job reads the file and checks each batch."""
-        return PendingRead(self, self.plan_read(offset, max_bytes, up_to, at_least_one=at_least_one))
-
     def slice(self, offset: Offset, max_bytes: int, up_to: Offset) -> FileSlice | None:
         """The result of `read` as a file range for `sendfile`, None if impossible or not worth it.
 
@@ -703,6 +701,17 @@ class Log:
         if plan.generation == self.generation:
             self.unsynced_truncation = None
             self._set_roll_limits()
+
+    def mark_offsets(self, high_watermark: Offset) -> None:
+        """Keep the offsets in the folder until a checkpoint has them: those of the last checkpoint are beyond the log end.
+
+        A full disk keeps no log offline. Raises LogDirectoryFailure.
+        """
+        points = self.recovery_point, self.log_start_offset, high_watermark, self.cleaned_offset
+        mark = format_moved(MovedLog(str(self.topic_partition), *points))
+        with directory_failure(self.directory), suppress(DiskFull):
+            self.disk.write_file_lazily(f"{self.path}/{NEW_LOG_MARK}", mark)
+            self.has_stale_checkpoints = True
 
     def sync_truncation(self) -> None:
         """Sync the truncation now, for an append before the job's sync. Raises LogDirectoryFailure."""

@@ -45,7 +45,6 @@ from yak.storage.names import (
     OWN_FOLDER_PREFIX,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
-    UNCREATED_SUFFIX,
     is_set_aside,
     parse_partition_folder,
 )
@@ -233,7 +232,7 @@ class LogDirectory:
         self._being_checkpointed: tuple[Mapping[TopicPartition, Offset], ...] = ()
         self._marked: dict[Log, int] = {}
         """Logs whose marks the checkpoint under way makes obsolete, and their generations."""
-        self._obsolete_marks: dict[Log, int] = {}
+        self.obsolete_marks: dict[Log, int] = {}
         """Likewise, of finished checkpoints."""
         self._lowered: dict[TopicPartition, Offset] = {}
         self._lowerings = self._lowerings_written = self._lowerings_covered = 0
@@ -376,10 +375,6 @@ class LogDirectory:
                 others.append(name)
         return partitions, aside, others
 
-    def uncreated_marks(self) -> list[str]:
-        """The marks of logs that a full disk left uncreated. Raises OSError."""
-        return [name for name in self.disk.names(self.path) if name.endswith(UNCREATED_SUFFIX)]
-
     def remove_uncreated_marks(self, names: Iterable[str]) -> None:
         """Remove these marks; the next start removes one that cannot be removed now."""
         for name in names:
@@ -491,12 +486,7 @@ class LogDirectory:
         if result.failure is None:
             self._lowerings_covered = plan.lowerings
             self._checkpointed = tuple(plan.offsets.values())
-            self._obsolete_marks |= self._marked
-
-    @property
-    def has_obsolete_marks(self) -> bool:
-        """Whether `remove_marks` has something to do."""
-        return bool(self._obsolete_marks)
+            self.obsolete_marks |= self._marked
 
     def remove_marks(self, most: int) -> MarksSync:
         """Remove marks that a checkpoint has made obsolete, except where the log was truncated or moved meanwhile.
@@ -506,8 +496,8 @@ class LogDirectory:
         """
         folders = []
         with directory_failure(self.path):
-            for log in list(islice(self._obsolete_marks, most)):
-                if log.generation == self._obsolete_marks.pop(log) and log.directory == self.path:
+            for log in list(islice(self.obsolete_marks, most)):
+                if log.generation == self.obsolete_marks.pop(log) and log.directory == self.path:
                     self.disk.remove(f"{log.path}/{NEW_LOG_MARK}")
                     log.has_stale_checkpoints = False
                     folders.append(log.path)

@@ -49,6 +49,7 @@ from yak.storage.names import (
     FUTURE_FOLDER_SUFFIX,
     META_PROPERTIES,
     STRAY_FOLDER_SUFFIX,
+    UNCREATED_SUFFIX,
     parse_partition_folder,
     set_aside_name,
     uncreated_name,
@@ -321,7 +322,7 @@ class LogStore:
 
     def _folders(self, directory: LogDirectory) -> list[str]:
         partitions, aside, others = directory.partition_folders()
-        self._uncreated.update(directory.uncreated_marks())
+        self._uncreated.update(name for name in self.disk.names(directory.path) if name.endswith(UNCREATED_SUFFIX))
         for name in others:
             self.report.note("warning", "folder-ignored", directory=directory.path, folder=name)
         for name in aside:
@@ -515,8 +516,11 @@ class LogStore:
             raise LogDirectoryFailure(
                 self.online()[0].path, CreationRunning(errno.EBUSY, "its folder is being created")
             )
-        displaced_in = self._lost_in(topic_partition) if replaces_lost else None
+        displaced_in = None
         hidden = self.unavailable.get(topic_partition)
+        if replaces_lost and hidden is not None and self.directory(hidden.directory).failure is None:
+            del self.unavailable[topic_partition]
+            displaced_in, hidden = hidden.directory, None
         if hidden is not None and hidden.topic_id in (topic_id, NO_TOPIC_ID):
             raise LogDirectoryFailure(hidden.directory, OSError(errno.EIO, hidden.reason))
         existing = self.logs.get(topic_partition)
@@ -547,14 +551,6 @@ class LogStore:
             is_found,
             uncreated_name(topic_id, topic_partition.partition) in self._uncreated,
         )
-
-    def _lost_in(self, topic_partition: TopicPartition) -> str | None:
-        """Forget a damaged log that is about to be replaced; returns its directory."""
-        held = self.unavailable.get(topic_partition)
-        if held is None or self.directory(held.directory).failure is not None:
-            return None
-        del self.unavailable[topic_partition]
-        return held.directory
 
     def is_creating(self, topic_partition: TopicPartition) -> bool:
         """Whether a plan to create this log is under way. Of two such plans, one would set aside the other's log."""
@@ -750,12 +746,13 @@ class LogStore:
         self.unavailable[log.topic_partition] = Unavailable(log.directory, log.topic_id, reason, *points)
 
     def take_short(self, topic_partition: TopicPartition, topic_id: uuid.UUID) -> Log | None:
-        """Serve a log whose end is missing after all, as far as it goes; None if there is no such log."""
+        """Serve a log whose end is missing as far as it goes; None if there is no such log. Raises LogDirectoryFailure."""
         held = self.unavailable.get(topic_partition)
         if held is None or held.short is None or held.topic_id != topic_id or self.is_creating(topic_partition):
             return None
         if self.directory(held.directory).failure is not None:
             return None
+        held.short.mark_offsets(self.high_watermarks.get(topic_partition, 0))
         del self.unavailable[topic_partition]
         self.adopt(held.short)
         return held.short
@@ -831,7 +828,7 @@ class LogStore:
 
     def remove_marks(self, most: int) -> list[MarksSync]:
         """See `LogDirectory.remove_marks`; call it again until it returns nothing. Raises LogDirectoryFailure."""
-        return [directory.remove_marks(most) for directory in self.online() if directory.has_obsolete_marks]
+        return [directory.remove_marks(most) for directory in self.online() if directory.obsolete_marks]
 
     def _directory_checkpoint(self, directory: LogDirectory, draft: CheckpointDraft) -> DirectoryCheckpoint:
         # damaged logs keep their offsets: without them the next recovery would truncate the damage as an incomplete tail

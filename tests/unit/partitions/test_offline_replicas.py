@@ -173,6 +173,49 @@ def test_last_replica_in_sync_serves_a_short_log_as_far_as_it_goes(interval_ms):
     assert [rig.replica(each.node_id, "orders").log_end_offset for each in rig.nodes] == [3, 3, 3]
 
 
+def test_kill_soon_after_a_short_log_is_served_exposes_no_record_early():
+    """The checkpoints have the high watermark and the recovery point of the records that are missing."""
+    rig = flushed_rig()
+    last = rig.nodes[rig.leader("orders") - 1]
+    for each in rig.nodes:
+        if each is not last:
+            each.kill()
+    rig.run_until(lambda: rig.info("orders").isr == (last.node_id,))
+    last.kill()
+    lose_the_end(last, 2)
+    last._settings = last._settings | {"min.insync.replicas": "2"}
+    last.jobs.delays_us = {"checkpoint": LONG_US}
+    last.start()
+    rig.run_until(lambda: "short-log-served" in rig.events(last.node_id) and last.is_ready)
+    for _ in range(3):
+        assert rig.produce("orders", [b"next"], acks=1).error_code == 0
+    assert rig.replica(last.node_id, "orders").high_watermark == 2
+    last.kill()
+    last.start()
+    rig.run_until(lambda: last.is_ready and rig.replica(last.node_id, "orders").is_leader)
+    partition = rig.replica(last.node_id, "orders")
+    assert (partition.log_end_offset, partition.high_watermark) == (5, 2)
+    last.jobs.delays_us = {}
+    rig.run_for(2_000)
+    assert not last.disk.exists("/data/orders-0/fresh.yak")
+
+
+def test_short_log_whose_mark_cannot_be_written_is_served_if_the_disk_is_only_full():
+    for error, is_served in ((errno.ENOSPC, True), (errno.EIO, False)):
+        rig = flushed_rig()
+        last = rig.nodes[rig.leader("orders") - 1]
+        for each in rig.nodes:
+            if each is not last:
+                each.kill()
+        rig.run_until(lambda rig=rig, last=last: rig.info("orders").isr == (last.node_id,))
+        last.kill()
+        lose_the_end(last, 2)
+        last.disk.fail_next("write_file", error, path_contains="orders-0/fresh.yak")
+        last.start()
+        event = "short-log-served" if is_served else "log-directory-offline"
+        rig.run_until(lambda rig=rig, last=last, event=event: event in rig.events(last.node_id))
+
+
 @pytest.mark.parametrize("more_bytes", [0, 70])
 def test_only_replica_serves_a_short_log_as_far_as_it_goes(more_bytes):
     rig = flushed_rig(replication_factor=1)
