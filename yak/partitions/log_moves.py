@@ -194,8 +194,7 @@ class LogMoves:
         if self._is_over(move):
             self._cancel(move)
             return
-        now_ms = self._context.clock.now_ms
-        if self.throttle.is_full(now_ms):
+        if self.throttle.is_full(self._context.clock.now_ms):
             self._context.after(self, THROTTLED_GAP_MS, partial(self._resume, move))
             return
         piece = move.next_piece()
@@ -210,9 +209,8 @@ class LogMoves:
             if isinstance(error, LogDirectoryFailure) or (error is not None and is_current):
                 self._failed(move, error)
                 return
-            now_ms = self._context.clock.now_ms
             if error is None:
-                self.throttle.took(move.note(segment, result), now_ms)
+                self.throttle.took(move.note(segment, result), self._context.clock.now_ms)
             self._context.after(self, PIECE_GAP_MS, partial(self._resume, move))
 
         self._context.jobs.run("move", plan, copied)

@@ -27,7 +27,7 @@ from typing import Any, Final
 from yak.core.context import Context
 from yak.core.events import Notice
 from yak.errors import ErrorCode, PeerError
-from yak.ids import FilePosition, Offset
+from yak.ids import Offset
 from yak.replication.isr import IsrExits, may_leave
 from yak.replication.partition import Partition
 from yak.storage.log import Log
@@ -51,10 +51,6 @@ class Damage:
         """Found by a client's or follower's read; a coordinator and compaction check more than such a read does."""
         self.is_leaving = False
         """Whether a request to leave the ISR is under way."""
-
-    def is_at(self, place: tuple[str, FilePosition]) -> bool:
-        """Whether the damaged batch is at this file and position."""
-        return (self.batch.file, self.batch.position) == place
 
     def is_of(self, partition: Partition) -> bool:
         """Whether the partition's log still has the batch, as far as can be known without a read."""
@@ -131,7 +127,8 @@ class DamagedReplicas:
         assert partition.log is not None
         self.reads += 1
         known = self.of(partition)
-        if known is None or not (known.is_at((batch.file, batch.position)) or known.offset <= offset):
+        place = batch.file, batch.position
+        if known is None or (place != (known.batch.file, known.batch.position) and offset < known.offset):
             known = self._found[partition] = Damage(partition.log, offset, batch, by_read=by_read)
             fields: dict[str, object] = {
                 "partition": str(partition.topic_partition),

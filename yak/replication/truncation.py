@@ -66,12 +66,6 @@ class Truncation:
         partition = self.partition
         return partition.log is self.log and not partition.is_leader and partition.leader_epoch == self.leader_epoch
 
-    def recovery_point_max(self) -> Offset:
-        """The highest recovery point that it allows. Raises LogDirectoryFailure, DamagedLog."""
-        if self.is_full_resync:
-            return min(self.offset, self.log.log_start_offset)
-        return self.log.recovery_point_after_truncation(self.offset)
-
 
 class Truncations:
     """The truncations under way. One job at a time lowers a directory's recovery points, which are in one file."""
@@ -181,7 +175,9 @@ class Truncations:
                 offset = max(truncation.offset, log.log_start_offset)
                 with directory_failure(log.directory):
                     truncation.offset = find_batch_end_before(log.segments, offset, log.log_end_offset)
-            recovery_point_max = truncation.recovery_point_max()
+            recovery_point_max = min(truncation.offset, log.log_start_offset)
+            if not truncation.is_full_resync:
+                recovery_point_max = log.recovery_point_after_truncation(truncation.offset)
             high_watermark = 0 if truncation.is_lowered else truncation.partition.high_watermark
             if recovery_point_max < max(log.recovery_point, high_watermark):
                 log.lower_recovery_point(recovery_point_max)

@@ -564,18 +564,14 @@ def marked_headers_within(
             if compute_crc(batch) != header.crc:
                 raise DamagedBatch(file.path, position, "the CRC-32C does not match its bytes")
             if header.is_control:
-                marker = _marker_in(file, position, batch)
+                try:
+                    marker = read_marker(batch)
+                except ProtocolViolation as error:
+                    raise DamagedBatch(file.path, position, str(error)) from error
         yield header, marker
         reached = position + header.size_bytes
     if reached != segment.size:
         raise DamagedBatch(file.path, reached, "not a valid batch for this position")
-
-
-def _marker_in(file: File, position: FilePosition, batch: bytes) -> EndTransactionMarker | None:
-    try:
-        return read_marker(batch)
-    except ProtocolViolation as error:
-        raise DamagedBatch(file.path, position, str(error)) from error
 
 
 def aborted_transactions(segments: Sequence[Segment], offset: Offset, end_offset: Offset) -> list[AbortedTxn]:
