@@ -440,12 +440,11 @@ class LogDirectory:
 
     def read_recovery_points(self) -> dict[TopicPartition, Offset]:
         """The recovery point checkpoint, lowered by truncations since. Raises OSError, BadCheckpoint."""
+        self._lowered = self.read_offsets(LOWERED_RECOVERY_POINTS)  # first: it bounds other offsets too
+        self._lowerings = self._lowerings_written = len(self._lowered)
         points = self.read_offsets(RECOVERY_POINT_CHECKPOINT)
-        self._lowered = self.read_offsets(LOWERED_RECOVERY_POINTS)
         for topic_partition, offset in self._lowered.items():
             points[topic_partition] = min(offset, points.get(topic_partition, offset))
-        if self._lowered:
-            self._lowerings = self._lowerings_written = 1
         return points
 
     def bound(self, offsets: dict[TopicPartition, Offset]) -> None:

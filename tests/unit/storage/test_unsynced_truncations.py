@@ -146,8 +146,8 @@ def test_a_truncation_while_a_checkpoint_is_gathered_keeps_its_lowered_point(ben
     assert bench.store.online()[0].read_recovery_points()[bench.partition] == 3
 
 
-@pytest.mark.parametrize("is_moved", [False, True])
-def test_kill_before_the_next_checkpoint_leaves_no_offset_above_a_truncation(make_bench, is_moved):
+@pytest.mark.parametrize("checkpoint", ["sound", "moved", "damaged"])
+def test_kill_before_the_next_checkpoint_leaves_no_offset_above_a_truncation(make_bench, checkpoint):
     """Records that replaced truncated ones counted as committed, and a hole that a power loss left as compacted."""
     bench = make_bench(segment_bytes=600)
     for _ in range(9):
@@ -155,7 +155,9 @@ def test_kill_before_the_next_checkpoint_leaves_no_offset_above_a_truncation(mak
     bench.flush()
     bench.log.cleaned_offset = 9
     write_checkpoint(bench.store, {bench.partition: 9})
-    if is_moved:
+    if checkpoint == "damaged":
+        bench.disk.write_file("/data/recovery-point-offset-checkpoint", b"0\n2\n")
+    elif checkpoint == "moved":
         moved = MovedLog(str(bench.partition), 9, 0, 9, 9)
         bench.disk.write_file(f"{bench.log.path}/{NEW_LOG_MARK}", format_moved(moved))
         bench.disk.remove("/data/recovery-point-offset-checkpoint")
@@ -167,6 +169,8 @@ def test_kill_before_the_next_checkpoint_leaves_no_offset_above_a_truncation(mak
     bench.reopen(checkpoint=False)
     assert bench.store.high_watermarks[bench.partition] == 2
     assert bench.log.log_end_offset < behind.base_offset
+    bench.store.begin_checkpoint()
+    assert "recovery-point-offset-checkpoint.lowered" in bench.disk.names("/data")
 
 
 def test_cleaner_offset_is_low_in_a_checkpoint_that_is_gathered_before_the_truncation(bench):
