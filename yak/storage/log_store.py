@@ -664,6 +664,9 @@ class LogStore:
             held = self.unavailable.get(topic_partition)
         if held is None or held.topic_id != topic_id or self.directory(held.directory).failure is not None:
             return None
+        if self.is_creating(topic_partition):
+            # the folder of this name may be that of the new log by now
+            return None
         (self.rivals if isinstance(held, Log) else self.unavailable).pop(topic_partition)
         aside = self.aside_path(topic_partition, held.directory, STRAY_FOLDER_SUFFIX if keep else DELETE_FOLDER_SUFFIX)
         with directory_failure(held.directory):

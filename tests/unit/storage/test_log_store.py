@@ -192,6 +192,18 @@ def test_a_new_log_goes_where_the_fewest_are(node):
     assert store.create(TopicPartition("t", 0), TOPIC, CONFIG) is logs[0]
 
 
+def test_log_that_is_created_in_the_folder_of_a_damaged_one_is_not_deleted_in_its_place(node):
+    """The removal of the damaged log, of a deleted topic, came between the job of its successor and the job's answer."""
+    store, where = node.open(), TopicPartition("t", 0)
+    store.make_unavailable(store.create(where, TOPIC, CONFIG), "damaged")
+    plan, _decided = store.creation_plan([(where, uuid.UUID(int=6), CONFIG)])
+    result = plan.run(node.disk)
+    assert store.delete_unserved(where, TOPIC) is None
+    log = store.adopt_created(plan, result)[where]
+    assert (log.topic_id, node.disk.exists(log.active.path(".log"))) == (uuid.UUID(int=6), True)
+    assert where not in store.unavailable
+
+
 def test_store_is_unchanged_while_a_creation_plan_runs(node):
     store = node.open()
     new = TopicPartition("t", 0), TOPIC, CONFIG
