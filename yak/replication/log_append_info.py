@@ -61,9 +61,8 @@ class LogAppendInfo:
         """Put `waiting` into the partition's queue of the next condition: first the high watermark, then the flush."""
         partition, entry = self.partition, (self, waiting, answer)
         if self.wants_isr and partition.high_watermark < self.end_offset:
-            if partition.waiting_produces is None:
-                partition.waiting_produces = deque()
-            queue = partition.waiting_produces
+            if (queue := partition.waiting_produces) is None:
+                queue = partition.waiting_produces = deque()
             while queue and queue[0][1].finished:
                 # timed out before the commit; without this they would pile up while nothing is committed
                 queue.popleft()
