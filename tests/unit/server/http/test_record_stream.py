@@ -13,6 +13,7 @@ from yak.ids import TopicPartition
 from yak.protocol.record_batch import HEADER
 from yak.protocol.record_writer import build_batch
 from yak.server.http.problems import Problem
+from yak.server.http.routes import stream
 from yak.server.http.routes.stream import (
     CHUNK_BYTES,
     EVENTS_MAX,
@@ -264,3 +265,39 @@ async def test_stream_of_a_topic_that_its_client_may_not_read_ends_with_the_reas
     written = await writes(context, {TopicPartition("t", 0): 0})
     error = b"not-allowed" if elsewhere else b"topic-authorization-failed"
     assert written[-1].startswith(b'event: end\ndata: {"error":"%b"' % error)
+
+
+async def moving(monkeypatch, *, decodes_in, writes_in):
+    """The ids of a stream whose leader moves after its first fetch; these are the seconds of a decoding and of a write."""
+
+    async def answer(_key, fields, node):
+        offset = requested_offset(fields)
+        if node == 1 and offset == 0:
+            context.broker.image = image_of({"t": [2]})
+        if offset >= 2_010:
+            await trio.sleep_forever()
+        return fetch_answer(batch_at(0, 2_000) if offset < 2_000 else batch_at(offset))
+
+    async def decode(_context, work):
+        await trio.sleep(decodes_in)
+        return work()
+
+    async def write(data):
+        written.append(data)
+        await trio.sleep(writes_in)
+
+    written = []
+    monkeypatch.setattr(stream, "in_thread", decode)
+    monkeypatch.setattr(stream, "is_quick", lambda _: not decodes_in)
+    context = context_of(image_of({"t": [1]}), answer)
+    with trio.move_on_after(100):
+        await RecordStream(context, {TopicPartition("t", 0): 0}, "json").run(write)
+    return [int(each) for each in re.findall(rb"id: t@[^:]+:0=(\d+)\ndata", b"".join(written))]
+
+
+@pytest.mark.parametrize(("decodes_in", "writes_in"), [(3, 0), (0, 3)], ids=["slow-decoding", "slow-client"])
+async def test_stream_sends_each_record_once_and_in_order_while_its_leader_moves(
+    decodes_in, writes_in, monkeypatch, autojump_clock
+):
+    """With the id of a record that it got too early, a client would skip those before it when it resumes."""
+    assert await moving(monkeypatch, decodes_in=decodes_in, writes_in=writes_in) == list(range(1, 2_011))

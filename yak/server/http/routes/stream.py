@@ -171,6 +171,8 @@ class RecordStream:
         self._image: Image | None = None
         self._pumps: set[NodeId] = set()
         self._pump_ended = trio.Event()
+        self._giving = trio.Lock()
+        """While a leader moves, the tasks of both leaders have records of the partition. The second one gives what is left."""
         self._to_listener, self._chunks = trio.open_memory_channel[_Chunk](0)
 
     async def run(self, write: Write) -> None:
@@ -257,7 +259,8 @@ class RecordStream:
                 place = TopicPartition(topic.topic, found.partition_index)
                 if found.error_code is ErrorCode.none:
                     if found.records:
-                        await self._give(place, found.records)
+                        async with self._giving:
+                            await self._give(place, found.records)
                 elif found.error_code is ErrorCode.offset_out_of_range:
                     is_well = await self._skip_to_what_there_is(place) and is_well
                 elif found.error_code is ErrorCode.topic_authorization_failed:
@@ -306,13 +309,14 @@ class RecordStream:
             end = await list_offset(self._context, place, LATEST)
         except Problem:
             return False
-        at = self._fetch_at[place]
-        if start <= at <= end:
-            return False
-        chunk = self._gap(place, start if at < start else end, "these offsets are no longer in the log")
-        self._fetch_at[place] = chunk.next_offset
-        await self._to_listener.send(chunk)
-        return True
+        async with self._giving:
+            at = self._fetch_at[place]
+            if start <= at <= end:
+                return False
+            chunk = self._gap(place, start if at < start else end, "these offsets are no longer in the log")
+            self._fetch_at[place] = chunk.next_offset
+            await self._to_listener.send(chunk)
+            return True
 
     def _gap(self, place: TopicPartition, to: int, why: str) -> _Chunk:
         topic, partition = place
